@@ -1,0 +1,1 @@
+"""What people import and type: the Python API and the command-line tools."""

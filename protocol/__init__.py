@@ -1,0 +1,1 @@
+"""How daemons and tools talk: frames, typed messages, sessions, authentication, RPC."""
