@@ -1,0 +1,76 @@
+"""What goes wrong, by who can mend it: the user, a peer, or us.
+
+Every error says what is wrong and where; one that was found in a text carries a `Span`, and prints as
+`file:line:column: message` followed by the offending line with a caret below it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A place in a text: 1-based line and column (0: unknown), and the line itself where it is at hand."""
+
+    file: str
+    line: int
+    column: int = 0
+    text: str | None = None
+
+    def __str__(self) -> str:
+        parts = [self.file, *(str(n) for n in (self.line, self.column) if n)]
+        return ":".join(parts)
+
+
+class PoolError(Exception):
+    """The root of all errors that minipool raises on purpose.
+
+    `message` is one sentence without a full stop; `expected` says what would have been right.
+    """
+
+    def __init__(self, message: str, *, span: Span | None = None, expected: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.span = span
+        self.expected = expected
+
+    def __str__(self) -> str:
+        said = self.message if self.expected is None else f"{self.message} (expected {self.expected})"
+        if self.span is None:
+            return said
+        lines = [f"{self.span}: {said}"]
+        if self.span.text is not None:
+            lines.append("    " + self.span.text.replace("\t", " "))
+            if self.span.column:
+                lines.append("    " + " " * (self.span.column - 1) + "^")
+        return "\n".join(lines)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _rebuild, (type(self), self.message, self.span, self.expected)
+
+
+def _rebuild(kind: type[PoolError], message: str, span: Span | None, expected: str | None) -> PoolError:
+    error = kind.__new__(kind)
+    PoolError.__init__(error, message, span=span, expected=expected)
+    return error
+
+
+class UserError(PoolError):
+    """Something a person wrote or asked for is wrong; they can mend it."""
+
+
+class ConfigError(UserError):
+    """A configuration file, knob or override is wrong."""
+
+
+class SubmitError(UserError):
+    """A submit description is wrong; nothing was queued."""
+
+
+class ClassAdError(UserError):
+    """A text is not a ClassAd, or not an expression."""
+
+
+class PeerError(PoolError):
+    """The other side of a connection is at fault, gone, or said no."""
