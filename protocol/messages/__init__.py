@@ -1,0 +1,1 @@
+"""What processes say to each other: one module per receiver, plus what every daemon answers."""

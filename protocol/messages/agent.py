@@ -1,0 +1,100 @@
+"""What the schedd and starters ask of a user's file agent."""
+
+from __future__ import annotations
+
+from pool.classad import ClassAd
+from pool.ids import JobId
+from protocol.message import Done, Record, Request
+
+# ---- from the schedd, on the socket pair that the agent was born with
+
+
+class LogEvent(Record):
+    """One event for a user's log. `text` is complete, from its header line to the closing `...` line.
+
+    `check`: it may have been written before a crash; append it only if the log's tail lacks it.
+    """
+
+    log: str
+    text: str
+    check: bool = False
+
+
+class AppendEvents(Request[Done], tag="agent.append_events"):
+    """Append the events, in order, each log under its lock; UserError names the file that cannot be written."""
+
+    events: list[LogEvent]
+
+
+class TransferOpened(Record):
+    """Where the starter reaches the agent."""
+
+    address: str
+
+
+class OpenTransfer(Request[TransferOpened], tag="agent.open_transfer"):
+    """From now on `ticket` lets one starter move the files of this job ad."""
+
+    activation: str
+    ticket: str
+    job_id: JobId
+    job_ad: ClassAd
+
+
+class CloseTransfer(Request[Done], tag="agent.close_transfer"):
+    """The activation is over; its ticket is void."""
+
+    activation: str
+
+
+# ---- from a starter, with its ticket
+
+
+class FileEntry(Record):
+    """A file on its way: `name` is relative to the sandbox, with `/`; a directory or symlink has no bytes."""
+
+    name: str
+    size: int = 0
+    mode: int = 0o644
+    kind: str = "file"  # file, dir, link
+    target: str = ""
+
+
+class Trouble(Record):
+    """Why files could not be moved: what the job is held with (12 output, 13 input; subcode: the errno)."""
+
+    reason: str
+    hold_code: int
+    hold_subcode: int = 0
+
+
+class InputFiles(Record):
+    """What follows as bulk bytes, in this order; nothing follows when there is `trouble`."""
+
+    files: list[FileEntry]
+    trouble: Trouble | None = None
+
+
+class FetchInput(Request[InputFiles], tag="agent.fetch_input"):
+    """Send the job's input (executable included when it is transferred)."""
+
+    activation: str
+
+
+class PushOutput(Request[Done], tag="agent.push_output"):
+    """These files follow as bulk bytes and go to where the job ad says; answered before the first byte is sent."""
+
+    activation: str
+    files: list[FileEntry]
+
+
+class Stored(Record):
+    """Every file is in place, or what went wrong, naming file and host."""
+
+    trouble: Trouble | None = None
+
+
+class OutputStored(Request[Stored], tag="agent.output_stored"):
+    """Asked after the last byte: answered when the files are in place (or cannot be)."""
+
+    activation: str

@@ -1,0 +1,78 @@
+"""What the collector is told and asked."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from pool.classad import ClassAd
+from protocol.message import Done, Record, Request, StreamRequest
+from protocol.messages.common import AdBatch
+
+
+class AdUpdate(Record):
+    """An ad that replaces the one of the same MyType and Name; `private` is its secret half (claim ids).
+
+    MyType is one of Machine, Scheduler, Submitter, DaemonMaster, Negotiator, Collector, Accounting, Generic ...
+    The ad lives for its ClassAdLifetime (seconds; the collector's default when it has none).
+    """
+
+    ad: ClassAd
+    private: ClassAd | None = None
+
+
+class UpdateAds(Request[Done], tag="collector.update"):
+    """Keep these ads."""
+
+    updates: list[AdUpdate]
+
+
+class Invalidated(Record):
+    """How many ads went."""
+
+    count: int
+
+
+class InvalidateAds(Request[Invalidated], tag="collector.invalidate"):
+    """Forget ads of `ad_type` by name, or by constraint when `names` is empty."""
+
+    ad_type: str
+    names: list[str] = []
+    constraint: str | None = None
+
+
+class QueryAds(StreamRequest[AdBatch], tag="collector.query"):
+    """The ads of a type (`Any` for all) for which `constraint` is true; also answered by a startd for its own slots.
+
+    `projection` names the attributes to send (empty: all). Expressions are sent as they are.
+    """
+
+    ad_type: str
+    constraint: str | None = None
+    projection: list[str] = []
+    limit: int | None = None
+
+
+class Change(str, Enum):
+    """What happened to an ad that is watched."""
+
+    UPDATE = "update"
+    REMOVE = "remove"
+    SYNCED = "synced"
+
+
+class AdDelta(Record):
+    """A change of one ad. SYNCED (no ad) follows the ads that were there when the watch began."""
+
+    change: Change
+    ad_type: str = ""
+    name: str = ""
+    ad: ClassAd | None = None
+    private: ClassAd | None = None
+
+
+class WatchAds(StreamRequest[AdDelta], tag="collector.watch"):
+    """All ads of the types and each change from now on. The private halves need level NEGOTIATOR."""
+
+    ad_types: list[str]
+    constraint: str | None = None
+    private: bool = False

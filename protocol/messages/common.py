@@ -1,0 +1,62 @@
+"""What every daemon answers, and the records that several receivers share."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from pool.classad import ClassAd
+from protocol.message import Done, Record, Request
+
+
+class Pong(Record):
+    """Who answered, and who the caller is in its eyes (what `condor_ping` shows)."""
+
+    daemon: str
+    version: str
+    identity: str
+    method: str
+    levels: list[str]
+
+
+class Ping(Request[Pong], tag="common.ping"):
+    """Are you there, and who am I?"""
+
+
+class Reconfigure(Request[Done], tag="common.reconfigure"):
+    """Read the configuration again."""
+
+
+class StopHow(str, Enum):
+    """How a daemon or a claim ends: after its jobs, with their vacate time, or at once."""
+
+    PEACEFUL = "peaceful"
+    GRACEFUL = "graceful"
+    FAST = "fast"
+
+
+class Stop(Request[Done], tag="common.stop"):
+    """End; answered when the end has begun."""
+
+    how: StopHow = StopHow.GRACEFUL
+
+
+class SetLogLevel(Request[Done], tag="common.set_log_level"):
+    """Change a running daemon's debug level, in the words of `<SUBSYS>_DEBUG`."""
+
+    level: str
+
+
+class AdReply(Record):
+    """One ad."""
+
+    ad: ClassAd
+
+
+class GetAd(Request[AdReply], tag="common.get_ad"):
+    """The daemon's own ad, with its metrics (loop lag among them)."""
+
+
+class AdBatch(Record):
+    """Some ads of a longer answer; the order is that of the whole answer."""
+
+    ads: list[ClassAd]

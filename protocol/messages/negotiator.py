@@ -1,0 +1,61 @@
+"""What schedds and administrators tell the negotiator."""
+
+from __future__ import annotations
+
+from pool.classad import ClassAd
+from protocol.message import Done, Message, Record, Request
+
+
+class ResourceRequest(Record):
+    """Jobs of one submitter that look alike: `ad` holds their significant attributes, `count` how many want a slot."""
+
+    submitter: str
+    autocluster: int
+    ad: ClassAd
+    count: int
+    prio: int = 0
+
+
+class AnnounceWork(Request[Done], tag="negotiator.announce_work"):
+    """All that a schedd wants now; replaces what it said before. Matches come back on the same connection.
+
+    `in_use` counts the slots that each submitter holds at this schedd.
+    """
+
+    schedd: str
+    requests: list[ResourceRequest]
+    in_use: dict[str, int] = {}
+
+
+class ReturnMatches(Message, tag="negotiator.return_matches"):
+    """Matches that the schedd did not use: their claim ids may be offered again."""
+
+    claim_ids: list[str]
+
+
+class SubmitterPriority(Record):
+    """What `condor_userprio` shows of one submitter."""
+
+    ad: ClassAd
+
+
+class Priorities(Record):
+    """Every submitter the accountant knows."""
+
+    submitters: list[ClassAd]
+
+
+class GetPriorities(Request[Priorities], tag="negotiator.get_priorities"):
+    """The accountant's table."""
+
+
+class SetPriority(Request[Done], tag="negotiator.set_priority"):
+    """Set a submitter's attribute: PriorityFactor, Priority or AccumulatedUsage."""
+
+    submitter: str
+    attribute: str
+    value: float
+
+
+class NegotiateNow(Request[Done], tag="negotiator.negotiate_now"):
+    """Start a cycle without waiting (`condor_reschedule` reaches it through the schedd)."""

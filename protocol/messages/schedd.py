@@ -1,0 +1,252 @@
+"""What tools, the negotiator, startds and starters tell a schedd."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from pool.classad import ClassAd
+from pool.ids import JobId
+from protocol.message import Done, Message, Record, Request, StreamRequest
+from protocol.messages.common import AdBatch
+
+# ---- tools and the Python API
+
+
+class Submitted(Record):
+    """The jobs are durable and their submit events are written: `cluster`.0 ... `cluster`.(count - 1)."""
+
+    cluster: int
+    count: int
+    warnings: list[str] = []
+
+
+class SubmitJobs(Request[Submitted], tag="schedd.submit"):
+    """Queue one cluster. `procs` are chunks of at most 500 proc ads each (`protocol.codec.pack_ads`), in order.
+
+    A proc ad holds only what differs from `cluster_ad`. ClusterId, ProcId, Owner, User and QDate are the schedd's to set.
+    `hold_for_spool`: files will follow (-spool); the jobs wait on hold with code 16.
+    """
+
+    cluster_ad: ClassAd
+    procs: list[bytes]
+    hold_for_spool: bool = False
+
+
+class Selection(Record):
+    """Which jobs: by id (`12` a cluster, `12.3` a job), by owner, by constraint, or all; the union of ids and users."""
+
+    ids: list[str] = []
+    users: list[str] = []
+    constraint: str | None = None
+    all: bool = False
+
+
+class QueryJobs(StreamRequest[AdBatch], tag="schedd.query_jobs"):
+    """Effective job ads (cluster attributes merged in), in order of id. `projection` empty: all attributes."""
+
+    select: Selection
+    projection: list[str] = []
+    limit: int | None = None
+
+
+class QueryHistory(StreamRequest[AdBatch], tag="schedd.query_history"):
+    """Ads of jobs that left the queue, newest first unless `forwards`; `since` (an expression or id) ends the search."""
+
+    select: Selection
+    projection: list[str] = []
+    limit: int | None = None
+    forwards: bool = False
+    since: str | None = None
+
+
+class JobDelta(Record):
+    """A job's change: the attributes that are new or different (all at first), or that it left the queue."""
+
+    job_id: JobId
+    ad: ClassAd
+    left: bool = False
+
+
+class JobsChanged(Record):
+    """Changes of one commit. `synced`: what was there at the start has now been sent."""
+
+    deltas: list[JobDelta] = []
+    synced: bool = False
+
+
+class WatchJobs(StreamRequest[JobsChanged], tag="schedd.watch_jobs"):
+    """The selected jobs now, then every durable change of them; JobDelta.left brings the final ad."""
+
+    select: Selection
+    projection: list[str] = []
+
+
+class Action(str, Enum):
+    """What can be done to jobs."""
+
+    REMOVE = "remove"
+    REMOVE_X = "remove_x"
+    HOLD = "hold"
+    RELEASE = "release"
+    SUSPEND = "suspend"
+    CONTINUE = "continue"
+    VACATE = "vacate"
+    VACATE_FAST = "vacate_fast"
+
+
+class Outcome(str, Enum):
+    """What became of an action on one job (HTCondor's action results)."""
+
+    DONE = "done"
+    NOT_FOUND = "not_found"
+    BAD_STATUS = "bad_status"
+    ALREADY_DONE = "already_done"
+    PERMISSION_DENIED = "permission_denied"
+
+
+class ActResult(Record):
+    """One job's outcome; `status` is its JobStatus afterwards (0: none)."""
+
+    job_id: JobId
+    outcome: Outcome
+    status: int = 0
+
+
+class ActResults(Record):
+    """Every selected job's outcome, by id."""
+
+    results: list[ActResult]
+
+
+class ActOnJobs(Request[ActResults], tag="schedd.act"):
+    """Do `action` to the selected jobs; durable when answered. `reason` goes into the ad and the event log."""
+
+    select: Selection
+    action: Action
+    reason: str | None = None
+    subcode: int = 0
+
+
+class EditJobs(Request[ActResults], tag="schedd.edit"):
+    """Set attributes (name -> expression text) of the selected jobs (`condor_qedit`, `condor_prio`)."""
+
+    select: Selection
+    assignments: dict[str, str]
+
+
+class Reschedule(Request[Done], tag="schedd.reschedule"):
+    """Ask the negotiator for a cycle now."""
+
+
+# ---- the negotiator
+
+
+class Match(Record):
+    """A slot for one job of an autocluster. `claim_id` is the capability to claim it."""
+
+    submitter: str
+    autocluster: int
+    claim_id: str
+    startd_address: str
+    slot_ad: ClassAd
+
+
+class MatchesTaken(Record):
+    """How many of the offered matches the schedd uses; the others come back with ReturnMatches."""
+
+    taken: int
+
+
+class OfferMatches(Request[MatchesTaken], tag="schedd.offer_matches"):
+    """Slots for this schedd's jobs, from one cycle."""
+
+    matches: list[Match]
+
+
+class Rejection(Record):
+    """Why jobs of an autocluster got no slot in this cycle; shown as LastRejMatchReason."""
+
+    submitter: str
+    autocluster: int
+    reason: str
+
+
+class RejectRequests(Message, tag="schedd.reject_requests"):
+    """The autoclusters that stay without a slot for now."""
+
+    rejections: list[Rejection]
+
+
+# ---- startds, on the connection that the schedd opened to claim
+
+
+class ClaimChange(str, Enum):
+    """What a startd did to a claim without being asked by its schedd."""
+
+    VACATING = "vacating"  # the job was told to leave (policy, drain, a better claim)
+    RELEASED = "released"  # the claim is gone; no job runs under it
+    SUSPENDED = "suspended"
+    CONTINUED = "continued"
+    STARTER_GONE = "starter_gone"  # the starter ended without a report; the sandbox has been swept
+
+
+class ClaimChanged(Message, tag="schedd.claim_changed"):
+    """A startd's word about a claim (by its public id); `reason` is what the user reads."""
+
+    claim: str
+    change: ClaimChange
+    reason: str = ""
+    activation: str = ""
+    hold_code: int = 0  # non-zero: policy (WANT_HOLD) wants the job on hold, with `reason`
+    hold_subcode: int = 0
+
+
+# ---- starters, on their own connection with the activation's ticket (the shadow task answers)
+
+
+class StarterReady(Request[Done], tag="schedd.starter_ready"):
+    """The starter of an activation is here, for the first time or after a lost connection."""
+
+    job_id: JobId
+    activation: str
+    starter_address: str = ""
+
+
+class JobExecuting(Request[Done], tag="schedd.job_executing"):
+    """The program was started at `at` (wall clock, seconds)."""
+
+    job_id: JobId
+    activation: str
+    at: float
+    ad: ClassAd
+
+
+class JobUpdate(Message, tag="schedd.job_update"):
+    """Usage so far: job attributes to set (ImageSize, ResidentSetSize, MemoryUsage, RemoteUserCpu ...)."""
+
+    job_id: JobId
+    activation: str
+    ad: ClassAd
+
+
+class Ending(str, Enum):
+    """How an activation ended."""
+
+    EXITED = "exited"  # the program ended by itself: `ad` has ExitBySignal, ExitCode or ExitSignal
+    EVICTED = "evicted"  # it was told to leave
+    HOLD = "hold"  # the job cannot run as it is: `ad` has HoldReason, HoldReasonCode, HoldReasonSubCode
+    FAILED = "failed"  # this machine could not run it; another may
+
+
+class JobEnded(Request[Done], tag="schedd.job_ended"):
+    """The activation is over and its output delivered; repeated until answered, so it is idempotent.
+
+    Answered when the result is durable; then the starter may forget it.
+    """
+
+    job_id: JobId
+    activation: str
+    ending: Ending
+    at: float
+    reason: str = ""
+    ad: ClassAd

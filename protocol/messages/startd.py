@@ -1,0 +1,114 @@
+"""What a schedd tells a startd about claims."""
+
+from __future__ import annotations
+
+from pool.classad import ClassAd
+from pool.ids import JobId
+from protocol.message import Done, Record, Request
+from protocol.messages.common import StopHow
+
+
+class ClaimAnswer(Record):
+    """Whether the claim is held; when not, `reason` says why in words for the user."""
+
+    granted: bool
+    reason: str = ""
+    slot_name: str = ""
+    slot_ad: ClassAd | None = None
+    lease_s: float = 0.0
+    alive_interval_s: float = 0.0
+
+
+class RequestClaim(Request[ClaimAnswer], tag="startd.request_claim"):
+    """Take the slot of `claim_id` for jobs like `job_ad`; a partitionable slot carves a dynamic one for it.
+
+    Idempotent: asked again by its holder, the answer is the same.
+    """
+
+    claim_id: str
+    job_ad: ClassAd
+    schedd_name: str
+    submitter: str
+    lease_s: float
+    alive_interval_s: float
+
+
+class ActivateAnswer(Record):
+    """Whether a starter was set to work; when not, why, and whether the claim is still good."""
+
+    started: bool
+    reason: str = ""
+    claim_is_good: bool = True
+
+
+class ActivateClaim(Request[ActivateAnswer], tag="startd.activate_claim"):
+    """Run this job under the claim. The starter calls `shadow_address` back with `ticket`.
+
+    `activation` is unique to this execution; files move between the starter and `agent_address` with `agent_ticket`
+    (empty address: no file moves).
+    """
+
+    claim_id: str
+    activation: str
+    job_id: JobId
+    job_ad: ClassAd
+    shadow_address: str
+    ticket: str
+    agent_address: str = ""
+    agent_ticket: str = ""
+
+
+class DeactivateClaim(Request[Done], tag="startd.deactivate_claim"):
+    """End the claim's job, keep the claim. Its starter reports JobEnded with EVICTED as usual."""
+
+    claim_id: str
+    how: StopHow = StopHow.GRACEFUL
+    reason: str = ""
+
+
+class ReleaseClaim(Request[Done], tag="startd.release_claim"):
+    """Give the slot back; a job that still runs is ended as `how` says."""
+
+    claim_id: str
+    how: StopHow = StopHow.GRACEFUL
+
+
+class Alive(Record):
+    """Which of the claims asked about are still held, in their order."""
+
+    held: list[bool]
+
+
+class KeepAlive(Request[Alive], tag="startd.keep_alive"):
+    """Renew the leases of these claims."""
+
+    claim_ids: list[str]
+
+
+class SuspendClaim(Request[Done], tag="startd.suspend_claim"):
+    """Freeze the claim's job."""
+
+    claim_id: str
+
+
+class ContinueClaim(Request[Done], tag="startd.continue_claim"):
+    """Thaw the claim's job."""
+
+    claim_id: str
+
+
+class ReconnectAnswer(Record):
+    """What the startd knows of a claim after its schedd was away: `activation` is the one still running, or empty."""
+
+    held: bool
+    activation: str = ""
+    slot_name: str = ""
+    slot_ad: ClassAd | None = None
+
+
+class ReconnectClaim(Request[ReconnectAnswer], tag="startd.reconnect_claim"):
+    """The schedd is back (P5): this connection now carries the claim, and its lease is renewed."""
+
+    claim_id: str
+    lease_s: float
+    alive_interval_s: float

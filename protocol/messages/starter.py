@@ -1,0 +1,69 @@
+"""What a startd and its starter say to each other, on the socket pair that the starter was born with."""
+
+from __future__ import annotations
+
+from pool.classad import ClassAd
+from pool.ids import JobId
+from protocol.message import Done, Message, Request
+from protocol.messages.common import StopHow
+
+# ---- to the starter
+
+
+class RunJob(Request[Done], tag="starter.run_job"):
+    """Run one job (see startd.ActivateClaim); answered at once. A starter runs one job at a time, one claim's only."""
+
+    activation: str
+    job_id: JobId
+    job_ad: ClassAd
+    slot_ad: ClassAd
+    shadow_address: str
+    ticket: str
+    agent_address: str = ""
+    agent_ticket: str = ""
+    lease_s: float = 2400.0
+
+
+class StopJob(Request[Done], tag="starter.stop_job"):
+    """End the running job: with its kill signal and vacate time, or at once. It is then reported as EVICTED."""
+
+    activation: str
+    how: StopHow
+    reason: str = ""
+    vacate_s: float | None = None
+    hold_code: int = 0
+    hold_subcode: int = 0
+
+
+class SuspendJob(Request[Done], tag="starter.suspend_job"):
+    """Freeze the job."""
+
+    activation: str
+
+
+class ContinueJob(Request[Done], tag="starter.continue_job"):
+    """Thaw the job."""
+
+    activation: str
+
+
+class LeaveNow(Request[Done], tag="starter.leave"):
+    """The claim is over: end when nothing runs."""
+
+
+# ---- to the startd
+
+
+class JobInfo(Message, tag="startd.job_info"):
+    """What the running job uses: attributes for the slot's policy and ad."""
+
+    activation: str
+    ad: ClassAd
+
+
+class ActivationOver(Request[Done], tag="startd.activation_over"):
+    """The schedd has the result (or the lease ran out): the sandbox is gone, the starter can take the next job."""
+
+    activation: str
+    reported: bool = True
+    reason: str = ""
