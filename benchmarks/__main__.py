@@ -1,0 +1,35 @@
+"""`python -m benchmarks [NAME...]`: run the named suites (default: all) and print one JSON object.
+
+A suite is a module here with `def figures() -> Iterator[Figure]`. Absolute figures belong to one machine and one moment;
+documentation quotes ratios.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import platform
+import sys
+
+SUITES = ("classad", "pool_run")
+
+
+def main(names: list[str]) -> int:
+    unknown = [name for name in names if name not in SUITES]
+    if unknown:
+        print(f"unknown suite {unknown[0]!r}; there are: {', '.join(SUITES)}", file=sys.stderr)
+        return 2
+    taken = []
+    for name in names or SUITES:
+        for figure in importlib.import_module(f"benchmarks.{name}").figures():
+            taken.append({"suite": name, **figure._asdict()})
+            value = f"{figure.value:.4g}"
+            print(f"{name:10} {figure.name:60} {value:>12} {figure.unit:10} {figure.aim}", file=sys.stderr, flush=True)
+    machine = {"cores": os.cpu_count(), "load": os.getloadavg()[0], "python": platform.python_version()}
+    print(json.dumps({"machine": machine, "figures": taken}, indent=1))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
