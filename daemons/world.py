@@ -1,0 +1,106 @@
+"""What a daemon needs of the outside, as arguments: the clock, chance, the network, processes and threads.
+
+`World.real()` is this machine. A simulation hands in its own: a virtual clock (trio's MockClock goes with it), one seed
+for all chance, a network in memory, processes that are tasks, and threads that answer in place, because a virtual clock
+would jump past a thread that works.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+import trio
+
+from protocol.net import Network, real_network
+
+T = TypeVar("T")
+
+
+class Process(Protocol):
+    """A program that was started. `wait` may be awaited by several tasks and answers the return code (-9: signal 9)."""
+
+    @property
+    def pid(self) -> int: ...
+    @property
+    def stdin(self) -> trio.abc.SendStream | None: ...
+    @property
+    def stdout(self) -> trio.abc.ReceiveStream | None: ...
+    @property
+    def stderr(self) -> trio.abc.ReceiveStream | None: ...
+    @property
+    def returncode(self) -> int | None: ...
+    async def wait(self) -> int: ...
+    def terminate(self) -> None: ...
+    def kill(self) -> None: ...
+    def send_signal(self, sig: Any, /) -> None: ...
+
+
+class Spawner(Protocol):
+    """Starts programs: the zygote, startd cron jobs, hooks. `options` are those of `subprocess.Popen`."""
+
+    async def start(self, argv: Sequence[str], **options: Any) -> Process: ...
+
+
+class Threads(Protocol):
+    """Runs a function that would hold the event loop too long."""
+
+    async def run_sync(self, fn: Callable[..., T], *args: Any) -> T: ...
+
+
+class RealSpawner:
+    """Programs as processes of this machine, with no descriptors but those passed on purpose."""
+
+    async def start(self, argv: Sequence[str], **options: Any) -> Process:
+        """Start `argv`; standard input is /dev/null unless `stdin` says otherwise."""
+        options.setdefault("stdin", subprocess.DEVNULL)
+        return await trio.lowlevel.open_process(list(argv), **options)
+
+
+class RealThreads:
+    """Worker threads; one that was begun is never abandoned."""
+
+    async def run_sync(self, fn: Callable[..., T], *args: Any) -> T:
+        """Call `fn(*args)` in a worker thread."""
+        return await trio.to_thread.run_sync(fn, *args)
+
+
+class InPlace:
+    """The same under a virtual clock: the answer is there before time moves."""
+
+    async def run_sync(self, fn: Callable[..., T], *args: Any) -> T:
+        """Call `fn(*args)` here."""
+        result = fn(*args)
+        await trio.lowlevel.checkpoint()
+        return result
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """The outside. `wall` is seconds since the epoch; monotonic time is `trio.current_time()`."""
+
+    wall: Callable[[], float]
+    rng: random.Random
+    network: Network
+    spawner: Spawner
+    threads: Threads
+    env: Mapping[str, str]
+    zygote: Callable[..., Any] | None = None
+    """Takes the place of `spawn_child.Zygote` where starters and agents are tasks; None: real processes."""
+
+    @classmethod
+    def real(cls) -> World:
+        """This machine."""
+        return cls(
+            wall=time.time,
+            rng=random.Random(),
+            network=real_network(),
+            spawner=RealSpawner(),
+            threads=RealThreads(),
+            env=dict(os.environ),
+        )

@@ -1,0 +1,110 @@
+"""What becomes of a daemon that its master supervises: every legal move is a row of MOVES.
+
+    Stopped --START--> Starting --READY--> Running
+    Starting, Running --EXITED--> Backoff --DUE--> Starting      (it was to go on running)
+    Starting, Running --STOP--> Stopping --EXITED--> Stopped     (or Starting, when START came meanwhile)
+
+The n-th restart in a row waits c + k ** n seconds, at most the ceiling; a daemon that ran for the recover time counts
+as well again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Final
+
+
+class State(str, Enum):
+    """Where a daemon stands in its master's eyes; the names are what `condor_who` shows."""
+
+    STOPPED = "Stopped"
+    STARTING = "Starting"
+    RUNNING = "Running"
+    STOPPING = "Stopping"
+    BACKOFF = "Backoff"
+
+
+class Event(Enum):
+    """What happened, or was asked for."""
+
+    START = "start"
+    READY = "ready"
+    EXITED = "exited"
+    STOP = "stop"
+    DUE = "due"
+
+
+class Effect(Enum):
+    """What the master must now do."""
+
+    SPAWN = "spawn"
+    ASK_TO_STOP = "ask to stop"
+    WAKE_WHEN_DUE = "wake when due"
+
+
+@dataclass(frozen=True, slots=True)
+class Backoff:
+    """MASTER_BACKOFF_CONSTANT, MASTER_BACKOFF_FACTOR, MASTER_BACKOFF_CEILING and MASTER_RECOVER_FACTOR."""
+
+    constant_s: float = 9.0
+    factor: float = 2.0
+    ceiling_s: float = 3600.0
+    recover_s: float = 300.0
+
+    def delay(self, restarts: int) -> float:
+        """How long restart number `restarts` (from 0) waits."""
+        try:
+            return float(min(self.constant_s + self.factor**restarts, self.ceiling_s))
+        except OverflowError:
+            return self.ceiling_s
+
+
+@dataclass(frozen=True, slots=True)
+class Supervised:
+    """One daemon: its state, what it should come to, and how often it fell."""
+
+    name: str
+    state: State = State.STOPPED
+    again: bool = False  # start it once it has stopped
+    restarts: int = 0  # in a row
+    started_at: float = 0.0
+    due_at: float = 0.0
+
+
+_S, _E = State, Event
+
+MOVES: Final[Mapping[tuple[State, Event], tuple[State, tuple[Effect, ...]]]] = {
+    (_S.STOPPED, _E.START): (_S.STARTING, (Effect.SPAWN,)),
+    (_S.STARTING, _E.READY): (_S.RUNNING, ()),
+    (_S.STARTING, _E.EXITED): (_S.BACKOFF, (Effect.WAKE_WHEN_DUE,)),
+    (_S.STARTING, _E.STOP): (_S.STOPPING, (Effect.ASK_TO_STOP,)),
+    (_S.RUNNING, _E.EXITED): (_S.BACKOFF, (Effect.WAKE_WHEN_DUE,)),
+    (_S.RUNNING, _E.STOP): (_S.STOPPING, (Effect.ASK_TO_STOP,)),
+    (_S.STOPPING, _E.EXITED): (_S.STOPPED, ()),
+    (_S.STOPPING, _E.STOP): (_S.STOPPING, (Effect.ASK_TO_STOP,)),  # a graceful stop may become a fast one
+    (_S.BACKOFF, _E.START): (_S.STARTING, (Effect.SPAWN,)),
+    (_S.BACKOFF, _E.DUE): (_S.STARTING, (Effect.SPAWN,)),
+    (_S.BACKOFF, _E.STOP): (_S.STOPPED, ()),
+}
+
+
+def step(daemon: Supervised, event: Event, *, now: float, backoff: Backoff) -> tuple[Supervised, tuple[Effect, ...]]:
+    """The daemon after `event`, and what to do. What has no row changes nothing: all of it may come twice or late."""
+    if daemon.state is State.STOPPING and event is Event.START:
+        return replace(daemon, again=True), ()
+    if daemon.state is State.STOPPING and event is Event.EXITED and daemon.again:
+        fresh = replace(daemon, state=State.STARTING, again=False, restarts=0, started_at=now)
+        return fresh, (Effect.SPAWN,)
+    move = MOVES.get((daemon.state, event))
+    if move is None:
+        return daemon, ()
+    state, effects = move
+    after = replace(daemon, state=state, again=False)
+    if state is State.BACKOFF:
+        restarts = 0 if now - daemon.started_at >= backoff.recover_s else daemon.restarts
+        after = replace(after, restarts=restarts + 1, due_at=now + backoff.delay(restarts))
+    elif Effect.SPAWN in effects:
+        after = replace(after, started_at=now, restarts=0 if event is Event.START else daemon.restarts)
+    return after, effects
