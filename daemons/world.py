@@ -16,8 +16,10 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 import trio
-
 from protocol.net import Network, real_network
+
+from daemons.spawn_child import Spawner as ChildSpawner
+from daemons.spawn_child import Zygote
 
 T = TypeVar("T")
 
@@ -80,6 +82,13 @@ class InPlace:
         return result
 
 
+class ZygoteLike(ChildSpawner, Protocol):
+    """`spawn_child.Zygote`, or what stands for it."""
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Be there until cancelled; started when `fork` may be called."""
+
+
 @dataclass(frozen=True, slots=True)
 class World:
     """The outside. `wall` is seconds since the epoch; monotonic time is `trio.current_time()`."""
@@ -90,8 +99,8 @@ class World:
     spawner: Spawner
     threads: Threads
     env: Mapping[str, str]
-    zygote: Callable[..., Any] | None = None
-    """Takes the place of `spawn_child.Zygote` where starters and agents are tasks; None: real processes."""
+    zygote: Callable[[Mapping[str, str]], ZygoteLike] = Zygote
+    """Makes the owner's side of a zygote, from `KIND -> MODULE:FUNCTION`; in a simulation its children are tasks."""
 
     @classmethod
     def real(cls) -> World:

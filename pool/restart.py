@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from enum import Enum
+from enum import Enum, StrEnum
 from typing import Final
 
 
-class State(str, Enum):
+class State(StrEnum):
     """Where a daemon stands in its master's eyes; the names are what `condor_who` shows."""
 
     STOPPED = "Stopped"

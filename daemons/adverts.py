@@ -1,0 +1,160 @@
+"""Keeps a daemon's ads at the pool's collectors.
+
+A daemon says what shall be there: `put` an ad, or another under the same type and name; `drop` one. A task per
+collector brings that about, at once at each change, after a lost connection, and everything anew each UPDATE_INTERVAL,
+so that lifetimes do not run out. At the daemon's end its ads are taken back.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import trio
+from protocol.locate import collector_addresses
+
+from pool.classad import ClassAd
+from pool.errors import PoolError
+from protocol import rpc
+from protocol.messages.collector import AdUpdate, InvalidateAds, UpdateAds
+
+if TYPE_CHECKING:
+    from daemons.run import DaemonStart
+
+ADS_PER_UPDATE_MAX: Final = 50
+RETRY_FIRST_S: Final = 0.1
+RETRY_MAX_S: Final = 30.0
+GOODBYE_S: Final = 2.0
+
+Key = tuple[str, str]
+
+
+class _Target:
+    """One collector, and what it does not know yet."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self.stale: dict[Key, None] = {}  # in the order in which the ads changed
+        self.wake = trio.Event()
+
+
+class Adverts:
+    """The ads that a daemon wants to be known, and the tasks that make them so."""
+
+    def __init__(self, start: DaemonStart) -> None:
+        self._start = start
+        self._ads: dict[Key, AdUpdate] = {}
+        self._own: Key | None = None
+        self._targets: list[_Target] = []
+        self._reached = trio.Event()
+
+    def put(self, ad: ClassAd, private: ClassAd | None = None) -> None:
+        """From now on this is the ad of its MyType and Name; `private` is its secret half."""
+        key = (str(ad["MyType"]), str(ad["Name"]))
+        self._ads[key] = AdUpdate(ad=ad, private=private)
+        self._changed(key)
+
+    def drop(self, ad_type: str, name: str) -> None:
+        """There shall be no such ad any more."""
+        if self._ads.pop((ad_type, name), None) is not None:
+            self._changed((ad_type, name))
+
+    def refresh(self) -> None:
+        """Make the daemon's own ad anew and publish it."""
+        ad = self._start.own_ad()
+        if "MyType" in ad:
+            self._own = (str(ad["MyType"]), str(ad["Name"]))
+            self.put(ad)
+
+    async def reached(self) -> None:
+        """Wait until a collector has everything that was put."""
+        await self._reached.wait()
+
+    async def run(self) -> None:
+        """Publish until cancelled, then say goodbye."""
+        self._targets = [_Target(address) for address in collector_addresses(self._start.config)]
+        async with trio.open_nursery() as nursery:
+            for target in self._targets:
+                nursery.start_soon(self._keep, target)
+            nursery.start_soon(self._repeat)
+
+    # ---- inside
+
+    def _changed(self, key: Key) -> None:
+        for target in self._targets:
+            target.stale.pop(key, None)
+            target.stale[key] = None
+            target.wake.set()
+
+    async def _repeat(self) -> None:
+        while True:
+            await trio.sleep(self._start.config.seconds("UPDATE_INTERVAL"))
+            self.refresh()
+            for key in list(self._ads):
+                self._changed(key)
+
+    async def _keep(self, target: _Target) -> None:
+        """Stay connected to one collector."""
+        log, retry_s = self._start.log, RETRY_FIRST_S
+        while True:
+            try:
+                async with rpc.connected(
+                    target.address, security=self._start.security, network=self._start.world.network
+                ) as peer:
+                    target.stale = dict.fromkeys(self._ads)
+                    log.full("Connected to the collector.", address=target.address)
+                    retry_s = RETRY_FIRST_S
+                    await self._publish(target, peer)
+            except PoolError as error:
+                log.say("D_ALWAYS" if retry_s >= 1.0 else "D_FULLDEBUG", f"Collector {target.address}: {error}")
+            await trio.sleep(retry_s)
+            retry_s = min(retry_s * 2, RETRY_MAX_S)
+
+    async def _publish(self, target: _Target, peer: rpc.Peer) -> None:
+        try:
+            while not peer.closed.is_set():
+                await self._send_stale(target, peer)
+                self._reached.set()
+                target.wake = trio.Event()
+                if not target.stale:
+                    await _either(target.wake, peer.closed)
+        finally:
+            with trio.move_on_after(GOODBYE_S) as goodbye:
+                goodbye.shield = True
+                if not peer.closed.is_set():
+                    await self._take_back(peer)
+
+    async def _send_stale(self, target: _Target, peer: rpc.Peer) -> None:
+        while target.stale:
+            keys = list(target.stale)[:ADS_PER_UPDATE_MAX]
+            for key in keys:
+                del target.stale[key]
+            updates = [self._ads[key] for key in keys if key in self._ads]
+            try:
+                if updates:
+                    await peer.call(UpdateAds(updates=updates))
+                for ad_type, name in (key for key in keys if key not in self._ads):
+                    await peer.call(InvalidateAds(ad_type=ad_type, names=[name]))
+            except rpc.RemoteError as error:  # refused: asking again would not help before something changes
+                self._start.log.always(f"The collector refuses ads: {error}", address=target.address)
+
+    async def _take_back(self, peer: rpc.Peer) -> None:
+        by_type: dict[str, list[str]] = {}
+        for ad_type, name in self._ads:
+            by_type.setdefault(ad_type, []).append(name)
+        try:
+            for ad_type, names in by_type.items():
+                await peer.call(InvalidateAds(ad_type=ad_type, names=names))
+        except PoolError:
+            pass  # the lifetimes of the ads will do it
+
+
+async def _either(one: trio.Event, other: trio.Event) -> None:
+    """Wait for one of two events."""
+    async with trio.open_nursery() as nursery:
+
+        async def wait(event: trio.Event) -> None:
+            await event.wait()
+            nursery.cancel_scope.cancel()
+
+        nursery.start_soon(wait, one)
+        nursery.start_soon(wait, other)

@@ -1,0 +1,332 @@
+"""One entry for all daemons: configuration, log, signals, the pipe from the parent, services, own ad.
+
+A daemon is a module `daemons.<name>.main` with one coroutine:
+
+    async def main(start: DaemonStart, *, task_status: TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        schedd = Schedd(start)
+        start.service.on(SubmitJobs, schedd.submit, level=Level.WRITE)   # the common requests are there already
+        start.describe(schedd.ad)                     # () -> ClassAd; published, and the answer to GetAd
+        start.on_reconfigure(schedd.reconfigured)     # (Config) -> None; `start.config` is already the new one
+        async with trio.open_nursery() as nursery:
+            await nursery.start(start.serve)          # RUN/<name>.sock and the host's shared port
+            nursery.start_soon(start.adverts.run)     # keeps what was `put` there, and the own ad, at the collectors
+            task_status.started()                     # ready: the master hears of it
+            how = await start.stopping()              # PEACEFUL, GRACEFUL or FAST
+            ...                                       # `await start.stopping(StopHow.FAST)` wakes when it grows urgent
+            nursery.cancel_scope.cancel()
+
+Signals: SIGTERM (and SIGINT) stop gracefully, SIGQUIT fast, SIGHUP reconfigures. When the parent is gone, so that its
+end of the life pipe closes, the daemon stops fast. An error that leaves `main` is logged with its traceback and ends
+the process with status 4; a wrong configuration, which only a person can mend, ends it with status 2.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import os
+import signal
+import sys
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+import trio
+from protocol.address import Address
+from protocol.rpc import Service
+from protocol.security import Security
+
+from daemons import faults
+from daemons.adverts import Adverts
+from daemons.log import Log
+from daemons.metrics import LoopLag
+from daemons.services import CommonServices
+from daemons.world import World
+from pool.classad import ClassAd, environment
+from pool.config import Config, load_config
+from pool.errors import ConfigError, PoolError
+from pool.version import CONDOR_PLATFORM, CONDOR_VERSION
+from protocol import rpc
+from protocol.messages.common import StopHow
+
+EXIT_BAD_CONFIG: Final = 2
+EXIT_FAILED: Final = 4
+
+LOG_NAMES: Final[Mapping[str, str]] = {
+    "MASTER": "MasterLog",
+    "COLLECTOR": "CollectorLog",
+    "NEGOTIATOR": "NegotiatorLog",
+    "SCHEDD": "SchedLog",
+    "STARTD": "StartLog",
+    "STARTER": "StarterLog",
+    "AGENT": "FileAgentLog",
+}
+"""Each subsystem's file in LOG, unless `<SUBSYS>_LOG` names another; starters and agents add `.slot` or `.user`."""
+
+_URGENCY: Final = (StopHow.PEACEFUL, StopHow.GRACEFUL, StopHow.FAST)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where a host's configuration comes from; read again at each start and reconfiguration."""
+
+    directory: str | None = None
+    files: tuple[str, ...] = ()
+    overrides: Mapping[str, str] = field(default_factory=dict)
+
+    def load(self, subsystem: str, environ: Mapping[str, str]) -> Config:
+        """The configuration as `subsystem` sees it; ConfigError names file and line."""
+        overrides = dict(self.overrides)
+        if self.directory is not None:
+            overrides = {"LOCAL_DIR": self.directory, **overrides}
+        return load_config(self.files or None, overrides=overrides, environ=environ, subsystem=subsystem)
+
+    def packed(self) -> dict[str, Any]:
+        """As a map that crosses to another process."""
+        return {"directory": self.directory, "files": list(self.files), "overrides": dict(self.overrides)}
+
+    @classmethod
+    def unpacked(cls, raw: Mapping[str, Any]) -> Source:
+        """The inverse of `packed`."""
+        return cls(raw["directory"], tuple(raw["files"]), dict(raw["overrides"]))
+
+
+class DaemonMain(Protocol):
+    """What each daemon's module offers as `main`."""
+
+    def __call__(self, start: DaemonStart, *, task_status: trio.TaskStatus[None]) -> Awaitable[None]: ...
+
+
+class DaemonStart:
+    """All that a daemon's `main` is given, and how it speaks to whoever started it."""
+
+    def __init__(
+        self,
+        name: str,
+        source: Source,
+        world: World,
+        *,
+        log: Log | None = None,
+        config: Config | None = None,
+        security: Security | None = None,
+    ) -> None:
+        self.name = name
+        self.subsystem = name.upper()
+        self.world = world
+        self.config = config if config is not None else source.load(self.subsystem, world.env)
+        self.log = log if log is not None else open_log(self.config, self.subsystem, world)
+        self.security = security if security is not None else Security.from_config(self.config, name)
+        self.started_at = world.wall()
+        self.reconfigured_at = self.started_at
+        self.lag = LoopLag()
+        self.service = Service(name)
+        self.common = CommonServices(self)
+        self.adverts = Adverts(self)
+        self._source = source
+        self._how: StopHow | None = None
+        self._stop_changed = trio.Event()
+        self._listeners_of_config: list[Callable[[Config], None]] = []
+        self._describe: Callable[[], ClassAd] = ClassAd
+
+    # ---- names and places
+
+    @property
+    def run_dir(self) -> Path:
+        """Where sockets and address files are."""
+        return Path(self.config.path("RUN"))
+
+    @property
+    def socket(self) -> Path:
+        """The unix socket that this daemon listens on."""
+        return self.run_dir / f"{self.name}.sock"
+
+    @property
+    def host(self) -> str:
+        """The name that this host has in the pool."""
+        return self.config.str("FULL_HOSTNAME")
+
+    @property
+    def address(self) -> str:
+        """Where others reach this daemon: the host's shared port, or only the unix socket when there is none."""
+        shared = self.config.str("SHARED_PORT_ADDRESS", default="")
+        if not shared:
+            return str(self.socket)
+        return str(Address.parse(shared).for_daemon(self.name))
+
+    # ---- being a daemon
+
+    async def serve(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Answer requests on the daemon's socket and, through the master, on the host's shared port."""
+        listeners = await self.world.network.listen(str(self.socket))
+        (self.run_dir / f"{self.name}.address").write_text(f"{self.address}\n{CONDOR_VERSION}\n{CONDOR_PLATFORM}\n")
+        try:
+            await rpc.serve(self.service, listeners, security=self.security, task_status=task_status)
+        finally:
+            for leftover in (self.socket, self.run_dir / f"{self.name}.address"):
+                leftover.unlink(missing_ok=True)
+
+    def describe(self, ad: Callable[[], ClassAd]) -> None:
+        """`ad()` is this daemon's own ad from now on, to which `own_ad` adds what all daemons have."""
+        self._describe = ad
+        self.adverts.refresh()
+
+    def own_ad(self) -> ClassAd:
+        """The daemon's ad as it is now, with its metrics."""
+        ad = self._describe()
+        for name, value in self._common_attributes().items():
+            ad.setdefault(name, value)
+        return ad
+
+    def _common_attributes(self) -> dict[str, Any]:
+        return {
+            "Name": self.host,
+            "Machine": self.host,
+            "MyAddress": self.address,
+            "AddressV1": self.address,
+            "CondorVersion": CONDOR_VERSION,
+            "CondorPlatform": CONDOR_PLATFORM,
+            "DaemonStartTime": int(self.started_at),
+            "DaemonLastReconfigTime": int(self.reconfigured_at),
+            "MyCurrentTime": int(self.world.wall()),
+            "MonitorSelfAge": int(self.world.wall() - self.started_at),
+            "MonitorSelfResidentSetSize": _resident_kib(),
+            "LoopLagP99": round(self.lag.p99(), 6),
+            "LoopLagMax": round(self.lag.worst(), 6),
+        }
+
+    # ---- stopping and reconfiguring
+
+    def stop(self, how: StopHow) -> None:
+        """Ask the daemon to end. It may become more urgent, never less."""
+        if self._how is None or _URGENCY.index(how) > _URGENCY.index(self._how):
+            self.log.always(f"Got a {how.value} stop.")
+            self._how = how
+            self._stop_changed.set()
+            self._stop_changed = trio.Event()
+
+    @property
+    def stop_how(self) -> StopHow | None:
+        """How the daemon is to end; None while it is not."""
+        return self._how
+
+    async def stopping(self, at_least: StopHow = StopHow.PEACEFUL) -> StopHow:
+        """Wait until the daemon is to end, at least as urgently as said; how it is to end."""
+        while self._how is None or _URGENCY.index(self._how) < _URGENCY.index(at_least):
+            await self._stop_changed.wait()
+        return self._how
+
+    def on_reconfigure(self, callback: Callable[[Config], None]) -> None:
+        """Call back after each reconfiguration; `start.config` is the new one by then."""
+        self._listeners_of_config.append(callback)
+
+    def reconfigure(self) -> None:
+        """Read the configuration again; ConfigError leaves the old one in force."""
+        self.config = self._source.load(self.subsystem, self.world.env)
+        self.reconfigured_at = self.world.wall()
+        self.log.set_level(self.config.str(f"{self.subsystem}_DEBUG", default=""))
+        self.security.reload(self.config)
+        self.log.always("Reconfigured.")
+        for callback in self._listeners_of_config:
+            callback(self.config)
+        self.adverts.refresh()
+
+
+async def host(start: DaemonStart, main: DaemonMain, *, ready: Callable[[], Awaitable[None]] | None = None) -> None:
+    """Run one daemon in this task: its main, and beside it what all daemons need. Ends when the main ends."""
+    async with trio.open_nursery() as nursery:
+        await nursery.start(_main_then_leave, start, main, nursery.cancel_scope)
+        start.log.always(f"{start.name} is ready.", address=start.address, pid=os.getpid())
+        if ready is not None:
+            await ready()
+
+
+async def _main_then_leave(
+    start: DaemonStart, main: DaemonMain, scope: trio.CancelScope, *, task_status: trio.TaskStatus[None]
+) -> None:
+    await main(start, task_status=task_status)
+    scope.cancel()
+
+
+# ---- as a process
+
+
+def open_log(config: Config, subsystem: str, world: World, *, suffix: str = "") -> Log:
+    """The log of a daemon, starter (`suffix` is its slot) or agent (`suffix` is its user), as the knobs say."""
+    where = config.str(f"{subsystem}_LOG", default="") or str(Path(config.path("LOG")) / LOG_NAMES[subsystem])
+    return Log(
+        Path(f"{where}.{suffix}" if suffix else where),
+        level=config.str(f"{subsystem}_DEBUG", default=""),
+        bytes_max=config.int(f"MAX_{subsystem}_LOG", default=10 * 1024 * 1024),
+        old_max=config.int(f"MAX_NUM_{subsystem}_LOG", default=1),
+        wall=world.wall,
+    )
+
+
+def run_process(name: str, source: Source, *, life: int = -1, ready: Callable[[], None] | None = None) -> int:
+    """Be the daemon `name` in this process until it ends; the exit status. `life` ends when the parent does."""
+    world = World.real()
+    os.umask(0o022)
+    try:
+        start = DaemonStart(name, source, world)
+    except ConfigError as error:
+        print(f"{name}: {error}", file=sys.stderr)
+        return EXIT_BAD_CONFIG
+    start.log.capture_logging()
+    environment.install(clock=world.wall, rng=world.rng)
+    faults.arm(start.config.str("FAULT_POINTS", default=""), start.run_dir)
+    gc.freeze()
+    try:
+        trio.run(_as_process, start, load_main(name), life, ready)
+    except BaseException as error:
+        start.log.error(f"{name} failed", error)
+        return EXIT_FAILED
+    start.log.always(f"**** {name} (pid {os.getpid()}) EXITING WITH STATUS 0")
+    return 0
+
+
+def load_main(name: str) -> DaemonMain:
+    """The `main` of `daemons.<name>.main`."""
+    main: DaemonMain = importlib.import_module(f"daemons.{name}.main").main
+    return main
+
+
+async def _as_process(start: DaemonStart, main: DaemonMain, life: int, ready: Callable[[], None] | None) -> None:
+    async def say_ready() -> None:
+        if ready is not None:
+            ready()
+
+    async with trio.open_nursery() as beside:
+        await beside.start(_heed_signals, start)
+        beside.start_soon(start.lag.watch)
+        if life >= 0:
+            beside.start_soon(_stop_at_end_of, life, start)
+        await host(start, main, ready=say_ready)
+        beside.cancel_scope.cancel()
+
+
+async def _heed_signals(start: DaemonStart, *, task_status: trio.TaskStatus[None]) -> None:
+    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGQUIT, signal.SIGHUP) as signals:
+        task_status.started()
+        async for number in signals:
+            if number == signal.SIGHUP:
+                try:
+                    start.reconfigure()
+                except PoolError as error:
+                    start.log.error(f"The configuration is wrong; the old one stays in force: {error}")
+            else:
+                start.stop(StopHow.FAST if number == signal.SIGQUIT else StopHow.GRACEFUL)
+
+
+async def _stop_at_end_of(life: int, start: DaemonStart) -> None:
+    """The life pipe carries nothing: it is readable when the parent is gone."""
+    await trio.lowlevel.wait_readable(life)
+    start.log.always("The parent is gone.")
+    start.stop(StopHow.FAST)
+
+
+def _resident_kib() -> int:
+    try:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * (os.sysconf("SC_PAGE_SIZE") // 1024)
+    except (OSError, ValueError, IndexError):
+        return 0
