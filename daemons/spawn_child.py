@@ -1,0 +1,315 @@
+"""The owner's side of a zygote: keep one running, ask it for children, know when they end.
+
+    zygote = Zygote({"starter": KINDS["starter"]})
+    await nursery.start(zygote.run)            # executes the zygote, and a new one whenever it dies
+    child = await zygote.fork("starter", payload)
+    child.pid, child.channel                   # a trio stream: one end of the socket pair that the child was born with
+    status = await child.wait()                # wait status as of os.waitpid; None when nobody could learn it
+
+A fork that was waiting when the zygote died is asked of the next one. Children outlive their zygote; this process is a
+subreaper then, and learns their status itself. All children hold the reading end of one life pipe, whose writing end
+only this process has: when it is gone, they know.
+"""
+
+from __future__ import annotations
+
+import array
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
+
+import msgpack
+import trio
+
+from daemons.linux import become_subreaper, reap, zombie_children
+from daemons.zygote import DESCRIPTORS_MAX, KINDS, PACKET_BYTES_MAX
+from pool.errors import PoolError
+
+TRIES_MAX: Final = 5
+BACKOFF_FIRST_S: Final = 0.05
+BACKOFF_MAX_S: Final = 10.0
+ADOPTED_POLL_S: Final = 5.0
+
+
+class SpawnError(PoolError):
+    """A process could not be started."""
+
+
+class Process(Protocol):
+    """A child process, as its owner sees it."""
+
+    pid: int
+    channel: trio.abc.Stream
+
+    async def wait(self) -> int | None:
+        """Its wait status, once it has ended; None when nobody could learn it."""
+
+    def kill(self, signum: int = signal.SIGKILL) -> None:
+        """Send it a signal; nothing happens when it has ended."""
+
+
+class Spawner(Protocol):
+    """Something that makes children."""
+
+    async def fork(self, kind: str, payload: bytes | Mapping[str, Any], descriptors: Iterable[int] = ()) -> Process:
+        """A new child of this kind."""
+
+
+@dataclass(eq=False)
+class Child:
+    """A process that a zygote forked for us. `channel` is ours to close."""
+
+    pid: int
+    channel: trio.SocketStream
+    _pidfd: int
+    _ended: trio.Event = field(default_factory=trio.Event)
+    _status: int | None = None
+
+    async def wait(self) -> int | None:
+        """Its wait status, once it has ended; None when nobody could learn it."""
+        await self._ended.wait()
+        return self._status
+
+    @property
+    def alive(self) -> bool:
+        """Whether its end has not been heard of yet."""
+        return not self._ended.is_set()
+
+    def kill(self, signum: int = signal.SIGKILL) -> None:
+        """Send it a signal; nothing happens when it has ended."""
+        if self._ended.is_set():
+            return
+        try:
+            signal.pidfd_send_signal(self._pidfd, signum)
+        except ProcessLookupError:
+            pass
+
+    def _end(self, status: int | None) -> None:
+        if not self._ended.is_set():
+            self._status = status
+            self._ended.set()
+            os.close(self._pidfd)
+
+
+@dataclass
+class _Asked:
+    """A fork that waits for its answer: the message and the descriptor that came, or neither when the zygote died."""
+
+    answered: trio.Event = field(default_factory=trio.Event)
+    message: Mapping[str, Any] | None = None
+    pidfd: int = -1
+
+
+class Zygote:
+    """A zygote that is there as long as `run` runs."""
+
+    def __init__(self, kinds: Mapping[str, str] = KINDS, *, env: Mapping[str, str] | None = None) -> None:
+        self._kinds = kinds
+        self._env = env
+        self._owner: trio.socket.SocketType | None = None
+        self._ready = trio.Event()
+        self._failed: str | None = None
+        self._asked: dict[int, _Asked] = {}
+        self._children: dict[int, Child] = {}
+        self._next_id = 0
+        self._life = -1
+        self.pid = 0
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Keep a zygote running; started when the first one is ready."""
+        become_subreaper()
+        self._life, keep = os.pipe2(os.O_CLOEXEC)
+        backoff, was_lost = BACKOFF_FIRST_S, False
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._announce_first, task_status)
+                while True:
+                    was_ready = await self._run_one()
+                    for child in self._children.values():
+                        nursery.start_soon(self._await_adopted, child)
+                    if not was_lost:
+                        nursery.start_soon(_reap_orphans)
+                    was_lost = True
+                    backoff = BACKOFF_FIRST_S if was_ready else min(backoff * 2, BACKOFF_MAX_S)
+                    await trio.sleep(backoff)
+        finally:
+            os.close(self._life)
+            os.close(keep)  # the end of every child's life pipe
+
+    async def fork(self, kind: str, payload: bytes | Mapping[str, Any] = b"", descriptors: Iterable[int] = ()) -> Child:
+        """A new child; SpawnError when there can be none. The descriptors stay ours and are copied to the child."""
+        packed = payload if isinstance(payload, bytes) else msgpack.packb(payload)
+        passed = list(descriptors)
+        if len(packed) > PACKET_BYTES_MAX - 1024 or len(passed) > DESCRIPTORS_MAX - 2:
+            raise SpawnError(f"{len(packed)} bytes and {len(passed)} descriptors are too much to give a {kind}")
+        for _ in range(TRIES_MAX):
+            await self._ready.wait()
+            if self._failed is not None:
+                break
+            child = await self._fork_once(kind, packed, passed)
+            if child is not None:
+                return child
+        raise SpawnError(f"cannot start a {kind}: {self._failed or 'the zygote keeps dying'}")
+
+    async def _fork_once(self, kind: str, payload: bytes, descriptors: list[int]) -> Child | None:
+        """A child, or None when the zygote died over it."""
+        assert self._owner is not None
+        self._next_id += 1
+        number, asked = self._next_id, _Asked()
+        pair = socket.socketpair()
+        ours, theirs = trio.socket.from_stdlib_socket(pair[0]), pair[1]
+        taken = False
+        try:
+            self._asked[number] = asked
+            packet = msgpack.packb({"id": number, "kind": kind, "payload": payload})
+            await _send_packet(self._owner, packet, [theirs.fileno(), self._life, *descriptors])
+            theirs.close()
+            await asked.answered.wait()
+            if asked.message is None:
+                return None
+            if "error" in asked.message:
+                raise SpawnError(f"cannot start a {kind}: {asked.message['error']}")
+            taken = True
+            return self._children_add(asked, trio.SocketStream(ours))
+        except OSError:  # the zygote died before it had the packet
+            return None
+        finally:
+            theirs.close()
+            self._asked.pop(number, None)
+            if not taken:
+                ours.close()  # a child that was forked all the same sees the end of its channel
+                if asked.pidfd >= 0:
+                    os.close(asked.pidfd)
+
+    def _children_add(self, asked: _Asked, channel: trio.SocketStream) -> Child:
+        assert asked.message is not None
+        child = Child(asked.message["pid"], channel, asked.pidfd)
+        asked.pidfd = -1
+        if "status" in asked.message:
+            child._end(asked.message["status"])
+        else:
+            self._children[child.pid] = child
+        return child
+
+    async def _run_one(self) -> bool:
+        """Execute a zygote and hear it out; whether it ever was ready."""
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with ours, theirs:
+            command = [sys.executable, "-P", "-m", "daemons.zygote", str(theirs.fileno())]
+            command += [f"{kind}={entry}" for kind, entry in self._kinds.items()]
+            env = {**os.environ, "OPENBLAS_NUM_THREADS": "1", **(self._env or {})}
+            process = await trio.lowlevel.open_process(
+                command, stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()], start_new_session=True, env=env
+            )
+            theirs.close()
+            self.pid = process.pid
+            owner = trio.socket.from_stdlib_socket(ours)
+            was_ready = False
+            try:
+                was_ready = await self._hear(owner)
+            finally:
+                self._owner = None
+                if self._ready.is_set():
+                    self._ready = trio.Event()
+                for asked in self._asked.values():
+                    asked.answered.set()
+                owner.close()  # it leaves when its last child has, which see the end of the life pipe
+                if not was_ready:
+                    process.kill()
+        with trio.move_on_after(1):
+            await process.wait()
+        if not was_ready:
+            self._failed = f"the zygote could not start (exit status {process.returncode})"
+            self._ready.set()
+        return was_ready
+
+    async def _hear(self, owner: trio.socket.SocketType) -> bool:
+        """Take the zygote's packets until it is gone; whether it ever was ready."""
+        was_ready = False
+        while True:
+            message, descriptor = await _receive_packet(owner)
+            if message is None:
+                return was_ready
+            if "ready" in message:
+                was_ready, self._failed, self._owner = True, None, owner
+                self._ready.set()
+            elif "exited" in message:
+                self._child_ended(message["exited"], message["status"])
+            else:
+                self._fork_answered(message, descriptor)
+
+    def _fork_answered(self, message: Mapping[str, Any], pidfd: int) -> None:
+        asked = self._asked.get(message["id"])
+        if asked is None:  # whoever asked has given up
+            if pidfd >= 0:
+                os.close(pidfd)
+            return
+        asked.message, asked.pidfd = message, pidfd
+        asked.answered.set()
+
+    def _child_ended(self, pid: int, status: int | None) -> None:
+        child = self._children.pop(pid, None)
+        if child is not None:
+            child._end(status)
+            return
+        for asked in self._asked.values():  # it ended before its asker could run
+            if asked.message is not None and asked.message.get("pid") == pid:
+                asked.message = {**asked.message, "status": status}
+
+    async def _announce_first(self, task_status: trio.TaskStatus[None]) -> None:
+        await self._ready.wait()
+        if self._failed is not None:
+            raise SpawnError(self._failed)
+        task_status.started()
+
+    async def _await_adopted(self, child: Child) -> None:
+        """Wait for a child of a zygote that has died; it is ours now."""
+        if child._ended.is_set():
+            return
+        await trio.lowlevel.wait_readable(child._pidfd)
+        self._child_ended(child.pid, _status_of(child._pidfd))
+
+
+def _status_of(pidfd: int) -> int | None:
+    """The wait status of a process that has ended; None when it was not our child."""
+    try:
+        ended = os.waitid(os.P_PIDFD, pidfd, os.WEXITED | os.WNOHANG)
+    except ChildProcessError:
+        return None
+    if ended is None:
+        return None
+    return ended.si_status << 8 if ended.si_code == os.CLD_EXITED else ended.si_status
+
+
+async def _reap_orphans() -> None:
+    """Collect what a dead zygote left to us. Our own children have somebody who waits: they are no zombies for long."""
+    seen: set[int] = set()
+    while True:
+        await trio.sleep(ADOPTED_POLL_S)
+        zombies = zombie_children()
+        for pid in seen & zombies:
+            reap(pid)
+        seen = zombies - seen
+
+
+async def _send_packet(to: trio.socket.SocketType, packet: bytes, descriptors: list[int]) -> None:
+    rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))
+    await to.sendmsg([packet], [rights])
+
+
+async def _receive_packet(owner: trio.socket.SocketType) -> tuple[Mapping[str, Any] | None, int]:
+    """One message and the descriptor that came with it (-1: none); no message when the other side is gone."""
+    try:
+        packet, ancillary, _, _ = await owner.recvmsg(65536, socket.CMSG_SPACE(4), socket.MSG_CMSG_CLOEXEC)
+    except OSError:
+        packet, ancillary = b"", []
+    descriptors = array.array("i")
+    for level, kind, content in ancillary:
+        if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+            descriptors.frombytes(content)
+    return (msgpack.unpackb(packet) if packet else None), (descriptors[0] if descriptors else -1)

@@ -1,0 +1,49 @@
+"""What the zygotes of these tests can be."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+from daemons.zygote import Birth
+
+
+def echo(birth: Birth) -> int:
+    """Say who it is and what it was given, then answer each line until the channel ends."""
+    fds = sorted(int(fd) for fd in os.listdir("/proc/self/fd"))
+    ignored = [s for s in range(1, 32) if s not in (9, 19) and signal.getsignal(s) is signal.SIG_IGN]
+    birth.channel.sendall(f"{os.getpid()} {os.getsid(0)} {birth.payload.decode()} {len(fds)} {ignored}\n".encode())
+    while data := birth.channel.recv(100):
+        birth.channel.sendall(data.upper())
+    return 7
+
+
+def until_orphaned(birth: Birth) -> int:
+    """Wait for the end of the life pipe."""
+    birth.channel.sendall(b"x")
+    while os.read(birth.life, 1):
+        pass
+    return 3
+
+
+def die_at_once(birth: Birth) -> int:
+    """Be gone before anybody looks."""
+    os.kill(os.getpid(), signal.SIGKILL)
+    return 0
+
+
+def leave_orphan(birth: Birth) -> int:
+    """Fork a child that outlives this process for a moment; tell its pid."""
+    pid = os.fork()
+    if pid == 0:
+        time.sleep(0.2)
+        os._exit(0)
+    birth.channel.sendall(str(pid).encode())
+    return 0
+
+
+def write_to_given(birth: Birth) -> int:
+    """Write to the first descriptor that came along."""
+    os.write(birth.descriptors[0], birth.payload)
+    return 0

@@ -1,0 +1,144 @@
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+import trio
+
+from daemons.spawn_child import SpawnError, Zygote
+
+ROOT = Path(__file__).parents[3]
+HERE = "tests.daemons.zygote.children"
+KINDS = {name: f"{HERE}:{name}" for name in ("echo", "until_orphaned", "die_at_once", "leave_orphan", "write_to_given")}
+
+
+@pytest.fixture
+async def zygote(nursery: trio.Nursery) -> Zygote:
+    zygote = Zygote(KINDS, env={"PYTHONPATH": str(ROOT)})
+    await nursery.start(zygote.run)
+    return zygote
+
+
+async def test_a_child_speaks_with_its_owner_and_its_exit_status_is_learnt(zygote: Zygote) -> None:
+    child = await zygote.fork("echo", b"hello")
+    pid, session, payload, descriptors, ignored = (await child.channel.receive_some(1000)).decode().split(" ", 4)
+    assert int(pid) == int(session) == child.pid
+    assert payload == "hello"
+    assert int(descriptors) <= 6  # standard streams, channel, life pipe, and the listing itself
+    assert "13" in ignored or ignored.strip() == "[]"
+    await child.channel.send_all(b"abc")
+    assert await child.channel.receive_some(100) == b"ABC"
+    await child.channel.send_eof()
+    assert await child.wait() == 7 << 8
+    await child.channel.aclose()
+
+
+async def test_many_children_at_once_each_have_their_own_channel(zygote: Zygote) -> None:
+    seen: set[int] = set()
+
+    async def one(number: int) -> None:
+        child = await zygote.fork("echo", str(number).encode())
+        words = (await child.channel.receive_some(1000)).decode().split(" ")
+        assert words[2] == str(number)
+        seen.add(int(words[0]))
+        await child.channel.aclose()
+        assert await child.wait() == 7 << 8
+
+    async with trio.open_nursery() as nursery:
+        for number in range(20):
+            nursery.start_soon(one, number)
+    assert len(seen) == 20
+
+
+async def test_a_child_that_dies_at_once_is_reported_with_its_signal(zygote: Zygote) -> None:
+    for _ in range(5):
+        child = await zygote.fork("die_at_once")
+        assert await child.wait() == signal.SIGKILL
+        await child.channel.aclose()
+
+
+async def test_a_child_can_be_killed_by_its_owner(zygote: Zygote) -> None:
+    child = await zygote.fork("until_orphaned")
+    child.kill(signal.SIGTERM)
+    assert await child.wait() == signal.SIGTERM
+    child.kill(signal.SIGTERM)
+
+
+async def test_descriptors_travel_with_the_request(zygote: Zygote) -> None:
+    readable, writable = os.pipe()
+    child = await zygote.fork("write_to_given", b"through the pipe", [writable])
+    os.close(writable)
+    await child.wait()
+    assert os.read(readable, 100) == b"through the pipe"
+    os.close(readable)
+
+
+async def test_when_the_zygote_dies_its_children_live_and_the_next_one_forks(zygote: Zygote) -> None:
+    old, first_zygote = await zygote.fork("echo", b"old"), zygote.pid
+    await old.channel.receive_some(1000)
+    os.kill(zygote.pid, signal.SIGKILL)
+    new = await zygote.fork("echo", b"new")
+    assert zygote.pid != first_zygote
+    await new.channel.receive_some(1000)
+    await old.channel.send_all(b"still there")
+    assert await old.channel.receive_some(100) == b"STILL THERE"
+    await old.channel.send_eof()
+    assert await old.wait() == 7 << 8
+    await new.channel.aclose()
+    assert await new.wait() == 7 << 8
+
+
+async def test_a_fork_asked_of_a_zygote_that_dies_over_it_is_asked_of_the_next(zygote: Zygote) -> None:
+    os.kill(zygote.pid, signal.SIGSTOP)
+    stopped = zygote.pid
+    results: list[int] = []
+
+    async def ask() -> None:
+        child = await zygote.fork("echo", b"patient")
+        await child.channel.receive_some(1000)
+        results.append(child.pid)
+        await child.channel.aclose()
+        await child.wait()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(ask)
+        while not zygote._asked:
+            await trio.sleep(0.01)
+        os.kill(stopped, signal.SIGKILL)
+    assert len(results) == 1
+
+
+async def test_children_see_the_end_of_their_life_pipe_when_the_owner_stops() -> None:
+    zygote = Zygote(KINDS, env={"PYTHONPATH": str(ROOT)})
+    async with trio.open_nursery() as nursery:
+        await nursery.start(zygote.run)
+        child = await zygote.fork("until_orphaned")
+        assert await child.channel.receive_some(1) == b"x"
+        nursery.cancel_scope.cancel()
+    with trio.fail_after(30):
+        assert await child.channel.receive_some(1) == b""  # it is gone
+    os.waitpid(zygote.pid, 0)  # the zygote has reaped its child and left
+
+
+async def test_orphans_of_children_are_reaped_by_the_zygote(zygote: Zygote) -> None:
+    child = await zygote.fork("leave_orphan")
+    orphan = int(await child.channel.receive_some(100))
+    await child.wait()
+    with trio.fail_after(30):
+        while Path(f"/proc/{orphan}").exists():
+            await trio.sleep(0.05)
+
+
+async def test_a_request_that_is_too_large_is_refused(zygote: Zygote) -> None:
+    with pytest.raises(SpawnError, match="too much"):
+        await zygote.fork("echo", bytes(1_000_000))
+
+
+async def test_a_zygote_that_cannot_start_says_so() -> None:
+    zygote = Zygote({"broken": "no.such.module:main"})
+    with pytest.raises(BaseExceptionGroup) as caught:
+        async with trio.open_nursery() as nursery:
+            await nursery.start(zygote.run)
+    assert caught.group_contains(SpawnError, match="could not start")
