@@ -1,0 +1,116 @@
+"""The table inside an ad: lower-case name -> stored value, with a parent table behind it.
+
+A missing name gives MISSING, not an exception, and is looked for in the parent; so the fast path of an evaluation is one
+subscription, whatever the ad. A stored value is a scalar, a list, an ad or an expression.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, final
+
+
+@final
+class Missing:
+    """No such attribute."""
+
+    __slots__ = ()
+
+
+@final
+class Odd:
+    """Stands for every value of an `OddAttrs`: nothing the fast path knows, so it asks the scopes."""
+
+    __slots__ = ()
+
+
+MISSING: Final = Missing()
+ODD: Final = Odd()
+
+#: Names that mean a scope; an ad that uses one for an attribute is looked up the slow way.
+SCOPE_NAMES: Final = frozenset({"my", "self", "target", "other", "parent", "root", "toplevel", "currenttime"})
+
+#: How a name is usually spelt. An ad only remembers spellings that differ; bounded, so that no input can fill memory.
+_SPELLINGS: Final[dict[str, str]] = {}
+_MAX_SPELLINGS: Final = 50_000
+
+
+class Attrs(dict[str, Any]):
+    """An ad's own attributes."""
+
+    __slots__ = ("names", "parent")
+
+    parent: Attrs | None
+    names: dict[str, str] | None
+    #: Whether the fast path may trust subscription.
+    plain = True
+
+    def __init__(self, parent: Attrs | None = None) -> None:
+        self.parent = parent
+        self.names = None
+
+    def __missing__(self, key: str) -> Any:
+        parent = self.parent
+        return MISSING if parent is None else parent[key]
+
+    def lookup(self, key: str) -> Any:
+        """The stored value, MISSING when there is none here or behind."""
+        table: Attrs | None = self
+        while table is not None:
+            found = dict.get(table, key, MISSING)
+            if found is not MISSING:
+                return found
+            table = table.parent
+        return MISSING
+
+    def spell(self, key: str, name: str) -> None:
+        """Remember that `key` is written `name`."""
+        usual = _SPELLINGS.get(key)
+        if usual is None and len(_SPELLINGS) < _MAX_SPELLINGS:
+            _SPELLINGS[key] = usual = name
+        if usual != name:
+            if self.names is None:
+                self.names = {}
+            self.names[key] = name
+        elif self.names is not None:
+            self.names.pop(key, None)
+        if key in SCOPE_NAMES and self.plain:
+            self.__class__ = OddAttrs
+
+    def name(self, key: str) -> str:
+        """How `key`, which is here, is written."""
+        names = self.names
+        if names is not None and key in names:
+            return names[key]
+        return _SPELLINGS.get(key, key)
+
+    def keys_all(self) -> list[str]:
+        """Keys of the parent's tables, then of this one, each once."""
+        if self.parent is None:
+            return list(dict.keys(self))
+        seen = dict.fromkeys(self.parent.keys_all())
+        seen.update(dict.fromkeys(dict.keys(self)))
+        return list(seen)
+
+    def name_any(self, key: str) -> str:
+        """How `key` is written, here or in the parent."""
+        table: Attrs | None = self
+        while table is not None:
+            if dict.__contains__(table, key):
+                return table.name(key)
+            table = table.parent
+        return key
+
+
+class OddAttrs(Attrs):
+    """Attributes of which one has the name of a scope, such as TARGET."""
+
+    __slots__ = ()
+
+    plain = False
+
+    def __getitem__(self, key: str) -> Any:
+        return ODD
+
+
+#: No attributes at all: the other ad where there is none.
+NOTHING: Final = Attrs()

@@ -1,0 +1,73 @@
+"""What evaluation takes from outside the ads: the clock, chance, the time zone, user maps and the language's mode.
+
+Everything is handed in with `install`; without it there is no time (the epoch), and chance is seeded and repeatable.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(slots=True)
+class Environment:
+    """The one environment of a process; tools and daemons install theirs at start, tests hand in their own."""
+
+    clock: Callable[[], float] = lambda: 0.0
+    rng: random.Random = field(default_factory=lambda: random.Random(0))
+    #: Offset of local time from UTC, in seconds, at a moment given in epoch seconds; without daylight saving if asked.
+    zone: Callable[[int, bool], int] = lambda _at, _no_dst: 0
+    #: Name of a user's home directory, or None; None itself while CLASSAD_ENABLE_USER_HOME is off.
+    user_home: Callable[[str], str | None] | None = None
+    #: Mapping functions by map name: user -> comma-separated groups, or None (CLASSAD_USER_MAP_NAMES).
+    user_maps: Mapping[str, Callable[[str], str | None]] = field(default_factory=dict)
+    #: Where debug() reports to.
+    debug: Callable[[str], None] = lambda _line: None
+    #: STRICT_CLASSAD_EVALUATION: unscoped names stay in their ad, no CurrentTime, C-like integer literals.
+    strict: bool = False
+
+
+ENV = Environment()
+
+
+def install(
+    *,
+    clock: Callable[[], float] | None = None,
+    rng: random.Random | None = None,
+    zone: Callable[[int, bool], int] | None = None,
+    user_home: Callable[[str], str | None] | None = None,
+    user_maps: Mapping[str, Callable[[str], str | None]] | None = None,
+    debug: Callable[[str], None] | None = None,
+    strict: bool | None = None,
+) -> None:
+    """Hand in what is given; what is not given stays as it was."""
+    if clock is not None:
+        ENV.clock = clock
+    if rng is not None:
+        ENV.rng = rng
+    if zone is not None:
+        ENV.zone = zone
+    if user_home is not None:
+        ENV.user_home = user_home
+    if user_maps is not None:
+        ENV.user_maps = {name.lower(): mapping for name, mapping in user_maps.items()}
+    if debug is not None:
+        ENV.debug = debug
+    if strict is not None:
+        ENV.strict = strict
+
+
+def set_clock(clock: Callable[[], float]) -> None:
+    """The clock for time() and CurrentTime: seconds since the epoch."""
+    ENV.clock = clock
+
+
+def set_rng(rng: random.Random) -> None:
+    """The source of chance for random()."""
+    ENV.rng = rng
+
+
+def now() -> int:
+    """The installed clock's time in whole seconds."""
+    return int(ENV.clock())

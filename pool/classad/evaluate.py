@@ -1,0 +1,400 @@
+"""A node and its scopes to a value. This is the reference; compile.py does the common cases faster and agrees.
+
+An ad that is being evaluated is a `Frame`: its attributes, the frame around it, the other ad of the match, and what was
+computed already. Within one evaluation an attribute is computed once; one that is still being computed (a circular
+reference) is undefined, and what was computed from such a cut is not remembered, because elsewhere it may differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+from pool.classad.attrs import MISSING, NOTHING, Attrs
+from pool.classad.environment import ENV
+from pool.classad.limits import MAX_DEPTH, MAX_STEPS
+from pool.classad.nodes import (
+    AdNode,
+    Binary,
+    Call,
+    ListNode,
+    Lit,
+    Node,
+    Paren,
+    Ref,
+    RootRef,
+    Select,
+    Ternary,
+    Unary,
+    spine,
+)
+from pool.classad.operators import BINARY, UNARY, truth
+from pool.classad.values import ERROR, PLAIN, UNDEFINED, RelTime
+
+if TYPE_CHECKING:
+    from pool.classad.builtins.table import Builtin
+
+_NEVER: Final = 1 << 60
+
+
+class Budget:
+    """What one evaluation has used: depth now, steps in all, and how far up the last circular reference reached."""
+
+    __slots__ = ("cut", "depth", "steps")
+
+    def __init__(self) -> None:
+        self.depth = 0
+        self.steps = MAX_STEPS
+        self.cut = _NEVER
+
+
+class Busy:
+    """Remembered for an attribute while it is being computed."""
+
+    __slots__ = ("depth",)
+
+    def __init__(self, depth: int) -> None:
+        self.depth = depth
+
+
+class Frame:
+    """An ad in its place: what `attrs` means here."""
+
+    __slots__ = ("attrs", "budget", "memo", "other", "outer", "target")
+
+    def __init__(self, attrs: Attrs, outer: Frame | None, budget: Budget) -> None:
+        self.attrs = attrs
+        self.outer = outer
+        self.budget = budget
+        #: Where unscoped names go that are not found from here outwards; only the outermost ads of a match have it.
+        self.other: Frame | None = None
+        #: The table for TARGET that compiled code may subscribe directly.
+        self.target: Attrs = NOTHING
+        self.memo: dict[str, Any] = {}
+
+    def find(self, key: str) -> tuple[Frame, Any]:
+        """Where `key` is, from here outwards, and what is stored there (MISSING: nothing)."""
+        frame = self
+        while True:
+            stored = frame.attrs.lookup(key)
+            if stored is not MISSING:
+                return frame, stored
+            if frame is self and key in _SPECIAL:
+                return frame, _SPECIAL[key](frame)
+            if frame.outer is None:
+                break
+            frame = frame.outer
+        if frame.other is not None and key in _SIDES:
+            return frame, frame.other if _SIDES[key] else frame
+        return frame, MISSING
+
+    def ref(self, key: str) -> Any:
+        """The value of an unscoped name."""
+        frame, stored = self.find(key)
+        if stored is MISSING:
+            if self.other is None or ENV.strict:
+                return UNDEFINED
+            frame, stored = self.other.find(key)
+            if stored is MISSING:
+                return UNDEFINED
+        return stored if type(stored) in PLAIN else frame.value(key, stored)
+
+    def own(self, key: str) -> Any:
+        """The value of `MY.key`, and of `.key` in an ad: here or further out, but not in the other ad."""
+        frame, stored = self.find(key)
+        if stored is MISSING:
+            return UNDEFINED
+        return stored if type(stored) in PLAIN else frame.value(key, stored)
+
+    def my(self, key: str) -> Any:
+        """The value of `MY.key`, where MY may be an attribute."""
+        scope = self.ref("my")
+        return scope.own(key) if scope.__class__ is Frame else select(scope, key, self)
+
+    def theirs(self, name: str, key: str) -> Any:
+        """The value of `TARGET.key`; `name` is target or other."""
+        scope = self.ref(name)
+        return scope.own(key) if scope.__class__ is Frame else select(scope, key, self)
+
+    def value(self, key: str, stored: Any) -> Any:
+        """The value of attribute `key` of this ad, given what is stored for it."""
+        kind = type(stored)
+        if kind in PLAIN or kind is Frame:
+            return stored
+        memo = self.memo
+        known = memo.get(key, MISSING)
+        budget = self.budget
+        if known is not MISSING:
+            if type(known) is not Busy:
+                return known
+            budget.cut = min(budget.cut, known.depth)
+            return UNDEFINED
+        run = getattr(stored, "run", None)
+        if run is None:
+            found = memo[key] = member(stored, self)
+            return found
+        budget.steps -= 1
+        depth = budget.depth + 1
+        if depth > MAX_DEPTH or budget.steps < 0:
+            return ERROR
+        budget.depth = depth
+        memo[key] = Busy(depth)
+        before, budget.cut = budget.cut, _NEVER
+        found = run(self)
+        budget.depth = depth - 1
+        if budget.cut >= depth:
+            memo[key] = found
+            budget.cut = before
+        else:
+            del memo[key]
+            budget.cut = min(before, budget.cut)
+        return found
+
+    def root(self) -> Frame:
+        """The outermost frame."""
+        frame = self
+        while frame.outer is not None:
+            frame = frame.outer
+        return frame
+
+
+def _root(frame: Frame) -> Any:
+    root = frame.root()
+    return MISSING if root.other is not None else root
+
+
+def _current_time(_frame: Frame) -> Any:
+    return MISSING if ENV.strict else int(ENV.clock())
+
+
+_SPECIAL: Final[dict[str, Callable[[Frame], Any]]] = {
+    "my": lambda frame: frame,
+    "self": lambda frame: frame,
+    "parent": lambda frame: MISSING if frame.outer is None else frame.outer,
+    "root": _root,
+    "toplevel": _root,
+    "currenttime": _current_time,
+}
+#: Names that a match gives to its two ads; true for the other one.
+_SIDES: Final = {"target": True, "other": True, "ad": False}
+
+
+class BoundList:
+    """A list in its place: members are evaluated, in `frame`, when they are looked at."""
+
+    __slots__ = ("_seen", "frame", "items")
+
+    def __init__(self, items: Any, frame: Frame) -> None:
+        self.items = items
+        self.frame = frame
+        self._seen: dict[int, Any] = {}
+
+    def at(self, index: int) -> Any:
+        """The value of a member."""
+        stored = self.items[index]
+        if type(stored) in PLAIN:
+            return stored
+        seen = self._seen
+        known = seen.get(index, MISSING)
+        if known is MISSING:
+            known = member(stored, self.frame)
+            if known.__class__ is Frame or known.__class__ is BoundList:
+                seen[index] = known
+        return known
+
+    def __iter__(self) -> Iterator[Any]:
+        for index in range(len(self.items)):
+            yield self.at(index)
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+
+def member(stored: Any, frame: Frame) -> Any:
+    """The value of something stored in a list (or for an attribute, when it is no expression)."""
+    kind = type(stored)
+    if kind in PLAIN:
+        return stored
+    budget = frame.budget
+    budget.steps -= 1
+    if budget.steps < 0:
+        return ERROR
+    if kind is RelTime:
+        return float(stored.secs)
+    if kind is Frame or kind is BoundList:
+        return stored
+    run = getattr(stored, "run", None)
+    if run is not None or kind in _EVALUATE:
+        if budget.depth >= MAX_DEPTH:
+            return ERROR
+        budget.depth += 1
+        found = evaluate(stored, frame) if run is None else run(frame)
+        budget.depth -= 1
+        return found
+    attrs = getattr(stored, "attrs", None)
+    if attrs is not None:
+        return Frame(attrs, frame, budget)
+    return BoundList(stored, frame)
+
+
+def select(base: Any, key: str, frame: Frame) -> Any:
+    """The value of `base.key`, where `base` was computed already."""
+    kind = base.__class__
+    if kind is Frame:
+        return base.own(key)
+    if base is UNDEFINED:
+        return UNDEFINED
+    if kind is BoundList:
+        items = []
+        for stored in base.items:
+            # Members that are expressions are evaluated where the selection stands, not where the list does.
+            where = frame if getattr(stored, "run", None) is not None or type(stored) in _REFERRING else base.frame
+            items.append(select(member(stored, where), key, frame))
+        return BoundList(items, frame)
+    return ERROR
+
+
+def subscript(base: Any, index: Any) -> Any:
+    """The value of `base[index]`."""
+    if base is ERROR or index is ERROR:
+        return ERROR
+    if base is UNDEFINED or index is UNDEFINED:
+        return UNDEFINED
+    if base.__class__ is BoundList and type(index) is int:
+        return base.at(index) if 0 <= index < len(base) else ERROR
+    if base.__class__ is Frame and type(index) is str:
+        key = index.lower()
+        stored = base.attrs.lookup(key)
+        return UNDEFINED if stored is MISSING else base.value(key, stored)
+    return ERROR
+
+
+def evaluate(node: Node, frame: Frame) -> Any:
+    """The value of `node` in `frame`."""
+    return _EVALUATE[type(node)](node, frame)
+
+
+def _lit(node: Lit, _frame: Frame) -> Any:
+    value = node.value
+    return float(value.secs) if type(value) is RelTime else value
+
+
+def _ref(node: Ref, frame: Frame) -> Any:
+    return frame.ref(node.key)
+
+
+def _root_ref(node: RootRef, frame: Frame) -> Any:
+    root = _root(frame)
+    return UNDEFINED if root is MISSING else root.own(node.key)
+
+
+def _select(node: Select, frame: Frame) -> Any:
+    keys = [node.key]
+    base: Node = node.base
+    while type(base) is Select:
+        keys.append(base.key)
+        base = base.base
+    value = evaluate(base, frame)
+    for key in reversed(keys):
+        value = select(value, key, frame)
+    return value
+
+
+def _paren(node: Paren, frame: Frame) -> Any:
+    return evaluate(node.inner, frame)
+
+
+def _unary(node: Unary, frame: Frame) -> Any:
+    return UNARY[node.op](evaluate(node.operand, frame))
+
+
+def _ternary(node: Ternary, frame: Frame) -> Any:
+    test = truth(evaluate(node.test, frame))
+    if test is True:
+        return evaluate(node.yes, frame)
+    if test is False:
+        return evaluate(node.no, frame)
+    return test
+
+
+def _binary(node: Binary, frame: Frame) -> Any:
+    first, tail = spine(node)
+    value = evaluate(first, frame)
+    for op, right in tail:
+        if op == "&&":
+            value = conjunction(value, right, frame)
+        elif op == "||":
+            value = disjunction(value, right, frame)
+        elif op == "?:":
+            if value is UNDEFINED:
+                value = evaluate(right, frame)
+        elif op == "[]":
+            value = subscript(value, evaluate(right, frame))
+        else:
+            value = BINARY[op](value, evaluate(right, frame))
+    return value
+
+
+def conjunction(left: Any, right: Node, frame: Frame) -> Any:
+    """`left && right`: decided from the left where it can be."""
+    left = truth(left)
+    if left is False or left is ERROR:
+        return left
+    value = truth(evaluate(right, frame))
+    return value if left is True or value is not True else UNDEFINED
+
+
+def disjunction(left: Any, right: Node, frame: Frame) -> Any:
+    """`left || right`: decided from the left where it can be."""
+    left = truth(left)
+    if left is True or left is ERROR:
+        return left
+    value = truth(evaluate(right, frame))
+    return value if left is False or value is not False else UNDEFINED
+
+
+def _call(node: Call, frame: Frame) -> Any:
+    builtin = _BUILTINS.get(node.key)
+    return ERROR if builtin is None else builtin.call(node.args, frame)
+
+
+def _list(node: ListNode, frame: Frame) -> Any:
+    return BoundList(node.items, frame)
+
+
+def _ad(node: AdNode, frame: Frame) -> Any:
+    from pool.classad.expression import attrs_of  # the stored form knows expressions, and they know this module
+
+    return Frame(attrs_of(node), frame, frame.budget)
+
+
+_BUILTINS: dict[str, Builtin] = {}
+
+
+_EVALUATE: Final[dict[type, Callable[[Any, Frame], Any]]] = {
+    Lit: _lit,
+    Ref: _ref,
+    RootRef: _root_ref,
+    Select: _select,
+    Paren: _paren,
+    Unary: _unary,
+    Ternary: _ternary,
+    Binary: _binary,
+    Call: _call,
+    ListNode: _list,
+    AdNode: _ad,
+}
+#: Nodes whose value depends on where they stand, as opposed to lists and ads, which know their place.
+_REFERRING: Final = frozenset(_EVALUATE) - {ListNode, AdNode}
+
+
+def frames(my: Attrs, target: Attrs | None) -> Frame:
+    """The frame of `my`, in a match with `target` when there is one."""
+    budget = Budget()
+    left = Frame(my, None, budget)
+    if target is not None:
+        right = Frame(target, None, budget)
+        left.other, right.other = right, left
+        if my.plain and target.plain:
+            left.target, right.target = target, my
+    return left

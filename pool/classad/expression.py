@@ -1,0 +1,423 @@
+"""An expression as a value: `expr("TARGET.Memory > 1024")`. Immutable, parsed once per text, compiled when it is used
+often, and built from others with Python's operators.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from pool.classad.attrs import NOTHING, Attrs
+from pool.classad.environment import ENV
+from pool.classad.evaluate import BoundList, Frame, evaluate, frames
+from pool.classad.nodes import (
+    AdNode,
+    Binary,
+    ListNode,
+    Lit,
+    Node,
+    Paren,
+    Ref,
+    Select,
+    Ternary,
+    Unary,
+)
+from pool.classad.parse import PRECEDENCE, parse_expression
+from pool.classad.unparse import unparse
+from pool.classad.values import (
+    ERROR,
+    INT_MAX,
+    INT_MIN,
+    PLAIN,
+    UNDEFINED,
+    AbsTime,
+    Error,
+    Member,
+    RelTime,
+    Undefined,
+    Value,
+)
+from pool.errors import ClassAdError
+
+if TYPE_CHECKING:
+    from pool.classad.ad import ClassAd
+
+#: A compiled expression: the ad's table, the other ad's, and the frame if there is one already.
+Compiled = Callable[[Attrs, Attrs, "Frame | None"], Any]
+
+#: Evaluations after which an expression is worth compiling.
+HOT: Final = 8
+_INTERNED: Final[dict[tuple[str, bool, bool], Expr]] = {}
+_MAX_INTERNED: Final = 20_000
+
+
+class Expr:
+    """A parsed expression. Equality is that of the text; build comparisons with `eq`, `ne`, `is_` and `isnt`."""
+
+    __slots__ = ("_compiled", "_old", "_text", "_uses", "node")
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+        self._text: str | None = None
+        self._old: str | None = None
+        self._compiled: Compiled | None = None
+        self._uses = 0
+
+    @property
+    def text(self) -> str:
+        """The expression in the new form."""
+        if self._text is None:
+            self._text = unparse(self.node)
+        return self._text
+
+    @property
+    def old_text(self) -> str:
+        """The expression as the long form writes it."""
+        if self._old is None:
+            self._old = unparse(self.node, old=True)
+        return self._old
+
+    def eval(self, my: ClassAd | None = None, target: ClassAd | None = None) -> Value:
+        """The value with `my` as the local ad and `target` as the other ad of a match; members of lists are evaluated."""
+        compiled = self._compiled
+        m = NOTHING if my is None else my.attrs
+        if compiled is None or not m.plain:
+            return _public(self._run_slowly(m, None if target is None else target.attrs))
+        try:
+            value = compiled(m, NOTHING if target is None else target.attrs, None)
+        except RecursionError:
+            return ERROR
+        return cast("Value", value) if type(value) in PLAIN else _public(value)
+
+    def eval_lazy(self, my: ClassAd | None = None, target: ClassAd | None = None) -> Value:
+        """Like `eval`, but members of lists and ads stay the expressions they are, as HTCondor prints them."""
+        m = NOTHING if my is None else my.attrs
+        return stored_value(self._run_slowly(m, None if target is None else target.attrs))
+
+    def value(self, m: Attrs, t: Attrs | None) -> Any:
+        """The value in evaluation's own terms, for callers inside this package."""
+        compiled = self._compiled
+        if compiled is None or not m.plain:
+            return self._run_slowly(m, t)
+        try:
+            return compiled(m, NOTHING if t is None else t, None)
+        except RecursionError:
+            return ERROR
+
+    def _run_slowly(self, m: Attrs, t: Attrs | None) -> Any:
+        try:
+            return self.run(frames(m, t))
+        except RecursionError:
+            return ERROR
+
+    def run(self, frame: Frame) -> Any:
+        """The value in `frame`."""
+        compiled = self._compiled
+        if compiled is not None:
+            return compiled(frame.attrs, frame.target, frame)
+        self._uses += 1
+        if self._uses > HOT:
+            self.compile()
+        return evaluate(self.node, frame)
+
+    def compile(self) -> Expr:
+        """Compile now rather than after a few uses."""
+        if self._compiled is None:
+            from pool.classad.compile import compile_node  # only long-lived programs need it
+
+            self._compiled = compile_node(self.node)
+        return self
+
+    def references(self, my: ClassAd | None = None) -> tuple[set[str], set[str]]:
+        """Names (as spelt) that the expression reads from `my`, through its attributes too, and from the other ad."""
+        from pool.classad.references import references
+
+        return references(self.node, NOTHING if my is None else my.attrs)
+
+    def flatten(self, my: ClassAd | None = None) -> Member:
+        """Partial evaluation: what `my` decides is computed; the rest stays an expression."""
+        from pool.classad.flatten import flatten
+
+        return store(flatten(self.node, NOTHING if my is None else my.attrs))
+
+    # Building expressions. Operands in parentheses where their operator binds less tightly.
+
+    def _with(self, op: str, other: object, *, swapped: bool = False) -> Expr:
+        left, right = (node_of(other), self.node) if swapped else (self.node, node_of(other))
+        level = PRECEDENCE[op]
+        return Expr(Binary(op, _wrapped(left, level), _wrapped(right, level + 1)))
+
+    def __add__(self, other: object) -> Expr:
+        return self._with("+", other)
+
+    def __radd__(self, other: object) -> Expr:
+        return self._with("+", other, swapped=True)
+
+    def __sub__(self, other: object) -> Expr:
+        return self._with("-", other)
+
+    def __rsub__(self, other: object) -> Expr:
+        return self._with("-", other, swapped=True)
+
+    def __mul__(self, other: object) -> Expr:
+        return self._with("*", other)
+
+    def __rmul__(self, other: object) -> Expr:
+        return self._with("*", other, swapped=True)
+
+    def __truediv__(self, other: object) -> Expr:
+        return self._with("/", other)
+
+    def __rtruediv__(self, other: object) -> Expr:
+        return self._with("/", other, swapped=True)
+
+    def __mod__(self, other: object) -> Expr:
+        return self._with("%", other)
+
+    def __rmod__(self, other: object) -> Expr:
+        return self._with("%", other, swapped=True)
+
+    def __and__(self, other: object) -> Expr:
+        return self._with("&", other)
+
+    def __or__(self, other: object) -> Expr:
+        return self._with("|", other)
+
+    def __xor__(self, other: object) -> Expr:
+        return self._with("^", other)
+
+    def __lshift__(self, other: object) -> Expr:
+        return self._with("<<", other)
+
+    def __rshift__(self, other: object) -> Expr:
+        return self._with(">>", other)
+
+    def __lt__(self, other: object) -> Expr:
+        return self._with("<", other)
+
+    def __le__(self, other: object) -> Expr:
+        return self._with("<=", other)
+
+    def __gt__(self, other: object) -> Expr:
+        return self._with(">", other)
+
+    def __ge__(self, other: object) -> Expr:
+        return self._with(">=", other)
+
+    def __neg__(self) -> Expr:
+        return Expr(Unary("-", _wrapped(self.node, 11)))
+
+    def __invert__(self) -> Expr:
+        return Expr(Unary("~", _wrapped(self.node, 11)))
+
+    def __getitem__(self, index: object) -> Expr:
+        return Expr(Binary("[]", _wrapped(self.node, 12), node_of(index)))
+
+    def eq(self, other: object) -> Expr:
+        """`self == other`."""
+        return self._with("==", other)
+
+    def ne(self, other: object) -> Expr:
+        """`self != other`."""
+        return self._with("!=", other)
+
+    def is_(self, other: object) -> Expr:
+        """`self =?= other`."""
+        return self._with("=?=", other)
+
+    def isnt(self, other: object) -> Expr:
+        """`self =!= other`."""
+        return self._with("=!=", other)
+
+    def and_(self, other: object) -> Expr:
+        """`self && other`."""
+        return self._with("&&", other)
+
+    def or_(self, other: object) -> Expr:
+        """`self || other`."""
+        return self._with("||", other)
+
+    def not_(self) -> Expr:
+        """`!self`."""
+        return Expr(Unary("!", _wrapped(self.node, 11)))
+
+    def if_else(self, yes: object, no: object) -> Expr:
+        """`self ? yes : no`."""
+        return Expr(Ternary(_wrapped(self.node, 1), node_of(yes), node_of(no)))
+
+    def default(self, other: object) -> Expr:
+        """`self ?: other`: `other` where this is undefined."""
+        return Expr(Binary("?:", _wrapped(self.node, 12), _wrapped(node_of(other), 12)))
+
+    def dot(self, name: str) -> Expr:
+        """`self.name`."""
+        return Expr(Select(_wrapped(self.node, 12), name, name.lower()))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Expr) and (self.node is other.node or self.text == other.text)
+
+    def __hash__(self) -> int:
+        return hash(self.text)
+
+    def __bool__(self) -> bool:
+        raise TypeError("an expression is neither true nor false: evaluate it, or combine with and_, or_ and not_")
+
+    __iter__ = None
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __repr__(self) -> str:
+        return f"expr({self.text!r})"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return expr, (self.text,)
+
+
+def expr(text: str, *, old: bool = False) -> Expr:
+    """Parse an expression, once per text; ClassAdError with line and column when it is none.
+
+    `old` reads strings as the long form writes them, where a backslash stands for itself.
+    """
+    key = (text, old, ENV.strict)
+    known = _INTERNED.get(key)
+    if known is not None:
+        return known
+    try:
+        found = Expr(parse_expression(text, old=old, strict=ENV.strict))
+    except RecursionError:
+        raise ClassAdError("expression: nested too deeply") from None
+    if len(_INTERNED) >= _MAX_INTERNED:
+        _INTERNED.clear()
+    _INTERNED[key] = found
+    return found
+
+
+def attr(name: str, *, scope: str | None = None) -> Expr:
+    """A reference to an attribute: `attr("Memory", scope="TARGET")`."""
+    if scope is None:
+        return Expr(Ref(name, name.lower()))
+    return Expr(Select(Ref(scope, scope.lower()), name, name.lower()))
+
+
+def _wrapped(node: Node, level: int) -> Node:
+    """`node`, in parentheses if it binds less tightly than `level`."""
+    kind = type(node)
+    if kind is Binary:
+        own = PRECEDENCE.get(node.op, 12)  # type: ignore[union-attr]
+    elif kind is Ternary:
+        own = 0
+    elif kind is Unary:
+        own = 11
+    else:
+        own = 13
+    return node if own >= level else Paren(node)
+
+
+def node_of(value: object) -> Node:
+    """The node for a Python value: literals for plain values, lists and ads by member."""
+    if isinstance(value, Expr):
+        return value.node
+    clean = storable(value)
+    if isinstance(clean, Expr):
+        return clean.node
+    if isinstance(clean, list):
+        return ListNode(tuple(node_of(item) for item in clean))
+    attrs = getattr(clean, "attrs", None)
+    if attrs is not None:
+        return AdNode(tuple((attrs.name_any(key), node_of(attrs.lookup(key))) for key in attrs.keys_all()))
+    return Lit(clean)  # type: ignore[arg-type]
+
+
+def store(node: Node) -> Member:
+    """What an ad stores for a node: the value of a literal, a list, an ad, else an expression."""
+    kind = type(node)
+    if kind is Lit:
+        return node.value  # type: ignore[union-attr]
+    if kind is ListNode:
+        return [store(item) for item in node.items]  # type: ignore[union-attr]
+    if kind is AdNode:
+        return _ad_class()(attrs=attrs_of(node))  # type: ignore[arg-type]
+    return Expr(node)
+
+
+def attrs_of(node: AdNode) -> Attrs:
+    """The table of an ad node; the last of two attributes with one name counts, in the first one's spelling."""
+    attrs = Attrs()
+    for name, inner in node.items:
+        key = name.lower()
+        if key not in attrs:
+            attrs.spell(key, name)
+        attrs[key] = store(inner)
+    return attrs
+
+
+def _ad_class() -> type[ClassAd]:
+    from pool.classad.ad import ClassAd  # ads know expressions, and these make ads
+
+    return ClassAd
+
+
+def storable(value: object) -> Member:
+    """`value` as an ad stores it; TypeError for what ads cannot hold."""
+    kind = type(value)
+    if kind in PLAIN or kind is RelTime:
+        if kind is int and not INT_MIN <= value <= INT_MAX:  # type: ignore[operator]
+            raise ClassAdError(f"{value} does not fit into 64 bits")
+        return value  # type: ignore[return-value]
+    if isinstance(value, Expr):
+        return store(value.node) if type(value.node) in (Lit, ListNode, AdNode) else value
+    if value is None:
+        return UNDEFINED
+    if isinstance(value, _ad_class()):
+        return value
+    if isinstance(value, Mapping):
+        return _ad_class()(value)
+    if isinstance(value, (list, tuple)):
+        return [storable(item) for item in value]
+    # Subclasses (enumerations of strings, numpy's bool and such) as the plain type they extend.
+    for plain in (bool, int, float, str):
+        if isinstance(value, plain):
+            return storable(plain(value))
+    if isinstance(value, (AbsTime, RelTime, Undefined, Error)):
+        return value
+    raise TypeError(f"an ad cannot hold a {kind.__name__}: {value!r}")
+
+
+def stored_value(value: Any) -> Value:
+    """A value of evaluation as Python sees it; members that are expressions stay expressions."""
+    kind = value.__class__
+    if kind is Frame:
+        return _ad_class()(attrs=value.attrs)
+    if kind is BoundList:
+        return [stored_item(item) for item in value.items]
+    return cast("Value", value)
+
+
+def stored_item(item: Any) -> Member:
+    """A member of a list in evaluation as Python sees it."""
+    kind = type(item)
+    if kind in PLAIN or kind is Expr or kind is RelTime or kind is list:
+        return cast("Member", item)
+    if kind is Frame or kind is BoundList:
+        return stored_value(item)
+    if isinstance(item, _ad_class()):
+        return item
+    return store(item)
+
+
+def _public(value: Any, active: tuple[BoundList, ...] = ()) -> Value:
+    """A value of evaluation as Python sees it, members of lists evaluated; a list inside itself is undefined."""
+    if value.__class__ is BoundList:
+        if value in active:
+            return UNDEFINED
+        return [_public(item, (*active, value)) for item in value]
+    return stored_value(value)
+
+
+def conjoin(parts: Iterable[Expr]) -> Expr:
+    """All of `parts` joined by `&&`; true when there are none."""
+    whole: Expr | None = None
+    for part in parts:
+        whole = part if whole is None else whole.and_(part)
+    return Expr(Lit(True)) if whole is None else whole

@@ -1,0 +1,1 @@
+"""Ads as text: reading and writing each form."""

@@ -1,0 +1,179 @@
+"""Text to tokens, in both forms: in the new form a backslash starts an escape, in the long form it stands for itself
+unless a quote follows.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple
+
+from pool.classad.values import ERROR, INT_MAX, INT_MIN, UNDEFINED, Scalar, from_bytes, to_bytes
+from pool.errors import ClassAdError, Span
+
+END: Final = "end"
+LITERAL: Final = "literal"
+NAME: Final = "name"
+
+
+class Token(NamedTuple):
+    """An operator (`kind` is its long-form spelling), a name, a literal, or the end."""
+
+    kind: str
+    value: Scalar
+    at: int
+
+
+_BLANK: Final = r"(?P<blank>(?:[ \t\n\v\f\r]+|//[^\n]*|/\*(?:[^*]|\*(?!/))*\*/)+)"
+_NAME: Final = r"(?P<name>[A-Za-z_][A-Za-z0-9_]*)"
+_NUMBER: Final = (
+    r"(?P<number>(?:0[xX][0-9a-fA-F]*|[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?|\.[0-9]+(?:[eE][+-]?[0-9]+)?))"
+)
+_NEW_STRING: Final = r"(?P<{0}>{1}(?:[^{1}\\]+|\\.)*{1}(?:[ \t\n\v\f\r]*{1}(?:[^{1}\\]+|\\.)*{1})*)"
+_OLD_STRING: Final = r"(?P<{0}>{1}(?:[^{1}\\]+|\\(?!{1})|\\{1}(?=[^\n]))*(?:\\(?={1}(?:\n|\Z)))?{1})"
+_OPERATOR: Final = (
+    r"(?P<op>=\?=|=!=|==|=|\?[ \t\n\v\f\r]*:|\?|!=|!|&&|&|\|\||\||<=|<<|<|>>>|>>|>=|>|[-+*/%^~.,:;\[\](){}])"
+)
+
+
+def _tokens(string: str) -> re.Pattern[str]:
+    quoted = [string.format("text", '"'), string.format("quoted", "'")]
+    return re.compile("|".join([_BLANK, _NAME, _NUMBER, *quoted, _OPERATOR]), re.DOTALL)
+
+
+_NEW: Final = _tokens(_NEW_STRING)
+_OLD: Final = _tokens(_OLD_STRING)
+
+_WORDS: Final[dict[str, tuple[str, Scalar]]] = {
+    "true": (LITERAL, True),
+    "false": (LITERAL, False),
+    "undefined": (LITERAL, UNDEFINED),
+    "error": (LITERAL, ERROR),
+    "is": ("=?=", UNDEFINED),
+    "isnt": ("=!=", UNDEFINED),
+}
+#: After one of these a minus is an operator; anywhere else a digit after it makes a negative number.
+_OPERANDS: Final = frozenset({LITERAL, NAME, "]", ")", "}", "."})
+
+_ESCAPES: Final = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
+_ESCAPE: Final = re.compile(r"\\([0-3][0-7]{1,2}|[0-7]{1,2}|.)", re.DOTALL)
+_GLUE: Final = {q: re.compile(rf"(?<!\\)((?:\\\\)*){q}[ \t\n\v\f\r]*{q}") for q in "\"'"}
+_SUFFIX: Final = re.compile(r"[bBkKmMgGtT](?![A-Za-z0-9_])")
+_SCALE: Final = {"b": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
+
+
+def fail(text: str, at: int, message: str, *, expected: str | None = None, file: str = "expression") -> ClassAdError:
+    """The error for place `at` of `text`, with line, column and the line itself."""
+    start = text.rfind("\n", 0, at) + 1
+    end = text.find("\n", at)
+    line = text[start : end if end >= 0 else len(text)]
+    return ClassAdError(
+        message, span=Span(file, text.count("\n", 0, at) + 1, at - start + 1, line[:500]), expected=expected
+    )
+
+
+def tokenize(text: str, *, old: bool, strict: bool, file: str) -> list[Token]:
+    """All tokens of `text` and an end token; ClassAdError for what is none."""
+    match = (_OLD if old else _NEW).match
+    tokens: list[Token] = []
+    at, last, size = 0, "", len(text)
+    while at < size:
+        found = match(text, at)
+        if found is None:
+            if text[at] == "\0":
+                break
+            raise _bad_character(text, at, file)
+        kind, piece, start = found.lastgroup, found[0], at
+        at = found.end()
+        if kind == "blank":
+            continue
+        if kind == "name":
+            last, value = _WORDS.get(piece.lower(), (NAME, piece))
+        elif kind == "op":
+            last, value = ("?:" if piece[0] == "?" and piece[-1] == ":" else piece), UNDEFINED
+            if piece == "-" and (not tokens or tokens[-1].kind not in _OPERANDS):
+                number = match(text, at)
+                if number is not None and number.lastgroup == "number":
+                    at = number.end()
+                    last = LITERAL
+                    at, value = _number(text, start, "-" + number[0], at, strict, file)
+        elif kind == "number":
+            last = LITERAL
+            at, value = _number(text, start, piece, at, strict, file)
+        else:
+            last = LITERAL if kind == "text" else NAME
+            value = piece[1:-1].replace("\\" + piece[0], piece[0]) if old else _unescape(text, start, piece, file)
+        tokens.append(Token(last, value, start))
+    tokens.append(Token(END, UNDEFINED, min(at, size)))
+    return tokens
+
+
+def _bad_character(text: str, at: int, file: str) -> ClassAdError:
+    if text[at] in "\"'":
+        return fail(text, at, "this quote is never closed", expected=f"a closing {text[at]}", file=file)
+    if text.startswith("/*", at):
+        return fail(text, at, "this comment is never closed", expected="*/", file=file)
+    return fail(text, at, f"{text[at]!r} has no place in an expression", file=file)
+
+
+def _number(text: str, start: int, piece: str, end: int, strict: bool, file: str) -> tuple[int, Scalar]:
+    """The number at `start`, and where it ends. Integers that do not fit are 0, as HTCondor reads them."""
+    after = text[end : end + 1]
+    digits = piece.lstrip("-")
+    hexadecimal = digits[:2].lower() == "0x"
+    real = not hexadecimal and not digits.isdigit()
+    if after == "." and (real or hexadecimal or not text[end + 1 : end + 2].isdigit()):
+        if not (real and text[end + 1 : end + 2].isdigit()):
+            raise fail(text, start, "a number ends in a point", expected="a digit after the point", file=file)
+    if not hexadecimal and after in "eE" and after and "e" not in digits.lower():
+        raise fail(text, start, "the exponent has no digits", file=file)
+    if hexadecimal and len(digits) == 2:
+        raise fail(text, start, "a hexadecimal number without digits", file=file)
+    if real:
+        return end, float(piece)
+    if digits[0] == "0" and len(digits) > 1:
+        if not hexadecimal and ("8" in digits or "9" in digits):
+            raise fail(text, start, "8 and 9 are no octal digits", file=file)
+        if strict:
+            n = int(digits, 16) if hexadecimal else int(digits, 8)
+            return end, _fits(-n if piece[0] == "-" else n)
+        if piece[0] != "-":
+            raise fail(text, start, "a number may not begin with 0", expected="a decimal number", file=file)
+        return end, 0 if hexadecimal else _fits(int(piece))
+    if strict and (suffix := _SUFFIX.match(text, end)):
+        return suffix.end(), _fits(int(piece) * _SCALE[suffix[0].lower()])
+    # Longer ones do not fit anyway, and Python refuses to convert very long ones.
+    return end, _fits(int(piece)) if len(piece) < 24 else _long(piece)
+
+
+def _long(piece: str) -> int:
+    digits = piece.lstrip("-").lstrip("0")
+    return _fits(int(digits or "0")) if len(digits) < 24 else 0
+
+
+def _fits(n: int) -> int:
+    return n if INT_MIN <= n <= INT_MAX else 0
+
+
+def _unescape(text: str, start: int, piece: str, file: str) -> str:
+    """The value of a new-form string; adjacent strings are one."""
+    quote = piece[0]
+    raw = piece[1:-1]
+    if quote in raw:
+        raw = _GLUE[quote].sub(r"\1", raw)
+    if "\\" not in raw:
+        return raw
+    high = False
+
+    def replace(found: re.Match[str]) -> str:
+        nonlocal high
+        code = found[1]
+        if code[0] not in "01234567":
+            return _ESCAPES.get(code, code)
+        value = int(code, 8)
+        if value == 0:
+            raise fail(text, start, "a string may not contain the character 0", file=file)
+        high = high or value > 127
+        return chr(value) if value < 128 else chr(0xDC00 + value)
+
+    out = _ESCAPE.sub(replace, raw)
+    return from_bytes(to_bytes(out)) if high else out

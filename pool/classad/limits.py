@@ -1,0 +1,16 @@
+"""What an ad may cost: beyond these limits a text is refused, and an evaluation gives the error value."""
+
+from __future__ import annotations
+
+import sys
+from typing import Final
+
+MAX_NESTING: Final = 150  # brackets, unary operators and the like inside one another, in one text
+MAX_DEPTH: Final = 400  # attributes and nested evaluations in progress at one time
+MAX_STEPS: Final = 1_000_000  # attribute evaluations, list members and the like in one evaluation
+MAX_TEXT: Final = 10_000_000  # characters of one expression or new-form ad
+MAX_STRING: Final = 10_000_000  # bytes of a string that a function builds
+
+# The deepest legal evaluation needs more Python frames than the default limit; frames of Python 3.11+ live on the heap.
+if sys.getrecursionlimit() < 12_000:
+    sys.setrecursionlimit(12_000)

@@ -1,0 +1,28 @@
+"""Do two ads want each other, and how much."""
+
+from __future__ import annotations
+
+from pool.classad.ad import ClassAd
+from pool.classad.attrs import MISSING
+from pool.classad.expression import Expr
+
+
+def accepts(ad: ClassAd, other: ClassAd) -> bool:
+    """Whether the Requirements of `ad` hold against `other`; a number other than zero counts, absence does not."""
+    stored = ad.attrs["requirements"]
+    if stored.__class__ is Expr:
+        stored = stored.value(ad.attrs, other.attrs)
+    elif stored is MISSING or type(stored) not in (bool, int, float):
+        stored = ad.eval("Requirements", other)
+    return stored is True or (type(stored) in (int, float) and stored != 0)
+
+
+def is_match(job: ClassAd, machine: ClassAd) -> bool:
+    """Whether each ad's Requirements hold against the other."""
+    return accepts(job, machine) and accepts(machine, job)
+
+
+def rank(ad: ClassAd, other: ClassAd) -> float:
+    """The Rank that `ad` gives to `other`; 0.0 for anything that is no number."""
+    value = ad.eval("Rank", other)
+    return float(value) if type(value) in (int, float, bool) else 0.0  # type: ignore[arg-type]

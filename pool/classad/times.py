@@ -1,0 +1,184 @@
+"""Times as text: reading `absTime("...")` and `relTime("...")` literals, and writing them."""
+
+from __future__ import annotations
+
+import math
+import re
+import time
+from typing import Final
+
+from pool.classad.environment import ENV
+from pool.classad.values import AbsTime, RelTime, int32_of
+
+_SPACE: Final = " \t\n\v\f\r"
+_ZONE: Final = re.compile(r"([+-])(\d\d):?(\d\d)\Z", re.ASCII)
+_YEAR: Final = re.compile(r"\D*(\d...)", re.ASCII | re.DOTALL)
+_FIELD: Final = re.compile(r"\D*(\d.)", re.ASCII | re.DOTALL)
+_DIGIT: Final = re.compile(r"\D*\d", re.ASCII)
+
+
+def read_abstime(text: str) -> AbsTime | None:
+    """Read `2024-02-29T12:34:56-06:00`, and its shorter and untidier forms; None when there is no year in it.
+
+    Months and days out of range carry over, as with C's mktime. Without an offset the local one is meant.
+    """
+    body, offset = text, None
+    stripped = text.rstrip(_SPACE)
+    if len(stripped) > 1 and stripped[-1] in "zZ":
+        body, offset = text[: len(stripped) - 1] + text[len(stripped) :], 0
+    elif len(text) > 5 and (zone := _ZONE.search(text)) is not None and zone.start() > 0:
+        sign = -1 if zone[1] == "-" else 1
+        body, offset = text[: zone.start()], sign * (int(zone[2]) * 3600 + int(zone[3]) * 60)
+    found = _YEAR.match(body)
+    if found is None:
+        return None
+    fields = [1, 0, 0, 0, 0]
+    at = found.end()
+    for i in range(5):
+        part = _FIELD.match(body, at)
+        if part is None:
+            break
+        fields[i] = _leading_int(part[1])
+        at = part.end()
+    if _DIGIT.match(body, at):
+        return None
+    return _moment(_leading_int(found[1]), fields, offset)
+
+
+def _leading_int(text: str) -> int:
+    digits = ""
+    for c in text:
+        if not "0" <= c <= "9":
+            break
+        digits += c
+    return int(digits)
+
+
+def _moment(year: int, fields: list[int], offset: int | None) -> AbsTime | None:
+    month, day, hour, minute, second = fields
+    years, months = divmod(year * 12 + month - 1, 12)
+    days = _days_before(years) + _MONTHS[months] + (months > 1 and _is_leap(years)) + day - 1
+    secs = days * 86400 + hour * 3600 + minute * 60 + second
+    if secs == -1:
+        return None
+    if offset is None:
+        offset = ENV.zone(secs, False)
+    return AbsTime(secs - offset, offset)
+
+
+_MONTHS: Final = (0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334)
+
+
+def _is_leap(year: int) -> bool:
+    return year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
+
+
+def read_reltime(text: str) -> RelTime | None:
+    """Read `[-][days+][hh:][mm:]ss[.s]`, also with d, h, m, s for the separators; None for anything else."""
+    found = _read_span(text)
+    return None if found is None else RelTime(found)
+
+
+def _read_span(text: str) -> float | None:
+    """From the end backwards, as each field is optional and its mark follows it."""
+    rest = text.rstrip(_SPACE)
+    secs = 0.0
+    if rest and (rest[-1] in "sS" or (rest[-1].isdigit() and rest[-1].isascii())):
+        if rest[-1] in "sS":
+            rest = rest[:-1].rstrip(_SPACE)
+        rest, digits = _cut_digits(rest)
+        if rest.endswith("."):
+            rest, whole = _cut_digits(rest[:-1])
+            digits = f"{whole}.{digits}"
+        secs = float(digits) if any(map(str.isdigit, digits)) else 0.0
+    counts = []
+    for marks in ("mM:", "hH:", "dD+"):
+        rest = rest.rstrip(_SPACE)
+        count = 0
+        if rest and rest[-1] in marks:
+            rest, digits = _cut_digits(rest[:-1].rstrip(_SPACE))
+            count = int(digits) if digits and len(digits) < 11 and int(digits) < 2**31 else 0
+        counts.append(count)
+    rest = rest.rstrip(_SPACE)
+    sign = 1
+    if rest.endswith("-"):
+        sign, rest = -1, rest[:-1].rstrip(_SPACE)
+    if rest:
+        return None
+    return sign * (counts[2] * 86400 + counts[1] * 3600 + counts[0] * 60 + secs)
+
+
+def _cut_digits(text: str) -> tuple[str, str]:
+    end = len(text)
+    start = end
+    while start and "0" <= text[start - 1] <= "9":
+        start -= 1
+    return text[:start], text[start:]
+
+
+def show_abstime(at: AbsTime) -> str:
+    """`2024-02-29T12:34:56-06:00`."""
+    sign = "+" if at.offset > 0 else "-"
+    offset = abs(at.offset)
+    return f"{show_moment(at.secs + at.offset)}{sign}{offset // 3600:02d}:{offset // 60 % 60:02d}"
+
+
+def show_moment(secs: int) -> str:
+    """`2024-02-29T12:34:56`, for any number of seconds since the epoch."""
+    days, rest = divmod(secs, 86400)
+    year, month, day = civil(days)
+    return f"{year}-{month:02d}-{day:02d}T{rest // 3600:02d}:{rest // 60 % 60:02d}:{rest % 60:02d}"
+
+
+def civil(days: int) -> tuple[int, int, int]:
+    """Year, month and day of the Gregorian calendar, `days` after 1 January 1970."""
+    cycles, day = divmod(days + 719468, 146097)
+    year = (day - day // 1460 + day // 36524 - day // 146096) // 365
+    day -= 365 * year + year // 4 - year // 100
+    month = (5 * day + 2) // 153
+    day += 1 - (153 * month + 2) // 5
+    month = month + 3 if month < 10 else month - 9
+    return year + cycles * 400 + (month <= 2), month, day
+
+
+def show_reltime(secs: float) -> str:
+    """`days+hh:mm:ss`, without the leading fields that are zero."""
+    sign = "-" if secs < 0 else ""
+    secs = abs(secs)
+    if not math.isfinite(secs):
+        total, fraction = -(2**31), math.nan
+    else:
+        fraction = secs - math.floor(secs)
+        total = int32_of(secs)
+    hours, minutes = int(math.fmod(total, 86400)), 0
+    minutes = int(math.fmod(hours, 3600))
+    seconds = int(math.fmod(minutes, 60)) + fraction
+    shown = f"{int(seconds):02d}" if fraction == 0 else _g(seconds)
+    days, hours, minutes = int(total / 86400), int(hours / 3600), int(minutes / 60)
+    if days:
+        return f"{sign}{days}+{hours:02d}:{minutes:02d}:{shown}"
+    if hours:
+        return f"{sign}{hours:02d}:{minutes:02d}:{shown}"
+    if minutes:
+        return f"{sign}{minutes:02d}:{shown}"
+    return sign + shown
+
+
+def _g(seconds: float) -> str:
+    shown = "%02g" % seconds
+    return "-nan" if shown == "nan" else shown
+
+
+def utc(secs: int) -> time.struct_time:
+    """The broken-down UTC time of any moment that fits; out of range it is the epoch."""
+    days, rest = divmod(secs, 86400)
+    year, month, day = civil(days)
+    weekday = (days + 3) % 7
+    yearday = days - _days_before(year) + 1
+    return time.struct_time((year, month, day, rest // 3600, rest // 60 % 60, rest % 60, weekday, yearday, 0))
+
+
+def _days_before(year: int) -> int:
+    """Days from 1 January 1970 to 1 January of `year`."""
+    y = year - 1
+    return y * 365 + y // 4 - y // 100 + y // 400 - 719162

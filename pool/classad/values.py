@@ -1,0 +1,140 @@
+"""What expressions evaluate to, and how values compare, convert and wrap around.
+
+Booleans, integers (64 bit), reals and strings are Python's own. Strings that were not UTF-8 carry their odd bytes as
+surrogates, and lengths and order are those of the bytes, as in HTCondor.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, TypeAlias, Union, final
+
+if TYPE_CHECKING:
+    from pool.classad.ad import ClassAd
+    from pool.classad.expression import Expr
+
+INT_MAX: Final = 2**63 - 1
+INT_MIN: Final = -(2**63)
+_MASK: Final = 2**64 - 1
+
+
+@final
+class Undefined:
+    """The value of what is not known. There is one, `UNDEFINED`; it counts as false in Python."""
+
+    __slots__ = ()
+
+    def __bool__(self) -> bool:
+        return False
+
+    def __repr__(self) -> str:
+        return "UNDEFINED"
+
+    def __reduce__(self) -> str:
+        return "UNDEFINED"
+
+
+@final
+class Error:
+    """The value of what cannot be computed. There is one, `ERROR`; it counts as false in Python."""
+
+    __slots__ = ()
+
+    def __bool__(self) -> bool:
+        return False
+
+    def __repr__(self) -> str:
+        return "ERROR"
+
+    def __reduce__(self) -> str:
+        return "ERROR"
+
+
+UNDEFINED: Final = Undefined()
+ERROR: Final = Error()
+
+
+@dataclass(frozen=True, slots=True)
+class AbsTime:
+    """A moment: seconds since the epoch, and the offset from UTC (seconds) with which it is shown."""
+
+    secs: int
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RelTime:
+    """A span of time in seconds. As a literal in an ad it evaluates to a real, as HTCondor's does."""
+
+    secs: float
+
+
+Scalar: TypeAlias = bool | int | float | str | Undefined | Error | AbsTime | RelTime
+Value: TypeAlias = Union[Scalar, list["Member"], "ClassAd"]
+Member: TypeAlias = Union["Value", "Expr"]
+
+#: Types that evaluate to themselves wherever they are stored.
+PLAIN: Final = frozenset({bool, int, float, str, Undefined, Error, AbsTime})
+
+
+def wrap(n: int) -> int:
+    """`n` as a 64-bit signed integer; overflow wraps around."""
+    if -0x8000000000000000 <= n <= 0x7FFFFFFFFFFFFFFF:
+        return n
+    n &= _MASK
+    return n - 2**64 if n > INT_MAX else n
+
+
+def int_of(real: float) -> int:
+    """`real` truncated to 64 bits; what does not fit (and NaN) is the smallest integer, as on x86."""
+    if math.isfinite(real):
+        n = int(real)
+        if INT_MIN <= n <= INT_MAX:
+            return n
+    return INT_MIN
+
+
+def int32_of(real: float) -> int:
+    """`real` truncated to 32 bits; what does not fit is the smallest 32-bit integer."""
+    if math.isfinite(real) and -(2**31) <= (n := int(real)) < 2**31:
+        return n
+    return -(2**31)
+
+
+def wrap32(n: int) -> int:
+    """The low 32 bits of `n`, signed."""
+    n &= 0xFFFFFFFF
+    return n - 2**32 if n >= 2**31 else n
+
+
+def to_bytes(text: str) -> bytes:
+    """The bytes that `text` stands for."""
+    return text.encode("utf-8", "surrogateescape")
+
+
+def from_bytes(data: bytes) -> str:
+    """The string for `data`; bytes that are not UTF-8 survive as surrogates."""
+    return data.decode("utf-8", "surrogateescape")
+
+
+_FOLD: Final = {i: i + 32 for i in range(65, 91)}
+
+
+def fold(text: str) -> str:
+    """`text` with A-Z in lower case; other letters keep their case, as with C's tolower."""
+    return text.lower() if text.isascii() else text.translate(_FOLD)
+
+
+def compare(a: str, b: str) -> int:
+    """Order of two strings by their bytes: negative, zero or positive."""
+    if a == b:
+        return 0
+    if a.isascii() and b.isascii():
+        return -1 if a < b else 1
+    return -1 if to_bytes(a) < to_bytes(b) else 1
+
+
+def compare_folded(a: str, b: str) -> int:
+    """Order of two strings by their bytes, letter case (A-Z) ignored."""
+    return compare(fold(a), fold(b))
