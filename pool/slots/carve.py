@@ -1,0 +1,123 @@
+"""A job's request becomes a dynamic slot and the rest of its partitionable slot; and back.
+
+What a job asks for may be rounded up by MODIFY_REQUEST_EXPR_REQUEST<NAME>, so that later jobs fit the slot as well; it
+is never rounded down. A request that fits only unrounded is taken unrounded, unless MUST_MODIFY_REQUEST_EXPRS says no.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Final
+
+from pool.classad import ClassAd, Expr
+from pool.errors import UserError
+from pool.slots.resources import CPUS, DISK, MEMORY, STANDARD, SWAP, Amount, Amounts, exact
+
+DEFAULT_REQUEST: Final = {CPUS: 1, MEMORY: 1, DISK: 1}
+"""What a job takes that does not say what it needs; nothing of a custom resource."""
+
+_WHOLE: Final = frozenset((MEMORY, DISK, SWAP))
+
+
+@dataclass(frozen=True)
+class Holding:
+    """What a slot has: amounts, and which pieces of the custom resources whose pieces have names."""
+
+    amounts: Amounts
+    ids: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Rounding:
+    """How requests are rounded up: an expression by resource; `must`: even when only the plain request fits."""
+
+    exprs: Mapping[str, Expr] = field(default_factory=dict)
+    must: bool = False
+
+
+def request_of(job: ClassAd, slot: ClassAd, names: Iterable[str]) -> Amounts:
+    """What `job` asks for of these resources; UserError when that is no amount."""
+    asked: dict[str, Amount] = {}
+    for name in names:
+        if name == SWAP:  # follows memory, see `carve`
+            continue
+        value = job.eval(f"Request{name}", slot)
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            asked[name] = DEFAULT_REQUEST.get(name, 0)
+        else:
+            asked[name] = _amount(name, value)
+    return Amounts(asked)
+
+
+def rounded(request: Amounts, job: ClassAd, slot: ClassAd, rounding: Rounding) -> Amounts:
+    """The request as MODIFY_REQUEST_EXPR_REQUEST<NAME> makes it; an expression without a number changes nothing."""
+    scratch = ClassAd({f"Request{name}": _number(much) for name, much in request.items()}, parent=job)
+    made: dict[str, Amount] = {}
+    for name, much in request.items():
+        made[name] = much
+        rule = rounding.exprs.get(name)
+        value = rule.eval(scratch, slot) if rule is not None else None
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            made[name] = max(much, _amount(name, value))
+    return Amounts(made)
+
+
+def fit_request(job: ClassAd, slot: ClassAd, free: Amounts, rounding: Rounding) -> Amounts:
+    """What to carve for `job` out of `free`; UserError says what there is too little of."""
+    plain = request_of(job, slot, free)
+    wanted = rounded(plain, job, slot, rounding)
+    if not free.fits(wanted) and not rounding.must:
+        wanted = plain
+    if short := free.short_of(wanted):
+        raise UserError(f"not enough {', '.join(short)}")
+    return wanted
+
+
+def carve(parent: Holding, wanted: Amounts, whole: Amounts) -> tuple[Holding, Holding]:
+    """A dynamic slot of the wanted size, and what `parent` has left. `whole` is what the parent had at first.
+
+    Swap is not asked for: a slot has the same share of it as of the memory.
+    """
+    share = Fraction(wanted.of(MEMORY)) / whole.of(MEMORY) if whole.of(MEMORY) else Fraction(0)
+    swap = min(math.floor(whole.of(SWAP) * share), parent.amounts.of(SWAP))
+    child = Amounts({name: swap if name == SWAP else wanted.of(name) for name in parent.amounts})
+    rest = parent.amounts - child
+    given: dict[str, tuple[str, ...]] = {}
+    kept: dict[str, tuple[str, ...]] = {}
+    for name, ids in parent.ids.items():
+        count = math.ceil(child.of(name))
+        if count > len(ids):
+            raise UserError(f"not enough {name} ({len(ids)} of {count})")
+        given[name], kept[name] = ids[:count], ids[count:]
+    return Holding(child, given), Holding(rest, kept)
+
+
+def give_back(parent: Holding, child: Holding) -> Holding:
+    """The partitionable slot after a dynamic slot of it is gone."""
+    ids = {name: (*child.ids.get(name, ()), *kept) for name, kept in parent.ids.items()}
+    return Holding(parent.amounts + child.amounts, ids)
+
+
+def carvable(free: Amounts) -> int:
+    """How many more dynamic slots there can be, at most: each takes a core, memory and disk."""
+    if not all(free.of(name) > 0 for name in (CPUS, MEMORY, DISK)):
+        return 0
+    return min(math.ceil(free.of(CPUS)), int(free.of(MEMORY)), int(free.of(DISK)))
+
+
+def _amount(name: str, value: float) -> Amount:
+    if not math.isfinite(value) or value < 0:
+        raise UserError(f"the job's Request{name} is {value}", expected="an amount of 0 or more")
+    return math.ceil(value) if name in _WHOLE else exact(value)
+
+
+def _number(much: Amount) -> int | float:
+    return much if isinstance(much, int) else float(much)
+
+
+def resource_names(customs: Iterable[str]) -> tuple[str, ...]:
+    """All resources of a machine, the usual ones first."""
+    return (*STANDARD, *customs)

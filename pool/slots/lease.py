@@ -1,0 +1,39 @@
+"""How long a claim lives without a word from its schedd.
+
+The startd calculates with the alive interval that it was given when the claim was made. Times are monotonic seconds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+ALIVE_INTERVAL_S = 300.0
+ALIVES_MISSED_MAX = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """Renewed by each sign of life; over when none came for `lease_s`."""
+
+    renewed_at: float
+    lease_s: float
+
+    @property
+    def expires_at(self) -> float:
+        """When the claim is dropped unless a word comes before."""
+        return self.renewed_at + self.lease_s
+
+    def is_over(self, *, now: float) -> bool:
+        """Whether the schedd was silent for the whole lease."""
+        return now >= self.expires_at
+
+    def renewed(self, *, now: float) -> Lease:
+        """The lease after a sign of life; a late one never shortens it."""
+        return replace(self, renewed_at=max(self.renewed_at, now))
+
+
+def begin_lease(lease_s: float, alive_interval_s: float, *, now: float, missed_max: int = ALIVES_MISSED_MAX) -> Lease:
+    """The lease that a schedd asked for; one without length lasts for `missed_max` alive intervals."""
+    if lease_s <= 0:
+        lease_s = missed_max * (alive_interval_s if alive_interval_s > 0 else ALIVE_INTERVAL_S)
+    return Lease(now, lease_s)
