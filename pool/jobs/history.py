@@ -1,0 +1,104 @@
+"""Jobs that have left the queue: rows beside the queue's, whose cluster's ad is stored once for all of them."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from pool.classad import ClassAd
+from pool.jobs.job_queue import global_job_id
+from pool.jobs.pack import unpack
+
+ROWS_PER_PAGE: Final = 200
+CLUSTERS_KEPT_MAX: Final = 200
+
+
+@dataclass
+class Page:
+    """Some finished jobs, and where the next page begins (None: there is none)."""
+
+    ads: list[ClassAd]
+    next_seq: int | None
+
+
+class HistoryReader:
+    """Reads pages of the history over a connection of its own; not for several threads at once."""
+
+    def __init__(self, connection: sqlite3.Connection, schedd_name: str) -> None:
+        self._connection = connection
+        self._name = schedd_name
+        self._clusters: dict[int, ClassAd] = {}
+
+    def page(
+        self,
+        after: int | None = None,
+        *,
+        forwards: bool = False,
+        cluster: int | None = None,
+        proc: int | None = None,
+        owner: str | None = None,
+    ) -> Page:
+        """The next jobs after row `after`, newest first unless `forwards`, of one cluster, job or owner if given."""
+        wheres, values = [], []
+        for column, value in (("cluster", cluster), ("proc", proc), ("owner", owner)):
+            if value is not None:
+                wheres.append(f"{column} = ?")
+                values.append(value)
+        if after is not None:
+            wheres.append("seq > ?" if forwards else "seq < ?")
+            values.append(after)
+        where = f"WHERE {' AND '.join(wheres)}" if wheres else ""
+        rows = self._connection.execute(
+            f"SELECT seq, cluster, proc, status, ad FROM history {where} "
+            f"ORDER BY seq {'ASC' if forwards else 'DESC'} LIMIT {ROWS_PER_PAGE}",
+            values,
+        ).fetchall()
+        ads = [self._ad(*row[1:]) for row in rows]
+        return Page(ads, rows[-1][0] if len(rows) == ROWS_PER_PAGE else None)
+
+    def _ad(self, cluster: int, proc: int, status: int, packed: str) -> ClassAd:
+        ad = unpack(packed, self._cluster_ad(cluster))
+        ad["ProcId"], ad["JobStatus"] = proc, status
+        ad["GlobalJobId"] = global_job_id(self._name, cluster, proc, ad.eval_int("QDate") or 0)
+        return ad
+
+    def _cluster_ad(self, cluster: int) -> ClassAd:
+        ad = self._clusters.get(cluster)
+        if ad is None:
+            row = self._connection.execute("SELECT ad FROM clusters WHERE cluster = ?", (cluster,)).fetchone()
+            ad = unpack(row[0]) if row is not None else ClassAd({"ClusterId": cluster})
+            if len(self._clusters) >= CLUSTERS_KEPT_MAX:
+                self._clusters.clear()
+            self._clusters[cluster] = ad
+        return ad
+
+
+def prune(connection: sqlite3.Connection, keep_rows: int) -> int:
+    """Forget all but the newest `keep_rows` jobs, and clusters that nothing refers to; how many jobs went."""
+    row = connection.execute("SELECT seq FROM history ORDER BY seq DESC LIMIT 1 OFFSET ?", (keep_rows,)).fetchone()
+    if row is None:
+        return 0
+    connection.execute("BEGIN IMMEDIATE")
+    gone = connection.execute("DELETE FROM history WHERE seq <= ?", row).rowcount
+    connection.execute("DELETE FROM clusters WHERE live = 0 AND cluster NOT IN (SELECT cluster FROM history)")
+    connection.execute("COMMIT")
+    return gone
+
+
+def job_count(connection: sqlite3.Connection) -> int:
+    """How many finished jobs are kept."""
+    (count,) = connection.execute("SELECT count(*) FROM history").fetchone()
+    return int(count)
+
+
+def pages(reader: HistoryReader, **filters: int | str | bool | None) -> Iterator[Page]:
+    """All pages, for callers that need not yield in between."""
+    after: int | None = None
+    while True:
+        page = reader.page(after, **filters)  # type: ignore[arg-type]
+        yield page
+        if page.next_seq is None:
+            return
+        after = page.next_seq

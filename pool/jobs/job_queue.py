@@ -1,0 +1,323 @@
+"""The jobs of one schedd, in memory; every change is collected into the batch that makes it durable.
+
+Memory holds a cluster's ad once. An idle job is a small record with the packed text of what differs from its cluster;
+its ad is made when somebody looks. A job that runs, or has changed since the last batch, keeps its ad.
+
+Changes are made between two awaits, so a batch never holds half of one: `take` hands out all that changed since the
+last time, in the order in which the store needs it, and forgets it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Final
+
+from pool.classad import ClassAd
+from pool.ids import JobId
+from pool.jobs.pack import pack, unpack
+from pool.jobs.states import JobEvent, JobStatus, step
+from pool.jobs.store import Batch, ClaimRow, ClusterRow, EventRow, HistoryRow, JobRow
+
+MADE_UP: Final = frozenset({"procid", "jobstatus", "globaljobid"})
+"""Attributes that follow from a job's place and state; they are in its ad, not in its row."""
+
+
+class Cluster:
+    """Jobs that were submitted together. `procs` is how many were made so far, the next ProcId."""
+
+    __slots__ = ("ad", "autocluster", "id", "jobs", "owner", "periodic", "procs", "qdate", "user")
+
+    def __init__(self, id: int, ad: ClassAd, *, user: str, owner: str, procs: int = 0) -> None:
+        self.id = id
+        self.ad = ad
+        self.user = user
+        self.owner = owner
+        self.procs = procs
+        self.qdate = ad.eval_int("QDate") or 0
+        self.jobs: dict[int, Job] = {}
+        self.autocluster: tuple[int, int] | None = None
+        self.periodic: bool | None = None
+
+
+class Job:
+    """One job. Change it through the queue only."""
+
+    __slots__ = ("_ad", "busy", "cluster", "group", "packed", "prio", "proc", "status")
+
+    def __init__(self, cluster: Cluster, proc: int, status: JobStatus, prio: int, packed: str) -> None:
+        self.cluster = cluster
+        self.proc = proc
+        self.status = status
+        self.prio = prio
+        self.packed = packed
+        self.busy = False
+        """An execution of it is not over yet."""
+        self.group: object = None
+        """Where it waits for a slot, if it does."""
+        self._ad: ClassAd | None = None
+
+    @property
+    def id(self) -> JobId:
+        """Its name in the queue."""
+        return JobId(self.cluster.id, self.proc)
+
+    def __lt__(self, other: Job) -> bool:
+        return (self.cluster.id, self.proc) < (other.cluster.id, other.proc)
+
+
+def global_job_id(schedd_name: str, cluster: int, proc: int, qdate: int) -> str:
+    """`schedd#12.0#1795217732`: unique in the world."""
+    return f"{schedd_name}#{cluster}.{proc}#{qdate}"
+
+
+class JobQueue:
+    """All jobs by id. `changed` is called with each job that changes, before the change is durable."""
+
+    def __init__(self, schedd_name: str, *, next_cluster: int = 1) -> None:
+        self.name = schedd_name
+        self.clusters: dict[int, Cluster] = {}
+        self.counts: Counter[JobStatus] = Counter()
+        self.by_owner: dict[str, Counter[JobStatus]] = {}
+        self.next_cluster = next_cluster
+        self.next_event = 1
+        self.changed: Callable[[Job], None] | None = None
+        self._dirty: dict[Job, set[str] | None] = {}
+        self._new_jobs: list[JobRow] = []
+        self._clusters: dict[int, Cluster] = {}
+        self._gone: list[tuple[int, int]] = []
+        self._cluster_gone: list[ClusterRow] = []
+        self._events: list[EventRow] = []
+        self._written: list[tuple[int]] = []
+        self._claims: dict[str, ClaimRow] = {}
+        self._claims_gone: list[tuple[str]] = []
+        self._history: list[HistoryRow] = []
+        self._next_cluster_dirty = False
+
+    # Looking.
+
+    def __len__(self) -> int:
+        return sum(self.counts.values())
+
+    def get(self, id: JobId) -> Job | None:
+        """The job, if it is in the queue."""
+        cluster = self.clusters.get(id.cluster)
+        return None if cluster is None else cluster.jobs.get(id.proc)
+
+    def jobs(self) -> Iterator[Job]:
+        """Every job in order of id. The queue may change while this goes on: jobs that come are not seen."""
+        for number in sorted(self.clusters):
+            cluster = self.clusters.get(number)
+            if cluster is not None:
+                yield from [cluster.jobs[proc] for proc in sorted(cluster.jobs)]
+
+    def ad(self, job: Job) -> ClassAd:
+        """The job's effective ad, its cluster's behind it. Not to be written to."""
+        return job._ad if job._ad is not None else self._make_ad(job)
+
+    def _make_ad(self, job: Job) -> ClassAd:
+        cluster = job.cluster
+        ad = unpack(job.packed, cluster.ad)
+        ad["ProcId"] = job.proc
+        ad["JobStatus"] = int(job.status)
+        ad["GlobalJobId"] = global_job_id(self.name, cluster.id, job.proc, cluster.qdate)
+        return ad
+
+    # Changing.
+
+    def new_id(self) -> int:
+        """A cluster id that was never given before."""
+        number, self.next_cluster = self.next_cluster, self.next_cluster + 1
+        self._next_cluster_dirty = True
+        return number
+
+    def add(self, cluster: Cluster, jobs: Iterable[Job]) -> None:
+        """Jobs enter the queue, of a new cluster or one that grows."""
+        self.clusters.setdefault(cluster.id, cluster)
+        self._clusters[cluster.id] = cluster
+        counts = self.by_owner.setdefault(cluster.owner, Counter())
+        for job in jobs:
+            cluster.jobs[job.proc] = job
+            cluster.procs = max(cluster.procs, job.proc + 1)
+            self.counts[job.status] += 1
+            counts[job.status] += 1
+            self._new_jobs.append(JobRow(cluster.id, job.proc, int(job.status), job.prio, job.packed))
+            if self.changed is not None:
+                self.changed(job)
+
+    def change(self, job: Job, attributes: Mapping[str, object], drop: Iterable[str] = ()) -> None:
+        """Set attributes of the job, and take some away."""
+        ad = self._writable(job)
+        names = self._dirty.setdefault(job, set())
+        for name, value in attributes.items():
+            ad[name] = value
+            if names is not None:
+                names.add(name)
+        for name in drop:
+            if name in ad:
+                del ad[name]
+                if names is not None:
+                    names.add(name)
+        if "JobPrio" in attributes:
+            job.prio = ad.eval_int("JobPrio") or 0
+        if self.changed is not None:
+            self.changed(job)
+
+    def move(self, job: Job, event: JobEvent, now: float) -> JobStatus:
+        """Let `event` happen to the job; IllegalMove when it cannot."""
+        before, after = job.status, step(job.status, event)
+        if after is not before:
+            self._recount(job, after)
+            self.change(job, {"JobStatus": int(after), "LastJobStatus": int(before), "EnteredCurrentStatus": int(now)})
+        return after
+
+    def _recount(self, job: Job, status: JobStatus) -> None:
+        counts = self.by_owner[job.cluster.owner]
+        self.counts[job.status] -= 1
+        counts[job.status] -= 1
+        job.status = status
+        self.counts[status] += 1
+        counts[status] += 1
+
+    def change_cluster(self, cluster: Cluster, attributes: Mapping[str, object]) -> None:
+        """Set attributes of all jobs of a cluster that have none of their own by these names."""
+        ad = cluster.ad.copy()
+        for name, value in attributes.items():
+            ad[name] = value
+        cluster.ad = ad
+        cluster.autocluster = cluster.periodic = None
+        self._clusters[cluster.id] = cluster
+        for job in cluster.jobs.values():
+            if job._ad is not None:
+                job._ad.parent = ad
+
+    def set_busy(self, job: Job, busy: bool) -> None:
+        """An execution of the job begins or is over; while it lasts, its ad is kept at hand."""
+        job.busy = busy
+        if busy and job._ad is None:
+            job._ad = self._make_ad(job)
+        elif not busy and job not in self._dirty:
+            self._settle(job)
+
+    def leave(self, job: Job, now: float) -> None:
+        """The job leaves the queue for the history."""
+        cluster = job.cluster
+        ad = self.ad(job)
+        packed = pack(ad, MADE_UP)
+        self._history.append(HistoryRow(cluster.id, job.proc, cluster.owner, int(job.status), now, packed))
+        self._gone.append((cluster.id, job.proc))
+        self._dirty[job] = None
+        del cluster.jobs[job.proc]
+        self.counts[job.status] -= 1
+        self.by_owner[cluster.owner][job.status] -= 1
+        job._ad = ad  # the last watchers are told
+        if self.changed is not None:
+            self.changed(job)
+        if not cluster.jobs:
+            del self.clusters[cluster.id]
+            self._clusters[cluster.id] = cluster
+
+    def log(self, cluster: Cluster, log: str, text: str) -> EventRow:
+        """A log shall have this event; durable with the next batch, and pending until `written`."""
+        row = EventRow(self.next_event, cluster.owner, log, text)
+        self.next_event += 1
+        self._events.append(row)
+        return row
+
+    def written(self, seqs: Iterable[int]) -> None:
+        """The logs have these events."""
+        self._written.extend((seq,) for seq in seqs)
+
+    def put_claim(self, row: ClaimRow) -> None:
+        """Remember a slot that we hold."""
+        self._claims[row.claim_id] = row
+
+    def drop_claim(self, claim_id: str) -> None:
+        """Forget a slot."""
+        self._claims.pop(claim_id, None)
+        self._claims_gone.append((claim_id,))
+
+    # Becoming durable.
+
+    @property
+    def dirty(self) -> bool:
+        """Whether there is anything to make durable."""
+        return bool(
+            self._dirty
+            or self._new_jobs
+            or self._clusters
+            or self._events
+            or self._written
+            or self._claims
+            or self._claims_gone
+            or self._next_cluster_dirty
+        )
+
+    def take(self) -> tuple[Batch, dict[Job, set[str] | None]]:
+        """All changes since the last time, and the names of what changed of each job (None: all of it)."""
+        dirty, self._dirty = self._dirty, {}
+        rows = self._new_jobs
+        touched: dict[Job, set[str] | None] = {}
+        for row in rows:
+            job = self._find(row)
+            if job is not None:
+                touched[job] = None
+        for job, names in dirty.items():
+            if job not in touched:
+                touched[job] = names
+            if job.cluster.jobs.get(job.proc) is job:
+                assert job._ad is not None
+                job.packed = pack(job._ad, MADE_UP)
+                rows.append(JobRow(job.cluster.id, job.proc, int(job.status), job.prio, job.packed))
+                if not job.busy:
+                    job._ad = None
+        batch = Batch(
+            clusters=[self._cluster_row(cluster) for cluster in self._clusters.values()],
+            jobs=rows,
+            jobs_gone=self._gone,
+            events=self._events,
+            events_written=self._written,
+            claims=list(self._claims.values()),
+            claims_gone=self._claims_gone,
+            history=self._history,
+            next_cluster=self.next_cluster if self._next_cluster_dirty else None,
+        )
+        self._new_jobs, self._gone, self._events, self._written = [], [], [], []
+        self._clusters, self._claims, self._claims_gone, self._history = {}, {}, [], []
+        self._next_cluster_dirty = False
+        return batch, touched
+
+    def _find(self, row: JobRow) -> Job | None:
+        cluster = self.clusters.get(row.cluster)
+        return None if cluster is None else cluster.jobs.get(row.proc)
+
+    def _cluster_row(self, cluster: Cluster) -> ClusterRow:
+        live = int(cluster.id in self.clusters)
+        return ClusterRow(cluster.id, live, cluster.user, cluster.owner, cluster.procs, pack(cluster.ad))
+
+    def _writable(self, job: Job) -> ClassAd:
+        if job._ad is None:
+            job._ad = self._make_ad(job)
+        return job._ad
+
+    def _settle(self, job: Job) -> None:
+        if job._ad is not None:
+            job.packed = pack(job._ad, MADE_UP)
+            job._ad = None
+
+    # At a start.
+
+    def load(self, clusters: Iterable[ClusterRow], jobs: Iterable[JobRow]) -> None:
+        """Fill the empty queue from what the store has."""
+        for row in clusters:
+            self.clusters[row.cluster] = Cluster(
+                row.cluster, unpack(row.ad), user=row.user, owner=row.owner, procs=row.procs
+            )
+        statuses = {int(status): status for status in JobStatus}
+        for number, proc, status, prio, packed in jobs:
+            cluster = self.clusters[number]
+            cluster.jobs[proc] = Job(cluster, proc, statuses[status], prio, packed)
+            self.counts[statuses[status]] += 1
+            self.by_owner.setdefault(cluster.owner, Counter())[statuses[status]] += 1
+        for number in [number for number, cluster in self.clusters.items() if not cluster.jobs]:
+            del self.clusters[number]

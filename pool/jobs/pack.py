@@ -1,0 +1,42 @@
+"""Ads as one short text for the queue's rows: JSON, where an expression is `{"x": text}`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable
+from typing import Any, Final
+
+from pool.classad import ClassAd, Member, expr
+
+_PLAIN: Final = frozenset({bool, int, float, str})
+_encode: Final = json.JSONEncoder(separators=(",", ":")).encode
+
+
+def pack(ad: ClassAd, without: Collection[str] = ()) -> str:
+    """The ad's own attributes (not its parent's), less those `without` (lower case)."""
+    return _encode(
+        {
+            name: value if type(value) in _PLAIN else {"x": ad.text(name)}
+            for name, value in ad.own()
+            if name.lower() not in without
+        }
+    )
+
+
+def unpack(text: str, parent: ClassAd | None = None) -> ClassAd:
+    """The inverse of `pack`."""
+    ad = ClassAd(parent=parent)
+    for name, value in json.loads(text).items():
+        ad[name] = expr(value["x"], old=True) if type(value) is dict else value
+    return ad
+
+
+def pack_items(items: Iterable[tuple[str, Member]]) -> str:
+    """Pack attributes that are in no ad."""
+    return pack(ClassAd(list(items)))
+
+
+def names_in(text: str) -> set[str]:
+    """The names of the attributes of a packed ad, in lower case, without unpacking it."""
+    raw: dict[str, Any] = json.loads(text)
+    return {name.lower() for name in raw}

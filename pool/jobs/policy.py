@@ -1,0 +1,230 @@
+"""What a job's own policy, and the administrator's, make of it: hold, release, remove, vacate, or nothing.
+
+`periodic` is asked now and then in every state, `on_exit` once the program has ended. The first expression that is true
+wins, in HTCondor's order; one that is undefined or an error decides nothing. What max_retries and its kin mean was
+written into OnExitRemove at submit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Final, Protocol
+
+from pool.classad import ClassAd, Expr, expr
+from pool.errors import ClassAdError
+from pool.jobs.codes import HoldCode, VacateCode
+from pool.jobs.states import EXECUTING, JobStatus
+
+
+class Action(Enum):
+    """What shall be done with a job."""
+
+    HOLD = "hold"
+    RELEASE = "release"
+    REMOVE = "remove"
+    VACATE = "vacate"
+    REQUEUE = "requeue"
+    COMPLETE = "complete"
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What shall be done, and what the user will read about it."""
+
+    action: Action
+    reason: str = ""
+    code: int = 0
+    subcode: int = 0
+
+
+@dataclass(frozen=True)
+class SystemRule:
+    """One SYSTEM_PERIODIC_* expression with its reason and subcode."""
+
+    knob: str
+    expr: Expr
+    reason: Expr | None = None
+    subcode: Expr | None = None
+
+
+@dataclass(frozen=True)
+class SystemPolicy:
+    """The administrator's rules, tried after the job's own of the same kind."""
+
+    hold: Sequence[SystemRule] = ()
+    release: Sequence[SystemRule] = ()
+    remove: Sequence[SystemRule] = ()
+    vacate: Sequence[SystemRule] = ()
+    max_releases: int | None = None
+    ignored: Sequence[str] = field(default=())
+    """Knobs whose expressions do not parse, for the log."""
+
+    def __bool__(self) -> bool:
+        return bool(self.hold or self.release or self.remove or self.vacate)
+
+
+class Knobs(Protocol):
+    """What is read of the configuration: a knob's expanded text, or None."""
+
+    def __getitem__(self, name: str, /) -> str | None: ...
+
+
+_RULES: Final = {Action.HOLD: "HOLD", Action.RELEASE: "RELEASE", Action.REMOVE: "REMOVE", Action.VACATE: "VACATE"}
+
+
+def system_policy(knobs: Knobs) -> SystemPolicy:
+    """The SYSTEM_PERIODIC_* rules of a configuration, those of the `_NAMES` lists included."""
+    ignored: list[str] = []
+    found = {action: tuple(_rules(knobs, f"SYSTEM_PERIODIC_{word}", ignored)) for action, word in _RULES.items()}
+    most = knobs["SYSTEM_MAX_RELEASES"]
+    return SystemPolicy(
+        hold=found[Action.HOLD],
+        release=found[Action.RELEASE],
+        remove=found[Action.REMOVE],
+        vacate=found[Action.VACATE],
+        max_releases=int(most) if most and most.isdigit() else None,
+        ignored=ignored,
+    )
+
+
+def _rules(knobs: Knobs, base: str, ignored: list[str]) -> list[SystemRule]:
+    tags = (knobs[f"{base}_NAMES"] or "").replace(",", " ").split()
+    rules = []
+    for knob in [*(f"{base}_{tag}" for tag in tags), base]:
+        text = (knobs[knob] or "").strip()
+        if not text or text.lower() in ("false", "0"):
+            continue
+        try:
+            rule = SystemRule(knob, expr(text), _optional(knobs[f"{knob}_REASON"]), _optional(knobs[f"{knob}_SUBCODE"]))
+        except ClassAdError:
+            ignored.append(knob)
+        else:
+            rules.append(rule)
+    return rules
+
+
+def _optional(text: str | None) -> Expr | None:
+    return expr(text) if text and text.strip() else None
+
+
+def is_trivial(ad: ClassAd) -> bool:
+    """Whether the job's own periodic policy can never do anything, so that nobody needs to look at it."""
+    for name in ("PeriodicHold", "PeriodicRelease", "PeriodicRemove", "PeriodicVacate"):
+        value = ad.get(name, False)
+        if value is not False and value != 0:
+            return False
+    return not any(name in ad for name in ("TimerRemove", "AllowedJobDuration", "AllowedExecuteDuration"))
+
+
+def periodic(ad: ClassAd, status: JobStatus, now: float, system: SystemPolicy) -> Decision | None:
+    """What the policy wants of a job in this state, apart from its exit."""
+    if status is JobStatus.REMOVED:
+        return None
+    if status in EXECUTING:
+        decision = _too_long(ad, now) or _rule(ad, Action.VACATE, system.vacate)
+        if decision is not None:
+            return decision
+    timer = ad.eval_int("TimerRemove")
+    if timer is not None and 0 <= timer < now:
+        return Decision(Action.REMOVE, _because("job attribute", "TimerRemove", ad.text("TimerRemove")))
+    if status not in (JobStatus.HELD, JobStatus.COMPLETED):
+        decision = _rule(ad, Action.HOLD, system.hold)
+        if decision is not None:
+            return decision
+    if status is JobStatus.HELD and _may_release(ad, system):
+        decision = _rule(ad, Action.RELEASE, system.release)
+        if decision is not None:
+            return decision
+    return _rule(ad, Action.REMOVE, system.remove)
+
+
+def on_exit(ad: ClassAd, status: JobStatus, now: float, system: SystemPolicy) -> Decision:
+    """What becomes of a job whose program has ended; its ad has ExitBySignal, and ExitCode or ExitSignal."""
+    if status is JobStatus.REMOVED:
+        return Decision(Action.REMOVE)
+    decision = periodic(ad, status, now, system)
+    if decision is not None and decision.action is not Action.VACATE:
+        return decision
+    if _is_true(ad.eval("OnExitHold")):
+        return _of_job(ad, Action.HOLD, "OnExitHold")
+    remove = ad.eval("OnExitRemove") if "OnExitRemove" in ad else True
+    if isinstance(remove, bool | int | float) and not remove:
+        because = _because("job attribute", "OnExitRemove", ad.text("OnExitRemove"), "FALSE")
+        return Decision(Action.REQUEUE, because, VacateCode.JOB_SHOULD_REQUEUE)
+    return Decision(Action.COMPLETE)
+
+
+def _too_long(ad: ClassAd, now: float) -> Decision | None:
+    """AllowedJobDuration counts from the start of the shadow, AllowedExecuteDuration from that of the program."""
+    started = ad.eval_int("ShadowBday")
+    if started is None:
+        return None
+    allowed = ad.eval_int("AllowedJobDuration")
+    if allowed is not None and now - started >= allowed:
+        said = f"The job exceeded allowed job duration of {_duration(allowed)}"
+        return Decision(Action.HOLD, said, HoldCode.JOB_DURATION_EXCEEDED)
+    allowed, executing = ad.eval_int("AllowedExecuteDuration"), ad.eval_int("JobCurrentStartExecutingDate")
+    if allowed is not None and executing is not None and executing >= started and now - executing > allowed:
+        said = f"The job exceeded allowed execute duration of {_duration(allowed)}"
+        return Decision(Action.HOLD, said, HoldCode.JOB_EXECUTE_EXCEEDED)
+    return None
+
+
+def _duration(seconds: int) -> str:
+    """`0+01:00:00`."""
+    hours, rest = divmod(seconds, 3600)
+    return f"{hours // 24}+{hours % 24:02d}:{rest // 60:02d}:{rest % 60:02d}"
+
+
+def _may_release(ad: ClassAd, system: SystemPolicy) -> bool:
+    """A hold that a user asked for is for a user to end."""
+    if ad.eval_int("HoldReasonCode", 0) == HoldCode.USER_REQUEST:
+        return False
+    return system.max_releases is None or (ad.eval_int("NumHolds") or 0) < system.max_releases
+
+
+_ATTRIBUTES: Final[Mapping[Action, str]] = {
+    Action.HOLD: "PeriodicHold",
+    Action.RELEASE: "PeriodicRelease",
+    Action.REMOVE: "PeriodicRemove",
+    Action.VACATE: "PeriodicVacate",
+}
+
+
+def _rule(ad: ClassAd, action: Action, rules: Sequence[SystemRule]) -> Decision | None:
+    name = _ATTRIBUTES[action]
+    if _is_true(ad.eval(name)):
+        return _of_job(ad, action, name)
+    for rule in rules:
+        if _is_true(rule.expr.eval(ad)):
+            return _of_system(ad, action, rule)
+    return None
+
+
+def _of_job(ad: ClassAd, action: Action, name: str) -> Decision:
+    reason = ad.eval_str(f"{name}Reason") or _because("job attribute", name, ad.text(name))
+    code = VacateCode.JOB_POLICY if action is Action.VACATE else HoldCode.JOB_POLICY
+    return Decision(action, reason, code, ad.eval_int(f"{name}SubCode") or 0)
+
+
+def _of_system(ad: ClassAd, action: Action, rule: SystemRule) -> Decision:
+    reason = rule.reason.eval(ad) if rule.reason is not None else None
+    subcode = rule.subcode.eval(ad) if rule.subcode is not None else 0
+    code = VacateCode.SYSTEM_POLICY if action is Action.VACATE else HoldCode.SYSTEM_POLICY
+    return Decision(
+        action,
+        reason if isinstance(reason, str) and reason else _because("system macro", rule.knob, rule.expr.old_text),
+        code,
+        int(subcode) if isinstance(subcode, int | float) else 0,
+    )
+
+
+def _is_true(value: object) -> bool:
+    """Policy fires for true and for any number but zero."""
+    return isinstance(value, bool | int | float) and bool(value)
+
+
+def _because(source: str, name: str, text: str, value: str = "TRUE") -> str:
+    return f"The {source} {name} expression '{text}' evaluated to {value}"

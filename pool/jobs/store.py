@@ -1,0 +1,182 @@
+"""The queue's SQLite file: opened, migrated, read once at the start, and written in batches.
+
+A `Batch` is all that changed since the last one; it becomes one transaction, on disk when `commit` returns (WAL with
+synchronous=FULL). Batches are plain values, so that the thread which commits shares nothing with anybody.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from pool.errors import ConfigError
+
+VERSION: Final = 1
+BUSY_TIMEOUT_S: Final = 10.0
+
+
+class ClusterRow(NamedTuple):
+    """One row of `clusters`."""
+
+    cluster: int
+    live: int
+    user: str
+    owner: str
+    procs: int
+    ad: str
+
+
+class JobRow(NamedTuple):
+    """One row of `jobs`."""
+
+    cluster: int
+    proc: int
+    status: int
+    prio: int
+    ad: str
+
+
+class EventRow(NamedTuple):
+    """One row of `events`: `text` may be several events, each complete."""
+
+    seq: int
+    owner: str
+    log: str
+    text: str
+
+
+class ClaimRow(NamedTuple):
+    """One row of `claims`."""
+
+    claim_id: str
+    startd: str
+    submitter: str
+    owner: str
+    slot_ad: str
+    ticket: str
+    lease_s: float
+    alive_s: float
+    renewed_at: float
+    cluster: int | None
+    proc: int | None
+    activation: str
+
+
+class HistoryRow(NamedTuple):
+    """What `history` is told of a job that leaves."""
+
+    cluster: int
+    proc: int
+    owner: str
+    status: int
+    left_at: float
+    ad: str
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Changes that become durable together."""
+
+    clusters: Sequence[ClusterRow] = ()
+    jobs: Sequence[JobRow] = ()
+    jobs_gone: Sequence[tuple[int, int]] = ()
+    events: Sequence[EventRow] = ()
+    events_written: Sequence[tuple[int]] = ()
+    claims: Sequence[ClaimRow] = ()
+    claims_gone: Sequence[tuple[str]] = ()
+    history: Sequence[HistoryRow] = ()
+    next_cluster: int | None = None
+
+
+def open_queue(path: str | Path) -> sqlite3.Connection:
+    """A connection to the queue in this file, which is made or migrated when need be."""
+    connection = sqlite3.connect(path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False)
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = FULL")
+    connection.execute("PRAGMA journal_size_limit = 67108864")
+    _migrate(connection, str(path))
+    return connection
+
+
+def open_for_reading(path: str | Path) -> sqlite3.Connection:
+    """A second connection, for long queries of the history beside the writer."""
+    connection = sqlite3.connect(path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False)
+    connection.execute("PRAGMA query_only = ON")
+    return connection
+
+
+def _migrate(connection: sqlite3.Connection, path: str) -> None:
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if version == VERSION:
+        return
+    if version > VERSION:
+        raise ConfigError(f"{path} was written by a newer minipool (schema {version}, this one knows {VERSION})")
+    schema = files("pool.jobs").joinpath("schema.sql").read_text()
+    connection.executescript(f"BEGIN IMMEDIATE;\n{schema}\nPRAGMA user_version = {VERSION};\nCOMMIT;")
+
+
+def commit(connection: sqlite3.Connection, batch: Batch) -> None:
+    """Write the batch as one transaction; nothing of it is there when this raises."""
+    run = connection.execute
+    many = connection.executemany
+    run("BEGIN IMMEDIATE")
+    try:
+        if batch.clusters:
+            many("INSERT OR REPLACE INTO clusters VALUES (?, ?, ?, ?, ?, ?)", batch.clusters)
+        if batch.jobs:
+            many("INSERT OR REPLACE INTO jobs VALUES (?, ?, ?, ?, ?)", batch.jobs)
+        if batch.jobs_gone:
+            many("DELETE FROM jobs WHERE cluster = ? AND proc = ?", batch.jobs_gone)
+        if batch.history:
+            many(
+                "INSERT INTO history (cluster, proc, owner, status, left_at, ad) VALUES (?, ?, ?, ?, ?, ?)",
+                batch.history,
+            )
+        if batch.events:
+            many("INSERT OR REPLACE INTO events VALUES (?, ?, ?, ?)", batch.events)
+        if batch.events_written:
+            many("DELETE FROM events WHERE seq = ?", batch.events_written)
+        if batch.claims:
+            many("INSERT OR REPLACE INTO claims VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", batch.claims)
+        if batch.claims_gone:
+            many("DELETE FROM claims WHERE claim_id = ?", batch.claims_gone)
+        if batch.next_cluster is not None:
+            run("INSERT OR REPLACE INTO counters VALUES ('next_cluster', ?)", (batch.next_cluster,))
+        run("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            run("ROLLBACK")
+        raise
+
+
+# Reading at a start.
+
+
+def read_clusters(connection: sqlite3.Connection) -> Iterator[ClusterRow]:
+    """The clusters with jobs in the queue, by id."""
+    return map(ClusterRow._make, connection.execute("SELECT * FROM clusters WHERE live = 1 ORDER BY cluster"))
+
+
+def read_jobs(connection: sqlite3.Connection) -> Iterator[JobRow]:
+    """All jobs, by id."""
+    return map(JobRow._make, connection.execute("SELECT * FROM jobs ORDER BY cluster, proc"))
+
+
+def read_events(connection: sqlite3.Connection) -> list[EventRow]:
+    """The events that may be missing in their logs, oldest first."""
+    return [EventRow._make(row) for row in connection.execute("SELECT * FROM events ORDER BY seq")]
+
+
+def read_claims(connection: sqlite3.Connection) -> list[ClaimRow]:
+    """The slots that were held."""
+    return [ClaimRow._make(row) for row in connection.execute("SELECT * FROM claims")]
+
+
+def read_counter(connection: sqlite3.Connection, name: str, default: int) -> int:
+    """A number that outlives restarts."""
+    row = connection.execute("SELECT value FROM counters WHERE name = ?", (name,)).fetchone()
+    return default if row is None else int(row[0])
