@@ -6,11 +6,10 @@ Every error says what is wrong and where; one that was found in a text carries a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(NamedTuple):
     """A place in a text: 1-based line and column (0: unknown), and the line itself where it is at hand."""
 
     file: str

@@ -1,0 +1,5 @@
+"""The configuration language and the table of knobs."""
+
+from pool.config.config import Config, load_config
+
+__all__ = ["Config", "load_config"]

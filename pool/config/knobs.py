@@ -1,0 +1,109 @@
+"""Looking a knob up in the table: by its name, or as a member of a family such as `SLOT_TYPE_<N>`."""
+
+from __future__ import annotations
+
+from pool.config.knob_table import ROWS
+
+
+class Knob:
+    """One row of the table."""
+
+    __slots__ = ("default", "kind", "name", "range", "restart", "section", "sentence")
+
+    def __init__(self, section: str, row: tuple[str, str, str, str, str, str]) -> None:
+        self.section = section
+        self.name, self.kind, self.default, self.range, restart, self.sentence = row
+        self.restart = bool(restart)
+
+    @property
+    def is_family(self) -> bool:
+        return "<" in self.name
+
+    def bounds(self) -> tuple[float | None, float | None]:
+        low, _, high = self.range.partition("..")
+        return (float(low) if low else None), (float(high) if high else None)
+
+    def allows(self, number: float) -> bool:
+        """Whether `number` lies in the range."""
+        low, high = self.bounds()
+        return (low is None or number >= low) and (high is None or number <= high)
+
+    def range_text(self) -> str:
+        low, _, high = self.range.partition("..")
+        if low and high:
+            return f"{low} to {high}"
+        return f"at least {low}" if low else f"at most {high}" if high else "any"
+
+
+_by_name: dict[str, Knob] = {}
+_families: list[tuple[list[str], Knob]] = []
+_found: dict[str, Knob | None] = {}
+
+_DAEMONS = frozenset(
+    (
+        *("MASTER", "COLLECTOR", "NEGOTIATOR", "SCHEDD", "STARTD", "STARTER", "SHADOW", "DEFRAG", "ROOSTER", "TOOL"),
+        *("JOB_ROUTER", "DASHBOARD", "DAGMAN", "CREDD", "SHARED_PORT", "KBDD", "HAD", "REPLICATION", "SUBMIT"),
+    )
+)
+
+
+def _load() -> None:
+    for section, rows in ROWS:
+        for row in rows:
+            if "<" not in row[0]:
+                _by_name[row[0].lower()] = Knob(section, row)
+                continue
+            _families.append((_parts(row[0]), Knob(section, row)))
+    # the family with the most fixed letters wins
+    _families.sort(key=lambda pair: -sum(map(len, pair[0][::2])))
+
+
+def _parts(name: str) -> list[str]:
+    """`A<X>B` as A, X, B: fixed texts at even places, what stands between them at odd ones."""
+    return name.upper().replace(">", "<").split("<")
+
+
+def _fits(name: str, parts: list[str]) -> bool:
+    """Whether `name` is a member of the family; each variable part has one letter at least."""
+    if not name.startswith(parts[0]) or not name.endswith(parts[-1]):
+        return False
+    at = len(parts[0])
+    for index in range(1, len(parts), 2):
+        fixed = parts[index + 1]
+        last = index + 2 == len(parts)
+        end = len(name) - len(fixed) if last else name.find(fixed, at + 1)
+        word = name[at:end] if end > at else ""
+        if not word or "." in word or (parts[index] == "N" and not word.isdigit()):
+            return False
+        at = end + len(fixed)
+    return True
+
+
+def find(name: str) -> Knob | None:
+    """The knob of that name, or the family that it belongs to."""
+    key = name.lower()
+    if key not in _found:
+        if not _by_name:
+            _load()
+        _found[key] = _by_name.get(key) or _family(name)
+    return _found[key]
+
+
+def _family(name: str) -> Knob | None:
+    upper = name.upper()
+    for parts, knob in _families:
+        if _fits(upper, parts) and (knob.name != "<SUBSYS>" or upper in _DAEMONS):
+            return knob
+    return None
+
+
+def names() -> list[str]:
+    """The names of all knobs that are no families."""
+    if not _by_name:
+        _load()
+    return [knob.name for knob in _by_name.values()]
+
+
+def sections() -> list[tuple[str, list[Knob]]]:
+    """The table in its own order, as the reference page shows it."""
+    return [(section, [Knob(section, row) for row in rows]) for section, rows in ROWS]

@@ -1,0 +1,124 @@
+"""Where configuration is looked for, and what is known of the host before any file is read."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+
+ROOT_DIR = "/var/lib/minipool"
+SYSTEM_FILE = "/etc/minipool/config"
+
+
+def home(environ: Mapping[str, str]) -> str:
+    """The user's home directory, without asking the password file when HOME is set."""
+    return environ.get("HOME") or os.path.expanduser("~")
+
+
+def candidates(environ: Mapping[str, str], uid: int) -> list[str]:
+    """The configuration files that may exist, the most wanted first."""
+    files = []
+    if environ.get("POOL_DIR"):
+        files.append(os.path.join(environ["POOL_DIR"], "config"))
+    if uid != 0:
+        files.append(os.path.join(home(environ), ".minipool", "config"))
+    return [*files, SYSTEM_FILE, os.path.join(ROOT_DIR, "config")]
+
+
+def local_dir(environ: Mapping[str, str], uid: int, exists: Callable[[str], bool] = os.path.exists) -> str:
+    """LOCAL_DIR where no file sets it: POOL_DIR, one's own directory, or root's pool when only that one exists."""
+    if environ.get("POOL_DIR"):
+        return os.path.abspath(environ["POOL_DIR"])
+    if uid == 0:
+        return ROOT_DIR
+    own = os.path.join(home(environ), ".minipool")
+    if not exists(own) and exists(os.path.join(ROOT_DIR, "run")):
+        return ROOT_DIR
+    return own
+
+
+class Facts:
+    """What `$(HOSTNAME)`, `$(DETECTED_CPUS)` and their kin stand for; each is found out when it is first asked for."""
+
+    __slots__ = ("_environ", "_given", "_known")
+
+    def __init__(self, environ: Mapping[str, str], given: Mapping[str, str]) -> None:
+        self._environ = environ
+        self._given = {name.upper(): value for name, value in given.items()}
+        self._known: dict[str, str] = {}
+
+    def get(self, name: str) -> str | None:
+        key = name.upper()
+        if key in self._given:
+            return self._given[key]
+        if key not in self._known:
+            finder = _FINDERS.get(key)
+            if finder is None:
+                return None
+            self._known[key] = finder(self._environ)
+        return self._known[key]
+
+    def names(self) -> list[str]:
+        return sorted({*_FINDERS, *self._given})
+
+
+def _account(_: Mapping[str, str]) -> str:
+    import pwd
+
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return str(os.getuid())
+
+
+def _memory(_: Mapping[str, str]) -> str:
+    return str(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 20)
+
+
+def _os_release() -> dict[str, str]:
+    try:
+        with open("/etc/os-release", encoding="utf-8", errors="replace") as lines:
+            pairs = (line.strip().partition("=") for line in lines)
+            return {key: value.strip("\"'") for key, _, value in pairs}
+    except OSError:
+        return {}
+
+
+def _os_version(_: Mapping[str, str]) -> str:
+    return _os_release().get("VERSION_ID", "").partition(".")[0]
+
+
+def _os_short_name(_: Mapping[str, str]) -> str:
+    name = _os_release().get("ID", "linux")
+    return {"almalinux": "AlmaLinux", "rocky": "Rocky", "opensuse-leap": "openSUSE"}.get(name, name.capitalize())
+
+
+_FINDERS: dict[str, Callable[[Mapping[str, str]], str]] = {
+    "TILDE": home,
+    "LOCAL_DIR": lambda environ: local_dir(environ, os.getuid()),
+    "HOSTNAME": lambda _: os.uname().nodename.partition(".")[0],
+    "FULL_HOSTNAME": lambda _: os.uname().nodename,
+    "IP_ADDRESS": lambda _: "127.0.0.1",
+    "IPV4_ADDRESS": lambda _: "127.0.0.1",
+    "IPV6_ADDRESS": lambda _: "",
+    "USERNAME": _account,
+    "REAL_UID": lambda _: str(os.getuid()),
+    "REAL_GID": lambda _: str(os.getgid()),
+    "PID": lambda _: str(os.getpid()),
+    "PPID": lambda _: str(os.getppid()),
+    "CONDORISADMIN": lambda _: "true" if os.getuid() == 0 else "false",
+    "ISWINDOWS": lambda _: "false",
+    "LINUX": lambda _: "true",
+    "UNAME_ARCH": lambda _: os.uname().machine,
+    "UNAME_OPSYS": lambda _: os.uname().sysname,
+    "ARCH": lambda _: {"x86_64": "X86_64", "i686": "INTEL"}.get(os.uname().machine, os.uname().machine),
+    "OPSYS": lambda _: os.uname().sysname.upper(),
+    "OPSYSVER": lambda _: f"{_os_version(_)}00",
+    "OPSYSMAJORVER": _os_version,
+    "OPSYSNAME": _os_short_name,
+    "OPSYSANDVER": lambda _: _os_short_name(_) + _os_version(_),
+    "DETECTED_CPUS": lambda _: str(os.cpu_count() or 1),
+    "DETECTED_CORES": lambda _: str(os.cpu_count() or 1),
+    "DETECTED_PHYSICAL_CPUS": lambda _: str(os.cpu_count() or 1),
+    "DETECTED_CPUS_LIMIT": lambda _: str(len(os.sched_getaffinity(0))),
+    "DETECTED_MEMORY": _memory,
+}

@@ -1,0 +1,109 @@
+"""`use CATEGORY : NAME(arguments)`: the registry of templates, and how arguments are put into one.
+
+Inside a template `$(1)` is its first argument, `$(0)` all of them, `$(2:x)` the second or else x, `$(2?)` 1 if there is
+a second and 0 if not, `$(2+)` the second and all after it, `$(0#)` how many there are.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from pool.config.template_texts import TEXTS
+from pool.nearest import nearest_name
+
+_ARGUMENT = re.compile(r"\$\((\d+)([?#+]?)(?::((?:[^()]|\([^()]*\))*))?\)")
+
+
+def register(category: str, name: str, text: str) -> None:
+    """Add a template, or replace the one of that name."""
+    names = TEXTS.setdefault(category.upper(), {})
+    old = next((key for key in names if key.lower() == name.lower()), name)
+    names[old] = text
+
+
+def text(category: str, name: str) -> str | None:
+    """What `use category : name` stands for; None when there is no such template."""
+    lower = name.lower()
+    for key, value in TEXTS.get(category.upper(), {}).items():
+        if key.lower() == lower:
+            return value.strip("\n")
+    return None
+
+
+def categories() -> list[str]:
+    return sorted(TEXTS)
+
+
+def names(category: str) -> list[str]:
+    """The templates of one category, in alphabetical order."""
+    return sorted(TEXTS.get(category.upper(), {}), key=str.lower)
+
+
+def exists(category: str, name: str) -> bool:
+    """Whether there is such a template; with an empty name, whether there is such a category."""
+    return text(category, name) is not None if name else category.upper() in TEXTS
+
+
+def nearest(category: str, name: str) -> str | None:
+    return nearest_name(name, names(category))
+
+
+def calls(said: str) -> Iterator[tuple[str, str]]:
+    """The templates that stand after the colon of `use`, each with the text of its arguments."""
+    at = 0
+    while True:
+        while at < len(said) and (said[at].isspace() or said[at] == ","):
+            at += 1
+        start = at
+        while at < len(said) and not said[at].isspace() and said[at] not in ",(":
+            at += 1
+        name = said[start:at]
+        if not name:
+            return
+        while at < len(said) and said[at].isspace():
+            at += 1
+        arguments = ""
+        if said[at : at + 1] == "(":
+            end = _closing(said, at)
+            arguments = said[at + 1 : end]
+            at = end + 1
+        yield name, arguments
+
+
+def _closing(said: str, at: int) -> int:
+    depth = 0
+    for index in range(at, len(said)):
+        if said[index] in "([":
+            depth += 1
+        elif said[index] in ")]":
+            depth -= 1
+            if not depth:
+                return index
+    return len(said)
+
+
+def fill(template: str, arguments: str) -> str:
+    """`template` with its arguments in place."""
+    items = [item.strip() for item in arguments.split(",")] if arguments.strip() else []
+
+    def value(found: re.Match[str]) -> str:
+        index, mark, default = int(found[1]), found[2], found[3]
+        if mark == "#":
+            said = str(len(items)) if not index else ", ".join(items[index - 1 :])
+        elif not index:
+            said = arguments.strip()
+        elif mark == "+":
+            said = ", ".join(items[index - 1 :])
+        else:
+            said = items[index - 1] if index <= len(items) else ""
+        if mark == "?":
+            return "1" if said else "0"
+        return said or (default or "").strip()
+
+    for _ in range(20):  # an argument's default may itself mention an argument
+        filled = _ARGUMENT.sub(value, template)
+        if filled == template:
+            break
+        template = filled
+    return template

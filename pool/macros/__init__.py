@@ -1,0 +1,1 @@
+"""What the configuration language and the submit language share: lines, macros, conditions, statements."""

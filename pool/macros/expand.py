@@ -1,0 +1,151 @@
+"""Macro references in a text replaced by what they stand for: `$(X)`, `$(X:default)`, `$ENV(X)`, `$INT(X)`, ...
+
+The text is worked from left to right and a replacement is read again, so values may refer to further macros. A
+reference with two dollars, `$$(X)`, belongs to the machine that a job is matched with, and stays as it is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from pool.errors import PoolError, UserError
+
+_START = re.compile(r"\$(\$?)(\w*)(\(?)", re.ASCII)
+# A name, and after a colon a default: names, a few separators, and whatever stands in parentheses.
+_NAME_BODY = re.compile(r"([\w./]*)(?::((?:[\w./$ ,\\:]|\([^)]*\))*))?\)", re.ASCII)
+_FILE_FUNCTION = re.compile(r"F[pnxdqabfwuPNXDQABFWU]*\Z")
+_FUNCTIONS = frozenset(
+    ("RANDOM_CHOICE", "RANDOM_INTEGER", "CHOICE", "SUBSTR", "INT", "REAL", "STRING", "EVAL", "BASENAME", "DIRNAME")
+)
+_MOST_STEPS = 20_000
+_LONGEST = 1 << 24
+
+Lookup = Callable[[str], "str | None"]
+
+
+class Chance(Protocol):
+    """Where `$RANDOM_*` takes its numbers from; `random.Random` is one."""
+
+    def randrange(self, stop: int, /) -> int: ...
+
+
+class Reference:
+    """One macro reference inside a text."""
+
+    __slots__ = ("default", "end", "function", "name", "start")
+
+    def __init__(self, start: int, end: int, function: str, name: str, default: str | None) -> None:
+        self.start = start
+        self.end = end
+        self.function = function
+        self.name = name
+        self.default = default
+
+
+def next_reference(text: str, at: int = 0, *, keep_dollar: bool = True) -> Reference | None:
+    """The first reference at or after `at`; with `keep_dollar`, `$(DOLLAR)` is not one."""
+    while True:
+        start = _START.search(text, at)
+        if start is None:
+            return None
+        at = start.end()
+        if not start[3] or start[1]:
+            continue
+        function = start[2]
+        if not function or function == "ENV":
+            body = _NAME_BODY.match(text, at)
+            if body is None or (keep_dollar and not function and body[0].upper() == "DOLLAR)"):
+                continue
+            return Reference(start.start(), body.end(), function, body[1], body[2])
+        if function in _FUNCTIONS or _FILE_FUNCTION.match(function):
+            close = text.find(")", at)
+            if close >= 0:
+                return Reference(start.start(), close + 1, function, text[at:close], None)
+
+
+def references(text: str) -> list[Reference]:
+    """Every reference that stands in `text` itself."""
+    found = []
+    at = 0
+    while (one := next_reference(text, at)) is not None:
+        found.append(one)
+        at = one.end
+    return found
+
+
+class Expander:
+    """Expands texts with one way of looking names up.
+
+    `environ` is what `$ENV` reads, `chance` what `$RANDOM_*` draws from (the first choice without one), `cwd` what
+    `$Ff` completes relative paths with.
+    """
+
+    __slots__ = ("chance", "cwd", "environ", "error", "lookup")
+
+    def __init__(
+        self,
+        lookup: Lookup,
+        *,
+        environ: Mapping[str, str] | None = None,
+        chance: Chance | None = None,
+        cwd: str = "",
+        error: type[PoolError] = UserError,
+    ) -> None:
+        self.lookup = lookup
+        self.environ: Mapping[str, str] = {} if environ is None else environ
+        self.chance = chance
+        self.cwd = cwd
+        self.error = error
+
+    def expand(self, text: str, *, keep_dollar: bool = False) -> str:
+        """`text` with every reference replaced; an undefined one without default becomes nothing."""
+        if "$" not in text:
+            return text
+        at = steps = 0
+        while (one := next_reference(text, at)) is not None:
+            text = text[: one.start] + self.value_of(one) + text[one.end :]
+            at = one.start
+            steps += 1
+            if steps > _MOST_STEPS or len(text) > _LONGEST:
+                raise self.error(f"the macro {one.name!r} refers to itself without end")
+        return text if keep_dollar or "$(" not in text else dollars(text)
+
+    def expand_self(self, text: str, name: str, other_name: str = "") -> str:
+        """Replace only the references to `name` (and `other_name`): what `X = $(X) more` needs when it is read."""
+        if "$" not in text:
+            return text
+        mine = (name.lower(), other_name.lower())
+        at = steps = 0
+        while (one := next_reference(text, at)) is not None:
+            is_file = bool(one.function) and one.function not in _FUNCTIONS and one.function != "ENV"
+            if (one.function and not is_file) or one.name.lower() not in mine or not one.name:
+                # the body of what is skipped may hold a reference to this name
+                at = text.index("(", one.start) + 1
+                continue
+            text = text[: one.start] + self.value_of(one) + text[one.end :]
+            at = one.start
+            steps += 1
+            if steps > _MOST_STEPS:
+                raise self.error(f"the macro {name!r} refers to itself without end")
+        return text
+
+    def value_of(self, one: Reference) -> str:
+        """What one reference is replaced by."""
+        if not one.function:
+            value = self.lookup(one.name)
+            return value or one.default or ""
+        if one.function == "ENV":
+            value = self.environ.get(one.name)
+            if value is None and one.default is None:
+                return "UNDEFINED"
+            return value or one.default or ""
+        from pool.macros import functions  # seldom needed, and not small
+
+        return functions.evaluate(self, one.function, one.name)
+
+
+def dollars(text: str) -> str:
+    """`$(DOLLAR)` replaced by a dollar sign, as the last step."""
+    return re.sub(r"\$\(DOLLAR\)", "$", text, flags=re.IGNORECASE)

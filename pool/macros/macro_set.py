@@ -1,0 +1,64 @@
+"""Named texts, each with the place it came from; names ignore case and keep the spelling of their first use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+
+class Source:
+    """Where a value was written: a file (or `<Environment>` and the like), a line in it, perhaps inside a template."""
+
+    __slots__ = ("file", "line", "template")
+
+    def __init__(self, file: str, line: int = 0, template: str = "") -> None:
+        self.file = file
+        self.line = line
+        self.template = template
+
+    def __str__(self) -> str:
+        said = f"{self.file}, line {self.line}" if self.line else self.file
+        return f"{said}, use {self.template}" if self.template else said
+
+
+class Macro:
+    """One name with its raw text."""
+
+    __slots__ = ("name", "source", "text")
+
+    def __init__(self, name: str, text: str, source: Source) -> None:
+        self.name = name
+        self.text = text
+        self.source = source
+
+
+class MacroSet:
+    """What has been assigned so far, in the order of first assignment."""
+
+    __slots__ = ("_macros",)
+
+    def __init__(self, other: MacroSet | None = None) -> None:
+        self._macros: dict[str, Macro] = dict(other._macros) if other is not None else {}
+
+    def put(self, name: str, text: str, source: Source) -> None:
+        key = name.lower()
+        old = self._macros.get(key)
+        self._macros[key] = Macro(old.name if old is not None else name, text, source)
+
+    def drop(self, name: str) -> None:
+        self._macros.pop(name.lower(), None)
+
+    def get(self, name: str) -> Macro | None:
+        return self._macros.get(name.lower())
+
+    def text(self, name: str) -> str | None:
+        found = self._macros.get(name.lower())
+        return None if found is None else found.text
+
+    def __contains__(self, name: str) -> bool:
+        return name.lower() in self._macros
+
+    def __iter__(self) -> Iterator[Macro]:
+        return iter(self._macros.values())
+
+    def __len__(self) -> int:
+        return len(self._macros)
