@@ -1,0 +1,217 @@
+"""What a collector knows: ads by type and name, for as long as each lives, and what of them changed for whom.
+
+An ad replaces the one of the same type and name. It lives for its ClassAdLifetime from when it was heard, and is then
+absent. Whoever watches gets a `Watch`: the changes since it last looked, one per ad, so that a slow watcher costs no
+more than the table itself. Type names and ad names compare without case.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from pool.classad import ClassAd, Expr, Value
+from pool.errors import UserError
+
+LIFETIME_S: Final = 900.0
+ATTRIBUTES_MAX: Final = 5000
+ADS_PER_SENDER_MAX: Final = 50_000
+ANY: Final = "any"
+
+Key = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """An ad and when it was heard; `private` is what only the negotiator may see, `sender` who is charged for it."""
+
+    ad_type: str
+    name: str
+    ad: ClassAd
+    private: ClassAd | None
+    sender: str
+    heard_at: float
+    expires_at: float
+
+    @property
+    def key(self) -> Key:
+        """What it replaces, and is replaced by."""
+        return key_of(self.ad_type, self.name)
+
+
+def key_of(ad_type: str, name: str) -> Key:
+    """The place of an ad in a table."""
+    return ad_type.lower(), name.lower()
+
+
+def is_true(value: Value) -> bool:
+    """Whether a constraint's value selects an ad: true, or a number that is not zero."""
+    return isinstance(value, bool | int | float) and bool(value)
+
+
+class Watch:
+    """What one watcher has not been told yet. `wake` is called whenever there is something new."""
+
+    def __init__(self, ad_types: Iterable[str], constraint: Expr | None, wake: Callable[[], None]) -> None:
+        self._types = frozenset(ad_type.lower() for ad_type in ad_types)
+        self._constraint = constraint
+        self._wake = wake
+        self._pending: dict[Key, Stored | None] = {}
+        self._told: dict[Key, tuple[str, str]] = {}
+
+    def wants_type(self, ad_type: str) -> bool:
+        """Whether ads of this type are watched at all."""
+        return ad_type.lower() in self._types or ANY in self._types
+
+    def changed(self, key: Key, stored: Stored | None) -> None:
+        """An ad is new, different or (None) gone."""
+        self._pending.pop(key, None)
+        self._pending[key] = stored
+        self._wake()
+
+    def take(self, most: int) -> list[tuple[str, str, Stored | None]]:
+        """Up to `most` changes as (type, name, the ad or None), the oldest first."""
+        out: list[tuple[str, str, Stored | None]] = []
+        while self._pending and len(out) < most:
+            key = next(iter(self._pending))
+            stored = self._pending.pop(key)
+            if stored is not None and not self._selects(stored):
+                stored = None
+            if stored is not None:
+                self._told[key] = (stored.ad_type, stored.name)
+                out.append((stored.ad_type, stored.name, stored))
+            elif key in self._told:
+                out.append((*self._told.pop(key), None))
+        return out
+
+    def __bool__(self) -> bool:
+        return bool(self._pending)
+
+    def _selects(self, stored: Stored) -> bool:
+        return self._constraint is None or is_true(self._constraint.eval(stored.ad))
+
+
+class AdTable:
+    """All ads, with their watchers. The clock is the caller's."""
+
+    def __init__(self, *, lifetime_s: float = LIFETIME_S, per_sender_max: int = ADS_PER_SENDER_MAX) -> None:
+        self.lifetime_s = lifetime_s
+        self.per_sender_max = per_sender_max
+        self._ads: dict[str, dict[Key, Stored]] = {}
+        self._per_sender: dict[str, int] = {}
+        self._expiries: list[tuple[float, int, Key]] = []
+        self._numbers = itertools.count()
+        self._watches: list[Watch] = []
+
+    def __len__(self) -> int:
+        return sum(map(len, self._ads.values()))
+
+    def counts(self) -> dict[str, int]:
+        """How many ads of each type there are."""
+        return {next(iter(ads.values())).ad_type: len(ads) for ads in self._ads.values() if ads}
+
+    # ---- changes
+
+    def put(self, ad: ClassAd, private: ClassAd | None = None, *, now: float, sender: str = "") -> Stored:
+        """Keep an ad; UserError when it is none that can be kept."""
+        ad_type, name = ad.eval_str("MyType"), ad.eval_str("Name")
+        if not ad_type or not name:
+            raise UserError("an ad for the collector needs MyType and Name")
+        if len(ad) > ATTRIBUTES_MAX:
+            raise UserError(f"the ad {name} has {len(ad)} attributes", expected=f"at most {ATTRIBUTES_MAX}")
+        key = key_of(ad_type, name)
+        before = self._ads.get(key[0], {}).get(key)
+        if before is None or before.sender != sender:
+            if self._per_sender.get(sender, 0) >= self.per_sender_max:
+                raise UserError(f"{sender} has {self.per_sender_max} ads here already")
+            self._charge(sender, 1)
+            if before is not None:
+                self._charge(before.sender, -1)
+        lifetime_s = ad.eval_float("ClassAdLifetime", self.lifetime_s) or self.lifetime_s
+        stored = Stored(ad_type, name, ad, private, sender, now, now + lifetime_s)
+        self._ads.setdefault(key[0], {})[key] = stored
+        self._expect(stored)
+        self._tell(key, stored, ad_type)
+        return stored
+
+    def remove(self, ad_type: str, name: str) -> Stored | None:
+        """Forget an ad; what it was."""
+        key = key_of(ad_type, name)
+        stored = self._ads.get(key[0], {}).pop(key, None)
+        if stored is not None:
+            self._charge(stored.sender, -1)
+            self._tell(key, None, stored.ad_type)
+        return stored
+
+    def expire(self, now: float) -> list[Stored]:
+        """Forget the ads whose time is over."""
+        gone: list[Stored] = []
+        while self._expiries and self._expiries[0][0] <= now:
+            _, _, key = heapq.heappop(self._expiries)
+            stored = self._ads.get(key[0], {}).get(key)
+            if stored is not None and stored.expires_at <= now:
+                self.remove(stored.ad_type, stored.name)
+                gone.append(stored)
+        return gone
+
+    def next_expiry(self) -> float | None:
+        """When to call `expire` next; it may turn out that nothing has expired by then."""
+        return self._expiries[0][0] if self._expiries else None
+
+    # ---- questions
+
+    def get(self, ad_type: str, name: str) -> Stored | None:
+        """One ad."""
+        key = key_of(ad_type, name)
+        return self._ads.get(key[0], {}).get(key)
+
+    def of_type(self, ad_type: str) -> list[Stored]:
+        """The ads of a type (`Any`: of all) at this moment, in the order in which they first came."""
+        if ad_type.lower() == ANY:
+            return [stored for ads in self._ads.values() for stored in ads.values()]
+        return list(self._ads.get(ad_type.lower(), {}).values())
+
+    def select(self, ad_type: str, constraint: Expr | None) -> Iterator[Stored | None]:
+        """The ads for which the constraint is true; None in the place of each other, so that a caller may pause."""
+        for stored in self.of_type(ad_type):
+            yield stored if constraint is None or is_true(constraint.eval(stored.ad)) else None
+
+    # ---- watchers
+
+    def watch(self, ad_types: Iterable[str], constraint: Expr | None, wake: Callable[[], None]) -> Watch:
+        """Begin to watch; the first changes are the ads that are there."""
+        watch = Watch(ad_types, constraint, wake)
+        for ads in self._ads.values():
+            for key, stored in ads.items():
+                if watch.wants_type(stored.ad_type):
+                    watch.changed(key, stored)
+        self._watches.append(watch)
+        return watch
+
+    def unwatch(self, watch: Watch) -> None:
+        """End a watch."""
+        self._watches.remove(watch)
+
+    # ---- inside
+
+    def _tell(self, key: Key, stored: Stored | None, ad_type: str) -> None:
+        for watch in self._watches:
+            if watch.wants_type(ad_type):
+                watch.changed(key, stored)
+
+    def _charge(self, sender: str, ads: int) -> None:
+        count = self._per_sender.get(sender, 0) + ads
+        if count:
+            self._per_sender[sender] = count
+        else:
+            self._per_sender.pop(sender, None)
+
+    def _expect(self, stored: Stored) -> None:
+        heapq.heappush(self._expiries, (stored.expires_at, next(self._numbers), stored.key))
+        if len(self._expiries) > 1000 + 4 * len(self):
+            current = [(s.expires_at, next(self._numbers), key) for ads in self._ads.values() for key, s in ads.items()]
+            heapq.heapify(current)
+            self._expiries = current

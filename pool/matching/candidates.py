@@ -1,0 +1,130 @@
+"""Which slots a job may have, and in which order it wants them.
+
+`Candidates` is one autocluster's view of the slots of one cycle: evaluated once against all of them, and after that
+only against those that were carved since it last looked.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from pool.classad import ClassAd, Expr, is_match, rank
+from pool.matching.offers import Offer
+from pool.matching.preempt import PreemptionPolicy, Preempts, preempts
+
+Key = tuple[float, float, float, float, float]
+"""Larger is better: pre-job rank, the job's Rank, post-job rank, who is moved aside, preemption rank."""
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """How slots are ordered for a job: NEGOTIATOR_PRE_JOB_RANK, the job's Rank, NEGOTIATOR_POST_JOB_RANK."""
+
+    pre: Expr | None = None
+    post: Expr | None = None
+    preemption: PreemptionPolicy = field(default_factory=PreemptionPolicy)
+
+
+@dataclass(slots=True)
+class Working:
+    """A slot in the course of a cycle. `version` grows whenever its ad becomes another; -1: nothing is left of it."""
+
+    offer: Offer
+    ad: ClassAd
+    claim_ids: list[str]
+    version: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Asker:
+    """For whom candidates are sought."""
+
+    job: ClassAd
+    priority: float
+    priority_of: dict[str, float]
+    now: float
+
+
+Evaluate = Callable[[Asker, Sequence[Working], Order], "list[tuple[int, Key]]"]
+"""Answers the matching slots' indices with their keys."""
+
+
+def evaluate_each(asker: Asker, slots: Sequence[Working], order: Order) -> list[tuple[int, Key]]:
+    """Evaluate one slot after another."""
+    found: list[tuple[int, Key]] = []
+    for index, slot in enumerate(slots):
+        if slot.version >= 0 and (key := evaluate_one(asker, slot, order)) is not None:
+            found.append((index, key))
+    return found
+
+
+def evaluate_one(asker: Asker, slot: Working, order: Order) -> Key | None:
+    """The slot's key for this job, or None when they do not match."""
+    ad, job = slot.ad, asker.job
+    if not is_match(job, ad):
+        return None
+    aside, preemption_rank = Preempts.NOBODY, 0.0
+    if slot.offer.claimed:
+        why = preempts(ad, job, asker.priority, order.preemption, now=asker.now, priority_of=asker.priority_of)
+        if why is None:
+            return None
+        aside = why
+        preemption_rank = _number(order.preemption.rank, ad, job)
+    return _number(order.pre, ad, job), rank(job, ad), _number(order.post, ad, job), float(aside), preemption_rank
+
+
+def _number(expression: Expr | None, ad: ClassAd, job: ClassAd) -> float:
+    value = expression.eval(ad, job) if expression is not None else 0.0
+    return float(value) if isinstance(value, int | float) else 0.0
+
+
+_DEAD: Final = -1
+
+
+class Candidates:
+    """The slots of a cycle, as one job sees them, best first."""
+
+    def __init__(
+        self,
+        asker: Asker,
+        slots: Sequence[Working],
+        changes: Sequence[int],
+        order: Order,
+        evaluate: Evaluate = evaluate_each,
+    ) -> None:
+        self._asker, self._slots, self._changes, self._order = asker, slots, changes, order
+        self._heap = [(_negative(key), index, slots[index].version) for index, key in evaluate(asker, slots, order)]
+        heapq.heapify(self._heap)
+        self._seen = len(changes)
+        self.matched = len(self._heap)
+
+    def best(self) -> int | None:
+        """The index of the slot that the job wants most; it stays first until it changes or is refused."""
+        self._look_at_changes()
+        while self._heap:
+            _, index, version = self._heap[0]
+            if self._slots[index].version == version:
+                return index
+            heapq.heappop(self._heap)
+        return None
+
+    def refuse(self) -> None:
+        """The best will not do after all."""
+        heapq.heappop(self._heap)
+
+    def _look_at_changes(self) -> None:
+        """Evaluate again what was carved since the last look."""
+        if self._seen == len(self._changes):
+            return
+        for index in dict.fromkeys(self._changes[self._seen :]):
+            slot = self._slots[index]
+            if slot.version != _DEAD and (key := evaluate_one(self._asker, slot, self._order)) is not None:
+                heapq.heappush(self._heap, (_negative(key), index, slot.version))
+        self._seen = len(self._changes)
+
+
+def _negative(key: Key) -> Key:
+    return -key[0], -key[1], -key[2], -key[3], -key[4]

@@ -1,0 +1,207 @@
+"""One negotiation: snapshot in, plan out. Nothing is sent from here.
+
+Shares are inverse to effective priority. The next match always goes to the submitter who is furthest below his share,
+counting what he holds already; so equal submitters end with equal numbers of slots (by weight), whoever wants less than
+his share leaves the rest to the others, and no slot stays empty that somebody could use. A submitter's own jobs come in
+order of their priority; one that finds no slot does not hold up the next.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from pool.classad import ClassAd
+from pool.errors import UserError
+from pool.matching.accounting import PRIORITY_MIN, weight_of
+from pool.matching.candidates import Asker, Candidates, Evaluate, Order, Working, evaluate_each
+from pool.matching.offers import Offer, free_of, less, piece
+from pool.slots.carve import Rounding, fit_request
+from pool.slots.resources import Amounts
+
+NO_MATCH: Final = "no match found"
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """Jobs of one submitter at one schedd that look alike."""
+
+    schedd: str
+    submitter: str
+    autocluster: int
+    ad: ClassAd
+    count: int
+    prio: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How slots are ordered, and how a startd will round requests."""
+
+    order: Order = field(default_factory=Order)
+    rounding: Rounding = field(default_factory=Rounding)
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """What a cycle decides from: `use` is the weight that each submitter holds, `priority` the effective one."""
+
+    slots: Sequence[Offer]
+    requests: Sequence[Request]
+    priority: Mapping[str, float] = field(default_factory=dict)
+    use: Mapping[str, float] = field(default_factory=dict)
+    settings: Settings = field(default_factory=Settings)
+    now: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Matched:
+    """A slot for one job of a request; `taken` is what is carved for it from a partitionable slot."""
+
+    request: Request
+    slot: str
+    claim_id: str
+    address: str
+    slot_ad: ClassAd
+    weight: float
+    taken: Amounts | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """Jobs that got no slot, or not enough of them."""
+
+    request: Request
+    unmatched: int
+    reason: str
+
+
+@dataclass(slots=True)
+class Plan:
+    """What a cycle came to. `charges` is the weight that each submitter was given."""
+
+    matches: list[Matched] = field(default_factory=list)
+    rejections: list[Rejected] = field(default_factory=list)
+    charges: dict[str, float] = field(default_factory=dict)
+
+
+class _Submitter:
+    """One submitter in the course of a cycle."""
+
+    def __init__(self, name: str, requests: Sequence[Request], priority: float, use: float) -> None:
+        self.name = name
+        self.priority = max(priority, 1e-9)
+        self.use = use
+        self.requests = sorted(requests, key=lambda request: -request.prio)
+        self.left = self.requests[0].count if self.requests else 0
+        self.candidates: Candidates | None = None
+
+    def __lt__(self, other: _Submitter) -> bool:
+        return self._place() < other._place()
+
+    def _place(self) -> tuple[float, float, str]:
+        return self.use * self.priority, self.priority, self.name
+
+    def next_request(self) -> None:
+        """Go on to jobs of lower priority."""
+        self.requests.pop(0)
+        self.left = self.requests[0].count if self.requests else 0
+        self.candidates = None
+
+
+class _Cycle:
+    def __init__(self, snapshot: Snapshot, evaluate: Evaluate) -> None:
+        self._snapshot, self._evaluate = snapshot, evaluate
+        self._slots = [Working(offer, offer.ad, list(offer.claim_ids)) for offer in snapshot.slots]
+        self._changes: list[int] = []
+        self._priority_of = dict(snapshot.priority)
+        self.plan = Plan()
+
+    def run(self) -> Plan:
+        queue = self._submitters()
+        heapq.heapify(queue)
+        while queue:
+            submitter = queue[0]
+            if not submitter.requests:
+                heapq.heappop(queue)
+            elif submitter.left <= 0:
+                submitter.next_request()
+            elif (matched := self._match(submitter)) is not None:
+                self.plan.matches.append(matched)
+                charged = self.plan.charges.get(submitter.name, 0.0) + matched.weight
+                self.plan.charges[submitter.name] = charged
+                submitter.use += matched.weight
+                submitter.left -= 1
+                heapq.heapreplace(queue, submitter)
+            else:
+                self.plan.rejections.append(Rejected(submitter.requests[0], submitter.left, NO_MATCH))
+                submitter.next_request()
+        return self.plan
+
+    def _submitters(self) -> list[_Submitter]:
+        by_name: dict[str, list[Request]] = {}
+        for request in self._snapshot.requests:
+            if request.count > 0:
+                by_name.setdefault(request.submitter, []).append(request)
+        return [
+            _Submitter(
+                name,
+                requests,
+                self._snapshot.priority.get(name, PRIORITY_MIN),
+                self._snapshot.use.get(name, 0.0),
+            )
+            for name, requests in by_name.items()
+        ]
+
+    def _match(self, submitter: _Submitter) -> Matched | None:
+        """Take the best slot for the submitter's next job."""
+        request = submitter.requests[0]
+        if submitter.candidates is None:
+            asker = Asker(request.ad, submitter.priority, self._priority_of, self._snapshot.now)
+            order = self._snapshot.settings.order
+            submitter.candidates = Candidates(asker, self._slots, self._changes, order, self._evaluate)
+        while (index := submitter.candidates.best()) is not None:
+            slot = self._slots[index]
+            if not slot.offer.partitionable:
+                return self._take_whole(request, slot)
+            try:
+                return self._take_piece(request, index)
+            except UserError:  # the slot's expressions promised more than there is
+                submitter.candidates.refuse()
+        return None
+
+    def _take_whole(self, request: Request, slot: Working) -> Matched:
+        slot.version = -1
+        return self._matched(request, slot, slot.ad, None)
+
+    def _take_piece(self, request: Request, index: int) -> Matched:
+        slot = self._slots[index]
+        free = free_of(slot.ad)
+        taken = fit_request(request.ad, slot.ad, free, self._snapshot.settings.rounding)
+        matched = self._matched(request, slot, piece(slot.ad, taken), taken)
+        slot.ad = ClassAd(dict(less(slot.ad, taken).own()), parent=slot.offer.ad)
+        if slot.claim_ids:
+            slot.version += 1
+            self._changes.append(index)
+        else:
+            slot.version = -1
+        return matched
+
+    @staticmethod
+    def _matched(request: Request, slot: Working, ad: ClassAd, taken: Amounts | None) -> Matched:
+        claim_id = slot.claim_ids.pop(0)
+        return Matched(request, slot.offer.name, claim_id, slot.offer.address, ad, weight_of(ad), taken)
+
+
+def negotiate(snapshot: Snapshot, evaluate: Evaluate = evaluate_each) -> Plan:
+    """Match the requests with the slots; `evaluate` may be a faster way to the same answers."""
+    return _Cycle(snapshot, evaluate).run()
+
+
+def shares(submitters: Mapping[str, float]) -> dict[str, float]:
+    """The part of the pool that each submitter (by effective priority) is due: fractions that add up to 1."""
+    inverse = {name: 1.0 / max(priority, 1e-9) for name, priority in submitters.items()}
+    total = sum(inverse.values())
+    return {name: part / total for name, part in inverse.items()} if total else {}

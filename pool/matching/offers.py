@@ -1,0 +1,223 @@
+"""The slots as the negotiator knows them: the last ad of each, less what was handed out since.
+
+A claim id that was handed out is not offered again until it is clear what became of it: it vanished from the slot's ad
+(it was used, or withdrawn), the schedd returned it or is gone, or MATCH_TIMEOUT has passed. What a handed-out match
+takes of a partitionable slot is taken off until then too, whatever ads the startd sends meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from pool.classad import ClassAd, Expr
+from pool.matching.accounting import Use, weight_of
+from pool.slots.resources import NONE, Amount, Amounts
+
+STANDARD: Final = ("Cpus", "Memory", "Disk", "VirtualMemory")
+HELD_STATES: Final = frozenset({"Claimed", "Preempting"})
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """A slot that may be matched: its ad as it would be now, and the claim ids that are left."""
+
+    name: str
+    ad: ClassAd
+    claim_ids: tuple[str, ...]
+    address: str
+    partitionable: bool
+    claimed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class HandedOut:
+    """A match that a schedd was given, and of which nothing has been heard yet."""
+
+    claim_id: str
+    slot: str
+    schedd: str
+    submitter: str
+    weight: float
+    taken: Amounts | None
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Slot:
+    """What the collector said last."""
+
+    ad: ClassAd
+    claim_ids: tuple[str, ...]
+    holder: str
+    weight: float
+
+
+class Offers:
+    """All slots; `current` is what a cycle may hand out."""
+
+    def __init__(self) -> None:
+        self._slots: dict[str, _Slot] = {}
+        self._offers: dict[str, Offer | None] = {}
+        self._handed: dict[str, HandedOut] = {}
+        self._by_slot: dict[str, set[str]] = {}
+
+    def __len__(self) -> int:
+        return len(self._slots)
+
+    # ---- what the collector says
+
+    def put(self, ad: ClassAd, private: ClassAd | None) -> None:
+        """A slot is new or different."""
+        name = ad.eval_str("Name", "")
+        ids = claim_ids_of(private)
+        holder, weight = "", 0.0
+        if ad.eval_str("State") in HELD_STATES and not ad.eval_bool("PartitionableSlot", False):
+            holder = ad.eval_str("AccountingGroup") or ad.eval_str("RemoteUser") or ad.eval_str("RemoteOwner") or ""
+            weight = weight_of(ad)
+        self._slots[name] = _Slot(ad, ids, holder, weight)
+        for claim_id in self._by_slot.get(name, set()) - set(ids):
+            self._settle(claim_id)
+        self._offers.pop(name, None)
+
+    def remove(self, name: str) -> None:
+        """A slot is gone."""
+        self._slots.pop(name, None)
+        self._offers.pop(name, None)
+        for claim_id in list(self._by_slot.get(name, ())):
+            self._settle(claim_id)
+
+    def clear(self) -> None:
+        """The collector was lost: everything will be said anew. What was handed out stays so."""
+        self._slots.clear()
+        self._offers.clear()
+
+    # ---- what became of matches
+
+    def hand_out(self, match: HandedOut) -> None:
+        """A schedd is offered this match."""
+        self._handed[match.claim_id] = match
+        self._by_slot.setdefault(match.slot, set()).add(match.claim_id)
+        self._offers.pop(match.slot, None)
+
+    def give_back(self, claim_ids: Iterable[str], schedd: str) -> int:
+        """The schedd does not use them; how many of them it had."""
+        mine = [i for i in claim_ids if i in self._handed and self._handed[i].schedd == schedd]
+        for claim_id in mine:
+            self._settle(claim_id)
+        return len(mine)
+
+    def schedd_gone(self, schedd: str) -> int:
+        """Nothing that this schedd was handed will be used any more."""
+        return self.give_back([i for i, handed in self._handed.items() if handed.schedd == schedd], schedd)
+
+    def expire(self, now: float, timeout_s: float) -> int:
+        """Stop waiting for what was handed out too long ago."""
+        old = [i for i, handed in self._handed.items() if handed.at + timeout_s <= now]
+        for claim_id in old:
+            self._settle(claim_id)
+        return len(old)
+
+    def next_expiry(self, timeout_s: float) -> float | None:
+        """When `expire` has something to do; they were handed out in order."""
+        first = next(iter(self._handed.values()), None)
+        return None if first is None else first.at + timeout_s
+
+    # ---- what a cycle needs
+
+    def current(self) -> list[Offer]:
+        """Every slot that has a claim id to hand out."""
+        for name in self._slots.keys() - self._offers.keys():
+            self._offers[name] = self._offer(name)
+        return [offer for name in self._slots if (offer := self._offers[name]) is not None]
+
+    def ads(self) -> list[ClassAd]:
+        """The slots' ads as they were heard."""
+        return [slot.ad for slot in self._slots.values()]
+
+    def use(self) -> dict[str, Use]:
+        """What each submitter holds, by the slots' ads."""
+        held: dict[str, Use] = {}
+        for slot in self._slots.values():
+            if slot.holder:
+                held[slot.holder] = held.get(slot.holder, Use()) + Use(1, slot.weight)
+        return held
+
+    def pending(self) -> dict[str, float]:
+        """The weight of what each submitter was handed and does not show yet."""
+        weights: dict[str, float] = {}
+        for handed in self._handed.values():
+            weights[handed.submitter] = weights.get(handed.submitter, 0.0) + handed.weight
+        return weights
+
+    # ---- inside
+
+    def _settle(self, claim_id: str) -> None:
+        handed = self._handed.pop(claim_id)
+        ids = self._by_slot[handed.slot]
+        ids.discard(claim_id)
+        if not ids:
+            del self._by_slot[handed.slot]
+        self._offers.pop(handed.slot, None)
+
+    def _offer(self, name: str) -> Offer | None:
+        slot = self._slots[name]
+        out = self._by_slot.get(name, set())
+        left = tuple(claim_id for claim_id in slot.claim_ids if claim_id not in out)
+        address = slot.ad.eval_str("MyAddress") or slot.ad.eval_str("StartdIpAddr") or ""
+        if not left or not address:
+            return None
+        partitionable = bool(slot.ad.eval_bool("PartitionableSlot", False))
+        ad = slot.ad
+        if out and partitionable:
+            taken = (self._handed[claim_id].taken for claim_id in out)
+            ad = less(ad, sum((amounts for amounts in taken if amounts is not None), start=NONE))
+        return Offer(name, ad, left, address, partitionable, slot.ad.eval_str("State") in HELD_STATES)
+
+
+def claim_ids_of(private: ClassAd | None) -> tuple[str, ...]:
+    """The claim ids in a slot's private half: ClaimIdList, or the one ClaimId."""
+    if private is None:
+        return ()
+    listed = private.eval("ClaimIdList")
+    if isinstance(listed, list):
+        return tuple(str(item) for item in listed)
+    if isinstance(listed, str):
+        return tuple(listed.replace(",", " ").split())
+    one = private.eval_str("ClaimId")
+    return (one,) if one else ()
+
+
+def free_of(slot: ClassAd) -> Amounts:
+    """What a partitionable slot's ad says it has left, custom resources included."""
+    names = [*STANDARD]
+    for name in (slot.eval_str("MachineResources", "") or "").replace(",", " ").split():
+        if name.lower() not in ("cpus", "memory", "disk", "swap", "virtualmemory"):
+            names.append(name)
+    amounts: dict[str, float] = {}
+    for name in names:
+        value = slot.eval(name)
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            amounts[name] = max(0, value)
+    return Amounts(amounts)
+
+
+def less(slot: ClassAd, taken: Amounts) -> ClassAd:
+    """A partitionable slot's ad after `taken` was carved from it."""
+    free = free_of(slot)
+    left = {name: _number(max(0, free.of(name) - taken.of(name))) for name in taken if name in free}
+    return ClassAd(left, parent=slot)
+
+
+def piece(slot: ClassAd, taken: Amounts) -> ClassAd:
+    """The dynamic slot that the startd would carve, as far as the negotiator knows."""
+    free = free_of(slot)
+    own: dict[str, object] = {name: _number(taken.of(name)) for name in free if name in taken}
+    if not isinstance(slot.get("SlotWeight"), Expr):
+        own["SlotWeight"] = own.get("Cpus", 1)
+    return ClassAd(own, parent=slot)
+
+
+def _number(amount: Amount) -> int | float:
+    return amount if isinstance(amount, int) else float(amount)

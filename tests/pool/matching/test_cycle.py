@@ -1,0 +1,183 @@
+"""Who gets which slots: shares, order, carving, and what is left without."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pool.classad import ClassAd, expr
+from pool.matching import Offer, Order, Plan, Request, Settings, Snapshot, negotiate, shares
+
+
+def a_slot(name: str, *, ids: int = 1, partitionable: bool = False, claimed: bool = False, **attributes: object) -> Offer:
+    ad = ClassAd(
+        {
+            "MyType": "Machine",
+            "Name": name,
+            "MyAddress": "<10.0.0.1:9618>",
+            "State": "Claimed" if claimed else "Unclaimed",
+            "Cpus": 1,
+            "Memory": 1024,
+            "Disk": 1_000_000,
+            "Requirements": expr("Start"),
+            "Start": True,
+            "PartitionableSlot": partitionable,
+            "SlotWeight": expr("Cpus"),
+            **attributes,
+        }
+    )
+    claim_ids = tuple(f"<10.0.0.1:9618>#1#{name}.{n}#secret" for n in range(ids))
+    return Offer(name, ad, claim_ids, "<10.0.0.1:9618>", partitionable, claimed)
+
+
+def a_pslot(name: str, cpus: int, *, memory: int = 16384, **attributes: object) -> Offer:
+    resources = {"Cpus": cpus, "Memory": memory, "Disk": 10_000_000, "MachineResources": "Cpus Memory Disk Swap"}
+    fits = "Start && TARGET.RequestCpus <= MY.Cpus && TARGET.RequestMemory <= MY.Memory"
+    return a_slot(name, ids=cpus, partitionable=True, **{**resources, "Requirements": expr(fits), **attributes})
+
+
+def a_request(submitter: str = "alice@pool", count: int = 1, *, schedd: str = "ap1", prio: int = 0, **ad: object) -> Request:
+    job = {"RequestCpus": 1, "RequestMemory": 1, "RequestDisk": 1, "Requirements": True, **ad}
+    return Request(schedd, submitter, abs(hash((submitter, str(ad)))) % 1000, ClassAd(job), count, prio)
+
+
+def by_submitter(plan: Plan) -> dict[str, int]:
+    return dict(Counter(matched.request.submitter for matched in plan.matches))
+
+
+def test_a_job_gets_a_slot_that_both_want() -> None:
+    slots = [a_slot("old", Start=False), a_slot("small", Memory=64), a_slot("good")]
+    wanting = a_request(Requirements=expr("TARGET.Memory >= 512"))
+    plan = negotiate(Snapshot(slots, [wanting]))
+    assert [(m.slot, m.claim_id) for m in plan.matches] == [("good", "<10.0.0.1:9618>#1#good.0#secret")]
+    assert plan.rejections == []
+    assert plan.charges == {"alice@pool": 1.0}
+
+
+def test_what_finds_no_slot_is_rejected_and_does_not_hold_up_the_next() -> None:
+    hopeless = a_request(prio=10, Requirements=expr("TARGET.Memory > 99999"))
+    modest = a_request()
+    plan = negotiate(Snapshot([a_slot("s")], [modest, hopeless]))
+    assert [m.request for m in plan.matches] == [modest]
+    assert [(r.request, r.unmatched, r.reason) for r in plan.rejections] == [(hopeless, 1, "no match found")]
+
+
+def test_equal_submitters_get_equal_shares() -> None:
+    slots = [a_slot(f"s{n}") for n in range(10)]
+    plan = negotiate(Snapshot(slots, [a_request("a@p", 50), a_request("b@p", 50)]))
+    assert by_submitter(plan) == {"a@p": 5, "b@p": 5}
+
+
+def test_shares_count_what_is_held_already() -> None:
+    slots = [a_slot(f"s{n}") for n in range(4)]
+    held = Snapshot(slots, [a_request("a@p", 50), a_request("b@p", 50)], use={"a@p": 4.0})
+    assert by_submitter(negotiate(held)) == {"b@p": 4}
+
+
+@pytest.mark.parametrize(
+    ("priorities", "expected"),
+    [((5.0, 50.0), {"a@p": 20, "b@p": 2}), ((10.0, 20.0), {"a@p": 15, "b@p": 7})],
+    ids=["ten to one", "two to one"],
+)
+def test_shares_are_inverse_to_priority(priorities: tuple[float, float], expected: dict[str, int]) -> None:
+    slots = [a_slot(f"s{n}") for n in range(22)]
+    priority = dict(zip(("a@p", "b@p"), priorities, strict=True))
+    plan = negotiate(Snapshot(slots, [a_request("a@p", 99), a_request("b@p", 99)], priority=priority))
+    assert by_submitter(plan) == expected
+
+
+def test_who_wants_less_than_the_share_leaves_the_rest_to_others() -> None:
+    slots = [a_slot(f"s{n}") for n in range(10)]
+    plan = negotiate(Snapshot(slots, [a_request("a@p", 50), a_request("b@p", 2)]))
+    assert by_submitter(plan) == {"a@p": 8, "b@p": 2}
+
+
+def test_one_user_at_two_schedds_has_one_share() -> None:
+    slots = [a_slot(f"s{n}") for n in range(8)]
+    wanted = [a_request("a@p", 9, schedd="x"), a_request("a@p", 9, schedd="y", Mark=1), a_request("b@p", 9)]
+    assert by_submitter(negotiate(Snapshot(slots, wanted))) == {"a@p": 4, "b@p": 4}
+
+
+def test_jobs_of_one_submitter_come_in_order_of_their_priority() -> None:
+    low, high = a_request(count=5, prio=-1, Mark=0), a_request(count=3, prio=7, Mark=1)
+    plan = negotiate(Snapshot([a_slot(f"s{n}") for n in range(4)], [low, high]))
+    assert [m.request.prio for m in plan.matches] == [7, 7, 7, -1]
+
+
+def test_the_jobs_rank_orders_its_slots() -> None:
+    slots = [a_slot("slow", Mips=10), a_slot("fast", Mips=1000), a_slot("middling", Mips=100)]
+    plan = negotiate(Snapshot(slots, [a_request(count=3, Rank=expr("TARGET.Mips"))]))
+    assert [m.slot for m in plan.matches] == ["fast", "middling", "slow"]
+
+
+def test_the_pre_job_rank_comes_before_the_jobs_rank_and_the_post_job_rank_after() -> None:
+    slots = [a_slot("a", Pre=0, Mips=9, Post=9), a_slot("b", Pre=1, Mips=5, Post=1), a_slot("c", Pre=1, Mips=5, Post=2)]
+    order = Order(pre=expr("MY.Pre"), post=expr("MY.Post"))
+    wanted = a_request(count=3, Rank=expr("TARGET.Mips"))
+    plan = negotiate(Snapshot(slots, [wanted], settings=Settings(order)))
+    assert [m.slot for m in plan.matches] == ["c", "b", "a"]
+
+
+def test_a_partitionable_slot_is_carved_until_it_is_full() -> None:
+    plan = negotiate(Snapshot([a_pslot("p", 8)], [a_request(count=5, RequestCpus=3, RequestMemory=2048)]))
+    assert len(plan.matches) == 2
+    assert len({m.claim_id for m in plan.matches}) == 2
+    assert [(m.slot_ad["Cpus"], m.slot_ad["Memory"], m.weight) for m in plan.matches] == [(3, 2048, 3.0)] * 2
+    assert [r.unmatched for r in plan.rejections] == [3]
+    assert plan.charges == {"alice@pool": 6.0}
+
+
+def test_carving_by_one_is_seen_by_all() -> None:
+    wanted = [a_request("a@p", 9, RequestCpus=2), a_request("b@p", 9, RequestCpus=2)]
+    plan = negotiate(Snapshot([a_pslot("p", 8), a_pslot("q", 2)], wanted))
+    assert sorted(by_submitter(plan).values()) == [2, 3]
+    assert sum(m.weight for m in plan.matches) == 10
+
+
+def test_custom_resources_are_carved_too() -> None:
+    slot = a_pslot("p", 8, GPUs=2, MachineResources="Cpus Memory Disk Swap GPUs")
+    plan = negotiate(Snapshot([slot], [a_request(count=5, RequestGPUs=1, Requirements=expr("TARGET.GPUs >= RequestGPUs"))]))
+    assert len(plan.matches) == 2
+
+
+def test_a_claimed_slot_is_taken_when_its_owner_ranks_the_job_higher() -> None:
+    ranks = {"Rank": expr('TARGET.Owner == "coltrane"'), "CurrentRank": 0.0, "RemoteUser": "x@p"}
+    slots = [a_slot("s", claimed=True, **ranks)]
+    assert negotiate(Snapshot(slots, [a_request(Owner="stranger")])).matches == []
+    assert [m.slot for m in negotiate(Snapshot(slots, [a_request(Owner="coltrane")])).matches] == ["s"]
+
+
+def test_a_job_with_retirement_left_is_spared() -> None:
+    ranks = {"Rank": 5, "CurrentRank": 0.0, "RemoteUser": "x@p", "MaxJobRetirementTime": 100, "JobStart": 1000}
+    slots = [a_slot("s", claimed=True, **ranks)]
+    assert negotiate(Snapshot(slots, [a_request()], now=1050.0)).matches == []
+    assert len(negotiate(Snapshot(slots, [a_request()], now=1101.0)).matches) == 1
+
+
+def test_shares_add_up() -> None:
+    assert shares({"a": 5.0, "b": 50.0}) == pytest.approx({"a": 10 / 11, "b": 1 / 11})
+    assert shares({}) == {}
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    cpus=st.lists(st.integers(1, 16), min_size=1, max_size=6),
+    wants=st.lists(st.tuples(st.sampled_from("abc"), st.integers(1, 6), st.integers(1, 12)), max_size=6),
+)
+def test_p7_no_slot_promises_more_than_it_has(cpus: list[int], wants: list[tuple[str, int, int]]) -> None:
+    slots = [a_pslot(f"p{n}", count) for n, count in enumerate(cpus)]
+    requests = [a_request(f"{who}@p", count, RequestCpus=size, Mark=n) for n, (who, size, count) in enumerate(wants)]
+    plan = negotiate(Snapshot(slots, requests))
+    taken = Counter[str]()
+    for matched in plan.matches:
+        taken[matched.slot] += matched.slot_ad.eval_int("Cpus", 0)
+    assert all(taken[slot.name] <= slot.ad.eval_int("Cpus", 0) for slot in slots)
+    assert len({m.claim_id for m in plan.matches}) == len(plan.matches)
+    asked = sum(count for _, _, count in wants)
+    assert len(plan.matches) + sum(r.unmatched for r in plan.rejections) == asked
+    for rejected in plan.rejections:  # nothing that would fit was left over
+        size = rejected.request.ad.eval_int("RequestCpus", 0)
+        assert all(slot.ad.eval_int("Cpus", 0) - taken[slot.name] < size for slot in slots)
