@@ -1,0 +1,1 @@
+"""One job on one machine: what to start and how, which files move, what its end means. Decisions only."""

@@ -1,0 +1,85 @@
+"""What the end of a job's program means: exit code, signal, or a limit that it ran into."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+from pool.classad import ClassAd
+from pool.jobs.codes import HoldCode
+
+OUT_OF_MEMORY = 102
+OUT_OF_DISK = 104
+
+
+@dataclass(frozen=True)
+class Exited:
+    """The program ended by itself, or by a signal."""
+
+    code: int | None = None
+    signal: int | None = None
+    core_dumped: bool = False
+
+    def ad(self) -> ClassAd:
+        """The attributes that say so."""
+        if self.signal is not None:
+            return ClassAd({"ExitBySignal": True, "ExitSignal": self.signal, "JobCoreDumped": self.core_dumped})
+        return ClassAd({"ExitBySignal": False, "ExitCode": self.code})
+
+
+@dataclass(frozen=True)
+class Hold:
+    """The job cannot run as it is; a person must look."""
+
+    reason: str
+    code: int
+    subcode: int = 0
+
+    def ad(self) -> ClassAd:
+        """The attributes that say so."""
+        return ClassAd({"HoldReason": self.reason, "HoldReasonCode": self.code, "HoldReasonSubCode": self.subcode})
+
+
+def exited(wait_status: int) -> Exited:
+    """What a wait status says."""
+    if os.WIFSIGNALED(wait_status):
+        return Exited(signal=os.WTERMSIG(wait_status), core_dumped=os.WCOREDUMP(wait_status))
+    return Exited(code=os.WEXITSTATUS(wait_status))
+
+
+def over_memory(limit_mb: int, used_mb: int, *, always_hold: bool = True) -> Hold | None:
+    """The kernel killed a process of the job for want of memory: on hold, with what it had and what it used.
+
+    None: it was below nine tenths of its limit, so the machine was short of memory and not the job
+    (only where STARTER_ALWAYS_HOLD_ON_OOM is false).
+    """
+    if not always_hold and used_mb < 0.9 * limit_mb:
+        return None
+    return Hold(
+        f"Job has gone over cgroup memory limit of {limit_mb} megabytes. Last measured usage: {used_mb} megabytes.  "
+        "Consider resubmitting with a higher request_memory.",
+        HoldCode.JOB_OUT_OF_RESOURCES,
+        OUT_OF_MEMORY,
+    )
+
+
+def cannot_execute(program: str, arguments: list[str], error: int) -> Hold:
+    """The program could not be started."""
+    words = f" with arguments {' '.join(arguments)}" if arguments else ""
+    return Hold(
+        f"Failed to execute '{program}'{words}: (errno={error}: '{os.strerror(error)}')",
+        HoldCode.FAILED_TO_CREATE_PROCESS,
+        error,
+    )
+
+
+def cannot_enter(directory: str, error: int) -> Hold:
+    """The job's working directory is of no use."""
+    return Hold(f"Cannot access initial working directory {directory}: {os.strerror(error)}", HoldCode.IWD_ERROR, error)
+
+
+def cannot_open(stream: str, path: str, error: int) -> Hold:
+    """One of the standard files cannot be opened; `stream` is stdin, stdout or stderr."""
+    said = {"stdin": "standard input", "stdout": "standard output", "stderr": "standard error"}[stream]
+    code = HoldCode.UNABLE_TO_OPEN_INPUT if stream == "stdin" else HoldCode.UNABLE_TO_OPEN_OUTPUT
+    return Hold(f"Failed to open '{path}' as {said}: {os.strerror(error)} (errno {error})", code, error)

@@ -1,0 +1,211 @@
+"""What to start for a job, and how: a job ad and a slot ad become a program, its words, variables, files and limits."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from pool.classad import ClassAd
+from pool.execute.quoting import arguments_of, environment_of
+from pool.units import parse_in_units
+
+NULL: Final = "/dev/null"
+STDOUT_NAME: Final = "_condor_stdout"
+STDERR_NAME: Final = "_condor_stderr"
+JOB_AD_NAME: Final = ".job.ad"
+MACHINE_AD_NAME: Final = ".machine.ad"
+OWN_NAMES: Final = frozenset({JOB_AD_NAME, MACHINE_AD_NAME, STDOUT_NAME, STDERR_NAME})
+"""What the starter itself puts into a sandbox."""
+
+SCRATCH_MARK: Final = "#CoNdOrScRaTcHdIr#"
+"""Stands for the sandbox in the value of an environment variable."""
+
+THREAD_VARIABLES: Final = (
+    "CUBACORES", "GOMAXPROCS", "JULIA_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS", "OMP_NUM_THREADS",
+    "OMP_THREAD_LIMIT", "OPENBLAS_NUM_THREADS", "PYTHON_CPU_COUNT", "ROOT_MAX_THREADS", "TF_LOOP_PARALLEL_ITERATIONS",
+    "TF_NUM_THREADS",
+)  # fmt: skip
+"""The default of STARTER_NUM_THREADS_ENV_VARS."""
+
+CORE_BYTES_DEFAULT: Final = 0
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What the execute side adds: where it runs the job, as whom, and the knobs that shape a job's environment."""
+
+    sandbox: str
+    slot: str
+    starter_pid: int
+    home: str | None = None
+    user: str | None = None
+    filesystem_domain: str = ""
+    thread_variables: Sequence[str] = THREAD_VARIABLES
+    starter_environment: Mapping[str, str] = field(default_factory=dict)
+    """What the pool's administrator gives to every job (STARTER_JOB_ENVIRONMENT)."""
+    chirp_prefix: str = "CHIRP"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How to run the job. Paths are absolute."""
+
+    program: str
+    arguments: tuple[str, ...]
+    environment: Mapping[str, str]
+    directory: str
+    stdin: str
+    stdout: str
+    stderr: str
+    transfers: bool
+    rlimits: Mapping[str, int]
+    nice: int = 0
+    append_output: bool = False
+
+    @property
+    def argv(self) -> list[str]:
+        """The program's words, its name first."""
+        return [self.program, *self.arguments]
+
+
+def wants_transfer(job: ClassAd, filesystem_domain: str) -> bool:
+    """Whether the job's files move: ShouldTransferFiles, where IF_NEEDED asks if both sides see one file system."""
+    should = (job.eval_str("ShouldTransferFiles") or "IF_NEEDED").upper()
+    if should == "IF_NEEDED":
+        theirs = job.eval_str("FileSystemDomain")
+        return theirs is None or theirs.lower() != filesystem_domain.lower()
+    return should == "YES"
+
+
+def plan_job(job: ClassAd, slot: ClassAd, around: Surroundings) -> Plan:
+    """How to run `job` in `slot`; UserError when its arguments or environment cannot be read."""
+    transfers = wants_transfer(job, around.filesystem_domain)
+    directory = around.sandbox if transfers else job.eval_str("Iwd") or around.sandbox
+    stdin, stdout, stderr = _standard_files(job, directory, transfers)
+    return Plan(
+        program=_program(job, directory, around.sandbox, transfers),
+        arguments=tuple(arguments_of(job)),
+        environment=_environment(job, slot, around, directory),
+        directory=directory,
+        stdin=stdin,
+        stdout=stdout,
+        stderr=stderr,
+        transfers=transfers,
+        rlimits=_rlimits(job),
+        nice=max(0, min(19, job.eval_int("JobNice") or 0)),
+    )
+
+
+def _program(job: ClassAd, directory: str, sandbox: str, transfers: bool) -> str:
+    """Where the program is: in the sandbox when it moved there, else under the working directory if it is relative."""
+    command = job.eval_str("Cmd") or ""
+    if transfers and job.eval_bool("TransferExecutable", True):
+        return posixpath.join(sandbox, posixpath.basename(command))
+    return posixpath.join(directory, command)
+
+
+def _standard_files(job: ClassAd, directory: str, transfers: bool) -> tuple[str, str, str]:
+    """Where standard input, output and error are while the job runs."""
+    stdin = job.eval_str("In") or NULL
+    if transfers and job.eval_bool("TransferIn", True) and stdin != NULL:
+        stdin = posixpath.basename(stdin)
+    return (
+        posixpath.join(directory, stdin),
+        _output(job, "Out", STDOUT_NAME, directory, transfers),
+        _output(job, "Err", same_output_name(job), directory, transfers),
+    )
+
+
+def _output(job: ClassAd, name: str, moved_name: str, directory: str, transfers: bool) -> str:
+    path = job.eval_str(name) or NULL
+    if path != NULL and transfers and job.eval_bool(f"Transfer{name}", True):
+        path = moved_name
+    return posixpath.join(directory, path)
+
+
+def same_output_name(job: ClassAd) -> str:
+    """The sandbox's name of standard error: that of standard output when the job wants both in one file."""
+    out, err = job.eval_str("Out"), job.eval_str("Err")
+    return STDOUT_NAME if out is not None and out == err else STDERR_NAME
+
+
+def _environment(job: ClassAd, slot: ClassAd, around: Surroundings, directory: str) -> dict[str, str]:
+    """The job's own variables, and what every job is told about where it runs."""
+    environment = dict(around.starter_environment)
+    environment.update(environment_of(job))
+    for name, value in environment.items():
+        if SCRATCH_MARK in value:
+            environment[name] = value.replace(SCRATCH_MARK, around.sandbox)
+    environment.update(_facts(slot, around, directory))
+    cpus = slot.eval_int("Cpus") or 0
+    if cpus > 0:
+        for name in around.thread_variables:
+            if not environment.get(name):
+                environment[name] = str(cpus)
+    proxy = job.eval_str("X509UserProxy")
+    if proxy:
+        environment["X509_USER_PROXY"] = posixpath.join(directory, proxy)
+    if around.home is not None:
+        environment["HOME"] = around.home
+    if around.user is not None:
+        environment.setdefault("USER", around.user)
+        environment.setdefault("LOGNAME", around.user)
+    return environment
+
+
+def _facts(slot: ClassAd, around: Surroundings, directory: str) -> dict[str, str]:
+    sandbox = around.sandbox
+    facts = {
+        "BATCH_SYSTEM": "HTCondor",
+        "_CONDOR_JOB_IWD": directory,
+        "_CONDOR_JOB_PIDS": "",
+        "_CONDOR_SCRATCH_DIR": sandbox,
+        "_CONDOR_SLOT": around.slot,
+        "_CONDOR_JOB_AD": posixpath.join(sandbox, JOB_AD_NAME),
+        "_CONDOR_MACHINE_AD": posixpath.join(sandbox, MACHINE_AD_NAME),
+        "CONDOR_STARTER_PID": str(around.starter_pid),
+        "APPTAINER_CACHEDIR": sandbox,
+        "SINGULARITY_CACHEDIR": sandbox,
+        "_CHIRP_DELAYED_UPDATE_PREFIX": around.chirp_prefix,
+        "TMPDIR": sandbox,
+        "TEMP": sandbox,
+        "TMP": sandbox,
+    }
+    for resource in (slot.eval_str("MachineResources") or "").split():
+        assigned = slot.eval_str(f"Assigned{resource}")
+        if assigned is not None:
+            facts[f"_CONDOR_Assigned{resource}"] = assigned
+    facts.update(_gpus(slot))
+    return facts
+
+
+def _gpus(slot: ClassAd) -> dict[str, str]:
+    """Which graphics devices a job may see: those assigned to its slot, which may be none."""
+    if "gpus" not in (slot.eval_str("MachineResources") or "").lower().split():
+        return {}
+    assigned = slot.eval_str("AssignedGPUs") or ""
+    names = [name.strip() for name in assigned.split(",") if name.strip()]
+    if not names:
+        return {"NVIDIA_VISIBLE_DEVICES": "none", "CUDA_VISIBLE_DEVICES": "10000", "GPU_DEVICE_ORDINAL": "10000"}
+    plain = ",".join(_cuda_name(name) for name in names)
+    return {"NVIDIA_VISIBLE_DEVICES": plain, "CUDA_VISIBLE_DEVICES": plain, "GPU_DEVICE_ORDINAL": plain}
+
+
+def _cuda_name(name: str) -> str:
+    """`CUDA0` and `OCL1` are known to the libraries as 0 and 1; a `GPU-...` or `MIG-...` name is theirs already."""
+    digits = name.removeprefix("CUDA").removeprefix("OCL")
+    return digits if digits.isdigit() else name
+
+
+def _rlimits(job: ClassAd) -> dict[str, int]:
+    """Soft limits by resource name (`CORE`, `STACK`), in bytes."""
+    core = job.eval_int("CoreSize")
+    limits = {"CORE": CORE_BYTES_DEFAULT if core is None else core}
+    stack = job.eval("StackSize")
+    if isinstance(stack, int) and not isinstance(stack, bool) and stack > 0:
+        limits["STACK"] = stack
+    elif isinstance(stack, str) and (amount := parse_in_units(stack, 1)):
+        limits["STACK"] = amount
+    return limits

@@ -1,0 +1,213 @@
+"""Which files move: what goes into the sandbox, what comes back, under which names, and what a peer may not name.
+
+Names in a sandbox are relative, with `/`. Paths of the access point are absolute once they leave this module: the job's
+Iwd is in front of the relative ones.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from pool.classad import ClassAd
+from pool.errors import PeerError, UserError
+from pool.execute.plan import NULL, OWN_NAMES, STDERR_NAME, STDOUT_NAME, same_output_name
+
+NAME_BYTES_MAX: Final = 255
+PATH_BYTES_MAX: Final = 4096
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
+
+
+@dataclass(frozen=True)
+class InputItem:
+    """A file or directory of the access point that goes into the sandbox as `name`.
+
+    `contents`: of a directory, only what is in it goes (it was given with a trailing `/`), and `name` is where to.
+    """
+
+    source: str
+    name: str
+    contents: bool = False
+    program: bool = False
+
+
+@dataclass(frozen=True)
+class Stamp:
+    """By what a file is known to be unchanged."""
+
+    mtime_ns: int
+    size: int
+    inode: int = 0
+
+
+def file_list(ad: ClassAd, name: str) -> list[str] | None:
+    """The names in a comma-separated attribute; None when it is undefined."""
+    text = ad.eval_str(name)
+    return None if text is None else [part.strip() for part in text.split(",") if part.strip()]
+
+
+def input_items(job: ClassAd) -> list[InputItem]:
+    """What to send for this job, its program first; UserError names what cannot be sent."""
+    items: list[InputItem] = []
+    if job.eval_bool("TransferExecutable", True) and (command := job.eval_str("Cmd")):
+        items.append(InputItem(_source(job, command), posixpath.basename(command), program=True))
+    stdin = job.eval_str("In")
+    if stdin and stdin != NULL and job.eval_bool("TransferIn", True):
+        items.append(InputItem(_source(job, stdin), posixpath.basename(stdin)))
+    for path in file_list(job, "TransferInput") or []:
+        items.append(_listed_item(job, path))
+    return items
+
+
+def _listed_item(job: ClassAd, path: str) -> InputItem:
+    if _URL.match(path):
+        raise UserError(f"no file transfer plugin can fetch {path}")
+    contents = path.endswith("/")
+    name = posixpath.basename(path.rstrip("/"))
+    if job.eval_bool("PreserveRelativePaths", False) and not path.startswith("/"):
+        name = posixpath.normpath(path)
+        if name.startswith(".."):
+            raise UserError(f"{path} cannot keep its relative path: it leads out of the sandbox")
+        name = posixpath.dirname(name) if contents else name
+    elif contents:
+        name = ""
+    return InputItem(_source(job, path), "" if name == "." else name, contents)
+
+
+def _source(job: ClassAd, path: str) -> str:
+    return posixpath.normpath(posixpath.join(job.eval_str("Iwd") or "/", path))
+
+
+def listed_outputs(job: ClassAd) -> list[str] | None:
+    """The files that the job says it makes; None when new and changed files are to be found."""
+    return file_list(job, "TransferOutput")
+
+
+def new_or_changed(before: Mapping[str, Stamp], after: Mapping[str, Stamp]) -> list[str]:
+    """The names of the files at the top of the sandbox that the job made or changed."""
+    return sorted(name for name, stamp in after.items() if name not in OWN_NAMES and before.get(name) != stamp)
+
+
+def output_name(job: ClassAd, path: str) -> str:
+    """Under which name an output that the job listed as `path` is sent: the last part, or the path when asked for."""
+    path = path.rstrip("/")
+    if job.eval_bool("PreserveRelativePaths", False) and not path.startswith("/"):
+        return posixpath.normpath(path)
+    return posixpath.basename(path)
+
+
+def standard_outputs(job: ClassAd) -> list[str]:
+    """The sandbox's names of the standard files that go back."""
+    names: list[str] = []
+    if _moves(job, "Out"):
+        names.append(STDOUT_NAME)
+    if _moves(job, "Err") and same_output_name(job) not in names:
+        names.append(STDERR_NAME)
+    return names
+
+
+def _moves(job: ClassAd, name: str) -> bool:
+    path = job.eval_str(name)
+    return bool(path) and path != NULL and bool(job.eval_bool(f"Transfer{name}", True))
+
+
+def output_wanted(job: ClassAd, exit_code: int | None) -> bool:
+    """Whether the files go back after the job ended with this code (None: a signal); standard files always do."""
+    when = (job.eval_str("WhenToTransferOutput") or "ON_EXIT").upper()
+    if when == "NEVER":
+        return False
+    if when == "ON_SUCCESS":
+        return exit_code == (job.eval_int("JobSuccessExitCode") or 0)
+    return True
+
+
+def destination(job: ClassAd, name: str) -> str:
+    """Where at the access point the file that is sent as `name` goes; PeerError when this job has no such output."""
+    check_name(name)
+    iwd = job.eval_str("Iwd") or "/"
+    for standard, attribute in ((STDOUT_NAME, "Out"), (STDERR_NAME, "Err")):
+        if name == standard:
+            if standard not in standard_outputs(job):
+                raise PeerError(f"{name} is not wanted by this job")
+            return posixpath.join(iwd, job.eval_str(attribute) or NULL)
+    _check_expected(job, name)
+    target = _remapped(remaps_of(job), name)
+    if _URL.match(target):
+        raise PeerError(f"no file transfer plugin can store {target}")
+    return posixpath.join(iwd, target)
+
+
+def _check_expected(job: ClassAd, name: str) -> None:
+    """A listed output, something inside one, or (without a list) any file at the top of the sandbox."""
+    listed = listed_outputs(job)
+    if listed is None:
+        if "/" in name or name in OWN_NAMES:
+            raise PeerError(f"{name} is not an output of this job")
+        return
+    for path in listed:
+        expected = output_name(job, path)
+        if (
+            expected in ("", ".")
+            or name == expected
+            or name.startswith(expected + "/")
+            or expected.startswith(name + "/")
+        ):
+            return
+    raise PeerError(f"{name} is not in transfer_output_files")
+
+
+def remaps_of(job: ClassAd) -> dict[str, str]:
+    """TransferOutputRemaps: `name = path ; name = path`, a backslash takes `;` and `=` as they are."""
+    remaps: dict[str, str] = {}
+    for part in re.findall(r"(?:\\.|[^;\\])+", job.eval_str("TransferOutputRemaps") or ""):
+        halves = re.findall(r"(?:\\.|[^=\\])+", part)
+        if len(halves) == 2:
+            name, path = (re.sub(r"\\(.)", r"\1", half.strip()) for half in halves)
+            remaps[name] = path
+    return remaps
+
+
+def _remapped(remaps: Mapping[str, str], name: str) -> str:
+    """The name after remapping; a remapped directory takes what is in it along."""
+    head, rest = name, ""
+    while head:
+        if head in remaps:
+            target = remaps[head]
+            return posixpath.join(target, rest) if rest else target
+        head, _, last = head.rpartition("/")
+        rest = posixpath.join(last, rest) if rest else last
+    return name
+
+
+def check_name(name: str) -> None:
+    """PeerError unless `name` stays where it is put: relative, no `..`, nothing a file system cannot hold."""
+    parts = name.split("/")
+    if not name or name.startswith("/") or "\0" in name or any(part in ("", ".", "..") for part in parts):
+        raise PeerError(f"{name!r} is not a name inside a directory")
+    raw = name.encode("utf-8", "surrogateescape")
+    if len(raw) > PATH_BYTES_MAX or any(
+        len(part.encode("utf-8", "surrogateescape")) > NAME_BYTES_MAX for part in parts
+    ):
+        raise PeerError(f"the name {name[:60]!r}... is too long")
+
+
+def check_link(name: str, target: str) -> None:
+    """PeerError unless the symlink `name` leads to a place within the top directory that it is part of."""
+    check_name(name)
+    top = name.partition("/")[0]
+    reached = posixpath.normpath(posixpath.join(posixpath.dirname(name), target))
+    if target.startswith("/") or not target or "\0" in target or (reached != top and not reached.startswith(top + "/")):
+        raise PeerError(f"the link {name!r} leads out of what is transferred")
+
+
+def check_names(names: Iterable[str]) -> None:
+    """PeerError when a name is unsafe or comes twice."""
+    seen: set[str] = set()
+    for name in names:
+        check_name(name)
+        if name in seen:
+            raise PeerError(f"{name!r} is sent twice")
+        seen.add(name)

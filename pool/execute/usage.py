@@ -1,0 +1,79 @@
+"""What a job uses: samples of its processes become the attributes that policies and people read.
+
+Sizes in ads are KiB (ImageSize, ResidentSetSize, DiskUsage) and MiB (MemoryUsage), and are the largest seen; processor
+times are seconds. What a job used up is never taken back: a sample that lost sight of a process does not lower it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from pool.classad import ClassAd, expr
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One look at all processes of a job. `image` and `resident` in bytes; None where it could not be seen."""
+
+    image: int = 0
+    resident: int = 0
+    user_s: float = 0.0
+    system_s: float = 0.0
+    processes: int = 0
+
+
+@dataclass(frozen=True)
+class Usage:
+    """The largest sizes and the times of a job so far. Bytes and seconds."""
+
+    image: int = 0
+    resident: int = 0
+    user_s: float = 0.0
+    system_s: float = 0.0
+    disk: int = 0
+    processes: int = 0
+
+    def seen(self, sample: Sample) -> Usage:
+        """The usage after one more look."""
+        return replace(
+            self,
+            image=max(self.image, sample.image, sample.resident),
+            resident=max(self.resident, sample.resident),
+            user_s=max(self.user_s, sample.user_s),
+            system_s=max(self.system_s, sample.system_s),
+            processes=sample.processes,
+        )
+
+    def with_disk(self, used: int) -> Usage:
+        """The usage when the sandbox holds `used` bytes."""
+        return replace(self, disk=max(self.disk, used))
+
+    @property
+    def resident_mb(self) -> int:
+        """The largest resident size, in MiB, rounded up."""
+        return _up(self.resident, 1 << 20)
+
+    def ad(self) -> ClassAd:
+        """The attributes of the job's ad."""
+        ad = ClassAd(
+            {
+                "RemoteUserCpu": round(self.user_s, 3),
+                "RemoteSysCpu": round(self.system_s, 3),
+                "NumPids": self.processes,
+            }
+        )
+        if self.image:
+            ad["ImageSize"] = _up(self.image, 1024)
+        if self.resident:
+            ad["ResidentSetSize"] = _up(self.resident, 1024)
+            ad["MemoryUsage"] = _MEMORY_USAGE
+        if self.disk:
+            ad["DiskUsage"] = _up(self.disk, 1024)
+        return ad
+
+
+_MEMORY_USAGE = expr("((ResidentSetSize + 1023) / 1024)")
+
+
+def _up(amount: int, unit: int) -> int:
+    return -(-amount // unit)
