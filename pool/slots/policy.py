@@ -99,7 +99,10 @@ class Policy:
 
 def read_policy(get: Callable[[str], Expr | None], *, backfill: bool = False) -> Policy:
     """The policy of a configuration; `get` answers a knob as an expression, or None when it is not set."""
-    exprs = {name: get(name) or expr(default) for name, default in DEFAULTS.items()}
+    exprs: dict[str, Expr] = {}
+    for name, default in DEFAULTS.items():
+        given = get(name)
+        exprs[name] = expr(default) if given is None else given
     for name in BY_UNIVERSE:
         for universe in UNIVERSES.values():
             if (special := get(f"{name}_{universe}")) is not None:

@@ -1,0 +1,245 @@
+"""The slot's ad: what the pool sees of a slot, under HTCondor's names.
+
+An ad is made of the machine's part, which is the same for all slots and changes only with the configuration, and of the
+slot's own. Amounts are what is free to use: a partitionable slot shows what is left of it. The private half holds claim
+ids: `ClaimId`, or for a partitionable slot `ClaimIds`, each good for one dynamic slot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, Final
+
+from pool.classad import UNDEFINED, ClassAd, Expr, expr
+from pool.ids import ClaimId
+from pool.slots.carve import Holding
+from pool.slots.claim import Claim
+from pool.slots.detect import Look
+from pool.slots.machine import SlotState, State
+from pool.slots.resources import CPUS, DISK, MEMORY, SWAP, Amount, Amounts
+from pool.slots.slot_types import SlotKind
+
+UNMATCHABLE: Final = frozenset((State.MATCHED, State.PREEMPTING, State.DRAINED))
+"""States whose slots advertise false Requirements."""
+
+ABILITIES: Final[Mapping[str, bool]] = {
+    "HasFileTransfer": True,
+    "HasJobDeferral": True,
+    "HasPerFileEncryption": True,
+    "HasReconnect": True,
+    "HasSelfCheckpointTransfers": True,
+    "HasTDP": True,
+    "HasTransferInputRemaps": True,
+    "HasOsUser": True,
+    "HasStartDaemonAd": True,
+    "HasVM": False,
+}
+"""What every starter can do."""
+
+JOB_ATTRS: Final = ("JobUniverse", "NiceUser", "ExecutableSize", "ImageSize")
+"""Attributes of the running job that its slot shows, besides those of STARTD_JOB_ATTRS."""
+
+CHILD_ATTRS: Final = (
+    "AccountingGroup",
+    "Activity",
+    "Cpus",
+    "CurrentRank",
+    "Disk",
+    "DSlotId",
+    "EnteredCurrentState",
+    "Memory",
+    "Name",
+    "RemoteOwner",
+    "RemoteUser",
+    "RetirementTimeRemaining",
+    "State",
+)
+"""What a partitionable slot shows of its dynamic slots, in lists named Child..."""
+
+_START: Final = expr("Start && WithinResourceLimits")
+_NEVER: Final = expr("false")
+_NAMES: Final = {CPUS: "Cpus", MEMORY: "Memory", DISK: "Disk", SWAP: "VirtualMemory"}
+
+
+@dataclass(frozen=True)
+class SlotView:
+    """All that the ad of one slot shows. Times are wall clock."""
+
+    name: str
+    slot_id: int
+    dslot_id: int
+    type_id: int
+    kind: SlotKind
+    free: Holding
+    whole: Amounts
+    state: SlotState
+    start: Expr
+    now: float
+    claim: Claim | None = None
+    pending: Claim | None = None
+    usage: ClassAd | None = None
+    """What the running job was last seen to use."""
+    retirement_left_s: float = 0.0
+    draining: bool = False
+    accept_while_draining: bool = False
+    load: float = 0.0
+    job_starts: int = 0
+    preemptions: int = 0
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    job_attrs: Sequence[str] = ()
+    children: Sequence[ClassAd] = ()
+    child_attrs: Sequence[str] = CHILD_ATTRS
+    dynamic_made: int = 0
+
+
+def limits_expr(names: Iterable[str]) -> Expr:
+    """WithinResourceLimits: whether what is free suffices for what TARGET asks for."""
+    parts = []
+    for name in names:
+        if name == SWAP:
+            continue
+        default = 1 if name in _NAMES else 0
+        if default:
+            parts.append(f"MY.{name} > 0")
+        parts.append(f"(TARGET.Request{name} ?: {default}) <= MY.{name}")
+    return expr(" && ".join(parts))
+
+
+def slot_ad(base: ClassAd, view: SlotView) -> ClassAd:
+    """The public ad of a slot: `base` is the machine's part, shared by all its slots."""
+    ad = base.copy()
+    _put_identity(ad, view)
+    _put_amounts(ad, view.free, view.whole)
+    _put_state(ad, view)
+    ad["Start"] = view.start
+    closed = view.draining and not view.accept_while_draining
+    ad["Requirements"] = _NEVER if view.state.state in UNMATCHABLE or closed else _START
+    if view.claim is not None:
+        _put_claim(ad, view.claim, view)
+    if view.pending is not None:
+        ad["PreemptingUser"] = ad["PreemptingOwner"] = view.pending.holder.submitter
+        ad["PreemptingRank"] = view.pending.rank
+    if view.kind is SlotKind.PARTITIONABLE:
+        _put_children(ad, view)
+    for name, value in view.extra.items():
+        ad[name] = value
+    return ad
+
+
+def look_attributes(look: Look, *, keyboard_idle: int, console_idle: int | None) -> dict[str, Any]:
+    """What is going on at the machine, as attributes; idle times as this slot may see them."""
+    seen: dict[str, Any] = {
+        "TotalLoadAvg": look.load,
+        "KeyboardIdle": keyboard_idle,
+        "ClockMin": look.clock_min,
+        "ClockDay": look.clock_day,
+    }
+    if console_idle is not None:
+        seen["ConsoleIdle"] = console_idle
+    return seen
+
+
+def private_ad(name: str, kind: SlotKind, offers: Sequence[ClaimId]) -> ClassAd:
+    """The half of the ad that only the negotiator is given."""
+    ad = ClassAd({"MyType": "Machine", "Name": name})
+    if kind is SlotKind.PARTITIONABLE:
+        ad["ClaimIds"] = [str(one) for one in offers]
+    elif offers:
+        ad["ClaimId"] = str(offers[0])
+    return ad
+
+
+def share_between_slots(ads: Mapping[str, ClassAd], names: Iterable[str]) -> None:
+    """STARTD_SLOT_ATTRS: put each slot's value of these attributes into every slot's ad as slot<N>_<name>.
+
+    `ads` are by the slot's name without its host.
+    """
+    shared = {f"{slot.replace('.', '_')}_{name}": ad[name] for slot, ad in ads.items() for name in names if name in ad}
+    for ad in ads.values():
+        for name, value in shared.items():
+            ad[name] = value
+
+
+def number(amount: Amount) -> int | float:
+    """An amount as it is shown."""
+    return float(amount) if isinstance(amount, Fraction) else amount
+
+
+def _put_identity(ad: ClassAd, view: SlotView) -> None:
+    ad["Name"] = view.name
+    ad["SlotID"] = view.slot_id
+    ad["SlotTypeID"] = view.type_id if view.kind is not SlotKind.DYNAMIC else -max(1, view.type_id)
+    ad["SlotType"] = view.kind.value
+    if view.kind is SlotKind.PARTITIONABLE:
+        ad["PartitionableSlot"] = True
+        ad["NumDynamicSlots"] = len(view.children)
+        ad["DynamicSlotsMade"] = view.dynamic_made
+    elif view.kind is SlotKind.DYNAMIC:
+        ad["DynamicSlot"] = True
+        ad["DSlotId"] = view.dslot_id
+        ad["ParentSlotId"] = view.slot_id
+
+
+def _put_amounts(ad: ClassAd, free: Holding, whole: Amounts) -> None:
+    for name, amount in free.amounts.items():
+        ad[name] = number(amount)
+        ad[f"TotalSlot{name}"] = number(whole.of(name))
+    for name, ids in free.ids.items():
+        ad[f"Assigned{name}"] = ",".join(ids)
+
+
+def _put_state(ad: ClassAd, view: SlotView) -> None:
+    state = view.state
+    ad["State"] = state.state.value
+    ad["Activity"] = state.activity.value
+    ad["EnteredCurrentState"] = int(state.entered_state)
+    ad["EnteredCurrentActivity"] = int(state.entered_activity)
+    ad["MyCurrentTime"] = int(view.now)
+    for (in_state, activity), seconds in state.totals(now=view.now).items():
+        if seconds >= 1:
+            ad[f"TotalTime{in_state.value}{activity.value}"] = int(seconds)
+    ad["RetirementTimeRemaining"] = int(min(view.retirement_left_s, 2**31 - 1))
+    ad["AcceptedWhileDraining"] = view.accept_while_draining and view.claim is not None
+    if view.draining:
+        ad["Draining"] = True
+    ad["CondorLoadAvg"] = round(view.load, 2)
+    ad["JobStarts"] = view.job_starts
+    ad["JobPreemptions"] = view.preemptions
+    ad["CurrentRank"] = view.claim.rank if view.claim is not None else 0.0
+
+
+def _put_claim(ad: ClassAd, claim: Claim, view: SlotView) -> None:
+    holder = claim.holder
+    job = claim.activation.job_ad if claim.activation is not None else holder.job_ad
+    user = job.eval_str("User") or holder.submitter
+    ad["RemoteUser"] = user
+    ad["RemoteOwner"] = holder.submitter
+    ad["RemoteScheddName"] = holder.schedd_name
+    ad["ClientMachine"] = holder.client or holder.schedd_name.rpartition("@")[2]
+    ad["PublicClaimId"] = claim.claim_id.public()
+    ad["TotalClaimRunTime"] = max(0, int(view.now - claim.claimed_wall))
+    for name in ("AccountingGroup", "ConcurrencyLimits"):
+        if name in job:
+            ad[name] = job.eval(name, ad)
+    running = claim.activation
+    if running is None:
+        return
+    ad["JobId"] = str(running.job_id)
+    ad["GlobalJobId"] = job.eval_str("GlobalJobId") or f"{holder.schedd_name}#{running.job_id}"
+    ad["JobStart"] = int(running.started_wall)
+    ad["TotalJobRunTime"] = max(0, int(view.now - running.started_wall))
+    ad["TotalJobSuspendTime"] = int(running.suspended_s)
+    for name in (*JOB_ATTRS, *view.job_attrs):
+        if name in job:
+            ad[name] = job.eval(name, ad)
+    if view.usage is not None:
+        for name, value in view.usage.items():
+            ad[name] = value
+
+
+def _put_children(ad: ClassAd, view: SlotView) -> None:
+    ad["PslotRollupInformation"] = True
+    for name in (*view.child_attrs, *(custom for custom in view.free.amounts if custom not in _NAMES)):
+        ad[f"Child{name}"] = [child.eval(name) if name in child else UNDEFINED for child in view.children]

@@ -1,0 +1,212 @@
+"""What this machine has, and what is going on at it: the facts that slot ads are made of.
+
+`hardware_facts` and `system_facts` do not change while a startd lives; `look` is taken anew for each evaluation of
+policy.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from time import struct_time
+from typing import Final
+
+import psutil
+
+from pool.slots.limits import cpus_allowed, memory_allowed
+
+MIB: Final = 1024 * 1024
+DEV: Final = Path("/dev")
+_ARCHES: Final = {"x86_64": "X86_64", "amd64": "X86_64", "i686": "INTEL", "i386": "INTEL"}
+_NAMES: Final = {
+    "debian": "Debian",
+    "ubuntu": "Ubuntu",
+    "fedora": "Fedora",
+    "rhel": "RedHat",
+    "centos": "CentOS",
+    "almalinux": "AlmaLinux",
+    "rocky": "Rocky",
+    "opensuse-leap": "openSUSE",
+    "sles": "SUSE",
+    "arch": "Arch",
+    "alpine": "Alpine",
+    "amzn": "AmazonLinux",
+}
+_ADVERTISED_FLAGS: Final = {
+    "avx": "has_avx",
+    "avx2": "has_avx2",
+    "avx512f": "has_avx512f",
+    "avx512dq": "has_avx512dq",
+    "avx512_vnni": "has_avx512_vnni",
+    "ssse3": "has_ssse3",
+    "sse4_1": "has_sse4_1",
+    "sse4_2": "has_sse4_2",
+}
+_LEVELS: Final = (
+    ("x86_64-v2", {"cx16", "lahf_lm", "popcnt", "sse4_1", "sse4_2", "ssse3"}),
+    ("x86_64-v3", {"avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe"}),
+    ("x86_64-v4", {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}),
+)
+
+
+@dataclass(frozen=True)
+class HardwareFacts:
+    """Cores, memory (MiB), swap (KiB) that the machine has, and those that may be used."""
+
+    cpus_total: int
+    cpus: int
+    memory_total: int
+    memory: int
+    swap: int
+
+
+def hardware_facts(*, hyperthreads: bool = True) -> HardwareFacts:
+    """What may be divided among slots. `hyperthreads` false counts physical cores only."""
+    total = psutil.cpu_count(logical=hyperthreads) or psutil.cpu_count() or 1
+    physical = psutil.virtual_memory().total
+    allowed = memory_allowed(physical)
+    return HardwareFacts(
+        cpus_total=total,
+        cpus=min(total, cpus_allowed()),
+        memory_total=physical // MIB,
+        memory=allowed // MIB,
+        swap=(allowed + psutil.swap_memory().total) // 1024,
+    )
+
+
+def free_disk_kib(directory: str) -> int:
+    """KiB that an unprivileged user can write in the file system of `directory`."""
+    return shutil.disk_usage(directory).free // 1024
+
+
+def file_system(directory: str) -> str:
+    """What tells one file system from another: the device number, as ExecuteVolume shows it."""
+    return str(os.stat(directory).st_dev)
+
+
+def system_facts() -> dict[str, str | int | bool]:
+    """Arch, OpSys and its kin, kernel and processor: attributes that are the same for all slots."""
+    uname = os.uname()
+    facts: dict[str, str | int | bool] = {
+        "Arch": _ARCHES.get(uname.machine, uname.machine),
+        "OpSys": uname.sysname.upper(),
+        "OpSysLegacy": uname.sysname.upper(),
+        "UtsnameSysname": uname.sysname,
+        "UtsnameNodename": uname.nodename,
+        "UtsnameRelease": uname.release,
+        "UtsnameVersion": uname.version,
+        "UtsnameMachine": uname.machine,
+    }
+    facts.update(distribution(_os_release()))
+    try:
+        facts.update(processor(Path("/proc/cpuinfo").read_text(errors="replace")))
+    except OSError:
+        pass
+    return facts
+
+
+def _os_release() -> Mapping[str, str]:
+    try:
+        return platform.freedesktop_os_release()
+    except OSError:
+        return {}
+
+
+def distribution(release: Mapping[str, str]) -> dict[str, str | int]:
+    """OpSysName, OpSysVer ... from what /etc/os-release says."""
+    ident = release.get("ID", "linux").lower()
+    name = _NAMES.get(ident, ident.capitalize())
+    version = release.get("VERSION_ID", "").split(".")
+    major = int(version[0]) if version[0].isdigit() else 0
+    minor = int(version[1]) if len(version) > 1 and version[1].isdigit() else 0
+    return {
+        "OpSysName": name,
+        "OpSysShortName": name,
+        "OpSysLongName": release.get("PRETTY_NAME", name),
+        "OpSysAndVer": f"{name}{major}",
+        "OpSysMajorVer": major,
+        "OpSysVer": major * 100 + minor,
+    }
+
+
+def processor(cpuinfo: str) -> dict[str, str | int | bool]:
+    """CpuFamily, CpuModelNumber, CpuCacheSize (bytes), Microarch and has_<flag> from the text of /proc/cpuinfo."""
+    first: dict[str, str] = {}
+    for line in cpuinfo.split("\n\n", 1)[0].splitlines():
+        key, _, value = line.partition(":")
+        first[key.strip()] = value.strip()
+    facts: dict[str, str | int | bool] = {}
+    for key, name, unit in (
+        ("cpu family", "CpuFamily", 1),
+        ("model", "CpuModelNumber", 1),
+        ("cache size", "CpuCacheSize", 1024),
+    ):
+        digits = first.get(key, "").split(" ")[0]
+        if digits.isdigit():
+            facts[name] = int(digits) * unit
+    flags = set(first.get("flags", "").split())
+    facts.update({name: True for flag, name in _ADVERTISED_FLAGS.items() if flag in flags})
+    if "sse2" in flags:
+        facts["Microarch"] = microarchitecture(flags)
+    return facts
+
+
+def microarchitecture(flags: set[str]) -> str:
+    """The level of x86-64 that a processor with these flags has."""
+    level = "x86_64-v1"
+    for name, needed in _LEVELS:
+        if not needed <= flags:
+            break
+        level = name
+    return level
+
+
+@dataclass(frozen=True)
+class Look:
+    """What is going on at the machine now."""
+
+    load: float
+    keyboard_idle: int
+    console_idle: int | None
+    clock_min: int
+    clock_day: int
+
+
+def look(now: float, local: struct_time, console_devices: Iterable[str] = ("mouse", "console")) -> Look:
+    """Load and idle times; `now` is wall time and `local` the same as local time."""
+    idle, console = idle_times(now, _terminals(), console_devices, psutil.boot_time())
+    return Look(
+        load=round(os.getloadavg()[0], 2),
+        keyboard_idle=idle,
+        console_idle=console,
+        clock_min=local.tm_hour * 60 + local.tm_min,
+        clock_day=(local.tm_wday + 1) % 7,
+    )
+
+
+def idle_times(
+    now: float, terminals: Iterable[str], consoles: Iterable[str], boot: float, dev: Path = DEV
+) -> tuple[int, int | None]:
+    """Seconds since anybody typed anywhere, and since a console was used (None: there is none to look at).
+
+    Linux keeps the time of the last key press as the access time of a terminal.
+    """
+    console = [age for name in consoles if (age := _age(dev / name, now)) is not None]
+    typed = [age for name in terminals if (age := _age(dev / name, now)) is not None]
+    since_boot = max(0, int(now - boot))
+    return min([*typed, *console, since_boot]), min(console) if console else None
+
+
+def _terminals() -> list[str]:
+    return [user.terminal for user in psutil.users() if user.terminal and not user.terminal.startswith(":")]
+
+
+def _age(device: Path, now: float) -> int | None:
+    try:
+        return max(0, int(now - device.stat().st_atime))
+    except OSError:
+        return None
