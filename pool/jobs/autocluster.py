@@ -1,0 +1,239 @@
+"""Jobs that look alike to every slot, and what waits in which order.
+
+Two jobs are of one autocluster when they agree in all *significant* attributes: those that jobs' Requirements and Rank
+read, those that slots read of jobs, and those that SIGNIFICANT_ATTRIBUTES adds. When a slot is met that reads one more,
+all jobs are sorted anew (`generation`).
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from pool.classad import ClassAd, Expr, Member
+from pool.jobs.job_queue import MADE_UP, Job, JobQueue
+
+ALWAYS: Final = frozenset(
+    name.lower()
+    for name in (
+        "RequestCpus",
+        "RequestDisk",
+        "RequestGPUs",
+        "RequestMemory",
+        "ConcurrencyLimits",
+        "FlockTo",
+        "Rank",
+        "Requirements",
+        "NiceUser",
+        "AccountingGroup",
+        "JobUniverse",
+        "JobLeaseDuration",
+    )
+)
+"""What matters whether anybody refers to it or not."""
+
+NOT_ANNOUNCED: Final = frozenset({"args", "arguments", "env", "environment", "submitevent", "transferinput"})
+"""Attributes that can be long and are no use to a negotiator, unless they are significant."""
+
+SLOT_EXPRESSIONS: Final = ("Requirements", "Start", "Rank", "WithinResourceLimits")
+
+
+class Autoclusters:
+    """Gives each job the number of its autocluster."""
+
+    def __init__(self, queue: JobQueue, configured: Iterable[str] = ()) -> None:
+        self._queue = queue
+        self.configured = frozenset(name.lower() for name in configured)
+        self._significant: set[str] = set(ALWAYS | self.configured)
+        self.generation = 1
+        self._numbers: dict[tuple[object, ...], int] = {}
+        self._seen_jobs: set[tuple[str, ...]] = set()
+        self._seen_slots: set[tuple[str, ...]] = set()
+        self._next = 1
+
+    @property
+    def significant(self) -> frozenset[str]:
+        """The significant attributes, in lower case."""
+        return frozenset(self._significant)
+
+    def shown(self) -> str:
+        """AutoClusterAttrs, as job ads show it."""
+        return ",".join(sorted(self._significant))
+
+    def learn_slot(self, slot: ClassAd) -> bool:
+        """Take in what a slot's policy reads of jobs; whether that is news, so that all must be sorted anew."""
+        texts = tuple(slot.text(name) if name in slot else "" for name in SLOT_EXPRESSIONS)
+        if texts in self._seen_slots:
+            return False
+        self._seen_slots.add(texts)
+        names: set[str] = set()
+        for name in SLOT_EXPRESSIONS:
+            names |= slot.references(name)[1]
+        return self._add(names)
+
+    def number_of(self, job: Job) -> int:
+        """The autocluster of a job."""
+        cluster = job.cluster
+        if cluster.autocluster is None or cluster.autocluster[0] != self.generation:
+            self._learn_job(cluster.ad)
+            cluster.autocluster = (self.generation, self._number(cluster.ad))
+        if not self._differs(job):
+            return cluster.autocluster[1]
+        ad = self._queue.ad(job)
+        self._learn_job(ad)
+        return self._number(ad)
+
+    def _differs(self, job: Job) -> bool:
+        """Whether the job has a significant attribute of its own; rather too often than too seldom."""
+        if not MADE_UP.isdisjoint(self._significant):
+            return True
+        if len(job.packed) <= 2 and job._ad is None:
+            return False
+        packed = job.packed.lower()
+        return any(f'"{name}":' in packed for name in self._significant)
+
+    def _learn_job(self, ad: ClassAd) -> None:
+        texts = tuple(ad.text(name) if name in ad else "" for name in ("Requirements", "Rank"))
+        if texts in self._seen_jobs:
+            return
+        self._seen_jobs.add(texts)
+        names: set[str] = set()
+        for name in ("Requirements", "Rank"):
+            names |= ad.references(name)[0]
+        self._add(names)
+
+    def _add(self, names: Iterable[str]) -> bool:
+        new = {name.lower() for name in names} - self._significant - {"currenttime"}
+        if not new:
+            return False
+        self._significant |= new
+        self.generation += 1
+        self._numbers.clear()
+        return True
+
+    def _number(self, ad: ClassAd) -> int:
+        key = tuple(_key(ad.get(name)) for name in sorted(self._significant))
+        number = self._numbers.get(key)
+        if number is None:
+            number = self._numbers[key] = self._next
+            self._next += 1
+        return number
+
+    def representative(self, ad: ClassAd) -> ClassAd:
+        """What the negotiator is told of a job: its ad less what no slot could care about."""
+        hidden = NOT_ANNOUNCED - self._significant
+        return ad.project(name for name in ad if name.lower() not in hidden)
+
+
+def _key(value: Member | None) -> object:
+    if isinstance(value, Expr):
+        return value.text
+    if isinstance(value, bool | float):
+        return (type(value).__name__, value)
+    return value if isinstance(value, int | str | None) else str(value)
+
+
+class Group:
+    """Jobs of one submitter, autocluster and priority that wait for a slot, in order of id."""
+
+    __slots__ = ("_heap", "autocluster", "count", "prio", "reject_reason", "rejected_at", "submitter")
+
+    def __init__(self, submitter: str, autocluster: int, prio: int) -> None:
+        self.submitter = submitter
+        self.autocluster = autocluster
+        self.prio = prio
+        self.count = 0
+        self.reject_reason = ""
+        self.rejected_at = 0.0
+        self._heap: list[Job] = []
+
+    def add(self, job: Job) -> None:
+        """One more waits."""
+        job.group = self
+        self.count += 1
+        heapq.heappush(self._heap, job)
+
+    def discard(self, job: Job) -> None:
+        """It waits no longer."""
+        if job.group is self:
+            job.group = None
+            self.count -= 1
+            if not self.count:
+                self._heap.clear()
+
+    def members(self) -> list[Job]:
+        """The jobs that wait, in no order."""
+        return list({job: None for job in self._heap if job.group is self})
+
+    def first(self) -> Job | None:
+        """The job that is next, still waiting."""
+        while self._heap:
+            if self._heap[0].group is self:
+                return self._heap[0]
+            heapq.heappop(self._heap)
+        return None
+
+
+class Waiting:
+    """All jobs that wait for a slot, by submitter, autocluster and priority."""
+
+    def __init__(self, autoclusters: Autoclusters) -> None:
+        self._autoclusters = autoclusters
+        self._generation = autoclusters.generation
+        self._groups: dict[tuple[str, int], dict[int, Group]] = {}
+
+    def add(self, job: Job, submitter: str) -> Group:
+        """The job wants a slot."""
+        if isinstance(job.group, Group):
+            return job.group
+        group = self._group(submitter, self._autoclusters.number_of(job), job.prio)
+        group.add(job)
+        if self._autoclusters.generation != self._generation:
+            self.sort_anew()
+        assert isinstance(job.group, Group)
+        return job.group
+
+    def discard(self, job: Job) -> None:
+        """The job does not want a slot."""
+        group = job.group
+        if not isinstance(group, Group):
+            return
+        group.discard(job)
+        key = (group.submitter, group.autocluster)
+        by_prio = self._groups.get(key)
+        if not group.count and by_prio is not None and by_prio.get(group.prio) is group:
+            del by_prio[group.prio]
+            if not by_prio:
+                del self._groups[key]
+
+    def next(self, submitter: str, autocluster: int) -> Job | None:
+        """The job that a slot for this autocluster should run; it waits until it is discarded."""
+        by_prio = self._groups.get((submitter, autocluster))
+        return by_prio[max(by_prio)].first() if by_prio else None
+
+    def groups(self) -> Iterator[Group]:
+        """All groups with jobs in them."""
+        for by_prio in self._groups.values():
+            yield from by_prio.values()
+
+    def of(self, submitter: str, autocluster: int) -> Iterator[Group]:
+        """The groups of one autocluster."""
+        yield from self._groups.get((submitter, autocluster), {}).values()
+
+    def sort_anew(self) -> None:
+        """What is significant has changed: the same jobs wait in other groups."""
+        waiting = [(job, group.submitter) for group in self.groups() for job in group.members()]
+        self._groups.clear()
+        for job, _ in waiting:
+            job.group = None
+        for job, submitter in waiting:
+            self._group(submitter, self._autoclusters.number_of(job), job.prio).add(job)
+        self._generation = self._autoclusters.generation
+
+    def _group(self, submitter: str, autocluster: int, prio: int) -> Group:
+        by_prio = self._groups.setdefault((submitter, autocluster), {})
+        group = by_prio.get(prio)
+        if group is None:
+            group = by_prio[prio] = Group(submitter, autocluster, prio)
+        return group
