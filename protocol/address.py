@@ -1,0 +1,83 @@
+"""Where a daemon is reached: a unix socket's path, or HTCondor's sinful string `<host:port?sock=name&alias=host>`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from urllib.parse import quote, unquote
+
+from pool.errors import UserError
+
+DEFAULT_PORT = 9618
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """One address. `path` is a unix socket's; otherwise `host` and `port` are TCP's.
+
+    `sock` names the daemon behind a shared port; `alias` is the name that the server's certificate must be for.
+    """
+
+    path: str = ""
+    host: str = ""
+    port: int = 0
+    sock: str = ""
+    alias: str = ""
+
+    @classmethod
+    def unix(cls, path: str) -> Address:
+        """A unix socket's address."""
+        return cls(path=path)
+
+    @classmethod
+    def tcp(cls, host: str, port: int, *, sock: str = "", alias: str = "") -> Address:
+        """A TCP address."""
+        return cls(host=host, port=port, sock=sock, alias=alias)
+
+    @classmethod
+    def parse(cls, text: str, *, default_port: int = DEFAULT_PORT) -> Address:
+        """Read an absolute path, a sinful string, or `host[:port]`; UserError when the text is none of them."""
+        text = text.strip()
+        if text.startswith("/"):
+            return cls(path=text)
+        if text.startswith("<"):
+            if not text.endswith(">"):
+                raise UserError(f"{text!r} is not an address", expected="<host:port?sock=name>")
+            text = text[1:-1]
+        where, _, query = text.partition("?")
+        host, port = _host_port(where, default_port)
+        options = dict(part.partition("=")[::2] for part in query.split("&") if part)
+        return cls(host=host, port=port, sock=unquote(options.get("sock", "")), alias=unquote(options.get("alias", "")))
+
+    @property
+    def is_unix(self) -> bool:
+        """Whether this is a unix socket."""
+        return bool(self.path)
+
+    @property
+    def server_name(self) -> str:
+        """The name or address that the server's certificate must be for."""
+        return self.alias or self.host
+
+    def __str__(self) -> str:
+        if self.path:
+            return self.path
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        options = [f"{key}={quote(value)}" for key, value in (("alias", self.alias), ("sock", self.sock)) if value]
+        return f"<{host}:{self.port}{'?' if options else ''}{'&'.join(options)}>"
+
+
+def _host_port(text: str, default_port: int) -> tuple[str, int]:
+    if text.startswith("["):
+        host, bracket, rest = text[1:].partition("]")
+        if not bracket or (rest and not rest.startswith(":")):
+            raise UserError(f"{text!r} is not an address", expected="[host]:port")
+        port = rest[1:]
+    else:
+        host, _, port = text.partition(":")
+    if not host or any(c.isspace() or c in "<>/" for c in host):
+        raise UserError(f"{text!r} is not an address", expected="host:port")
+    if not port:
+        return host, default_port
+    if not (port.isascii() and port.isdigit() and int(port) < 65536):
+        raise UserError(f"{port!r} is not a port", expected="a number below 65536")
+    return host, int(port)

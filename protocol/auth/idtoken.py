@@ -1,0 +1,172 @@
+"""TOKEN: signed statements of who somebody is (JWT, HS256), after HTCondor's IDTOKENS.
+
+A token names its subject (`alice@pool`), its issuer (the trust domain), when it was made and when it ends. It may carry
+scopes (`condor:/READ`), which only take levels away. Whoever has the signing key can make one and check one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from binascii import Error as Base64Error
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from pool.errors import PeerError, UserError
+from protocol.authorize import Level, implied
+
+SCOPE_PREFIX: Final = "condor:/"
+TOKEN_BYTES_MAX: Final = 8192
+CLOCK_SKEW_S: Final = 60.0
+SIGNING_KEY_BYTES_MIN: Final = 32
+
+
+class BadToken(PeerError):
+    """A token that does not prove what it says."""
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """What a token states, once its signature holds."""
+
+    subject: str
+    issuer: str
+    issued_at: float
+    expires_at: float | None
+    scopes: tuple[str, ...]
+    key_id: str
+    id: str
+    duty: str = ""
+
+    def limit(self, levels: frozenset[Level]) -> frozenset[Level]:
+        """The levels that the scopes leave."""
+        scoped = [scope.removeprefix(SCOPE_PREFIX) for scope in self.scopes if scope.startswith(SCOPE_PREFIX)]
+        if not scoped:
+            return levels
+        return levels & implied(Level(name) for name in scoped if name in Level.__members__)
+
+
+def create_token(
+    key: bytes,
+    *,
+    subject: str,
+    issuer: str,
+    now: float,
+    id: str,
+    lifetime_s: float | None = None,
+    scopes: Iterable[str] = (),
+    key_id: str = "POOL",
+    duty: str = "",
+) -> str:
+    """A signed token. `scopes` are levels (READ) or whole scopes (condor:/READ); `duty` makes it one to join with."""
+    if len(key) < SIGNING_KEY_BYTES_MIN:
+        raise UserError("the signing key is too short", expected=f"{SIGNING_KEY_BYTES_MIN} bytes or more")
+    claims: dict[str, Any] = {"sub": subject, "iss": issuer, "iat": int(now), "jti": id}
+    if lifetime_s is not None and lifetime_s >= 0:
+        claims["exp"] = int(now + lifetime_s)
+    whole = [scope if ":" in scope else f"{SCOPE_PREFIX}{scope.upper()}" for scope in scopes]
+    if whole:
+        claims["scope"] = " ".join(whole)
+    if duty:
+        claims["duty"] = duty
+    signed = f"{_encode({'alg': 'HS256', 'kid': key_id, 'typ': 'JWT'})}.{_encode(claims)}"
+    return f"{signed}.{_b64(_sign(key, signed))}"
+
+
+def verify_token(text: str, keys: Mapping[str, bytes], *, issuer: str, now: float) -> Token:
+    """The token's statement when its signature, issuer and times hold; BadToken says which does not."""
+    header, claims, signed, signature = _take_apart(text)
+    if header.get("alg") != "HS256":
+        raise BadToken(f"the token is signed with {str(header.get('alg'))[:20]!r}", expected="HS256")
+    key = keys.get(str(header.get("kid", "POOL")))
+    if key is None:
+        raise BadToken(f"no signing key {str(header.get('kid'))[:40]!r} here")
+    if not hmac.compare_digest(signature, _sign(key, signed)):
+        raise BadToken("the token's signature does not hold")
+    token = _token(header, claims)
+    if token.issuer != issuer:
+        raise BadToken(f"the token was issued by {token.issuer[:80]!r}", expected=repr(issuer))
+    if token.expires_at is not None and now >= token.expires_at:
+        raise BadToken(f"the token expired {now - token.expires_at:.0f} s ago")
+    if token.issued_at > now + CLOCK_SKEW_S:
+        raise BadToken(f"the token was issued {token.issued_at - now:.0f} s in the future")
+    return token
+
+
+def read_token(text: str) -> Token:
+    """What a token states, its signature unchecked: for its holder."""
+    header, claims, _, _ = _take_apart(text)
+    return _token(header, claims)
+
+
+def held_tokens(directories: Iterable[str]) -> Iterator[str]:
+    """The tokens of these directories' files, by file name; files that cannot be read are passed over."""
+    for directory in directories:
+        try:
+            files = sorted(path for path in Path(directory).iterdir() if not path.name.startswith("."))
+        except OSError:
+            continue
+        for path in files:
+            try:
+                lines = path.read_text("ascii", "replace").splitlines()
+            except OSError:
+                continue
+            yield from (line.strip() for line in lines if line.strip() and not line.startswith("#"))
+
+
+def read_signing_key(path: str) -> bytes:
+    """The bytes of a signing key file."""
+    return Path(path).read_bytes()
+
+
+def _token(header: Mapping[str, Any], claims: Mapping[str, Any]) -> Token:
+    subject, issuer = claims.get("sub"), claims.get("iss")
+    issued, expires = claims.get("iat", 0), claims.get("exp")
+    scope, duty, identifier = claims.get("scope", ""), claims.get("duty", ""), claims.get("jti", "")
+    texts_are_texts = all(isinstance(text, str) for text in (subject, issuer, scope, duty, identifier))
+    times_are_times = all(isinstance(t, int | float) and not isinstance(t, bool) for t in (issued, expires or 0))
+    if not texts_are_texts or not times_are_times or not subject or "@" not in str(subject):
+        raise BadToken("the token's statements are malformed")
+    return Token(
+        subject=str(subject),
+        issuer=str(issuer),
+        issued_at=float(issued),
+        expires_at=None if expires is None else float(expires),
+        scopes=tuple(str(scope).split()),
+        key_id=str(header.get("kid", "POOL")),
+        id=str(identifier),
+        duty=str(duty),
+    )
+
+
+def _take_apart(text: str) -> tuple[dict[str, Any], dict[str, Any], str, bytes]:
+    parts = text.split(".")
+    if len(text) > TOKEN_BYTES_MAX or len(parts) != 3:
+        raise BadToken("not a token", expected="three parts with dots between them")
+    try:
+        header, claims, signature = json.loads(_unb64(parts[0])), json.loads(_unb64(parts[1])), _unb64(parts[2])
+    except (ValueError, Base64Error, RecursionError):
+        raise BadToken("not a token", expected="base64url and JSON") from None
+    if not isinstance(header, dict) or not isinstance(claims, dict):
+        raise BadToken("not a token", expected="JSON objects")
+    return header, claims, f"{parts[0]}.{parts[1]}", signature
+
+
+def _sign(key: bytes, signed: str) -> bytes:
+    return hmac.new(key, signed.encode("ascii", "replace"), hashlib.sha256).digest()
+
+
+def _encode(value: Mapping[str, Any]) -> str:
+    return _b64(json.dumps(value, separators=(",", ":")).encode())
+
+
+def _b64(data: bytes) -> str:
+    return urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+def _unb64(text: str) -> bytes:
+    return urlsafe_b64decode(text.encode("ascii") + b"=" * (-len(text) % 4))

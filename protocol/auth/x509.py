@@ -1,0 +1,52 @@
+"""SSL: the host certificates that the pool's CA signed, and what each duty lets its host do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from protocol.authorize import Level
+from protocol.identity import Certificate
+
+_L = Level
+DUTY_LEVELS: Final[Mapping[str, frozenset[Level]]] = {
+    "central": frozenset(
+        {_L.DAEMON, _L.NEGOTIATOR, _L.ADVERTISE_MASTER, _L.ADVERTISE_SCHEDD, _L.ADVERTISE_STARTD},
+    ),
+    "submit": frozenset({_L.DAEMON, _L.ADVERTISE_MASTER, _L.ADVERTISE_SCHEDD}),
+    "execute": frozenset({_L.DAEMON, _L.ADVERTISE_MASTER, _L.ADVERTISE_STARTD}),
+}
+"""What a host may do by its duty; an execute host cannot pose as the pool's negotiator or as an access point."""
+
+
+def granted(duties: frozenset[str]) -> frozenset[Level]:
+    """The levels that the duties of a host bring."""
+    return frozenset().union(*(DUTY_LEVELS.get(duty, frozenset()) for duty in duties))
+
+
+def read_certificate(peer: Mapping[str, Any]) -> Certificate:
+    """What `SSLObject.getpeercert()` says of a verified certificate."""
+    subject: dict[str, list[str]] = {}
+    for relative_name in peer.get("subject", ()):
+        for key, value in relative_name:
+            subject.setdefault(key, []).append(value)
+    host = subject.get("commonName", [""])[0]
+    names = [value for kind, value in peer.get("subjectAltName", ()) if kind in ("DNS", "IP Address")]
+    return Certificate(
+        host=host,
+        names=tuple(dict.fromkeys([host, *names])),
+        duties=frozenset(subject.get("organizationalUnitName", ())),
+        trust_domain=subject.get("organizationName", [""])[0],
+    )
+
+
+def is_for(certificate: Certificate, name: str) -> bool:
+    """Whether a server with this certificate may answer for the name or address that was connected to.
+
+    The central manager's word decides all in a pool, so it may answer under any name: addresses change, and CNAMEs are
+    common. Every other host must have been certified for the name; a bare loopback address is this host itself.
+    """
+    if "central" in certificate.duties:
+        return True
+    folded = name.casefold().rstrip(".")
+    return folded in {known.casefold() for known in certificate.names} or folded in ("127.0.0.1", "::1", "localhost")

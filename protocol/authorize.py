@@ -1,0 +1,152 @@
+"""Who may do what: HTCondor's access levels, what one implies, and the ALLOW_* and DENY_* lists.
+
+A level is had by a peer when a list of the administrator's allows it, or when the way it proved itself grants it (the
+pool's own daemons, root and the pool's owner); unless a DENY_* list names it, which always wins. The scopes of a token
+can only take away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from fnmatch import fnmatchcase
+from typing import Final
+
+from pool.errors import PeerError
+
+
+class Level(Enum):
+    """An access level; the manual's names."""
+
+    READ = "READ"
+    WRITE = "WRITE"
+    ADVERTISE_STARTD = "ADVERTISE_STARTD"
+    ADVERTISE_SCHEDD = "ADVERTISE_SCHEDD"
+    ADVERTISE_MASTER = "ADVERTISE_MASTER"
+    DAEMON = "DAEMON"
+    NEGOTIATOR = "NEGOTIATOR"
+    ADMINISTRATOR = "ADMINISTRATOR"
+    CONFIG = "CONFIG"
+    OWNER = "OWNER"
+
+
+_L = Level
+ALL_LEVELS: Final = frozenset(Level)
+
+IMPLIES: Final[Mapping[Level, frozenset[Level]]] = {
+    _L.READ: frozenset(),
+    _L.WRITE: frozenset({_L.READ}),
+    _L.ADVERTISE_STARTD: frozenset({_L.READ}),
+    _L.ADVERTISE_SCHEDD: frozenset({_L.READ}),
+    _L.ADVERTISE_MASTER: frozenset({_L.READ}),
+    _L.DAEMON: frozenset({_L.READ, _L.WRITE}),
+    _L.NEGOTIATOR: frozenset({_L.READ}),
+    _L.ADMINISTRATOR: frozenset({_L.READ, _L.WRITE}),
+    _L.CONFIG: frozenset({_L.READ}),
+    _L.OWNER: frozenset({_L.READ, _L.WRITE}),
+}
+"""What each level brings with it."""
+
+# A list that is not set is the list of this level instead.
+_FALLS_BACK: Final = {
+    _L.ADVERTISE_STARTD: _L.DAEMON,
+    _L.ADVERTISE_SCHEDD: _L.DAEMON,
+    _L.ADVERTISE_MASTER: _L.DAEMON,
+}
+
+
+class Denied(PeerError):
+    """A peer asked for what it has no level for."""
+
+
+def implied(levels: Iterable[Level]) -> frozenset[Level]:
+    """The levels and all that they bring with them."""
+    found = set(levels)
+    for level in tuple(found):
+        found |= IMPLIES[level]
+    return frozenset(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """A peer as the lists see it: its mapped name, its address, and the names that its certificate proves."""
+
+    user: str
+    hosts: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """One entry of a list: `user@domain/host`, either half alone, with `*` anywhere, or a network (10.0.0.0/8)."""
+
+    user: str
+    host: str
+
+    @classmethod
+    def parse(cls, text: str) -> Pattern:
+        """Read an entry as HTCondor does: without a slash, one with `@` is a user and any other a host."""
+        user, slash, host = text.partition("/")
+        if slash and (_is_network(text) or ("@" not in user and user != "*")):
+            return cls("*", text)
+        if slash:
+            return cls(user, host or "*")
+        return cls(text, "*") if "@" in text or text == "*" else cls("*", text)
+
+    def matches(self, caller: Caller) -> bool:
+        """Whether this entry speaks of the caller."""
+        return _matches(caller.user, self.user) and (
+            self.host == "*" or any(_host_matches(host, self.host) for host in caller.hosts)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class AccessLists:
+    """The ALLOW_* and DENY_* lists of one daemon; a level without ALLOW list is granted by proof alone."""
+
+    allow: Mapping[Level, tuple[Pattern, ...]] = field(default_factory=dict)
+    deny: Mapping[Level, tuple[Pattern, ...]] = field(default_factory=dict)
+
+    def levels(self, caller: Caller, granted: frozenset[Level] = frozenset()) -> frozenset[Level]:
+        """All levels that the caller has; `granted` are those that the way it authenticated brings."""
+        had = implied(granted | {level for level in Level if self._lists(self.allow, level, caller)})
+        return frozenset(level for level in had if not self._lists(self.deny, level, caller))
+
+    @staticmethod
+    def _lists(lists: Mapping[Level, tuple[Pattern, ...]], level: Level, caller: Caller) -> bool:
+        entries = lists.get(level)
+        if entries is None and level in _FALLS_BACK:
+            entries = lists.get(_FALLS_BACK[level])
+        return any(entry.matches(caller) for entry in entries or ())
+
+
+def access_lists(allow: Mapping[str, Iterable[str]], deny: Mapping[str, Iterable[str]]) -> AccessLists:
+    """The lists from their words, keyed by the name of the level."""
+    return AccessLists(
+        {Level(name): tuple(map(Pattern.parse, entries)) for name, entries in allow.items()},
+        {Level(name): tuple(map(Pattern.parse, entries)) for name, entries in deny.items()},
+    )
+
+
+def _matches(text: str, pattern: str) -> bool:
+    """`*` stands for anything; no other character is special."""
+    if pattern == "*":
+        return True
+    literal = pattern.replace("[", "[[]").replace("?", "[?]")
+    return fnmatchcase(text.casefold(), literal.casefold())
+
+
+def _is_network(text: str) -> bool:
+    address, _, bits = text.partition("/")
+    return bool(bits) and (bits.isdigit() or bits.count(".") == 3) and ("." in address or ":" in address)
+
+
+def _host_matches(host: str, pattern: str) -> bool:
+    if not _is_network(pattern):
+        return _matches(host, pattern)
+    from ipaddress import ip_address, ip_network
+
+    try:
+        return ip_address(host) in ip_network(pattern, strict=False)
+    except ValueError:  # a name, or a pattern that is no network after all
+        return False

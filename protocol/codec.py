@@ -1,0 +1,192 @@
+"""msgpack to and from values, ClassAd values included.
+
+An ad is a map from attribute to value. A literal travels as msgpack's own value, and what msgpack lacks as an extension
+type: undefined, error, times, nested ads, and expressions as their text, which the receiver parses (and interns) only
+when it has not met it before. A chained ad travels flat.
+
+`split_private` divides an ad into the half for everybody and the half with capabilities, which only permitted receivers
+are given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Final
+
+import msgpack
+
+from pool.errors import PeerError, PoolError
+
+if TYPE_CHECKING:
+    from pool.classad import ClassAd
+
+AD, EXPRESSION, UNDEFINED_CODE, ERROR_CODE, ABS_TIME, REL_TIME, BIG_INT = 1, 2, 3, 4, 5, 6, 7
+
+PRIVATE_ATTRIBUTES: Final = frozenset(
+    {"capability", "childclaimids", "claimid", "claimidlist", "claimids", "pairedclaimid", "transferkey"}
+)
+PRIVATE_PREFIX: Final = "_condor_priv"
+
+_NESTING_MAX: Final = 64
+
+
+class _Ads:
+    """The ClassAd types and how each is packed; imported when the first ad is met, since few messages hold any."""
+
+    def __init__(self) -> None:
+        from pool.classad import ERROR, UNDEFINED, AbsTime, ClassAd, Error, Expr, RelTime, Undefined, expr
+
+        self.ClassAd, self.expr = ClassAd, expr
+        self.AbsTime, self.RelTime, self.UNDEFINED, self.ERROR = AbsTime, RelTime, UNDEFINED, ERROR
+        self.pack: dict[type, Callable[[Any], msgpack.ExtType]] = {
+            ClassAd: lambda ad: msgpack.ExtType(AD, pack(dict(ad.items()))),
+            Expr: lambda e: msgpack.ExtType(EXPRESSION, e.text.encode("utf-8", "surrogateescape")),
+            Undefined: lambda _: msgpack.ExtType(UNDEFINED_CODE, b""),
+            Error: lambda _: msgpack.ExtType(ERROR_CODE, b""),
+            AbsTime: lambda t: msgpack.ExtType(ABS_TIME, pack([t.secs, t.offset])),
+            RelTime: lambda t: msgpack.ExtType(REL_TIME, pack(t.secs)),
+        }
+
+
+_known_ads: _Ads | None = None
+
+
+def _ads() -> _Ads:
+    global _known_ads
+    if _known_ads is None:
+        _known_ads = _Ads()
+    return _known_ads
+
+
+def extend(value: object) -> object:
+    """What msgpack does not know by itself."""
+    packer = _ads().pack.get(type(value))
+    if packer is not None:
+        return packer(value)
+    if isinstance(value, int):
+        return msgpack.ExtType(BIG_INT, str(value).encode())
+    if isinstance(value, frozenset | set):
+        return list(value)
+    for base in type(value).__mro__[1:]:
+        if base in _ads().pack:
+            return _ads().pack[base](value)
+    raise TypeError(f"a {type(value).__name__} cannot be packed")
+
+
+def pack(value: object) -> bytes:
+    """The value as msgpack."""
+    packed: bytes = msgpack.packb(value, default=extend, unicode_errors="surrogateescape")
+    return packed
+
+
+def unpack(data: bytes | memoryview) -> Any:
+    """The value that `pack` packed; PeerError when the bytes are anything else."""
+    try:
+        return _unpack(data)
+    except PoolError as error:
+        raise PeerError(f"not a ClassAd value: {error}") from None
+    except RecursionError:
+        raise PeerError("not msgpack: nested too deeply") from None
+    except (ValueError, TypeError, AttributeError, OverflowError, msgpack.exceptions.UnpackException) as error:
+        raise PeerError(f"not msgpack: {_short(error)}") from None
+
+
+def unpack_plain(data: bytes | memoryview) -> Any:
+    """The same without extension types: what a stranger may send."""
+    try:
+        return msgpack.unpackb(data, ext_hook=_refuse, strict_map_key=True)
+    except RecursionError:
+        raise PeerError("not msgpack: nested too deeply") from None
+    except (ValueError, TypeError, msgpack.exceptions.UnpackException) as error:
+        raise PeerError(f"not msgpack: {_short(error)}") from None
+
+
+def pack_ads(ads: Iterable[ClassAd]) -> bytes:
+    """Many ads as one value: smaller and quicker than ads one by one inside a message."""
+    return pack([dict(ad.items()) for ad in ads])
+
+
+def unpack_ads(data: bytes) -> list[ClassAd]:
+    """The ads that `pack_ads` packed; PeerError when the bytes are anything else."""
+    rows = unpack(data)
+    if type(rows) is not list or any(type(row) is not dict for row in rows):
+        raise PeerError("not packed ads", expected="a list of maps")
+    try:
+        return [_make_ad(row) for row in rows]
+    except PoolError as error:
+        raise PeerError(f"not a ClassAd value: {error}") from None
+
+
+def is_private(attribute: str) -> bool:
+    """Whether an attribute is a capability, which only permitted receivers may see."""
+    folded = attribute.casefold()
+    return folded in PRIVATE_ATTRIBUTES or folded.startswith(PRIVATE_PREFIX)
+
+
+def split_private(ad: ClassAd) -> tuple[ClassAd, ClassAd | None]:
+    """The ad without its capabilities, and an ad of them alone (None when it has none)."""
+    secret = [name for name in ad if is_private(name)]
+    if not secret:
+        return ad, None
+    public, private = ad.flat(), _ads().ClassAd()
+    for name in secret:
+        private[name] = ad[name]
+        del public[name]
+    return public, private
+
+
+def _unpack(data: bytes | memoryview) -> Any:
+    return msgpack.unpackb(data, ext_hook=_shrink, unicode_errors="surrogateescape", strict_map_key=True)
+
+
+_depth = 0
+
+
+def _shrink(code: int, data: bytes) -> object:
+    """An extension type back to its value."""
+    global _depth
+    if code == AD:
+        if _depth >= _NESTING_MAX:
+            raise ValueError("ads nested too deeply")
+        _depth += 1
+        try:
+            return _make_ad(_unpack(data))
+        finally:
+            _depth -= 1
+    ads = _ads()
+    if code == EXPRESSION:
+        return ads.expr(data.decode("utf-8", "surrogateescape"))
+    if code == UNDEFINED_CODE:
+        return ads.UNDEFINED
+    if code == ERROR_CODE:
+        return ads.ERROR
+    if code == ABS_TIME:
+        return _times(ads.AbsTime, _unpack(data), (int, int))
+    if code == REL_TIME:
+        return _times(ads.RelTime, [_unpack(data)], (float,))
+    if code == BIG_INT and len(data) < 64:
+        return int(data)
+    raise ValueError(f"extension type {code} is not known")
+
+
+def _times(make: Callable[..., object], parts: object, kinds: tuple[type, ...]) -> object:
+    if type(parts) is not list or len(parts) != len(kinds):
+        raise ValueError("a malformed time")
+    for part, kind in zip(parts, kinds, strict=True):
+        if type(part) is not kind and not (kind is float and type(part) is int):
+            raise ValueError("a malformed time")
+    return make(*parts)
+
+
+def _make_ad(row: object) -> ClassAd:
+    if type(row) is not dict:
+        raise ValueError("an ad that is not a map")
+    return _ads().ClassAd(row)
+
+
+def _refuse(code: int, _data: bytes) -> object:
+    raise ValueError(f"extension type {code} before authentication")
+
+
+def _short(error: BaseException) -> str:
+    return (str(error) or type(error).__name__)[:120]

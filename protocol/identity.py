@@ -1,0 +1,59 @@
+"""Who is at the other end: what a channel shows of its own, and who its user turned out to be."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from protocol.authorize import Level
+
+
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """What a verified certificate says: the host it was made for, all its names and addresses, and its duties."""
+
+    host: str
+    names: tuple[str, ...] = ()
+    duties: frozenset[str] = frozenset()
+    trust_domain: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """The kernel's word on the process at the other end of a unix socket."""
+
+    pid: int
+    uid: int
+    gid: int
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """What is known of a channel before anybody has spoken on it.
+
+    `verified`: this side knows whom it is talking to, so that it may show a token.
+    """
+
+    kind: str  # unix, tls, memory, pair
+    label: str = ""  # for logs: the peer's address
+    credentials: Credentials | None = None
+    certificate: Certificate | None = None
+    host: str = ""  # the peer's address
+    verified: bool = False
+    port_name: str = ""  # the daemon that the shared port's preface asked for
+
+
+@dataclass(frozen=True, slots=True)
+class Who:
+    """An authenticated peer: its mapped name, how it proved it, and the levels it has here."""
+
+    identity: str
+    method: str
+    levels: frozenset[Level] = field(default_factory=frozenset)
+    uid: int | None = None
+    duties: frozenset[str] = frozenset()
+    host: str = ""
+    ticket: str = ""  # the label of the ticket that it came with
+
+    def allows(self, level: Level) -> bool:
+        """Whether the peer has this level."""
+        return level in self.levels

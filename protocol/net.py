@@ -1,0 +1,238 @@
+"""The network as daemons see it: `connect` and `listen`, handed in so that a simulated one can take its place.
+
+A `Network` gives channels: a byte stream, and what the transport knows about the other end. `RealNetwork` speaks unix
+sockets (with the kernel's word on the peer's account) and TCP, which is always TLS 1.3, with the shared port's preface
+before it where the address names a daemon.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+import trio
+
+from pool.errors import PeerError
+from protocol import unix_socket
+from protocol.address import Address
+from protocol.identity import Link
+from protocol.security import Security
+from protocol.shared_port import preface
+
+BACKLOG: Final = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Channel:
+    """A stream, and what is known about its other end."""
+
+    stream: trio.abc.Stream
+    link: Link
+
+
+@dataclass(frozen=True, slots=True)
+class Incoming:
+    """A connection that was just accepted. `open` shakes hands as far as the transport needs, and may take long."""
+
+    label: str
+    open: Callable[[Security], Awaitable[Channel]]
+    close: Callable[[], None]
+
+
+class Listener(Protocol):
+    """Somewhere connections arrive."""
+
+    @property
+    def address(self) -> Address:
+        """Where it can be reached, with the port that it really got."""
+
+    async def accept(self) -> Incoming:
+        """The next connection. OSError when the system has no room for one more; ClosedResourceError at the end."""
+
+    async def aclose(self) -> None:
+        """Stop listening."""
+
+
+class Network(Protocol):
+    """How processes reach each other."""
+
+    async def connect(self, address: Address, security: Security) -> Channel:
+        """A channel to whoever listens there; PeerError when nobody can be reached."""
+
+    async def listen(self, address: Address) -> Listener:
+        """Listen at a path or at a host and port (0: any free one); OSError when that cannot be."""
+
+
+class RealNetwork:
+    """Unix sockets and TLS over TCP."""
+
+    async def connect(self, address: Address, security: Security) -> Channel:
+        """A channel to a daemon's socket, or through TLS to its host's port."""
+        try:
+            if address.is_unix:
+                return await self._connect_unix(address)
+            return await self._connect_tcp(address, security)
+        except (OSError, trio.BrokenResourceError) as error:
+            raise PeerError(f"cannot connect to {address}: {_cause(error)}") from error
+
+    async def _connect_unix(self, address: Address) -> Channel:
+        raw = trio.socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            with unix_socket.reachable(address.path) as path:
+                await raw.connect(path)
+            credentials = unix_socket.peer_credentials(raw)
+        except BaseException:
+            raw.close()
+            raise
+        verified = unix_socket.is_trusted(credentials.uid, address.path)
+        return Channel(trio.SocketStream(raw), Link("unix", address.path, credentials=credentials, verified=verified))
+
+    async def _connect_tcp(self, address: Address, security: Security) -> Channel:
+        from protocol import tls
+
+        stream = await trio.open_tcp_stream(address.host, address.port)
+        try:
+            keep_alive(stream.socket)
+            if address.sock:
+                await stream.send_all(preface(address.sock))
+            return await tls.connect(stream, security, address)
+        except BaseException:
+            await trio.aclose_forcefully(stream)
+            raise
+
+    async def listen(self, address: Address) -> Listener:
+        """Listen at a unix path (replacing a stale socket) or a TCP port."""
+        if address.is_unix:
+            raw = unix_socket.bind(address.path)
+            raw.setblocking(False)
+            return UnixListener(address, trio.socket.from_stdlib_socket(raw))
+        family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+        found = await trio.socket.getaddrinfo(address.host or None, address.port, type=socket.SOCK_STREAM, family=0)
+        family, kind, proto, _, where = found[0]
+        sock = trio.socket.socket(family, kind, proto)
+        try:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            await sock.bind(where)
+            sock.listen(BACKLOG)
+        except BaseException:
+            sock.close()
+            raise
+        port = sock.getsockname()[1]
+        return TlsListener(Address.tcp(address.host, port, sock=address.sock, alias=address.alias), sock)
+
+
+class UnixListener:
+    """A unix socket."""
+
+    def __init__(self, address: Address, sock: trio.socket.SocketType) -> None:
+        self.address = address
+        self._socket = sock
+
+    async def accept(self) -> Incoming:
+        """The next connection, with the account at its other end."""
+        try:
+            sock, _ = await self._socket.accept()
+        except OSError as error:
+            raise closed_or(error, self._socket) from None
+        return unix_incoming(sock, self.address.path)
+
+    async def aclose(self) -> None:
+        """Stop listening and remove the socket's name."""
+        self._socket.close()
+        try:
+            os.unlink(self.address.path)
+        except OSError:
+            pass
+        await trio.lowlevel.checkpoint()
+
+
+class TlsListener:
+    """A TCP port of one daemon's own."""
+
+    def __init__(self, address: Address, sock: trio.socket.SocketType) -> None:
+        self.address = address
+        self._socket = sock
+
+    async def accept(self) -> Incoming:
+        """The next connection; its TLS handshake is part of `open`."""
+        try:
+            sock, _ = await self._socket.accept()
+        except OSError as error:
+            raise closed_or(error, self._socket) from None
+        return tls_incoming(sock)
+
+    async def aclose(self) -> None:
+        """Stop listening."""
+        self._socket.close()
+        await trio.lowlevel.checkpoint()
+
+
+def unix_incoming(sock: trio.socket.SocketType, path: str) -> Incoming:
+    """An accepted unix connection."""
+
+    async def open_it(_security: Security) -> Channel:
+        credentials = unix_socket.peer_credentials(sock)
+        label = f"pid {credentials.pid} (uid {credentials.uid}) at {path}"
+        await trio.lowlevel.checkpoint()
+        return Channel(trio.SocketStream(sock), Link("unix", label, credentials=credentials, verified=True))
+
+    return Incoming(path, open_it, sock.close)
+
+
+def tls_incoming(sock: trio.socket.SocketType, port_name: str = "") -> Incoming:
+    """An accepted TCP connection; `port_name` is what a shared port's preface asked for."""
+    host, label = peer_host(sock)
+
+    async def open_it(security: Security) -> Channel:
+        from protocol import tls
+
+        stream = trio.SocketStream(sock)
+        keep_alive(sock)
+        return await tls.accept(stream, security, Link("tls", label, host=host, port_name=port_name))
+
+    return Incoming(label, open_it, sock.close)
+
+
+def pair_channel(sock: socket.socket, label: str = "pair") -> Channel:
+    """One end of a socket pair between a process and its child: both know each other by birth."""
+    sock.setblocking(False)
+    stream = trio.SocketStream(trio.socket.from_stdlib_socket(sock))
+    return Channel(stream, Link("pair", label, verified=True))
+
+
+def peer_host(sock: trio.socket.SocketType) -> tuple[str, str]:
+    """The other end's address, and that with its port; empty when it has already gone."""
+    try:
+        name = sock.getpeername()
+    except OSError:
+        return "", "a peer that is gone"
+    host = str(name[0]).removeprefix("::ffff:")
+    return host, f"<{host}:{name[1]}>"
+
+
+def keep_alive(sock: trio.socket.SocketType) -> None:
+    """Let the kernel notice a host that vanished while nobody speaks, and send small messages at once."""
+    for level, option, value in (
+        (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+        (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 60),
+        (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 20),
+        (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
+    ):
+        try:
+            sock.setsockopt(level, option, value)
+        except OSError:
+            return  # not a TCP socket
+
+
+def closed_or(error: OSError, sock: trio.socket.SocketType) -> Exception:
+    """What an accept's OSError means: that the listener was closed, or a lack that will pass."""
+    return trio.ClosedResourceError() if sock.fileno() < 0 else error
+
+
+def _cause(error: BaseException) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return str(error.__cause__ or error) or type(error).__name__

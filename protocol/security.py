@@ -1,0 +1,251 @@
+"""What one process has to prove itself with, what it accepts, and whom it lets do what.
+
+`Security.from_config` reads it from the configuration and the keys directory. Files are read when first needed, so that
+a tool which speaks to a unix socket opens none.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final
+
+from pool.errors import ConfigError, PeerError
+from protocol.auth import idtoken, unix_peer
+from protocol.auth.negotiate import ClientSide, ServerSide
+from protocol.auth.ticket import TicketBook
+from protocol.authorize import ALL_LEVELS, AccessLists, Level, access_lists
+from protocol.identity import Link
+
+if TYPE_CHECKING:
+    import ssl
+
+    from pool.config import Config
+
+METHODS: Final = ("FS", "SSL", "TOKEN", "CLAIMTOBE", "ANONYMOUS")
+DEFAULT_METHODS: Final = ("FS", "SSL", "TOKEN")
+_SPELLINGS: Final = {"TOKENS": "TOKEN", "IDTOKEN": "TOKEN", "IDTOKENS": "TOKEN"}
+
+CA_FILE: Final = "ca.pem"
+HOST_CERTIFICATE_FILE: Final = "host.pem"
+HOST_KEY_FILE: Final = "host.key"
+SIGNING_KEY_DIRECTORY: Final = "signing"
+TOKEN_DIRECTORY: Final = "tokens.d"
+
+
+@dataclass(frozen=True)
+class Security:
+    """One side's credentials, tickets and access lists. `keys` is the directory that `protocol.keys` made, or ""."""
+
+    trust_domain: str = "localdomain"
+    uid_domain: str = "localdomain"
+    owner_uid: int = field(default_factory=os.geteuid)
+    keys: str = ""
+    ca_files: tuple[str, ...] = ()
+    token_directories: tuple[str, ...] = ()
+    accept: tuple[str, ...] = DEFAULT_METHODS
+    offer: tuple[str, ...] = DEFAULT_METHODS
+    lists: AccessLists = field(default_factory=AccessLists)
+    tickets: TicketBook = field(default_factory=TicketBook)
+    ticket: str = ""
+    pair_identity: str = ""
+    pair_levels: frozenset[Level] = ALL_LEVELS
+    now: Callable[[], float] = time.time
+    signing: Mapping[str, bytes] | None = None  # given keys, instead of those of the keys directory
+    _cache: dict[str, object] = field(default_factory=dict, repr=False, compare=False)
+
+    @classmethod
+    def from_config(cls, config: Config, role: str = "") -> Security:
+        """What the configuration says. `role` is the subsystem: its own SEC_<role>_* and ALLOW_<level>_<role> win.
+
+        The pool's owner is whoever owns LOCAL_DIR (this account, where there is none yet).
+        """
+        uid_domain = config.str("UID_DOMAIN", default="localdomain") or "localdomain"
+        keys = config.str("KEYS", default="") or ""
+        owner = _owner_of(config.str("LOCAL_DIR", default="") or "")
+        lists = _read_lists(config, role, uid_domain, owner)
+        return cls(
+            trust_domain=config.str("TRUST_DOMAIN", default=uid_domain) or uid_domain,
+            uid_domain=uid_domain,
+            owner_uid=owner,
+            keys=keys,
+            ca_files=_ca_files(config, keys),
+            token_directories=_token_directories(config, keys),
+            accept=_methods(config, f"SEC_{role}_AUTHENTICATION_METHODS"),
+            offer=_methods(config, "SEC_CLIENT_AUTHENTICATION_METHODS"),
+            lists=lists,
+        )
+
+    # ---- what this side presents
+
+    def with_ticket(self, secret: str) -> Security:
+        """The same, presenting a ticket first."""
+        return replace(self, ticket=secret)
+
+    def methods_to_offer(self) -> tuple[str, ...]:
+        """What a client tries, in order: a ticket was given for a purpose, so it comes first."""
+        return ("TICKET", "PAIR", *self.offer) if self.ticket else ("PAIR", *self.offer)
+
+    def held_tokens(self) -> list[str]:
+        """The tokens of the token directories."""
+        return list(idtoken.held_tokens(self.token_directories))
+
+    def client(self, link: Link) -> ClientSide:
+        """How this side proves itself over a channel."""
+        return ClientSide(self, link)
+
+    # ---- what this side accepts
+
+    def methods_to_accept(self) -> tuple[str, ...]:
+        """What a server takes, in order."""
+        return ("TICKET", "PAIR", *self.accept)
+
+    def server(self, link: Link) -> ServerSide:
+        """What this side takes as proof over a channel."""
+        return ServerSide(self, link)
+
+    def signing_keys(self) -> Mapping[str, bytes]:
+        """The pool's signing keys by name; none where this process may not read them."""
+        if self.signing is not None:
+            return self.signing
+        found = self._cache.get("signing")
+        if not isinstance(found, dict):
+            found = _signing_keys(os.path.join(self.keys, SIGNING_KEY_DIRECTORY)) if self.keys else {}
+            self._cache["signing"] = found
+        return found
+
+    def create_token(
+        self,
+        identity: str,
+        *,
+        lifetime_s: float | None = None,
+        scopes: Iterable[str] = (),
+        duty: str = "",
+        key_id: str = "POOL",
+    ) -> str:
+        """A token for `identity` (the UID domain is added to a bare name); ConfigError where no signing key is."""
+        key = self.signing_keys().get(key_id)
+        if key is None:
+            raise ConfigError(f"this host has no signing key {key_id!r}, so it can make no tokens")
+        subject = identity if "@" in identity else f"{identity}@{self.uid_domain}"
+        return idtoken.create_token(
+            key,
+            subject=subject,
+            issuer=self.trust_domain,
+            now=self.now(),
+            id=os.urandom(16).hex(),
+            lifetime_s=lifetime_s,
+            scopes=scopes,
+            key_id=key_id,
+            duty=duty,
+        )
+
+    def ca_pem(self) -> str:
+        """The certificate of the pool's CA; PeerError where none is at hand."""
+        for path in self.ca_files:
+            try:
+                with open(path, encoding="ascii") as file:
+                    return file.read()
+            except OSError:
+                continue
+        raise PeerError("no certificate of the pool's CA", expected=f"one of {', '.join(self.ca_files) or 'ca_files'}")
+
+    # ---- TLS
+
+    @property
+    def has_host_certificate(self) -> bool:
+        """Whether this process can show a host certificate."""
+        return bool(self.keys) and os.access(os.path.join(self.keys, HOST_KEY_FILE), os.R_OK)
+
+    def tls_client(self) -> ssl.SSLContext:
+        """The context with which this side connects; made once."""
+        return self._context("client")
+
+    def tls_server(self) -> ssl.SSLContext:
+        """The context with which this side accepts; made once."""
+        return self._context("server")
+
+    def reload(self) -> None:
+        """Forget what was read from files (after new keys, or a reconfiguration)."""
+        self._cache.clear()
+
+    def _context(self, side: str) -> ssl.SSLContext:
+        from protocol import tls
+
+        context = self._cache.get(side)
+        if context is None:
+            context = tls.client_context(self) if side == "client" else tls.server_context(self)
+            self._cache[side] = context
+        return context  # type: ignore[return-value]  # the cache holds values of several types
+
+
+def _signing_keys(directory: str) -> dict[str, bytes]:
+    try:
+        names = sorted(os.listdir(directory))
+    except OSError:
+        return {}
+    keys = {}
+    for name in names:
+        if not name.startswith("."):
+            try:
+                keys[name] = idtoken.read_signing_key(os.path.join(directory, name))
+            except OSError:
+                continue
+    return keys
+
+
+def _owner_of(path: str) -> int:
+    try:
+        return os.stat(path).st_uid if path else os.geteuid()
+    except OSError:
+        return os.geteuid()
+
+
+def _ca_files(config: Config, keys: str) -> tuple[str, ...]:
+    """Where the CA's certificate may lie: where the configuration says, with the keys, beside the sockets, at home."""
+    found = [config.str("AUTH_SSL_CLIENT_CAFILE", default="") or ""]
+    found += [os.path.join(keys, CA_FILE)] if keys else []
+    run = config.str("RUN", default="") or ""
+    found += [os.path.join(run, CA_FILE)] if run else []
+    found.append(os.path.expanduser(f"~/.condor/{CA_FILE}"))
+    return tuple(dict.fromkeys(path for path in found if path))
+
+
+def _token_directories(config: Config, keys: str) -> tuple[str, ...]:
+    own = config.str("SEC_TOKEN_DIRECTORY", default="~/.condor/tokens.d") or "~/.condor/tokens.d"
+    system = config.str("SEC_TOKEN_SYSTEM_DIRECTORY", default="") or (
+        os.path.join(keys, TOKEN_DIRECTORY) if keys else ""
+    )
+    return tuple(path for path in (os.path.expanduser(own), system) if path)
+
+
+def _methods(config: Config, key: str) -> tuple[str, ...]:
+    words = config.list(key, default=[]) or config.list("SEC_DEFAULT_AUTHENTICATION_METHODS", default=[])
+    named = [_SPELLINGS.get(word.upper(), word.upper()) for word in words]
+    known = tuple(dict.fromkeys(method for method in named if method in METHODS))
+    if words and not known:
+        raise ConfigError(f"{key} names no method that is known here: {', '.join(words)}", expected=", ".join(METHODS))
+    return known or DEFAULT_METHODS
+
+
+def _read_lists(config: Config, role: str, uid_domain: str, owner: int) -> AccessLists:
+    """ALLOW_* and DENY_*; without any, who is authenticated may read, the pool's users may write, its owner all."""
+    administrators = [f"root@{uid_domain}", f"{unix_peer.user_name(owner)}@{uid_domain}"]
+    defaults = {
+        Level.READ: ["*"],
+        Level.WRITE: [f"*@{uid_domain}"],
+        Level.ADMINISTRATOR: administrators,
+        Level.CONFIG: administrators,
+        Level.OWNER: administrators,
+    }
+    allow: dict[str, list[str]] = {}
+    deny: dict[str, list[str]] = {}
+    for level in Level:
+        for kind, found, default in (("ALLOW", allow, defaults.get(level)), ("DENY", deny, None)):
+            words = config.list(f"{kind}_{level.value}_{role}", default=[]) if role else []
+            words = words or config.list(f"{kind}_{level.value}", default=[])
+            if words or default:
+                found[level.value] = list(words or default or [])
+    return access_lists(allow, deny)

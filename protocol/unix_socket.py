@@ -1,0 +1,105 @@
+"""Unix sockets: long paths, modes, and the account at the other end. Blocking and trio callers share it.
+
+A socket's name holds 107 bytes at most. A longer path is reached through a descriptor in /proc, whose name is short.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import stat
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final, Protocol
+
+from protocol.identity import Credentials
+
+PATH_BYTES_MAX: Final = 107
+_UCRED: Final = struct.Struct("3i")
+
+
+@contextmanager
+def reachable(path: str) -> Iterator[str]:
+    """A name by which to connect to the socket at `path`, short enough and good inside the `with`."""
+    if len(os.fsencode(path)) <= PATH_BYTES_MAX:
+        yield path
+        return
+    descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    try:
+        yield f"/proc/self/fd/{descriptor}"
+    finally:
+        os.close(descriptor)
+
+
+def bind(path: str, *, mode: int = 0o666, backlog: int = 1024) -> socket.socket:
+    """A socket that listens at `path`. A socket that nobody listens to any more is replaced; a living one is not.
+
+    Nobody can connect before `listen`, and by then the mode is set. A long path gets its socket under a short name in
+    the same directory first, and then its own.
+    """
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+    try:
+        _remove_stale(path)
+        if len(os.fsencode(path)) <= PATH_BYTES_MAX:
+            sock.bind(path)
+        else:
+            _bind_long(sock, path)
+        os.chmod(path, mode)
+        sock.listen(backlog)
+    except BaseException:
+        sock.close()
+        raise
+    return sock
+
+
+def _bind_long(sock: socket.socket, path: str) -> None:
+    directory = os.open(os.path.dirname(path), os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    short = f".{os.getpid()}.{directory}"
+    try:
+        sock.bind(f"/proc/self/fd/{directory}/{short}")
+        os.rename(short, path, src_dir_fd=directory)
+    finally:
+        os.close(directory)
+
+
+def _remove_stale(name: str) -> None:
+    try:
+        if not stat.S_ISSOCK(os.lstat(name).st_mode):
+            raise FileExistsError(f"{name} exists and is no socket")
+    except FileNotFoundError:
+        return
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe, reachable(name) as short:
+        probe.setblocking(False)
+        try:
+            probe.connect(short)
+        except (ConnectionRefusedError, FileNotFoundError):
+            pass
+        except BlockingIOError:
+            raise FileExistsError(f"a process already listens at {name}") from None
+        else:
+            raise FileExistsError(f"a process already listens at {name}")
+    try:
+        os.unlink(name)
+    except FileNotFoundError:
+        pass
+
+
+class _HasOptions(Protocol):
+    def getsockopt(self, level: int, option: int, length: int, /) -> bytes: ...
+
+
+def peer_credentials(sock: _HasOptions) -> Credentials:
+    """The process at the other end, by the kernel's word."""
+    data = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size)
+    return Credentials(*_UCRED.unpack(data))
+
+
+def is_trusted(uid: int, path: str) -> bool:
+    """Whether a server that runs as `uid` may be shown secrets: root, ourselves, or whoever owns the directory."""
+    if uid in (0, os.geteuid()):
+        return True
+    try:
+        return os.stat(os.path.dirname(path)).st_uid == uid
+    except OSError:
+        return False
