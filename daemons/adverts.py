@@ -10,11 +10,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 import trio
-from protocol.locate import collector_addresses
 
+from daemons.locate import collector_addresses
 from pool.classad import ClassAd
 from pool.errors import PoolError
 from protocol import rpc
+from protocol.address import Address
 from protocol.messages.collector import AdUpdate, InvalidateAds, UpdateAds
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ Key = tuple[str, str]
 class _Target:
     """One collector, and what it does not know yet."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: Address) -> None:
         self.address = address
         self.stale: dict[Key, None] = {}  # in the order in which the ads changed
         self.wake = trio.Event()

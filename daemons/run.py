@@ -27,15 +27,13 @@ import importlib
 import os
 import signal
 import sys
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Protocol
 
 import trio
-from protocol.address import Address
-from protocol.rpc import Service
-from protocol.security import Security
 
 from daemons import faults
 from daemons.adverts import Adverts
@@ -48,7 +46,10 @@ from pool.config import Config, load_config
 from pool.errors import ConfigError, PoolError
 from pool.version import CONDOR_PLATFORM, CONDOR_VERSION
 from protocol import rpc
+from protocol.address import Address
 from protocol.messages.common import StopHow
+from protocol.security import Security
+from protocol.service import Service
 
 EXIT_BAD_CONFIG: Final = 2
 EXIT_FAILED: Final = 4
@@ -77,10 +78,13 @@ class Source:
 
     def load(self, subsystem: str, environ: Mapping[str, str]) -> Config:
         """The configuration as `subsystem` sees it; ConfigError names file and line."""
-        overrides = dict(self.overrides)
+        overrides, files = dict(self.overrides), list(self.files) or None
         if self.directory is not None:
             overrides = {"LOCAL_DIR": self.directory, **overrides}
-        return load_config(self.files or None, overrides=overrides, environ=environ, subsystem=subsystem)
+            if files is None and "CONDOR_CONFIG" not in environ:  # a directory of its own is a pool of its own
+                own = os.path.join(self.directory, "config")
+                files = [own] if os.path.exists(own) else []
+        return load_config(files, overrides=overrides, environ=environ, subsystem=subsystem)
 
     def packed(self) -> dict[str, Any]:
         """As a map that crosses to another process."""
@@ -110,13 +114,15 @@ class DaemonStart:
         log: Log | None = None,
         config: Config | None = None,
         security: Security | None = None,
+        port_address: str = "",
     ) -> None:
         self.name = name
         self.subsystem = name.upper()
         self.world = world
         self.config = config if config is not None else source.load(self.subsystem, world.env)
         self.log = log if log is not None else open_log(self.config, self.subsystem, world)
-        self.security = security if security is not None else Security.from_config(self.config, name)
+        self.security = security if security is not None else Security.from_config(self.config, self.subsystem)
+        self.port_address = port_address
         self.started_at = world.wall()
         self.reconfigured_at = self.started_at
         self.lag = LoopLag()
@@ -149,16 +155,16 @@ class DaemonStart:
     @property
     def address(self) -> str:
         """Where others reach this daemon: the host's shared port, or only the unix socket when there is none."""
-        shared = self.config.str("SHARED_PORT_ADDRESS", default="")
-        if not shared:
+        if not self.port_address:
             return str(self.socket)
-        return str(Address.parse(shared).for_daemon(self.name))
+        port = Address.parse(self.port_address)
+        return str(Address.tcp(port.host, port.port, sock=self.name, alias=port.alias))
 
     # ---- being a daemon
 
     async def serve(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Answer requests on the daemon's socket and, through the master, on the host's shared port."""
-        listeners = await self.world.network.listen(str(self.socket))
+        listeners = [await self.world.network.listen(Address.unix(str(self.socket)))]
         (self.run_dir / f"{self.name}.address").write_text(f"{self.address}\n{CONDOR_VERSION}\n{CONDOR_PLATFORM}\n")
         try:
             await rpc.serve(self.service, listeners, security=self.security, task_status=task_status)
@@ -175,7 +181,8 @@ class DaemonStart:
         """The daemon's ad as it is now, with its metrics."""
         ad = self._describe()
         for name, value in self._common_attributes().items():
-            ad.setdefault(name, value)
+            if name not in ad:
+                ad[name] = value
         return ad
 
     def _common_attributes(self) -> dict[str, Any]:
@@ -225,7 +232,7 @@ class DaemonStart:
         self.config = self._source.load(self.subsystem, self.world.env)
         self.reconfigured_at = self.world.wall()
         self.log.set_level(self.config.str(f"{self.subsystem}_DEBUG", default=""))
-        self.security.reload(self.config)
+        self.security.renew(self.config, self.subsystem)
         self.log.always("Reconfigured.")
         for callback in self._listeners_of_config:
             callback(self.config)
@@ -263,17 +270,19 @@ def open_log(config: Config, subsystem: str, world: World, *, suffix: str = "") 
     )
 
 
-def run_process(name: str, source: Source, *, life: int = -1, ready: Callable[[], None] | None = None) -> int:
+def run_process(
+    name: str, source: Source, *, port_address: str = "", life: int = -1, ready: Callable[[], None] | None = None
+) -> int:
     """Be the daemon `name` in this process until it ends; the exit status. `life` ends when the parent does."""
     world = World.real()
     os.umask(0o022)
     try:
-        start = DaemonStart(name, source, world)
+        start = DaemonStart(name, source, world, port_address=port_address)
     except ConfigError as error:
         print(f"{name}: {error}", file=sys.stderr)
         return EXIT_BAD_CONFIG
     start.log.capture_logging()
-    environment.install(clock=world.wall, rng=world.rng)
+    environment.install(clock=world.wall, rng=world.rng, zone=_zone, debug=start.log.always)
     faults.arm(start.config.str("FAULT_POINTS", default=""), start.run_dir)
     gc.freeze()
     try:
@@ -323,6 +332,13 @@ async def _stop_at_end_of(life: int, start: DaemonStart) -> None:
     await trio.lowlevel.wait_readable(life)
     start.log.always("The parent is gone.")
     start.stop(StopHow.FAST)
+
+
+def _zone(at: float, no_dst: bool) -> int:
+    """This host's offset from UTC, in seconds."""
+    if no_dst:
+        return -time.timezone
+    return time.localtime(at).tm_gmtoff
 
 
 def _resident_kib() -> int:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from protocol.authorize import Level
-from protocol.rpc import Peer
-
 from pool.version import VERSION
+from protocol.authorize import Level
 from protocol.message import DONE, Done
 from protocol.messages.common import AdReply, GetAd, Ping, Pong, Reconfigure, SetLogLevel, Stop
+from protocol.rpc import Peer
 
 if TYPE_CHECKING:
     from daemons.run import DaemonStart
@@ -21,14 +20,14 @@ class CommonServices:
     def __init__(self, start: DaemonStart) -> None:
         self._start = start
         service = start.service
-        service.on(Ping, self.ping, level=None)
+        service.on(Ping, self.ping, level=Level.READ)
         service.on(GetAd, self.get_ad, level=Level.READ)
         service.on(Reconfigure, self.reconfigure, level=Level.ADMINISTRATOR)
         service.on(Stop, self.stop, level=Level.ADMINISTRATOR)
         service.on(SetLogLevel, self.set_log_level, level=Level.ADMINISTRATOR)
 
     async def ping(self, peer: Peer, request: Ping) -> Pong:
-        """Say who the caller is to us; anybody who could connect may ask."""
+        """Say who the caller is to us."""
         return Pong(
             daemon=self._start.name,
             version=VERSION,

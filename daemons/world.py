@@ -11,15 +11,14 @@ import os
 import random
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 import trio
-from protocol.net import Network, real_network
 
-from daemons.spawn_child import Spawner as ChildSpawner
 from daemons.spawn_child import Zygote
+from protocol.net import Network, RealNetwork
 
 T = TypeVar("T")
 
@@ -82,8 +81,24 @@ class InPlace:
         return result
 
 
-class ZygoteLike(ChildSpawner, Protocol):
+class ChildProcess(Protocol):
+    """What a zygote forked: `channel` is one end of the socket pair that it was born with."""
+
+    @property
+    def pid(self) -> int: ...
+    @property
+    def channel(self) -> trio.abc.Stream: ...
+    async def wait(self) -> int | None: ...
+    def kill(self, signum: int = ...) -> None: ...
+
+
+class ZygoteLike(Protocol):
     """`spawn_child.Zygote`, or what stands for it."""
+
+    async def fork(
+        self, kind: str, payload: bytes | Mapping[str, Any] = ..., descriptors: Iterable[int] = ...
+    ) -> ChildProcess:
+        """A new child of this kind."""
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Be there until cancelled; started when `fork` may be called."""
@@ -108,7 +123,7 @@ class World:
         return cls(
             wall=time.time,
             rng=random.Random(),
-            network=real_network(),
+            network=RealNetwork(),
             spawner=RealSpawner(),
             threads=RealThreads(),
             env=dict(os.environ),

@@ -74,7 +74,7 @@ class Offers:
         ids = claim_ids_of(private)
         holder, weight = "", 0.0
         if ad.eval_str("State") in HELD_STATES and not ad.eval_bool("PartitionableSlot", False):
-            holder = ad.eval_str("AccountingGroup") or ad.eval_str("RemoteUser") or ad.eval_str("RemoteOwner") or ""
+            holder = holder_of(ad)
             weight = weight_of(ad)
         self._slots[name] = _Slot(ad, ids, holder, weight)
         for claim_id in self._by_slot.get(name, set()) - set(ids):
@@ -176,15 +176,19 @@ class Offers:
         return Offer(name, ad, left, address, partitionable, slot.ad.eval_str("State") in HELD_STATES)
 
 
+def holder_of(slot: ClassAd) -> str:
+    """The submitter who has the slot; empty when nobody has."""
+    owner, user = slot.eval_str("RemoteOwner", ""), slot.eval_str("RemoteUser", "")
+    return owner if "@" in owner or not user else user
+
+
 def claim_ids_of(private: ClassAd | None) -> tuple[str, ...]:
-    """The claim ids in a slot's private half: ClaimIdList, or the one ClaimId."""
+    """The claim ids in a slot's private half: ClaimIds, each for one dynamic slot, or the one ClaimId."""
     if private is None:
         return ()
-    listed = private.eval("ClaimIdList")
+    listed = private.eval("ClaimIds")
     if isinstance(listed, list):
         return tuple(str(item) for item in listed)
-    if isinstance(listed, str):
-        return tuple(listed.replace(",", " ").split())
     one = private.eval_str("ClaimId")
     return (one,) if one else ()
 

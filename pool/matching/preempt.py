@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from pool.classad import ClassAd, Expr, rank
+from pool.matching.offers import holder_of
 
 
 class Preempts(IntEnum):
@@ -33,6 +34,9 @@ class PreemptionPolicy:
 
 def retirement_left(slot: ClassAd, job: ClassAd, now: float) -> float:
     """How long the slot's job may still run before it can be moved."""
+    said = slot.eval_float("RetirementTimeRemaining")
+    if said is not None:
+        return max(0.0, said - (now - slot.eval_float("MyCurrentTime", now)))
     promised = slot.eval_float("MaxJobRetirementTime", 0.0, job) or 0.0
     began = slot.eval_float("JobStart") or slot.eval_float("EnteredCurrentActivity") or now
     return max(0.0, promised - (now - began))
@@ -50,8 +54,7 @@ def preempts(
         return Preempts.BY_RANK
     if policy.requirements is None:
         return None
-    holder = slot.eval_str("RemoteUser") or slot.eval_str("RemoteOwner") or ""
-    held_by = priority_of.get(holder)
+    held_by = priority_of.get(holder_of(slot))
     if held_by is None or priority >= held_by:
         return None
     mine = ClassAd({"SubmitterUserPrio": priority}, parent=job)

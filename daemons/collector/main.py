@@ -1,0 +1,226 @@
+"""The collector: every ad of the pool, each for its lifetime. Nothing is kept on disk: whoever lives says so again.
+
+Who may publish what goes by the ad's type (ADVERTISE_STARTD, ADVERTISE_SCHEDD, ADVERTISE_MASTER, NEGOTIATOR, DAEMON).
+The private half of an ad, which holds claim ids, is given to nobody but a watcher of level NEGOTIATOR.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import trio
+
+from daemons.pace import Pace
+from daemons.run import DaemonStart
+from pool.adtable import AdTable, Stored, is_true
+from pool.classad import ClassAd, Expr, expr
+from pool.errors import UserError
+from protocol.authorize import Denied, Level
+from protocol.message import DONE, Done
+from protocol.messages.collector import (
+    AdDelta,
+    AdUpdate,
+    Change,
+    InvalidateAds,
+    Invalidated,
+    QueryAds,
+    UpdateAds,
+    WatchAds,
+)
+from protocol.messages.common import AdBatch
+from protocol.rpc import Peer
+from protocol.service import SendItem
+
+BATCH_ADS_MAX: Final = 64
+DELTAS_AT_ONCE_MAX: Final = 64
+
+PUBLISHER: Final[Mapping[str, Level]] = {
+    "machine": Level.ADVERTISE_STARTD,
+    "startdaemon": Level.ADVERTISE_STARTD,
+    "scheduler": Level.ADVERTISE_SCHEDD,
+    "submitter": Level.ADVERTISE_SCHEDD,
+    "daemonmaster": Level.ADVERTISE_MASTER,
+    "negotiator": Level.NEGOTIATOR,
+    "accounting": Level.NEGOTIATOR,
+}
+"""The level that publishing a type of ad needs; DAEMON for all others."""
+
+
+class Collector:
+    """The table of ads, and the requests about it."""
+
+    def __init__(self, start: DaemonStart) -> None:
+        self._start = start
+        self._table = AdTable(lifetime_s=start.config.seconds("CLASSAD_LIFETIME"))
+        self._updates = 0
+        self._queries = 0
+        self._expiry_moved = trio.Event()
+        service = start.service
+        service.on(UpdateAds, self.update, level=Level.READ)  # what more it takes depends on the ads
+        service.on(InvalidateAds, self.invalidate, level=Level.READ)
+        service.on(QueryAds, self.query, level=Level.READ)
+        service.on(WatchAds, self.watch, level=Level.READ)
+
+    def reconfigured(self) -> None:
+        """New ads live as long as the new configuration says."""
+        self._table.lifetime_s = self._start.config.seconds("CLASSAD_LIFETIME")
+
+    # ---- requests
+
+    async def update(self, peer: Peer, request: UpdateAds) -> Done:
+        """Keep the ads; the first that cannot be kept is named, those before it stay."""
+        requirements = self._start.config.expr("COLLECTOR_REQUIREMENTS")
+        pace = Pace()
+        for update in request.updates:
+            self._keep(peer, update, requirements)
+            await pace.breathe()
+        return DONE
+
+    def _keep(self, peer: Peer, update: AdUpdate, requirements: Expr | None) -> None:
+        ad = update.ad.copy()
+        ad_type, name = ad.eval_str("MyType", ""), ad.eval_str("Name", "")
+        self._require(peer, ad_type)
+        if requirements is not None and not is_true(requirements.eval(ad)):
+            raise UserError(f"COLLECTOR_REQUIREMENTS refuses the ad {name}")
+        now = self._start.world.wall()
+        before = self._table.get(ad_type, name)
+        ad["LastHeardFrom"] = int(now)
+        ad["AuthenticatedIdentity"] = peer.identity
+        ad["AuthenticationMethod"] = peer.method
+        earliest = self._table.next_expiry()
+        stored = self._table.put(ad, update.private, now=now, sender=f"{peer.identity} at {_machine(ad)}")
+        self._updates += 1
+        if before is None:
+            self._start.log.full("New ad.", type=ad_type, name=name, sender=peer.identity)
+        if earliest is None or stored.expires_at < earliest:
+            self._expiry_moved.set()
+
+    async def invalidate(self, peer: Peer, request: InvalidateAds) -> Invalidated:
+        """Forget ads by name, or by constraint."""
+        self._require(peer, request.ad_type)
+        if request.names:
+            gone = [stored for name in request.names if (stored := self._table.remove(request.ad_type, name))]
+        else:
+            gone = []
+            constraint = _constraint(request.constraint)
+            pace = Pace()
+            for stored in self._table.select(request.ad_type, constraint):
+                await pace.breathe()
+                if stored is not None and self._table.remove(stored.ad_type, stored.name):
+                    gone.append(stored)
+        for stored in gone:
+            self._start.log.full("Ad taken back.", type=stored.ad_type, name=stored.name, by=peer.identity)
+        return Invalidated(count=len(gone))
+
+    async def query(self, peer: Peer, request: QueryAds, send: SendItem[AdBatch]) -> None:
+        """The ads of a type for which the constraint is true, in batches."""
+        self._queries += 1
+        constraint = _constraint(request.constraint)
+        left = request.limit if request.limit is not None else -1
+        batch: list[ClassAd] = []
+        pace = Pace()
+        for stored in self._table.select(request.ad_type, constraint):
+            await pace.breathe()
+            if left == 0:
+                break
+            if stored is None:
+                continue
+            batch.append(stored.ad.project(request.projection) if request.projection else stored.ad)
+            left -= 1
+            if len(batch) >= BATCH_ADS_MAX:
+                await send(AdBatch(ads=batch))
+                batch = []
+        if batch:
+            await send(AdBatch(ads=batch))
+
+    async def watch(self, peer: Peer, request: WatchAds, send: SendItem[AdDelta]) -> None:
+        """All ads of the types, then each change, until the watcher leaves."""
+        if request.private and not peer.allows(Level.NEGOTIATOR):
+            raise Denied(f"{peer.identity} may not see the private halves of ads: level NEGOTIATOR is needed")
+        changed = trio.Event()
+
+        def wake() -> None:
+            changed.set()
+
+        watch = self._table.watch(request.ad_types, _constraint(request.constraint), wake)
+        synced = False
+        try:
+            while True:
+                changed = trio.Event()
+                while deltas := watch.take(DELTAS_AT_ONCE_MAX):
+                    for ad_type, name, stored in deltas:
+                        await send(_delta(ad_type, name, stored, private=request.private))
+                if not synced and not watch:
+                    await send(AdDelta(change=Change.SYNCED))
+                    synced = True
+                if not watch:
+                    await changed.wait()
+        finally:
+            self._table.unwatch(watch)
+
+    def _require(self, peer: Peer, ad_type: str) -> None:
+        level = PUBLISHER.get(ad_type.lower(), Level.DAEMON)
+        if not peer.allows(level):
+            raise Denied(f"{peer.identity} may not publish ads of type {ad_type}: level {level.value} is needed")
+
+    # ---- tasks
+
+    async def expire(self) -> None:
+        """Drop each ad when its time is over."""
+        wall = self._start.world.wall
+        while True:
+            for stored in self._table.expire(wall()):
+                said_s = round(wall() - stored.heard_at)
+                self._start.log.always("Ad is absent.", type=stored.ad_type, name=stored.name, silent_s=said_s)
+            self._expiry_moved = trio.Event()
+            due = self._table.next_expiry()
+            with trio.move_on_after(float("inf") if due is None else max(0.01, due - wall())):
+                await self._expiry_moved.wait()
+
+    def ad(self) -> ClassAd:
+        """The collector's own ad."""
+        counts = {ad_type.lower(): count for ad_type, count in self._table.counts().items()}
+        return ClassAd(
+            {
+                "MyType": "Collector",
+                "Name": self._start.config.str("COLLECTOR_NAME"),
+                "CollectorHost": self._start.host,
+                "MachineAds": counts.get("machine", 0),
+                "SubmitterAds": counts.get("submitter", 0),
+                "HostsTotal": counts.get("machine", 0),
+                "UpdatesTotal": self._updates,
+                "QueriesTotal": self._queries,
+                "TotalAds": len(self._table),
+            }
+        )
+
+
+async def main(start: DaemonStart, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+    """Serve until told to stop."""
+    collector = Collector(start)
+    start.describe(collector.ad)
+    start.on_reconfigure(lambda _config: collector.reconfigured())
+    async with trio.open_nursery() as nursery:
+        await nursery.start(start.serve)
+        nursery.start_soon(collector.expire)
+        nursery.start_soon(start.adverts.run)
+        task_status.started()
+        await start.stopping()
+        nursery.cancel_scope.cancel()
+
+
+def _delta(ad_type: str, name: str, stored: Stored | None, *, private: bool) -> AdDelta:
+    if stored is None:
+        return AdDelta(change=Change.REMOVE, ad_type=ad_type, name=name)
+    secret = stored.private if private else None
+    return AdDelta(change=Change.UPDATE, ad_type=ad_type, name=name, ad=stored.ad, private=secret)
+
+
+def _constraint(text: str | None) -> Expr | None:
+    """The constraint of a request; ClassAdError, which goes to the caller, shows where it is wrong."""
+    return expr(text) if text else None
+
+
+def _machine(ad: ClassAd) -> str:
+    return ad.eval_str("Machine") or ad.eval_str("MyAddress") or "nowhere"

@@ -1,0 +1,62 @@
+"""Where another daemon reaches the pool's daemons: this host's through their unix sockets, all others by TCP."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pool.config import Config
+from pool.errors import ConfigError, UserError
+from protocol.address import Address
+
+
+def socket_of(config: Config, daemon: str) -> Path:
+    """The unix socket of this host's daemon, whether or not it is there."""
+    return Path(config.path("RUN")) / f"{daemon}.sock"
+
+
+def runs_here(config: Config, daemon: str) -> bool:
+    """Whether this host's master keeps such a daemon."""
+    return daemon.upper() in {name.upper() for name in config.list("DAEMON_LIST")}
+
+
+def collector_addresses(config: Config) -> list[Address]:
+    """All collectors of the pool; this host's own is one of them when it has one."""
+    if runs_here(config, "collector"):
+        return [Address.unix(str(socket_of(config, "collector")))]
+    found = [_at(config, host, "collector") for host in config.list("COLLECTOR_HOST")]
+    if not found:
+        raise ConfigError("COLLECTOR_HOST is empty: where is the pool's collector?")
+    return found
+
+
+def negotiator_address(config: Config) -> Address:
+    """The pool's negotiator: of this host, of NEGOTIATOR_HOST, or where the collector is."""
+    if runs_here(config, "negotiator"):
+        return Address.unix(str(socket_of(config, "negotiator")))
+    if config.is_set("NEGOTIATOR_HOST"):
+        return _at(config, config.str("NEGOTIATOR_HOST"), "negotiator")
+    if runs_here(config, "collector"):
+        raise ConfigError("NEGOTIATOR_HOST is not set, and no negotiator runs beside the collector")
+    return _at(config, config.list("COLLECTOR_HOST")[0], "negotiator")
+
+
+def nearest(config: Config, address: Address | str) -> Address:
+    """The unix socket of a daemon that turns out to be this host's; any other address as it is."""
+    where = Address.parse(address) if isinstance(address, str) else address
+    if where.is_unix or not where.sock:
+        return where
+    try:
+        lines = (Path(config.path("RUN")) / f"{where.sock}.address").read_text().splitlines()
+        mine = Address.parse(lines[0])
+    except (OSError, IndexError, UserError):
+        return where
+    same = (mine.host, mine.port, mine.sock) == (where.host, where.port, where.sock)
+    return Address.unix(str(socket_of(config, where.sock))) if same else where
+
+
+def _at(config: Config, host: str, daemon: str) -> Address:
+    """A daemon behind the shared port of a host, of which `host` may name any daemon."""
+    there = Address.parse(host, default_port=config.int("COLLECTOR_PORT") or 9618)
+    if there.is_unix:
+        return Address.unix(str(Path(there.path).with_name(f"{daemon}.sock")))
+    return Address.tcp(there.host, there.port, sock=daemon, alias=there.alias)

@@ -1,0 +1,86 @@
+"""Keeps the negotiator's slots current: a watch on the collector, for as long as the daemon runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import trio
+
+from daemons.locate import collector_addresses
+from daemons.run import DaemonStart
+from pool.classad import ClassAd
+from pool.errors import PoolError
+from pool.matching import Offers
+from pool.matching.offers import claim_ids_of
+from protocol import rpc
+from protocol.messages.collector import AdDelta, Change, WatchAds
+
+RETRY_FIRST_S: Final = 0.1
+RETRY_MAX_S: Final = 10.0
+
+_MATTERS: Final = ("State", "Activity", "Cpus", "Memory", "Disk", "GPUs", "Start", "Requirements", "RemoteUser")
+"""Attributes whose change is worth a cycle at once; all others are seen in the next."""
+
+
+class SlotWatch:
+    """Feeds `offers`; calls `changed` when a slot has become another in a way that matters."""
+
+    def __init__(self, start: DaemonStart, offers: Offers, changed: Callable[[], None]) -> None:
+        self._start, self._offers, self._changed = start, offers, changed
+        self._known: dict[str, object] = {}
+        self.synced = trio.Event()
+
+    async def run(self) -> None:
+        """Watch, and begin anew whenever the collector was lost; until then the last known slots stay."""
+        retry_s = RETRY_FIRST_S
+        while True:
+            try:
+                await self._watch()
+                retry_s = RETRY_FIRST_S
+            except PoolError as error:
+                self._start.log.always(f"The collector is lost: {error}")
+            await trio.sleep(retry_s)
+            retry_s = min(retry_s * 2, RETRY_MAX_S)
+
+    async def _watch(self) -> None:
+        address = collector_addresses(self._start.config)[0]
+        start = self._start
+        async with rpc.connected(address, security=start.security, network=start.world.network) as peer:
+            request = WatchAds(
+                ad_types=["Machine"], private=True, constraint=start.config["NEGOTIATOR_SLOT_CONSTRAINT"] or None
+            )
+            heard: set[str] | None = set()
+            async with peer.stream(request) as deltas:
+                async for delta in deltas:
+                    if heard is not None and delta.change is Change.SYNCED:
+                        self._forget_others(heard)
+                        heard = None
+                        self.synced.set()
+                        self._changed()
+                    elif delta.change is not Change.SYNCED:
+                        if heard is not None:
+                            heard.add(delta.name)
+                        self._apply(delta)
+
+    def _apply(self, delta: AdDelta) -> None:
+        if delta.change is Change.REMOVE or delta.ad is None:
+            self._offers.remove(delta.name)
+            self._known.pop(delta.name, None)
+            self._changed()
+            return
+        self._offers.put(delta.ad, delta.private)
+        look = _look(delta.ad, delta.private)
+        if self._known.get(delta.name) != look:
+            self._known[delta.name] = look
+            self._changed()
+
+    def _forget_others(self, heard: set[str]) -> None:
+        """The collector has said all it knows: what it did not name is gone."""
+        for name in set(self._known) - heard:
+            self._offers.remove(name)
+            del self._known[name]
+
+
+def _look(ad: ClassAd, private: ClassAd | None) -> object:
+    return [ad.get(name) for name in _MATTERS], claim_ids_of(private)

@@ -1,0 +1,67 @@
+"""The accountant's table on disk: SQLite, in SPOOL. It is written after each charge, so that a restart loses little."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable
+from dataclasses import astuple, fields
+from pathlib import Path
+from typing import Final
+
+from pool.matching import Account
+
+_COLUMNS: Final = tuple(field.name for field in fields(Account))
+
+_SCHEMA: Final = """
+CREATE TABLE IF NOT EXISTS accounts (
+    submitter        TEXT PRIMARY KEY,
+    factor           REAL NOT NULL,
+    priority         REAL NOT NULL,
+    in_use           INTEGER NOT NULL,
+    weighted_in_use  REAL NOT NULL,
+    usage_s          REAL NOT NULL,
+    weighted_usage_s REAL NOT NULL,
+    began_at         REAL NOT NULL,
+    last_used_at     REAL NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS state (name TEXT PRIMARY KEY, value REAL NOT NULL) WITHOUT ROWID;
+"""
+
+
+class AccountStore:
+    """The file. Its methods may run in any thread, one at a time."""
+
+    def __init__(self, path: Path | str) -> None:
+        self._connection = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
+        self._connection.execute("PRAGMA journal_mode = WAL")
+        self._connection.execute("PRAGMA synchronous = NORMAL")
+        self._connection.executescript(_SCHEMA)
+        self._saved: dict[str, Account] = {}
+
+    def load(self) -> tuple[dict[str, Account], float]:
+        """All accounts, and the time up to which they are charged (0: never)."""
+        rows = self._connection.execute(f"SELECT {', '.join(_COLUMNS)} FROM accounts").fetchall()
+        self._saved = {row[0]: Account(*row) for row in rows}
+        updated = self._connection.execute("SELECT value FROM state WHERE name = 'updated_at'").fetchone()
+        return dict(self._saved), updated[0] if updated else 0.0
+
+    def save(self, accounts: Iterable[Account], updated_at: float) -> None:
+        """Write what is different."""
+        now = {account.submitter: account for account in accounts}
+        changed = [account for name, account in now.items() if self._saved.get(name) != account]
+        gone = [(name,) for name in self._saved if name not in now]
+        marks = ", ".join("?" * len(_COLUMNS))
+        self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            self._connection.executemany(f"REPLACE INTO accounts VALUES ({marks})", [astuple(a) for a in changed])
+            self._connection.executemany("DELETE FROM accounts WHERE submitter = ?", gone)
+            self._connection.execute("REPLACE INTO state VALUES ('updated_at', ?)", (updated_at,))
+            self._connection.execute("COMMIT")
+        except BaseException:
+            self._connection.execute("ROLLBACK")
+            raise
+        self._saved = now
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._connection.close()

@@ -1,0 +1,23 @@
+"""For loops over large tables: let others run every few milliseconds."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import trio
+
+SLICE_S: Final = 0.004
+
+
+class Pace:
+    """`await pace.breathe()` in each round of a long loop; it costs little until a slice of time is used up."""
+
+    def __init__(self, slice_s: float = SLICE_S) -> None:
+        self._slice_s = slice_s
+        self._since = trio.current_time()
+
+    async def breathe(self) -> None:
+        """Give way, when it is time to."""
+        if trio.current_time() - self._since >= self._slice_s:
+            await trio.lowlevel.checkpoint()
+            self._since = trio.current_time()
