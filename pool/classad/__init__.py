@@ -4,7 +4,7 @@ ad = ClassAd({"RequestCpus": 2, "Requirements": expr("TARGET.Memory > 1024")})
 ad.eval("Requirements", target=machine)
 """
 
-from pool.classad import builtins as _builtins
+import pool.classad.builtins  # enters the functions
 from pool.classad.ad import ClassAd
 from pool.classad.expression import Expr, attr, conjoin, expr
 from pool.classad.forms.new_form import parse_ad
@@ -12,8 +12,6 @@ from pool.classad.forms.old_form import parse_long, parse_longs
 from pool.classad.match import accepts, is_match, rank
 from pool.classad.unparse import quote
 from pool.classad.values import ERROR, UNDEFINED, AbsTime, Error, Member, RelTime, Undefined, Value
-
-_builtins.load()
 
 __all__ = [
     "ERROR",

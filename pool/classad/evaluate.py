@@ -60,7 +60,7 @@ class Busy:
 class Frame:
     """An ad in its place: what `attrs` means here."""
 
-    __slots__ = ("attrs", "budget", "memo", "other", "outer", "target")
+    __slots__ = ("attrs", "budget", "match", "memo", "other", "outer", "target")
 
     def __init__(self, attrs: Attrs, outer: Frame | None, budget: Budget) -> None:
         self.attrs = attrs
@@ -68,6 +68,8 @@ class Frame:
         self.budget = budget
         #: Where unscoped names go that are not found from here outwards; only the outermost ads of a match have it.
         self.other: Frame | None = None
+        #: What surrounds both ads of a match; only those two know it.
+        self.match: Match | None = None
         #: The table for TARGET that compiled code may subscribe directly.
         self.target: Attrs = NOTHING
         self.memo: dict[str, Any] = {}
@@ -84,8 +86,8 @@ class Frame:
             if frame.outer is None:
                 break
             frame = frame.outer
-        if frame.other is not None and key in _SIDES:
-            return frame, frame.other if _SIDES[key] else frame
+        if frame.match is not None and key in _SURROUNDINGS:
+            return frame.match.find(frame, key)
         return frame, MISSING
 
     def ref(self, key: str) -> Any:
@@ -150,17 +152,64 @@ class Frame:
             budget.cut = min(before, budget.cut)
         return found
 
-    def root(self) -> Frame:
-        """The outermost frame."""
+    def top(self) -> Frame:
+        """The outermost frame of the ad that this is in."""
         frame = self
         while frame.outer is not None:
             frame = frame.outer
         return frame
 
 
-def _root(frame: Frame) -> Any:
-    root = frame.root()
-    return MISSING if root.other is not None else root
+class Match:
+    """What surrounds the two ads of a match: HTCondor nests each in a context, and both contexts in a match ad, whose
+    names can be seen from inside. Built only when something asks for more than TARGET.
+    """
+
+    __slots__ = ("_root", "left", "right")
+
+    def __init__(self, left: Frame, right: Frame) -> None:
+        self.left = left
+        self.right = right
+        self._root: Frame | None = None
+
+    def find(self, frame: Frame, key: str) -> tuple[Frame, Any]:
+        """Where `key` is, seen from one of the two ads outwards."""
+        if key == "target" or key == "other":
+            return frame, frame.other
+        if key == "ad":
+            return frame, frame
+        if key == "left":
+            return frame, self.left
+        if key == "right":
+            return frame, self.right
+        return self.root.find(key)
+
+    def context(self, frame: Frame) -> Frame:
+        """The context of one of the two ads."""
+        found = self.root.attrs.lookup("lctx" if frame is self.left else "rctx")
+        assert type(found) is Frame
+        return found
+
+    @property
+    def root(self) -> Frame:
+        """The match ad."""
+        if self._root is None:
+            from pool.classad.surroundings import surround
+
+            self._root = surround(self.left, self.right)
+        return self._root
+
+
+def outermost(frame: Frame) -> Frame:
+    """What `.name` is looked up in: the outermost ad, in a match the match ad."""
+    top = frame.top()
+    return top if top.match is None else top.match.root
+
+
+def _parent(frame: Frame) -> Any:
+    if frame.outer is not None:
+        return frame.outer
+    return MISSING if frame.match is None else frame.match.context(frame)
 
 
 def _current_time(_frame: Frame) -> Any:
@@ -170,13 +219,16 @@ def _current_time(_frame: Frame) -> Any:
 _SPECIAL: Final[dict[str, Callable[[Frame], Any]]] = {
     "my": lambda frame: frame,
     "self": lambda frame: frame,
-    "parent": lambda frame: MISSING if frame.outer is None else frame.outer,
-    "root": _root,
-    "toplevel": _root,
+    "parent": _parent,
+    "root": outermost,
+    "toplevel": outermost,
     "currenttime": _current_time,
 }
-#: Names that a match gives to its two ads; true for the other one.
-_SIDES: Final = {"target": True, "other": True, "ad": False}
+#: Names that can be seen in a match and belong to neither ad.
+_SURROUNDINGS: Final = frozenset(
+    "target other ad left right lctx rctx symmetricmatch leftmatchesright rightmatchesleft leftrankvalue"
+    " rightrankvalue".split()
+)
 
 
 class BoundList:
@@ -237,6 +289,19 @@ def member(stored: Any, frame: Frame) -> Any:
     return BoundList(stored, frame)
 
 
+def members(bound: BoundList, frame: Frame) -> Iterator[Any]:
+    """The values of a list's members as functions see them: names in them mean what they mean in `frame`, where the
+    function was called, and not where the list stands (only a subscript looks there).
+    """
+    for stored in bound.items:
+        kind = type(stored)
+        if kind in PLAIN:
+            yield stored
+        else:
+            refers = kind in _REFERRING or getattr(stored, "run", None) is not None
+            yield member(stored, frame if refers else bound.frame)
+
+
 def select(base: Any, key: str, frame: Frame) -> Any:
     """The value of `base.key`, where `base` was computed already."""
     kind = base.__class__
@@ -245,12 +310,7 @@ def select(base: Any, key: str, frame: Frame) -> Any:
     if base is UNDEFINED:
         return UNDEFINED
     if kind is BoundList:
-        items = []
-        for stored in base.items:
-            # Members that are expressions are evaluated where the selection stands, not where the list does.
-            where = frame if getattr(stored, "run", None) is not None or type(stored) in _REFERRING else base.frame
-            items.append(select(member(stored, where), key, frame))
-        return BoundList(items, frame)
+        return BoundList([select(value, key, frame) for value in members(base, frame)], frame)
     return ERROR
 
 
@@ -284,8 +344,7 @@ def _ref(node: Ref, frame: Frame) -> Any:
 
 
 def _root_ref(node: RootRef, frame: Frame) -> Any:
-    root = _root(frame)
-    return UNDEFINED if root is MISSING else root.own(node.key)
+    return outermost(frame).own(node.key)
 
 
 def _select(node: Select, frame: Frame) -> Any:
@@ -395,6 +454,7 @@ def frames(my: Attrs, target: Attrs | None) -> Frame:
     if target is not None:
         right = Frame(target, None, budget)
         left.other, right.other = right, left
+        left.match = right.match = Match(left, right)
         if my.plain and target.plain:
             left.target, right.target = target, my
     return left

@@ -36,6 +36,7 @@ from pool.classad.values import (
     RelTime,
     Undefined,
     Value,
+    int_of,
 )
 from pool.errors import ClassAdError
 
@@ -318,6 +319,8 @@ def node_of(value: object) -> Node:
     """The node for a Python value: literals for plain values, lists and ads by member."""
     if isinstance(value, Expr):
         return value.node
+    if isinstance(value, (Frame, BoundList)):
+        value = stored_value(value)
     clean = storable(value)
     if isinstance(clean, Expr):
         return clean.node
@@ -387,6 +390,9 @@ def storable(value: object) -> Member:
 def stored_value(value: Any) -> Value:
     """A value of evaluation as Python sees it; members that are expressions stay expressions."""
     kind = value.__class__
+    if kind is RelTime:
+        # Evaluation hands out whole seconds, as HTCondor does.
+        return RelTime(float(int_of(value.secs)))  # type: ignore[return-value]
     if kind is Frame:
         return _ad_class()(attrs=value.attrs)
     if kind is BoundList:

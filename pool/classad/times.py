@@ -57,7 +57,7 @@ def _leading_int(text: str) -> int:
 def _moment(year: int, fields: list[int], offset: int | None) -> AbsTime | None:
     month, day, hour, minute, second = fields
     years, months = divmod(year * 12 + month - 1, 12)
-    days = _days_before(years) + _MONTHS[months] + (months > 1 and _is_leap(years)) + day - 1
+    days = days_before(years) + _MONTHS[months] + (months > 1 and _is_leap(years)) + day - 1
     secs = days * 86400 + hour * 3600 + minute * 60 + second
     if secs == -1:
         return None
@@ -174,11 +174,11 @@ def utc(secs: int) -> time.struct_time:
     days, rest = divmod(secs, 86400)
     year, month, day = civil(days)
     weekday = (days + 3) % 7
-    yearday = days - _days_before(year) + 1
+    yearday = days - days_before(year) + 1
     return time.struct_time((year, month, day, rest // 3600, rest // 60 % 60, rest % 60, weekday, yearday, 0))
 
 
-def _days_before(year: int) -> int:
+def days_before(year: int) -> int:
     """Days from 1 January 1970 to 1 January of `year`."""
     y = year - 1
     return y * 365 + y // 4 - y // 100 + y // 400 - 719162

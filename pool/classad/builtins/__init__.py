@@ -1,8 +1,27 @@
 """The functions that expressions may call, by subject. Importing a module enters its functions into the table."""
 
-from __future__ import annotations
+from pool.classad.builtins import (
+    clock,
+    control,
+    conversions,
+    jobs,
+    lists,
+    maths,
+    regexes,
+    stringlists,
+    strings,
+    types,
+)
 
-
-def load() -> None:
-    """Enter all functions."""
-    from pool.classad.builtins import types  # noqa: F401
+__all__ = [
+    "clock",
+    "control",
+    "conversions",
+    "jobs",
+    "lists",
+    "maths",
+    "regexes",
+    "stringlists",
+    "strings",
+    "types",
+]

@@ -1,6 +1,7 @@
 """The table of functions: name -> arity and what computes it.
 
-A plain function is given the values of its arguments; a lazy one their nodes and the frame. A wrong number of arguments
+A plain function is given the values of its arguments, a framed one the frame before them; a lazy one the nodes of its
+arguments and the frame. A wrong number of arguments
 is an error value.
 """
 
@@ -29,6 +30,7 @@ class Builtin:
     most: int
     plain: Plain | None = None
     lazy: Lazy | None = None
+    framed: bool = False
 
     def call(self, args: tuple[Node, ...], frame: Frame) -> Any:
         """The value of a call."""
@@ -37,7 +39,8 @@ class Builtin:
         if self.lazy is not None:
             return self.lazy(args, frame)
         assert self.plain is not None
-        return self.plain(*[evaluate(arg, frame) for arg in args])
+        values = [evaluate(arg, frame) for arg in args]
+        return self.plain(frame, *values) if self.framed else self.plain(*values)
 
     def apply(self, values: Sequence[Any]) -> Any:
         """The value for arguments that were computed already; only for plain functions."""
@@ -45,6 +48,17 @@ class Builtin:
             return ERROR
         assert self.plain is not None
         return self.plain(*values)
+
+
+def framed(least: int, most: int, *names: str) -> Callable[[F], F]:
+    """Enter a function of the frame and values under `names`."""
+
+    def enter(function: F) -> F:
+        for name in names:
+            _BUILTINS[name.lower()] = Builtin(name, least, most, plain=function, framed=True)
+        return function
+
+    return enter
 
 
 MANY: Final = 1 << 30

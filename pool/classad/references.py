@@ -1,0 +1,152 @@
+"""Which attributes an expression reads: from its own ad, through the attributes it names, and from the other ad of a
+match. The negotiator groups jobs by what they read, so a name too many is better than one too few.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pool.classad.attrs import MISSING, Attrs
+from pool.classad.evaluate import BoundList, Frame, evaluate, frames, outermost
+from pool.classad.nodes import Node, Ref, RootRef, Select, children
+from pool.classad.unparse import unparse
+from pool.classad.values import PLAIN, UNDEFINED
+
+_MY = frozenset({"my", "self"})
+_THEIRS = frozenset({"target", "other"})
+
+
+class _Walk:
+    """Collects names; each attribute of the own ad is followed once."""
+
+    def __init__(self, attrs: Attrs) -> None:
+        self.attrs = attrs
+        self.internal: dict[str, str] = {}
+        self.external: dict[str, str] = {}
+
+    def name(self, name: str, key: str, scopes: tuple[Attrs, ...]) -> None:
+        """An unscoped name inside the nested ads `scopes`."""
+        for scope in reversed(scopes):
+            stored = scope.lookup(key)
+            if stored is not MISSING:
+                return
+        if self.attrs.lookup(key) is MISSING:
+            if key not in ("my", "self", "target", "other", "parent", "root", "toplevel", "currenttime"):
+                self.external.setdefault(key, name)
+        else:
+            self.own(key)
+
+    def own(self, key: str) -> None:
+        """An attribute of the own ad, and what it reads."""
+        if key in self.internal:
+            return
+        self.internal[key] = self.attrs.name_any(key)
+        self.stored(self.attrs.lookup(key), ())
+
+    def stored(self, stored: Any, scopes: tuple[Attrs, ...]) -> None:
+        """What is stored for an attribute, or in a list."""
+        if type(stored) in PLAIN:
+            return
+        if isinstance(stored, list):
+            for item in stored:
+                self.stored(item, scopes)
+            return
+        node = getattr(stored, "node", None)
+        if node is not None:
+            self.node(node, scopes)
+            return
+        attrs = getattr(stored, "attrs", None)
+        if attrs is not None:
+            for key in attrs.keys_all():
+                self.stored(attrs.lookup(key), (*scopes, attrs))
+
+    def node(self, node: Node, scopes: tuple[Attrs, ...]) -> None:
+        """An expression."""
+        todo = [node]
+        while todo:
+            here = todo.pop()
+            if type(here) is Ref:
+                self.name(here.name, here.key, scopes)
+            elif type(here) is RootRef:
+                self.scoped(here.name, here.key, ours=True)
+            elif type(here) is Select:
+                base = here.base
+                if type(base) is Ref and base.key in _MY | _THEIRS and self.attrs.lookup(base.key) is MISSING:
+                    if base.key in _MY and scopes:
+                        self.name(here.name, here.key, scopes)
+                    else:
+                        self.scoped(here.name, here.key, ours=base.key in _MY)
+                else:
+                    todo.append(base)
+            else:
+                todo.extend(children(here))
+
+    def scoped(self, name: str, key: str, *, ours: bool) -> None:
+        """`MY.name` or `TARGET.name`."""
+        if not ours:
+            self.external.setdefault(key, name)
+        elif self.attrs.lookup(key) is not MISSING:
+            self.own(key)
+
+
+def references(node: Node, attrs: Attrs) -> tuple[set[str], set[str]]:
+    """Names read from the ad with `attrs` (as it spells them), and names read from elsewhere (as they are written).
+
+    Attributes of the ad are followed: what they read is read, too. Names in a string that eval() is given do not count.
+    """
+    walk = _Walk(attrs)
+    walk.node(node, ())
+    return set(walk.internal.values()), set(walk.external.values())
+
+
+def unresolved_names(stored: Any, frame: Frame) -> list[str]:
+    """What unresolved() lists: names that do not lead anywhere, without `target.`, in order, each once."""
+    found: dict[str, str] = {}
+    _unresolved(stored, frame, found, set())
+    names = [found[key] for key in sorted(found)]
+    return [name[7:] if name[:7].lower() == "target." else name for name in names]
+
+
+def _unresolved(stored: Any, frame: Frame, found: dict[str, str], seen: set[tuple[int, str]]) -> None:
+    if type(stored) in PLAIN:
+        return
+    if isinstance(stored, list):
+        for item in stored:
+            _unresolved(item, frame, found, seen)
+        return
+    attrs = getattr(stored, "attrs", None)
+    if attrs is not None and getattr(stored, "node", None) is None:
+        for key in attrs.keys_all():
+            _unresolved(attrs.lookup(key), frame, found, seen)
+        return
+    node = getattr(stored, "node", stored)
+    todo = [node]
+    while todo:
+        here = todo.pop()
+        if type(here) is Ref:
+            _follow(here.name, here.key, frame, found, seen)
+        elif type(here) is Select:
+            base = evaluate(here.base, frame)
+            if base is UNDEFINED:
+                text = f"{unparse(here.base)}.{here.name}"
+                found.setdefault(text.lower(), text)
+            elif type(base) is Frame:
+                _follow(here.name, here.key, base, found, seen)
+        elif type(here) is RootRef:
+            _follow(here.name, here.key, outermost(frame), found, seen)
+        else:
+            todo.extend(children(here))
+
+
+def _follow(name: str, key: str, frame: Frame, found: dict[str, str], seen: set[tuple[int, str]]) -> None:
+    where, stored = frame.find(key)
+    if stored is MISSING:
+        found.setdefault(key, name)
+    elif (id(where.attrs), key) not in seen and type(stored) not in (Frame, BoundList):
+        seen.add((id(where.attrs), key))
+        _unresolved(stored, where, found, seen)
+
+
+def scope_of(attrs: Attrs) -> Frame:
+    """The frame of an ad on its own."""
+    return frames(attrs, None)
