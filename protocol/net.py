@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 import trio
@@ -65,6 +65,14 @@ class Network(Protocol):
     async def listen(self, address: Address) -> Listener:
         """Listen at a path or at a host and port (0: any free one); OSError when that cannot be."""
 
+    async def listen_shared(self, run: str, address: Address) -> Listener:
+        """Take the connections to `address.sock` that this host's shared port passes on through the directory `run`."""
+
+    async def share_port(
+        self, address: Address, run: str, *, task_status: trio.TaskStatus[Address] = trio.TASK_STATUS_IGNORED
+    ) -> None:
+        """Be the host's shared port until cancelled; reports the address with the port that it really got."""
+
 
 class RealNetwork:
     """Unix sockets and TLS over TCP."""
@@ -109,19 +117,41 @@ class RealNetwork:
             raw = unix_socket.bind(address.path)
             raw.setblocking(False)
             return UnixListener(address, trio.socket.from_stdlib_socket(raw))
-        family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
-        found = await trio.socket.getaddrinfo(address.host or None, address.port, type=socket.SOCK_STREAM, family=0)
-        family, kind, proto, _, where = found[0]
-        sock = trio.socket.socket(family, kind, proto)
-        try:
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            await sock.bind(where)
-            sock.listen(BACKLOG)
-        except BaseException:
-            sock.close()
-            raise
-        port = sock.getsockname()[1]
-        return TlsListener(Address.tcp(address.host, port, sock=address.sock, alias=address.alias), sock)
+        sock = await open_port(address)
+        return TlsListener(replace(address, port=sock.getsockname()[1]), sock)
+
+    async def listen_shared(self, run: str, address: Address) -> Listener:
+        """The daemon's side of the shared port."""
+        from protocol.port_server import SharedListener
+
+        return SharedListener(run, address)
+
+    async def share_port(
+        self, address: Address, run: str, *, task_status: trio.TaskStatus[Address] = trio.TASK_STATUS_IGNORED
+    ) -> None:
+        """The master's side of the shared port."""
+        from protocol.port_server import share
+
+        sock = await open_port(address)
+        with sock:
+            task_status.started(replace(address, port=sock.getsockname()[1]))
+            await share(sock, run)
+
+
+async def open_port(address: Address) -> trio.socket.SocketType:
+    """A TCP socket that listens; an empty host or `*` means every address of this host."""
+    host = None if address.host in ("", "*") else address.host
+    found = await trio.socket.getaddrinfo(host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    family, kind, proto, _, where = found[0]
+    sock = trio.socket.socket(family, kind, proto)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        await sock.bind(where)
+        sock.listen(BACKLOG)
+    except BaseException:
+        sock.close()
+        raise
+    return sock
 
 
 class UnixListener:
@@ -233,6 +263,10 @@ def closed_or(error: OSError, sock: trio.socket.SocketType) -> Exception:
 
 
 def _cause(error: BaseException) -> str:
-    if isinstance(error, OSError) and error.strerror:
-        return error.strerror
-    return str(error.__cause__ or error) or type(error).__name__
+    """The system's own words, which trio wraps when several addresses were tried."""
+    inner = error.__cause__ or error
+    while isinstance(inner, BaseExceptionGroup):
+        inner = inner.exceptions[0]
+    if isinstance(inner, OSError) and inner.strerror:
+        return inner.strerror
+    return str(inner) or type(inner).__name__

@@ -157,7 +157,12 @@ class Security:
     @property
     def has_host_certificate(self) -> bool:
         """Whether this process can show a host certificate."""
-        return bool(self.keys) and os.access(os.path.join(self.keys, HOST_KEY_FILE), os.R_OK)
+        return bool(self.keys) and all(os.access(path, os.R_OK) for path in self.host_certificate_files)
+
+    @property
+    def host_certificate_files(self) -> tuple[str, str]:
+        """The files of the host's certificate and of its key."""
+        return os.path.join(self.keys, HOST_CERTIFICATE_FILE), os.path.join(self.keys, HOST_KEY_FILE)
 
     def tls_client(self) -> ssl.SSLContext:
         """The context with which this side connects; made once."""
@@ -171,12 +176,19 @@ class Security:
         """Forget what was read from files (after new keys, or a reconfiguration)."""
         self._cache.clear()
 
+    def renew(self, config: Config, role: str = "") -> None:
+        """Take what a reconfiguration may change into this object, which servers hold; connections keep theirs."""
+        fresh = Security.from_config(config, role)
+        for name in ("trust_domain", "uid_domain", "ca_files", "token_directories", "accept", "offer", "lists"):
+            object.__setattr__(self, name, getattr(fresh, name))
+        self.reload()
+
     def _context(self, side: str) -> ssl.SSLContext:
-        from protocol import tls
+        from protocol import tls_context
 
         context = self._cache.get(side)
         if context is None:
-            context = tls.client_context(self) if side == "client" else tls.server_context(self)
+            context = tls_context.client_context(self) if side == "client" else tls_context.server_context(self)
             self._cache[side] = context
         return context  # type: ignore[return-value]  # the cache holds values of several types
 

@@ -1,32 +1,48 @@
-"""The preface of a shared port: one line in clear that names the daemon, before TLS begins."""
+"""The preface of a shared port: a few bytes in clear that name the daemon, before TLS begins.
+
+Its length is fixed, so that whoever reads it takes nothing of what follows. A connection that begins with TLS at once
+is for the default daemon.
+"""
 
 from __future__ import annotations
 
+import os
 import re
 from typing import Final
 
 from pool.errors import PeerError
 
 MAGIC: Final = b"MPSP1 "
-PREFACE_BYTES_MAX: Final = 80
-_NAME: Final = re.compile(rb"[A-Za-z0-9_.-]{1,64}\Z")
+NAME_BYTES: Final = 64
+PREFACE_BYTES: Final = len(MAGIC) + NAME_BYTES + 1
+TLS_FIRST_BYTE: Final = 0x16
+DEFAULT_DAEMON: Final = "collector"
+_NAME: Final = re.compile(rb"[A-Za-z0-9_.@-]{1,64}\Z")
 
 
 def preface(name: str) -> bytes:
-    """The line that asks for the daemon `name`."""
+    """The bytes that ask for the daemon `name`."""
     encoded = name.encode("ascii", "replace")
     if not _NAME.match(encoded):
-        raise PeerError(
-            f"{name[:80]!r} is not the name of a daemon", expected="1 to 64 letters, digits, '_', '.' or '-'"
-        )
-    return MAGIC + encoded + b"\n"
+        raise PeerError(f"{name[:80]!r} is not the name of a daemon", expected="1 to 64 of A-Z a-z 0-9 _ . @ -")
+    return MAGIC + encoded.ljust(NAME_BYTES) + b"\n"
 
 
-def read_preface(line: bytes) -> str:
+def begins_well(data: bytes) -> bool:
+    """Whether these first bytes can still become a preface."""
+    return data[: len(MAGIC)] == MAGIC[: len(data)]
+
+
+def read_preface(data: bytes) -> str:
     """The daemon's name from a whole preface; PeerError when it is none."""
-    if not line.startswith(MAGIC) or not line.endswith(b"\n"):
+    if len(data) != PREFACE_BYTES or not data.startswith(MAGIC) or not data.endswith(b"\n"):
         raise PeerError("the connection does not begin with the shared port's preface")
-    name = line[len(MAGIC) : -1]
+    name = data[len(MAGIC) : -1].rstrip(b" ")
     if not _NAME.match(name):
         raise PeerError("the preface names no daemon")
     return name.decode("ascii")
+
+
+def endpoint(run: str, name: str) -> str:
+    """The unix socket at which a daemon takes the connections that the shared port passes on."""
+    return os.path.join(run, f"{name}.port")

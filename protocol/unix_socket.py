@@ -38,15 +38,29 @@ def bind(path: str, *, mode: int = 0o666, backlog: int = 1024) -> socket.socket:
     Nobody can connect before `listen`, and by then the mode is set. A long path gets its socket under a short name in
     the same directory first, and then its own.
     """
-    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+    sock = _bound(socket.SOCK_STREAM, path, mode)
+    sock.listen(backlog)
+    return sock
+
+
+def bind_datagram(path: str) -> socket.socket:
+    """A datagram socket at `path` to which this account and root can send."""
+    mask = os.umask(0o177)  # anybody could send between bind and chmod
     try:
-        _remove_stale(path)
+        return _bound(socket.SOCK_DGRAM, path, 0o600)
+    finally:
+        os.umask(mask)
+
+
+def _bound(kind: socket.SocketKind, path: str, mode: int) -> socket.socket:
+    sock = socket.socket(socket.AF_UNIX, kind | socket.SOCK_CLOEXEC)
+    try:
+        _remove_stale(path, kind)
         if len(os.fsencode(path)) <= PATH_BYTES_MAX:
             sock.bind(path)
         else:
             _bind_long(sock, path)
         os.chmod(path, mode)
-        sock.listen(backlog)
     except BaseException:
         sock.close()
         raise
@@ -63,13 +77,13 @@ def _bind_long(sock: socket.socket, path: str) -> None:
         os.close(directory)
 
 
-def _remove_stale(name: str) -> None:
+def _remove_stale(name: str, kind: socket.SocketKind) -> None:
     try:
         if not stat.S_ISSOCK(os.lstat(name).st_mode):
             raise FileExistsError(f"{name} exists and is no socket")
     except FileNotFoundError:
         return
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe, reachable(name) as short:
+    with socket.socket(socket.AF_UNIX, kind) as probe, reachable(name) as short:
         probe.setblocking(False)
         try:
             probe.connect(short)

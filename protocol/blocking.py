@@ -1,0 +1,284 @@
+"""Calls and streams without an event loop: what command-line tools use. Imports neither trio nor cryptography.
+
+    with blocking.connect(address, security) as peer:
+        answer = peer.call(QueryDaemon())
+        for batch in peer.stream(QueryAds(ad_type="Machine")):
+            ...
+
+The same `Connection` as in `rpc` does the talking. It reads only while it waits for an answer, and tells the server so:
+an idle tool is not taken for a dead one.
+"""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from pool.errors import PeerError
+from protocol import connection as core
+from protocol import unix_socket
+from protocol.address import Address
+from protocol.connection import ClientConnection
+from protocol.identity import Link, Who
+from protocol.message import Message, Request, StreamRequest, decode_answer, encode
+from protocol.remote import ConnectionLost, RemoteError, TimedOut
+from protocol.shared_port import preface
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from protocol.security import Security
+
+R = TypeVar("R")
+item_T = TypeVar("item_T")
+
+CALL_TIMEOUT_S: Final = 20.0
+CONNECT_TIMEOUT_S: Final = 20.0
+SILENCE_S: Final = 60.0  # a server that has nothing to say pings thrice a minute
+STREAM_CREDIT: Final = 16
+_RECEIVE_BYTES: Final = 256 * 1024
+
+
+def connect(
+    address: Address | str, security: Security, *, name: str = "", timeout: float = CONNECT_TIMEOUT_S
+) -> BlockingPeer:
+    """Connect and authenticate. PeerError when nobody is there or it is not who it should be, TimedOut."""
+    where = Address.parse(address) if isinstance(address, str) else address
+    deadline = time.monotonic() + timeout
+    sock: socket.socket | None = None
+    try:
+        sock, link = _open(where, security, timeout)
+        connection = ClientConnection(security.client(link), wanted=name or where.sock, watches=False)
+        peer = BlockingPeer(connection, sock, link)
+        peer.shake_hands(deadline)
+    except BaseException as error:
+        if sock is not None:
+            sock.close()
+        if isinstance(error, TimeoutError):
+            raise TimedOut(f"no connection to {where} within {timeout:g} s") from None
+        if isinstance(error, OSError):
+            raise PeerError(f"cannot connect to {where}: {error.strerror or error}") from error
+        raise
+    return peer
+
+
+class BlockingPeer:
+    """One connection, for one thread."""
+
+    def __init__(self, connection: ClientConnection, sock: socket.socket, link: Link) -> None:
+        self.link = link
+        self.who = Who("unauthenticated@unmapped", "NONE")
+        self.me = ""
+        self.server_software = ""
+        self._connection = connection
+        self._socket = sock
+        self._answers: dict[int, core.Event] = {}
+        self._items: dict[int, list[core.Event]] = {}
+        self._error: PeerError | None = None
+
+    @property
+    def identity(self) -> str:
+        """Who the server is."""
+        return self.who.identity
+
+    @property
+    def method(self) -> str:
+        """How the server is known."""
+        return self.who.method
+
+    @property
+    def address(self) -> str:
+        """Where the server is."""
+        return self.link.label
+
+    def __enter__(self) -> BlockingPeer:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def call(self, request: Request[R], *, timeout: float | None = CALL_TIMEOUT_S) -> R:
+        """The answer. RemoteError when the other side says no, TimedOut, ConnectionLost."""
+        number = self._say(lambda: self._connection.call(request.tag, encode(request)))
+        deadline = None if timeout is None else time.monotonic() + timeout
+        try:
+            while number not in self._answers:
+                self._receive(deadline)
+        except TimeoutError:
+            self._say(lambda: self._connection.cancel(number))
+            raise TimedOut(f"no answer to {request.tag} from {self.link.label} within {timeout:g} s") from None
+        event = self._answers.pop(number)
+        if isinstance(event, core.Failed):
+            raise RemoteError(event.message, code=event.code)
+        assert isinstance(event, core.Replied)
+        answer: R = decode_answer(type(request), event.body)
+        return answer
+
+    def stream(
+        self, request: StreamRequest[item_T], *, credit: int = STREAM_CREDIT, silence: float = SILENCE_S
+    ) -> Iterator[item_T]:
+        """The items as they come. A server that says nothing at all for `silence` seconds is given up."""
+        number = self._say(lambda: self._connection.stream(request.tag, encode(request), credit))
+        return self._iterate(number, type(request), max(1, credit // 2), silence)
+
+    def _iterate(self, number: int, request: type[Message], batch: int, silence: float) -> Iterator[Any]:
+        waiting = self._items[number] = []
+        taken = 0
+        try:
+            while True:
+                while not waiting:
+                    try:
+                        self._receive(time.monotonic() + silence)
+                    except TimeoutError:
+                        raise self._lose(f"silent for {silence:g} s") from None
+                events, waiting[:] = list(waiting), []
+                for event in events:
+                    if isinstance(event, core.Failed):
+                        raise RemoteError(event.message, code=event.code)
+                    if isinstance(event, core.Ended):
+                        return
+                    assert isinstance(event, core.Item)
+                    taken += 1
+                    if taken >= batch:
+                        more, taken = taken, 0
+                        self._say(lambda more=more: self._connection.credit(number, more))  # type: ignore[misc]  # mypy cannot infer it
+                    yield decode_answer(request, event.body)
+        finally:
+            self._items.pop(number, None)
+            if self._error is None and not self._connection.is_closed:
+                self._say(lambda: self._connection.cancel(number))
+
+    def notify(self, message: Message) -> None:
+        """Say something that needs no answer."""
+        self._say(lambda: self._connection.notify(message.tag, encode(message)))
+
+    def close(self) -> None:
+        """Say goodbye and close."""
+        if self._error is None and not self._connection.is_closed:
+            try:
+                self._connection.bye()
+                self._socket.settimeout(1.0)
+                self._socket.sendall(self._connection.take())
+            except OSError:
+                pass
+        self._error = self._error or ConnectionLost(f"the connection to {self.link.label} is closed")
+        self._socket.close()
+
+    def shake_hands(self, deadline: float) -> None:
+        """Authenticate."""
+        self._flush()
+        while not self.me:
+            try:
+                self._receive(deadline)
+            except ConnectionLost as error:
+                raise PeerError(str(error)) from None
+        self.server_software = self._connection.peer_software
+
+    def _say(self, put: Callable[[], Any]) -> Any:
+        if self._error is not None:
+            raise self._error
+        result = put()
+        self._flush()
+        return result
+
+    def _flush(self) -> None:
+        if not self._connection.pending_bytes:
+            return
+        try:
+            self._socket.settimeout(SILENCE_S)
+            self._socket.sendall(self._connection.take())
+        except OSError as error:
+            raise self._lose(error.strerror or str(error)) from error
+
+    def _receive(self, deadline: float | None) -> None:
+        """Take in what comes next; TimeoutError at the deadline."""
+        if self._error is not None:
+            raise self._error
+        left = None if deadline is None else deadline - time.monotonic()
+        if left is not None and left <= 0:
+            raise TimeoutError
+        self._socket.settimeout(left)
+        try:
+            data = self._socket.recv(_RECEIVE_BYTES)
+        except TimeoutError:
+            raise
+        except OSError as error:
+            raise self._lose(error.strerror or str(error)) from error
+        if not data:
+            raise self._lose("the other side hung up")
+        try:
+            events = self._connection.receive(data)
+        except PeerError as error:
+            self._error = error
+            self._socket.close()
+            raise
+        for event in events:
+            self._take(event)
+        self._flush()
+
+    def _take(self, event: core.Event) -> None:
+        match event:
+            case core.Opened(who, me):
+                self.who, self.me = who, me or "?"
+            case core.Replied(number) | core.Failed(number) | core.Item(number) | core.Ended(number):
+                if number in self._items:
+                    self._items[number].append(event)
+                else:
+                    self._answers[number] = event
+            case core.Called(number, tag):
+                self._connection.fail(number, "unknown_request", f"a tool does not answer {tag[:80]}")
+            case core.Streamed(number, tag):
+                self._connection.fail(number, "unknown_request", f"a tool does not answer {tag[:80]}")
+            case core.Closing(reason):
+                raise self._lose(reason or "closed by the other side")
+
+    def _lose(self, why: str) -> PeerError:
+        self._error = ConnectionLost(f"the connection to {self.link.label} is lost: {why}")
+        self._socket.close()
+        return self._error
+
+
+def _open(address: Address, security: Security, timeout: float) -> tuple[socket.socket, Link]:
+    if address.is_unix:
+        return _open_unix(address, timeout)
+    raw = socket.create_connection((address.host, address.port), timeout=timeout)
+    try:
+        return _secure(raw, address, security)
+    except BaseException:
+        raw.close()
+        raise
+
+
+def _open_unix(address: Address, timeout: float) -> tuple[socket.socket, Link]:
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        sock.settimeout(timeout)
+        with unix_socket.reachable(address.path) as path:
+            sock.connect(path)
+        credentials = unix_socket.peer_credentials(sock)
+    except BaseException:
+        sock.close()
+        raise
+    verified = unix_socket.is_trusted(credentials.uid, address.path)
+    return sock, Link("unix", address.path, credentials=credentials, verified=verified)
+
+
+def _secure(raw: socket.socket, address: Address, security: Security) -> tuple[socket.socket, Link]:
+    import ssl
+
+    from protocol.auth.x509 import read_certificate
+    from protocol.tls_context import check_server, reason
+
+    raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    if address.sock:
+        raw.sendall(preface(address.sock))
+    try:
+        secured = security.tls_client().wrap_socket(raw, server_hostname=address.server_name)
+    except ssl.SSLError as error:
+        raise PeerError(f"no TLS with {address}: {reason(error)}") from None
+    certificate = check_server(read_certificate(secured.getpeercert() or {}), address)
+    return secured, Link("tls", str(address), certificate=certificate, host=address.host, verified=True)

@@ -1,0 +1,127 @@
+"""The host's one TCP port: the master reads whom a connection is for, and passes its descriptor to that daemon.
+
+The daemon's end is a datagram socket with mode 0600 in the directory RUN, so that only the pool's account can hand it
+connections. What a stranger can cost is bounded: a preface has a deadline, and only so many are awaited at a time.
+"""
+
+from __future__ import annotations
+
+import array
+import logging
+import os
+import socket
+from typing import Final
+
+import trio
+
+from pool.errors import PeerError
+from protocol import shared_port, unix_socket
+from protocol.address import Address
+from protocol.net import Incoming, closed_or, peer_host, tls_incoming
+
+PREFACE_S: Final = 10.0
+PASS_S: Final = 5.0
+PREFACES_MAX: Final = 256
+_NO_NAME: Final = b"-"
+
+log = logging.getLogger("protocol.shared_port")
+
+
+async def share(sock: trio.socket.SocketType, run: str, *, preface_s: float = PREFACE_S) -> None:
+    """Pass each connection to the daemon that it asks for, until cancelled."""
+    limit = trio.CapacityLimiter(PREFACES_MAX)
+    async with trio.open_nursery() as nursery:
+        while True:
+            try:
+                client, _ = await sock.accept()
+            except OSError as error:
+                if sock.fileno() < 0:
+                    return
+                log.error("cannot accept a connection at the shared port: %s", error)
+                await trio.sleep(0.1)
+                continue
+            await limit.acquire_on_behalf_of(client)
+            nursery.start_soon(_pass_on, client, run, limit, preface_s)
+
+
+async def _pass_on(client: trio.socket.SocketType, run: str, limit: trio.CapacityLimiter, preface_s: float) -> None:
+    _, label = peer_host(client)
+    try:
+        with client:
+            with trio.fail_after(preface_s):
+                name, named = await _read_name(client)
+            with trio.fail_after(PASS_S):
+                await _hand_over(client, run, name, named)
+    except trio.TooSlowError:
+        log.warning(
+            "connection from %s dropped: no preface within %g s, or the daemon does not take it", label, preface_s
+        )
+    except (PeerError, OSError) as error:
+        log.warning("connection from %s dropped: %s", label, error)
+    finally:
+        limit.release_on_behalf_of(client)
+
+
+async def _read_name(client: trio.socket.SocketType) -> tuple[str, bool]:
+    """The daemon asked for, and whether it was named; nothing beyond the preface is taken from the socket."""
+    first = await client.recv(1, socket.MSG_PEEK)
+    if first and first[0] == shared_port.TLS_FIRST_BYTE:
+        return shared_port.DEFAULT_DAEMON, False
+    data = b""
+    while len(data) < shared_port.PREFACE_BYTES:
+        more = await client.recv(shared_port.PREFACE_BYTES - len(data))
+        data += more
+        if not more or not shared_port.begins_well(data):
+            raise PeerError("it does not begin with the shared port's preface")
+    return shared_port.read_preface(data), True
+
+
+async def _hand_over(client: trio.socket.SocketType, run: str, name: str, named: bool) -> None:
+    path = shared_port.endpoint(run, name)
+    message = name.encode() if named else _NO_NAME
+    descriptors = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [client.fileno()]))]
+    sender = trio.socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    with sender:
+        try:
+            with unix_socket.reachable(path) as short:
+                await sender.sendmsg([message], descriptors, 0, short)
+        except (FileNotFoundError, ConnectionRefusedError):
+            raise PeerError(f"no daemon {name!r} on this host") from None
+
+
+class SharedListener:
+    """A daemon's end of the shared port: yields the connections that were passed to it."""
+
+    def __init__(self, run: str, address: Address) -> None:
+        self.address = address
+        self._path = shared_port.endpoint(run, address.sock)
+        raw = unix_socket.bind_datagram(self._path)
+        raw.setblocking(False)
+        self._socket = trio.socket.from_stdlib_socket(raw)
+
+    async def accept(self) -> Incoming:
+        """The next connection."""
+        while True:
+            try:
+                message, ancillary, _, _ = await self._socket.recvmsg(128, socket.CMSG_SPACE(4 * 4))
+            except OSError as error:
+                raise closed_or(error, self._socket) from None
+            descriptors = array.array("i")
+            for level, kind, data in ancillary:
+                if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+                    descriptors.frombytes(data[: len(data) - len(data) % descriptors.itemsize])
+            for extra in descriptors[1:]:
+                os.close(extra)
+            if descriptors:
+                sock = trio.socket.from_stdlib_socket(socket.socket(fileno=descriptors[0]))
+                return tls_incoming(sock, "" if message == _NO_NAME else message.decode("ascii", "replace"))
+            log.warning("a message without a connection at %s", self._path)
+
+    async def aclose(self) -> None:
+        """Take no more connections."""
+        self._socket.close()
+        try:
+            os.unlink(self._path)
+        except OSError:
+            pass
+        await trio.lowlevel.checkpoint()

@@ -1,0 +1,51 @@
+"""TLS over a trio stream: the handshakes of `tls_context`'s rules."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import trio
+
+from pool.errors import PeerError
+from protocol.address import Address
+from protocol.auth.x509 import read_certificate
+from protocol.identity import Certificate, Link
+from protocol.tls_context import check_server, reason
+
+if TYPE_CHECKING:
+    from protocol.net import Channel
+    from protocol.security import Security
+
+
+async def connect(stream: trio.SocketStream, security: Security, address: Address) -> Channel:
+    """Shake hands as a client."""
+    from protocol.net import Channel
+
+    secured = trio.SSLStream(stream, security.tls_client(), server_hostname=address.server_name, https_compatible=True)
+    try:
+        await secured.do_handshake()
+    except trio.BrokenResourceError as error:
+        raise PeerError(f"no TLS with {address}: {reason(error)}") from None
+    certificate = check_server(_certificate(secured), address)
+    link = Link("tls", str(address), certificate=certificate, host=address.host, verified=True)
+    return Channel(secured, link)
+
+
+async def accept(stream: trio.SocketStream, security: Security, link: Link) -> Channel:
+    """Shake hands as a server; `link` is what the socket told."""
+    from protocol.net import Channel
+
+    secured = trio.SSLStream(stream, security.tls_server(), server_side=True, https_compatible=True)
+    try:
+        await secured.do_handshake()
+    except trio.BrokenResourceError as error:
+        raise PeerError(f"no TLS with the client: {reason(error)}") from None
+    full = Link(
+        "tls", link.label, certificate=_certificate(secured), host=link.host, verified=True, port_name=link.port_name
+    )
+    return Channel(secured, full)
+
+
+def _certificate(stream: trio.SSLStream[trio.SocketStream]) -> Certificate | None:
+    peer = stream.getpeercert()
+    return read_certificate(peer) if peer else None

@@ -1,0 +1,78 @@
+"""TLS 1.3 between the hosts of a pool, with the pool's own CA.
+
+Every client checks that the server's certificate is the CA's, and that it was made for the name connected to; only then
+does it show a token. A server asks for a certificate and does without: hosts show theirs, users have none.
+"""
+
+from __future__ import annotations
+
+import os
+import ssl
+from typing import TYPE_CHECKING
+
+from pool.errors import PeerError
+from protocol.address import Address
+from protocol.auth.x509 import is_for
+from protocol.identity import Certificate
+
+if TYPE_CHECKING:
+    from protocol.security import Security
+
+
+def client_context(security: Security) -> ssl.SSLContext:
+    """For connecting: the server must show the CA's certificate; ours is shown when this process can read it."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    context.check_hostname = False  # `check_server` does, with the names that a pool uses
+    context.verify_mode = ssl.CERT_REQUIRED
+    _trust(context, security)
+    if security.has_host_certificate:
+        context.load_cert_chain(*security.host_certificate_files)
+    return context
+
+
+def server_context(security: Security) -> ssl.SSLContext:
+    """For accepting: a client may show the CA's certificate, and authenticates otherwise when it does not."""
+    if not security.has_host_certificate:
+        raise PeerError("this process can read no host certificate, so it cannot accept TLS connections")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    context.verify_mode = ssl.CERT_OPTIONAL
+    context.num_tickets = 0  # connections are kept, so nothing is ever resumed
+    _trust(context, security)
+    context.load_cert_chain(*security.host_certificate_files)
+    return context
+
+
+def _trust(context: ssl.SSLContext, security: Security) -> None:
+    try:
+        context.load_verify_locations(cadata=security.ca_pem())
+    except ssl.SSLError as error:
+        raise PeerError(f"the pool CA's certificate cannot be read: {error.reason or error}") from None
+
+
+def check_server(certificate: Certificate | None, address: Address) -> Certificate:
+    """The server's certificate, when it is for the name that was connected to."""
+    if certificate is None or not certificate.host:
+        raise PeerError(f"{address} shows no certificate")
+    if not is_for(certificate, address.server_name):
+        raise PeerError(
+            f"the certificate of {address} is for {', '.join(certificate.names)}", expected=repr(address.server_name)
+        )
+    return certificate
+
+
+def reason(error: BaseException) -> str:
+    """Why a handshake failed, in the words of OpenSSL where it has some."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            return f"the certificate does not hold: {cause.verify_message}"
+        if isinstance(cause, ssl.SSLEOFError | ssl.SSLZeroReturnError):
+            return "the connection was cut"
+        if isinstance(cause, ssl.SSLError):
+            return (cause.reason or str(cause)).lower().replace("_", " ")
+        if isinstance(cause, OSError) and cause.errno:
+            return os.strerror(cause.errno)
+        cause = cause.__cause__ or cause.__context__
+    return "the connection was cut"
