@@ -1,0 +1,263 @@
+"""condor_rm, _hold, _release, _suspend, _continue and _vacate_job: one program that does something to jobs.
+
+Each argument, or all clusters and jobs of mixed kinds together, is one request; what became of it is one sentence, on
+standard output when something was done, on standard error after an empty line when nothing was.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from minipool.cli.context import open_session
+from minipool.cli.options import Opt, Parsed, UsageError
+from minipool.cli.tool import ADDR, DEBUG, HELP, NAME, POOL, VERSION_OPT, Tool, run
+from minipool.session import NotFound
+from pool.errors import PeerError, UserError
+
+if TYPE_CHECKING:
+    from protocol.blocking import Peer
+    from protocol.messages.schedd import ActResult, Selection
+
+
+class Verb(NamedTuple):
+    """How a tool speaks: what it does to one job, has done to many, and what it could not do."""
+
+    tool: str
+    action: str
+    one: str
+    many: str
+    could_not: str
+    bad_status: str
+    already: str
+    summary: str
+
+
+VERBS: Final[dict[str, Verb]] = {
+    "rm": Verb(
+        "condor_rm", "remove", "marked for removal", "marked for removal", "remove",
+        "cannot be removed", "already marked for removal", "Remove jobs from the queue.",
+    ),
+    "rm_x": Verb(
+        "condor_rm", "remove_x", "removed locally (remote state unknown)", "removed locally (remote state unknown)",
+        "remove", "not in `X' state to be forcibly removed", "already marked for forced removal", "",
+    ),
+    "hold": Verb("condor_hold", "hold", "held", "held", "hold", "cannot be held", "already held", "Put jobs on hold."),
+    "release": Verb(
+        "condor_release", "release", "released", "released", "release",
+        "not held to be released", "already released", "Release held jobs.",
+    ),
+    "suspend": Verb(
+        "condor_suspend", "suspend", "suspended", "suspended", "suspend",
+        "not running to be suspended", "already suspended", "Suspend running jobs.",
+    ),
+    "continue": Verb(
+        "condor_continue", "continue", "continued", "continued", "continue",
+        "not suspended to be continued", "already running", "Continue suspended jobs.",
+    ),
+    "vacate_job": Verb(
+        "condor_vacate_job", "vacate", "vacated", "vacated", "vacate",
+        "not running to be vacated", "already vacating", "Make running jobs leave their machines.",
+    ),
+    "vacate_fast": Verb(
+        "condor_vacate_job", "vacate_fast", "fast-vacated", "fast-vacated", "fast-vacate",
+        "not running to be fast-vacated", "already fast-vacating", "",
+    ),
+}  # fmt: skip
+"""By the name of the program; two have a second way."""
+
+_JOB = re.compile(r"\d+\.\d+\Z")
+_CLUSTER = re.compile(r"\d+\Z")
+_COMMON = (
+    HELP,
+    VERSION_OPT,
+    DEBUG,
+    Opt("long", 1, says="one line for each job"),
+    Opt("totals", 1, says="only the number of jobs"),
+    POOL,
+    NAME,
+    ADDR,
+    Opt("constraint", 1, 1, "EXPR", "the jobs for which the expression is true"),
+    Opt("all", 2, says="all jobs"),
+)
+_OWN: Final[dict[str, tuple[Opt, ...]]] = {
+    "rm": (
+        Opt("forcex", 3, says="forget jobs in state X at once"),
+        Opt("reason", 1, 1, "TEXT", "why, for the job's log"),
+    ),
+    "hold": (
+        Opt("reason", 1, 1, "TEXT", "why, for the job's ad and log"),
+        Opt("subcode", 1, 1, "N", "HoldReasonSubCode"),
+    ),
+    "release": (Opt("reason", 1, 1, "TEXT", "why, for the job's log"),),
+    "vacate_job": (Opt("fast", 1, says="at once, without the vacate time"),),
+}
+
+
+def tool(verb: str) -> Tool:
+    """The option table of one of these programs."""
+    said = VERBS[verb]
+    return Tool(
+        said.tool,
+        said.summary,
+        "[options] [constraints]",
+        (*_OWN.get(verb, ()), *_COMMON),
+        notes="Constraints are CLUSTER.PROC, CLUSTER, OWNER, -constraint EXPR, or -all.",
+    )
+
+
+TOOLS = tuple(tool(verb) for verb in ("rm", "hold", "release", "suspend", "continue", "vacate_job"))
+
+
+def main(verb: str, argv: Sequence[str]) -> int:
+    """Run the program of this verb."""
+    return run(tool(verb), lambda parsed: _main(verb, parsed), argv)
+
+
+def _main(verb: str, parsed: Parsed) -> int:
+    if verb == "rm" and parsed.has("forcex"):
+        verb = "rm_x"
+    elif verb == "vacate_job" and parsed.has("fast"):
+        verb = "vacate_fast"
+    requests = _requests(parsed)
+    if not requests:
+        raise UsageError("You did not specify any jobs")
+    session = open_session(parsed)
+    name = parsed.value("name")
+    try:
+        with session.daemon("schedd", name=name, addr=parsed.value("addr")) as peer:
+            actor = Actor(VERBS[verb], parsed, session.user())
+            return max(actor.perform(peer, request) for request in requests)
+    except NotFound as error:
+        if name is None:
+            raise UserError(f"Error: {error}") from None
+        raise UserError(f"Error: cannot get address of schedd {session.qualified(name)}") from None
+
+
+class Asked(NamedTuple):
+    """One request: which jobs, and how they are called in the answer."""
+
+    kind: str  # job, jobs, cluster, user, constraint, all
+    says: str
+    ids: list[str]
+    users: list[str]
+    constraint: str | None = None
+
+
+def _requests(parsed: Parsed) -> list[Asked]:
+    requests: list[Asked] = []
+    if parsed.has("all"):
+        return [Asked("all", "", [], [])]
+    constraint = parsed.value("constraint")
+    if constraint is not None:
+        requests.append(Asked("constraint", constraint, [], [], constraint))
+    jobs = [word for word in parsed.words if _JOB.match(word)]
+    clusters = [word for word in parsed.words if _CLUSTER.match(word)]
+    users = [word for word in parsed.words if word not in jobs and word not in clusters]
+    if jobs and not clusters:
+        requests.append(Asked("jobs", "", jobs, []))
+    elif len(clusters) == 1 and not jobs:
+        requests.append(Asked("cluster", clusters[0], clusters, []))
+    elif clusters:
+        clauses = [f"ClusterId == {word}" for word in clusters]
+        clauses += ["(ClusterId == {} && ProcId == {})".format(*word.split(".")) for word in jobs]
+        requests.append(Asked("constraint", " || ".join(clauses), [*clusters, *jobs], []))
+    requests += [Asked("user", user, [], [user]) for user in users]
+    return requests
+
+
+class Actor:
+    """Sends requests and says what became of them."""
+
+    def __init__(self, verb: Verb, parsed: Parsed, user: str) -> None:
+        self.verb = verb
+        self.long = parsed.has("long")
+        self.totals = parsed.has("totals")
+        self.subcode = parsed.number("subcode", 0)
+        self.reason = parsed.value("reason")
+        if self.reason is None and verb.action in ("remove", "remove_x", "hold", "release"):
+            self.reason = f"via {verb.tool} (by user {user})"
+        elif self.reason is not None:
+            self.reason = f"{self.reason} (by user {user})"
+
+    def perform(self, peer: Peer, asked: Asked) -> int:
+        """One request; the exit status it deserves."""
+        from protocol.messages.schedd import Action, ActOnJobs, Outcome
+
+        request = ActOnJobs(
+            select=_selection(asked), action=Action(self.verb.action), reason=self.reason, subcode=self.subcode
+        )
+        try:
+            results = peer.call(request).results
+        except PeerError as error:
+            raise UserError(f"\n{error}") from None
+        done = [one for one in results if one.outcome is Outcome.DONE]
+        if asked.kind == "jobs":
+            return self._each_job(asked, results)
+        if self.long:
+            for one in results:
+                self._say_job(str(one.job_id), one)
+        if done:
+            sys.stdout.write(f"{self._about(asked)} have been {self.verb.many}\n")
+            return 0
+        if not results and _queue_is_empty(peer) and asked.kind != "constraint":
+            sys.stderr.write(f"{self.verb.tool}:0:There are no jobs in the queue\n")
+            return 0
+        sys.stderr.write(f"\nCouldn't find/{self.verb.could_not} {_lower(self._about(asked))}\n")
+        return 1
+
+    def _each_job(self, asked: Asked, results: Sequence[ActResult]) -> int:
+        by_id = {str(one.job_id): one for one in results}
+        return max(self._say_job(job, by_id.get(job)) for job in asked.ids)
+
+    def _say_job(self, job: str, result: ActResult | None) -> int:
+        from protocol.messages.schedd import Outcome
+
+        verb = self.verb
+        outcome = Outcome.NOT_FOUND if result is None else result.outcome
+        if outcome is Outcome.DONE:
+            sys.stdout.write(f"Job {job} {verb.one}\n")
+            return 0
+        if outcome is Outcome.PERMISSION_DENIED:
+            said = f"Permission denied to {verb.could_not} job {job}"
+        else:
+            said = (
+                f"Job {job} "
+                + {
+                    Outcome.NOT_FOUND: "not found",
+                    Outcome.BAD_STATUS: verb.bad_status,
+                    Outcome.ALREADY_DONE: verb.already,
+                }[outcome]
+            )
+        sys.stdout.flush()
+        sys.stderr.write(f"\n{said}\n")
+        return 1
+
+    def _about(self, asked: Asked) -> str:
+        return {
+            "all": "All jobs",
+            "cluster": f"All jobs in cluster {asked.says}",
+            "user": f'All jobs of user "{asked.says}"',
+            "constraint": f"All jobs matching constraint ({asked.says})",
+        }[asked.kind]
+
+
+def _lower(text: str) -> str:
+    return text[0].lower() + text[1:]
+
+
+def _selection(asked: Asked) -> Selection:
+    from protocol.messages.schedd import Selection
+
+    if asked.kind == "constraint" and asked.ids:
+        return Selection(ids=asked.ids)
+    return Selection(ids=asked.ids, users=asked.users, constraint=asked.constraint, all=asked.kind == "all")
+
+
+def _queue_is_empty(peer: Peer) -> bool:
+    from protocol.messages.schedd import QueryJobs, Selection
+
+    request = QueryJobs(select=Selection(all=True), projection=["ClusterId"], limit=1)
+    return not any(batch.ads for batch in peer.stream(request))

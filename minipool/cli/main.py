@@ -1,0 +1,81 @@
+"""The entry of every program: find the tool by its name, run it, leave at once.
+
+Only this module and `names` are imported before it is known which tool is meant.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+from minipool.cli.names import POOL_VERBS, TOOLS
+
+
+def condor() -> NoReturn:
+    """The entry of each `condor_*` program."""
+    verb = os.path.basename(sys.argv[0]).removeprefix("condor_").removesuffix(".py")
+    leave(dispatch(verb, sys.argv[1:]))
+
+
+def pool() -> NoReturn:
+    """The entry of the `pool` program."""
+    leave(pool_main(sys.argv[1:]))
+
+
+def pool_main(argv: Sequence[str]) -> int:
+    """`pool VERB ...`; alone, or with a verb that does not exist, it helps."""
+    if not argv or argv[0] in ("help", "-h", "-help", "--help"):
+        sys.stdout.write(help_text())
+        return 0
+    verb = argv[0].replace("-", "_").removeprefix("condor_")
+    if verb in ("_version", "__version"):
+        verb = "version"
+    if verb in TOOLS or verb in POOL_VERBS:
+        return dispatch(verb, argv[1:])
+    from pool.nearest import nearest_name
+
+    near = nearest_name(verb, [*TOOLS, *POOL_VERBS])
+    hint = f" (did you mean {near!r}?)" if near else ""
+    sys.stderr.write(f"pool: there is no command {argv[0]!r}{hint}\nRun `pool` alone to see them all.\n")
+    return 1
+
+
+def dispatch(verb: str, argv: Sequence[str]) -> int:
+    """Run the tool of this verb and return its exit status."""
+    found = TOOLS.get(verb) or POOL_VERBS.get(verb)
+    if found is None:
+        sys.stderr.write(f"condor_{verb}: there is no such tool\n")
+        return 1
+    module = __import__(f"minipool.cli.{found[0]}", fromlist=["main"])
+    try:
+        status: int = module.main(verb, list(argv))
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - the reader has gone; nothing more can be said
+        return 0
+    return status
+
+
+def help_text() -> str:
+    """What `pool` alone prints."""
+    lines = [
+        "Usage: pool COMMAND [options]        (each command but those of the first group is also condor_COMMAND)",
+        "",
+    ]
+    for verbs in (POOL_VERBS, TOOLS):
+        lines += [f"  {verb:<14}{says}" for verb, (_, says) in verbs.items()] + [""]
+    lines.append("`pool COMMAND -help` shows the options of a command. Start with `pool up`.")
+    return "\n".join(lines) + "\n"
+
+
+def leave(status: int) -> NoReturn:
+    """End the process without the interpreter's clean-up, which would cost a tool milliseconds."""
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except BrokenPipeError:
+        pass
+    os._exit(status)

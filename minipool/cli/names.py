@@ -1,0 +1,44 @@
+"""Which module does what: every `condor_*` program, and every verb of `pool`, which are mostly the same."""
+
+from __future__ import annotations
+
+from typing import Final
+
+TOOLS: Final[dict[str, tuple[str, str]]] = {
+    "submit": ("submit", "queue jobs from a submit description"),
+    "q": ("q", "show jobs in the queue"),
+    "status": ("status", "show machines and daemons of the pool"),
+    "history": ("history", "show jobs that left the queue"),
+    "rm": ("act", "remove jobs"),
+    "hold": ("act", "put jobs on hold"),
+    "release": ("act", "release held jobs"),
+    "suspend": ("act", "suspend running jobs"),
+    "continue": ("act", "continue suspended jobs"),
+    "vacate_job": ("act", "make running jobs leave their machines"),
+    "wait": ("wait", "wait for jobs by their event log"),
+    "prio": ("prio", "change the priority of jobs"),
+    "qedit": ("qedit", "change attributes of jobs"),
+    "userprio": ("userprio", "show and set the priorities of users"),
+    "config_val": ("config_val", "show the configuration"),
+    "on": ("admin", "start daemons"),
+    "off": ("admin", "stop daemons"),
+    "restart": ("admin", "restart daemons"),
+    "reconfig": ("admin", "make daemons read the configuration again"),
+    "reschedule": ("admin", "ask for a match cycle now"),
+    "who": ("who", "show the daemons and jobs of this host"),
+    "ping": ("ping", "show who a daemon takes you for"),
+    "token_create": ("tokens", "make a token"),
+    "token_list": ("tokens", "list your tokens"),
+    "version": ("version", "show the version"),
+}
+"""verb -> (module, what it is for); `condor_VERB` and `pool VERB` are the same program."""
+
+POOL_VERBS: Final[dict[str, tuple[str, str]]] = {
+    "up": ("up", "start a pool on this host"),
+    "down": ("down", "stop the pool"),
+    "watch": ("watch", "watch jobs run"),
+    "token": ("tokens", "make a token, also for a host that joins"),
+    "join": ("join", "make this host a part of a pool"),
+    "cron": ("cron", "say when crontab fields run next"),
+}
+"""Verbs that only `pool` has."""

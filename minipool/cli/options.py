@@ -1,0 +1,141 @@
+"""One option parser for every tool, from one table each: HTCondor's single-dash options, which may be shortened.
+
+`-const` is `-constraint`, as long as enough letters are given (`least`) and no earlier row of the table takes them.
+Two dashes are as good as one. An option may carry a qualifier after a colon (`-af:jh`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from pool.errors import UserError
+
+MANY: Final = -1
+"""The option takes all words up to the next option, at least one."""
+
+
+class Opt(NamedTuple):
+    """One row of an option table; several names are alternatives, the first one is shown and is the key."""
+
+    names: str
+    least: int = 1
+    takes: int = 0
+    metavar: str = ""
+    says: str = ""
+    colon: bool = False
+
+    @property
+    def key(self) -> str:
+        """The name under which the parsed value is found."""
+        return self.names.split()[0]
+
+
+class UsageError(UserError):
+    """The command line is wrong; the tool's usage follows the message."""
+
+
+class MissingValue(UserError):
+    """An option came without its value; the message says all."""
+
+
+class Given(NamedTuple):
+    """One option as it was given."""
+
+    key: str
+    values: tuple[str, ...]
+    qualifier: str
+    spelled: str
+
+
+class Parsed:
+    """What a command line said: options in their order, and the other words."""
+
+    def __init__(self) -> None:
+        self.given: list[Given] = []
+        self.words: list[str] = []
+
+    def has(self, key: str) -> bool:
+        """Whether the option was given."""
+        return any(one.key == key for one in self.given)
+
+    def value(self, key: str, default: str | None = None) -> str | None:
+        """The (first) value of the option's last use."""
+        for one in reversed(self.given):
+            if one.key == key:
+                return one.values[0] if one.values else default
+        return default
+
+    def values(self, key: str) -> list[str]:
+        """The values of all uses of the option, in their order."""
+        return [value for one in self.given if one.key == key for value in one.values]
+
+    def qualifier(self, key: str) -> str | None:
+        """What followed the colon at the option's last use; None when the option was not given."""
+        for one in reversed(self.given):
+            if one.key == key:
+                return one.qualifier
+        return None
+
+    def number(self, key: str, default: int) -> int:
+        """The option's value as a whole number."""
+        text = self.value(key)
+        if text is None:
+            return default
+        try:
+            return int(text)
+        except ValueError:
+            raise MissingValue(f"-{key} requires a number, not {text!r}") from None
+
+
+def parse(table: Sequence[Opt], argv: Sequence[str], *, unknown: str, stop_at_word: bool = False) -> Parsed:
+    """Read `argv` by `table`. `unknown` is the tool's sentence about an option that no row takes (`{}`: the option)."""
+    parsed = Parsed()
+    words = list(argv)
+    at = 0
+    while at < len(words):
+        word = words[at]
+        at += 1
+        if not word.startswith("-") or word == "-" or _is_number(word):
+            parsed.words.append(word)
+            if stop_at_word:
+                parsed.words.extend(words[at:])
+                break
+            continue
+        row, qualifier = _row(table, word)
+        if row is None:
+            raise UsageError(unknown.format(word))
+        values, at = _values(row, word, words, at)
+        parsed.given.append(Given(row.key, values, qualifier, word))
+    return parsed
+
+
+def _row(table: Sequence[Opt], word: str) -> tuple[Opt | None, str]:
+    name, _, qualifier = word.lstrip("-").partition(":")
+    name = name.lower()
+    for row in table:
+        if qualifier and not row.colon:
+            continue
+        for known in row.names.split():
+            if known.startswith(name) and len(name) >= min(row.least, len(known)):
+                return row, qualifier
+    return None, ""
+
+
+def _values(row: Opt, word: str, words: list[str], at: int) -> tuple[tuple[str, ...], int]:
+    if row.takes == MANY:
+        end = at
+        while end < len(words) and not words[end].startswith("-"):
+            end += 1
+        if end == at:
+            raise MissingValue(f"Error: -{row.key} requires at least one attribute parameter")
+        values = tuple(words[at:end])
+        return values, end + 1 if words[end : end + 1] == ["-"] else end
+    if at + row.takes > len(words):
+        what = "another parameter" if row.takes == 1 else f"{row.takes} parameters"
+        raise MissingValue(f"Error: {word} requires {what}")
+    return tuple(words[at : at + row.takes]), at + row.takes
+
+
+def _is_number(word: str) -> bool:
+    return word[1:].isdigit()

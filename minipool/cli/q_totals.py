@@ -1,0 +1,59 @@
+"""The totals under condor_q's tables: how many jobs of the query, of the user and of everybody are in which state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from minipool.cli.q_views import COMPLETED, HELD, IDLE, REMOVED, RUNNING, SUSPENDED, TRANSFERRING
+from pool.classad import ClassAd
+
+_WORDS = (
+    (COMPLETED, "Completed"), (REMOVED, "Removed"), (IDLE, "Idle"), (RUNNING, "Running"), (HELD, "Held"), (SUSPENDED, "Suspended"),
+)  # fmt: skip
+_SCHEDULER_WORDS = ("Completed", "Held", "Idle", "Jobs", "Removed", "Running")
+NEEDS = ("Owner", "JobStatus", "JobUniverse")
+
+
+class Counts:
+    """Jobs by state; DAGs' own jobs (scheduler universe) are counted apart."""
+
+    def __init__(self, ads: Iterable[ClassAd] = ()) -> None:
+        self.by: dict[str, int] = {}
+        for ad in ads:
+            self.add(ad.eval_int("JobStatus", 0), scheduler=ad.eval_int("JobUniverse", 5) == 7)
+
+    def add(self, status: int, *, scheduler: bool = False) -> None:
+        """One more job."""
+        before = "Scheduler" if scheduler else ""
+        status = RUNNING if status == TRANSFERRING else status
+        for word in ("Jobs", *(word for code, word in _WORDS if code == status)):
+            self.by[before + word] = self.by.get(before + word, 0) + 1
+
+    def get(self, word: str) -> int:
+        """How many of a state (`Idle`, `SchedulerIdle`, `Jobs`)."""
+        return self.by.get(word, 0)
+
+    def sentence(self) -> str:
+        """`2 jobs; 0 completed, ...`."""
+        words = ", ".join(f"{self.get(word) + self.get('Scheduler' + word)} {word.lower()}" for _, word in _WORDS)
+        return f"{self.get('Jobs') + self.get('SchedulerJobs')} jobs; {words}"
+
+
+def totals_lines(query: Counts, everybody: Counts, mine: Counts | None, me: str) -> str:
+    """The lines themselves, and the empty line after them."""
+    lines = [f"Total for query: {query.sentence()} \n"]
+    if mine is not None:
+        lines.append(f"Total for {me}: {mine.sentence()} \n")
+    lines.append(f"Total for all users: {everybody.sentence()}\n")
+    return "".join(lines) + "\n"
+
+
+def summary_ad(query: Counts, everybody: Counts, mine: Counts, me: str, now: int) -> ClassAd:
+    """The same as an ad, for `-totals -json` and its like."""
+    ad = ClassAd({"MyType": "Summary", "MyName": me, "ServerTime": now, "ErrorCode": 0})
+    for before, counts in (("", query), ("My", mine), ("Allusers", everybody)):
+        for word in ("Jobs", *(word for _, word in _WORDS)):
+            ad[before + word] = counts.get(word)
+        for word in _SCHEDULER_WORDS:
+            ad[f"{before}Scheduler{word}"] = counts.get("Scheduler" + word)
+    return ad

@@ -1,0 +1,39 @@
+"""condor_version: which release this is."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+from minipool.cli.options import Opt, Parsed
+from minipool.cli.tool import HELP, Tool, run
+
+TOOL = Tool(
+    "condor_version",
+    "Show the version.",
+    "[options]",
+    (
+        HELP,
+        Opt("arch", 1, says="only the processor's architecture"),
+        Opt("opsys", 1, says="only the operating system"),
+        Opt("syscall", 1),
+    ),
+)
+
+
+def main(verb: str, argv: Sequence[str]) -> int:
+    """Run condor_version."""
+    return run(TOOL, _main, argv)
+
+
+def _main(parsed: Parsed) -> int:
+    from pool.version import CONDOR_PLATFORM, CONDOR_VERSION
+
+    if parsed.has("arch"):
+        sys.stdout.write(f"{os.uname().machine.upper()}\n")
+    elif parsed.has("opsys"):
+        sys.stdout.write(CONDOR_PLATFORM.split()[1].partition("-")[2] + "\n")
+    else:
+        sys.stdout.write(f"{CONDOR_VERSION}\n{CONDOR_PLATFORM}\n")
+    return 0

@@ -1,0 +1,117 @@
+"""condor_wait: wait until the jobs of an event log have ended."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+
+from minipool.cli.log_reader import ABORTED, EVICTED, EXECUTE, HELD, RELEASED, SUBMIT, TERMINATED, Event, LogReader
+from minipool.cli.options import Opt, Parsed, UsageError
+from minipool.cli.tool import DEBUG, HELP, VERSION_OPT, Tool, run
+from pool.errors import UserError
+
+TOOL = Tool(
+    "condor_wait",
+    "Wait until jobs have ended, by their event log.",
+    "[options] LOG-FILE [CLUSTER[.PROC[.SUBPROC]]]",
+    (
+        HELP,
+        VERSION_OPT,
+        DEBUG,
+        Opt("status", 1, says="say when jobs are submitted, start and end"),
+        Opt("echo", 1, says="print the events"),
+        Opt("allevents", 2, says="with -echo: also those of other jobs"),
+        Opt("wait", 1, 1, "SECONDS", "wait no longer than this"),
+        Opt("num", 1, 1, "N", "wait until N jobs have ended"),
+    ),
+)
+
+_POLL_S = 0.05
+_SAYS = {
+    SUBMIT: "submitted",
+    TERMINATED: "completed",
+    ABORTED: "aborted",
+    EVICTED: "evicted",
+    HELD: "held",
+    RELEASED: "released",
+}
+
+
+def main(verb: str, argv: Sequence[str]) -> int:
+    """Run condor_wait."""
+    return run(TOOL, _main, argv)
+
+
+def _main(parsed: Parsed) -> int:
+    if not parsed.words:
+        raise UsageError("")
+    path, *jobs = parsed.words
+    if len(jobs) > 1:
+        raise UsageError(f"Got unexpected argument {jobs[1]}")
+    wanted = _numbers(jobs[0]) if jobs else ()
+    limit = parsed.number("wait", 0) if parsed.has("wait") else None
+    deadline = None if limit is None else time.monotonic() + limit
+    try:
+        log = LogReader(path)
+    except OSError as error:
+        raise UserError(f"Couldn't open {path}: {error.strerror}") from None
+    return Waiter(parsed, wanted).wait(log, deadline)
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    parts = text.split(".")
+    if len(parts) > 3 or not all(part.isdigit() for part in parts):
+        raise UserError(f"{text!r} is not a job id (expected CLUSTER, CLUSTER.PROC or CLUSTER.PROC.SUBPROC)")
+    return tuple(int(part) for part in parts)
+
+
+class Waiter:
+    """Counts the jobs that are there and those that have ended."""
+
+    def __init__(self, parsed: Parsed, wanted: tuple[int, ...]) -> None:
+        self.wanted = wanted
+        self.status, self.echo = parsed.has("status"), parsed.has("echo")
+        self.all_events = parsed.has("allevents")
+        self.needed = parsed.number("num", 0)
+        self.open: set[tuple[int, int, int]] = set()
+        self.ended = 0
+
+    def wait(self, log: LogReader, deadline: float | None) -> int:
+        """Read until the jobs have ended (0) or the time is over (1)."""
+        while True:
+            for event in log.new_events():
+                self._take(event)
+                if self.needed and self.ended >= self.needed:
+                    sys.stdout.write(f"Specifed number of jobs ({self.needed}) done.\n")
+                    return 0
+            if not self.open and not self.needed:
+                sys.stdout.write("All jobs done.\n")
+                return 0
+            if deadline is not None and time.monotonic() >= deadline:
+                sys.stdout.write("Time expired.\n")
+                return 1
+            sys.stdout.flush()
+            time.sleep(_POLL_S)
+
+    def _take(self, event: Event) -> None:
+        job = (event.cluster, event.proc, event.subproc)
+        mine = job[: len(self.wanted)] == self.wanted
+        if self.echo and (mine or self.all_events):
+            sys.stdout.write(event.text)
+        if not mine:
+            return
+        if self.status:
+            self._say(event)
+        if event.number == SUBMIT:
+            self.open.add(job)
+        elif event.number in (TERMINATED, ABORTED):
+            self.open.discard(job)
+            self.ended += 1
+
+    def _say(self, event: Event) -> None:
+        name = f"{event.cluster}.{event.proc}.{event.subproc}"
+        if event.number == EXECUTE:
+            sys.stdout.write(f"{name} executing on host {event.headline.partition('host: ')[2]}\n")
+        elif event.number in _SAYS:
+            sys.stdout.write(f"{name} {_SAYS[event.number]}\n")

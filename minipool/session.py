@@ -1,0 +1,201 @@
+"""Finding a pool and its daemons: what the command-line tools and both faces of the Python API share.
+
+The configuration says where the pool lives (LOCAL_DIR). A daemon of this host is reached through its unix socket
+RUN/<daemon>.sock; any other through the address in its ad, which the collector of COLLECTOR_HOST knows.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from pool.config import Config, load_config
+from pool.errors import PeerError, UserError
+
+if TYPE_CHECKING:
+    from pool.classad import ClassAd
+    from protocol.address import Address
+    from protocol.blocking import Peer
+    from protocol.security import Security
+
+AD_TYPES: dict[str, str] = {
+    "schedd": "Scheduler",
+    "startd": "StartDaemon",
+    "master": "DaemonMaster",
+    "collector": "Collector",
+    "negotiator": "Negotiator",
+}
+"""The MyType of each kind of daemon's own ad."""
+
+
+class NotFound(PeerError):
+    """No daemon of that name is known, or none runs here."""
+
+
+class Session:
+    """One pool as a client sees it: its configuration, its addresses, and connections that are made when needed."""
+
+    def __init__(self, config: Config, *, pool: str | None = None) -> None:
+        self.config = config
+        self.pool = pool
+        self._security: Security | None = None
+
+    @classmethod
+    def open(
+        cls,
+        *,
+        directory: str | None = None,
+        pool: str | None = None,
+        config: Sequence[str] | None = None,
+        overrides: Mapping[str, str] | None = None,
+    ) -> Session:
+        """The pool of this directory, of these configuration files, at this collector, or the one that is found."""
+        environ = dict(os.environ)
+        if directory is not None:
+            environ["POOL_DIR"] = os.path.abspath(directory)
+            environ.pop("CONDOR_CONFIG", None)
+        return cls(load_config(config, environ=environ, overrides=overrides, subsystem="TOOL"), pool=pool)
+
+    @property
+    def security(self) -> Security:
+        """What this client presents and trusts."""
+        if self._security is None:
+            from protocol.security import Security
+
+            self._security = Security.from_config(self.config, "TOOL")
+        return self._security
+
+    @property
+    def run_dir(self) -> str:
+        """Where the sockets of this host's daemons are."""
+        return self.config.path("RUN")
+
+    @property
+    def uid_domain(self) -> str:
+        """What follows the @ in the names of this pool's users."""
+        return self.config.str("UID_DOMAIN")
+
+    def user(self) -> str:
+        """The account that this process runs as."""
+        import pwd
+
+        try:
+            return pwd.getpwuid(os.geteuid()).pw_name
+        except KeyError:
+            return str(os.geteuid())
+
+    def me(self) -> str:
+        """`user@UID_DOMAIN`, as jobs' User attribute has it."""
+        return f"{self.user()}@{self.uid_domain}"
+
+    # addresses
+
+    def local_socket(self, daemon: str) -> str | None:
+        """The socket of this host's daemon, when there is one."""
+        path = os.path.join(self.run_dir, f"{daemon}.sock")
+        return path if os.path.exists(path) else None
+
+    def address(self, daemon: str, *, name: str | None = None, addr: str | None = None) -> Address:
+        """Where the daemon is: by its address, by its name, or the one of this host or pool."""
+        from protocol.address import Address
+
+        if addr:
+            return Address.parse(addr)
+        if name is None and self.pool is None:
+            path = self.local_socket(daemon)
+            if path is not None:
+                return Address.unix(path)
+        if daemon == "collector":
+            return self.collector_address()
+        ad = self.daemon_ad(daemon, name)
+        text = ad.eval_str("MyAddress")
+        if not text:
+            raise NotFound(f"the ad of {daemon} {ad.eval_str('Name')} has no address")
+        return self._nearer(Address.parse(text), daemon, ad)
+
+    def _nearer(self, address: Address, daemon: str, ad: ClassAd) -> Address:
+        """This host's daemon through its unix socket, which proves who is calling without a token."""
+        from protocol.address import Address
+
+        path = self.local_socket(daemon)
+        if path is None or self.pool is not None:
+            return address
+        try:
+            with open(os.path.join(self.run_dir, f"{daemon}.address")) as file:
+                mine = Address.parse(file.readline())
+        except (OSError, UserError):
+            return address
+        same = (mine.host, mine.port, mine.sock) == (address.host, address.port, address.sock)
+        return Address.unix(path) if same else address
+
+    def collector_address(self) -> Address:
+        """The pool's collector: of -pool, of this host, or of COLLECTOR_HOST."""
+        from protocol.address import Address
+
+        if self.pool is None:
+            path = self.local_socket("collector")
+            if path is not None:
+                return Address.unix(path)
+        hosts = [self.pool] if self.pool else self.config.list("COLLECTOR_HOST")
+        if not hosts:
+            raise NotFound("no pool runs here, and COLLECTOR_HOST does not say where one does (start one: pool up)")
+        address = Address.parse(hosts[0])
+        return Address.tcp(address.host, address.port, sock=address.sock or "collector", alias=address.alias)
+
+    def daemon_ad(self, daemon: str, name: str | None) -> ClassAd:
+        """The ad of the daemon, asked of the collector."""
+        from pool.classad import quote
+
+        constraint = None
+        if name is not None:
+            names = [name] if "@" in name else [name, self.qualified(name)]
+            constraint = " || ".join(f"Name == {quote(one)}" for one in dict.fromkeys(names))
+        for ad in self.query(AD_TYPES[daemon], constraint=constraint):
+            return ad
+        what = f"{daemon} {name}" if name else f"a {daemon}"
+        raise NotFound(f"the collector knows no {what}" if name else f"the collector does not know {what}")
+
+    def qualified(self, name: str) -> str:
+        """A host's name with the pool's domain, as daemons are named."""
+        domain = self.config["DEFAULT_DOMAIN_NAME"] or self.uid_domain.partition(".")[2]
+        host, at, rest = name.partition("@")
+        if at or "." in host or not domain:
+            return name
+        return f"{name}.{domain}{at}{rest}"
+
+    # connections
+
+    def connect(self, address: Address, *, timeout: float | None = None) -> Peer:
+        """A connection to an address, to be used in a `with`."""
+        from protocol.blocking import connect
+
+        return connect(address, self.security, timeout=timeout if timeout is not None else 20.0)
+
+    def daemon(self, daemon: str, *, name: str | None = None, addr: str | None = None) -> Peer:
+        """A connection to a daemon, to be used in a `with`."""
+        return self.connect(self.address(daemon, name=name, addr=addr))
+
+    def query(
+        self,
+        ad_type: str,
+        *,
+        constraint: str | None = None,
+        projection: Sequence[str] = (),
+        limit: int | None = None,
+        address: Address | None = None,
+    ) -> list[ClassAd]:
+        """Ads of the collector (or of the daemon at `address`)."""
+        from protocol.messages.collector import QueryAds
+
+        request = QueryAds(ad_type=ad_type, constraint=constraint, projection=list(projection), limit=limit)
+        with self.connect(address or self.collector_address()) as peer:
+            return [ad for batch in peer.stream(request) for ad in batch.ads]
+
+    def sinful(self, daemon: str) -> str:
+        """The daemon's address as it prints: what its address file says, or its socket's path."""
+        try:
+            with open(os.path.join(self.run_dir, f"{daemon}.address")) as file:
+                return file.readline().strip()
+        except OSError:
+            return self.local_socket(daemon) or ""
