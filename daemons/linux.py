@@ -11,6 +11,8 @@ from typing import Final
 _PR_SET_PDEATHSIG: Final = 1
 _PR_SET_CHILD_SUBREAPER: Final = 36
 
+_HAS_CHILDREN_FILE: Final = Path(f"/proc/self/task/{os.getpid()}/children").exists()
+
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -45,17 +47,60 @@ def children_of(pid: int) -> list[int]:
     return found
 
 
+def descendants(root: int) -> set[int]:
+    """Everybody below `root` in the process tree, zombies too."""
+    if not _HAS_CHILDREN_FILE:
+        return _descendants_by_scan(root)
+    found: set[int] = set()
+    waiting = [root]
+    while waiting:
+        for pid in children_of(waiting.pop()):
+            if pid not in found:
+                found.add(pid)
+                waiting.append(pid)
+    return found
+
+
+def _descendants_by_scan(root: int) -> set[int]:
+    """The same on a kernel without `children` files."""
+    children: dict[int, list[int]] = {}
+    for pid in all_pids():
+        fields = stat_fields(pid)
+        if fields is not None:
+            children.setdefault(int(fields[1]), []).append(pid)
+    found: set[int] = set()
+    waiting = [root]
+    while waiting:
+        for pid in children.get(waiting.pop(), ()):
+            if pid not in found:
+                found.add(pid)
+                waiting.append(pid)
+    return found
+
+
+def all_pids() -> list[int]:
+    """Every process of the machine (of this pid namespace)."""
+    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+
+
+def stat_fields(pid: int) -> list[str] | None:
+    """The fields of /proc/PID/stat after the name: state, parent, group, session ...; None when it is gone."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read().rpartition(b") ")[2].decode("ascii").split()
+    except OSError:
+        return None
+
+
+def is_zombie(pid: int) -> bool:
+    """Whether the process has ended (and, perhaps, still waits to be collected)."""
+    fields = stat_fields(pid)
+    return fields is None or fields[0] in ("Z", "X")
+
+
 def zombie_children() -> set[int]:
     """Children of this process that have ended and wait to be collected."""
-    zombies: set[int] = set()
-    for pid in children_of(os.getpid()):
-        try:
-            stat = Path(f"/proc/{pid}/stat").read_bytes()
-        except OSError:
-            continue
-        if stat.rpartition(b") ")[2][:1] == b"Z":
-            zombies.add(pid)
-    return zombies
+    return {pid for pid in children_of(os.getpid()) if is_zombie(pid)}
 
 
 def reap(pid: int) -> None:

@@ -196,6 +196,22 @@ class Zygote:
             self._children[child.pid] = child
         return child
 
+    async def kill_strays(self) -> int:
+        """End what children that died have left behind; how many processes remain (0 also when there is no zygote)."""
+        if self._owner is None:
+            return 0
+        self._next_id += 1
+        number, asked = self._next_id, _Asked()
+        self._asked[number] = asked
+        try:
+            await self._owner.send(msgpack.packb({"id": number, "kill_strays": True}))
+            await asked.answered.wait()
+            return 0 if asked.message is None else int(asked.message["left"])
+        except OSError:
+            return 0
+        finally:
+            self._asked.pop(number, None)
+
     async def _run_one(self) -> bool:
         """Execute a zygote and hear it out; whether it ever was ready."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)

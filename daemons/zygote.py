@@ -8,10 +8,15 @@ safe, and holds no key of the pool. Each message is one packet, a msgpack map:
     zygote -> owner    {"id": 7, "pid": 1234}                               with a pidfd of the child
                        {"id": 7, "error": "..."}                            nothing was forked
                        {"exited": 1234, "status": wait status}              a child has ended
+    owner -> zygote    {"id": 8, "kill_strays": true}
+    zygote -> owner    {"id": 8, "left": 0}                                 how many did not end
 
 A child leads a session of its own, has Python's signal dispositions, and no descriptors but its own. When the owner is
 gone the zygote forks no more, and stays only to reap: children see the end of their life pipe and leave. When the
 zygote is gone its children live on; the owner, which is a subreaper too, inherits them.
+
+A zygote is a subreaper: what a child leaves behind when it dies (processes of its job, for example, whatever they do to
+hide) becomes the zygote's own, a stray. Only the zygote can tell strays from the children that it forked.
 """
 
 from __future__ import annotations
@@ -25,6 +30,7 @@ import select
 import signal
 import socket
 import sys
+import time
 import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -32,11 +38,13 @@ from typing import Any, Final
 
 import msgpack
 
-from daemons.linux import become_subreaper
+from daemons.linux import become_subreaper, children_of, descendants, is_zombie
 
 PACKET_BYTES_MAX: Final = 160 * 1024
 """What fits one packet under the kernel's default socket buffer; a job's ad travels on the channel instead."""
 DESCRIPTORS_MAX: Final = 8
+STRAY_ROUNDS_MAX: Final = 200
+STRAY_PAUSE_S: Final = 0.005
 
 KINDS: Final[Mapping[str, str]] = {
     "starter": "daemons.starter.main:child_main",
@@ -95,6 +103,9 @@ class _Zygote:
             self.owner_is_there = False
             return
         request = msgpack.unpackb(packet)
+        if "kill_strays" in request:
+            self._say({"id": request["id"], "left": self._kill_strays()})
+            return
         try:
             pid = self._fork(request, descriptors)
             pidfd = os.pidfd_open(pid)
@@ -136,6 +147,23 @@ class _Zygote:
         channel = socket.socket(fileno=descriptors[0])
         birth = Birth(request["kind"], request["payload"], channel, descriptors[1], tuple(descriptors[2:]))
         return self.mains[request["kind"]](birth) or 0
+
+    def _kill_strays(self) -> int:
+        """End every process below this one that is neither a child it forked nor below one; how many remain."""
+        left: set[int] = set()
+        for _ in range(STRAY_ROUNDS_MAX):
+            left = set(children_of(os.getpid())) - self.children
+            for pid in list(left):
+                left |= descendants(pid)
+            left = {pid for pid in left if not is_zombie(pid)}
+            if not left:
+                break
+            for pid in left:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, signal.SIGKILL)
+            time.sleep(STRAY_PAUSE_S)
+            self._reap()
+        return len(left)
 
     def _reap(self) -> None:
         while True:

@@ -43,6 +43,23 @@ def leave_orphan(birth: Birth) -> int:
     return 0
 
 
+def leave_stubborn_orphans(birth: Birth) -> int:
+    """Leave two processes behind, one in a session of its own, that ignore every signal they can."""
+    pids = []
+    for new_session in (False, True):
+        pid = os.fork()
+        if pid == 0:
+            if new_session:
+                os.setsid()
+            for signum in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+                signal.signal(signum, signal.SIG_IGN)
+            while True:
+                time.sleep(60)
+        pids.append(pid)
+    birth.channel.sendall(" ".join(map(str, pids)).encode())
+    return 0
+
+
 def write_to_given(birth: Birth) -> int:
     """Write to the first descriptor that came along."""
     os.write(birth.descriptors[0], birth.payload)

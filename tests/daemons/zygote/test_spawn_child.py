@@ -11,7 +11,8 @@ from daemons.spawn_child import SpawnError, Zygote
 
 ROOT = Path(__file__).parents[3]
 HERE = "tests.daemons.zygote.children"
-KINDS = {name: f"{HERE}:{name}" for name in ("echo", "until_orphaned", "die_at_once", "leave_orphan", "write_to_given")}
+NAMES = "echo until_orphaned die_at_once leave_orphan leave_stubborn_orphans write_to_given"
+KINDS = {name: f"{HERE}:{name}" for name in NAMES.split()}
 
 
 @pytest.fixture
@@ -129,6 +130,22 @@ async def test_orphans_of_children_are_reaped_by_the_zygote(zygote: Zygote) -> N
     with trio.fail_after(30):
         while Path(f"/proc/{orphan}").exists():
             await trio.sleep(0.05)
+
+
+async def test_strays_are_ended_and_children_are_not(zygote: Zygote) -> None:
+    living = await zygote.fork("echo", b"living")
+    await living.channel.receive_some(1000)
+    child = await zygote.fork("leave_stubborn_orphans")
+    orphans = [int(pid) for pid in (await child.channel.receive_some(100)).split()]
+    await child.wait()
+    assert await zygote.kill_strays() == 0
+    with trio.fail_after(30):
+        while any(Path(f"/proc/{pid}").exists() for pid in orphans):
+            await trio.sleep(0.05)
+    await living.channel.send_all(b"there")
+    assert await living.channel.receive_some(100) == b"THERE"
+    await living.channel.send_eof()
+    await living.wait()
 
 
 async def test_a_request_that_is_too_large_is_refused(zygote: Zygote) -> None:

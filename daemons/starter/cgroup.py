@@ -1,0 +1,326 @@
+"""Control groups, done: make a claim's group, put jobs into it, read it, freeze it, empty it, remove it.
+
+A group belongs to a claim and is used again by its next job: only the limits are written anew. `usable_trees` is asked
+once per machine (by the startd); the starter is told the answer.
+"""
+
+from __future__ import annotations
+
+import errno
+import itertools
+import os
+import signal
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+from daemons.starter.tree import send
+from pool.execute.cgroup import (
+    CONTROLLERS_V2,
+    Limits,
+    Trees,
+    Write,
+    field_of,
+    find_trees,
+    oom_kills,
+    writes_v1,
+    writes_v2,
+)
+from pool.execute.usage import Sample
+
+_TICKS: Final = os.sysconf("SC_CLK_TCK")
+REMOVE_TRIES_MAX: Final = 100
+REMOVE_PAUSE_S: Final = 0.005
+
+
+def usable_trees(base: str) -> Trees:
+    """The trees in which this process may make groups below `base`; version 0 when there are none (no error)."""
+    try:
+        trees = find_trees(Path("/proc/self/mountinfo").read_text().splitlines())
+    except OSError:
+        return Trees(0)
+    try:
+        if trees.version == 1:
+            return _usable_v1(trees, base)
+        if trees.version == 2:
+            return _usable_v2(trees, base)
+    except OSError:
+        pass
+    return Trees(0)
+
+
+def _usable_v1(trees: Trees, base: str) -> Trees:
+    usable: list[tuple[str, str]] = []
+    for controller, mount in trees.mounts:
+        try:
+            os.makedirs(os.path.join(mount, base), exist_ok=True)
+            _probe(os.path.join(mount, base))
+        except OSError:
+            continue
+        usable.append((controller, mount))
+    return Trees(1, tuple(usable)) if usable else Trees(0)
+
+
+def _usable_v2(trees: Trees, base: str) -> Trees:
+    """The root when we own it; else our own group, out of whose way all its processes are moved first."""
+    mount = trees.mount("") or ""
+    own = _own_group_v2(mount)
+    if own != mount:
+        leaf = os.path.join(own, "minipool-daemons")
+        os.makedirs(leaf, exist_ok=True)
+        for pid in _read(os.path.join(own, "cgroup.procs")).split():
+            _write(os.path.join(leaf, "cgroup.procs"), pid)
+    parts = [own]
+    for part in base.strip("/").split("/"):
+        parts.append(os.path.join(parts[-1], part))
+    for parent, child in itertools.pairwise(parts):
+        _enable(parent)
+        os.makedirs(child, exist_ok=True)
+    _enable(parts[-1])
+    _probe(parts[-1])
+    return Trees(2, (("", own),))
+
+
+def _own_group_v2(mount: str) -> str:
+    for line in _read("/proc/self/cgroup").splitlines():
+        if line.startswith("0::"):
+            path = line[3:]
+            own = os.path.normpath(mount + path)
+            return mount if path == "/" or not os.path.isdir(own) else own.removesuffix("/minipool-daemons")
+    return mount
+
+
+def _enable(group: str) -> None:
+    """Give all controllers that there are to the groups below."""
+    there = _read(os.path.join(group, "cgroup.controllers")).split()
+    for controller in CONTROLLERS_V2:
+        if controller in there:
+            _write(os.path.join(group, "cgroup.subtree_control"), f"+{controller}")
+
+
+def _probe(group: str) -> None:
+    """OSError unless groups can be made here."""
+    test = os.path.join(group, f"probe-{os.getpid()}")
+    os.mkdir(test)
+    os.rmdir(test)
+
+
+class Group:
+    """One claim's group. Without any tree (`trees.version` 0) it does nothing, and knows nothing."""
+
+    def __init__(self, trees: Trees, name: str) -> None:
+        self.trees = trees
+        self.name = name
+        self._paths = {controller: os.path.join(mount, name) for controller, mount in trees.mounts if name}
+        self._enter: list[int] = []
+        self._oom_before = 0
+        self._cpu_before = (0.0, 0.0)
+        self._limits: Limits | None = None
+
+    @property
+    def works(self) -> bool:
+        """Whether there is a group at all."""
+        return bool(self._paths)
+
+    @property
+    def limits_memory(self) -> bool:
+        """Whether memory limits hold."""
+        return "memory" in self._paths or self._has_memory_v2()
+
+    def _has_memory_v2(self) -> bool:
+        return "" in self._paths and os.path.exists(os.path.join(self._paths[""], "memory.max"))
+
+    def prepare(self, limits: Limits) -> list[str]:
+        """Make the group, or the next job's limits in it; what could not be set, in words."""
+        for path in self._paths.values():
+            if not os.path.isdir(path):
+                os.makedirs(path, exist_ok=True)
+        failed: list[str] = []
+        if limits != self._limits:
+            failed = [said for write in self._writes(limits) if (said := self._set(write)) is not None]
+            self._limits = limits
+        self._reset_peak()
+        self._oom_before = self._oom_count()
+        self._cpu_before = self._cpu()
+        return failed
+
+    def _writes(self, limits: Limits) -> list[Write]:
+        return writes_v1(limits) if self.trees.version == 1 else writes_v2(limits)
+
+    def _set(self, write: Write) -> str | None:
+        path = self._paths.get(write.controller)
+        if path is None:
+            return None
+        try:
+            _write(os.path.join(path, write.file), write.value)
+        except OSError as error:
+            return None if write.optional else f"{write.file} = {write.value}: {error.strerror}"
+        return None
+
+    def entrances(self) -> list[int]:
+        """Descriptors to which a process writes `0` to enter; they stay open for the claim's next jobs."""
+        if not self._enter:
+            self._enter = [
+                os.open(os.path.join(path, "cgroup.procs"), os.O_WRONLY | os.O_CLOEXEC) for path in self._paths.values()
+            ]
+        return self._enter
+
+    def members(self) -> set[int]:
+        """The processes in the group."""
+        found: set[int] = set()
+        for path in self._paths.values():
+            try:
+                found.update(map(int, _read(os.path.join(path, "cgroup.procs")).split()))
+            except OSError:
+                continue
+        return found
+
+    # ---- what it uses
+
+    def _reset_peak(self) -> None:
+        if "memory" in self._paths:
+            try:
+                _write(os.path.join(self._paths["memory"], "memory.max_usage_in_bytes"), "0")
+            except OSError:
+                pass
+
+    def _file(self, controller: str, name: str) -> str:
+        path = self._paths.get(controller)
+        if path is None:
+            return ""
+        try:
+            return _read(os.path.join(path, name))
+        except OSError:
+            return ""
+
+    def _oom_count(self) -> int:
+        if self.trees.version == 1:
+            return oom_kills(self._file("memory", "memory.oom_control"))
+        return oom_kills(self._file("", "memory.events"))
+
+    def oom_killed(self) -> bool:
+        """Whether the kernel has killed a process of the present job for want of memory."""
+        return self._oom_count() > self._oom_before
+
+    def _cpu(self) -> tuple[float, float]:
+        """User and system seconds of all jobs so far."""
+        if self.trees.version == 1:
+            text = self._file("cpuacct", "cpuacct.stat")
+            return field_of(text, "user") / _TICKS, field_of(text, "system") / _TICKS
+        text = self._file("", "cpu.stat")
+        return field_of(text, "user_usec") / 1e6, field_of(text, "system_usec") / 1e6
+
+    def sample(self) -> Sample | None:
+        """What the present job uses; None where the group cannot tell."""
+        if not self._paths:
+            return None
+        user, system = self._cpu()
+        if self.trees.version == 1:
+            resident = field_of(self._file("memory", "memory.stat"), "total_rss")
+        else:
+            resident = field_of(self._file("", "memory.stat"), "anon")
+        return Sample(
+            resident=resident,
+            user_s=max(0.0, user - self._cpu_before[0]),
+            system_s=max(0.0, system - self._cpu_before[1]),
+        )
+
+    def peak(self) -> int:
+        """The most memory, with caches, that the present job ever had; 0 where the kernel does not say."""
+        name = "memory.max_usage_in_bytes" if self.trees.version == 1 else "memory.peak"
+        text = self._file("memory" if self.trees.version == 1 else "", name).strip()
+        return int(text) if text.isdigit() else 0
+
+    def oom_descriptor(self) -> int | None:
+        """A descriptor that becomes readable when memory has run out (version 1); None where there is none."""
+        path = self._paths.get("memory")
+        if self.trees.version != 1 or path is None:
+            return None
+        eventfd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        try:
+            control = os.open(os.path.join(path, "memory.oom_control"), os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                _write(os.path.join(path, "cgroup.event_control"), f"{eventfd} {control}")
+            finally:
+                os.close(control)
+        except OSError:
+            os.close(eventfd)
+            return None
+        return eventfd
+
+    # ---- what is done to it
+
+    @property
+    def can_freeze(self) -> bool:
+        """Whether the group can be frozen whole."""
+        return "freezer" in self._paths or "" in self._paths
+
+    def freeze(self, frozen: bool) -> None:
+        """Freeze or thaw all its processes."""
+        try:
+            if "freezer" in self._paths:
+                _write(os.path.join(self._paths["freezer"], "freezer.state"), "FROZEN" if frozen else "THAWED")
+            elif "" in self._paths:
+                _write(os.path.join(self._paths[""], "cgroup.freeze"), "1" if frozen else "0")
+        except FileNotFoundError:
+            pass
+
+    def kill(self) -> int:
+        """Send SIGKILL to all; how many were there. Frozen processes are thawed, or the signal would wait."""
+        members = self.members()
+        if not members:
+            return 0
+        if "" in self._paths:
+            try:
+                _write(os.path.join(self._paths[""], "cgroup.kill"), "1")
+            except OSError:
+                send(members, signal.SIGKILL)
+        else:
+            self.freeze(True)  # nobody forks while the signals go round
+            send(self.members(), signal.SIGKILL)
+        self.freeze(False)
+        return len(members)
+
+    def remove(self) -> None:
+        """Remove the group; it has to be empty, but the last process may not have been collected yet."""
+        for fd in self._enter:
+            os.close(fd)
+        self._enter = []
+        self._limits = None
+        for path in self._paths.values():
+            _remove_group(path)
+
+
+def _remove_group(path: str) -> None:
+    """Remove a group and those that a job has made inside it."""
+    for _ in range(REMOVE_TRIES_MAX):
+        try:
+            for inner in _groups_below(path):
+                os.rmdir(inner)
+            return
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            if error.errno != errno.EBUSY:
+                return
+            time.sleep(REMOVE_PAUSE_S)
+
+
+def _groups_below(path: str) -> Iterable[str]:
+    """The groups below a path and itself, innermost first."""
+    for directory, _, _ in os.walk(path, topdown=False):
+        yield directory
+
+
+def _read(path: str) -> str:
+    with open(path, encoding="ascii") as file:
+        return file.read()
+
+
+def _write(path: str, value: str) -> None:
+    fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.write(fd, value.encode("ascii"))
+    finally:
+        os.close(fd)

@@ -1,0 +1,193 @@
+"""Start a job's program: fork, become its account in its session and control group, open its files, execute.
+
+What can fail between fork and exec is told through a pipe as (stage, errno), so that the job's hold reason can name the
+file and the fault. The child touches nothing but system calls; it leaves no descriptor, no signal disposition, no group
+and no limit of the starter's to the job. Everything a user named is opened after the identity has changed.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+import signal
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final, NoReturn
+
+import trio
+
+from daemons.starter.account import Account, become
+from pool.errors import PoolError
+from pool.execute.exit import Hold, cannot_enter, cannot_execute, cannot_open
+from pool.execute.plan import Plan
+
+_REPORT: Final = struct.Struct("ii")
+_JOB_UMASK: Final = 0o022
+_OOM_SCORE: Final = b"800"
+"""The kernel takes jobs before daemons when the machine runs out of memory (HTCondor's value)."""
+
+
+class Stage(IntEnum):
+    """Where the child was when it failed."""
+
+    GROUP = 1
+    ACCOUNT = 2
+    DIRECTORY = 3
+    STDIN = 4
+    STDOUT = 5
+    STDERR = 6
+    EXECUTE = 7
+
+
+class LaunchError(PoolError):
+    """The program was not started."""
+
+    def __init__(self, stage: Stage, number: int, plan: Plan) -> None:
+        super().__init__(f"{stage.name.lower()}: {os.strerror(number)}")
+        self.stage, self.number, self.plan = stage, number, plan
+
+    def hold(self) -> Hold | None:
+        """Why the job is to be held; None when this machine is at fault, and another may run it."""
+        plan, number = self.plan, self.number
+        match self.stage:
+            case Stage.DIRECTORY:
+                return cannot_enter(plan.directory, number)
+            case Stage.STDIN:
+                return cannot_open("stdin", plan.stdin, number)
+            case Stage.STDOUT:
+                return cannot_open("stdout", plan.stdout, number)
+            case Stage.STDERR:
+                return cannot_open("stderr", plan.stderr, number)
+            case Stage.EXECUTE:
+                return cannot_execute(plan.program, list(plan.arguments), number)
+        return None
+
+
+@dataclass
+class Started:
+    """A child that was forked; whether it got to its program is known when `begun` returns."""
+
+    pid: int
+    plan: Plan
+    _pipe: int
+
+    async def begun(self) -> None:
+        """Return when the program runs; LaunchError when it does not."""
+        try:
+            await trio.lowlevel.wait_readable(self._pipe)
+            report = os.read(self._pipe, _REPORT.size)
+        finally:
+            os.close(self._pipe)
+        if report:
+            stage, number = _REPORT.unpack(report)
+            raise LaunchError(Stage(stage), number, self.plan)
+
+
+def launch(plan: Plan, account: Account, entrances: Sequence[int] = (), *, nice: int = 0) -> Started:
+    """Fork the job's process; OSError when that cannot be. `entrances` are the control group's."""
+    environment = {os.fsencode(k): os.fsencode(v) for k, v in plan.environment.items()}
+    argv = [os.fsencode(word) for word in plan.argv]
+    readable, writable = os.pipe2(os.O_CLOEXEC)
+    try:
+        pid = os.fork()
+    except OSError:
+        os.close(readable)
+        os.close(writable)
+        raise
+    if pid == 0:
+        _child(plan, account, entrances, nice, argv, environment, writable)
+    os.close(writable)
+    return Started(pid, plan, readable)
+
+
+def _child(
+    plan: Plan,
+    account: Account,
+    entrances: Sequence[int],
+    nice: int,
+    argv: list[bytes],
+    environment: dict[bytes, bytes],
+    report: int,
+) -> NoReturn:
+    """Become the job; never returns."""
+    stage = Stage.GROUP
+    try:
+        os.setsid()
+        for entrance in entrances:
+            os.write(entrance, b"0")
+        stage = Stage.ACCOUNT
+        _quieten_oom_and_signals()
+        if nice:
+            os.nice(nice)
+        _limit(plan)
+        become(account)
+        os.umask(_JOB_UMASK)
+        stage = Stage.DIRECTORY
+        os.chdir(plan.directory)
+        for stage, fd, path in (  # noqa: B007 (the report tells it)
+            (Stage.STDIN, 0, plan.stdin),
+            (Stage.STDOUT, 1, plan.stdout),
+            (Stage.STDERR, 2, plan.stderr),
+        ):
+            _open_as(fd, path, plan)
+        stage = Stage.EXECUTE
+        report = _keep_only(report)
+        os.execve(os.fsencode(plan.program), argv, environment)
+    except OSError as error:
+        os.write(report, _REPORT.pack(stage, error.errno or errno.EIO))
+    except BaseException:
+        os.write(report, _REPORT.pack(stage, errno.EINVAL))
+    finally:
+        os._exit(127)
+
+
+def _quieten_oom_and_signals() -> None:
+    """The kernel's preference, and the signal state of a fresh program (signals 32 and 33 are the C library's own)."""
+    try:
+        fd = os.open("/proc/self/oom_score_adj", os.O_WRONLY)
+        os.write(fd, _OOM_SCORE)
+        os.close(fd)
+    except OSError:
+        pass
+    signal.set_wakeup_fd(-1)
+    for signum in signal.valid_signals():
+        if signum not in (signal.SIGKILL, signal.SIGSTOP, 32, 33):
+            signal.signal(signum, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+
+
+def _limit(plan: Plan) -> None:
+    """Lower soft limits; what exceeds the hard limit stops there."""
+    for name, wanted in plan.rlimits.items():
+        kind: int = getattr(resource, f"RLIMIT_{name}")
+        _, hard = resource.getrlimit(kind)
+        soft = hard if wanted < 0 else wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        try:
+            resource.setrlimit(kind, (soft, hard))
+        except (OSError, ValueError):
+            continue
+
+
+def _open_as(fd: int, path: str, plan: Plan) -> None:
+    """Open one standard file; standard error joins standard output when both are one file."""
+    if fd == 2 and path == plan.stdout:
+        os.dup2(1, 2)
+        return
+    flags = os.O_RDONLY if fd == 0 else os.O_WRONLY | os.O_CREAT | (os.O_APPEND if plan.append_output else os.O_TRUNC)
+    opened = os.open(path, flags | os.O_NOCTTY, 0o666)
+    if opened != fd:
+        os.dup2(opened, fd)
+        os.close(opened)
+    else:
+        os.set_inheritable(fd, True)
+
+
+def _keep_only(report: int) -> int:
+    """Close all descriptors above standard error but the report's, which ends when the program begins."""
+    if report != 3:
+        os.dup2(report, 3, inheritable=False)
+    os.closerange(4, os.sysconf("SC_OPEN_MAX"))
+    return 3

@@ -1,0 +1,150 @@
+"""The directory a job runs in: made for its account alone, and gone afterwards whatever was put into it."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+
+from daemons.starter.account import Account, acting_as
+from pool.classad import ClassAd
+from pool.execute.plan import JOB_AD_NAME, MACHINE_AD_NAME
+from pool.execute.transfer import Stamp
+
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def path_of(execute: str, starter_pid: int) -> str:
+    """The sandbox of a starter's present job."""
+    return os.path.join(execute, f"dir_{starter_pid}")
+
+
+def make(path: str, account: Account) -> None:
+    """An empty directory, 0700, that belongs to the account; what an earlier process of this number left is removed."""
+    try:
+        os.mkdir(path, 0o700)
+    except FileExistsError:
+        remove(path)
+        os.mkdir(path, 0o700)
+    if account.switches:
+        os.chown(path, account.uid, account.gid, follow_symlinks=False)
+
+
+def write_ads(path: str, account: Account, job: ClassAd, machine: ClassAd) -> None:
+    """Put down what the job may read about itself and its slot."""
+    with acting_as(account):
+        for name, ad in ((JOB_AD_NAME, job), (MACHINE_AD_NAME, machine)):
+            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+            fd = os.open(os.path.join(path, name), flags, 0o644)
+            try:
+                os.write(fd, ad.long().encode("utf-8", "surrogateescape"))
+            finally:
+                os.close(fd)
+
+
+def stamps(path: str) -> dict[str, Stamp]:
+    """The regular files at the top of the sandbox, by which changes are known; links count as what they lead to."""
+    found: dict[str, Stamp] = {}
+    with os.scandir(path) as entries:
+        for entry in entries:
+            try:
+                if entry.is_file():
+                    status = entry.stat()
+                    found[entry.name] = Stamp(status.st_mtime_ns, status.st_size, status.st_ino)
+            except OSError:
+                continue
+    return found
+
+
+def disk_usage(path: str) -> int:
+    """Bytes that the sandbox takes on disk; files with several names count once."""
+    total, seen = 0, set()
+    waiting = [path]
+    while waiting:
+        try:
+            with os.scandir(waiting.pop()) as entries:
+                for entry in entries:
+                    status = entry.stat(follow_symlinks=False)
+                    if status.st_nlink > 1 and not stat.S_ISDIR(status.st_mode):
+                        if status.st_ino in seen:
+                            continue
+                        seen.add(status.st_ino)
+                    total += status.st_blocks * 512
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append(entry.path)
+        except OSError:
+            continue  # it went away, or its owner closed it
+    return total
+
+
+def remove(path: str) -> None:
+    """Remove the sandbox: any depth, any permissions, any names; links are removed, never followed.
+
+    A directory that is not empty has its subdirectories moved up to the top, so that neither path lengths, nor the
+    stack, nor the number of open files set a limit to the depth.
+    """
+    try:
+        top = os.open(path, _DIRECTORY)
+    except FileNotFoundError:
+        return
+    except PermissionError:
+        os.chmod(path, 0o700)
+        top = os.open(path, _DIRECTORY)
+    try:
+        os.fchmod(top, 0o700)
+        numbers = iter(range(1 << 62))
+        while _thin(top, numbers):
+            pass
+    finally:
+        os.close(top)
+    os.rmdir(path)
+
+
+def _thin(top: int, numbers: Iterator[int]) -> bool:
+    """Remove one layer of what is at the top; whether anything was there."""
+    names = os.listdir(top)
+    for name in names:
+        if _unlink(top, name):
+            continue
+        inner = _open_directory(top, name)
+        try:
+            for child in os.listdir(inner):
+                if not _unlink(inner, child):
+                    _move_up(inner, child, top, numbers)
+        finally:
+            os.close(inner)
+        os.rmdir(name, dir_fd=top)
+    return bool(names)
+
+
+def _unlink(directory: int, name: str) -> bool:
+    """Remove a file or an empty directory; False when it is a directory with something in it."""
+    try:
+        os.unlink(name, dir_fd=directory)
+    except (IsADirectoryError, PermissionError):
+        try:
+            os.rmdir(name, dir_fd=directory)
+        except OSError:
+            return False
+    return True
+
+
+def _open_directory(parent: int, name: str) -> int:
+    try:
+        fd = os.open(name, _DIRECTORY, dir_fd=parent)
+    except PermissionError:
+        os.chmod(name, 0o700, dir_fd=parent)
+        fd = os.open(name, _DIRECTORY, dir_fd=parent)
+    os.fchmod(fd, 0o700)
+    return fd
+
+
+def _move_up(inner: int, name: str, top: int, numbers: Iterator[int]) -> None:
+    os.close(_open_directory(inner, name))  # moving a directory needs the right to write into it
+    while True:
+        target = f".removed-{next(numbers)}"
+        try:
+            os.stat(target, dir_fd=top, follow_symlinks=False)
+        except FileNotFoundError:
+            os.rename(name, target, src_dir_fd=inner, dst_dir_fd=top)
+            return

@@ -1,0 +1,72 @@
+"""The processes of a job: who they are, what they use, and how to end them all.
+
+The starter is a subreaper: a process whose parent has gone becomes its child, so every descendant of the job is one of
+the starter's, in whatever session it hides.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterable
+from typing import Final
+
+from daemons.linux import all_pids, descendants, stat_fields
+from pool.execute.usage import Sample
+
+_TICKS: Final = os.sysconf("SC_CLK_TCK")
+_PAGE: Final = os.sysconf("SC_PAGE_SIZE")
+
+
+def start_ticks(pid: int) -> int | None:
+    """When a process was started, in clock ticks since the machine's start: with its number, its name for ever."""
+    fields = stat_fields(pid)
+    return None if fields is None else int(fields[19])
+
+
+def sample(pids: Iterable[int]) -> Sample:
+    """What these processes use now; times include children that they have collected."""
+    image = resident = user = system = count = 0
+    for pid in pids:
+        fields = stat_fields(pid)
+        if fields is None or fields[0] == "Z":
+            continue
+        count += 1
+        user += int(fields[11]) + int(fields[13])
+        system += int(fields[12]) + int(fields[14])
+        image += int(fields[20])
+        resident += int(fields[21]) * _PAGE
+    return Sample(image, resident, user / _TICKS, system / _TICKS, count)
+
+
+def send(pids: Iterable[int], signum: int) -> int:
+    """Send a signal to each; how many there were to receive it."""
+    sent = 0
+    for pid in pids:
+        try:
+            os.kill(pid, signum)
+            sent += 1
+        except (ProcessLookupError, PermissionError):
+            continue
+    return sent
+
+
+def stop_all(root: int) -> None:
+    """Stop everybody below `root`, until nobody new appears (somebody may have been forking)."""
+    stopped: set[int] = set()
+    while new := descendants(root) - stopped:
+        send(new, signal.SIGSTOP)
+        stopped |= new
+
+
+def marked(mark: bytes) -> set[int]:
+    """Processes whose environment has the variable `mark` (`NAME=value`), by which orphans are found."""
+    found: set[int] = set()
+    for pid in all_pids():
+        try:
+            with open(f"/proc/{pid}/environ", "rb") as file:
+                if mark in file.read().split(b"\0"):
+                    found.add(pid)
+        except OSError:
+            continue
+    return found
