@@ -1,0 +1,192 @@
+"""What a starter and a file agent are born with: a few values out of the configuration, packed into the fork's payload.
+
+The owner reads its configuration once; a child is given what it needs, and starts without reading any file.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgpack
+
+from pool.execute.cgroup import Trees, claim_group
+from pool.execute.plan import THREAD_VARIABLES
+from pool.execute.quoting import split_new
+from protocol.message import Record, decode, encode
+from protocol.security import Security
+
+if TYPE_CHECKING:
+    from pool.config import Config
+
+B = TypeVar("B", bound="Birthright")
+
+
+class Birthright(Record):
+    """What every child is given."""
+
+    log_path: str = ""  # empty: standard error
+    log_level: str = ""
+    log_bytes_max: int = 10 * 1024 * 1024
+    log_old_max: int = 1
+    run_dir: str = ""
+    fault_points: str = ""
+    host: str = "localhost"
+    uid_domain: str = ""
+    trust_domain: str = ""
+    owner_uid: int = 0
+    ca_files: list[str] = []
+
+    def pack(self) -> bytes:
+        """As the payload of a fork."""
+        return bytes(msgpack.packb(encode(self), unicode_errors="surrogateescape"))
+
+    @classmethod
+    def unpack(cls: type[B], payload: bytes) -> B:
+        """From the payload of a fork."""
+        return decode(cls, msgpack.unpackb(payload, unicode_errors="surrogateescape"))
+
+    def client_security(self) -> Security:
+        """To connect with; a ticket is added for each connection."""
+        return Security(
+            trust_domain=self.trust_domain,
+            uid_domain=self.uid_domain,
+            owner_uid=self.owner_uid,
+            ca_files=tuple(self.ca_files),
+        )
+
+
+class StarterSettings(Birthright):
+    """A starter's: one claim's slot on this machine."""
+
+    slot: str
+    execute: str
+    filesystem_domain: str = ""
+    group: str = ""
+    tree_version: int = 0
+    tree_mounts: list[str] = []  # CONTROLLER=PATH
+    memory_policy: str = "hard"
+    hard_memory_expr: str = ""
+    disable_swap: bool = True
+    always_hold_on_oom: bool = True
+    machine_memory_mb: int = 0
+    update_first_s: float = 8.0
+    update_s: float = 300.0
+    killing_timeout_s: float = 30.0
+    thread_variables: list[str] = list(THREAD_VARIABLES)
+    job_environment: str = ""
+    inherit_environment: bool = False
+    sets_home: bool = True
+    nice: int = 0
+    fallback_account: str = "nobody"
+    run_as_owner: bool = True
+    soft_uid_domain: bool = False
+    address_space_mb: int = 0
+
+    @property
+    def trees(self) -> Trees:
+        """Where the claim's control group is made."""
+        mounts = tuple((name, path) for name, _, path in (entry.partition("=") for entry in self.tree_mounts))
+        return Trees(self.tree_version, mounts)
+
+    def given_environment(self) -> dict[str, str]:
+        """The variables that every job gets from this machine."""
+        given = dict(os.environ) if self.inherit_environment else {}
+        words = split_new(self.job_environment.strip().strip('"'))
+        given.update((name, value) for name, _, value in (word.partition("=") for word in words) if name)
+        return given
+
+
+class AgentSettings(Birthright):
+    """A file agent's: the account whose files it opens, and where starters reach it."""
+
+    account: str  # empty: this process's own
+    uid: int
+    gid: int
+    groups: list[int] = []
+    socket: str
+    keys: str = ""
+    fsync: bool = True
+    lock: bool = True
+    read_methods: list[str] = []
+
+
+def starter_payload(config: Config, slot_name: str, *, trees: Trees, machine_memory_mb: int = 0) -> bytes:
+    """What the startd gives to the starter of a claim on this slot."""
+    execute = config.path("EXECUTE")
+    return StarterSettings(
+        **_common(config, "STARTER", f"{config.path('STARTER_LOG')}.{_short(slot_name)}"),
+        slot=slot_name,
+        execute=execute,
+        filesystem_domain=config.str("FILESYSTEM_DOMAIN"),
+        group=group_name(config, slot_name) if trees.version else "",
+        tree_version=trees.version,
+        tree_mounts=[f"{controller}={mount}" for controller, mount in trees.mounts],
+        memory_policy=config.str("CGROUP_MEMORY_LIMIT_POLICY"),
+        hard_memory_expr=config.str("CGROUP_HARD_MEMORY_LIMIT_EXPR"),
+        disable_swap=config.bool("DISABLE_SWAP_FOR_JOB"),
+        always_hold_on_oom=config.bool("STARTER_ALWAYS_HOLD_ON_OOM"),
+        machine_memory_mb=machine_memory_mb,
+        update_first_s=config.seconds("STARTER_INITIAL_UPDATE_INTERVAL"),
+        update_s=config.seconds("STARTER_UPDATE_INTERVAL"),
+        killing_timeout_s=config.seconds("KILLING_TIMEOUT"),
+        thread_variables=config.list("STARTER_NUM_THREADS_ENV_VARS") or list(THREAD_VARIABLES),
+        job_environment=config.str("STARTER_JOB_ENVIRONMENT"),
+        inherit_environment=config.bool("JOB_INHERITS_STARTER_ENVIRONMENT", default=False),
+        sets_home=config.bool("STARTER_SETS_HOME_ENV"),
+        nice=config.int("JOB_RENICE_INCREMENT"),
+        fallback_account=_slot_user(config, slot_name),
+        run_as_owner=config.bool("STARTER_ALLOW_RUNAS_OWNER"),
+        soft_uid_domain=config.bool("SOFT_UID_DOMAIN"),
+        address_space_mb=config.int("STARTER_RLIMIT_AS"),
+    ).pack()
+
+
+def group_name(config: Config, slot_name: str) -> str:
+    """The control group of a slot's claims, below the trees' roots."""
+    return claim_group(config.str("BASE_CGROUP") or "htcondor", config.path("EXECUTE"), slot_name)
+
+
+def agent_payload(config: Config, *, account: str, uid: int, gid: int, groups: list[int], socket: str) -> bytes:
+    """What the schedd gives to the file agent of one account."""
+    return AgentSettings(
+        **_common(config, "SCHEDD", os.path.join(config.path("LOG"), f"FileAgentLog.{account or uid}")),
+        account=account,
+        uid=uid,
+        gid=gid,
+        groups=groups,
+        socket=socket,
+        keys=config.path("KEYS"),
+        fsync=config.bool("ENABLE_USERLOG_FSYNC", default=True),
+        lock=config.bool("ENABLE_USERLOG_LOCKING", default=True),
+    ).pack()
+
+
+def _common(config: Config, subsystem: str, log_path: str) -> dict[str, Any]:
+    security = Security.from_config(config, subsystem)
+    return {
+        "log_path": log_path,
+        "log_level": " ".join(config.list(f"{subsystem}_DEBUG")),
+        "log_bytes_max": config.bytes(f"MAX_{subsystem}_LOG", default=10 * 1024 * 1024),
+        "log_old_max": config.int(f"MAX_NUM_{subsystem}_LOG", default=1),
+        "run_dir": config.path("RUN"),
+        "fault_points": config.str("FAULT_POINTS", default=""),
+        "host": config.str("NETWORK_HOSTNAME"),
+        "uid_domain": security.uid_domain,
+        "trust_domain": security.trust_domain,
+        "owner_uid": security.owner_uid,
+        "ca_files": list(security.ca_files),
+    }
+
+
+def _slot_user(config: Config, slot_name: str) -> str:
+    """The account of jobs whose owner has none here: `SLOT1_USER` or `SLOT1_3_USER` where they are set."""
+    own = _short(slot_name).upper()
+    for name in (own, own.partition("_")[0]):
+        if user := config.str(f"{name}_USER", default=""):
+            return user
+    return config.str("NOBODY_USER")
+
+
+def _short(slot_name: str) -> str:
+    return slot_name.partition("@")[0]
