@@ -1,0 +1,229 @@
+"""What the startd reads from the configuration: timers, policies, and the part of the ads that all slots share."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+from daemons.run import DaemonStart
+from pool.classad import ClassAd, Expr, Member, expr
+from pool.config import Config
+from pool.errors import ClassAdError
+from pool.slots import detect
+from pool.slots.ad import ABILITIES, CHILD_ATTRS, limits_expr, number
+from pool.slots.carve import Rounding, resource_names
+from pool.slots.custom import custom_resources
+from pool.slots.policy import Policy, read_policy
+from pool.slots.resources import exact
+from pool.slots.slot_types import Hardware, Layout, SlotSpec, layout
+from pool.version import CONDOR_PLATFORM, CONDOR_VERSION
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The knobs that may change while the startd runs."""
+
+    polling_s: float
+    update_s: float
+    match_timeout_s: float
+    killing_timeout_s: float
+    alives_missed_max: int
+    spare_starters: int
+    rounding: Rounding
+    job_attrs: tuple[str, ...]
+    child_attrs: tuple[str, ...]
+    slot_attrs: tuple[str, ...]
+    consoles: tuple[str, ...]
+    keyboard_slots: int
+    console_slots: int
+    idle_boost_s: float
+    draining_start: Expr | None
+    base_cgroup: str
+    config: Config = field(repr=False)
+
+    def policy_of(self, spec: SlotSpec) -> Policy:
+        """The owner's policy for one slot: its own knobs win over those of its type, and those over the plain ones."""
+        return read_policy(self._reader(spec))
+
+    def attributes_of(self, spec: SlotSpec) -> dict[str, Member]:
+        """STARTD_ATTRS and SLOT<N>_STARTD_ATTRS with the values that hold for this slot."""
+        config = self.config
+        names = [*config.list("STARTD_ATTRS"), *config.list("STARTD_EXPRS", default=())]
+        names += config.list(f"SLOT{spec.slot_id}_STARTD_ATTRS", default=())
+        read = self._reader(spec)
+        found: dict[str, Member] = {}
+        for name in names:
+            value = read(name)
+            if value is not None:
+                found[name] = value
+        return found
+
+    def _reader(self, spec: SlotSpec) -> Callable[[str], Expr | None]:
+        prefixes = (f"SLOT{spec.slot_id}_", f"SLOT_TYPE_{spec.type_id}_", "")
+
+        def read(name: str) -> Expr | None:
+            for prefix in prefixes:
+                if self.config.raw(prefix + name):
+                    return self.config.expr(prefix + name)
+            return None
+
+        return read
+
+
+def read_settings(config: Config, resources: Mapping[str, object]) -> Settings:
+    """The settings of a configuration; `resources` are the machine's, by name."""
+    rules = {name: config.expr(f"MODIFY_REQUEST_EXPR_REQUEST{name.upper()}") for name in resources}
+    extra_children = config.list("STARTD_PARTITIONABLE_SLOT_ATTRS", default=())
+    return Settings(
+        polling_s=config.seconds("POLLING_INTERVAL", default=5),
+        update_s=config.seconds("UPDATE_INTERVAL", default=300),
+        match_timeout_s=config.seconds("MATCH_TIMEOUT", default=120),
+        killing_timeout_s=config.seconds("KILLING_TIMEOUT", default=30),
+        alives_missed_max=config.int("MAX_CLAIM_ALIVES_MISSED", default=6),
+        spare_starters=config.int("SPARE_STARTERS", default=1),
+        rounding=Rounding(
+            {name: rule for name, rule in rules.items() if rule is not None},
+            must=config.bool("MUST_MODIFY_REQUEST_EXPRS", default=False),
+        ),
+        job_attrs=tuple(config.list("STARTD_JOB_ATTRS", default=())),
+        child_attrs=tuple(dict.fromkeys((*CHILD_ATTRS, *extra_children))),
+        slot_attrs=tuple(config.list("STARTD_SLOT_ATTRS", default=())),
+        consoles=tuple(config.list("CONSOLE_DEVICES", default=("mouse", "console"))),
+        keyboard_slots=config.int("SLOTS_CONNECTED_TO_KEYBOARD", default=0),
+        console_slots=config.int("SLOTS_CONNECTED_TO_CONSOLE", default=0),
+        idle_boost_s=config.seconds("DISCONNECTED_KEYBOARD_IDLE_BOOST", default=1200),
+        draining_start=config.expr("DEFAULT_DRAINING_START_EXPR"),
+        base_cgroup=config.str("BASE_CGROUP", default="htcondor"),
+        config=config,
+    )
+
+
+def machine_hardware(config: Config, execute: str) -> tuple[Hardware, detect.HardwareFacts]:
+    """What there is to divide: what was detected, unless knobs say otherwise, less what is reserved."""
+    facts = detect.hardware_facts(hyperthreads=config.bool("COUNT_HYPERTHREAD_CPUS", default=True))
+    cpus = facts.cpus
+    if config.is_set("NUM_CPUS"):
+        cpus = config.int("NUM_CPUS")
+    if most := config.int("MAX_NUM_CPUS", default=0):
+        cpus = min(cpus, most)
+    memory = config.int("MEMORY", default=0) if config["MEMORY"] else facts.memory
+    memory -= config.int("RESERVED_MEMORY", default=0)
+    reserved_kib = config.int("RESERVED_DISK", default=0) * 1024
+    fixed = config.int("DISK", default=0) if config["DISK"] else None
+    directories = {execute, *_slot_directories(config)}
+    disks = {
+        detect.file_system(directory): max(
+            0, (detect.free_disk_kib(directory) if fixed is None else fixed) - reserved_kib
+        )
+        for directory in directories
+    }
+    hardware = Hardware(
+        cpus=cpus,
+        memory=max(0, memory),
+        swap=facts.swap,
+        disks=disks,
+        customs=custom_resources(config.names(with_defaults=False), _only_set(config)),
+    )
+    return hardware, facts
+
+
+def execute_directory(config: Config, slot_id: int) -> str:
+    """Where a slot's sandboxes are: SLOT<N>_EXECUTE, else EXECUTE."""
+    name = f"SLOT{slot_id}_EXECUTE"
+    return config.path(name, default="") or config.path("EXECUTE")
+
+
+def machine_layout(config: Config, hardware: Hardware) -> Layout:
+    """The slots of this machine."""
+    return layout(
+        config.names(with_defaults=False),
+        _only_set(config),
+        hardware,
+        lambda slot_id: detect.file_system(execute_directory(config, slot_id)),
+    )
+
+
+def _only_set(config: Config) -> Callable[[str], str | None]:
+    """What somebody has set; defaults of slot types depend on more than the table of knobs can say."""
+    return lambda name: config[name] if config.is_set(name) else None
+
+
+@lru_cache(maxsize=1)
+def _system_facts() -> Mapping[str, str | int | bool]:
+    return detect.system_facts()
+
+
+def machine_part(start: DaemonStart, hardware: Hardware, facts: detect.HardwareFacts, slots: int) -> ClassAd:
+    """The attributes that every slot of this machine has."""
+    config = start.config
+    customs = [custom.name for custom in hardware.customs]
+    ad = ClassAd({"MyType": "Machine", "TargetType": "Job", "Machine": start.host})
+    for name, value in {**_system_facts(), **ABILITIES}.items():
+        ad[name] = value
+    put: dict[str, Any] = {
+        "MyAddress": start.address,
+        "StartdIpAddr": start.address,
+        "AddressV1": start.address,
+        "CondorVersion": CONDOR_VERSION,
+        "CondorPlatform": CONDOR_PLATFORM,
+        "FileSystemDomain": config.str("FILESYSTEM_DOMAIN", default=start.host),
+        "UidDomain": config.str("UID_DOMAIN", default=start.host),
+        "COLLECTOR_HOST_STRING": config.str("COLLECTOR_HOST", default=""),
+        "DaemonStartTime": int(start.started_at),
+        "DaemonLastReconfigTime": int(start.reconfigured_at),
+        "DetectedCpus": facts.cpus_total,
+        "DetectedMemory": facts.memory_total,
+        "DetectedDisk": sum(hardware.disks.values()),
+        "TotalCpus": float(hardware.cpus),
+        "TotalMemory": hardware.memory,
+        "TotalDisk": sum(hardware.disks.values()),
+        "TotalVirtualMemory": hardware.swap,
+        "TotalSlots": slots,
+        "MachineResources": " ".join(["Cpus", "Memory", "Disk", "Swap", *customs]),
+        "WithinResourceLimits": limits_expr(resource_names(customs)),
+        "HasUserNamespaces": os.path.exists("/proc/self/ns/user"),
+        "CanHibernate": False,
+        "HibernationLevel": 0,
+        "HibernationState": "NONE",
+        "LastBenchmark": 0,
+        "TimeToLive": 2147483647,
+        "IsLocalStartd": False,
+        "CpuBusy": False,
+    }
+    for name, value in put.items():
+        ad[name] = value
+    for custom in hardware.customs:
+        ad[f"Total{custom.name}"] = ad[f"Detected{custom.name}"] = number(exact(custom.total))
+        if custom.offline:
+            ad[f"Offline{custom.name}"] = ",".join(custom.offline)
+    return ad
+
+
+def policy_attributes(policy: Policy) -> dict[str, Expr]:
+    """The owner's expressions that a slot's ad shows."""
+    return {
+        "Rank": policy.expr("RANK"),
+        "SlotWeight": policy.expr("SLOT_WEIGHT"),
+        "MaxJobRetirementTime": policy.expr("MAXJOBRETIREMENTTIME"),
+        "MachineMaxVacateTime": policy.expr("MACHINEMAXVACATETIME"),
+        "IsOwner": policy.expr("IS_OWNER"),
+    }
+
+
+def _slot_directories(config: Config) -> list[str]:
+    return [
+        path
+        for name in config.names(with_defaults=False)
+        if name.upper().startswith("SLOT") and name.upper().endswith("_EXECUTE") and (path := config.path(name))
+    ]
+
+
+def read_expression(text: str, knob: str) -> Expr:
+    """An expression that came from a peer; ClassAdError names what it was for."""
+    try:
+        return expr(text)
+    except ClassAdError as error:
+        raise ClassAdError(f"{knob}: {error.message}", span=error.span) from None

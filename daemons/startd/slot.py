@@ -1,0 +1,241 @@
+"""The slots of this startd as they are now, and how to find one by its claim.
+
+Nothing here decides: a `Slot` holds what `pool.slots` decides with, and `Slots` creates, finds and destroys them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+import trio
+
+from pool.classad import ClassAd, Expr, Member
+from pool.ids import ClaimId
+from pool.slots.carve import Holding, carvable, carve, give_back
+from pool.slots.claim import Claim, ClaimIds, Purse
+from pool.slots.machine import SlotState, State, begin
+from pool.slots.policy import Policy
+from pool.slots.resources import Amounts
+from pool.slots.slot_types import SlotKind, SlotSpec
+from protocol.rpc import Peer
+
+if TYPE_CHECKING:
+    from daemons.startd.starters import Starter
+
+NEVER: Final = math.inf
+
+
+@dataclass(eq=False)
+class Pending:
+    """A better claim that waits until the slot's job has left; `granted` becomes true or false, then `settled`."""
+
+    claim: Claim
+    peer: Peer | None
+    settled: trio.Event = field(default_factory=trio.Event)
+    granted: bool = False
+    reason: str = ""
+
+    def settle(self, granted: bool, reason: str = "") -> None:
+        """Let the waiting request go on."""
+        self.granted, self.reason = granted, reason
+        self.settled.set()
+
+
+@dataclass(eq=False)
+class Slot:
+    """One slot. Deadlines are monotonic; NEVER when there is none."""
+
+    name: str
+    short: str
+    spec: SlotSpec
+    kind: SlotKind
+    policy: Policy
+    attributes: Mapping[str, Member]
+    whole: Amounts
+    free: Holding
+    state: SlotState
+    purse: Purse
+    parent: Slot | None = None
+    dslot_id: int = 0
+    children: dict[int, Slot] = field(default_factory=dict)
+    claim: Claim | None = None
+    pending: Pending | None = None
+    peer: Peer | None = None
+    starter: Starter | None = None
+    usage: ClassAd | None = None
+    why: str = ""
+    """Why the job must leave, in words for its user."""
+    retirement_cap: float | None = None
+    """What counts instead of the granted retirement: 0 for a release, infinity for a peaceful end."""
+    hold: tuple[str, int] | None = None
+    soft_at: float = NEVER
+    hard_at: float = NEVER
+    kill_at: float = NEVER
+    match_at: float = NEVER
+    user_suspended: bool = False
+    job_starts: int = 0
+    preemptions: int = 0
+    children_made: int = 0
+    matching_ad: ClassAd | None = None
+    """The ad that requests are matched with; None when something changed since it was made."""
+
+    @property
+    def job(self) -> ClassAd | None:
+        """The job that policy is about: the running one, else the one that the claim was made for."""
+        if self.claim is None:
+            return None
+        return self.claim.activation.job_ad if self.claim.activation is not None else self.claim.holder.job_ad
+
+    @property
+    def busy(self) -> bool:
+        """Whether a job is in the slot."""
+        return self.claim is not None and self.claim.activation is not None
+
+    def changed(self) -> None:
+        """Forget what was derived from the slot as it was."""
+        self.matching_ad = None
+        if self.parent is not None:
+            self.parent.matching_ad = None
+
+    def next_deadline(self) -> float:
+        """When something must happen to this slot by itself."""
+        lease = self.claim.lease.expires_at if self.claim is not None else NEVER
+        return min(lease, self.soft_at, self.hard_at, self.kill_at, self.match_at)
+
+
+class Slots:
+    """All slots, by name and by claim."""
+
+    def __init__(self, host: str, ids: ClaimIds) -> None:
+        self._host = host
+        self._ids = ids
+        self._by_name: dict[str, Slot] = {}
+        self._by_claim: dict[str, Slot] = {}
+        self._offers: dict[str, Slot] = {}
+
+    def __iter__(self) -> Iterator[Slot]:
+        return iter(list(self._by_name.values()))
+
+    def __len__(self) -> int:
+        return len(self._by_name)
+
+    def get(self, name: str) -> Slot | None:
+        """The slot of this name."""
+        return self._by_name.get(name)
+
+    def add(
+        self,
+        spec: SlotSpec,
+        policy: Policy,
+        attributes: Mapping[str, Member],
+        *,
+        now: float,
+        prefix: str = "slot",
+    ) -> Slot:
+        """A slot of the configuration."""
+        short = f"{prefix}{spec.slot_id}"
+        slot = Slot(
+            name=f"{short}@{self._host}",
+            short=short,
+            spec=spec,
+            kind=spec.kind,
+            policy=policy,
+            attributes=attributes,
+            whole=spec.amounts,
+            free=Holding(spec.amounts, spec.ids),
+            state=begin(now=now),
+            purse=Purse(self._ids.new),
+        )
+        self._by_name[slot.name] = slot
+        self.refill(slot)
+        return slot
+
+    def carve(self, parent: Slot, wanted: Amounts, *, now: float) -> Slot:
+        """A dynamic slot out of `parent`; UserError when there is too little left."""
+        child_holding, rest = carve(parent.free, wanted, parent.whole)
+        parent.free = rest
+        number = next(n for n in range(1, len(parent.children) + 2) if n not in parent.children)
+        short = f"{parent.short}_{number}"
+        child = Slot(
+            name=f"{short}@{self._host}",
+            short=short,
+            spec=parent.spec,
+            kind=SlotKind.DYNAMIC,
+            policy=parent.policy,
+            attributes=parent.attributes,
+            whole=child_holding.amounts,
+            free=child_holding,
+            state=begin(now=now),
+            purse=Purse(self._ids.new),
+            parent=parent,
+            dslot_id=number,
+        )
+        parent.children[number] = child
+        parent.children_made += 1
+        self._by_name[child.name] = child
+        self.refill(parent)
+        parent.changed()
+        return child
+
+    def destroy(self, child: Slot) -> None:
+        """Give a dynamic slot back to its parent."""
+        parent = child.parent
+        if parent is None or parent.children.get(child.dslot_id) is not child:
+            return
+        del parent.children[child.dslot_id]
+        del self._by_name[child.name]
+        parent.free = give_back(parent.free, child.free)
+        self._withdraw(child.purse, 0, child)
+        self.refill(parent)
+        parent.changed()
+
+    # ---- claims and offers
+
+    def holding(self, claim_id: str) -> Slot | None:
+        """The slot that is held with this claim id."""
+        return self._by_claim.get(claim_id)
+
+    def offering(self, claim_id: str) -> Slot | None:
+        """The slot that offers this claim id to whoever has it."""
+        return self._offers.get(claim_id)
+
+    def use_offer(self, slot: Slot, claim_id: str) -> None:
+        """The id is somebody's now; another takes its place when there is use for one."""
+        slot.purse.take(claim_id)
+        self._offers.pop(claim_id, None)
+        self.refill(slot)
+
+    def hold(self, slot: Slot, claim: Claim) -> None:
+        """The claim has the slot."""
+        slot.claim = claim
+        self._by_claim[claim.claim_id] = slot
+        slot.changed()
+
+    def let_go(self, slot: Slot) -> Claim | None:
+        """The slot's claim is over."""
+        claim, slot.claim = slot.claim, None
+        if claim is not None:
+            self._by_claim.pop(claim.claim_id, None)
+        slot.changed()
+        return claim
+
+    def refill(self, slot: Slot) -> None:
+        """Offer as many ids as the slot can use: what could be carved, or one."""
+        wanted = carvable(slot.free.amounts) if slot.kind is SlotKind.PARTITIONABLE else 1
+        self._withdraw(slot.purse, wanted, slot)
+
+    def _withdraw(self, purse: Purse, wanted: int, slot: Slot) -> None:
+        before = set(purse.offers)
+        purse.fill(wanted)
+        for gone in before.difference(purse.offers):
+            self._offers.pop(gone, None)
+        for one in purse.offers:
+            self._offers[one] = slot
+
+    def offers_of(self, slot: Slot) -> list[ClaimId]:
+        """The ids that the slot offers; none while it cannot be had."""
+        closed = slot.state.state in (State.DRAINED, State.PREEMPTING) or slot.pending is not None
+        return [] if closed else list(slot.purse.offers)
