@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
-from pool.classad import ClassAd, Expr, Member
+from pool.classad import ClassAd, Member
 from pool.ids import ClaimId
 from pool.slots.carve import Holding, carvable, carve, give_back
 from pool.slots.claim import Claim, ClaimIds, Purse

@@ -1,8 +1,8 @@
 """What starters leave behind, and that it is removed whatever ends first: them, the startd, or the machine.
 
-Each starter has a record: a small file in RUN/starters that says where its processes, its control group and its sandbox
-are to be found. It is written before the starter is given a job, and removed when nothing is left. At the startd's start
-every record is swept, and every sandbox that has none.
+Each starter has a record: a small file in RUN/starters that says where its processes, its control group and its
+sandbox are to be found. It is written before the starter is given a job, and removed when nothing is left. At the
+startd's start every record is swept, and every sandbox that has none.
 """
 
 from __future__ import annotations

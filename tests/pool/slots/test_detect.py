@@ -43,7 +43,7 @@ def tree(root: Path, files: dict[str, str]) -> Path:
             },
             8,
         ),
-        ({"proc/self/cgroup": "0::/../../x\n", "cg/cpu.max": "100000 100000"}, 8),
+        ({"proc/self/cgroup": "0::/../../x\n", "cg/cpu.max": "200000 100000", "x/cpu.max": "1 1"}, 2),
         ({}, 8),
     ],
 )
