@@ -264,7 +264,7 @@ def open_log(config: Config, subsystem: str, world: World, *, suffix: str = "") 
     return Log(
         Path(f"{where}.{suffix}" if suffix else where),
         level=config.str(f"{subsystem}_DEBUG", default=""),
-        bytes_max=config.int(f"MAX_{subsystem}_LOG", default=10 * 1024 * 1024),
+        bytes_max=config.bytes(f"MAX_{subsystem}_LOG", default=10 * 1024 * 1024),
         old_max=config.int(f"MAX_NUM_{subsystem}_LOG", default=1),
         wall=world.wall,
     )
