@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from pool.classad.evaluate import _BUILTINS, Frame, evaluate, frames
+from pool.classad.attrs import MISSING, NOTHING, SCOPE_NAMES
+from pool.classad.environment import ENV
+from pool.classad.evaluate import _BUILTINS, SURROUNDINGS, Frame, evaluate, frames
 from pool.classad.nodes import Binary, Call, Lit, Node, Paren, Ref, Select, Ternary, Unary, spine
 from pool.classad.operators import BINARY, UNARY, truth
 from pool.classad.values import ERROR, PLAIN, UNDEFINED, RelTime, fold
@@ -30,8 +32,6 @@ _MAX_PARTS: Final = 400
 
 def _begin(m: Attrs, t: Attrs) -> Frame:
     """The frame for code that was called without one."""
-    from pool.classad.attrs import NOTHING
-
     return frames(m, None if t is NOTHING else t)
 
 
@@ -44,6 +44,7 @@ _GLOBALS: Final[dict[str, Any]] = {
     "bool": bool,
     "len": len,
     "PLAIN": PLAIN,
+    "MISSING": MISSING,
     "U": UNDEFINED,
     "E": ERROR,
     "truth": truth,
@@ -52,6 +53,9 @@ _GLOBALS: Final[dict[str, Any]] = {
     **{name: BINARY[op] for op, name in _OPERATOR_NAMES.items()},
     **{name: UNARY[op] for op, name in _UNARY_NAMES.items()},
 }
+
+#: Unscoped names that may mean something before the other ad is asked.
+_VISIBLE: Final = SCOPE_NAMES | SURROUNDINGS
 
 #: What is known of an operand when the code is made: one of the three logical values, or nothing.
 _LOGICAL: Final = "logical"
@@ -64,11 +68,13 @@ class _TooComplex(Exception):
 
 def compile_node(node: Node) -> Compiled:
     """The compiled form of an expression; very deep ones are evaluated as they are."""
+    from pool.classad.expression import Expr
+
     try:
         writer = _Writer()
         result, _ = writer.value(node, 0)
         source = "\n".join(["def run(m, t, x):", *writer.lines, f"    return {result}"])
-        scope = {**_GLOBALS, **writer.constants}
+        scope = {**_GLOBALS, "Expr": Expr, **writer.constants}
         exec(compile(source, "<classad>", "exec"), scope)
         return scope["run"]  # type: ignore[no-any-return]
     except (_TooComplex, RecursionError, MemoryError, SyntaxError):
@@ -160,14 +166,21 @@ class _Writer:
         """What computes a reference for which the table holds no plain value."""
         scope = _scope(node)
         key = self.constant(node.key)  # type: ignore[union-attr]
+        if scope == "" and node.key not in _VISIBLE and not ENV.strict:  # type: ignore[union-attr]
+            # Where it is not in the ad itself, it is mostly a plain value of the other one. (In a nested ad, which has
+            # more scopes to ask first, `t` is empty.)
+            theirs = self.local()
+            self.put(level, f"{theirs} = t[{key}] if {name} is MISSING else MISSING")
+            self.put(level, f"if type({theirs}) in PLAIN: {name} = {theirs}")
+            self.put(level, "else:")
+            level += 1
         self.put(level, "if x is None: x = begin(m, t)")
-        if scope == "":
-            self.put(level, f"{name} = x.ref({key})")
-        elif scope == "my":
-            self.put(level, f"{name} = x.my({key})")
-        else:
+        if scope == "target":
             where = self.constant(node.base.key)  # type: ignore[union-attr]
             self.put(level, f"{name} = x.theirs({where}, {key})")
+        else:
+            slow = "ref" if scope == "" else "my"
+            self.put(level, f"{name} = x.value({key}, {name}) if {name}.__class__ is Expr else x.{slow}({key})")
 
     def _binary(self, node: Binary, level: int) -> tuple[str, str]:
         op = node.op

@@ -60,19 +60,41 @@ class Busy:
 class Frame:
     """An ad in its place: what `attrs` means here."""
 
-    __slots__ = ("attrs", "budget", "match", "memo", "other", "outer", "target")
+    __slots__ = ("_match", "_other", "attrs", "budget", "memo", "opposite", "outer", "target")
 
-    def __init__(self, attrs: Attrs, outer: Frame | None, budget: Budget) -> None:
+    def __init__(self, attrs: Attrs, outer: Frame | None, budget: Budget, opposite: Attrs | None = None) -> None:
         self.attrs = attrs
         self.outer = outer
         self.budget = budget
-        #: Where unscoped names go that are not found from here outwards; only the outermost ads of a match have it.
-        self.other: Frame | None = None
-        #: What surrounds both ads of a match; only those two know it.
-        self.match: Match | None = None
+        #: The table of the other ad of a match; only the two outermost frames have it, and some contexts.
+        self.opposite = opposite
         #: The table for TARGET that compiled code may subscribe directly.
-        self.target: Attrs = NOTHING
-        self.memo: dict[str, Any] = {}
+        self.target = NOTHING if opposite is None or not attrs.plain else opposite
+        self.memo: dict[str, Any] | None = None
+        self._other: Frame | None = None
+        self._match: Match | None = None
+
+    @property
+    def other(self) -> Frame | None:
+        """The other ad of the match: where unscoped names go that are not found from here outwards."""
+        if self._other is None and self.opposite is not None:
+            self._other = other = Frame(self.opposite, None, self.budget, self.attrs)
+            other._other = self
+        return self._other
+
+    @property
+    def match(self) -> Match | None:
+        """What surrounds both ads of a match."""
+        other = self.other
+        if other is None or self.outer is not None:
+            return None
+        if self._match is None:
+            self._match = other._match = Match(self, other)
+        return self._match
+
+    def beside(self, other: Frame | None) -> None:
+        """Take `other` for the place where unscoped names go in the end."""
+        self._other = other
 
     def find(self, key: str) -> tuple[Frame, Any]:
         """Where `key` is, from here outwards, and what is stored there (MISSING: nothing)."""
@@ -86,23 +108,26 @@ class Frame:
             if frame.outer is None:
                 break
             frame = frame.outer
-        if frame.match is not None and key in _SURROUNDINGS:
-            return frame.match.find(frame, key)
+        if frame.opposite is not None and key in SURROUNDINGS:
+            match = frame.match
+            assert match is not None
+            return match.find(frame, key)
         return frame, MISSING
 
     def ref(self, key: str) -> Any:
         """The value of an unscoped name."""
         frame, stored = self.find(key)
         if stored is MISSING:
-            if self.other is None or ENV.strict:
+            other = self.other
+            if other is None or ENV.strict:
                 return UNDEFINED
-            frame, stored = self.other.find(key)
+            frame, stored = other.find(key)
             if stored is MISSING:
                 return UNDEFINED
         return stored if type(stored) in PLAIN else frame.value(key, stored)
 
     def own(self, key: str) -> Any:
-        """The value of `MY.key`, and of `.key` in an ad: here or further out, but not in the other ad."""
+        """The value of `.key` in an ad: here or further out, but not in the other ad."""
         frame, stored = self.find(key)
         if stored is MISSING:
             return UNDEFINED
@@ -120,16 +145,16 @@ class Frame:
 
     def value(self, key: str, stored: Any) -> Any:
         """The value of attribute `key` of this ad, given what is stored for it."""
-        kind = type(stored)
-        if kind in PLAIN or kind is Frame:
-            return stored
         memo = self.memo
-        known = memo.get(key, MISSING)
+        if memo is None:
+            memo = self.memo = {}
+        known = memo.get(key)
         budget = self.budget
-        if known is not MISSING:
-            if type(known) is not Busy:
+        if known is not None:
+            if known.__class__ is not Busy:
                 return known
-            budget.cut = min(budget.cut, known.depth)
+            if known.depth < budget.cut:
+                budget.cut = known.depth
             return UNDEFINED
         run = getattr(stored, "run", None)
         if run is None:
@@ -149,7 +174,8 @@ class Frame:
             budget.cut = before
         else:
             del memo[key]
-            budget.cut = min(before, budget.cut)
+            if before < budget.cut:
+                budget.cut = before
         return found
 
     def top(self) -> Frame:
@@ -194,7 +220,7 @@ class Match:
     def root(self) -> Frame:
         """The match ad."""
         if self._root is None:
-            from pool.classad.surroundings import surround
+            from pool.classad.surroundings import surround  # rarely needed, and it knows expressions
 
             self._root = surround(self.left, self.right)
         return self._root
@@ -203,13 +229,13 @@ class Match:
 def outermost(frame: Frame) -> Frame:
     """What `.name` is looked up in: the outermost ad, in a match the match ad."""
     top = frame.top()
-    return top if top.match is None else top.match.root
+    return top if (match := top.match) is None else match.root
 
 
 def _parent(frame: Frame) -> Any:
     if frame.outer is not None:
         return frame.outer
-    return MISSING if frame.match is None else frame.match.context(frame)
+    return MISSING if (match := frame.match) is None else match.context(frame)
 
 
 def _current_time(_frame: Frame) -> Any:
@@ -225,7 +251,7 @@ _SPECIAL: Final[dict[str, Callable[[Frame], Any]]] = {
     "currenttime": _current_time,
 }
 #: Names that can be seen in a match and belong to neither ad.
-_SURROUNDINGS: Final = frozenset(
+SURROUNDINGS: Final = frozenset(
     "target other ad left right lctx rctx symmetricmatch leftmatchesright rightmatchesleft leftrankvalue"
     " rightrankvalue".split()
 )
@@ -449,12 +475,4 @@ _REFERRING: Final = frozenset(_EVALUATE) - {ListNode, AdNode}
 
 def frames(my: Attrs, target: Attrs | None) -> Frame:
     """The frame of `my`, in a match with `target` when there is one."""
-    budget = Budget()
-    left = Frame(my, None, budget)
-    if target is not None:
-        right = Frame(target, None, budget)
-        left.other, right.other = right, left
-        left.match = right.match = Match(left, right)
-        if my.plain and target.plain:
-            left.target, right.target = target, my
-    return left
+    return Frame(my, None, Budget(), target)

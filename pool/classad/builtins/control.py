@@ -135,9 +135,9 @@ def _in_context(what: Any, context: Any) -> Any:
     inner = Frame(context.attrs, context.outer, context.budget)
     outer = context.outer
     if context.other is not None:
-        inner.other = context.other
+        inner.beside(context.other)
     elif outer is not None and outer.outer is None:
-        inner.other = outer.other
+        inner.beside(outer.other)
     return member(what, inner)
 
 
