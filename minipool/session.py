@@ -16,7 +16,7 @@ from pool.errors import PeerError, UserError
 if TYPE_CHECKING:
     from pool.classad import ClassAd
     from protocol.address import Address
-    from protocol.blocking import Peer
+    from protocol.blocking import BlockingPeer
     from protocol.security import Security
 
 AD_TYPES: dict[str, str] = {
@@ -166,13 +166,13 @@ class Session:
 
     # connections
 
-    def connect(self, address: Address, *, timeout: float | None = None) -> Peer:
+    def connect(self, address: Address, *, timeout: float | None = None) -> BlockingPeer:
         """A connection to an address, to be used in a `with`."""
         from protocol.blocking import connect
 
         return connect(address, self.security, timeout=timeout if timeout is not None else 20.0)
 
-    def daemon(self, daemon: str, *, name: str | None = None, addr: str | None = None) -> Peer:
+    def daemon(self, daemon: str, *, name: str | None = None, addr: str | None = None) -> BlockingPeer:
         """A connection to a daemon, to be used in a `with`."""
         return self.connect(self.address(daemon, name=name, addr=addr))
 

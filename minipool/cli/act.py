@@ -18,7 +18,7 @@ from minipool.session import NotFound
 from pool.errors import PeerError, UserError
 
 if TYPE_CHECKING:
-    from protocol.blocking import Peer
+    from protocol.blocking import BlockingPeer
     from protocol.messages.schedd import ActResult, Selection
 
 
@@ -182,7 +182,7 @@ class Actor:
         elif self.reason is not None:
             self.reason = f"{self.reason} (by user {user})"
 
-    def perform(self, peer: Peer, asked: Asked) -> int:
+    def perform(self, peer: BlockingPeer, asked: Asked) -> int:
         """One request; the exit status it deserves."""
         from protocol.messages.schedd import Action, ActOnJobs, Outcome
 
@@ -256,7 +256,7 @@ def _selection(asked: Asked) -> Selection:
     return Selection(ids=asked.ids, users=asked.users, constraint=asked.constraint, all=asked.kind == "all")
 
 
-def _queue_is_empty(peer: Peer) -> bool:
+def _queue_is_empty(peer: BlockingPeer) -> bool:
     from protocol.messages.schedd import QueryJobs, Selection
 
     request = QueryJobs(select=Selection(all=True), projection=["ClusterId"], limit=1)

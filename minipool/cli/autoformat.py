@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from minipool.cli.columns import Col, Table
+from minipool.cli.columns import Col, Light, Render, Table
 from minipool.cli.options import Parsed
 from minipool.cli.show import Printf, Source, unescape
 from pool.classad import ClassAd
@@ -43,7 +43,8 @@ class AutoFormat:
 
     def names(self) -> list[str]:
         """The attributes to fetch."""
-        found = {name for source, *_ in (*self._columns, *self._pieces) for name in source.names()}
+        sources = [source for source, *_ in self._columns] + [source for source, _ in self._pieces]
+        found = {name for source in sources for name in source.names()}
         return sorted(found | ({"ClusterId", "ProcId"} if self.with_id else set()))
 
     def text(self, ads: Iterable[ClassAd]) -> Iterable[str]:
@@ -77,8 +78,19 @@ class AutoFormat:
         yield from table.lines([table.row(ad) for ad in ads])
 
 
-def _printer(source: Source, form: Printf):  # type: ignore[no-untyped-def]
-    return lambda ad: form.text(source, ad)
+def _printer(source: Source, form: Printf) -> Render:
+    def shown(ad: ClassAd) -> str | None:
+        text = form.text(source, ad)
+        if (
+            text is None
+            or form.letter == "r"
+            or isinstance(source.value(ad), str | float)
+            or text.lstrip("-").isdigit()
+        ):
+            return text
+        return Light(text)
+
+    return shown
 
 
 def _job_id(ad: ClassAd) -> str:

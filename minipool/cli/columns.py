@@ -17,6 +17,12 @@ Render = Callable[[ClassAd], str | None]
 """The text of one cell; None where the ad has nothing to show."""
 
 
+class Light(str):
+    """A text that does not widen its column beforehand, only from its row on (HTCondor's undefined and true do so)."""
+
+    __slots__ = ()
+
+
 class Col(NamedTuple):
     """One column. `width` 0: as long as its value. A negative one: to the left. `alt` stands for a missing value."""
 
@@ -56,9 +62,12 @@ class Table:
     def lines(self, rows: Iterable[Sequence[str | None]], *, heading: bool = True) -> list[str]:
         """The heading and the rows, each ended by a newline."""
         rows = list(rows)
-        widths = [self._width(at, rows) for at in range(len(self.columns))]
+        widths = self._fitted([self._width(at, rows) for at in range(len(self.columns))])
         out = [self._heading(widths)] if heading else []
         for row in rows:
+            for at, value in enumerate(row):
+                if isinstance(value, Light) and len(value) > abs(widths[at]):
+                    widths[at] = -len(value) if widths[at] < 0 else len(value)
             out.append(self._cut("".join(self._laid_out(row, widths))) + "\n")
         return out
 
@@ -68,9 +77,21 @@ class Table:
             return 0
         given = column.width if column.width is not None else _own_width(column)
         if column.auto:
-            longest = max((len(row[at] or "") for row in rows), default=0)
+            longest = max((len(row[at] or "") for row in rows if not isinstance(row[at], Light)), default=0)
             return -max(abs(given), longest) if given < 0 else max(given, longest)
         return given
+
+    def _fitted(self, widths: list[int]) -> list[int]:
+        """The widths, with the column that may shrink narrow enough for the terminal."""
+        shrinking = next((at for at, column in enumerate(self.columns) if column.fit), None)
+        if not self.width or shrinking is None:
+            return widths
+        gaps = sum(not column.glued for column in self.columns[1:])
+        excess = sum(abs(width) for width in widths) + gaps - self.width
+        if excess > 0:
+            widths[shrinking] = -max(12, abs(widths[shrinking]) - excess)
+            self.columns[shrinking] = self.columns[shrinking]._replace(truncate=True)
+        return widths
 
     def _heading(self, widths: Sequence[int]) -> str:
         parts = []

@@ -33,7 +33,7 @@ class LogReader:
     """Yields the events that are complete; what is half written is read again the next time."""
 
     def __init__(self, path: str) -> None:
-        self._file: IO[str] = open(path, encoding="utf-8", errors="replace")
+        self._file: IO[str] = open(path, encoding="utf-8", errors="replace")  # noqa: SIM115 - close() closes it
         self._rest = ""
 
     def new_events(self) -> Iterator[Event]:
@@ -43,8 +43,8 @@ class LogReader:
             text, self._rest = self._rest[:end], self._rest[end:]
             header = _HEADER.match(text.lstrip())
             if header is not None:
-                numbers = (int(header[at]) for at in range(1, 5))
-                yield Event(*numbers, header[5], header[6], text)
+                number, cluster, proc, subproc = (int(header[at]) for at in range(1, 5))
+                yield Event(number, cluster, proc, subproc, header[5], header[6], text)
 
     def _end(self) -> int | None:
         if self._rest.startswith("...\n"):

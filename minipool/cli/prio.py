@@ -13,7 +13,7 @@ from minipool.cli.tool import DEBUG, HELP, NAME, POOL, VERSION_OPT, Tool, run
 from pool.errors import PeerError, UserError
 
 if TYPE_CHECKING:
-    from protocol.blocking import Peer
+    from protocol.blocking import BlockingPeer
 
 TOOL = Tool(
     "condor_prio",
@@ -73,7 +73,7 @@ def _main(parsed: Parsed) -> int:
     return 0
 
 
-def _set(peer: Peer, prio: int, jobs: list[str]) -> None:
+def _set(peer: BlockingPeer, prio: int, jobs: list[str]) -> None:
     from protocol.messages.schedd import EditJobs, Outcome, Selection
 
     answer = peer.call(EditJobs(select=Selection(ids=jobs), assignments={"JobPrio": str(prio)}))

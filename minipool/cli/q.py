@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from minipool.cli import q_batch, q_totals, q_views
 from minipool.cli.ad_output import attribute_list, wanted_form, write_all
 from minipool.cli.autoformat import AutoFormat
-from minipool.cli.columns import Table, terminal_width
+from minipool.cli.columns import Col, Table, terminal_width
 from minipool.cli.context import install_clock, open_session, short_address, stamp
 from minipool.cli.options import Opt, Parsed
 from minipool.cli.tool import ADDR, DEBUG, FORMATTING, HELP, NAME, POOL, VERSION_OPT, Tool, run
@@ -21,7 +21,7 @@ from pool.classad import ClassAd, expr
 from pool.errors import ClassAdError, PeerError, UserError
 
 if TYPE_CHECKING:
-    from protocol.blocking import Peer
+    from protocol.blocking import BlockingPeer
     from protocol.messages.schedd import Selection
 
 TOOL = Tool(
@@ -80,7 +80,8 @@ TOOL = Tool(
 _JOB = re.compile(r"\d+(\.\d+)?\Z")
 _NO_SCHEDD = """
 Extra Info: the schedd keeps the job queue of an access point. It may not be running: `pool up` starts a pool here, and
-`pool who` shows what runs. To ask another host, name its schedd with -name and its pool with -pool, or set COLLECTOR_HOST.
+`pool who` shows what runs. To ask another host, name its schedd with -name and its
+pool with -pool, or set COLLECTOR_HOST.
 """
 
 
@@ -140,11 +141,11 @@ def _schedds(session: Session, asked: Asked) -> list[str | None]:
     return [*names] if names else [None]
 
 
-def _connected(session: Session, asked: Asked, name: str | None) -> Peer:
+def _connected(session: Session, asked: Asked, name: str | None) -> BlockingPeer:
     return session.daemon("schedd", name=name, addr=asked.parsed.value("addr"))
 
 
-def identity(session: Session, peer: Peer, name: str | None) -> tuple[str, str]:
+def identity(session: Session, peer: BlockingPeer, name: str | None) -> tuple[str, str]:
     """The schedd's name and address, as its own ad has them."""
     from protocol.messages.common import GetAd
 
@@ -248,7 +249,7 @@ class Asked:
         return sorted({*Table(columns).names(), *extra})
 
 
-def fetch(peer: Peer, asked: Asked, projection: Sequence[str]) -> list[ClassAd]:
+def fetch(peer: BlockingPeer, asked: Asked, projection: Sequence[str]) -> list[ClassAd]:
     """The selected jobs, by id; each knows the time at which it was asked for."""
     from protocol.messages.schedd import QueryJobs
 
@@ -262,7 +263,7 @@ def fetch(peer: Peer, asked: Asked, projection: Sequence[str]) -> list[ClassAd]:
     return ads
 
 
-def fetch_all(peer: Peer) -> list[ClassAd]:
+def fetch_all(peer: BlockingPeer) -> list[ClassAd]:
     """Enough of every job to count it."""
     from protocol.messages.schedd import QueryJobs, Selection
 
@@ -299,7 +300,7 @@ def _table(asked: Asked, ads: list[ClassAd]) -> Iterable[str]:
         if asked.parsed.has(how):
             columns = q_views.clocked(columns, how)
     for name in asked.parsed.values("aaf"):
-        columns.append(q_views.Col(name, name, width=-len(name), auto=True))
+        columns.append(Col(name, name, width=-len(name), auto=True))
     cut = 0 if asked.view == "hold" or not width else width - 1
     table = Table(columns, width=cut)
     return table.lines([table.row(ad) for ad in ads])

@@ -63,7 +63,10 @@ class _Batch:
 
 
 def batch_lines(ads: Sequence[ClassAd], *, partial: bool, width: int, always_held: bool = False) -> list[str]:
-    """The heading and a line for each batch. `partial`: only some jobs of a cluster were asked for, so DONE is unknown."""
+    """The heading and a line for each batch.
+
+    `partial`: perhaps not all jobs of a cluster are here, so DONE is unknown.
+    """
     batches = _batches(ads, partial)
     rows = [batch.cells() for batch in batches]
     columns = [

@@ -8,7 +8,8 @@ from minipool.cli.q_views import COMPLETED, HELD, IDLE, REMOVED, RUNNING, SUSPEN
 from pool.classad import ClassAd
 
 _WORDS = (
-    (COMPLETED, "Completed"), (REMOVED, "Removed"), (IDLE, "Idle"), (RUNNING, "Running"), (HELD, "Held"), (SUSPENDED, "Suspended"),
+    (COMPLETED, "Completed"), (REMOVED, "Removed"), (IDLE, "Idle"),
+    (RUNNING, "Running"), (HELD, "Held"), (SUSPENDED, "Suspended"),
 )  # fmt: skip
 _SCHEDULER_WORDS = ("Completed", "Held", "Idle", "Jobs", "Removed", "Running")
 NEEDS = ("Owner", "JobStatus", "JobUniverse")

@@ -168,8 +168,8 @@ IO = (
     CLUSTER, PROC, _OWNER,
     Col("RUNS", "NumJobStarts", width=4, printf="%4d", alt="?"),
     _STATUS,
-    Col(" INPUT", _bytes(["BytesRecvd"]), width=10, alt="??", needs=("BytesRecvd",)),
-    Col(" OUTPUT", _bytes(["BytesSent"]), width=10, alt="??", needs=("BytesSent",)),
+    Col(" INPUT", _bytes(["BytesRecvd"]), width=6, alt="??", needs=("BytesRecvd",)),
+    Col(" OUTPUT", _bytes(["BytesSent"]), width=7, alt="??", needs=("BytesSent",)),
     Col(" RATE", _bytes(["BytesRecvd", "BytesSent"]), width=10, alt="??"),
     Col("MISC", lambda _: "", width=0),
 )  # fmt: skip

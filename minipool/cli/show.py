@@ -107,8 +107,8 @@ class Printf(NamedTuple):
         at = 0
         while (found := _CONVERSION.search(text, at)) is not None:
             if found[4] != "%":
-                before, after = text[: found.start()], text[found.end() :]
-                return cls(before.replace("%%", "%"), *(found[i] for i in (1, 2, 3, 4)), after.replace("%%", "%"))
+                before, after = text[: found.start()].replace("%%", "%"), text[found.end() :].replace("%%", "%")
+                return cls(before, found[1], found[2], found[3], found[4], after)
             at = found.end()
         return cls(text.replace("%%", "%"), "", "", "", "", "")
 
