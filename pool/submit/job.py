@@ -1,0 +1,234 @@
+"""The job that is being made: its ad, what the description says of it, and what the steps have found out so far."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+
+from pool.classad import ClassAd, Expr, Undefined, expr
+from pool.config import Config
+from pool.errors import ClassAdError, SubmitError
+from pool.macros.functions import as_int, evaluated
+from pool.submit.commands import VANILLA
+from pool.submit.scope import Scope
+from pool.submit.world import SubmitWorld
+
+_BYTES = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([kKmMgGtT]?)([bB]?)\s*(?=\Z|,)")
+_SCALE = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+_TRUE = frozenset(("true", "yes", "t", "1", "y"))
+_FALSE = frozenset(("false", "no", "f", "0", "n"))
+
+
+class Surroundings:
+    """What is the same for all jobs of a submission."""
+
+    __slots__ = ("config", "cwd", "environ", "interactive", "now", "remote", "skip_checks", "user", "warn", "world")
+
+    def __init__(
+        self,
+        *,
+        config: Config,
+        world: SubmitWorld,
+        cwd: str,
+        environ: Mapping[str, str],
+        now: int,
+        user: str,
+        warn: Callable[[str], None],
+        remote: bool = False,
+        interactive: bool = False,
+        skip_checks: bool = False,
+    ) -> None:
+        self.config = config
+        self.world = world
+        self.cwd = cwd
+        self.environ = environ
+        self.now = now
+        self.user = user
+        self.warn = warn
+        self.remote = remote
+        self.interactive = interactive
+        self.skip_checks = skip_checks
+
+
+class Job:
+    """One job in the making. With a parent, the ad keeps only what differs from it."""
+
+    def __init__(self, scope: Scope, around: Surroundings, proc: int, parent: ClassAd | None) -> None:
+        self.scope = scope
+        self.around = around
+        self.proc = proc
+        self.parent = parent
+        self.ad = ClassAd(parent=parent)
+        self.universe = VANILLA
+        self.is_docker = False
+        self.is_container = False
+        self.iwd = around.cwd
+        self.checks_files = not around.skip_checks
+
+    @property
+    def is_first(self) -> bool:
+        """Whether this job makes the cluster ad."""
+        return self.parent is None
+
+    # what the description says
+
+    def param(self, name: str, other: str = "") -> str | None:
+        return self.scope.param(name, other)
+
+    def knob(self, name: str) -> str | None:
+        """A knob of the configuration, for the cluster ad alone: later jobs take what that one found."""
+        return self.around.config[name] or None
+
+    def flag(self, name: str, other: str, default: bool) -> bool:
+        text = self.param(name, other)
+        if text is None:
+            return default
+        value = as_bool(text)
+        if value is None:
+            raise self.error(f"{name}={text} is invalid, must eval to a boolean.", name, other)
+        return value
+
+    def number(self, name: str, other: str = "") -> int | None:
+        text = self.param(name, other)
+        if text is None:
+            return None
+        value = as_int(text)
+        if value is None:
+            raise self.error(f"{name}={text} is invalid, must eval to an integer.", name, other)
+        return value
+
+    def error(self, message: str, *names: str) -> SubmitError:
+        return SubmitError(message, span=self.scope.span(*names))
+
+    def warn(self, message: str) -> None:
+        self.around.warn(message)
+
+    # the ad
+
+    def put(self, name: str, value: bool | int | float | str | Expr) -> None:
+        """Set an attribute, or forget it when the cluster ad already says the same."""
+        if self.parent is not None:
+            same = self.parent.get(name)
+            if type(same) is type(value) and same == value:
+                if name in dict(self.ad.own()):
+                    del self.ad[name]
+                return
+        self.ad[name] = value
+
+    def put_expr(self, name: str, text: str, *names: str) -> None:
+        """Set an attribute to an expression."""
+        self.put_value(name, parsed(text, self, name, *names))
+
+    def put_value(self, name: str, value: object) -> None:
+        if self.parent is not None:
+            same = self.parent.get(name)
+            if type(same) is type(value) and same == value:
+                return
+        self.ad[name] = value
+
+    def has(self, name: str) -> bool:
+        return name in self.ad
+
+    def text(self, name: str) -> str | None:
+        """An attribute that is a string."""
+        value = self.ad.get(name)
+        return value if isinstance(value, str) else None
+
+    def is_true(self, name: str) -> bool:
+        return self.ad.get(name) is True
+
+    # paths
+
+    def full_path(self, name: str, *, from_cwd: bool = False) -> str:
+        """`name` from the root, without repeated slashes."""
+        if name.startswith("/"):
+            return compressed("/" + name)
+        return compressed("/" + (self.around.cwd if from_cwd else self.iwd) + "/" + name)
+
+    def size_kb(self, name: str) -> int:
+        """The size of a file or directory in KiB, rounded up; 0 for what does not exist, and for URLs."""
+        if is_url(name):
+            return 0
+        size = self.around.world.size(self.full_path(name))
+        return 0 if size is None else (size + 1023) // 1024
+
+
+def parsed(text: str, job: Job, attribute: str, *names: str) -> object:
+    """The value or expression that `text` is; SubmitError when it does not parse."""
+    try:
+        one = expr(text, old=True)
+    except ClassAdError as why:
+        error = job.error(
+            f"Parse error in expression: \n\t{attribute} = {text}\n\t", *names, attribute, "MY." + attribute
+        )
+        error.expected = why.message
+        raise error from None
+    probe = ClassAd()
+    probe["x"] = one
+    return probe["x"]
+
+
+def as_bool(text: str) -> bool | None:
+    """A truth value: a word, a number, or an expression with such a value."""
+    lower = text.strip().lower()
+    if lower in _TRUE or lower in _FALSE:
+        return lower in _TRUE
+    value = evaluated(text)
+    return bool(value) if isinstance(value, (bool, int, float)) else None
+
+
+def amount(text: str, unit: int) -> tuple[int, bool, str] | None:
+    """A number with an optional unit, rounded up to `unit` bytes: (number, had a unit, the text after it)."""
+    found = _BYTES.match(text)
+    if found is None:
+        return None
+    scale = _SCALE.get(found[2].lower())
+    number = float(found[1]) if "." in found[1] else int(found[1])
+    rest = text[found.end() :]
+    if scale is None:
+        if found[3]:
+            return int(-(-number // unit)), True, rest
+        return int(-(-number // 1)), False, rest
+    return int(-(-number * scale // unit)), True, rest
+
+
+def compressed(path: str) -> str:
+    return re.sub(r"[/\\](?=[/\\])", "", path) if "//" in path or "\\" in path else path
+
+
+def is_url(text: str) -> bool:
+    """Whether the text is `scheme://something`."""
+    return "://" in text and re.match(r"[A-Za-z][A-Za-z0-9+.-]*://.", text) is not None
+
+
+def url_scheme(text: str) -> str:
+    """`https` of `https://host/`, `b` of `a+b://host/`."""
+    return text.partition("://")[0].rpartition("+")[2].lower()
+
+
+def strip_quotes(text: str) -> str:
+    """The text without surrounding blanks and one pair of double quotes."""
+    text = text.strip()
+    return text[1:-1] if len(text) > 1 and text[0] == text[-1] == '"' else text
+
+
+def split_commas(text: str) -> list[str]:
+    """The items between commas, trimmed, empty ones left out."""
+    return [item for item in (part.strip() for part in text.split(",")) if item]
+
+
+def split_words(text: str) -> list[str]:
+    """The items between commas and blanks."""
+    return text.replace(",", " ").split()
+
+
+def literal_number(job: Job, name: str) -> float | None:
+    """An attribute that is a number as it stands; None for an expression."""
+    value = job.ad.get(name)
+    if isinstance(value, bool):
+        return None
+    return float(value) if isinstance(value, (int, float)) else None
+
+
+def is_undefined(value: object) -> bool:
+    return isinstance(value, Undefined)

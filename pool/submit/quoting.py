@@ -1,0 +1,180 @@
+"""Arguments and environments as users write them, and as job ads hold them.
+
+Old style: arguments split at blanks, `\\"` for a quotation mark; `A=1;B=2`. New style: all of it in double quotes,
+where `""` is one double quote, single quotes group, and `''` inside a group is one single quote.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+# The value of an entry that is nothing but a `$$(...)` to be filled in at the machine.
+NO_VALUE = "\x01no value\x01"
+
+
+class BadQuoting(Exception):
+    """The text cannot be read; the message says why."""
+
+
+def is_new_style(text: str) -> bool:
+    """Whether the text is in double quotes as a whole."""
+    return text.lstrip().startswith('"')
+
+
+def unquote_new_style(text: str) -> str:
+    """The raw text inside the double quotes, each doubled one made single."""
+    text = text.strip()
+    assert text.startswith('"')
+    out: list[str] = []
+    at = 1
+    while at < len(text):
+        if text[at] != '"':
+            out.append(text[at])
+            at += 1
+        elif text[at + 1 : at + 2] == '"':
+            out.append('"')
+            at += 2
+        else:
+            rest = text[at + 1 :].strip()
+            if rest:
+                raise BadQuoting(
+                    "Unexpected characters following double-quote.  "
+                    "Did you forget to escape the double-quote by repeating it?  "
+                    f"Here is the quote and trailing characters: {text[at:]}"
+                )
+            return "".join(out)
+    raise BadQuoting("Unterminated double-quote.")
+
+
+def split_new_style(raw: str) -> list[str]:
+    """The arguments in a raw new-style text."""
+    found: list[str] = []
+    at = 0
+    while at < len(raw):
+        if raw[at] in " \t\n\r":
+            at += 1
+            continue
+        word: list[str] = []
+        while at < len(raw) and raw[at] not in " \t\n\r":
+            if raw[at] != "'":
+                word.append(raw[at])
+                at += 1
+                continue
+            start = at
+            at += 1
+            while True:
+                if at >= len(raw):
+                    raise BadQuoting(f"Unbalanced quote starting here: {raw[start:]}")
+                if raw[at] != "'":
+                    word.append(raw[at])
+                    at += 1
+                elif raw[at + 1 : at + 2] == "'":
+                    word.append("'")
+                    at += 2
+                else:
+                    at += 1
+                    break
+        found.append("".join(word))
+    return found
+
+
+def join_new_style(words: Iterable[str]) -> str:
+    """The raw new-style text for some arguments."""
+    return " ".join(_protected(word) for word in words)
+
+
+def _protected(word: str) -> str:
+    if word and not re.search(r"[\s']", word):
+        return word
+    return "'" + word.replace("'", "''") + "'"
+
+
+def arguments_old_style(text: str) -> str:
+    """The text that Args holds: `\\"` made `"`, single blanks between arguments; a bare double quote is an error."""
+    out: list[str] = []
+    at = 0
+    while at < len(text):
+        if text[at] == "\\" and text[at + 1 : at + 2] == '"':
+            out.append('"')
+            at += 2
+        elif text[at] == '"':
+            raise BadQuoting(f"Found illegal unescaped double-quote: {text[at:]}")
+        else:
+            out.append(text[at])
+            at += 1
+    return " ".join("".join(out).split())
+
+
+def split_old_style(raw: str) -> list[str]:
+    """The arguments in the text that Args holds."""
+    return raw.split()
+
+
+def parse_environment(text: str) -> dict[str, str]:
+    """An environment in either style."""
+    if is_new_style(text):
+        return _assignments(split_new_style(unquote_new_style(text)))
+    return parse_environment_old_style(text)
+
+
+def parse_environment_old_style(text: str, delimiter: str = ";") -> dict[str, str]:
+    """`A=1;B=two words`, as Env holds it."""
+    items = (item.lstrip() for item in text.replace("\n", delimiter).split(delimiter))
+    return _assignments([item for item in items if item])
+
+
+def _assignments(items: Sequence[str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for item in items:
+        name, equals, value = item.partition("=")
+        if not equals:
+            if "$$" not in item:
+                raise BadQuoting(f"ERROR: Missing '=' after environment variable '{item}'.")
+            found[item] = NO_VALUE
+        elif not name:
+            raise BadQuoting(f"ERROR: missing variable in '{item}'.")
+        else:
+            found[name] = value
+    return found
+
+
+def join_environment(variables: Mapping[str, str]) -> str:
+    """The raw new-style text that Environment holds, in order of names."""
+    return join_new_style(
+        name if variables[name] is NO_VALUE else f"{name}={variables[name]}" for name in sorted(variables)
+    )
+
+
+def join_environment_old_style(variables: Mapping[str, str], delimiter: str = ";") -> str:
+    """The text that Env holds; BadQuoting when a value cannot be written that way."""
+    words = []
+    for name in sorted(variables):
+        value = variables[name]
+        if any(bad in name + value for bad in (delimiter, "\n")):
+            raise BadQuoting(f"Environment entry is not compatible with V1 syntax: {name}={value}")
+        words.append(name if value is NO_VALUE else f"{name}={value}")
+    return delimiter.join(words)
+
+
+class EnvironmentFilter:
+    """What `getenv = A, B*, !C` lets through: listed names, with `*`; names after `!` never."""
+
+    def __init__(self, patterns: str = "") -> None:
+        import fnmatch
+
+        self._wanted: list[re.Pattern[str]] = []
+        self._unwanted: list[re.Pattern[str]] = []
+        for item in re.split(r"[,;\s]+", patterns.strip()):
+            if item:
+                unwanted = item.startswith("!")
+                pattern = re.compile(fnmatch.translate(item.lstrip("!")), re.IGNORECASE)
+                (self._unwanted if unwanted else self._wanted).append(pattern)
+
+    def passes(self, name: str, value: str) -> bool:
+        """Whether the variable goes along. Functions that a shell exported never do."""
+        if "(" in name or value.startswith("() {") or "\n" in value:
+            return False
+        if any(pattern.match(name) for pattern in self._unwanted):
+            return False
+        return not self._wanted or any(pattern.match(name) for pattern in self._wanted)

@@ -1,0 +1,213 @@
+"""The submit language: a text becomes assignments, up to each queue statement."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from pool.errors import Span, SubmitError
+from pool.macros.conditions import BadCondition, Conditions, judge
+from pool.macros.lines import logical_lines
+from pool.macros.macro_set import MacroSet, Source
+from pool.macros.statements import IncludeOptions, Statement, statement
+from pool.submit.queue_statement import BadQueue, Queue, parse_queue, statement_arguments, take_inline
+from pool.submit.scope import Scope
+from pool.submit.world import SubmitWorld
+
+_DEEPEST = 20
+STRICT = {
+    "FALSE": "SubmitWarnEmptyMatches=false\nSubmitFailEmptyMatches=false\nSubmitWarnDuplicateMatches=false\n"
+    "SubmitFailEmptyFields=false\nSubmitWarnEmptyFields=false",
+    "TRUE": "SubmitWarnEmptyMatches=true\nSubmitFailEmptyMatches=true\nSubmitWarnDuplicateMatches=true\n"
+    "SubmitFailEmptyFields=false\nSubmitWarnEmptyFields=true",
+    "HARSH": "SubmitWarnEmptyMatches=true\nSubmitFailEmptyMatches=true\nSubmitWarnDuplicateMatches=true\n"
+    "SubmitFailEmptyFields=true\nSubmitWarnEmptyFields=true",
+}
+
+
+class Batch:
+    """A queue statement, the line it stands on, and what was assigned before it."""
+
+    __slots__ = ("line", "macros", "queue")
+
+    def __init__(self, queue: Queue, line: int, macros: MacroSet) -> None:
+        self.queue = queue
+        self.line = line
+        self.macros = macros
+
+
+class SubmitReader:
+    """Reads one description. `template(name)` is the text behind `use template : name`."""
+
+    def __init__(self, scope: Scope, world: SubmitWorld, file: str, template: Callable[[str], str | None]) -> None:
+        self.scope = scope
+        self.world = world
+        self.file = file
+        self.template = template
+        self.warnings: list[str] = []
+        self.before_queue: Callable[[], None] = lambda: None
+        self.batches: list[Batch] = []
+        self.last_line = 0
+
+    def read(self, text: str | Iterable[str]) -> None:
+        """Read the description. Lines after a queue statement count for the next one."""
+        conditions = Conditions()
+        self._read(logical_lines(text), self.file, 0, conditions)
+
+    def read_line(self, line: str, source: Source) -> None:
+        """One assignment from the command line."""
+        self._assign(statement(line, submit=True), line, source, source.file, 0)
+
+    def error(self, message: str, file: str, number: int, line: str = "") -> SubmitError:
+        return SubmitError(message, span=Span(file, number, 1 if line else 0, line or None))
+
+    def _read(self, lines: Iterator[tuple[int, str]], file: str, depth: int, conditions: Conditions) -> None:
+        if depth > _DEEPEST:
+            raise self.error("includes nested too deep", file, 0)
+        number, line = 0, ""
+        try:
+            for number, line in lines:
+                if not depth:
+                    self.last_line = number
+                self._take(number, line, lines, file, depth, conditions)
+        except BadCondition as why:
+            raise self.error(str(why), file, number, line) from None
+        except SubmitError as error:
+            if error.span is None:
+                error.span = Span(file, number, 1, line)
+            raise
+        if depth and conditions.is_open:
+            raise self.error("endif(s) not found before end-of-file", file, number)
+
+    def _take(
+        self, number: int, line: str, lines: Iterator[tuple[int, str]], file: str, depth: int, conditions: Conditions
+    ) -> None:
+        if line[0] == ":" and conditions.is_open:
+            line = line[1:].lstrip() or "#"
+        if conditions.take(line, self._judge) or not conditions.active or line[0] == "#":
+            return
+        one = statement(line, submit=True)
+        source = Source(file, number)
+        if one.kind == "other":
+            self._queue(number, line, lines, file, depth)
+        elif one.kind == "here":
+            self._put(one.name, self._here(one, lines, file, number), source, file, line)
+        elif one.kind == "include":
+            self._include(one, line, file, number, depth)
+        elif one.kind == "use":
+            self._use(one, line, source, depth)
+        elif one.kind == "error":
+            raise self.error(self.scope.expand(one.value), file, number)
+        elif one.kind == "warning":
+            self.warnings.append(self.scope.expand(one.value))
+        else:
+            self._assign(one, line, source, file, number)
+
+    def _judge(self, condition: str) -> bool:
+        return judge(condition, self.scope.expand, self.scope.lookup, self._template_exists)
+
+    def _template_exists(self, category: str, name: str) -> bool:
+        if category.strip().lower() == "strict":
+            return not name or name.strip().upper() in STRICT
+        return category.strip().lower() == "template" and (not name or self.template(name.strip()) is not None)
+
+    def _assign(self, one: Statement, line: str, source: Source, file: str, number: int) -> None:
+        if one.kind not in ("assign", "append", "here"):
+            raise self.error(f"cannot parse: {line}", file, number, line)
+        text = one.value
+        if one.kind == "append":
+            now = self.scope.lookup(self._name(one.name))
+            text = now + one.separator + text if now else text
+        self._put(one.name, text, source, file, line)
+
+    def _name(self, name: str) -> str:
+        if name[:1] in ("+", "-"):
+            return "MY." + name[1:]
+        return self.scope.expand(name)
+
+    def _put(self, written: str, text: str, source: Source, file: str, line: str) -> None:
+        """`written = text`; a reference to the name's own old value is replaced now."""
+        name = self._name(written)
+        bare = name.replace("_", "").replace(".", "").replace("/", "")
+        if not bare.isalnum():
+            raise self.error(f"Illegal Identifier: <{written}>", file, source.line, line)
+        if written[:1] == "-":
+            text = ""
+        elif written[:1] != "+":
+            text = self.scope.expander.expand_self(text, name)
+        self.scope.macros.put(name, text, source)
+
+    def _here(self, one: Statement, lines: Iterator[tuple[int, str]], file: str, number: int) -> str:
+        collected: list[str] = []
+        for _, line in lines:
+            if line == "@" + one.value:
+                return "\n".join(collected)
+            collected.append(line)
+        raise self.error(f"Found end-of-file while scanning for '@{one.value}'", file, number)
+
+    def _queue(self, number: int, line: str, lines: Iterator[tuple[int, str]], file: str, depth: int) -> None:
+        arguments = statement_arguments(line)
+        if arguments is None:
+            raise self.error("invalid queue statement.", file, number, line)
+        if depth:
+            raise self.error("Queue statement not allowed in include file or command", file, number, line)
+        self.add_queue(arguments, number, line, lines)
+
+    def add_queue(self, arguments: str, number: int, line: str, lines: Iterator[tuple[int, str]] = iter(())) -> None:
+        """A queue statement has come: what was assigned so far belongs to it."""
+        self.before_queue()
+        try:
+            queue = parse_queue(self.scope.expand(arguments))
+        except BadQueue as why:
+            raise self.error(str(why), self.file, number, line) from None
+        if queue.inline:
+            for self.last_line, item in lines:
+                if not take_inline(queue, item):
+                    break
+            else:
+                message = f"Reached end of file without finding closing brace ')' for Queue command on line {number}"
+                raise self.error(message, self.file, number, line)
+        self.batches.append(Batch(queue, number, MacroSet(self.scope.macros)))
+
+    def _use(self, one: Statement, line: str, source: Source, depth: int) -> None:
+        category = self.scope.expand(one.name).strip().upper()
+        from pool.config.templates import calls, fill
+
+        for name, arguments in calls(one.value):
+            text = STRICT.get(name.upper()) if category == "STRICT" else None
+            if category == "TEMPLATE":
+                text = self.template(name)
+            if text is None:
+                raise self.error(f"use {category}: does not recognise {name}", source.file, source.line, line)
+            filled = fill(text, arguments)
+            self._read(((source.line, said) for _, said in logical_lines(filled)), source.file, depth + 1, Conditions())
+
+    def _include(self, one: Statement, line: str, file: str, number: int, depth: int) -> None:
+        try:
+            options = IncludeOptions(one.name)
+        except ValueError as why:
+            raise self.error(str(why), file, number, line) from None
+        what = self.scope.expand(one.value).strip()
+        command = options.command
+        if what.endswith("|") and not command:
+            what, command = what[:-1].strip(), True
+        try:
+            text = self._included(what, command, options)
+        except OSError as why:
+            if options.if_exists:
+                return
+            reason = why.strerror or str(why)
+            raise self.error(
+                f"can't open {'command' if command else 'file'} {what}: {reason}", file, number, line
+            ) from None
+        self._read(logical_lines(text), what, depth + 1, Conditions())
+
+    def _included(self, what: str, command: bool, options: IncludeOptions) -> str:
+        if not command:
+            return self.world.read_file(what)
+        if not options.into:
+            return self.world.run(what)
+        into = self.scope.expand(options.into)
+        try:
+            return self.world.read_file(into)
+        except OSError:
+            return self.world.run(what)
