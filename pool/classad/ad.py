@@ -29,6 +29,8 @@ class ClassAd(MutableMapping[str, Member]):
 
     __slots__ = ("_chained", "attrs")
 
+    attrs: Attrs
+
     def __init__(
         self,
         mapping: Mapping[str, object] | Iterable[tuple[str, object]] | None = None,
@@ -41,7 +43,7 @@ class ClassAd(MutableMapping[str, Member]):
         self._chained = parent
         if mapping is not None:
             for name, value in mapping.items() if isinstance(mapping, Mapping) else mapping:
-                self[name] = value  # type: ignore[assignment]
+                self[name] = value
 
     # The mapping.
 
@@ -146,7 +148,7 @@ class ClassAd(MutableMapping[str, Member]):
         if type(stored) in PLAIN:
             return stored  # type: ignore[no-any-return]
         if stored.__class__ is Expr:
-            return stored.eval(self, target)  # type: ignore[no-any-return]
+            return stored.eval(self, target)
         return public(self._value(name, target))
 
     def eval_lazy(self, name: str, target: ClassAd | None = None) -> Value:

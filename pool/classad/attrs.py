@@ -1,7 +1,7 @@
 """The table inside an ad: lower-case name -> stored value, with a parent table behind it.
 
-A missing name gives MISSING, not an exception, and is looked for in the parent; so the fast path of an evaluation is one
-subscription, whatever the ad. A stored value is a scalar, a list, an ad or an expression.
+A missing name gives MISSING, not an exception, and is looked for in the parent; so the fast path of an evaluation is
+one subscription, whatever the ad. A stored value is a scalar, a list, an ad or an expression.
 """
 
 from __future__ import annotations

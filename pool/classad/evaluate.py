@@ -252,8 +252,20 @@ _SPECIAL: Final[dict[str, Callable[[Frame], Any]]] = {
 }
 #: Names that can be seen in a match and belong to neither ad.
 SURROUNDINGS: Final = frozenset(
-    "target other ad left right lctx rctx symmetricmatch leftmatchesright rightmatchesleft leftrankvalue"
-    " rightrankvalue".split()
+    {
+        "target",
+        "other",
+        "ad",
+        "left",
+        "right",
+        "lctx",
+        "rctx",
+        "symmetricmatch",
+        "leftmatchesright",
+        "rightmatchesleft",
+        "leftrankvalue",
+        "rightrankvalue",
+    }
 )
 
 

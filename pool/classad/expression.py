@@ -79,7 +79,7 @@ class Expr:
         return self._old
 
     def eval(self, my: ClassAd | None = None, target: ClassAd | None = None) -> Value:
-        """The value with `my` as the local ad and `target` as the other ad of a match; members of lists are evaluated."""
+        """The value with `my` as the local ad and `target` as the other one of a match; list members are evaluated."""
         compiled = self._compiled
         m = NOTHING if my is None else my.attrs
         if compiled is None or not m.plain:
@@ -338,7 +338,7 @@ def store(node: Node) -> Member:
     if kind is Lit:
         return node.value  # type: ignore[union-attr]
     if kind is ListNode:
-        return [store(item) for item in node.items]  # type: ignore[union-attr]
+        return [store(item) for item in node.items]  # type: ignore[union-attr, arg-type]
     if kind is AdNode:
         return _ad_class()(attrs=attrs_of(node))  # type: ignore[arg-type]
     return Expr(node)
@@ -392,7 +392,7 @@ def stored_value(value: Any) -> Value:
     kind = value.__class__
     if kind is RelTime:
         # Evaluation hands out whole seconds, as HTCondor does.
-        return RelTime(float(int_of(value.secs)))  # type: ignore[return-value]
+        return RelTime(float(int_of(value.secs)))
     if kind is Frame:
         return _ad_class()(attrs=value.attrs)
     if kind is BoundList:

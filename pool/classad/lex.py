@@ -121,9 +121,8 @@ def _number(text: str, start: int, piece: str, end: int, strict: bool, file: str
     digits = piece.lstrip("-")
     hexadecimal = digits[:2].lower() == "0x"
     real = not hexadecimal and not digits.isdigit()
-    if after == "." and (real or hexadecimal or not text[end + 1 : end + 2].isdigit()):
-        if not (real and text[end + 1 : end + 2].isdigit()):
-            raise fail(text, start, "a number ends in a point", expected="a digit after the point", file=file)
+    if after == "." and not (real and text[end + 1 : end + 2].isdigit()):
+        raise fail(text, start, "a number ends in a point", expected="a digit after the point", file=file)
     if not hexadecimal and after in "eE" and after and "e" not in digits.lower():
         raise fail(text, start, "the exponent has no digits", file=file)
     if hexadecimal and len(digits) == 2:

@@ -1,8 +1,8 @@
 """Regular expressions, on bytes and in PCRE's dialect, with a bound on the time that one match may take.
 
 Python's own engine can backtrack for hours on a short pattern. The `regex` package speaks nearly all of PCRE (atomic
-groups, possessive quantifiers, recursion, POSIX classes) and stops when its processor time is used up; the match is then
-an error value, like PCRE's own match limit. Lengths are bounded as well.
+groups, possessive quantifiers, recursion, POSIX classes) and stops when its processor time is used up; the match is
+then an error value, as beyond PCRE's own match limit. Lengths are bounded as well.
 """
 
 from __future__ import annotations

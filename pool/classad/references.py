@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from pool.classad.attrs import MISSING, Attrs
-from pool.classad.evaluate import BoundList, Frame, evaluate, frames, outermost
-from pool.classad.nodes import Node, Ref, RootRef, Select, children
+from pool.classad.attrs import MISSING, SCOPE_NAMES, Attrs
+from pool.classad.evaluate import BoundList, Frame, evaluate, outermost
+from pool.classad.nodes import Call, Node, Ref, RootRef, Select, children
 from pool.classad.unparse import unparse
 from pool.classad.values import PLAIN, UNDEFINED
 
@@ -23,6 +23,10 @@ class _Walk:
         self.attrs = attrs
         self.internal: dict[str, str] = {}
         self.external: dict[str, str] = {}
+        #: Whether CurrentTime is read.
+        self.clock = False
+        #: Functions that are called, in lower case.
+        self.calls: set[str] = set()
 
     def name(self, name: str, key: str, scopes: tuple[Attrs, ...]) -> None:
         """An unscoped name inside the nested ads `scopes`."""
@@ -31,7 +35,9 @@ class _Walk:
             if stored is not MISSING:
                 return
         if self.attrs.lookup(key) is MISSING:
-            if key not in ("my", "self", "target", "other", "parent", "root", "toplevel", "currenttime"):
+            if key == "currenttime":
+                self.clock = True
+            elif key in _THEIRS or key not in SCOPE_NAMES:
                 self.external.setdefault(key, name)
         else:
             self.own(key)
@@ -79,6 +85,8 @@ class _Walk:
                 else:
                     todo.append(base)
             else:
+                if type(here) is Call:
+                    self.calls.add(here.key)
                 todo.extend(children(here))
 
     def scoped(self, name: str, key: str, *, ours: bool) -> None:
@@ -97,6 +105,16 @@ def references(node: Node, attrs: Attrs) -> tuple[set[str], set[str]]:
     walk = _Walk(attrs)
     walk.node(node, ())
     return set(walk.internal.values()), set(walk.external.values())
+
+
+def reads(node: Node, attrs: Attrs) -> tuple[set[str], set[str]]:
+    """Names that do not come from the ad with `attrs`, and functions called on the way, both in lower case."""
+    walk = _Walk(attrs)
+    walk.node(node, ())
+    names = set(walk.external)
+    if walk.clock:
+        names.add("currenttime")
+    return names, walk.calls
 
 
 def unresolved_names(stored: Any, frame: Frame) -> list[str]:
@@ -145,8 +163,3 @@ def _follow(name: str, key: str, frame: Frame, found: dict[str, str], seen: set[
     elif (id(where.attrs), key) not in seen and type(stored) not in (Frame, BoundList):
         seen.add((id(where.attrs), key))
         _unresolved(stored, where, found, seen)
-
-
-def scope_of(attrs: Attrs) -> Frame:
-    """The frame of an ad on its own."""
-    return frames(attrs, None)

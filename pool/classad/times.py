@@ -165,7 +165,7 @@ def show_reltime(secs: float) -> str:
 
 
 def _g(seconds: float) -> str:
-    shown = "%02g" % seconds
+    shown = format(seconds, "02g")
     return "-nan" if shown == "nan" else shown
 
 

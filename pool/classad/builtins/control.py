@@ -1,4 +1,4 @@
-"""Functions that decide what is evaluated, and where: ifThenElse, eval, unparse, unresolved, countMatches and the like."""
+"""Functions that decide what is evaluated, and where: ifThenElse, eval, unparse, unresolved, countMatches, ..."""
 
 from __future__ import annotations
 
@@ -95,17 +95,15 @@ def unresolved(args: tuple[Node, ...], frame: Frame) -> Any:
     found = _dereference(args[0], frame)
     if found is None:
         return UNDEFINED
-    pattern = None
-    if len(args) == 2:
-        text = evaluate(args[1], frame)
-        pattern = compile_pattern(text, "i") if type(text) is str else ERROR
-        if not isinstance(pattern, Pattern):
-            return ERROR
     from pool.classad.references import unresolved_names
 
     names = unresolved_names(found[1], found[0])
-    if pattern is None:
+    if len(args) == 1:
         return ",".join(names)
+    text = evaluate(args[1], frame)
+    pattern = compile_pattern(text, "i") if type(text) is str else ERROR
+    if not isinstance(pattern, Pattern):
+        return ERROR
     return any(name and pattern.search(name) is True for name in names)
 
 

@@ -1,0 +1,125 @@
+"""Partial evaluation: what one ad decides is computed, the rest stays an expression with the same value.
+
+Unlike HTCondor's, this never reorders or drops operands whose type is not known yet, because that could turn an error
+into a value.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pool.classad.attrs import MISSING, Attrs
+from pool.classad.evaluate import evaluate, frames
+from pool.classad.nodes import AdNode, Binary, Call, ListNode, Lit, Node, Paren, Ref, Select, Ternary, Unary, spine
+from pool.classad.references import reads
+from pool.classad.values import ERROR, PLAIN, UNDEFINED
+
+#: Functions whose value changes though their arguments do not, or that look at names rather than values.
+_UNSTABLE: Final = frozenset(
+    {
+        "time",
+        "currenttime",
+        "daytime",
+        "timezoneoffset",
+        "random",
+        "formattime",
+        "abstime",
+        "userhome",
+        "usermap",
+        "debug",
+        "eval",
+        "unparse",
+        "unresolved",
+        "evalineachcontext",
+        "countmatches",
+    }
+)
+#: Functions whose arguments are left alone.
+_NAMING: Final = frozenset(["unparse", "unresolved", "evalineachcontext", "countmatches"])
+
+
+def flatten(node: Node, attrs: Attrs) -> Node:
+    """`node` with everything computed that the ad with `attrs` decides."""
+    return _Flattener(attrs).node(node)
+
+
+class _Flattener:
+    def __init__(self, attrs: Attrs) -> None:
+        self.attrs = attrs
+        self.active: set[str] = set()
+
+    def node(self, node: Node) -> Node:
+        """The node, as far as possible a literal."""
+        kind = type(node)
+        if kind is Lit or kind is ListNode or kind is AdNode:
+            return node
+        decided = self.decided(node)
+        if decided is not None:
+            return decided
+        match node:
+            case Ref(key=key):
+                return self.inlined(node, key)
+            case Select(base=Ref(key=scope), key=key) if scope in ("my", "self"):
+                return self.inlined(node, key)
+            case Paren(inner):
+                inside = self.node(inner)
+                return inside if type(inside) in (Lit, Paren) else Paren(inside)
+            case Unary(op, operand):
+                return Unary(op, self.node(operand))
+            case Ternary(test, yes, no):
+                return self.ternary(test, yes, no)
+            case Binary():
+                return self.chain(node)
+            case Call(name, key, args) if key not in _NAMING:
+                return Call(name, key, tuple(self.node(arg) for arg in args))
+            case _:
+                return node
+
+    def decided(self, node: Node) -> Node | None:
+        """The literal for a node that depends on nothing but the ad."""
+        names, calls = reads(node, self.attrs)
+        if names or calls & _UNSTABLE:
+            return None
+        value = evaluate(node, frames(self.attrs, None))
+        return Lit(value) if type(value) in PLAIN else None
+
+    def inlined(self, node: Node, key: str) -> Node:
+        """A reference to an attribute that itself needs more than the ad: that attribute's expression."""
+        stored = self.attrs.lookup(key)
+        inner = None if stored is MISSING else getattr(stored, "node", None)
+        if inner is None or key in self.active:
+            return node
+        self.active.add(key)
+        found = self.node(inner)
+        self.active.discard(key)
+        return found if type(found) in (Lit, Ref, Select, Call, Paren) else Paren(found)
+
+    def ternary(self, test: Node, yes: Node, no: Node) -> Node:
+        """One branch, if the test is decided."""
+        test = self.node(test)
+        if type(test) is Lit:
+            value = test.value
+            if type(value) in (bool, int, float):
+                return self.node(yes if value else no)
+            return Lit(UNDEFINED if value is UNDEFINED else ERROR)
+        return Ternary(test, self.node(yes), self.node(no))
+
+    def chain(self, node: Binary) -> Node:
+        """Operators from the left, leaving at a literal that decides."""
+        first, tail = spine(node)
+        left = self.node(first)
+        for op, operand in tail:
+            if type(left) is Lit:
+                value = left.value
+                number = type(value) in (bool, int, float)
+                if op in ("&&", "||") and (value is ERROR or (number and bool(value) is (op == "||"))):
+                    left = Lit(value if value is ERROR else op == "||")
+                    continue
+                if op == "?:":
+                    left = self.node(operand) if value is UNDEFINED else left
+                    continue
+            right = operand if op == "[]" else self.node(operand)
+            left = Binary(op, left, right)
+            if type(left.left) is Lit and type(right) is Lit:
+                left = self.decided(left) or left
+        return left
