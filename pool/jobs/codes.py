@@ -86,3 +86,23 @@ def hold_code_name(code: int) -> str:
 def means_hold(code: int, subcode: int) -> bool:
     """Whether a job that failed with this code is put on hold; otherwise it runs again."""
     return 0 < code < 1000 and subcode > -1000
+
+
+_VACATE_WORDS: Final = (
+    ("drain", VacateCode.STARTD_DRAINING),
+    ("shut", VacateCode.STARTD_SHUTDOWN),
+    ("preempt expression", VacateCode.STARTD_PREEMPT_EXPRESSION),
+    ("preempted", VacateCode.STARTD_PREEMPTING_CLAIM_USER_PRIO),
+    ("rank", VacateCode.STARTD_PREEMPTING_CLAIM_RANK),
+    ("vacate", VacateCode.STARTD_VACATE_COMMAND),
+    ("release", VacateCode.STARTD_RELEASE_COMMAND),
+)
+
+
+def vacate_code(reason: str) -> VacateCode:
+    """The code for what a startd says when it has a job leave."""
+    said = reason.lower()
+    for word, code in _VACATE_WORDS:
+        if word in said:
+            return code
+    return VacateCode.CLAIM_DEACTIVATED

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -58,6 +57,10 @@ class HistoryReader:
         ads = [self._ad(*row[1:]) for row in rows]
         return Page(ads, rows[-1][0] if len(rows) == ROWS_PER_PAGE else None)
 
+    def close(self) -> None:
+        """Close the connection."""
+        self._connection.close()
+
     def _ad(self, cluster: int, proc: int, status: int, packed: str) -> ClassAd:
         ad = unpack(packed, self._cluster_ad(cluster))
         ad["ProcId"], ad["JobStatus"] = proc, status
@@ -91,14 +94,3 @@ def job_count(connection: sqlite3.Connection) -> int:
     """How many finished jobs are kept."""
     (count,) = connection.execute("SELECT count(*) FROM history").fetchone()
     return int(count)
-
-
-def pages(reader: HistoryReader, **filters: int | str | bool | None) -> Iterator[Page]:
-    """All pages, for callers that need not yield in between."""
-    after: int | None = None
-    while True:
-        page = reader.page(after, **filters)  # type: ignore[arg-type]
-        yield page
-        if page.next_seq is None:
-            return
-        after = page.next_seq

@@ -17,7 +17,7 @@ from pool.classad import ClassAd
 from pool.ids import JobId
 from pool.jobs.pack import pack, unpack
 from pool.jobs.states import JobEvent, JobStatus, step
-from pool.jobs.store import Batch, ClaimRow, ClusterRow, EventRow, HistoryRow, JobRow
+from pool.jobs.store import Batch, ClaimRow, ClaimWork, ClusterRow, EventRow, HistoryRow, JobRow
 
 MADE_UP: Final = frozenset({"procid", "jobstatus", "globaljobid"})
 """Attributes that follow from a job's place and state; they are in its ad, not in its row."""
@@ -90,6 +90,7 @@ class JobQueue:
         self._events: list[EventRow] = []
         self._written: list[tuple[int]] = []
         self._claims: dict[str, ClaimRow] = {}
+        self._claim_work: dict[str, ClaimWork] = {}
         self._claims_gone: list[tuple[str]] = []
         self._history: list[HistoryRow] = []
         self._next_cluster_dirty = False
@@ -232,9 +233,14 @@ class JobQueue:
         """Remember a slot that we hold."""
         self._claims[row.claim_id] = row
 
+    def claim_works(self, work: ClaimWork) -> None:
+        """A slot that we hold runs another job, or its lease was renewed."""
+        self._claim_work[work.claim_id] = work
+
     def drop_claim(self, claim_id: str) -> None:
         """Forget a slot."""
         self._claims.pop(claim_id, None)
+        self._claim_work.pop(claim_id, None)
         self._claims_gone.append((claim_id,))
 
     # Becoming durable.
@@ -249,6 +255,7 @@ class JobQueue:
             or self._events
             or self._written
             or self._claims
+            or self._claim_work
             or self._claims_gone
             or self._next_cluster_dirty
         )
@@ -278,12 +285,14 @@ class JobQueue:
             events=self._events,
             events_written=self._written,
             claims=list(self._claims.values()),
+            claim_work=list(self._claim_work.values()),
             claims_gone=self._claims_gone,
             history=self._history,
             next_cluster=self.next_cluster if self._next_cluster_dirty else None,
         )
         self._new_jobs, self._gone, self._events, self._written = [], [], [], []
-        self._clusters, self._claims, self._claims_gone, self._history = {}, {}, [], []
+        self._clusters, self._claims, self._claim_work, self._claims_gone = {}, {}, {}, []
+        self._history = []
         self._next_cluster_dirty = False
         return batch, touched
 

@@ -122,6 +122,11 @@ def begin(job: ClassAd, slot: ClassAd, public_claim: str, startd_address: str, n
     return Changes(attributes, drop=EXIT_ATTRIBUTES, move=JobEvent.START)
 
 
+def not_started(job: ClassAd) -> Changes:
+    """The slot refused the job after all; it waits for another."""
+    return Changes({"CurrentHosts": 0}, drop=_OF_THIS_RUN, move=JobEvent.REQUEUE)
+
+
 def executing(job: ClassAd, slot: ClassAd, startd_address: str, started: ClassAd, at: float) -> Changes:
     """The program was started. `started` is what the starter says of it."""
     second = int(at)
@@ -471,6 +476,7 @@ __all__ = [
     "executing",
     "hold",
     "lost",
+    "not_started",
     "reconnected",
     "release",
     "remove",

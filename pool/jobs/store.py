@@ -66,6 +66,16 @@ class ClaimRow(NamedTuple):
     activation: str
 
 
+class ClaimWork(NamedTuple):
+    """What a claim does now, and when its lease was last renewed."""
+
+    cluster: int | None
+    proc: int | None
+    activation: str
+    renewed_at: float
+    claim_id: str
+
+
 class HistoryRow(NamedTuple):
     """What `history` is told of a job that leaves."""
 
@@ -87,6 +97,7 @@ class Batch:
     events: Sequence[EventRow] = ()
     events_written: Sequence[tuple[int]] = ()
     claims: Sequence[ClaimRow] = ()
+    claim_work: Sequence[ClaimWork] = ()
     claims_gone: Sequence[tuple[str]] = ()
     history: Sequence[HistoryRow] = ()
     next_cluster: int | None = None
@@ -142,6 +153,11 @@ def commit(connection: sqlite3.Connection, batch: Batch) -> None:
             many("DELETE FROM events WHERE seq = ?", batch.events_written)
         if batch.claims:
             many("INSERT OR REPLACE INTO claims VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", batch.claims)
+        if batch.claim_work:
+            many(
+                "UPDATE claims SET cluster = ?, proc = ?, activation = ?, renewed_at = ? WHERE claim_id = ?",
+                batch.claim_work,
+            )
         if batch.claims_gone:
             many("DELETE FROM claims WHERE claim_id = ?", batch.claims_gone)
         if batch.next_cluster is not None:

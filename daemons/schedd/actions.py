@@ -1,0 +1,201 @@
+"""Users act on their jobs: hold, release, remove, suspend, vacate, edit. Durable when answered, each job with its result."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from daemons.schedd.claims import Claims
+from daemons.schedd.core import Core
+from daemons.schedd.selection import Chosen, may_manage, owner_of
+from pool.classad import ClassAd, Expr, expr
+from pool.errors import ClassAdError, PoolError, UserError
+from pool.jobs import event_log
+from pool.jobs.codes import HoldCode, VacateCode
+from pool.jobs.job_queue import Job
+from pool.jobs.states import OVER, JobEvent, JobStatus, allowed
+from protocol.authorize import Level
+from protocol.message import Done
+from protocol.messages.common import StopHow
+from protocol.messages.schedd import (
+    Action,
+    ActOnJobs,
+    ActResult,
+    ActResults,
+    EditJobs,
+    Outcome,
+    Reschedule,
+)
+from protocol.messages.startd import ContinueClaim, SuspendClaim
+from protocol.rpc import Peer
+
+CHUNK: Final = 200
+"""Jobs that change in one transaction of a larger request."""
+
+IMMUTABLE: Final = frozenset(
+    {"clusterid", "procid", "owner", "user", "mytype", "targettype", "jobstatus", "qdate", "globaljobid"}
+)
+
+TOOLS: Final = {
+    Action.REMOVE: "condor_rm",
+    Action.REMOVE_X: "condor_rm",
+    Action.HOLD: "condor_hold",
+    Action.RELEASE: "condor_release",
+    Action.VACATE: "condor_vacate_job",
+    Action.VACATE_FAST: "condor_vacate_job",
+    Action.SUSPEND: "condor_suspend",
+    Action.CONTINUE: "condor_continue",
+}
+
+
+class Actions:
+    """Handlers of what users do to jobs."""
+
+    def __init__(self, core: Core, claims: Claims) -> None:
+        self._core = core
+        self._claims = claims
+        service = core.start.service
+        service.on(ActOnJobs, self.act, level=Level.WRITE)
+        service.on(EditJobs, self.edit, level=Level.WRITE)
+        service.on(Reschedule, self.reschedule, level=Level.WRITE)
+
+    async def act(self, peer: Peer, request: ActOnJobs) -> ActResults:
+        """Do one thing to the selected jobs."""
+        core = self._core
+        chosen, mine = Chosen.read(request.select), may_manage(core, peer)
+        reason = f"{request.reason or f'via {TOOLS[request.action]}'} (by user {owner_of(peer)})"
+        results: list[ActResult] = []
+        seen = set()
+        changed = 0
+        async for job in chosen.find(core.queue):
+            seen.add(job.id)
+            if not mine(job):
+                results.append(ActResult(job_id=job.id, outcome=Outcome.PERMISSION_DENIED, status=int(job.status)))
+                continue
+            outcome = await self._do(job, request.action, reason, request.subcode)
+            present = job.cluster.jobs.get(job.proc) is job
+            results.append(ActResult(job_id=job.id, outcome=outcome, status=int(job.status) if present else 0))
+            changed += outcome is Outcome.DONE
+            if changed and changed % CHUNK == 0:
+                await core.writer.durable()
+        for id in sorted(chosen.jobs - seen):
+            if core.queue.get(id) is None:
+                results.append(ActResult(job_id=id, outcome=Outcome.NOT_FOUND))
+        await core.writer.durable()
+        return ActResults(results=results)
+
+    async def _do(self, job: Job, action: Action, reason: str, subcode: int) -> Outcome:
+        core = self._core
+        match action:
+            case Action.HOLD:
+                if job.status is JobStatus.HELD:
+                    return Outcome.ALREADY_DONE
+                if not allowed(job.status, JobEvent.HOLD):
+                    return Outcome.BAD_STATUS
+                core.hold(job, reason, HoldCode.USER_REQUEST, subcode)
+            case Action.RELEASE:
+                if not allowed(job.status, JobEvent.RELEASE):
+                    return Outcome.BAD_STATUS
+                if core.queue.ad(job).eval_int("HoldReasonCode", 0) == HoldCode.SPOOLING_INPUT:
+                    return Outcome.BAD_STATUS
+                core.release(job, reason)
+            case Action.REMOVE:
+                if job.status is JobStatus.REMOVED:
+                    return Outcome.ALREADY_DONE
+                core.remove(job, reason)
+            case Action.REMOVE_X:
+                if job.status is not JobStatus.REMOVED:
+                    return Outcome.BAD_STATUS
+                await self._remove_locally(job)
+            case Action.VACATE | Action.VACATE_FAST:
+                if job not in core.shadow_of or job.status in OVER or job.status is JobStatus.HELD:
+                    return Outcome.BAD_STATUS
+                core.vacate(job, reason, VacateCode.USER_VACATE_JOB, fast=action is Action.VACATE_FAST)
+            case Action.SUSPEND:
+                return await self._freeze(job, JobEvent.SUSPEND)
+            case Action.CONTINUE:
+                return await self._freeze(job, JobEvent.CONTINUE)
+        return Outcome.DONE
+
+    async def _remove_locally(self, job: Job) -> None:
+        """Forget a job that cannot be got off its slot; what runs there ends with the claim."""
+        core = self._core
+        shadow = core.shadow_of.get(job)
+        if shadow is None:
+            core.write(job, event_log.Aborted(core.queue.ad(job).eval_str("RemoveReason", "")))
+            core.leave(job)
+            return
+        shadow.claim.reusable = False
+        shadow.is_lost("removed by force")
+        core.nursery.start_soon(self._claims.release, shadow.claim, StopHow.FAST)
+
+    async def _freeze(self, job: Job, event: JobEvent) -> Outcome:
+        """Ask the startd; its word that it is done changes the job's state."""
+        shadow = self._core.shadow_of.get(job)
+        if shadow is None or not allowed(job.status, event):
+            already = job.status is JobStatus.SUSPENDED and event is JobEvent.SUSPEND
+            return Outcome.ALREADY_DONE if already else Outcome.BAD_STATUS
+        claim_id = str(shadow.claim.id)
+        if event is JobEvent.SUSPEND:
+            failed = await self._claims.tell(shadow.claim, SuspendClaim(claim_id=claim_id))
+        else:
+            failed = await self._claims.tell(shadow.claim, ContinueClaim(claim_id=claim_id))
+        if failed:
+            self._core.log.always(f"Job {job.id} could not be asked to {event.value}: {failed}")
+            return Outcome.BAD_STATUS
+        shadow.frozen(event is JobEvent.SUSPEND)
+        return Outcome.DONE
+
+    async def edit(self, peer: Peer, request: EditJobs) -> ActResults:
+        """Set attributes; all values are checked before the first is set."""
+        core = self._core
+        values = _read_assignments(request.assignments)
+        chosen, mine = Chosen.read(request.select), may_manage(core, peer)
+        results, changed, seen = [], 0, set()
+        async for job in chosen.find(core.queue):
+            seen.add(job.id)
+            if not mine(job):
+                results.append(ActResult(job_id=job.id, outcome=Outcome.PERMISSION_DENIED, status=int(job.status)))
+                continue
+            self._set(job, values)
+            results.append(ActResult(job_id=job.id, outcome=Outcome.DONE, status=int(job.status)))
+            changed += 1
+            if changed % CHUNK == 0:
+                await core.writer.durable()
+        for id in sorted(chosen.jobs - seen):
+            results.append(ActResult(job_id=id, outcome=Outcome.NOT_FOUND))
+        await core.writer.durable()
+        return ActResults(results=results)
+
+    def _set(self, job: Job, values: dict[str, Expr]) -> None:
+        core = self._core
+        before = core.queue.ad(job)
+        was = before.text("JobPrio") if "JobPrio" in before else None
+        core.queue.change(job, values)
+        now = core.queue.ad(job).text("JobPrio") if any(name.lower() == "jobprio" for name in values) else was
+        if now is not None and now != was:
+            core.write(job, event_log.AttributeUpdated("JobPrio", now, was))
+        core.resort(job)
+
+    async def reschedule(self, peer: Peer, request: Reschedule) -> Done:
+        """Have the negotiator hear of the work again."""
+        self._core.work_changed(True)
+        return Done()
+
+
+def _read_assignments(assignments: dict[str, str]) -> dict[str, Expr]:
+    if not assignments:
+        raise UserError("no attribute to set")
+    values: dict[str, Expr] = {}
+    for name, text in assignments.items():
+        if name.lower() in IMMUTABLE:
+            raise UserError(f'Update of immutable attribute "{name}" is not allowed.')
+        try:
+            probe = ClassAd()
+            probe[name] = values[name] = expr(text, old=True)
+            if name.lower() == "jobprio" and probe.eval_int(name) is None:
+                raise UserError(f"Update aborted, illegal value for : {name}")
+        except ClassAdError:
+            raise UserError(f"Update aborted, illegal value for : {name}") from None
+        except (PoolError, ValueError) as error:
+            raise UserError(str(error)) from None
+    return values

@@ -1,0 +1,499 @@
+"""The slots that this schedd holds, and the startds that they belong to.
+
+A claim runs one job after another: when one ends, the next of its autocluster takes its place in the same transaction,
+without a new negotiation; when there is none the slot goes back. Each startd has one connection. While that is lost the
+claims live on until their leases run out, and whoever comes back first is taken up where it was.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import trio
+
+from daemons.faults import fault
+from daemons.locate import nearest
+from daemons.schedd.core import Core
+from daemons.schedd.shadow import Shadow
+from pool.classad import ClassAd
+from pool.errors import PoolError
+from pool.ids import ClaimId
+from pool.jobs import late_macros, run
+from pool.jobs.codes import vacate_code
+from pool.jobs.job_queue import Job
+from pool.jobs.pack import pack
+from pool.jobs.run import End, Ending, Stop
+from pool.jobs.states import JobEvent, allowed
+from pool.jobs.store import ClaimRow, ClaimWork
+from protocol import rpc
+from protocol.address import Address
+from protocol.auth.ticket import new_secret
+from protocol.authorize import Level
+from protocol.message import Record, Request
+from protocol.messages.common import StopHow
+from protocol.messages.schedd import ClaimChange, ClaimChanged, Match
+from protocol.messages.startd import KeepAlive, ReconnectClaim, ReleaseClaim, RequestClaim
+from protocol.rpc import Peer
+from protocol.service import Service
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+LEASE_DEFAULT_S: Final = 2400.0
+ALIVE_MIN_S: Final = 10.0
+REPORT_GRACE_S: Final = 2.0
+"""How long a starter's own report may be behind the startd's word that it is gone."""
+RETRY_FIRST_S: Final = 0.2
+RETRY_MAX_S: Final = 20.0
+
+
+@dataclass(eq=False)
+class Claim:
+    """One slot that we hold, or are about to."""
+
+    id: ClaimId
+    startd: str
+    submitter: str
+    owner: str
+    slot_ad: ClassAd
+    ticket: str
+    lease_s: float
+    alive_s: float
+    renewed_at: float
+    """Wall clock."""
+    shadow: Shadow | None = None
+    reusable: bool = True
+    gone: bool = False
+
+    @property
+    def public(self) -> str:
+        """Its name in logs and messages."""
+        return self.id.public()
+
+    @property
+    def slot_name(self) -> str:
+        """The slot's name."""
+        return self.slot_ad.eval_str("Name", "")
+
+    def work(self) -> ClaimWork:
+        """What it does now, as the store keeps it."""
+        shadow = self.shadow
+        if shadow is None:
+            return ClaimWork(None, None, "", self.renewed_at, str(self.id))
+        return ClaimWork(shadow.job.cluster.id, shadow.job.proc, shadow.activation, self.renewed_at, str(self.id))
+
+    def row(self) -> ClaimRow:
+        """As the store keeps it when it is new."""
+        return ClaimRow(
+            claim_id=str(self.id),
+            startd=self.startd,
+            submitter=self.submitter,
+            owner=self.owner,
+            slot_ad=pack(self.slot_ad),
+            ticket=self.ticket,
+            lease_s=self.lease_s,
+            alive_s=self.alive_s,
+            renewed_at=self.renewed_at,
+            cluster=None,
+            proc=None,
+            activation="",
+        )
+
+
+class Startd:
+    """One startd: our connection to it, and the claims we hold there."""
+
+    def __init__(self, address: str, claims: Claims) -> None:
+        self.address = address
+        self.claims: set[Claim] = set()
+        self._all = claims
+        self._core = claims.core
+        self._peer: Peer | None = None
+        self._connecting = trio.Lock()
+        self._changed = trio.Event()
+        self._running = False
+
+    async def peer(self) -> Peer:
+        """The connection; PeerError when there can be none now."""
+        async with self._connecting:
+            if self._peer is None or self._peer.closed.is_set():
+                start = self._core.start
+                self._peer = await rpc.open_peer(
+                    self._core.nursery,
+                    self._all.reach(self.address),
+                    security=start.security,
+                    network=start.world.network,
+                    service=self._all.service,
+                )
+                self._peer.on_close(self._lost)
+            return self._peer
+
+    def add(self, claim: Claim) -> None:
+        """Keep this claim alive from now on."""
+        self.claims.add(claim)
+        self._changed.set()
+        if not self._running:
+            self._running = True
+            self._core.nursery.start_soon(self._keep)
+
+    def discard(self, claim: Claim) -> None:
+        """The claim is no concern of ours any more."""
+        self.claims.discard(claim)
+        self._changed.set()
+
+    def _lost(self, peer: Peer) -> None:
+        self._changed.set()
+        for claim in self.claims:
+            if claim.shadow is not None:
+                claim.shadow.slot_lost(f"The connection to {claim.slot_name or self.address} is lost")
+
+    async def _keep(self) -> None:
+        """Renew leases while connected, reconnect while not, until no claim is left."""
+        retry_s = RETRY_FIRST_S
+        while self.claims:
+            self._changed = trio.Event()
+            if self._peer is None or self._peer.closed.is_set():
+                if await self._reconnect():
+                    retry_s = RETRY_FIRST_S
+                    continue
+                self._expire()
+                with trio.move_on_after(retry_s):
+                    await self._changed.wait()
+                retry_s = min(RETRY_MAX_S, 2 * retry_s)
+                continue
+            with trio.move_on_after(min(claim.alive_s for claim in self.claims)) as quiet:
+                await self._changed.wait()
+            if quiet.cancelled_caught and self.claims:
+                await self._renew()
+        self._running = False
+        peer, self._peer = self._peer, None
+        if peer is not None and not self._all.keeps(self.address):
+            await peer.aclose()
+
+    async def _renew(self) -> None:
+        claims = list(self.claims)
+        try:
+            peer = await self.peer()
+            answer = await peer.call(KeepAlive(claim_ids=[str(claim.id) for claim in claims]))
+        except PoolError as error:
+            self._core.log.full(f"Keep-alive to {self.address} failed: {error}")
+            return
+        for claim, held in zip(claims, answer.held, strict=False):
+            if held:
+                self._all.renewed(claim)
+            elif claim in self.claims:
+                self._all.lost(claim, "The startd no longer holds the claim")
+
+    async def _reconnect(self) -> bool:
+        """Come back to all claims; False when the startd cannot be reached."""
+        try:
+            peer = await self.peer()
+            for claim in list(self.claims):
+                if not claim.reusable and claim.shadow is None:
+                    continue
+                answer = await peer.call(
+                    ReconnectClaim(claim_id=str(claim.id), lease_s=claim.lease_s, alive_interval_s=claim.alive_s)
+                )
+                self._all.came_back(claim, answer.held, answer.activation)
+        except PoolError as error:
+            self._core.log.full(f"No way back to {self.address} yet: {error}")
+            return False
+        return True
+
+    def _expire(self) -> None:
+        now = self._core.now()
+        for claim in list(self.claims):
+            if now >= claim.renewed_at + claim.lease_s:
+                self._all.lost(claim, "Job disconnected too long: JobLeaseDuration expired")
+
+
+class Claims:
+    """All claims, by their public ids."""
+
+    def __init__(self, core: Core) -> None:
+        self.core = core
+        self._claims: dict[str, Claim] = {}
+        self._startds: dict[str, Startd] = {}
+        self._alive_s = core.settings.alive_interval_s
+        self._refused: dict[Job, int] = {}
+        self.service = Service("schedd")
+        self.service.on(ClaimChanged, self.changed, level=Level.READ)
+        self.stopping = False
+
+    def __len__(self) -> int:
+        return len(self._claims)
+
+    def all(self) -> Iterable[Claim]:
+        """Every claim."""
+        return list(self._claims.values())
+
+    def startd(self, address: str) -> Startd:
+        """The startd at an address."""
+        found = self._startds.get(address)
+        if found is None:
+            found = self._startds[address] = Startd(address, self)
+        return found
+
+    def keeps(self, address: str) -> bool:
+        """Whether any claim is at this startd."""
+        startd = self._startds.get(address)
+        return startd is not None and bool(startd.claims)
+
+    def reach(self, address: str) -> Address:
+        """The way to a startd: through its unix socket when it is on this host."""
+        return nearest(self.core.start.config, address)
+
+    def is_local(self, address: str) -> bool:
+        """Whether a startd is on this host."""
+        return self.reach(address).is_unix
+
+    # ---- getting claims
+
+    def take(self, match: Match) -> bool:
+        """Use a match for the job that is next in its autocluster; False when none waits or no more may run."""
+        core = self.core
+        if self.stopping or match.claim_id in self._claims or len(core.shadow_of) >= core.settings.jobs_running_max:
+            return False
+        id = ClaimId(match.claim_id)
+        job = core.waiting.next(match.submitter, match.autocluster)
+        if job is None or id.public() in self._claims:
+            return False
+        ad = core.queue.ad(job)
+        lease_s = ad.eval_float("JobLeaseDuration", 0.0)
+        self._alive_s = max(ALIVE_MIN_S, min(self._alive_s, (lease_s or LEASE_DEFAULT_S) / 3))
+        claim = Claim(
+            id=id,
+            startd=match.startd_address,
+            submitter=match.submitter,
+            owner=job.cluster.owner,
+            slot_ad=match.slot_ad,
+            ticket=new_secret(),
+            lease_s=lease_s or core.settings.alives_missed_max * self._alive_s,
+            alive_s=self._alive_s,
+            renewed_at=core.now(),
+        )
+        self._claims[claim.public] = claim
+        core.claims_of[claim.submitter] += 1
+        job.busy = True  # reserved; `work` makes an execution of it, or lets it go
+        core.waiting.discard(job)
+        fault("schedd.match_taken")
+        core.nursery.start_soon(self._request, claim, job)
+        return True
+
+    async def _request(self, claim: Claim, job: Job) -> None:
+        """Claim the slot and put it to work."""
+        core = self.core
+        try:
+            startd = self.startd(claim.startd)
+            peer = await startd.peer()
+            answer = await peer.call(
+                RequestClaim(
+                    claim_id=str(claim.id),
+                    job_ad=core.queue.ad(job).flat(),
+                    schedd_name=core.settings.name,
+                    submitter=claim.submitter,
+                    lease_s=claim.lease_s,
+                    alive_interval_s=claim.alive_s,
+                )
+            )
+            fault("schedd.claim_requested")
+            refused = "" if answer.granted else answer.reason or "no reason given"
+        except PoolError as error:
+            refused = str(error)
+        job.busy = False
+        if refused:
+            core.log.always(f"No claim on {claim.public} for job {job.id}: {refused}")
+            self._forget(claim)
+            self._refused[job] = failures = self._refused.get(job, 0) + 1
+            core.cool_down(job, failures)
+            return
+        self._refused.pop(job, None)
+        if answer.slot_ad is not None:
+            claim.slot_ad = answer.slot_ad
+        claim.lease_s, claim.alive_s = answer.lease_s or claim.lease_s, answer.alive_interval_s or claim.alive_s
+        claim.renewed_at = core.now()
+        core.start.security.tickets.add(
+            claim.ticket,
+            identity=f"starter@{core.settings.uid_domain}",
+            levels={Level.READ},
+            label=claim.public,
+        )
+        core.queue.put_claim(claim.row())
+        startd.add(claim)
+        core.log.full(f"Claimed {claim.slot_name}.", claim=claim.public, job=job.id)
+        await self.work(claim, self._first(claim, job))
+
+    def _first(self, claim: Claim, job: Job) -> Shadow | None:
+        """Begin the job that the slot was claimed for, if it still wants to run, or one like it."""
+        core = self.core
+        core.settle(job)
+        wants = job.group is not None
+        core.waiting.discard(job)
+        if wants:
+            shadow = self.begin(claim, job)
+            if shadow is not None:
+                return shadow
+        return self.next(claim, job)
+
+    # ---- working under a claim
+
+    def next(self, claim: Claim, like: Job) -> Shadow | None:
+        """Begin the next job of the same autocluster, if there is one and the claim may run it."""
+        core = self.core
+        while claim.reusable and not claim.gone and not self.stopping:
+            job = core.waiting.next(claim.submitter, core.autoclusters.number_of(like))
+            if job is None:
+                return None
+            core.waiting.discard(job)
+            shadow = self.begin(claim, job)
+            if shadow is not None:
+                return shadow
+        return None
+
+    def begin(self, claim: Claim, job: Job) -> Shadow | None:
+        """Make an execution of the job under the claim, as part of the current transaction; None when it was held."""
+        core = self.core
+        ad = core.queue.ad(job)
+        try:
+            expanded = late_macros.expand(ad, claim.slot_ad)
+        except late_macros.CannotExpand as error:
+            core.hold(job, error.message, 0)
+            return None
+        activation = f"{core.start.world.rng.getrandbits(64):016x}"
+        shadow = Shadow(core, self, claim, job, activation, expanded)
+        core.queue.set_busy(job, True)
+        core.shadows[activation] = core.shadow_of[job] = claim.shadow = shadow
+        core.apply(job, run.begin(ad, claim.slot_ad, claim.public, claim.startd, core.now()))
+        matched = {name: value for name, value in expanded.items() if name.startswith("MATCH_EXP_")}
+        if matched:
+            core.queue.change(job, matched)
+        core.queue.claim_works(claim.work())
+        core.stats["JobsStarted"] += 1
+        return shadow
+
+    async def work(self, claim: Claim, shadow: Shadow | None) -> None:
+        """Run one execution after another, then give the slot back."""
+        while shadow is not None:
+            shadow = await shadow.run()
+        await self.release(claim)
+
+    async def release(self, claim: Claim, how: StopHow = StopHow.GRACEFUL) -> None:
+        """Give the slot back."""
+        if not claim.gone:
+            await self.tell(claim, ReleaseClaim(claim_id=str(claim.id), how=how))
+        self._forget(claim)
+
+    async def tell(self, claim: Claim, request: Request[Record]) -> str:
+        """Ask something of the claim's startd; what went wrong, or nothing."""
+        try:
+            peer = await self.startd(claim.startd).peer()
+            await peer.call(request)
+        except PoolError as error:
+            return str(error) or type(error).__name__
+        return ""
+
+    def _forget(self, claim: Claim) -> None:
+        claim.gone = True
+        if self._claims.pop(claim.public, None) is None:
+            return
+        core = self.core
+        self.startd(claim.startd).discard(claim)
+        core.start.security.tickets.revoke(claim.ticket)
+        core.claims_of[claim.submitter] -= 1
+        if core.claims_of[claim.submitter] <= 0:
+            del core.claims_of[claim.submitter]
+        core.queue.drop_claim(str(claim.id))
+        core.writer.soon()
+        core.work_changed(False)
+
+    # ---- hearing of claims
+
+    def changed(self, peer: Peer, message: ClaimChanged) -> None:
+        """A startd did something to a claim."""
+        claim = self._claims.get(message.claim)
+        if claim is None:
+            return
+        shadow = claim.shadow
+        current = shadow is not None and message.activation in ("", shadow.activation)
+        core = self.core
+        core.log.full(f"{claim.slot_name}: {message.change.value}: {message.reason}", claim=claim.public)
+        match message.change:
+            case ClaimChange.VACATING:
+                claim.reusable = False
+                if shadow is not None and current:
+                    shadow.leaving(Stop(message.reason, vacate_code(message.reason)))
+                    if message.hold_code and allowed(shadow.job.status, JobEvent.HOLD):
+                        core.hold(shadow.job, message.reason, message.hold_code, message.hold_subcode)
+                        core.writer.soon()
+            case ClaimChange.RELEASED:
+                claim.reusable, claim.gone = False, True
+                if shadow is None:
+                    self._forget(claim)
+                else:
+                    shadow.leaving(Stop(message.reason, vacate_code(message.reason)))
+                    shadow.ends_without_report(End(Ending.EVICTED, ClassAd(), message.reason), REPORT_GRACE_S)
+            case ClaimChange.SUSPENDED | ClaimChange.CONTINUED:
+                if shadow is not None and current:
+                    shadow.frozen(message.change is ClaimChange.SUSPENDED)
+            case ClaimChange.STARTER_GONE:
+                if shadow is not None and current:
+                    reason = message.reason or "The starter ended without a report"
+                    shadow.ends_without_report(End(Ending.FAILED, ClassAd(), reason), REPORT_GRACE_S)
+
+    def renewed(self, claim: Claim) -> None:
+        """The startd has heard from us."""
+        claim.renewed_at = self.core.now()
+        if claim.public in self._claims:
+            self.core.queue.claim_works(claim.work())
+            self.core.writer.soon()
+
+    def came_back(self, claim: Claim, held: bool, activation: str) -> None:
+        """The startd can be reached again, and says what it knows of the claim."""
+        if not held:
+            self.lost(claim, "The startd no longer holds the claim")
+            return
+        self.renewed(claim)
+        shadow = claim.shadow
+        if shadow is not None:
+            shadow.slot_came_back(activation)
+
+    def lost(self, claim: Claim, reason: str) -> None:
+        """The claim has ended in silence: whatever ran under it is taken for dead."""
+        claim.reusable, claim.gone = False, True
+        if claim.shadow is None:
+            self._forget(claim)
+        else:
+            claim.shadow.is_lost(reason)
+
+    # ---- at a start
+
+    def recover(self, row: ClaimRow, slot_ad: ClassAd, job: Job | None) -> None:
+        """Take up a claim that an earlier life of this schedd held."""
+        core = self.core
+        claim = Claim(
+            id=ClaimId(row.claim_id),
+            startd=row.startd,
+            submitter=row.submitter,
+            owner=row.owner,
+            slot_ad=slot_ad,
+            ticket=row.ticket,
+            lease_s=row.lease_s,
+            alive_s=row.alive_s,
+            renewed_at=row.renewed_at,
+        )
+        self._claims[claim.public] = claim
+        core.claims_of[claim.submitter] += 1
+        if job is None:
+            claim.reusable = False
+            core.nursery.start_soon(self.release, claim)
+            return
+        shadow = Shadow(core, self, claim, job, row.activation, {})
+        core.queue.set_busy(job, True)
+        core.shadows[row.activation] = core.shadow_of[job] = claim.shadow = shadow
+        shadow.recovered()
+        core.start.security.tickets.add(
+            claim.ticket, identity=f"starter@{core.settings.uid_domain}", levels={Level.READ}, label=claim.public
+        )
+        self.startd(claim.startd).add(claim)
+        core.nursery.start_soon(self.work, claim, shadow)

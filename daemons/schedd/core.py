@@ -1,0 +1,190 @@
+"""What all parts of the schedd share: the queue, who waits for a slot, the writer, and how a change is carried out.
+
+The parts hold this object and each other's functions through it; none holds another. All changes are made between two
+awaits. A job that may run is in `waiting` exactly when it is idle, has no execution and has no reason to wait longer;
+`settle` sees to that, and is called after every change of a job's state.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+import trio
+
+from daemons.run import DaemonStart
+from daemons.schedd.settings import Settings
+from pool.classad import ClassAd
+from pool.jobs import event_log, run
+from pool.jobs.autocluster import Autoclusters, Waiting
+from pool.jobs.event_log import Event
+from pool.jobs.job_queue import Cluster, Job, JobQueue
+from pool.jobs.run import Changes
+from pool.jobs.states import JobEvent, JobStatus
+
+if TYPE_CHECKING:
+    from daemons.schedd.agents import Agents
+    from daemons.schedd.shadow import Shadow
+    from daemons.schedd.writer import Writer
+
+COOL_DOWN_FIRST_S: Final = 1.0
+COOL_DOWN_MAX_S: Final = 60.0
+
+
+class Core:
+    """The schedd's shared state."""
+
+    def __init__(self, start: DaemonStart, settings: Settings, queue: JobQueue) -> None:
+        self.start = start
+        self.log = start.log
+        self.settings = settings
+        self.queue = queue
+        self.autoclusters = Autoclusters(queue, settings.significant)
+        self.waiting = Waiting(self.autoclusters)
+        self.shadows: dict[str, Shadow] = {}
+        """Executions by their activation."""
+        self.shadow_of: dict[Job, Shadow] = {}
+        self.claims_of: Counter[str] = Counter()
+        """How many slots each submitter holds."""
+        self.work_changed: Callable[[bool], None] = lambda more: None
+        """Called when what waits for slots changes; `more`: there is new work."""
+        self.stats: Counter[str] = Counter()
+        self.writer: Writer
+        self.agents: Agents
+        self.nursery: trio.Nursery
+        self._cooling: set[Job] = set()
+
+    def now(self) -> float:
+        """Wall clock."""
+        return self.start.world.wall()
+
+    # ---- changing jobs
+
+    def apply(self, job: Job, changes: Changes, at: float | None = None) -> None:
+        """Carry out what the domain decided about a job."""
+        now = self.now()
+        if changes.attributes or changes.drop:
+            self.queue.change(job, changes.attributes, changes.drop)
+        if changes.move is not None:
+            self.queue.move(job, changes.move, now)
+        for event in changes.events:
+            self.write(job, event, now if at is None else at)
+        self.settle(job)
+
+    def write(self, job: Job, event: Event, at: float | None = None) -> None:
+        """The job's logs shall have this event."""
+        logs = self.logs_of(self.queue.ad(job))
+        if logs:
+            text = event_log.text(event, job.id, self.now() if at is None else at)
+            for path in logs:
+                self.queue.log(job.cluster, path, text)
+
+    @staticmethod
+    def logs_of(ad: ClassAd) -> list[str]:
+        """The files that hear of a job: its user's log, and its DAG's."""
+        found = []
+        for name in ("UserLog", "DAGManNodesLog"):
+            path = ad.eval_str(name)
+            if path and path != os.devnull:
+                found.append(path if path.startswith("/") else os.path.join(ad.eval_str("Iwd", "/"), path))
+        return found
+
+    def settle(self, job: Job) -> None:
+        """Let the job wait for a slot, or not, according to its state."""
+        present = job.cluster.jobs.get(job.proc) is job
+        if present and job.status is JobStatus.IDLE and not job.busy and job not in self._cooling:
+            if job.group is None:
+                self._wait_for_slot(job)
+        elif job.group is not None:
+            self.waiting.discard(job)
+            self.work_changed(False)
+
+    def _wait_for_slot(self, job: Job) -> None:
+        ad = self.queue.ad(job)
+        if ad.eval_bool("IsNoopJob", False):
+            self._finish_noop(job, ad)
+            return
+        self.waiting.add(job, self.submitter(job.cluster))
+        self.work_changed(True)
+
+    def resort(self, job: Job) -> None:
+        """Something that decides where the job waits has changed."""
+        if job.group is not None:
+            self.waiting.discard(job)
+        self.settle(job)
+
+    def submitter(self, cluster: Cluster) -> str:
+        """Who is charged for the cluster's slots: its owner, or its accounting group."""
+        group = cluster.ad.eval_str("AccountingGroup")
+        return f"{group}@{self.settings.uid_domain}" if group else cluster.user
+
+    def cool_down(self, job: Job, failures: int) -> None:
+        """A job whose start fails again and again waits longer each time before it is offered again."""
+        delay = min(COOL_DOWN_MAX_S, COOL_DOWN_FIRST_S * 2 ** max(0, failures - 1))
+        self._cooling.add(job)
+        self.settle(job)
+        self.nursery.start_soon(self._cooled, job, delay)
+
+    async def _cooled(self, job: Job, delay: float) -> None:
+        await trio.sleep(delay)
+        self._cooling.discard(job)
+        self.settle(job)
+
+    def leave(self, job: Job) -> None:
+        """The job's last change has been made: it goes into the history."""
+        self.waiting.discard(job)
+        self.queue.leave(job, self.now())
+
+    def _finish_noop(self, job: Job, ad: ClassAd) -> None:
+        """A job that was not to be run at all is done."""
+        end = ClassAd({"ExitBySignal": False, "ExitCode": ad.eval_int("NoopJobExitCode", 0)})
+        if "NoopJobExitSignal" in ad:
+            end = ClassAd({"ExitBySignal": True, "ExitSignal": ad.eval_int("NoopJobExitSignal", 0)})
+        now = self.now()
+        report = run.End(run.Ending.EXITED, end, at=now)
+        changes, fate = run.ended(ad, JobStatus.RUNNING, report, None, now, self.settings.system)
+        if changes.move is JobEvent.REQUEUE:  # it would end the same way for ever
+            changes, fate = run.hold(ad, "A job that does nothing shall be run again", 3, 0, now), run.Fate.HELD
+        self.apply(job, changes)
+        if fate is run.Fate.LEAVES:
+            self.leave(job)
+        self.writer.soon()
+
+    # ---- holding, releasing, removing: the same for users and for policy
+
+    def hold(self, job: Job, reason: str, code: int, subcode: int = 0) -> None:
+        """Put the job on hold; one that runs leaves its slot first, and its log hears of it then."""
+        ad = self.queue.ad(job)
+        self.apply(job, run.hold(ad, reason, code, subcode, self.now()))
+        shadow = self.shadow_of.get(job)
+        if shadow is None:
+            self.write(job, event_log.Held(reason, code, subcode))
+        else:
+            shadow.stop(reason, code, subcode)
+
+    def release(self, job: Job, reason: str) -> None:
+        """Let a job on hold run again."""
+        ad = self.queue.ad(job)
+        shadow = self.shadow_of.get(job)
+        if shadow is not None:  # its execution is still on its way out
+            code, subcode = ad.eval_int("HoldReasonCode", 0), ad.eval_int("HoldReasonSubCode", 0)
+            self.write(job, event_log.Held(ad.eval_str("HoldReason", ""), code, subcode))
+        self.apply(job, run.release(ad, reason, self.now()))
+
+    def remove(self, job: Job, reason: str) -> None:
+        """Remove the job; one that runs leaves its slot first."""
+        self.apply(job, run.remove(reason))
+        shadow = self.shadow_of.get(job)
+        if shadow is None:
+            self.write(job, event_log.Aborted(reason))
+            self.leave(job)
+        else:
+            shadow.stop(reason, 0, 0)
+
+    def vacate(self, job: Job, reason: str, code: int, subcode: int = 0, *, fast: bool = False) -> None:
+        """Have the job leave its slot and run again elsewhere."""
+        shadow = self.shadow_of.get(job)
+        if shadow is not None:
+            shadow.stop(reason, code, subcode, fast=fast)

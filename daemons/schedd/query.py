@@ -1,0 +1,255 @@
+"""Answers questions about jobs: those in the queue, those in the history, and each change from now on."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import trio
+
+from daemons.pace import Pace
+from daemons.schedd.core import Core
+from daemons.schedd.selection import Chosen, any_of
+from daemons.schedd.writer import Touched
+from pool.classad import ClassAd, expr
+from pool.errors import PoolError, UserError
+from pool.ids import JobId
+from pool.jobs.autocluster import Group
+from pool.jobs.history import HistoryReader
+from pool.jobs.job_queue import Job
+from pool.jobs.store import Batch
+from protocol.authorize import Level
+from protocol.messages.common import AdBatch
+from protocol.messages.schedd import JobDelta, JobsChanged, QueryHistory, QueryJobs, WatchJobs
+from protocol.rpc import Peer
+from protocol.service import SendItem
+
+ADS_PER_BATCH: Final = 100
+DELTAS_PER_BATCH: Final = 200
+BACKLOG_MAX: Final = 100_000
+"""Changes that a watcher may be behind; it is then told to begin anew."""
+
+
+class Slow(PoolError):
+    """A watcher does not keep up."""
+
+
+class Queries:
+    """Handlers of questions. `history` opens a reader of its own for each query."""
+
+    def __init__(self, core: Core, open_history: Callable[[], HistoryReader]) -> None:
+        self._core = core
+        self._open_history = open_history
+        self._watchers: set[_Watcher] = set()
+        service = core.start.service
+        service.on(QueryJobs, self.jobs, level=Level.READ)
+        service.on(QueryHistory, self.history, level=Level.READ)
+        service.on(WatchJobs, self.watch, level=Level.READ)
+        core.writer.on_commit(self._committed)
+
+    # ---- the queue
+
+    async def jobs(self, peer: Peer, request: QueryJobs, send: SendItem[AdBatch]) -> None:
+        """The ads of the selected jobs."""
+        chosen = any_of(request.select)
+        left = request.limit
+        ads: list[ClassAd] = []
+        now = int(self._core.now())
+        async for job in chosen.find(self._core.queue):
+            if left is not None and left <= 0:
+                break
+            left = None if left is None else left - 1
+            ads.append(self._shown(job, request.projection, now))
+            if len(ads) >= ADS_PER_BATCH:
+                await send(AdBatch(ads=ads))
+                ads = []
+        if ads:
+            await send(AdBatch(ads=ads))
+
+    def _shown(self, job: Job, projection: Sequence[str], now: int) -> ClassAd:
+        """A job's ad with what is known of it beyond its row."""
+        ad = self._core.queue.ad(job)
+        extra: dict[str, object] = {"ServerTime": now}
+        if isinstance(job.group, Group):
+            extra["AutoClusterId"] = job.group.autocluster
+            if not projection:
+                extra["AutoClusterAttrs"] = self._core.autoclusters.shown()
+            if job.group.reject_reason:
+                extra["LastRejMatchReason"] = job.group.reject_reason
+                extra["LastRejMatchTime"] = int(job.group.rejected_at)
+        shown = ad.project(projection) if projection else ad.flat()
+        wanted = {name.lower() for name in projection}
+        for name, value in extra.items():
+            if not projection or name.lower() in wanted:
+                shown[name] = value
+        return shown
+
+    # ---- the history
+
+    async def history(self, peer: Peer, request: QueryHistory, send: SendItem[AdBatch]) -> None:
+        """The ads of selected jobs that have left the queue."""
+        threads = self._core.start.world.threads
+        await self._core.writer.durable()
+        reader = await threads.run_sync(self._open_history)
+        chosen = any_of(request.select)
+        since = _Since(request.since)
+        cluster, proc = _only(chosen)
+        left, after = request.limit, None
+        pace = Pace()
+        try:
+            while left is None or left > 0:
+                page = await threads.run_sync(
+                    lambda start: reader.page(
+                        start,
+                        forwards=request.forwards,
+                        cluster=cluster,
+                        proc=proc,
+                    ),
+                    after,
+                )
+                ads: list[ClassAd] = []
+                ended = False
+                for ad in page.ads:
+                    await pace.breathe()
+                    if since.reached(ad):
+                        ended = True
+                        break
+                    if _is_about(chosen, ad) and chosen.satisfied_by(ad) and (left is None or left > 0):
+                        ads.append(ad.project(request.projection) if request.projection else ad.flat())
+                        left = None if left is None else left - 1
+                for at in range(0, len(ads), ADS_PER_BATCH):
+                    await send(AdBatch(ads=ads[at : at + ADS_PER_BATCH]))
+                after = page.next_seq
+                if ended or after is None:
+                    return
+        finally:
+            reader.close()
+
+    # ---- changes
+
+    async def watch(self, peer: Peer, request: WatchJobs, send: SendItem[JobsChanged]) -> None:
+        """The selected jobs as they are, then each change of them."""
+        watcher = _Watcher(self._core, any_of(request.select), request.projection)
+        self._watchers.add(watcher)
+        try:
+            deltas = []
+            async for job in watcher.chosen.find(self._core.queue):
+                deltas.append(watcher.first(job))
+                if len(deltas) >= DELTAS_PER_BATCH:
+                    await send(JobsChanged(deltas=deltas))
+                    deltas = []
+            await send(JobsChanged(deltas=deltas, synced=True))
+            while True:
+                await send(JobsChanged(deltas=await watcher.next()))
+        finally:
+            self._watchers.discard(watcher)
+
+    def _committed(self, batch: Batch, touched: Touched) -> None:
+        for watcher in self._watchers:
+            for job, names in touched.items():
+                watcher.changed(job, names)
+
+
+class _Watcher:
+    """One watch: what it wants, what it knows, and what it has not been sent yet."""
+
+    def __init__(self, core: Core, chosen: Chosen, projection: Sequence[str]) -> None:
+        self._core = core
+        self.chosen = chosen
+        self._projection = [*projection]
+        self._wanted = {name.lower() for name in projection}
+        self._known: set[JobId] = set()
+        self._backlog: deque[JobDelta] = deque()
+        self._wake = trio.Event()
+        self._overrun = False
+
+    def first(self, job: Job) -> JobDelta:
+        """A job as it is now."""
+        self._known.add(job.id)
+        ad = self._core.queue.ad(job)
+        return JobDelta(job_id=job.id, ad=ad.project(self._projection) if self._projection else ad.flat())
+
+    def changed(self, job: Job, names: set[str] | None) -> None:
+        """A change of a job has become durable."""
+        if self._overrun or not self.chosen.about(job):
+            return
+        ad = self._core.queue.ad(job)
+        left = job.cluster.jobs.get(job.proc) is not job
+        if job.id not in self._known:
+            if self.chosen.satisfied_by(ad):
+                self._put(JobDelta(job_id=job.id, ad=self.first(job).ad, left=left))
+        elif left or names is None:
+            self._put(
+                JobDelta(job_id=job.id, ad=ad.project(self._projection) if self._projection else ad.flat(), left=left)
+            )
+        else:
+            shown = [name for name in names if not self._wanted or name.lower() in self._wanted]
+            if shown:
+                self._put(JobDelta(job_id=job.id, ad=ad.project(shown)))
+        if left:
+            self._known.discard(job.id)
+
+    def _put(self, delta: JobDelta) -> None:
+        if len(self._backlog) >= BACKLOG_MAX:
+            self._overrun = True
+            self._backlog.clear()
+        else:
+            self._backlog.append(delta)
+        self._wake.set()
+
+    async def next(self) -> list[JobDelta]:
+        """What has changed since the last time."""
+        await self._wake.wait()
+        if self._overrun:
+            raise Slow(f"the watcher is more than {BACKLOG_MAX} changes behind; watch anew")
+        deltas = [self._backlog.popleft() for _ in range(min(len(self._backlog), DELTAS_PER_BATCH))]
+        if not self._backlog:
+            self._wake = trio.Event()
+        return deltas
+
+
+class _Since:
+    """Where a search of the history stops: at a job's id, a cluster's, or when an expression holds."""
+
+    def __init__(self, since: str | None) -> None:
+        text = (since or "").strip()
+        self._id: tuple[int, int | None] | None = None
+        self._expr = None
+        if text.isdigit():
+            self._id = (int(text), None)
+        elif text:
+            try:
+                self._id = JobId.parse(text)
+            except UserError:
+                self._expr = expr(text)
+
+    def reached(self, ad: ClassAd) -> bool:
+        """Whether this job, and all before it, are not wanted."""
+        if self._id is not None:
+            cluster, proc = self._id
+            return ad.eval_int("ClusterId") == cluster and (proc is None or ad.eval_int("ProcId") == proc)
+        if self._expr is None:
+            return False
+        value = self._expr.eval(ad)
+        return isinstance(value, bool | int | float) and bool(value)
+
+
+def _only(chosen: Chosen) -> tuple[int | None, int | None]:
+    """The one cluster or job that a selection is about, if it names just one."""
+    if chosen.everything or chosen.users or len(chosen.jobs) + len(chosen.clusters) != 1:
+        return None, None
+    return next(iter(chosen.jobs)) if chosen.jobs else (next(iter(chosen.clusters)), None)
+
+
+def _is_about(chosen: Chosen, ad: ClassAd) -> bool:
+    """Whether a job of the history is among the ids and users of a selection."""
+    if chosen.everything:
+        return True
+    cluster, proc = ad.eval_int("ClusterId", 0), ad.eval_int("ProcId", 0)
+    return (
+        cluster in chosen.clusters
+        or JobId(cluster, proc) in chosen.jobs
+        or ad.eval_str("Owner", "") in chosen.users
+        or ad.eval_str("User", "") in chosen.users
+    )

@@ -1,0 +1,117 @@
+"""Which jobs a request is about, and who may do what to them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+
+from daemons.pace import Pace
+from daemons.schedd.core import Core
+from daemons.schedd.settings import Settings
+from pool.classad import ClassAd, Expr, expr
+from pool.errors import UserError
+from pool.ids import JobId
+from pool.jobs.job_queue import Job, JobQueue
+from protocol.authorize import Level
+from protocol.messages.schedd import Selection
+from protocol.rpc import Peer
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """A selection, read: ids and users form a union, which the constraint then narrows."""
+
+    jobs: frozenset[JobId]
+    clusters: frozenset[int]
+    users: frozenset[str]
+    constraint: Expr | None
+    everything: bool
+
+    @classmethod
+    def read(cls, select: Selection) -> Chosen:
+        """UserError when an id or the constraint is none."""
+        jobs, clusters = set(), set()
+        for text in select.ids:
+            if text.isdigit():
+                clusters.add(int(text))
+            else:
+                jobs.add(JobId.parse(text))
+        anyone = not select.ids and not select.users
+        return cls(
+            frozenset(jobs),
+            frozenset(clusters),
+            frozenset(select.users),
+            expr(select.constraint) if select.constraint else None,
+            select.all or (anyone and select.constraint is not None),
+        )
+
+    def about(self, job: Job) -> bool:
+        """Whether the job is among the ids and users."""
+        cluster = job.cluster
+        return (
+            self.everything
+            or cluster.id in self.clusters
+            or job.id in self.jobs
+            or cluster.owner in self.users
+            or cluster.user in self.users
+        )
+
+    def satisfied_by(self, ad: ClassAd) -> bool:
+        """Whether the constraint holds."""
+        if self.constraint is None:
+            return True
+        value = self.constraint.eval(ad)
+        return isinstance(value, bool | int | float) and bool(value)
+
+    async def find(self, queue: JobQueue) -> AsyncIterator[Job]:
+        """The jobs in the queue, in order of id; others get their turn in between."""
+        pace = Pace()
+        for job in self._candidates(queue):
+            await pace.breathe()
+            if job.cluster.jobs.get(job.proc) is job and self.satisfied_by(queue.ad(job)):
+                yield job
+
+    def _candidates(self, queue: JobQueue) -> list[Job]:
+        if self.everything:
+            return list(queue.jobs())
+        if self.users:
+            return [job for job in queue.jobs() if self.about(job)]
+        found = [job for id in self.jobs if (job := queue.get(id)) is not None]
+        for number in self.clusters:
+            cluster = queue.clusters.get(number)
+            if cluster is not None:
+                found += cluster.jobs.values()
+        return sorted(set(found))
+
+
+def any_of(select: Selection) -> Chosen:
+    """A query's selection: one that names nothing means all."""
+    chosen = Chosen.read(select)
+    if not select.ids and not select.users:
+        return Chosen(chosen.jobs, chosen.clusters, chosen.users, chosen.constraint, True)
+    return chosen
+
+
+def owner_of(peer: Peer) -> str:
+    """The account that a peer acts for."""
+    return peer.identity.partition("@")[0]
+
+
+def is_super_user(settings: Settings, peer: Peer) -> bool:
+    """Whether the peer may manage the jobs of all users."""
+    return (
+        settings.all_users_trusted
+        or owner_of(peer) in settings.super_users
+        or peer.identity in settings.super_users
+        or peer.allows(Level.ADMINISTRATOR)
+    )
+
+
+def may_manage(core: Core, peer: Peer) -> Callable[[Job], bool]:
+    """A test for the jobs that the peer may change: his own, or everybody's."""
+    if is_super_user(core.settings, peer):
+        return lambda job: True
+    if not peer.allows(Level.WRITE):
+        raise UserError(f"{peer.identity} may not change anything here")
+    identity, owner = peer.identity, owner_of(peer)
+    return lambda job: job.cluster.user == identity or job.cluster.owner == owner

@@ -1,0 +1,65 @@
+"""What the schedd reads of the configuration, once per (re)configuration."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pool.config import Config
+from pool.jobs.policy import SystemPolicy, system_policy
+
+MIB = 1024 * 1024
+HISTORY_ROW_BYTES = 2048
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The knobs, typed."""
+
+    name: str
+    uid_domain: str
+    super_users: frozenset[str]
+    all_users_trusted: bool
+    jobs_submitted_max: int
+    jobs_per_owner_max: int
+    jobs_per_submission_max: int
+    jobs_running_max: int
+    periodic_s: float
+    alive_interval_s: float
+    alives_missed_max: int
+    history_rows_max: int
+    significant: tuple[str, ...]
+    system: SystemPolicy
+
+    @classmethod
+    def read(cls, config: Config, host: str) -> Settings:
+        """From the configuration."""
+        return cls(
+            name=schedd_name(config.str("SCHEDD_NAME", default="") or "", host),
+            uid_domain=config.str("UID_DOMAIN", default=host) or host,
+            super_users=frozenset(config.list("QUEUE_SUPER_USERS", default=["root", "condor"])),
+            all_users_trusted=config.bool("QUEUE_ALL_USERS_TRUSTED", default=False),
+            jobs_submitted_max=config.int("MAX_JOBS_SUBMITTED", default=2**31 - 1),
+            jobs_per_owner_max=config.int("MAX_JOBS_PER_OWNER", default=100_000),
+            jobs_per_submission_max=config.int("MAX_JOBS_PER_SUBMISSION", default=20_000),
+            jobs_running_max=config.int("MAX_JOBS_RUNNING", default=10_000),
+            periodic_s=config.seconds("PERIODIC_EXPR_INTERVAL", default=60.0),
+            alive_interval_s=config.seconds("ALIVE_INTERVAL", default=300.0),
+            alives_missed_max=config.int("MAX_CLAIM_ALIVES_MISSED", default=6),
+            history_rows_max=_history_rows(config),
+            significant=tuple(config.list("ADD_SIGNIFICANT_ATTRIBUTES", default=[])),
+            system=system_policy(config),
+        )
+
+
+def schedd_name(configured: str, host: str) -> str:
+    """SCHEDD_NAME gets the host appended unless it has an `@`; without one, the host is the name."""
+    if not configured or configured == host:
+        return host
+    return configured if "@" in configured else f"{configured}@{host}"
+
+
+def _history_rows(config: Config) -> int:
+    """MAX_HISTORY_LOG and its rotations, as a number of jobs."""
+    size = config.bytes("MAX_HISTORY_LOG", default=20 * MIB)
+    files = 1 + config.int("MAX_HISTORY_ROTATIONS", default=2)
+    return max(1, size * files // HISTORY_ROW_BYTES)

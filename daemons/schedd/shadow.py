@@ -1,0 +1,392 @@
+"""One task per execution of a job: it sets a starter to work, hears it out, and makes its end durable.
+
+The handlers of the starter's and the startd's messages call the methods of this class; the task waits for the end and
+then does, in this order: one transaction (final state, history, log event as pending, the claim's next job); the event
+in the log; the answer to the starter, which may now forget the result.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import trio
+
+from daemons.faults import fault
+from daemons.schedd.core import Core
+from pool.classad import ClassAd
+from pool.errors import PoolError
+from pool.jobs import policy, run
+from pool.jobs.codes import HoldCode
+from pool.jobs.job_queue import Job
+from pool.jobs.policy import Action
+from pool.jobs.run import Changes, End, Ending, Fate, Stop
+from pool.jobs.states import JobEvent, JobStatus, allowed
+from protocol import rpc
+from protocol.auth.ticket import new_secret
+from protocol.messages.agent import CloseTransfer, OpenTransfer
+from protocol.messages.common import StopHow
+from protocol.messages.startd import ActivateClaim, DeactivateClaim
+from protocol.rpc import ConnectionLost, Peer, TimedOut
+
+if TYPE_CHECKING:
+    from daemons.schedd.claims import Claim, Claims
+
+DISCONNECT_S: Final = 10.0
+"""How long a starter's connection may be away before the user's log hears of it."""
+BUSY_TRIES_MAX: Final = 100
+BUSY_PAUSE_S: Final = 0.01
+
+
+class Shadow:
+    """One execution. `job`, `claim` and `activation` never change."""
+
+    def __init__(
+        self,
+        core: Core,
+        claims: Claims,
+        claim: Claim,
+        job: Job,
+        activation: str,
+        expanded: dict[str, object],
+    ) -> None:
+        self.core = core
+        self.claims = claims
+        self.claim = claim
+        self.job = job
+        self.activation = activation
+        self._expanded = expanded
+        self._over = trio.Event()
+        self._end: End | None = None
+        self._lost_reason: str | None = None
+        self._stop: Stop | None = None
+        self._told_to_leave = False
+        self._activated = False
+        self._recovered = False
+        self._executing = False
+        self._never_started = ""
+        self._starter: Peer | None = None
+        self._agent_open = False
+        self.acknowledged = trio.Event()
+        """The result is durable and logged; the starter may forget it."""
+
+    # ---- the task
+
+    async def run(self) -> Shadow | None:
+        """See the execution to its end; the claim's next one, already begun in the same transaction."""
+        core = self.core
+        await core.writer.durable()
+        fault("schedd.claim_granted")
+        if not self._recovered:
+            await self._activate()
+        await self._over.wait()
+        following = self._conclude()
+        last_event = core.queue.next_event - 1
+        await core.writer.durable()
+        fault("schedd.final_committed")
+        await core.agents.wait(self.job.cluster.owner, last_event)
+        fault("schedd.event_marked")
+        self.acknowledged.set()
+        core.shadows.pop(self.activation, None)
+        if self._agent_open:
+            core.nursery.start_soon(self._close_transfer)
+        return following
+
+    async def _activate(self) -> None:
+        """Have the startd start the job; whatever comes of it, `_over` is set at some time."""
+        core = self.core
+        if self._over.is_set() or self._stop is not None:
+            self._finish_unstarted("")
+            return
+        try:
+            request = await self._request()
+        except PoolError as error:
+            core.hold(self.job, str(error), HoldCode.FAILED_TO_ACCESS_USER_ACCOUNT)
+            self._finish_unstarted("")
+            return
+        for _ in range(BUSY_TRIES_MAX):
+            try:
+                peer = await self.claims.startd(self.claim.startd).peer()
+                answer = await peer.call(request)
+            except (ConnectionLost, TimedOut):  # it may have been started: the lease, or the way back, will tell
+                self.slot_lost(f"The connection to {self.claim.slot_name} was lost while the job was started")
+                return
+            except PoolError as error:
+                self.claim.reusable = False
+                self._finish_unstarted(str(error))
+                return
+            if answer.started:
+                self._activated = True
+                if self._stop is not None:
+                    await self._tell_to_leave(StopHow.GRACEFUL)
+                return
+            if not answer.claim_is_good:
+                self.claim.reusable = False
+                self._finish_unstarted(answer.reason or "the claim is over")
+                return
+            if self._over.is_set() or self._stop is not None:
+                break
+            await trio.sleep(BUSY_PAUSE_S)  # the starter has not quite finished with the job before
+            reason = answer.reason
+        self.claim.reusable = False
+        self._finish_unstarted("" if self._stop is not None else reason or "the slot stays busy")
+
+    async def _request(self) -> ActivateClaim:
+        """The request that starts the job, its files' way included."""
+        core, claim, job = self.core, self.claim, self.job
+        ad = core.queue.ad(job).flat()
+        for name, value in self._expanded.items():
+            ad[name] = value
+        address, ticket = "", ""
+        if moves_files(ad, claim.slot_ad):
+            address, ticket = await self._open_transfer(ad)
+        local = self.claims.is_local(claim.startd)
+        return ActivateClaim(
+            claim_id=str(claim.id),
+            activation=self.activation,
+            job_id=job.id,
+            job_ad=ad,
+            shadow_address=str(core.start.socket) if local else core.start.address,
+            ticket=claim.ticket,
+            agent_address=address,
+            agent_ticket=ticket,
+        )
+
+    async def _open_transfer(self, ad: ClassAd) -> tuple[str, str]:
+        agent = self.core.agents.of(self.job.cluster.owner)
+        agent.transfers += 1
+        self._agent_open = True
+        peer = await agent.peer()
+        ticket = new_secret()
+        opened = await peer.call(
+            OpenTransfer(activation=self.activation, ticket=ticket, job_id=self.job.id, job_ad=ad), timeout=20.0
+        )
+        return opened.address, ticket
+
+    async def _close_transfer(self) -> None:
+        agent = self.core.agents.of(self.job.cluster.owner)
+        agent.transfers -= 1
+        try:
+            peer = await agent.peer()
+            await peer.call(CloseTransfer(activation=self.activation), timeout=20.0)
+        except PoolError as error:
+            self.core.log.full(f"Closing the transfer of {self.activation}: {error}")
+
+    def _finish_unstarted(self, reason: str) -> None:
+        if not self._over.is_set():
+            if reason:
+                self.core.log.always(f"Job {self.job.id} was not started on {self.claim.slot_name}: {reason}")
+            self._never_started = reason or "told to leave before it was started"
+            self._over.set()
+
+    # ---- the end
+
+    def _conclude(self) -> Shadow | None:
+        """One transaction: what becomes of the job, and what the claim does next."""
+        core, job, claim = self.core, self.job, self.claim
+        now = core.now()
+        changes, fate = self._outcome(now)
+        core.shadow_of.pop(job, None)
+        job.busy = False
+        failed = self._end is not None and self._end.ending is Ending.FAILED
+        if fate is Fate.WAITS and (failed or self._never_started):
+            core.cool_down(job, core.queue.ad(job).eval_int("NumShadowExceptions", 0) + 1 if failed else 1)
+        core.apply(job, changes)
+        core.queue.set_busy(job, False)
+        core.stats["JobsExited"] += 1
+        if fate is Fate.LEAVES:
+            core.stats["JobsCompleted"] += job.status is JobStatus.COMPLETED
+            core.leave(job)
+        claim.shadow = None
+        if failed or self._lost_reason is not None:
+            claim.reusable = False
+        following = self.claims.next(claim, job)
+        if following is None and claim.public and not claim.gone:
+            core.queue.claim_works(claim.work())
+        return following
+
+    def _outcome(self, now: float) -> tuple[Changes, Fate]:
+        core, job = self.core, self.job
+        ad, status, system = core.queue.ad(job), job.status, core.settings.system
+        if self._end is not None:
+            return run.ended(ad, status, self._end, self._stop, now, system)
+        if self._lost_reason is not None:
+            return run.lost(ad, status, self._lost_reason, now, system)
+        if status in (JobStatus.HELD, JobStatus.REMOVED):
+            return run.ended(ad, status, End(Ending.EVICTED, ClassAd(), at=now), self._stop, now, system)
+        if status is JobStatus.IDLE:
+            return Changes(run.not_started(ad).attributes, run.not_started(ad).drop), Fate.WAITS
+        return run.not_started(ad), Fate.WAITS
+
+    def take_end(self, end: End) -> None:
+        """The starter's report of the end; the first one counts."""
+        if self._end is None and not self._over.is_set():
+            self._end = end
+            self._over.set()
+
+    def ends_without_report(self, end: End, grace_s: float) -> None:
+        """The startd says that nothing runs any more; the starter's own report may still be on its way."""
+        self.core.nursery.start_soon(self._end_after, end, grace_s)
+
+    async def _end_after(self, end: End, grace_s: float) -> None:
+        with trio.move_on_after(grace_s):
+            await self._over.wait()
+        self.take_end(end)
+
+    def is_lost(self, reason: str) -> None:
+        """The claim is over, and nobody said what became of the job."""
+        if not self._over.is_set():
+            self._lost_reason = reason
+            self._over.set()
+
+    # ---- making it end
+
+    def stop(self, reason: str, code: int, subcode: int, *, fast: bool = False) -> None:
+        """The job shall leave its slot."""
+        self._stop = Stop(reason, code, subcode)
+        if self._activated and not self._over.is_set():
+            how = StopHow.FAST if fast else StopHow.GRACEFUL
+            if not self._told_to_leave or fast:
+                self.core.nursery.start_soon(self._tell_to_leave, how)
+
+    def leaving(self, stop: Stop) -> None:
+        """The startd has told the job to leave, for reasons of its own."""
+        self._told_to_leave = True
+        if self._stop is None:
+            self._stop = stop
+
+    async def _tell_to_leave(self, how: StopHow) -> None:
+        self._told_to_leave = True
+        reason = self._stop.reason if self._stop is not None else ""
+        request = DeactivateClaim(claim_id=str(self.claim.id), how=how, reason=reason)
+        try:
+            peer = await self.claims.startd(self.claim.startd).peer()
+            await peer.call(request)
+        except rpc.RemoteError as error:
+            if not self._over.is_set():
+                self.core.log.always(f"{self.claim.slot_name} does not end job {self.job.id}: {error}")
+                self.ends_without_report(End(Ending.EVICTED, ClassAd(), str(error)), DISCONNECT_S)
+        except PoolError:
+            self._told_to_leave = False  # told again when the startd is back
+
+    # ---- hearing of it
+
+    def starter_ready(self, peer: Peer, address: str) -> None:
+        """The starter is here, for the first time or again."""
+        self._starter, self._activated = peer, True
+        peer.on_close(self._starter_gone)
+        core = self.core
+        changes = run.reconnected(core.queue.ad(self.job), address)
+        if changes.events:
+            core.apply(self.job, changes)
+            core.writer.soon()
+        if self._stop is not None and not self._told_to_leave:
+            core.nursery.start_soon(self._tell_to_leave, StopHow.GRACEFUL)
+        fault("schedd.activated")
+
+    def _starter_gone(self, peer: Peer) -> None:
+        if self._starter is peer and not self._over.is_set():
+            self._starter = None
+            try:
+                self.core.nursery.start_soon(self._maybe_disconnected, "The connection to the starter was lost")
+            except RuntimeError:  # the schedd itself is on its way out
+                return
+
+    async def _maybe_disconnected(self, reason: str) -> None:
+        with trio.move_on_after(DISCONNECT_S):
+            await self._over.wait()
+        if self._starter is None and not self._over.is_set() and not self._told_to_leave:
+            self._apply_soon(run.disconnected(self.core.queue.ad(self.job), reason, self.core.now()))
+
+    def slot_lost(self, reason: str) -> None:
+        """The connection to the startd is lost; the lease still runs."""
+        if not self._over.is_set():
+            self.core.nursery.start_soon(self._maybe_disconnected, reason)
+
+    def slot_came_back(self, activation: str) -> None:
+        """The startd is back, and runs `activation` under the claim ("" for nothing)."""
+        if self._over.is_set():
+            return
+        if activation != self.activation:
+            gone = "The slot no longer runs the job"
+            if not self._activated and not self._recovered:
+                self._finish_unstarted("the connection was lost before the job was started")
+            else:
+                self.core.nursery.start_soon(self._lost_after_grace, gone)
+            return
+        self._activated = True
+        wants_out = self._stop is not None or self.job.status in (JobStatus.HELD, JobStatus.REMOVED)
+        if wants_out and not self._told_to_leave:
+            self.core.nursery.start_soon(self._tell_to_leave, StopHow.GRACEFUL)
+
+    async def _lost_after_grace(self, reason: str) -> None:
+        """A starter that ended while we were away still wants to report; give it the time to find us."""
+        with trio.move_on_after(DISCONNECT_S):
+            await self._over.wait()
+        self.is_lost(reason)
+
+    def recovered(self) -> None:
+        """This execution began in an earlier life of the schedd."""
+        self._recovered = self._activated = True
+        ad = self.core.queue.ad(self.job)
+        began, started = ad.eval_int("JobCurrentStartExecutingDate"), ad.eval_int("ShadowBday", 0)
+        self._executing = began is not None and began >= started
+        if self.job.status in (JobStatus.HELD, JobStatus.REMOVED):
+            self._stop = Stop(ad.eval_str("HoldReason") or ad.eval_str("RemoveReason") or "")
+
+    def executing(self, at: float, started: ClassAd) -> None:
+        """The program was started."""
+        if self._executing or self._over.is_set():
+            return
+        self._executing = True
+        core = self.core
+        ad = core.queue.ad(self.job)
+        core.apply(self.job, run.executing(ad, self.claim.slot_ad, self.claim.startd, started, at), at)
+
+    def update(self, ad: ClassAd) -> None:
+        """What the job uses now; its policy may have something to say about it."""
+        if self._over.is_set():
+            return
+        core = self.core
+        self._apply_soon(run.used(core.queue.ad(self.job), ad))
+        self.check_policy()
+
+    def check_policy(self) -> None:
+        """Ask the job's periodic policy."""
+        core, job = self.core, self.job
+        if self._over.is_set() or job.status in (JobStatus.HELD, JobStatus.REMOVED, JobStatus.IDLE):
+            return
+        decision = policy.periodic(core.queue.ad(job), job.status, core.now(), core.settings.system)
+        if decision is None:
+            return
+        if decision.action is Action.HOLD:
+            core.hold(job, decision.reason, decision.code, decision.subcode)
+        elif decision.action is Action.REMOVE:
+            core.remove(job, decision.reason)
+        elif decision.action is Action.VACATE and not self._told_to_leave:
+            core.vacate(job, decision.reason, decision.code, decision.subcode)
+        core.writer.soon()
+
+    def frozen(self, suspended: bool) -> None:
+        """The startd has frozen the job, or thawed it."""
+        core, job = self.core, self.job
+        event = JobEvent.SUSPEND if suspended else JobEvent.CONTINUE
+        if allowed(job.status, event) and not self._over.is_set():
+            ad = core.queue.ad(job)
+            change = run.suspended if suspended else run.continued
+            self._apply_soon(change(ad, core.now()))
+
+    def _apply_soon(self, changes: Changes) -> None:
+        if changes != Changes():
+            self.core.apply(self.job, changes)
+            self.core.writer.soon()
+
+
+def moves_files(job: ClassAd, slot: ClassAd) -> bool:
+    """Whether files go between the user's directory and the sandbox, or both sides see the same file system."""
+    wanted = (job.eval_str("ShouldTransferFiles") or "IF_NEEDED").upper()
+    if wanted == "NO":
+        return False
+    if wanted == "YES":
+        return True
+    mine, theirs = job.eval_str("FileSystemDomain"), slot.eval_str("FileSystemDomain")
+    return mine is None or theirs is None or mine.lower() != theirs.lower()
