@@ -8,12 +8,11 @@ can only take away.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from enum import Enum
-from fnmatch import fnmatchcase
 from typing import Final
 
 from pool.errors import PeerError
+from protocol.message import Record
 
 
 class Level(Enum):
@@ -68,16 +67,14 @@ def implied(levels: Iterable[Level]) -> frozenset[Level]:
     return frozenset(found)
 
 
-@dataclass(frozen=True, slots=True)
-class Caller:
+class Caller(Record):
     """A peer as the lists see it: its mapped name, its address, and the names that its certificate proves."""
 
     user: str
     hosts: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Pattern:
+class Pattern(Record):
     """One entry of a list: `user@domain/host`, either half alone, with `*` anywhere, or a network (10.0.0.0/8)."""
 
     user: str
@@ -88,10 +85,11 @@ class Pattern:
         """Read an entry as HTCondor does: without a slash, one with `@` is a user and any other a host."""
         user, slash, host = text.partition("/")
         if slash and (_is_network(text) or ("@" not in user and user != "*")):
-            return cls("*", text)
+            return cls(user="*", host=text)
         if slash:
-            return cls(user, host or "*")
-        return cls(text, "*") if "@" in text or text == "*" else cls("*", text)
+            return cls(user=user, host=host or "*")
+        is_user = "@" in text or text == "*"
+        return cls(user=text, host="*") if is_user else cls(user="*", host=text)
 
     def matches(self, caller: Caller) -> bool:
         """Whether this entry speaks of the caller."""
@@ -100,12 +98,11 @@ class Pattern:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class AccessLists:
+class AccessLists(Record):
     """The ALLOW_* and DENY_* lists of one daemon; a level without ALLOW list is granted by proof alone."""
 
-    allow: Mapping[Level, tuple[Pattern, ...]] = field(default_factory=dict)
-    deny: Mapping[Level, tuple[Pattern, ...]] = field(default_factory=dict)
+    allow: Mapping[Level, tuple[Pattern, ...]] = {}
+    deny: Mapping[Level, tuple[Pattern, ...]] = {}
 
     def levels(self, caller: Caller, granted: frozenset[Level] = frozenset()) -> frozenset[Level]:
         """All levels that the caller has; `granted` are those that the way it authenticated brings."""
@@ -123,8 +120,8 @@ class AccessLists:
 def access_lists(allow: Mapping[str, Iterable[str]], deny: Mapping[str, Iterable[str]]) -> AccessLists:
     """The lists from their words, keyed by the name of the level."""
     return AccessLists(
-        {Level(name): tuple(map(Pattern.parse, entries)) for name, entries in allow.items()},
-        {Level(name): tuple(map(Pattern.parse, entries)) for name, entries in deny.items()},
+        allow={Level(name): tuple(map(Pattern.parse, entries)) for name, entries in allow.items()},
+        deny={Level(name): tuple(map(Pattern.parse, entries)) for name, entries in deny.items()},
     )
 
 
@@ -132,8 +129,20 @@ def _matches(text: str, pattern: str) -> bool:
     """`*` stands for anything; no other character is special."""
     if pattern == "*":
         return True
-    literal = pattern.replace("[", "[[]").replace("?", "[?]")
-    return fnmatchcase(text.casefold(), literal.casefold())
+    first, *others = pattern.casefold().split("*")
+    rest = text.casefold()
+    if not others:
+        return rest == first
+    if not rest.startswith(first):
+        return False
+    rest = rest[len(first) :]
+    *between, last = others
+    for part in between:
+        at = rest.find(part)
+        if at < 0:
+            return False
+        rest = rest[at + len(part) :]
+    return rest.endswith(last)
 
 
 def _is_network(text: str) -> bool:

@@ -17,8 +17,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pool.errors import PeerError
-from protocol import connection as core
-from protocol import unix_socket
+from protocol import events, unix_socket
 from protocol.address import Address
 from protocol.connection import ClientConnection
 from protocol.identity import Link, Who
@@ -69,13 +68,13 @@ class BlockingPeer:
 
     def __init__(self, connection: ClientConnection, sock: socket.socket, link: Link) -> None:
         self.link = link
-        self.who = Who("unauthenticated@unmapped", "NONE")
+        self.who = Who(identity="unauthenticated@unmapped", method="NONE")
         self.me = ""
         self.server_software = ""
         self._connection = connection
         self._socket = sock
-        self._answers: dict[int, core.Event] = {}
-        self._items: dict[int, list[core.Event]] = {}
+        self._answers: dict[int, events.Event] = {}
+        self._items: dict[int, list[events.Event]] = {}
         self._error: PeerError | None = None
 
     @property
@@ -112,9 +111,9 @@ class BlockingPeer:
             self._say(lambda: self._connection.cancel(number))
             raise TimedOut(f"no answer to {request.tag} from {self.link.label} within {timeout:g} s") from None
         event = self._answers.pop(number)
-        if isinstance(event, core.Failed):
+        if isinstance(event, events.Failed):
             raise RemoteError(event.message, code=event.code)
-        assert isinstance(event, core.Replied)
+        assert isinstance(event, events.Replied)
         answer: R = decode_answer(type(request), event.body)
         return answer
 
@@ -135,13 +134,13 @@ class BlockingPeer:
                         self._receive(time.monotonic() + silence)
                     except TimeoutError:
                         raise self._lose(f"silent for {silence:g} s") from None
-                events, waiting[:] = list(waiting), []
-                for event in events:
-                    if isinstance(event, core.Failed):
+                came, waiting[:] = list(waiting), []
+                for event in came:
+                    if isinstance(event, events.Failed):
                         raise RemoteError(event.message, code=event.code)
-                    if isinstance(event, core.Ended):
+                    if isinstance(event, events.Ended):
                         return
-                    assert isinstance(event, core.Item)
+                    assert isinstance(event, events.Item)
                     taken += 1
                     if taken >= batch:
                         more, taken = taken, 0
@@ -211,29 +210,29 @@ class BlockingPeer:
         if not data:
             raise self._lose("the other side hung up")
         try:
-            events = self._connection.receive(data)
+            came = self._connection.receive(data)
         except PeerError as error:
             self._error = error
             self._socket.close()
             raise
-        for event in events:
+        for event in came:
             self._take(event)
         self._flush()
 
-    def _take(self, event: core.Event) -> None:
+    def _take(self, event: events.Event) -> None:
         match event:
-            case core.Opened(who, me):
+            case events.Opened(who, me):
                 self.who, self.me = who, me or "?"
-            case core.Replied(number) | core.Failed(number) | core.Item(number) | core.Ended(number):
+            case events.Replied(number) | events.Failed(number) | events.Item(number) | events.Ended(number):
                 if number in self._items:
                     self._items[number].append(event)
                 else:
                     self._answers[number] = event
-            case core.Called(number, tag):
+            case events.Called(number, tag):
                 self._connection.fail(number, "unknown_request", f"a tool does not answer {tag[:80]}")
-            case core.Streamed(number, tag):
+            case events.Streamed(number, tag):
                 self._connection.fail(number, "unknown_request", f"a tool does not answer {tag[:80]}")
-            case core.Closing(reason):
+            case events.Closing(reason):
                 raise self._lose(reason or "closed by the other side")
 
     def _lose(self, why: str) -> PeerError:
@@ -264,7 +263,7 @@ def _open_unix(address: Address, timeout: float) -> tuple[socket.socket, Link]:
         sock.close()
         raise
     verified = unix_socket.is_trusted(credentials.uid, address.path)
-    return sock, Link("unix", address.path, credentials=credentials, verified=verified)
+    return sock, Link(kind="unix", label=address.path, credentials=credentials, verified=verified)
 
 
 def _secure(raw: socket.socket, address: Address, security: Security) -> tuple[socket.socket, Link]:
@@ -281,4 +280,4 @@ def _secure(raw: socket.socket, address: Address, security: Security) -> tuple[s
     except ssl.SSLError as error:
         raise PeerError(f"no TLS with {address}: {reason(error)}") from None
     certificate = check_server(read_certificate(secured.getpeercert() or {}), address)
-    return secured, Link("tls", str(address), certificate=certificate, host=address.host, verified=True)
+    return secured, Link(kind="tls", label=str(address), certificate=certificate, host=address.host, verified=True)

@@ -14,23 +14,39 @@ that the table `_KINDS` does not describe.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from enum import Enum, IntEnum
-from typing import Any, Final, NamedTuple, Protocol
+from enum import Enum
+from typing import Any, Final, Protocol
 
 import msgpack
 
 from pool.errors import PeerError
 from protocol import codec
+from protocol.events import (
+    Bulk,
+    BulkEnded,
+    BulkFailed,
+    Called,
+    Cancelled,
+    Closing,
+    Credited,
+    Ended,
+    Event,
+    Failed,
+    Item,
+    Noticed,
+    Opened,
+    Replied,
+    Streamed,
+)
 from protocol.frame import HEADER_BYTES, FrameReader
 from protocol.identity import Who
+from protocol.message import Record
 
 VERSIONS: Final = (1,)
 BULK_MARK: Final = 0xC1  # msgpack leaves it unused, so no message begins with it
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(Record):
     """How much one side takes from the other."""
 
     handshake_bytes_max: int = 64 * 1024
@@ -39,28 +55,28 @@ class Limits:
     credit_max: int = 4096
 
 
-class Kind(IntEnum):
+class Kind:
     """The first element of each message."""
 
-    HELLO = 0
-    WELCOME = 1
-    AUTH = 2
-    AUTHED = 3
-    REFUSED = 4
-    CALL = 5
-    REPLY = 6
-    FAIL = 7
-    NOTICE = 8
-    STREAM = 9
-    ITEM = 10
-    CREDIT = 11
-    END = 12
-    CANCEL = 13
-    PING = 14
-    PONG = 15
-    BYE = 16
-    BULK_END = 17
-    BULK_FAIL = 18
+    HELLO: Final = 0
+    WELCOME: Final = 1
+    AUTH: Final = 2
+    AUTHED: Final = 3
+    REFUSED: Final = 4
+    CALL: Final = 5
+    REPLY: Final = 6
+    FAIL: Final = 7
+    NOTICE: Final = 8
+    STREAM: Final = 9
+    ITEM: Final = 10
+    CREDIT: Final = 11
+    END: Final = 12
+    CANCEL: Final = 13
+    PING: Final = 14
+    PONG: Final = 15
+    BYE: Final = 16
+    BULK_END: Final = 17
+    BULK_FAIL: Final = 18
 
 
 _ANY: Final = object
@@ -95,121 +111,6 @@ class State(Enum):
     AUTH = "authentication"
     READY = "ready"
     CLOSED = "closed"
-
-
-class Opened(NamedTuple):
-    """The handshake is over; `who` is the other side. `me` is this side's name in the other's eyes (client only)."""
-
-    who: Who
-    me: str
-
-
-class Called(NamedTuple):
-    """The peer asks; answer with `reply` or `fail`."""
-
-    id: int
-    tag: str
-    body: object
-
-
-class Streamed(NamedTuple):
-    """The peer asks for items; send them with `item` within its credit, then `end` or `fail`."""
-
-    id: int
-    tag: str
-    body: object
-    credit: int
-
-
-class Noticed(NamedTuple):
-    """The peer says something and waits for nothing."""
-
-    tag: str
-    body: object
-
-
-class Replied(NamedTuple):
-    """The answer to a call."""
-
-    id: int
-    body: object
-
-
-class Failed(NamedTuple):
-    """A call or stream of ours came to nothing."""
-
-    id: int
-    code: str
-    message: str
-
-
-class Item(NamedTuple):
-    """One more item of a stream of ours."""
-
-    id: int
-    body: object
-
-
-class Ended(NamedTuple):
-    """A stream of ours is complete."""
-
-    id: int
-
-
-class Credited(NamedTuple):
-    """The peer takes more items of a stream that we send."""
-
-    id: int
-    more: int
-
-
-class Cancelled(NamedTuple):
-    """The peer no longer wants the answer to a call or stream."""
-
-    id: int
-
-
-class Bulk(NamedTuple):
-    """Raw bytes of a file."""
-
-    data: bytes
-
-
-class BulkEnded(NamedTuple):
-    """A file is complete: its size and CRC-32."""
-
-    size: int
-    crc: int
-
-
-class BulkFailed(NamedTuple):
-    """The sender cannot go on with the file."""
-
-    message: str
-
-
-class Closing(NamedTuple):
-    """The peer leaves on purpose."""
-
-    reason: str
-
-
-Event = (
-    Opened
-    | Called
-    | Streamed
-    | Noticed
-    | Replied
-    | Failed
-    | Item
-    | Ended
-    | Credited
-    | Cancelled
-    | Bulk
-    | BulkEnded
-    | BulkFailed
-    | Closing
-)
 
 
 class ClientAuth(Protocol):
@@ -290,13 +191,13 @@ class Connection:
         """Ask for items, at most `credit` of them until `credit()` gives more."""
         return self._ask(Kind.STREAM, tag, body, credit)
 
-    def _ask(self, kind: Kind, tag: str, body: object, credit: int) -> int:
+    def _ask(self, kind: int, tag: str, body: object, credit: int) -> int:
         self._must_be_ready()
         number = self._next_id
-        if kind is Kind.CALL:
-            self._send(int(kind), number, tag, body)
+        if kind == Kind.CALL:
+            self._send(kind, number, tag, body)
         else:
-            self._send(int(kind), number, tag, body, credit)
+            self._send(kind, number, tag, body, credit)
         self._next_id += 1
         self._asked[number] = credit
         return number
@@ -305,37 +206,35 @@ class Connection:
         """Take `count` more items of a stream of ours."""
         if number in self._asked and self.state is State.READY:
             self._asked[number] += count
-            self._send(int(Kind.CREDIT), number, count)
+            self._send(Kind.CREDIT, number, count)
 
     def cancel(self, number: int) -> None:
         """The answer is no longer wanted; what still comes of it is dropped."""
         if self._asked.pop(number, None) is not None and self.state is State.READY:
-            self._send(int(Kind.CANCEL), number)
+            self._send(Kind.CANCEL, number)
 
     def notify(self, tag: str, body: object) -> None:
         """Say something that needs no answer."""
         self._must_be_ready()
-        self._send(int(Kind.NOTICE), tag, body)
+        self._send(Kind.NOTICE, tag, body)
 
     # ---- answering
 
     def reply(self, number: int, body: object) -> None:
         """Answer a call."""
         if number in self._serving and self.state is State.READY:
-            self._send(
-                int(Kind.REPLY), number, body
-            )  # may refuse a body that is too long; then the call can still fail
+            self._send((Kind.REPLY), number, body)  # may refuse a body that is too long; then the call can still fail
             del self._serving[number]
 
     def fail(self, number: int, code: str, message: str) -> None:
         """A call or stream came to nothing."""
         if self._serving.pop(number, None) is not None and self.state is State.READY:
-            self._send(int(Kind.FAIL), number, code, message)
+            self._send(Kind.FAIL, number, code, message)
 
     def item(self, number: int, body: object) -> None:
         """One item of a stream; only while `credit_left`."""
         if number in self._serving and self.state is State.READY:
-            self._send(int(Kind.ITEM), number, body)
+            self._send(Kind.ITEM, number, body)
             self._serving[number] -= 1
 
     def credit_left(self, number: int) -> int:
@@ -345,7 +244,7 @@ class Connection:
     def end(self, number: int) -> None:
         """The stream is complete."""
         if self._serving.pop(number, None) is not None and self.state is State.READY:
-            self._send(int(Kind.END), number)
+            self._send(Kind.END, number)
 
     def forget(self, number: int) -> None:
         """No answer will be given to a call that the peer cancelled."""
@@ -363,22 +262,22 @@ class Connection:
     def bulk_end(self, size: int, crc: int) -> None:
         """The file is complete."""
         self._must_be_ready()
-        self._send(int(Kind.BULK_END), size, crc)
+        self._send(Kind.BULK_END, size, crc)
 
     def bulk_fail(self, message: str) -> None:
         """The file cannot be sent to its end."""
         self._must_be_ready()
-        self._send(int(Kind.BULK_FAIL), message)
+        self._send(Kind.BULK_FAIL, message)
 
     def ping(self) -> None:
         """Ask for a sign of life."""
         if self.state is State.READY:
-            self._send(int(Kind.PING))
+            self._send(Kind.PING)
 
     def bye(self, reason: str = "") -> None:
         """Leave on purpose."""
         if self.state is State.READY:
-            self._send(int(Kind.BYE), reason)
+            self._send(Kind.BYE, reason)
         self.state = State.CLOSED
 
     def _must_be_ready(self) -> None:
@@ -415,7 +314,7 @@ class Connection:
         kind, parts = _message(codec.unpack(payload))
         handle = _HANDLERS.get(kind)
         if handle is None:
-            raise PeerError(f"{Kind(kind).name} on a connection that is ready")
+            raise PeerError(f"{_kind_name(kind)} on a connection that is ready")
         event: Event | None = handle(self, *parts)
         return event
 
@@ -499,7 +398,7 @@ class Connection:
         return Noticed(tag, body)
 
     def _on_ping(self) -> None:
-        self._send(int(Kind.PONG))
+        self._send(Kind.PONG)
 
     def _on_pong(self) -> None:
         """That it came is all it says."""
@@ -537,7 +436,7 @@ class ClientConnection(Connection):
         self.peer_name = ""
         self.peer_software = ""
         hello = {"versions": list(VERSIONS), "wanted": wanted, "software": software, "watches": watches}
-        self._send(int(Kind.HELLO), hello)
+        self._send(Kind.HELLO, hello)
 
     def _handshake(self, kind: int, parts: list[Any]) -> Event | None:
         if kind == Kind.REFUSED:
@@ -549,7 +448,7 @@ class ClientConnection(Connection):
         if kind == Kind.AUTHED and self.state is State.AUTH:
             self._opened()
             return Opened(self._auth.server(), _text(parts[0], "identity"))
-        raise PeerError(f"{Kind(kind).name} in state {self.state.value}")
+        raise PeerError(f"{_kind_name(kind)} in state {self.state.value}")
 
     def _welcomed(self, said: dict[str, Any]) -> None:
         if said.get("version") not in VERSIONS:
@@ -562,7 +461,7 @@ class ClientConnection(Connection):
         if type(methods) is not list or any(type(method) is not str for method in methods):
             raise PeerError("a welcome without a list of methods")
         method, proof = self._auth.choose(methods)
-        self._send(int(Kind.AUTH), method, proof)
+        self._send(Kind.AUTH, method, proof)
         self.state = State.AUTH
 
 
@@ -586,9 +485,9 @@ class ServerConnection(Connection):
                 return None
             if kind == Kind.AUTH and self.state is State.AUTH:
                 return self._authenticate(parts[0], parts[1])
-            raise PeerError(f"{Kind(kind).name} in state {self.state.value}")
+            raise PeerError(f"{_kind_name(kind)} in state {self.state.value}")
         except PeerError as error:
-            self._send(int(Kind.REFUSED), getattr(error, "code", "refused"), str(error)[:500])
+            self._send(Kind.REFUSED, getattr(error, "code", "refused"), str(error)[:500])
             raise
 
     def _hello(self, said: dict[str, Any]) -> None:
@@ -611,16 +510,20 @@ class ServerConnection(Connection):
             "software": self._software,
             "methods": self._auth.methods(),
         }
-        self._send(int(Kind.WELCOME), welcome)
+        self._send(Kind.WELCOME, welcome)
         self.state = State.AUTH
 
     def _authenticate(self, method: str, proof: dict[str, Any]) -> Event:
         if method not in self._auth.methods():
             raise PeerError(f"method {method[:40]!r} is not taken here", expected=", ".join(self._auth.methods()))
         who = self._auth.verify(method, proof)
-        self._send(int(Kind.AUTHED), {"identity": who.identity})
+        self._send(Kind.AUTHED, {"identity": who.identity})
         self._opened()
         return Opened(who, "")
+
+
+def _kind_name(kind: int) -> str:
+    return next((name for name, value in vars(Kind).items() if value == kind), str(kind))
 
 
 def _text(said: dict[str, Any], key: str) -> str:
@@ -640,10 +543,10 @@ def _message(value: object) -> tuple[int, list[Any]]:
         raise PeerError(f"a message of unknown kind {kind}")
     parts = value[1:]
     if len(parts) != len(shape):
-        raise PeerError(f"{Kind(kind).name} with {len(parts)} parts", expected=f"{len(shape)}")
+        raise PeerError(f"{_kind_name(kind)} with {len(parts)} parts", expected=f"{len(shape)}")
     for part, wanted in zip(parts, shape, strict=True):
         if type(part) is not wanted and wanted is not _ANY:
-            raise PeerError(f"{Kind(kind).name} with a {type(part).__name__}", expected=f"{wanted.__name__}")
+            raise PeerError(f"{_kind_name(kind)} with a {type(part).__name__}", expected=f"{wanted.__name__}")
     return kind, parts
 
 

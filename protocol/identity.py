@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 from protocol.authorize import Level
+from protocol.message import Record
 
 
-@dataclass(frozen=True, slots=True)
-class Certificate:
+class Certificate(Record):
     """What a verified certificate says: the host it was made for, all its names and addresses, and its duties."""
 
     host: str
@@ -17,8 +15,7 @@ class Certificate:
     trust_domain: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Credentials:
+class Credentials(Record):
     """The kernel's word on the process at the other end of a unix socket."""
 
     pid: int
@@ -26,8 +23,7 @@ class Credentials:
     gid: int
 
 
-@dataclass(frozen=True, slots=True)
-class Link:
+class Link(Record):
     """What is known of a channel before anybody has spoken on it.
 
     `verified`: this side knows whom it is talking to, so that it may show a token.
@@ -42,13 +38,12 @@ class Link:
     port_name: str = ""  # the daemon that the shared port's preface asked for
 
 
-@dataclass(frozen=True, slots=True)
-class Who:
+class Who(Record):
     """An authenticated peer: its mapped name, how it proved it, and the levels it has here."""
 
     identity: str
     method: str
-    levels: frozenset[Level] = field(default_factory=frozenset)
+    levels: frozenset[Level] = frozenset()
     uid: int | None = None
     duties: frozenset[str] = frozenset()
     host: str = ""

@@ -13,8 +13,8 @@ field drives its encoding, and is checked when it is decoded, so that a handler 
     ClassAd, Expr and other ClassAd values; JobId, ClaimId
 
 A field which is missing takes its default; one without default is refused by name. Declaring a class costs next to
-nothing: hints are resolved, and the plan that encodes and decodes is made, when a class is first used. Tools start fast
-because they use few of the messages that they import.
+nothing: hints are resolved, and the plan that encodes and decodes made, when a class is first sent or received. Tools
+start fast because they use few of the messages that they import; records that never travel resolve no hints at all.
 """
 
 from __future__ import annotations
@@ -69,19 +69,20 @@ def field(*, default: Any = _MISSING, default_factory: Callable[[], Any] | None 
 class Record:
     """A frozen value with named, typed fields; subclass it and annotate the fields."""
 
+    _shape: ClassVar[_Shape | None] = None
     _plan: ClassVar[_Plan | None] = None
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        cls._plan = None  # never the plan of the class above
+        cls._shape = cls._plan = None  # never those of the class above
 
     def __init__(self, **values: Any) -> None:
-        plan = _plan_of(type(self))
-        if len(values) != len(plan.names) or values.keys() != plan.names:
-            plan.complete(values)
+        shape = type(self)._shape or _shape_of(type(self))
+        if len(values) != len(shape.defaults) or values.keys() != shape.defaults.keys():
+            shape.complete(values)
         object.__setattr__(self, "__dict__", values)
-        if plan.check is not None:
-            plan.check(self)
+        if shape.check is not None:
+            shape.check(self)
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"{type(self).__name__} is frozen; use replace(record, {name}=...)")
@@ -93,10 +94,10 @@ class Record:
         return type(other) is type(self) and self.__dict__ == other.__dict__
 
     def __hash__(self) -> int:
-        return hash((type(self), tuple(self.__dict__[name] for name in _plan_of(type(self)).names)))
+        return hash((type(self), tuple(self.__dict__[name] for name in _shape_of(type(self)).defaults)))
 
     def __repr__(self) -> str:
-        shown = ", ".join(f"{name}={self.__dict__[name]!r}" for name in _plan_of(type(self)).names)
+        shown = ", ".join(f"{name}={self.__dict__[name]!r}" for name in _shape_of(type(self)).defaults)
         return f"{type(self).__name__}({shown})"
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -141,7 +142,7 @@ def replace(record: _R, **changes: Any) -> _R:
 
 def fields_of(cls: type[Record]) -> Mapping[str, str]:
     """Each field's name and, in words, what it holds; for documentation."""
-    return {name: part.kind.says for name, part in _plan_of(cls).parts.items()}
+    return {name: kind.says for name, kind in _plan_of(cls).kinds.items()}
 
 
 # Encoding and decoding: to and from what msgpack and `codec` know, which is maps, lists, scalars and ClassAd values.
@@ -225,43 +226,47 @@ class _Kind:
         self.takes, self.records = takes or records, records
 
 
-class _Part:
-    """One field: its kind, and its default when it has one."""
+class _Shape:
+    """The fields of a record class and their defaults; hints are not resolved for it."""
 
-    __slots__ = ("default", "kind")
+    __slots__ = ("check", "defaults", "hints", "name")
 
-    def __init__(self, kind: _Kind, default: Any) -> None:
-        self.kind, self.default = kind, default
-
-    def value(self) -> Any:
-        """The field's default, fresh where it could be changed."""
-        if isinstance(self.default, _Factory):
-            return self.default.make()
-        return self.default.copy() if isinstance(self.default, list | dict | set) else self.default
-
-
-class _Plan:
-    """What is known about a record class once its hints are resolved."""
-
-    __slots__ = ("check", "decoders", "encoders", "name", "names", "parts")
-
-    def __init__(self, cls: type[Record], parts: dict[str, _Part]) -> None:
+    def __init__(self, cls: type[Record], hints: dict[str, tuple[Any, type]]) -> None:
         self.name = cls.__qualname__
-        self.parts = parts
-        self.names = parts.keys()
-        self.encoders = [(name, part.kind.encode) for name, part in parts.items() if part.kind.encode is not None]
-        self.decoders = [(name, part.kind.fast, part) for name, part in parts.items()]
+        self.hints = hints  # as written, and the class that wrote it
+        self.defaults: dict[str, Any] = {name: getattr(cls, name, _MISSING) for name in hints}
         self.check: Callable[[Any], None] | None = getattr(cls, "__post_init__", None)
 
     def complete(self, values: dict[str, Any]) -> None:
-        """Add the defaults to the arguments of a constructor, in the order of the fields."""
-        if unknown := values.keys() - self.names:
+        """Add the defaults to the arguments of a constructor."""
+        if unknown := values.keys() - self.defaults.keys():
             raise TypeError(f"{self.name} has no field {', '.join(sorted(unknown))}")
-        if missing := [name for name, part in self.parts.items() if name not in values and part.default is _MISSING]:
-            raise TypeError(f"{self.name} needs {', '.join(missing)}")
-        for name, part in self.parts.items():
+        missing = []
+        for name, default in self.defaults.items():
             if name not in values:
-                values[name] = part.value()
+                if default is _MISSING:
+                    missing.append(name)
+                values[name] = _fresh(default)
+        if missing:
+            raise TypeError(f"{self.name} needs {', '.join(missing)}")
+
+
+class _Plan:
+    """How a record class is encoded and decoded, once its hints are resolved."""
+
+    __slots__ = ("decoders", "encoders", "kinds")
+
+    def __init__(self, kinds: dict[str, _Kind], defaults: Mapping[str, Any]) -> None:
+        self.kinds = kinds
+        self.encoders = [(name, kind.encode) for name, kind in kinds.items() if kind.encode is not None]
+        self.decoders = [(name, kind.fast, kind.decode, defaults[name]) for name, kind in kinds.items()]
+
+
+def _fresh(default: Any) -> Any:
+    """A field's default, new where it could be changed."""
+    if isinstance(default, _Factory):
+        return default.make()
+    return default.copy() if isinstance(default, list | dict | set) else default
 
 
 def _decode(cls: type[_R], raw: object) -> _R:
@@ -269,24 +274,25 @@ def _decode(cls: type[_R], raw: object) -> _R:
         raise _Bad(f"expected a map, got {_shown(raw)}")
     plan = _plan_of(cls)
     values: dict[str, Any] = {}
-    for name, fast, part in plan.decoders:
+    for name, fast, decode_value, default in plan.decoders:
         value = raw.get(name, _MISSING)
         if type(value) is fast:
             values[name] = value
         elif value is _MISSING:
-            if part.default is _MISSING:
+            if default is _MISSING:
                 raise _Bad("is missing").within(name)
-            values[name] = part.value()
+            values[name] = _fresh(default)
         else:
             try:
-                values[name] = part.kind.decode(value)
+                values[name] = decode_value(value)
             except _Bad as bad:
                 raise bad.within(name) from None
     record = object.__new__(cls)
     object.__setattr__(record, "__dict__", values)
-    if plan.check is not None:
+    check = _shape_of(cls).check
+    if check is not None:
         try:
-            plan.check(record)
+            check(record)
         except PoolError as error:
             raise _Bad(str(error)) from None
     return record
@@ -311,24 +317,29 @@ def _shown(value: object) -> str:
 # Resolving hints into plans.
 
 
+def _shape_of(cls: type[Record]) -> _Shape:
+    shape = cls._shape
+    if shape is None:
+        hints: dict[str, tuple[Any, type]] = {}
+        for base in reversed(cls.__mro__):
+            if base is not Record and issubclass(base, Record):
+                for name, hint in _own_annotations(base).items():
+                    if not str(hint).startswith(("ClassVar", "typing.ClassVar")):
+                        hints[name] = (hint, base)
+        shape = cls._shape = _Shape(cls, hints)
+    return shape
+
+
 def _plan_of(cls: type[Record]) -> _Plan:
     plan = cls._plan
     if plan is None:
-        plan = cls._plan = _make_plan(cls)
+        shape = _shape_of(cls)
+        kinds = {}
+        for name, (hint, owner) in shape.hints.items():
+            where = f"{owner.__qualname__}.{name}"
+            kinds[name] = _kind(_resolve(hint, owner, where), where)
+        plan = cls._plan = _Plan(kinds, shape.defaults)
     return plan
-
-
-def _make_plan(cls: type[Record]) -> _Plan:
-    parts: dict[str, _Part] = {}
-    for base in reversed(cls.__mro__):
-        if not (isinstance(base, type) and issubclass(base, Record)) or base is Record:
-            continue
-        for name, hint in _own_annotations(base).items():
-            if str(hint).startswith(("ClassVar", "typing.ClassVar")):
-                continue
-            where = f"{base.__qualname__}.{name}"
-            parts[name] = _Part(_kind(_resolve(hint, base, where), where), getattr(cls, name, _MISSING))
-    return _Plan(cls, parts)
 
 
 def _own_annotations(cls: type) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final, Protocol
 
 import trio
@@ -19,6 +19,7 @@ from pool.errors import PeerError
 from protocol import unix_socket
 from protocol.address import Address
 from protocol.identity import Link
+from protocol.message import replace
 from protocol.security import Security
 from protocol.shared_port import preface
 
@@ -96,7 +97,9 @@ class RealNetwork:
             raw.close()
             raise
         verified = unix_socket.is_trusted(credentials.uid, address.path)
-        return Channel(trio.SocketStream(raw), Link("unix", address.path, credentials=credentials, verified=verified))
+        return Channel(
+            trio.SocketStream(raw), Link(kind="unix", label=address.path, credentials=credentials, verified=verified)
+        )
 
     async def _connect_tcp(self, address: Address, security: Security) -> Channel:
         from protocol import tls
@@ -207,7 +210,7 @@ def unix_incoming(sock: trio.socket.SocketType, path: str) -> Incoming:
         credentials = unix_socket.peer_credentials(sock)
         label = f"pid {credentials.pid} (uid {credentials.uid}) at {path}"
         await trio.lowlevel.checkpoint()
-        return Channel(trio.SocketStream(sock), Link("unix", label, credentials=credentials, verified=True))
+        return Channel(trio.SocketStream(sock), Link(kind="unix", label=label, credentials=credentials, verified=True))
 
     return Incoming(path, open_it, sock.close)
 
@@ -221,7 +224,7 @@ def tls_incoming(sock: trio.socket.SocketType, port_name: str = "") -> Incoming:
 
         stream = trio.SocketStream(sock)
         keep_alive(sock)
-        return await tls.accept(stream, security, Link("tls", label, host=host, port_name=port_name))
+        return await tls.accept(stream, security, Link(kind="tls", label=label, host=host, port_name=port_name))
 
     return Incoming(label, open_it, sock.close)
 
@@ -230,7 +233,7 @@ def pair_channel(sock: socket.socket, label: str = "pair") -> Channel:
     """One end of a socket pair between a process and its child: both know each other by birth."""
     sock.setblocking(False)
     stream = trio.SocketStream(trio.socket.from_stdlib_socket(sock))
-    return Channel(stream, Link("pair", label, verified=True))
+    return Channel(stream, Link(kind="pair", label=label, verified=True))
 
 
 def peer_host(sock: trio.socket.SocketType) -> tuple[str, str]:

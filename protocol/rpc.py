@@ -18,6 +18,7 @@ import trio
 
 from pool.errors import PeerError, PoolError
 from protocol import connection as core
+from protocol import events
 from protocol.address import Address
 from protocol.authorize import Level
 from protocol.connection import ClientConnection, Connection, Limits, ServerConnection
@@ -67,7 +68,7 @@ class Peer:
         silence_s: float | None,
     ) -> None:
         self.link: Link = channel.link
-        self.who = Who("unauthenticated@unmapped", "NONE")
+        self.who = Who(identity="unauthenticated@unmapped", method="NONE")
         self.me = ""
         self.closed = trio.Event()
         self.close_reason = ""
@@ -88,8 +89,8 @@ class Peer:
         self._notices: deque[tuple[Entry, Message]] = deque()
         self._noticing = False
         self._close_calls: list[Callable[[Peer], None]] = []
-        self._bulk_in: trio.MemorySendChannel[core.Event] | None = None
-        self._bulk_out: trio.MemoryReceiveChannel[core.Event] | None = None
+        self._bulk_in: trio.MemorySendChannel[events.Event] | None = None
+        self._bulk_out: trio.MemoryReceiveChannel[events.Event] | None = None
         self._reading_paused = False
 
     # ---- who it is
@@ -159,7 +160,7 @@ class Peer:
                 event = await trio.lowlevel.wait_task_rescheduled(give_up)
             if event is None:
                 raise TimedOut(f"no answer to {request.tag} from {self} within {timeout:g} s")
-        if type(event) is core.Failed:
+        if type(event) is events.Failed:
             raise RemoteError(event.message, code=event.code)
         answer: R = decode_answer(type(request), event.body)
         return answer
@@ -233,25 +234,25 @@ class Peer:
         self._connection.bulk_fail(message)
         self._kick()
 
-    async def next_bulk(self) -> core.Bulk | core.BulkEnded | core.BulkFailed:
+    async def next_bulk(self) -> events.Bulk | events.BulkEnded | events.BulkFailed:
         """The next piece of a file; ConnectionLost when none can come."""
         try:
             event = await self._bulk_receiver().receive()
         except trio.EndOfChannel:
             raise self._lost() from None
-        assert isinstance(event, core.Bulk | core.BulkEnded | core.BulkFailed)
+        assert isinstance(event, events.Bulk | events.BulkEnded | events.BulkFailed)
         return event
 
-    def _bulk_receiver(self) -> trio.MemoryReceiveChannel[core.Event]:
+    def _bulk_receiver(self) -> trio.MemoryReceiveChannel[events.Event]:
         if self._bulk_out is None:
-            self._bulk_in, self._bulk_out = trio.open_memory_channel[core.Event](BULK_FRAMES_WAITING_MAX)
+            self._bulk_in, self._bulk_out = trio.open_memory_channel[events.Event](BULK_FRAMES_WAITING_MAX)
             if self.closed.is_set():
                 self._bulk_in.close()
         return self._bulk_out
 
     # ---- the connection's life
 
-    async def shake_hands(self) -> list[core.Event]:
+    async def shake_hands(self) -> list[events.Event]:
         """Authenticate; returns what came directly behind. PeerError when the other side is not what it should be."""
         connection, stream = self._connection, self._stream
         while True:
@@ -261,19 +262,19 @@ class Peer:
             if not data:
                 raise PeerError(f"the other side hung up in state {connection.state.value}")
             try:
-                events = connection.receive(data)
+                came = connection.receive(data)
             except PeerError:
                 if connection.pending_bytes:  # say why
                     await stream.send_all(connection.take())
                 raise
-            if events and isinstance(events[0], core.Opened):
-                self.who, self.me = events[0].who, events[0].me
+            if came and isinstance(came[0], events.Opened):
+                self.who, self.me = came[0].who, came[0].me
                 if not connection.peer_watches:
                     self.silence_s = None
                 self.heard_at = self.said_at = trio.current_time()
-                return events[1:]
+                return came[1:]
 
-    async def run(self, early: Sequence[core.Event] = ()) -> None:
+    async def run(self, early: Sequence[events.Event] = ()) -> None:
         """Read, write and dispatch until the connection ends; never raises but when cancelled from outside."""
         reason = ""
         try:
@@ -291,7 +292,7 @@ class Peer:
             with trio.CancelScope(shield=True):
                 await trio.aclose_forcefully(self._stream)
 
-    async def _read(self, early: Sequence[core.Event]) -> str:
+    async def _read(self, early: Sequence[events.Event]) -> str:
         """Until the end of the connection; returns why it ended."""
         try:
             for event in early:
@@ -306,7 +307,7 @@ class Peer:
                         "the connection was cut in the middle of a message" if self._connection.mid_frame else "closed"
                     )
                 for event in self._connection.receive(data):
-                    if type(event) is core.Closing:
+                    if type(event) is events.Closing:
                         return event.reason or "closed"
                     await self._handle(event)
         except PeerError as error:
@@ -402,25 +403,25 @@ class Peer:
 
     # ---- what comes in
 
-    async def _handle(self, event: core.Event) -> None:
+    async def _handle(self, event: events.Event) -> None:
         kind = type(event)
-        if kind is core.Replied or kind is core.Failed:
+        if kind is events.Replied or kind is events.Failed:
             self._on_answer(event)
-        elif kind is core.Called or kind is core.Streamed:
+        elif kind is events.Called or kind is events.Streamed:
             self._on_call(event)  # type: ignore[arg-type]  # narrowed by `kind`
-        elif kind is core.Item:
+        elif kind is events.Item:
             items = self._items.get(event.id)  # type: ignore[union-attr]
             if items is not None:
                 items.put(event.body)  # type: ignore[union-attr]
-        elif kind is core.Noticed:
+        elif kind is events.Noticed:
             await self._on_notice(event)  # type: ignore[arg-type]
-        elif kind is core.Ended:
+        elif kind is events.Ended:
             items = self._items.get(event.id)  # type: ignore[union-attr]
             if items is not None:
                 items.put_end(None)
-        elif kind is core.Credited or kind is core.Cancelled:
+        elif kind is events.Credited or kind is events.Cancelled:
             self._on_stream_control(event)  # type: ignore[arg-type]
-        elif kind in (core.Bulk, core.BulkEnded, core.BulkFailed):
+        elif kind in (events.Bulk, events.BulkEnded, events.BulkFailed):
             await self._on_bulk(event)
 
     def _on_answer(self, event: Any) -> None:
@@ -432,8 +433,8 @@ class Peer:
         if items is not None:
             items.put_end(RemoteError(event.message, code=event.code))
 
-    def _on_call(self, event: core.Called | core.Streamed) -> None:
-        found = self._admit(event.tag, event.body, streams=type(event) is core.Streamed)
+    def _on_call(self, event: events.Called | events.Streamed) -> None:
+        found = self._admit(event.tag, event.body, streams=type(event) is events.Streamed)
         if isinstance(found, RemoteError):
             self._connection.fail(event.id, found.code, found.message)
             return
@@ -488,7 +489,7 @@ class Peer:
         self._connection.forget(number)
         self._kick()
 
-    async def _on_notice(self, event: core.Noticed) -> None:
+    async def _on_notice(self, event: events.Noticed) -> None:
         found = self._admit(event.tag, event.body, streams=False)
         if isinstance(found, RemoteError):
             log.warning("a notice from %s is dropped: %s", self, found.message)
@@ -523,16 +524,16 @@ class Peer:
         finally:
             self._noticing = False
 
-    def _on_stream_control(self, event: core.Credited | core.Cancelled) -> None:
+    def _on_stream_control(self, event: events.Credited | events.Cancelled) -> None:
         running = self._running.get(event.id)
         if running is None:
             return
-        if type(event) is core.Credited:
+        if type(event) is events.Credited:
             running.credited.set()
         elif running.stops_with_caller:
             running.scope.cancel()
 
-    async def _on_bulk(self, event: core.Event) -> None:
+    async def _on_bulk(self, event: events.Event) -> None:
         self._bulk_receiver()
         assert self._bulk_in is not None
         self._reading_paused = True
@@ -834,7 +835,7 @@ async def _accept(serving: _Serving, listener: Listener) -> None:
 async def _welcome(serving: _Serving, incoming: Incoming) -> None:
     """Authenticate one connection and serve it to its end."""
     peer: Peer | None = None
-    early: list[core.Event] = []
+    early: list[events.Event] = []
     try:
         peer, early = await _meet(serving, incoming)
     finally:
@@ -849,7 +850,7 @@ async def _welcome(serving: _Serving, incoming: Incoming) -> None:
         serving.peers.discard(peer)
 
 
-async def _meet(serving: _Serving, incoming: Incoming) -> tuple[Peer | None, list[core.Event]]:
+async def _meet(serving: _Serving, incoming: Incoming) -> tuple[Peer | None, list[events.Event]]:
     """Shake hands within the time allowed; None (and one line of log) when that comes to nothing."""
     channel: Channel | None = None
     try:

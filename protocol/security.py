@@ -9,15 +9,15 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from pool.errors import ConfigError, PeerError
-from protocol.auth import idtoken, unix_peer
+from protocol.auth import unix_peer
 from protocol.auth.negotiate import ClientSide, ServerSide
 from protocol.auth.ticket import TicketBook
 from protocol.authorize import ALL_LEVELS, AccessLists, Level, access_lists
 from protocol.identity import Link
+from protocol.message import Record, field, replace
 
 if TYPE_CHECKING:
     import ssl
@@ -35,8 +35,7 @@ SIGNING_KEY_DIRECTORY: Final = "signing"
 TOKEN_DIRECTORY: Final = "tokens.d"
 
 
-@dataclass(frozen=True)
-class Security:
+class Security(Record):
     """One side's credentials, tickets and access lists. `keys` is the directory that `protocol.keys` made, or ""."""
 
     trust_domain: str = "localdomain"
@@ -54,7 +53,7 @@ class Security:
     pair_levels: frozenset[Level] = ALL_LEVELS
     now: Callable[[], float] = time.time
     signing: Mapping[str, bytes] | None = None  # given keys, instead of those of the keys directory
-    _cache: dict[str, object] = field(default_factory=dict, repr=False, compare=False)
+    _cache: dict[str, object] = field(default_factory=dict)
 
     @classmethod
     def from_config(cls, config: Config, role: str = "") -> Security:
@@ -90,6 +89,8 @@ class Security:
 
     def held_tokens(self) -> list[str]:
         """The tokens of the token directories."""
+        from protocol.auth import idtoken
+
         return list(idtoken.held_tokens(self.token_directories))
 
     def client(self, link: Link) -> ClientSide:
@@ -126,6 +127,8 @@ class Security:
         key_id: str = "POOL",
     ) -> str:
         """A token for `identity` (the UID domain is added to a bare name); ConfigError where no signing key is."""
+        from protocol.auth import idtoken
+
         key = self.signing_keys().get(key_id)
         if key is None:
             raise ConfigError(f"this host has no signing key {key_id!r}, so it can make no tokens")
@@ -194,6 +197,8 @@ class Security:
 
 
 def _signing_keys(directory: str) -> dict[str, bytes]:
+    from protocol.auth import idtoken
+
     try:
         names = sorted(os.listdir(directory))
     except OSError:

@@ -10,6 +10,7 @@ from pool.errors import PeerError
 from protocol.address import Address
 from protocol.auth.x509 import read_certificate
 from protocol.identity import Certificate, Link
+from protocol.message import replace
 from protocol.tls_context import check_server, reason
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ async def connect(stream: trio.SocketStream, security: Security, address: Addres
     except trio.BrokenResourceError as error:
         raise PeerError(f"no TLS with {address}: {reason(error)}") from None
     certificate = check_server(_certificate(secured), address)
-    link = Link("tls", str(address), certificate=certificate, host=address.host, verified=True)
+    link = Link(kind="tls", label=str(address), certificate=certificate, host=address.host, verified=True)
     return Channel(secured, link)
 
 
@@ -40,9 +41,7 @@ async def accept(stream: trio.SocketStream, security: Security, link: Link) -> C
         await secured.do_handshake()
     except trio.BrokenResourceError as error:
         raise PeerError(f"no TLS with the client: {reason(error)}") from None
-    full = Link(
-        "tls", link.label, certificate=_certificate(secured), host=link.host, verified=True, port_name=link.port_name
-    )
+    full = replace(link, certificate=_certificate(secured), verified=True)
     return Channel(secured, full)
 
 

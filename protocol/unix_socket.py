@@ -106,7 +106,8 @@ class _HasOptions(Protocol):
 def peer_credentials(sock: _HasOptions) -> Credentials:
     """The process at the other end, by the kernel's word."""
     data = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size)
-    return Credentials(*_UCRED.unpack(data))
+    pid, uid, gid = _UCRED.unpack(data)
+    return Credentials(pid=pid, uid=uid, gid=gid)
 
 
 def is_trusted(uid: int, path: str) -> bool:

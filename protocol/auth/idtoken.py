@@ -12,12 +12,12 @@ import json
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from binascii import Error as Base64Error
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from pool.errors import PeerError, UserError
 from protocol.authorize import Level, implied
+from protocol.message import Record
 
 SCOPE_PREFIX: Final = "condor:/"
 TOKEN_BYTES_MAX: Final = 8192
@@ -29,8 +29,7 @@ class BadToken(PeerError):
     """A token that does not prove what it says."""
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
+class Token(Record):
     """What a token states, once its signature holds."""
 
     subject: str

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from pool.errors import PeerError
-from protocol.auth import idtoken, unix_peer, x509
+from protocol.auth import unix_peer, x509
 from protocol.authorize import Caller, Level
 from protocol.identity import Link, Who
+from protocol.message import replace
 
 if TYPE_CHECKING:
     from protocol.security import Security
@@ -66,6 +67,8 @@ class ClientSide:
 
     def _token(self) -> str | None:
         """A token that the server's trust domain issued and that is still good."""
+        from protocol.auth import idtoken  # json and hashlib cost tools 8 ms, and the unix socket needs no token
+
         certificate = self._link.certificate
         domain = (certificate.trust_domain if certificate else "") or self._security.trust_domain
         for text in self._security.held_tokens():
@@ -111,7 +114,13 @@ class ServerSide:
                 return _by_channel(security, link, method)
             case "TICKET":
                 ticket = security.tickets.redeem(proof.get("ticket"))
-                return Who(ticket.identity, "TICKET", ticket.levels, host=link.host, ticket=ticket.label)
+                return Who(
+                    identity=ticket.identity,
+                    method="TICKET",
+                    levels=ticket.levels,
+                    host=link.host,
+                    ticket=ticket.label,
+                )
             case "TOKEN":
                 return self._by_token(proof.get("token"))
             case "CLAIMTOBE":
@@ -122,24 +131,30 @@ class ServerSide:
         return _who(security, link, "unauthenticated@unmapped", method)
 
     def _by_token(self, text: object) -> Who:
+        from protocol.auth import idtoken
+
         security = self._security
         if not isinstance(text, str):
             raise PeerError("a token that is not a text")
         token = idtoken.verify_token(text, security.signing_keys(), issuer=security.trust_domain, now=security.now())
         if token.duty:  # made to join the pool with, and for nothing else
             return Who(
-                token.subject, "TOKEN", frozenset({Level.READ}), duties=frozenset({token.duty}), host=self._link.host
+                identity=token.subject,
+                method="TOKEN",
+                levels=frozenset({Level.READ}),
+                duties=frozenset({token.duty}),
+                host=self._link.host,
             )
         granted = _DAEMON_TOKEN if token.subject == f"condor@{security.trust_domain}" else frozenset()
         who = _who(security, self._link, token.subject, "TOKEN", granted)
-        return Who(who.identity, who.method, token.limit(who.levels), host=who.host)
+        return replace(who, levels=token.limit(who.levels))
 
 
 def _by_channel(security: Security, link: Link, method: str = "") -> Who:
     """Who is at the other end by the channel alone: account, certificate, or the process we share a parent with."""
     if link.kind == "pair" and method in ("", "PAIR"):
         levels = unix_peer.granted(link.credentials, security.owner_uid) if link.credentials else frozenset()
-        return Who(security.pair_identity, "PAIR", levels | security.pair_levels)
+        return Who(identity=security.pair_identity, method="PAIR", levels=levels | security.pair_levels)
     if link.credentials is not None and method in ("", "FS"):
         uid = link.credentials.uid
         identity = f"{unix_peer.user_name(uid)}@{security.uid_domain}"
@@ -149,7 +164,7 @@ def _by_channel(security: Security, link: Link, method: str = "") -> Who:
         identity = f"condor@{certificate.trust_domain}"
         granted = x509.granted(certificate.duties)
         return _who(security, link, identity, "SSL", granted, duties=certificate.duties)
-    return Who("unauthenticated@unmapped", method or "NONE", host=link.host)
+    return Who(identity="unauthenticated@unmapped", method=method or "NONE", host=link.host)
 
 
 def _who(
@@ -166,5 +181,5 @@ def _who(
     hosts = [link.host] if link.host else list(LOCAL_HOSTS)
     if link.certificate is not None:
         hosts += link.certificate.names
-    levels = security.lists.levels(Caller(identity, tuple(hosts)), granted)
-    return Who(identity, method, levels, uid=uid, duties=duties, host=link.host)
+    levels = security.lists.levels(Caller(user=identity, hosts=tuple(hosts)), granted)
+    return Who(identity=identity, method=method, levels=levels, uid=uid, duties=duties, host=link.host)

@@ -6,23 +6,20 @@ Only digests are kept, so neither a lookup's timing nor a dump of the book gives
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from pool.errors import PeerError
 from protocol.authorize import Level, implied
+from protocol.message import Record
 
 
-@dataclass(slots=True)
-class Ticket:
-    """What a ticket stands for; `uses` counts the connections that it still opens (None: any number)."""
+class Ticket(Record):
+    """What a ticket stands for."""
 
     identity: str
     levels: frozenset[Level]
     label: str
-    uses: int | None
 
 
 class TicketBook:
@@ -30,12 +27,20 @@ class TicketBook:
 
     def __init__(self) -> None:
         self._tickets: dict[bytes, Ticket] = {}
+        self._uses_left: dict[bytes, int] = {}
 
     def add(
         self, secret: str, *, identity: str, levels: Iterable[Level], label: str = "", uses: int | None = None
     ) -> None:
-        """Accept `secret` from now on; its bearer is `identity`, and `peer.ticket` is `label`."""
-        self._tickets[_digest(secret)] = Ticket(identity, implied(levels), label, uses)
+        """Accept `secret` from now on; its bearer is `identity`, and `peer.ticket` is `label`.
+
+        `uses` is the number of connections that it opens; None: any number.
+        """
+        digest = _digest(secret)
+        self._tickets[digest] = Ticket(identity=identity, levels=implied(levels), label=label)
+        self._uses_left.pop(digest, None)
+        if uses is not None:
+            self._uses_left[digest] = uses
 
     def issue(self, *, identity: str, levels: Iterable[Level], label: str = "", uses: int | None = None) -> str:
         """A new ticket's secret."""
@@ -45,7 +50,7 @@ class TicketBook:
 
     def revoke(self, secret: str) -> None:
         """Accept it no longer; connections that it opened stay."""
-        self._tickets.pop(_digest(secret), None)
+        self._drop(_digest(secret))
 
     def redeem(self, secret: object) -> Ticket:
         """The ticket that this secret opens; PeerError when there is none."""
@@ -55,11 +60,16 @@ class TicketBook:
         ticket = self._tickets.get(digest)
         if ticket is None:
             raise PeerError("the ticket is not valid here")
-        if ticket.uses is not None:
-            ticket.uses -= 1
-            if ticket.uses <= 0:
-                del self._tickets[digest]
+        left = self._uses_left.get(digest)
+        if left is not None:
+            self._uses_left[digest] = left - 1
+            if left <= 1:
+                self._drop(digest)
         return ticket
+
+    def _drop(self, digest: bytes) -> None:
+        self._tickets.pop(digest, None)
+        self._uses_left.pop(digest, None)
 
     def __len__(self) -> int:
         return len(self._tickets)
@@ -71,4 +81,6 @@ def new_secret() -> str:
 
 
 def _digest(secret: str) -> bytes:
+    import hashlib  # costs tools 4 ms, and they accept no tickets
+
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).digest()
