@@ -15,9 +15,10 @@ A daemon is a module `daemons.<name>.main` with one coroutine:
             ...                                       # `await start.stopping(StopHow.FAST)` wakes when it grows urgent
             nursery.cancel_scope.cancel()
 
-Signals: SIGTERM (and SIGINT) stop gracefully, SIGQUIT fast, SIGHUP reconfigures. When the parent is gone, so that its
-end of the life pipe closes, the daemon stops fast. An error that leaves `main` is logged with its traceback and ends
-the process with status 4; a wrong configuration, which only a person can mend, ends it with status 2.
+Signals: SIGTERM (and SIGINT) stop gracefully, SIGQUIT fast, SIGHUP reconfigures. The master holds one end of the socket
+pair that the daemon was born with: it says `stop HOW` and `reconfigure` on it, is told `ready`, and when it closes,
+since the master is gone, the daemon stops fast. An error that leaves `main` is logged with its traceback and ends the
+process with status 4; a wrong configuration, which only a person can mend, ends it with status 2.
 """
 
 from __future__ import annotations
@@ -26,10 +27,12 @@ import gc
 import importlib
 import os
 import signal
+import socket
 import sys
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -48,6 +51,7 @@ from pool.version import CONDOR_PLATFORM, CONDOR_VERSION
 from protocol import rpc
 from protocol.address import Address
 from protocol.messages.common import StopHow
+from protocol.port_server import SharedListener
 from protocol.security import Security
 from protocol.service import Service
 
@@ -129,7 +133,7 @@ class DaemonStart:
         self.service = Service(name)
         self.common = CommonServices(self)
         self.adverts = Adverts(self)
-        self._source = source
+        self.source = source
         self._how: StopHow | None = None
         self._stop_changed = trio.Event()
         self._listeners_of_config: list[Callable[[Config], None]] = []
@@ -143,7 +147,7 @@ class DaemonStart:
         return Path(self.config.path("RUN"))
 
     @property
-    def socket(self) -> Path:
+    def socket_path(self) -> Path:
         """The unix socket that this daemon listens on."""
         return self.run_dir / f"{self.name}.sock"
 
@@ -156,7 +160,7 @@ class DaemonStart:
     def address(self) -> str:
         """Where others reach this daemon: the host's shared port, or only the unix socket when there is none."""
         if not self.port_address:
-            return str(self.socket)
+            return str(self.socket_path)
         port = Address.parse(self.port_address)
         return str(Address.tcp(port.host, port.port, sock=self.name, alias=port.alias))
 
@@ -164,13 +168,14 @@ class DaemonStart:
 
     async def serve(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Answer requests on the daemon's socket and, through the master, on the host's shared port."""
-        listeners = [await self.world.network.listen(Address.unix(str(self.socket)))]
+        listeners = [await self.world.network.listen(Address.unix(str(self.socket_path)))]
+        if self.port_address:
+            listeners.append(SharedListener(str(self.run_dir), Address.parse(self.address)))
         (self.run_dir / f"{self.name}.address").write_text(f"{self.address}\n{CONDOR_VERSION}\n{CONDOR_PLATFORM}\n")
         try:
             await rpc.serve(self.service, listeners, security=self.security, task_status=task_status)
         finally:
-            for leftover in (self.socket, self.run_dir / f"{self.name}.address"):
-                leftover.unlink(missing_ok=True)
+            (self.run_dir / f"{self.name}.address").unlink(missing_ok=True)
 
     def describe(self, ad: Callable[[], ClassAd]) -> None:
         """`ad()` is this daemon's own ad from now on, to which `own_ad` adds what all daemons have."""
@@ -229,7 +234,7 @@ class DaemonStart:
 
     def reconfigure(self) -> None:
         """Read the configuration again; ConfigError leaves the old one in force."""
-        self.config = self._source.load(self.subsystem, self.world.env)
+        self.config = self.source.load(self.subsystem, self.world.env)
         self.reconfigured_at = self.world.wall()
         self.log.set_level(self.config.str(f"{self.subsystem}_DEBUG", default=""))
         self.security.renew(self.config, self.subsystem)
@@ -243,15 +248,27 @@ async def host(start: DaemonStart, main: DaemonMain, *, ready: Callable[[], Awai
     """Run one daemon in this task: its main, and beside it what all daemons need. Ends when the main ends."""
     async with trio.open_nursery() as nursery:
         await nursery.start(_main_then_leave, start, main, nursery.cancel_scope)
-        start.log.always(f"{start.name} is ready.", address=start.address, pid=os.getpid())
-        if ready is not None:
-            await ready()
+        if start.stop_how is None:
+            start.log.always(f"{start.name} is ready.", address=start.address, pid=os.getpid())
+            if ready is not None:
+                await ready()
 
 
 async def _main_then_leave(
     start: DaemonStart, main: DaemonMain, scope: trio.CancelScope, *, task_status: trio.TaskStatus[None]
 ) -> None:
-    await main(start, task_status=task_status)
+    """A main may end before it is ready, when it is stopped early: that is no fault."""
+    started = False
+
+    class Once:
+        def started(self, value: None = None) -> None:
+            nonlocal started
+            if not started:
+                started = True
+                task_status.started()
+
+    await main(start, task_status=Once())
+    Once().started()
     scope.cancel()
 
 
@@ -270,10 +287,8 @@ def open_log(config: Config, subsystem: str, world: World, *, suffix: str = "") 
     )
 
 
-def run_process(
-    name: str, source: Source, *, port_address: str = "", life: int = -1, ready: Callable[[], None] | None = None
-) -> int:
-    """Be the daemon `name` in this process until it ends; the exit status. `life` ends when the parent does."""
+def run_process(name: str, source: Source, *, port_address: str = "", control: socket.socket | None = None) -> int:
+    """Be the daemon `name` in this process until it ends; the exit status. `control` leads to the master."""
     world = World.real()
     os.umask(0o022)
     try:
@@ -286,7 +301,7 @@ def run_process(
     faults.arm(start.config.str("FAULT_POINTS", default=""), start.run_dir)
     gc.freeze()
     try:
-        trio.run(_as_process, start, load_main(name), life, ready)
+        trio.run(_as_process, start, load_main(name), control)
     except BaseException as error:
         start.log.error(f"{name} failed", error)
         return EXIT_FAILED
@@ -300,17 +315,17 @@ def load_main(name: str) -> DaemonMain:
     return main
 
 
-async def _as_process(start: DaemonStart, main: DaemonMain, life: int, ready: Callable[[], None] | None) -> None:
-    async def say_ready() -> None:
-        if ready is not None:
-            ready()
-
+async def _as_process(start: DaemonStart, main: DaemonMain, control: socket.socket | None) -> None:
     async with trio.open_nursery() as beside:
         await beside.start(_heed_signals, start)
         beside.start_soon(start.lag.watch)
-        if life >= 0:
-            beside.start_soon(_stop_at_end_of, life, start)
-        await host(start, main, ready=say_ready)
+        ready = None
+        if control is not None:
+            control.setblocking(False)
+            master = trio.SocketStream(trio.socket.from_stdlib_socket(control))
+            beside.start_soon(_obey, master, start)
+            ready = partial(_say_ready, master)
+        await host(start, main, ready=ready)
         beside.cancel_scope.cancel()
 
 
@@ -319,19 +334,41 @@ async def _heed_signals(start: DaemonStart, *, task_status: trio.TaskStatus[None
         task_status.started()
         async for number in signals:
             if number == signal.SIGHUP:
-                try:
-                    start.reconfigure()
-                except PoolError as error:
-                    start.log.error(f"The configuration is wrong; the old one stays in force: {error}")
+                _reconfigure(start)
             else:
                 start.stop(StopHow.FAST if number == signal.SIGQUIT else StopHow.GRACEFUL)
 
 
-async def _stop_at_end_of(life: int, start: DaemonStart) -> None:
-    """The life pipe carries nothing: it is readable when the parent is gone."""
-    await trio.lowlevel.wait_readable(life)
-    start.log.always("The parent is gone.")
+async def _obey(master: trio.SocketStream, start: DaemonStart) -> None:
+    """Do what the master says; stop fast when it is gone."""
+    said = b""
+    try:
+        async for data in master:
+            *lines, said = (said + data).split(b"\n")
+            for line in lines:
+                order, _, how = line.decode("ascii", "replace").partition(" ")
+                if order == "stop":
+                    start.stop(StopHow(how))
+                elif order == "reconfigure":
+                    _reconfigure(start)
+    except trio.BrokenResourceError:
+        pass
+    start.log.always("The master is gone.")
     start.stop(StopHow.FAST)
+
+
+async def _say_ready(master: trio.SocketStream) -> None:
+    try:
+        await master.send_all(b"ready\n")
+    except trio.BrokenResourceError:
+        pass  # `_obey` sees it too
+
+
+def _reconfigure(start: DaemonStart) -> None:
+    try:
+        start.reconfigure()
+    except PoolError as error:
+        start.log.error(f"The configuration is wrong; the old one stays in force: {error}")
 
 
 def _zone(at: float, no_dst: bool) -> int:

@@ -1,0 +1,27 @@
+"""What the master's zygote forks: a daemon. The code of all of them is imported once, before the first fork."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import os
+from typing import Final
+
+import msgpack
+
+from daemons import run
+from daemons.zygote import Birth
+
+DAEMONS: Final = ("collector", "negotiator", "schedd", "startd")
+
+for _name in DAEMONS:
+    with contextlib.suppress(ImportError):  # whoever starts that daemon will read why in its log
+        importlib.import_module(f"daemons.{_name}.main")
+
+
+def child_main(birth: Birth) -> int:
+    """Be the daemon that the payload names."""
+    os.close(birth.life)  # the channel tells as well when the master is gone
+    order = msgpack.unpackb(birth.payload)
+    source = run.Source.unpacked(order["source"])
+    return run.run_process(order["name"], source, port_address=order["port_address"], control=birth.channel)

@@ -1,0 +1,217 @@
+"""The master: one per host. It owns the host's port, starts its daemons in order, and keeps them as they should be.
+
+Ready means that each daemon of DAEMON_LIST has said that it is up; RUN/ready is there from then to the end.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final
+
+import trio
+
+from daemons.linux import become_subreaper, reap, zombie_children
+from daemons.master.join import Admissions
+from daemons.master.port import open_port
+from daemons.master.supervise import Keeper, stop_all
+from daemons.run import DaemonStart
+from pool.classad import ClassAd
+from pool.config import Config
+from pool.errors import UserError
+from pool.restart import State
+from protocol.authorize import Level
+from protocol.message import DONE, Done
+from protocol.messages.common import StopHow
+from protocol.messages.master import DaemonsOff, DaemonsOn, DaemonStates, GetDaemons, RestartDaemons
+from protocol.port_server import share
+from protocol.rpc import Peer
+
+START_ORDER: Final = ("collector", "negotiator", "schedd", "startd")
+ZYGOTE_KINDS: Final = {"daemon": "daemons.born:child_main"}
+ORPHAN_POLL_S: Final = 5.0
+
+
+class Master:
+    """The daemons of this host, and the orders about them."""
+
+    def __init__(self, start: DaemonStart) -> None:
+        self._start = start
+        self._zygote = start.world.zygote(ZYGOTE_KINDS)
+        self._keepers: dict[str, Keeper] = {}
+        self._nursery: trio.Nursery | None = None
+        service = start.service
+        service.on(DaemonsOff, self.off, level=Level.ADMINISTRATOR)
+        service.on(DaemonsOn, self.on, level=Level.ADMINISTRATOR)
+        service.on(RestartDaemons, self.restart, level=Level.ADMINISTRATOR)
+        service.on(GetDaemons, self.states, level=Level.READ)
+        start.on_reconfigure(self._reconfigured)
+
+    @property
+    def keepers(self) -> list[Keeper]:
+        """All keepers, in the order in which their daemons start."""
+        return [self._keepers[name] for name in START_ORDER if name in self._keepers]
+
+    async def run(self, *, task_status: trio.TaskStatus[None]) -> None:
+        """Start the daemons, and stay with them; started when all are up."""
+        async with trio.open_nursery() as nursery:
+            self._nursery = nursery
+            await nursery.start(self._zygote.run)
+            for name in wanted_daemons(self._start.config):
+                keeper = await self._keeper(name)
+                keeper.start()
+                if name == "collector":  # all others want to be known there
+                    await keeper.until(State.RUNNING, State.BACKOFF, State.STOPPED)
+            for keeper in self.keepers:
+                await keeper.until(State.RUNNING, State.STOPPED)
+            task_status.started()
+
+    async def _keeper(self, name: str) -> Keeper:
+        assert self._nursery is not None
+        if name not in self._keepers:
+            start = self._start
+            keeper = Keeper(name, self._zygote, self._payload, lambda: start.config, start.log, start.world.wall)
+            await self._nursery.start(keeper.run)
+            self._keepers[name] = keeper
+        return self._keepers[name]
+
+    def _payload(self, name: str) -> dict[str, object]:
+        return {"name": name, "source": self._start.source.packed(), "port_address": self._start.port_address}
+
+    # ---- orders
+
+    def _named(self, names: list[str]) -> list[Keeper]:
+        """The keepers that are meant: all, when none is named. UserError lists what is there."""
+        found = []
+        for name in names:
+            plain = name.lower().removeprefix("condor_")
+            if plain == "master":
+                continue
+            if plain not in self._keepers:
+                raise UserError(f"this host has no {plain}", expected=", ".join(self._keepers) or "no daemon at all")
+            found.append(self._keepers[plain])
+        return found if names else self.keepers
+
+    async def off(self, peer: Peer, request: DaemonsOff) -> Done:
+        """Stop daemons; answered when that has begun."""
+        for keeper in reversed(self._named(request.daemons)):
+            keeper.stop(request.how)
+        return DONE
+
+    async def on(self, peer: Peer, request: DaemonsOn) -> Done:
+        """Start daemons."""
+        for name in request.daemons or wanted_daemons(self._start.config):
+            if name.lower().removeprefix("condor_") in wanted_daemons(self._start.config):
+                await self._keeper(name.lower().removeprefix("condor_"))
+        for keeper in self._named(request.daemons):
+            keeper.start()
+        return DONE
+
+    async def restart(self, peer: Peer, request: RestartDaemons) -> Done:
+        """Stop and start daemons; with none named all of them, and the configuration is read again."""
+        if not request.daemons:
+            self._start.reconfigure()
+        for keeper in self._named(request.daemons):
+            keeper.restart(request.how)
+        return DONE
+
+    async def states(self, peer: Peer, request: GetDaemons) -> DaemonStates:
+        """The daemons of this host."""
+        return DaemonStates(daemons=[keeper.ad() for keeper in self.keepers])
+
+    def _reconfigured(self, config: Config) -> None:
+        assert self._nursery is not None
+        self._nursery.start_soon(self._follow, config)
+
+    async def _follow(self, config: Config) -> None:
+        """Bring the daemons in line with a new configuration."""
+        wanted = wanted_daemons(config)
+        for name in wanted:
+            keeper = await self._keeper(name)
+            if keeper.state is State.STOPPED:
+                keeper.start()
+            else:
+                await keeper.reconfigure()
+        for keeper in self.keepers:
+            if keeper.name not in wanted:
+                keeper.stop(StopHow.GRACEFUL)
+
+    # ---- the end
+
+    async def stop(self) -> None:
+        """Stop all daemons as `start.stop_how` says, which may grow more urgent meanwhile."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._hurry)
+            await stop_all(self.keepers, self._start.stop_how or StopHow.GRACEFUL)
+            nursery.cancel_scope.cancel()
+
+    async def _hurry(self) -> None:
+        await self._start.stopping(StopHow.FAST)
+        for keeper in self.keepers:
+            keeper.stop(StopHow.FAST)
+
+    def ad(self) -> ClassAd:
+        """The master's own ad."""
+        return ClassAd(
+            {
+                "MyType": "DaemonMaster",
+                "Name": self._start.config.str("MASTER_NAME") or self._start.host,
+                "DaemonList": ",".join(["master", *self._keepers]),
+                "RealUid": os.getuid(),
+                **{f"{keeper.name.capitalize()}State": keeper.state.value for keeper in self.keepers},
+            }
+        )
+
+
+async def main(start: DaemonStart, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+    """Keep this host's daemons running until told to stop."""
+    become_subreaper()
+    ready = start.run_dir / "ready"
+    ready.unlink(missing_ok=True)
+    master = Master(start)
+    Admissions(start)
+    start.describe(master.ad)
+    async with trio.open_nursery() as nursery:
+        if start.config.bool("USE_SHARED_PORT") and start.security.has_host_certificate:
+            sock, address = open_port(start.config)
+            start.port_address = str(address)
+            nursery.start_soon(share, sock, str(start.run_dir))
+        await nursery.start(start.serve)
+        nursery.start_soon(start.adverts.run)
+        nursery.start_soon(_reap_orphans)
+        nursery.start_soon(_announce, master, ready, start, task_status)
+        await start.stopping()
+        await master.stop()
+        ready.unlink(missing_ok=True)
+        nursery.cancel_scope.cancel()
+
+
+async def _announce(master: Master, ready: Path, start: DaemonStart, task_status: trio.TaskStatus[None]) -> None:
+    """Run the daemons; say so once all are up."""
+    async with trio.open_nursery() as nursery:
+        await nursery.start(master.run)
+        if start.stop_how is None:
+            _say_ready(ready, start)
+            start.adverts.refresh()
+        task_status.started()
+
+
+def _say_ready(ready: Path, start: DaemonStart) -> None:
+    ready.write_text(f"{start.address}\n")
+
+
+async def _reap_orphans() -> None:
+    """Collect processes that nobody else waits for: what has been a zombie for a whole round has no other parent."""
+    seen: set[int] = set()
+    while True:
+        await trio.sleep(ORPHAN_POLL_S)
+        zombies = zombie_children()
+        for pid in seen & zombies:
+            reap(pid)
+        seen = zombies - seen
+
+
+def wanted_daemons(config: Config) -> list[str]:
+    """The daemons of DAEMON_LIST that this master can start, in the order in which it does."""
+    named = {name.lower() for name in config.list("DAEMON_LIST")}
+    return [name for name in START_ORDER if name in named]

@@ -1,0 +1,100 @@
+"""The master as a process: its directories, its lock, and on a central manager the pool's keys; then its event loop."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from daemons.locate import runs_here
+from daemons.master.port import host_names
+from daemons.run import EXIT_BAD_CONFIG, Source, run_process
+from pool.config import Config
+from pool.errors import ConfigError, PoolError
+
+EXIT_REFUSED: Final = 1
+
+DIRECTORIES: Final = (("LOCAL_DIR", 0o755), ("LOG", 0o755), ("SPOOL", 0o755), ("EXECUTE", 0o755), ("RUN", 0o755))
+
+
+class AlreadyRunning(PoolError):
+    """Another master has these directories."""
+
+
+def run_master(source: Source) -> int:
+    """Run a host of a pool in the foreground until it is stopped; the exit status."""
+    os.umask(0o022)
+    try:
+        config = source.load("MASTER", dict(os.environ))
+        make_directories(config)
+        with locked(Path(config.path("RUN"))):
+            if runs_here(config, "collector"):
+                make_keys(config)
+            return run_process("master", source)
+    except ConfigError as error:
+        print(f"master: {error}", file=sys.stderr)
+        return EXIT_BAD_CONFIG
+    except (PoolError, OSError) as error:
+        print(f"master: {error}", file=sys.stderr)
+        return EXIT_REFUSED
+
+
+def make_directories(config: Config) -> None:
+    """Make what is missing under LOCAL_DIR; what is there keeps its mode."""
+    for knob, mode in DIRECTORIES:
+        path = Path(config.path(knob))
+        if not path.is_dir():
+            path.mkdir(parents=True, exist_ok=True)
+            path.chmod(mode)
+    keys = Path(config.path("KEYS"))
+    keys.mkdir(parents=True, exist_ok=True, mode=0o700)
+
+
+def make_keys(config: Config) -> None:
+    """The first start of a central manager makes the pool's CA, signing key and host certificate."""
+    from protocol import keys
+    from protocol.security import Security
+
+    security = Security.from_config(config, "MASTER")
+    keys.make_pool_keys(
+        config.path("KEYS"),
+        host=config.str("FULL_HOSTNAME"),
+        trust_domain=security.trust_domain,
+        names=host_names(config),
+        publish_ca=Path(config.path("RUN")) / "ca.pem",
+    )
+
+
+@contextmanager
+def locked(run: Path) -> Iterator[None]:
+    """Hold RUN/master.pid, which names this process; AlreadyRunning names the one that holds it."""
+    path = run / "master.pid"
+    descriptor = _lock(path)
+    try:
+        os.ftruncate(descriptor, 0)
+        os.write(descriptor, f"{os.getpid()}\n".encode())
+        yield
+    finally:
+        path.unlink(missing_ok=True)
+        os.close(descriptor)
+
+
+def _lock(path: Path) -> int:
+    while True:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            pid = os.read(descriptor, 20).decode("ascii", "replace").strip() or "unknown"
+            os.close(descriptor)
+            raise AlreadyRunning(f"a master (pid {pid}) already runs in {path.parent.parent}") from None
+        try:
+            if os.path.samestat(os.fstat(descriptor), os.stat(path)):
+                return descriptor
+        except FileNotFoundError:
+            pass
+        os.close(descriptor)  # its holder has just removed it: take the next one

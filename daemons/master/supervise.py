@@ -1,0 +1,221 @@
+"""Keeps daemons running: one `Keeper` each, which does what `pool.restart` decides."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from typing import Final
+
+import trio
+
+from daemons.log import Log
+from daemons.world import ChildProcess, ZygoteLike
+from pool.classad import ClassAd
+from pool.config import Config
+from pool.errors import PoolError
+from pool.restart import Backoff, Effect, Event, State, Supervised, step
+from protocol.messages.common import StopHow
+
+_URGENCY: Final = (StopHow.PEACEFUL, StopHow.GRACEFUL, StopHow.FAST)
+
+
+class Keeper:
+    """One daemon of this host: started, restarted when it falls, stopped when asked."""
+
+    def __init__(
+        self,
+        name: str,
+        zygote: ZygoteLike,
+        payload: Callable[[str], dict[str, object]],
+        config: Callable[[], Config],
+        log: Log,
+        wall: Callable[[], float],
+    ) -> None:
+        self.name = name
+        self._zygote, self._payload, self._config, self._log, self._wall = zygote, payload, config, log, wall
+        self._daemon = Supervised(name)
+        self._nursery: trio.Nursery | None = None
+        self._process: ChildProcess | None = None
+        self._how = StopHow.GRACEFUL
+        self._changed = trio.Event()
+        self._started_wall = 0.0
+        self._last_exit = ""
+        self._total_restarts = 0
+
+    @property
+    def state(self) -> State:
+        """Where the daemon stands."""
+        return self._daemon.state
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Be there for the daemon; its tasks live here."""
+        async with trio.open_nursery() as nursery:
+            self._nursery = nursery
+            task_status.started()
+            await trio.sleep_forever()
+
+    # ---- orders
+
+    def start(self) -> None:
+        """It shall run."""
+        self._happened(Event.START)
+
+    def stop(self, how: StopHow) -> None:
+        """It shall not run."""
+        if self.state is not State.STOPPING or _URGENCY.index(how) > _URGENCY.index(self._how):
+            self._how = how
+        self._happened(Event.STOP)
+
+    def restart(self, how: StopHow) -> None:
+        """Stop it, and start it again when it has ended."""
+        self.stop(how)
+        self._happened(Event.START)
+
+    async def reconfigure(self) -> None:
+        """Have it read its configuration again."""
+        await self._say("reconfigure")
+
+    async def until(self, *states: State) -> State:
+        """Wait until the daemon is in one of these states."""
+        while self.state not in states:
+            await self._changed.wait()
+        return self.state
+
+    def ad(self) -> ClassAd:
+        """The daemon as `condor_who` shows it."""
+        return ClassAd(
+            {
+                "Name": self.name,
+                "Pid": self._process.pid if self._process is not None else 0,
+                "State": self.state.value,
+                "StartTime": int(self._started_wall),
+                "Restarts": self._total_restarts,
+                "LastExit": self._last_exit,
+            }
+        )
+
+    # ---- what follows
+
+    def _happened(self, event: Event) -> None:
+        before = self._daemon.state
+        self._daemon, effects = step(self._daemon, event, now=trio.current_time(), backoff=self._backoff())
+        assert self._nursery is not None
+        for effect in effects:
+            match effect:
+                case Effect.SPAWN:
+                    self._nursery.start_soon(self._live)
+                case Effect.ASK_TO_STOP:
+                    self._nursery.start_soon(self._end, self._process)
+                case Effect.WAKE_WHEN_DUE:
+                    wait_s = self._daemon.due_at - trio.current_time()
+                    self._log.always(f"Restarting {self.name} in {wait_s:.0f} seconds.")
+                    self._nursery.start_soon(self._wake_at, self._daemon.due_at)
+        if self._daemon.state is not before:
+            self._changed.set()
+            self._changed = trio.Event()
+
+    def _backoff(self) -> Backoff:
+        config, subsystem = self._config(), self.name.upper()
+
+        def knob(name: str) -> float:
+            own = config[f"MASTER_{subsystem}_{name}"]
+            return float(own) if own else config.float(f"MASTER_{name}")
+
+        return Backoff(
+            knob("BACKOFF_CONSTANT"), knob("BACKOFF_FACTOR"), knob("BACKOFF_CEILING"), knob("RECOVER_FACTOR")
+        )
+
+    async def _wake_at(self, due: float) -> None:
+        await trio.sleep_until(due)
+        if self._daemon.due_at == due:  # it was not started and fallen again in the meantime
+            self._total_restarts += self.state is State.BACKOFF
+            self._happened(Event.DUE)
+
+    async def _live(self) -> None:
+        """One life of the daemon, from its fork to its end."""
+        try:
+            process = await self._zygote.fork("daemon", self._payload(self.name))
+        except PoolError as error:
+            self._log.error(f"Cannot start {self.name}: {error}")
+            self._last_exit = str(error)
+            self._happened(Event.EXITED)
+            return
+        self._process, self._started_wall = process, self._wall()
+        self._log.always(f"Started {self.name}.", pid=process.pid)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._listen, process)
+            if self.state is State.STOPPING:  # it was told to end before it was born
+                nursery.start_soon(self._end, process)
+            status = await process.wait()
+            nursery.cancel_scope.cancel()
+        self._process = None
+        await trio.aclose_forcefully(process.channel)
+        self._last_exit = _in_words(status)
+        self._log.always(f"The {self.name} (pid {process.pid}) {self._last_exit}.")
+        self._happened(Event.EXITED)
+
+    async def _listen(self, process: ChildProcess) -> None:
+        """Hear `ready`."""
+        said = b""
+        try:
+            while data := await process.channel.receive_some(256):
+                said += data
+                if b"ready\n" in said:
+                    self._log.always(f"The {self.name} is ready.", pid=process.pid)
+                    self._happened(Event.READY)
+                    return
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            pass
+
+    async def _say(self, order: str) -> None:
+        if self._process is not None:
+            try:
+                await self._process.channel.send_all(f"{order}\n".encode())
+            except (trio.BrokenResourceError, trio.ClosedResourceError, trio.BusyResourceError):
+                pass  # it is ending, or is being told already
+
+    async def _end(self, process: ChildProcess | None) -> None:
+        """Ask the process to end as is wanted now; more urgently when its time is over, at last by SIGKILL."""
+        if process is None:
+            return  # it is not born yet: `_live` sees to it
+        how = self._how
+        await self._say(f"stop {how.value}")
+        if how is StopHow.PEACEFUL:
+            return
+        timeout = "SHUTDOWN_GRACEFUL_TIMEOUT" if how is StopHow.GRACEFUL else "SHUTDOWN_FAST_TIMEOUT"
+        with trio.move_on_after(self._config().seconds(timeout)):
+            await process.wait()
+            return
+        if self._process is not process or self._how is not how:
+            return  # another order has its own deadline
+        if how is StopHow.GRACEFUL:
+            self._log.always(f"The {self.name} has not ended gracefully in time: stopping it fast.")
+            self.stop(StopHow.FAST)
+        else:
+            self._log.always(f"The {self.name} has not ended in time: killing it.")
+            process.kill(signal.SIGKILL)
+
+
+def _in_words(status: int | None) -> str:
+    """A wait status as a person reads it."""
+    if status is None:
+        return "ended"
+    if os.WIFSIGNALED(status):
+        return f"died on signal {os.WTERMSIG(status)}"
+    return f"exited with status {os.WEXITSTATUS(status)}"
+
+
+async def stop_all(keepers: list[Keeper], how: StopHow) -> None:
+    """Stop daemons, each after those that come later in the list, which need it."""
+    for keeper in reversed(keepers):
+        keeper.stop(how)
+        await keeper.until(State.STOPPED)
+
+
+async def restart_all(keepers: list[Keeper], how: StopHow, again: Callable[[], None]) -> None:
+    """Stop all, call `again`, start all."""
+    await stop_all(keepers, how)
+    again()
+    for keeper in keepers:
+        keeper.start()
