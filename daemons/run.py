@@ -236,7 +236,7 @@ class DaemonStart:
         """Read the configuration again; ConfigError leaves the old one in force."""
         self.config = self.source.load(self.subsystem, self.world.env)
         self.reconfigured_at = self.world.wall()
-        self.log.set_level(self.config.str(f"{self.subsystem}_DEBUG", default=""))
+        self.log.set_level(_log_level(self.config, self.subsystem))
         self.security.renew(self.config, self.subsystem)
         self.log.always("Reconfigured.")
         for callback in self._listeners_of_config:
@@ -280,11 +280,16 @@ def open_log(config: Config, subsystem: str, world: World, *, suffix: str = "") 
     where = config.str(f"{subsystem}_LOG", default="") or str(Path(config.path("LOG")) / LOG_NAMES[subsystem])
     return Log(
         Path(f"{where}.{suffix}" if suffix else where),
-        level=config.str(f"{subsystem}_DEBUG", default=""),
+        level=_log_level(config, subsystem),
         bytes_max=config.bytes(f"MAX_{subsystem}_LOG", default=10 * 1024 * 1024),
         old_max=config.int(f"MAX_NUM_{subsystem}_LOG", default=1),
         wall=world.wall,
     )
+
+
+def _log_level(config: Config, subsystem: str) -> str:
+    """The categories that a daemon logs: its own, and those of all daemons."""
+    return " ".join(word for knob in (f"{subsystem}_DEBUG", "ALL_DEBUG") for word in config.list(knob, default=[]))
 
 
 def run_process(name: str, source: Source, *, port_address: str = "", control: socket.socket | None = None) -> int:

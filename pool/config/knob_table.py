@@ -714,6 +714,14 @@ ROWS: tuple[tuple[str, tuple[Row, ...]], ...] = (
             ("SENDMAIL", "path", "sendmail", "", "", "The sendmail-compatible program, preferred to MAIL."),
             ("MAIL_FROM", "string", "", "", "", "The sender of mail."),
             (
+                "FAULT_POINTS",
+                "list",
+                "",
+                "",
+                "restart",
+                "For tests: places (NAME or NAME:TIMES) at which the process that passes them is killed, once each.",
+            ),
+            (
                 "NOT_RESPONDING_TIMEOUT",
                 "seconds",
                 "3600",
@@ -914,7 +922,7 @@ ROWS: tuple[tuple[str, tuple[Row, ...]], ...] = (
             (
                 "NEGOTIATOR_MIN_INTERVAL",
                 "seconds",
-                "5",
+                "0.02",
                 "0..",
                 "",
                 "The shortest wait between the starts of two cycles.",

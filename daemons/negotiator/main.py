@@ -1,0 +1,327 @@
+"""The negotiator: matches the work that schedds announce with the slots that the collector knows.
+
+A cycle starts at once when there is new work or a slot has become free, though not sooner than NEGOTIATOR_MIN_INTERVAL
+after the last; nothing waits longer than NEGOTIATOR_INTERVAL. It is computed on a snapshot, in a worker thread. What it
+hands out goes to each schedd on the connection that the schedd made.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import Final
+
+import trio
+
+from daemons.negotiator.schedds import Schedd, messages
+from daemons.negotiator.settings import Knobs
+from daemons.negotiator.slots import SlotWatch
+from daemons.negotiator.store import AccountStore
+from daemons.run import DaemonStart
+from pool.classad import ClassAd
+from pool.errors import PeerError
+from pool.matching import Accountant, HandedOut, Matched, Offers, Plan, Rejected, Request, Snapshot, negotiate, shares
+from protocol.authorize import Level
+from protocol.message import DONE, Done
+from protocol.messages.negotiator import (
+    AnnounceWork,
+    GetPriorities,
+    NegotiateNow,
+    Priorities,
+    ReturnMatches,
+    SetPriority,
+)
+from protocol.messages.schedd import Match, MatchesTaken, OfferMatches, RejectRequests
+from protocol.rpc import Peer
+
+CYCLES_SHOWN: Final = 3
+NAME_DEFAULT: Final = "NEGOTIATOR"
+
+
+@dataclass(frozen=True, slots=True)
+class CycleReport:
+    """What the negotiator's ad says of one cycle."""
+
+    began_at: float
+    took_s: float
+    submitters: int
+    slots: int
+    slots_total: int
+    jobs_idle: int
+    matches: int
+    rejections: int
+    schedds: int
+
+
+class Negotiator:
+    """The state between cycles, and the requests about it."""
+
+    def __init__(self, start: DaemonStart) -> None:
+        self._start = start
+        self._knobs = Knobs.read(start.config)
+        self._offers = Offers()
+        self._schedds: dict[str, Schedd] = {}
+        self._store = AccountStore(start.config.path("ACCOUNTANT_DATABASE_FILE"))
+        accounts, updated_at = self._store.load()
+        self._accountant = Accountant(self._knobs.halflife_s, self._knobs.factors, accounts, updated_at)
+        self._limits: dict[str, float] = {}
+        self._shares: dict[str, float] = {}
+        self._cycles: deque[CycleReport] = deque(maxlen=CYCLES_SHOWN)
+        self._wanted = trio.Event()
+        self._published_at = float("-inf")
+        self.slots = SlotWatch(start, self._offers, self.wake)
+        service = start.service
+        service.on(AnnounceWork, self.announce_work, level=Level.DAEMON)
+        service.on(ReturnMatches, self.return_matches, level=Level.DAEMON)
+        service.on(NegotiateNow, self.negotiate_now, level=Level.WRITE)
+        service.on(GetPriorities, self.get_priorities, level=Level.READ)
+        service.on(SetPriority, self.set_priority, level=Level.ADMINISTRATOR)
+        start.on_reconfigure(lambda _config: self._reconfigured())
+
+    # ---- what others say
+
+    def wake(self) -> None:
+        """Something has changed that a cycle should see."""
+        self._wanted.set()
+
+    def announce_work(self, peer: Peer, request: AnnounceWork) -> Done:
+        """A schedd says what it wants; a newer connection of the same schedd takes the older one's place."""
+        known = self._schedds.get(request.schedd)
+        if known is None or known.peer is not peer:
+            known = self._schedds[request.schedd] = Schedd(request.schedd, peer)
+            peer.on_close(lambda _peer: self._schedd_gone(known))
+            self._start.log.always("A schedd has work.", schedd=request.schedd, address=peer.address)
+        known.announce(request)
+        self.wake()
+        return DONE
+
+    def return_matches(self, peer: Peer, message: ReturnMatches) -> None:
+        """Matches that a schedd could not use."""
+        schedd = next((one for one in self._schedds.values() if one.peer is peer), None)
+        if schedd is not None and self._offers.give_back(message.claim_ids, schedd.name):
+            self.wake()
+
+    def negotiate_now(self, peer: Peer, request: NegotiateNow) -> Done:
+        """Start a cycle without waiting."""
+        self.wake()
+        return DONE
+
+    def get_priorities(self, peer: Peer, request: GetPriorities) -> Priorities:
+        """The accountant's table as it is now."""
+        self._charge()
+        return Priorities(submitters=self._accountant.ads(limits=self._limits, shares=self._shares))
+
+    async def set_priority(self, peer: Peer, request: SetPriority) -> Done:
+        """Change a submitter's record; durable when answered."""
+        self._charge()
+        now = self._start.world.wall()
+        self._accountant.set(request.submitter, request.attribute, request.value, now=now)
+        await self._save()
+        self._start.log.always(
+            "Priority set.",
+            submitter=request.submitter,
+            attribute=request.attribute,
+            value=request.value,
+            by=peer.identity,
+        )
+        return DONE
+
+    def _schedd_gone(self, schedd: Schedd) -> None:
+        if self._schedds.get(schedd.name) is schedd:
+            del self._schedds[schedd.name]
+            returned = self._offers.schedd_gone(schedd.name)
+            self._start.log.always("A schedd is gone.", schedd=schedd.name, matches_returned=returned)
+            self.wake()
+
+    def _reconfigured(self) -> None:
+        self._knobs = Knobs.read(self._start.config)
+        self._accountant.halflife_s, self._accountant.factors = self._knobs.halflife_s, self._knobs.factors
+        self.wake()
+
+    # ---- cycles
+
+    async def run(self) -> None:
+        """Negotiate whenever there is cause, for ever."""
+        await self.slots.synced.wait()
+        while True:
+            began = trio.current_time()
+            self._wanted = trio.Event()
+            self._offers.expire(trio.current_time(), self._knobs.match_timeout_s)
+            self._charge()
+            if requests := self._requests():
+                await self._cycle(requests)
+            await self._save()
+            self._publish_accounts()
+            await trio.sleep_until(began + self._knobs.min_interval_s)
+            with trio.move_on_at(self._next_round(began)):
+                await self._wanted.wait()
+
+    def _next_round(self, began: float) -> float:
+        """When the next cycle begins although nothing has changed."""
+        expiry = self._offers.next_expiry(self._knobs.match_timeout_s)
+        regular = began + self._knobs.interval_s
+        return regular if expiry is None else min(regular, expiry)
+
+    def _requests(self) -> list[Request]:
+        return [request for schedd in self._schedds.values() for request in schedd.requests.values()]
+
+    async def _cycle(self, requests: list[Request]) -> None:
+        began, wall = trio.current_time(), self._start.world.wall()
+        snapshot = self._snapshot(requests)
+        plan = await self._start.world.threads.run_sync(negotiate, snapshot)
+        await self._carry_out(plan)
+        took_s = trio.current_time() - began
+        submitters = {request.submitter for request in requests}
+        report = CycleReport(
+            began_at=wall,
+            took_s=took_s,
+            submitters=len(submitters),
+            slots=len(snapshot.slots),
+            slots_total=len(self._offers),
+            jobs_idle=sum(request.count for request in requests),
+            matches=len(plan.matches),
+            rejections=len(plan.rejections),
+            schedds=len({request.schedd for request in requests}),
+        )
+        self._cycles.appendleft(report)
+        self._start.log.say(
+            "D_ALWAYS" if plan.matches else "D_FULLDEBUG",
+            "Negotiation cycle.",
+            slots=report.slots,
+            idle_jobs=report.jobs_idle,
+            matches=report.matches,
+            rejections=report.rejections,
+            seconds=took_s,
+        )
+
+    def _snapshot(self, requests: list[Request]) -> Snapshot:
+        submitters = {request.submitter for request in requests}
+        priority = {
+            name: self._accountant.account(name).effective for name in {*self._accountant.accounts, *submitters}
+        }
+        if self._knobs.ignore_priorities:
+            priority = dict.fromkeys(priority, 1.0)
+        self._shares = shares({name: priority[name] for name in submitters})
+        slots = self._offers.current()
+        return Snapshot(slots, requests, priority, self._use(), self._knobs.cycle, self._start.world.wall())
+
+    def _use(self) -> dict[str, float]:
+        """What each submitter holds: by the slots' ads and what was handed out, or by the schedds' word if that is more."""
+        seen = {name: use.weight for name, use in self._offers.use().items()}
+        for name, weight in self._offers.pending().items():
+            seen[name] = seen.get(name, 0.0) + weight
+        said: dict[str, float] = {}
+        for schedd in self._schedds.values():
+            for name, slots in schedd.in_use.items():
+                said[name] = said.get(name, 0.0) + slots
+        return {name: max(seen.get(name, 0.0), said.get(name, 0.0)) for name in {*seen, *said}}
+
+    # ---- handing out
+
+    async def _carry_out(self, plan: Plan) -> None:
+        """Send each schedd what is its; all schedds at once."""
+        matches: dict[str, list[Matched]] = {}
+        rejections: dict[str, list[Rejected]] = {}
+        for matched in plan.matches:
+            matches.setdefault(matched.request.schedd, []).append(matched)
+        for rejected in plan.rejections:
+            rejections.setdefault(rejected.request.schedd, []).append(rejected)
+        async with trio.open_nursery() as nursery:
+            for name, schedd in list(self._schedds.items()):
+                mine = matches.get(name, [])
+                self._note(schedd, mine)
+                nursery.start_soon(self._tell, schedd, mine, rejections.get(name, []))
+
+    def _note(self, schedd: Schedd, matches: list[Matched]) -> None:
+        """Before anything is sent: whatever becomes of the message, nobody else gets these slots for now."""
+        schedd.handed(matches)
+        now = trio.current_time()
+        for m in matches:
+            self._offers.hand_out(
+                HandedOut(m.claim_id, m.slot, schedd.name, m.request.submitter, m.weight, m.taken, now)
+            )
+
+    async def _tell(self, schedd: Schedd, matches: list[Matched], rejected: list[Rejected]) -> None:
+        log = self._start.log
+        try:
+            for portion in messages(matches):
+                taken = await self._offer(schedd, portion)
+                log.say("D_MATCH", "Matches offered.", schedd=schedd.name, offered=len(portion), taken=taken.taken)
+            if news := schedd.rejections(rejected):
+                await schedd.peer.notify(RejectRequests(rejections=news))
+        except PeerError as error:
+            log.always(f"Schedd {schedd.name} does not take its matches: {error}")
+            schedd.peer.abort("it does not answer the negotiator")
+
+    async def _offer(self, schedd: Schedd, portion: list[Match]) -> MatchesTaken:
+        return await schedd.peer.call(OfferMatches(matches=portion), timeout=self._knobs.timeout_s)
+
+    # ---- accounting
+
+    def _charge(self) -> None:
+        self._accountant.charge(self._offers.use(), now=self._start.world.wall())
+
+    async def _save(self) -> None:
+        accounts, updated_at = list(self._accountant.accounts.values()), self._accountant.updated_at
+        try:
+            await self._start.world.threads.run_sync(self._store.save, accounts, updated_at)
+        except Exception as error:  # a full disk costs the record of a moment, not the pool
+            self._start.log.error(f"Cannot save priorities: {error}")
+
+    def _publish_accounts(self) -> None:
+        """The Accounting ads and the negotiator's own, now and then."""
+        now = trio.current_time()
+        if now - self._published_at >= min(self._knobs.update_interval_s, self._knobs.interval_s):
+            self._published_at = now
+            for ad in self._accountant.ads(limits=self._limits, shares=self._shares):
+                ad["NegotiatorName"] = self.name
+                self._start.adverts.put(ad)
+            self._start.adverts.refresh()
+
+    @property
+    def name(self) -> str:
+        """What the negotiator calls itself."""
+        return self._start.config.str("NEGOTIATOR_NAME") or self._start.host
+
+    def ad(self) -> ClassAd:
+        """The negotiator's own ad, with its last cycles."""
+        ad = ClassAd({"MyType": "Negotiator", "Name": self.name})
+        for number, cycle in enumerate(self._cycles):
+            for label, value in (
+                ("Time", int(cycle.began_at)),
+                ("End", int(cycle.began_at + cycle.took_s)),
+                ("Duration", round(cycle.took_s, 6)),
+                ("ActiveSubmitterCount", cycle.submitters),
+                ("CandidateSlots", cycle.slots),
+                ("TotalSlots", cycle.slots_total),
+                ("NumIdleJobs", cycle.jobs_idle),
+                ("Matches", cycle.matches),
+                ("Rejections", cycle.rejections),
+                ("NumSchedulers", cycle.schedds),
+            ):
+                ad[f"LastNegotiationCycle{label}{number}"] = value
+        return ad
+
+    async def close(self) -> None:
+        """Charge up to now and let go of the file."""
+        self._charge()
+        with trio.CancelScope(shield=True):
+            await self._save()
+        self._store.close()
+
+
+async def main(start: DaemonStart, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+    """Negotiate until told to stop."""
+    negotiator = Negotiator(start)
+    start.describe(negotiator.ad)
+    try:
+        async with trio.open_nursery() as nursery:
+            await nursery.start(start.serve)
+            nursery.start_soon(start.adverts.run)
+            nursery.start_soon(negotiator.slots.run)
+            nursery.start_soon(negotiator.run)
+            task_status.started()
+            await start.stopping()
+            nursery.cancel_scope.cancel()
+    finally:
+        await negotiator.close()

@@ -1,0 +1,76 @@
+"""The schedds that want slots: what each said last, and how it is told of matches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from pool.matching import Matched, Rejected, Request
+from protocol.messages.negotiator import AnnounceWork
+from protocol.messages.schedd import Match, Rejection
+from protocol.rpc import Peer
+
+MATCHES_AT_ONCE_MAX: Final = 50
+
+
+@dataclass(eq=False)
+class Schedd:
+    """One connection from a schedd, with its requests; counts go down as matches are handed out."""
+
+    name: str
+    peer: Peer
+    requests: dict[tuple[str, int], Request] = field(default_factory=dict)
+    in_use: dict[str, int] = field(default_factory=dict)
+    told: set[tuple[str, int]] = field(default_factory=set)
+
+    def announce(self, said: AnnounceWork) -> None:
+        """Take what it wants now for all that it said before."""
+        self.requests = {
+            (one.submitter, one.autocluster): Request(
+                self.name, one.submitter, one.autocluster, one.ad, one.count, one.prio
+            )
+            for one in said.requests
+            if one.count > 0
+        }
+        self.in_use = dict(said.in_use)
+        self.told.clear()
+
+    def handed(self, matches: Iterable[Matched]) -> None:
+        """That many jobs fewer want a slot."""
+        for matched in matches:
+            key = matched.request.submitter, matched.request.autocluster
+            wanted = self.requests.get(key)
+            if wanted is None:
+                continue
+            if wanted.count <= 1:
+                del self.requests[key]
+            else:
+                self.requests[key] = Request(
+                    wanted.schedd, wanted.submitter, wanted.autocluster, wanted.ad, wanted.count - 1, wanted.prio
+                )
+
+    def rejections(self, rejected: Iterable[Rejected]) -> list[Rejection]:
+        """What it has not been told since it last said what it wants."""
+        news = []
+        for one in rejected:
+            key = one.request.submitter, one.request.autocluster
+            if key not in self.told:
+                self.told.add(key)
+                news.append(Rejection(submitter=key[0], autocluster=key[1], reason=one.reason))
+        return news
+
+
+def messages(matches: Sequence[Matched]) -> list[list[Match]]:
+    """The matches as they are sent, in handy portions."""
+    found = [
+        Match(
+            submitter=matched.request.submitter,
+            autocluster=matched.request.autocluster,
+            claim_id=matched.claim_id,
+            startd_address=matched.address,
+            slot_ad=matched.slot_ad,
+        )
+        for matched in matches
+    ]
+    return [found[at : at + MATCHES_AT_ONCE_MAX] for at in range(0, len(found), MATCHES_AT_ONCE_MAX)]
