@@ -21,6 +21,7 @@ from daemons.run import DaemonStart
 from pool.classad import ClassAd
 from pool.errors import PeerError
 from pool.matching import Accountant, HandedOut, Matched, Offers, Plan, Rejected, Request, Snapshot, negotiate, shares
+from pool.matching.accounting import weight_of
 from protocol.authorize import Level
 from protocol.message import DONE, Done
 from protocol.messages.negotiator import (
@@ -35,7 +36,6 @@ from protocol.messages.schedd import Match, MatchesTaken, OfferMatches, RejectRe
 from protocol.rpc import Peer
 
 CYCLES_SHOWN: Final = 3
-NAME_DEFAULT: Final = "NEGOTIATOR"
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,13 +117,8 @@ class Negotiator:
         now = self._start.world.wall()
         self._accountant.set(request.submitter, request.attribute, request.value, now=now)
         await self._save()
-        self._start.log.always(
-            "Priority set.",
-            submitter=request.submitter,
-            attribute=request.attribute,
-            value=request.value,
-            by=peer.identity,
-        )
+        said = f"{request.attribute} of {request.submitter} is now {request.value:g}."
+        self._start.log.always(said, by=peer.identity)
         return DONE
 
     def _schedd_gone(self, schedd: Schedd) -> None:
@@ -152,7 +147,8 @@ class Negotiator:
                 await self._cycle(requests)
             await self._save()
             self._publish_accounts()
-            await trio.sleep_until(began + self._knobs.min_interval_s)
+            took_s = trio.current_time() - began  # at most half of the time is spent on cycles
+            await trio.sleep_until(began + max(self._knobs.min_interval_s, 2 * took_s))
             with trio.move_on_at(self._next_round(began)):
                 await self._wanted.wait()
 
@@ -196,9 +192,8 @@ class Negotiator:
 
     def _snapshot(self, requests: list[Request]) -> Snapshot:
         submitters = {request.submitter for request in requests}
-        priority = {
-            name: self._accountant.account(name).effective for name in {*self._accountant.accounts, *submitters}
-        }
+        known = {*self._accountant.accounts, *submitters}
+        priority = {name: self._accountant.account(name).effective for name in known}
         if self._knobs.ignore_priorities:
             priority = dict.fromkeys(priority, 1.0)
         self._shares = shares({name: priority[name] for name in submitters})
@@ -206,7 +201,7 @@ class Negotiator:
         return Snapshot(slots, requests, priority, self._use(), self._knobs.cycle, self._start.world.wall())
 
     def _use(self) -> dict[str, float]:
-        """What each submitter holds: by the slots' ads and what was handed out, or by the schedds' word if that is more."""
+        """What each submitter holds: by the slots' ads and what was handed out, or more if the schedds say so."""
         seen = {name: use.weight for name, use in self._offers.use().items()}
         for name, weight in self._offers.pending().items():
             seen[name] = seen.get(name, 0.0) + weight
@@ -273,6 +268,9 @@ class Negotiator:
         now = trio.current_time()
         if now - self._published_at >= min(self._knobs.update_interval_s, self._knobs.interval_s):
             self._published_at = now
+            total = sum(use.weight for use in self._offers.use().values())
+            total += sum(weight_of(offer.ad) for offer in self._offers.current() if not offer.claimed)
+            self._limits = {name: share * total for name, share in self._shares.items()}
             for ad in self._accountant.ads(limits=self._limits, shares=self._shares):
                 ad["NegotiatorName"] = self.name
                 self._start.adverts.put(ad)
