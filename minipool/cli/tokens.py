@@ -1,0 +1,163 @@
+"""condor_token_create, condor_token_list and `pool token create`: signed statements of who somebody is."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Sequence
+from typing import Final
+
+from minipool.cli.context import open_session
+from minipool.cli.options import Opt, Parsed, UsageError
+from minipool.cli.tool import DEBUG, HELP, NAME, POOL, VERSION_OPT, Tool, run
+from minipool.session import Session
+from pool.errors import PeerError, UserError
+
+_AUTHZ = Opt("authz", 1, 1, "LEVEL", "limit the token to this level; may be repeated")
+_LIFETIME = Opt("lifetime", 1, 1, "SECONDS", "how long it is good (for ever, when not given)")
+_IDENTITY = Opt("identity", 1, 1, "USER@DOMAIN", "whom it stands for (you, when not given)")
+_FILE = Opt("token file", 1, 1, "NAME", "store it under this name instead of printing it")
+CREATE = Tool(
+    "condor_token_create",
+    "Make a token.",
+    "[options]",
+    (_AUTHZ, _LIFETIME, _IDENTITY, Opt("key", 1, 1, "NAME", "the signing key (POOL)"), _FILE, DEBUG, HELP, VERSION_OPT),
+)
+LIST = Tool(
+    "condor_token_list",
+    "List the tokens that this account presents.",
+    "[options]",
+    (Opt("dir", 1, 1, "DIRECTORY", "where they are"), DEBUG, HELP, VERSION_OPT),
+)
+POOL_TOKEN = Tool(
+    "pool token",
+    "Make a token: for a user's tools, or with a duty for a host that joins.",
+    "create [options] | list",
+    (
+        Opt("for", 3, 1, "DUTY", "execute, submit or central: a token for `pool join` on another host"),
+        _AUTHZ,
+        _LIFETIME,
+        _IDENTITY,
+        _FILE,
+        POOL,
+        NAME,
+        DEBUG,
+        HELP,
+        VERSION_OPT,
+    ),
+    notes="The word that `pool token create --for DUTY` prints holds the token and the pool's CA certificate.",
+)
+TOOLS = (CREATE, LIST, POOL_TOKEN)
+DUTIES: Final = ("execute", "submit", "central")
+JOIN_LIFETIME_S: Final = 86400.0
+
+
+def main(verb: str, argv: Sequence[str]) -> int:
+    """Run the program of this verb."""
+    if verb == "token_list":
+        return run(LIST, _list, argv)
+    if verb == "token_create":
+        return run(CREATE, _create, argv)
+    return run(POOL_TOKEN, _pool_token, argv)
+
+
+def _pool_token(parsed: Parsed) -> int:
+    if parsed.words == ["list"]:
+        return _list(parsed)
+    if parsed.words != ["create"]:
+        raise UsageError("pool token: say what to do: create or list")
+    duty = parsed.value("for") or ""
+    if duty and duty not in DUTIES:
+        raise UserError(f"pool token: {duty!r} is not a duty (expected execute, submit or central)")
+    return _create(parsed, duty)
+
+
+def _create(parsed: Parsed, duty: str = "") -> int:
+    from protocol.messages.master import CreateToken
+
+    lifetime = parsed.value("lifetime")
+    session = open_session(parsed)
+    request = CreateToken(
+        identity=parsed.value("identity") or "",
+        lifetime_s=_seconds(lifetime) if lifetime is not None else JOIN_LIFETIME_S if duty else None,
+        scopes=parsed.values("authz"),
+        duty=duty,
+    )
+    try:
+        with session.daemon("master", name=parsed.value("name")) as peer:
+            answer = peer.call(request)
+    except PeerError as error:
+        raise UserError(f"Failed to create a token: {error}") from None
+    if duty:
+        sys.stdout.write(join_word(answer.token, answer.ca) + "\n")
+        return 0
+    name = parsed.value("token")
+    if name is None:
+        sys.stdout.write(answer.token + "\n")
+    else:
+        _store(session, name, answer.token)
+    return 0
+
+
+def _seconds(text: str) -> float | None:
+    try:
+        seconds = float(text)
+    except ValueError:
+        raise UserError(f"-lifetime requires a number of seconds, not {text!r}") from None
+    return None if seconds < 0 else seconds
+
+
+def _store(session: Session, name: str, token: str) -> None:
+    directory = os.path.expanduser(session.config["SEC_TOKEN_DIRECTORY"] or "~/.condor/tokens.d")
+    os.makedirs(directory, mode=0o700, exist_ok=True)
+    path = os.path.join(directory, os.path.basename(name))
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        file.write(token + "\n")
+    sys.stdout.write(f"Token stored in {path}\n")
+
+
+def join_word(token: str, ca: str) -> str:
+    """Token and CA certificate as one word that can be pasted."""
+    import json
+    from base64 import urlsafe_b64encode
+
+    return "pool:" + urlsafe_b64encode(json.dumps({"token": token, "ca": ca}).encode()).decode().rstrip("=")
+
+
+def read_join_word(word: str) -> tuple[str, str]:
+    """Token and CA certificate of a word that `join_word` made; UserError when it is none."""
+    import json
+    from base64 import urlsafe_b64decode
+
+    wrong = UserError("that is not what `pool token create --for DUTY` prints", expected="pool:...")
+    if not word.startswith("pool:"):
+        raise wrong
+    data = word.removeprefix("pool:")
+    try:
+        said = json.loads(urlsafe_b64decode(data + "=" * (-len(data) % 4)))
+        return str(said["token"]), str(said["ca"])
+    except (ValueError, KeyError, TypeError):
+        raise wrong from None
+
+
+def _list(parsed: Parsed) -> int:
+    from protocol.auth.idtoken import BadToken, held_tokens, read_token
+
+    given = parsed.value("dir")
+    directories = [given] if given else list(open_session(parsed).security.token_directories)
+    for directory in directories:
+        for text in held_tokens([directory]):
+            try:
+                token = read_token(text)
+            except BadToken as error:
+                sys.stderr.write(f"{directory}: {error}\n")
+                continue
+            ends = "never" if token.expires_at is None else time.strftime("%Y-%m-%d", time.localtime(token.expires_at))
+            scopes = " ".join(token.scopes) or "-"
+            sys.stdout.write(
+                f"Subject: {token.subject} Issuer: {token.issuer} Expires: {ends} Scopes: {scopes} "
+                f"Id: {token.id} Dir: {directory}\n"
+            )
+    return 0

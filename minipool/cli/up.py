@@ -1,0 +1,111 @@
+"""`pool up`: start a pool, or a host's part of one, and say what can be done next."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+from minipool import host
+from minipool.cli.options import Opt, Parsed
+from minipool.cli.tool import HELP, VERSION_OPT, Tool, run
+from minipool.session import Session
+from pool.errors import UserError
+
+TOOL = Tool(
+    "pool up",
+    "Start a pool on this host.",
+    "[--dir DIR] [--config FILE]... [-c KNOB=VALUE]... [--foreground]",
+    (
+        Opt("c", 1, 1, "KNOB=VALUE", "set a knob; may be repeated"),
+        Opt("dir", 1, 1, "DIR", "where the pool lives: logs, queue, sandboxes, sockets, keys"),
+        Opt("config", 2, 1, "FILE", "read this configuration file too; may be repeated"),
+        Opt("foreground", 1, says="stay in the foreground; the interrupt key stops the pool"),
+        HELP,
+        VERSION_OPT,
+    ),
+    notes="Without --dir: LOCAL_DIR of the configuration, else /var/lib/minipool for root and ~/.minipool for others.",
+)
+
+
+def main(verb: str, argv: Sequence[str]) -> int:
+    """Run `pool up`."""
+    return run(TOOL, _main, argv)
+
+
+def _main(parsed: Parsed) -> int:
+    if parsed.words:
+        raise UserError(f"pool up: {parsed.words[0]!r} is not an option (a pool's directory is given with --dir)")
+    settings = dict(_setting(text) for text in parsed.values("c"))
+    directory, owned = _directory(parsed.value("dir"))
+    files = [os.path.abspath(file) for file in parsed.values("config")]
+    for file in files:
+        if not os.access(file, os.R_OK):
+            raise UserError(f"pool up: the configuration file {file} cannot be read")
+    environ = dict(os.environ)
+    if owned:
+        pid = host.master_pid(os.path.join(directory, "run"))
+        if pid is not None:
+            raise UserError(f"A pool already runs in {directory} (master pid {pid}); stop it with: pool down")
+        host.prepare(directory, files, settings)
+        environ.pop("CONDOR_CONFIG", None)
+        environ["POOL_DIR"] = directory
+        session = Session.open(directory=directory)
+        arguments = ["--dir", directory]
+    else:
+        session = Session.open(overrides=settings)
+        pid = host.master_pid(session.run_dir)
+        if pid is not None:
+            raise UserError(f"A pool already runs in {directory} (master pid {pid}); stop it with: pool down")
+        arguments = [part for file in files for part in ("--config", file)]
+        arguments += [part for key, value in settings.items() for part in ("-c", f"{key}={value}")]
+    for warning in session.config.warnings:
+        sys.stderr.write(f"{warning}\n")
+    session.config.int("NUM_CPUS", default=0)  # a wrong value is told here, with its file and line
+    if parsed.has("foreground"):
+        sys.stdout.flush()
+        os.execve(sys.executable, [sys.executable, "-m", "daemons", "master", *arguments], environ)
+    return _started(session, directory, arguments, environ, explicit=parsed.has("dir"))
+
+
+def _started(
+    session: Session, directory: str, arguments: Sequence[str], environ: dict[str, str], explicit: bool
+) -> int:
+    pid = host.start(directory, arguments, environ=environ)
+    daemons = {name.upper() for name in session.config.list("DAEMON_LIST", default=["STARTD"])}
+    slots = host.wait_for_slots(session) if "STARTD" in daemons else 0
+    execute = session.config.path("EXECUTE")
+    if os.geteuid() == 0 and "STARTD" in daemons:
+        for trouble in host.unreachable(host.job_paths(execute)):
+            sys.stderr.write(f"WARNING: {trouble}\n")
+    has = f", {slots} slot{'s' * (slots != 1)}" if "STARTD" in daemons else ""
+    sys.stdout.write(f"The pool in {directory} is up (master pid {pid}{has}).\n")
+    if "STARTD" in daemons and not slots:
+        sys.stderr.write(f"WARNING: the collector has no slot of this host yet; see {directory}/log/StartLog\n")
+    if explicit:
+        sys.stdout.write(f"  export POOL_DIR={directory}    # so that the tools find it\n")
+    sys.stdout.write(
+        "  condor_status            # its machines\n"
+        "  condor_submit FILE       # queue jobs\n"
+        "  condor_q                 # see them (live: pool watch)\n"
+        "  pool down                # stop it\n"
+    )
+    return 0
+
+
+def _setting(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not equals or not key.strip():
+        raise UserError(f"pool up: -c {text!r} is not a setting (expected KNOB=VALUE)")
+    return key.strip(), value.strip()
+
+
+def _directory(given: str | None) -> tuple[str, bool]:
+    """Where the pool lives, and whether its configuration is the file in there."""
+    if given is not None:
+        return os.path.abspath(given), True
+    config = Session.open().config
+    directory = os.path.abspath(config.path("LOCAL_DIR"))
+    own = os.path.join(directory, "config")
+    read = [file for file in config.files if not file.endswith("/run/up.config")]
+    return directory, "CONDOR_CONFIG" not in os.environ and (not read or read[0] == own)
