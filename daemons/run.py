@@ -51,7 +51,6 @@ from pool.version import CONDOR_PLATFORM, CONDOR_VERSION
 from protocol import rpc
 from protocol.address import Address
 from protocol.messages.common import StopHow
-from protocol.port_server import SharedListener
 from protocol.security import Security
 from protocol.service import Service
 
@@ -170,7 +169,7 @@ class DaemonStart:
         """Answer requests on the daemon's socket and, through the master, on the host's shared port."""
         listeners = [await self.world.network.listen(Address.unix(str(self.socket_path)))]
         if self.port_address:
-            listeners.append(SharedListener(str(self.run_dir), Address.parse(self.address)))
+            listeners.append(await self.world.network.listen_shared(str(self.run_dir), Address.parse(self.address)))
         (self.run_dir / f"{self.name}.address").write_text(f"{self.address}\n{CONDOR_VERSION}\n{CONDOR_PLATFORM}\n")
         try:
             await rpc.serve(self.service, listeners, security=self.security, task_status=task_status)
@@ -305,13 +304,36 @@ def run_process(name: str, source: Source, *, port_address: str = "", control: s
     environment.install(clock=world.wall, rng=world.rng, zone=_zone, debug=start.log.always)
     faults.arm(start.config.str("FAULT_POINTS", default=""), start.run_dir)
     gc.freeze()
+    for line in _banner(start):
+        start.log.always(line)
     try:
         trio.run(_as_process, start, load_main(name), control)
     except BaseException as error:
+        cause = error
+        while isinstance(cause, BaseExceptionGroup) and len(cause.exceptions) == 1:
+            cause = cause.exceptions[0]
+        if isinstance(cause, PoolError):  # said in words: where it came from would help nobody
+            start.log.error(f"{name} cannot run: {cause}")
+            print(f"{name}: {cause}", file=sys.stderr)
+            return EXIT_BAD_CONFIG if isinstance(cause, ConfigError) else EXIT_FAILED
         start.log.error(f"{name} failed", error)
         return EXIT_FAILED
     start.log.always(f"**** {name} (pid {os.getpid()}) EXITING WITH STATUS 0")
     return 0
+
+
+def _banner(start: DaemonStart) -> list[str]:
+    """What opens each life of a daemon in its log."""
+    stars = "*" * 54
+    return [
+        stars,
+        f"** {start.name} ({start.subsystem}) STARTING UP",
+        f"** {CONDOR_VERSION}",
+        f"** {CONDOR_PLATFORM}",
+        f"** PID = {os.getpid()}",
+        stars,
+        f"Using configuration: {', '.join(start.config.files) or 'defaults alone'}",
+    ]
 
 
 def load_main(name: str) -> DaemonMain:

@@ -13,18 +13,17 @@ import trio
 
 from daemons.linux import become_subreaper, reap, zombie_children
 from daemons.master.join import Admissions
-from daemons.master.port import open_port
+from daemons.master.port import port_to_open, public_address
 from daemons.master.supervise import Keeper, stop_all
 from daemons.run import DaemonStart
 from pool.classad import ClassAd
 from pool.config import Config
-from pool.errors import UserError
+from pool.errors import ConfigError, UserError
 from pool.restart import State
 from protocol.authorize import Level
 from protocol.message import DONE, Done
 from protocol.messages.common import StopHow
 from protocol.messages.master import DaemonsOff, DaemonsOn, DaemonStates, GetDaemons, RestartDaemons
-from protocol.port_server import share
 from protocol.rpc import Peer
 
 START_ORDER: Final = ("collector", "negotiator", "schedd", "startd")
@@ -173,9 +172,7 @@ async def main(start: DaemonStart, *, task_status: trio.TaskStatus[None] = trio.
     start.describe(master.ad)
     async with trio.open_nursery() as nursery:
         if start.config.bool("USE_SHARED_PORT") and start.security.has_host_certificate:
-            sock, address = open_port(start.config)
-            start.port_address = str(address)
-            nursery.start_soon(share, sock, str(start.run_dir))
+            await _open_port(start, nursery)
         await nursery.start(start.serve)
         nursery.start_soon(start.adverts.run)
         nursery.start_soon(_reap_orphans)
@@ -184,6 +181,19 @@ async def main(start: DaemonStart, *, task_status: trio.TaskStatus[None] = trio.
         await master.stop()
         ready.unlink(missing_ok=True)
         nursery.cancel_scope.cancel()
+
+
+async def _open_port(start: DaemonStart, nursery: trio.Nursery) -> None:
+    """Be the host's shared port from now on; ConfigError when it is taken."""
+    wanted = port_to_open(start.config)
+    try:
+        opened = await nursery.start(start.world.network.share_port, wanted, str(start.run_dir))
+    except OSError as error:
+        where = f"{wanted.host or '*'}:{wanted.port}"
+        raise ConfigError(
+            f"cannot listen at {where}: {error.strerror}", expected="a free SHARED_PORT_PORT (0: any)"
+        ) from None
+    start.port_address = str(public_address(start.config, opened))
 
 
 async def _announce(master: Master, ready: Path, start: DaemonStart, task_status: trio.TaskStatus[None]) -> None:

@@ -6,14 +6,10 @@ import os
 import socket
 from typing import Final
 
-import trio
-
 from pool.config import Config
 from pool.config.places import ROOT_DIR
-from pool.errors import ConfigError
 from protocol.address import Address
 
-BACKLOG: Final = 1024
 LOOPBACK: Final = "127.0.0.1"
 _ANY: Final = ("", "*", "0.0.0.0")
 
@@ -25,27 +21,19 @@ def is_personal(config: Config) -> bool:
     return os.geteuid() != 0 or config.path("LOCAL_DIR") != ROOT_DIR
 
 
-def open_port(config: Config) -> tuple[trio.socket.SocketType, Address]:
-    """Listen; the socket, and the address that others use. ConfigError when the port is taken."""
-    personal = is_personal(config)
+def port_to_open(config: Config) -> Address:
+    """Where to listen; port 0 takes a free one, an empty host means all addresses of this host."""
+    if is_personal(config):
+        return Address.tcp(LOOPBACK, 0)
     interface = config.str("NETWORK_INTERFACE")
-    bind_to = LOOPBACK if personal else "" if interface in _ANY else interface
-    port = 0 if personal else config.int("SHARED_PORT_PORT")
-    raw = socket.socket(socket.AF_INET6 if ":" in bind_to else socket.AF_INET, socket.SOCK_STREAM)
-    raw.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        raw.bind((bind_to, port))
-        raw.listen(BACKLOG)
-    except OSError as error:
-        raw.close()
-        where = f"{bind_to or '*'}:{port}"
-        raise ConfigError(
-            f"cannot listen at {where}: {error.strerror}", expected="a free SHARED_PORT_PORT (0: any)"
-        ) from None
-    raw.setblocking(False)
-    host = config.str("TCP_FORWARDING_HOST") or bind_to or outward_address(config.str("FULL_HOSTNAME"))
-    address = Address.tcp(host, raw.getsockname()[1], alias=config.str("FULL_HOSTNAME"))
-    return trio.socket.from_stdlib_socket(raw), address
+    return Address.tcp("" if interface in _ANY else interface, config.int("SHARED_PORT_PORT"))
+
+
+def public_address(config: Config, opened: Address) -> Address:
+    """The address that others use for the port that was opened."""
+    name = config.str("FULL_HOSTNAME")
+    host = config.str("TCP_FORWARDING_HOST") or opened.host or outward_address(name)
+    return Address.tcp(host, opened.port, alias=name)
 
 
 def host_names(config: Config) -> list[str]:
