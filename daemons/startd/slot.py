@@ -76,6 +76,8 @@ class Slot:
     kill_at: float = NEVER
     match_at: float = NEVER
     user_suspended: bool = False
+    lease_lost: bool = False
+    """The schedd was silent too long: the claim ends, and is not held any more in its schedd's eyes."""
     job_starts: int = 0
     preemptions: int = 0
     children_made: int = 0
@@ -102,7 +104,7 @@ class Slot:
 
     def next_deadline(self) -> float:
         """When something must happen to this slot by itself."""
-        lease = self.claim.lease.expires_at if self.claim is not None else NEVER
+        lease = self.claim.lease.expires_at if self.claim is not None and not self.lease_lost else NEVER
         return min(lease, self.soft_at, self.hard_at, self.kill_at, self.match_at)
 
 
@@ -179,6 +181,11 @@ class Slots:
         self.refill(parent)
         parent.changed()
         return child
+
+    def coming_children(self, parent: Slot, count: int) -> list[str]:
+        """The names of the next dynamic slots of `parent`."""
+        free = (n for n in range(1, len(parent.children) + count + 1) if n not in parent.children)
+        return [f"{parent.short}_{number}@{self._host}" for number, _ in zip(free, range(count), strict=False)]
 
     def destroy(self, child: Slot) -> None:
         """Give a dynamic slot back to its parent."""

@@ -17,7 +17,7 @@ from typing import Final
 from daemons.faults import fault
 from daemons.starter import sandbox, tree
 from daemons.starter.leftovers import Trace, sweep
-from pool.execute.cgroup import Trees, claim_group
+from pool.execute.cgroup import Trees
 
 _SANDBOX: Final = re.compile(r"dir_(\d+)\Z")
 
@@ -27,21 +27,20 @@ class Place:
     """Where a starter works: its slot's execute directory and control group."""
 
     execute: str
-    slot: str = ""
+    group: str = ""
 
 
 class Records:
     """The records of this startd's starters. All of it blocks; call it from a worker thread where that matters."""
 
-    def __init__(self, run_dir: Path, base_cgroup: str, trees: Trees) -> None:
+    def __init__(self, run_dir: Path, trees: Trees) -> None:
         self._directory = run_dir / "starters"
-        self._base = base_cgroup
         self._trees = trees
         self._directory.mkdir(mode=0o755, parents=True, exist_ok=True)
 
     def write(self, pid: int, place: Place) -> None:
         """From now on the starter's leavings can be found."""
-        trace = self._trace(pid, place)
+        trace = Trace(pid, tree.start_ticks(pid), sandbox.path_of(place.execute, pid), place.group)
         file = self._file(pid)
         fresh = file.with_suffix(".new")
         fresh.write_text(json.dumps(asdict(trace)))
@@ -82,10 +81,6 @@ class Records:
         if not problems:
             self._file(trace.starter_pid).unlink(missing_ok=True)
         return problems
-
-    def _trace(self, pid: int, place: Place) -> Trace:
-        group = claim_group(self._base, place.execute, place.slot) if place.slot and self._base else ""
-        return Trace(pid, tree.start_ticks(pid), sandbox.path_of(place.execute, pid), group)
 
     def _file(self, pid: int) -> Path:
         return self._directory / f"{pid}.json"

@@ -83,6 +83,20 @@ class Claim:
     alive_interval_s: float = 300.0
     activation: Activation | None = None
     job_starts: int = 0
+    while_draining: bool = False
+    """Let in by the START that holds while the machine drains."""
+
+    def with_activation(self, activation: Activation | None, *, started: bool = False) -> Claim:
+        """The claim with this execution; `started` counts it."""
+        return replace(self, activation=activation, job_starts=self.job_starts + started)
+
+    def renewed(self, *, now: float) -> Claim:
+        """The claim after a word from its schedd."""
+        return replace(self, lease=self.lease.renewed(now=now))
+
+    def granted(self, now: float, wall: float) -> Claim:
+        """The claim as it begins, when it had to wait for its slot."""
+        return replace(self, lease=self.lease.renewed(now=now), claimed_at=now, claimed_wall=wall)
 
     def worklife_over(self, worklife_s: float, *, now: float) -> bool:
         """Whether the claim takes no further job (CLAIM_WORKLIFE; negative: for ever)."""

@@ -112,3 +112,38 @@ class ReconnectClaim(Request[ReconnectAnswer], tag="startd.reconnect_claim"):
     claim_id: str
     lease_s: float
     alive_interval_s: float
+
+
+# ---- administrators
+
+
+class DrainStarted(Record):
+    """The drain goes on under this id."""
+
+    request_id: str
+
+
+class DrainMachine(Request[DrainStarted], tag="startd.drain"):
+    """Take no more jobs and let those that run leave (`condor_drain`): `how_fast` 0 gracefully, 10 quickly, 20 fast.
+
+    `on_completion`: nothing, resume, exit, restart. `check` must hold for every slot; `start` is START meanwhile.
+    """
+
+    how_fast: int = 0
+    on_completion: str = "nothing"
+    reason: str = ""
+    check: str | None = None
+    start: str | None = None
+
+
+class CancelDrain(Request[Done], tag="startd.cancel_drain"):
+    """Take jobs again (`condor_drain -cancel`); `request_id` empty: whatever drain goes on."""
+
+    request_id: str = ""
+
+
+class VacateSlots(Request[Done], tag="startd.vacate"):
+    """End the claims of these slots (empty: all), as `condor_vacate` does; the jobs go back to their queues."""
+
+    slots: list[str] = []
+    how: StopHow = StopHow.GRACEFUL

@@ -1,0 +1,122 @@
+"""What administrators ask of a startd: drain the machine, cancel that, vacate slots."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TypeVar
+
+from daemons.run import DaemonStart
+from daemons.startd.ads import Ads
+from daemons.startd.moves import Moves
+from daemons.startd.slot import Slots
+from pool.classad import Expr, expr
+from pool.errors import ClassAdError, UserError
+from pool.slots.drain import Afterwards, Drain, HowFast, begin_drain, end_drain
+from pool.slots.machine import Event, State, can
+from protocol.authorize import Level
+from protocol.message import DONE, Done
+from protocol.messages.common import StopHow
+from protocol.messages.startd import CancelDrain, DrainMachine, DrainStarted, VacateSlots
+from protocol.rpc import Peer
+from protocol.service import Service
+
+E = TypeVar("E", bound=Enum)
+
+
+class Admin:
+    """Handlers of the administrators' requests; `drained` is called when a drain is complete."""
+
+    def __init__(self, start: DaemonStart, slots: Slots, ads: Ads, moves: Moves) -> None:
+        self._start = start
+        self._slots = slots
+        self._ads = ads
+        self._moves = moves
+        self._count = 0
+        moves.drained = self._drained
+
+    def answer_on(self, service: Service) -> None:
+        """Put the handlers on the startd's service."""
+        service.on(DrainMachine, self.drain, level=Level.ADMINISTRATOR)
+        service.on(CancelDrain, self.cancel, level=Level.ADMINISTRATOR)
+        service.on(VacateSlots, self.vacate, level=Level.ADMINISTRATOR)
+
+    def drain(self, peer: Peer, asked: DrainMachine) -> DrainStarted:
+        """Begin to drain."""
+        wall = self._start.world.wall()
+        self._count += 1
+        drain = Drain(
+            request_id=f"{int(self._start.started_at)}.{self._count}",
+            how=_member(HowFast, asked.how_fast, "how_fast", "0, 10 or 20"),
+            afterwards=_member(Afterwards, asked.on_completion, "on_completion", ", ".join(Afterwards)),
+            reason=asked.reason or f"by command of {peer.identity}",
+            began_at=wall,
+            start=_expression(asked.start, "start"),
+            check=_expression(asked.check, "check"),
+        )
+        begun = begin_drain(drain, self._ads.drain, lambda: [self._ads.matching(slot) for slot in self._slots])
+        self._ads.drain, self._ads.drain_started = begun, wall
+        self._start.log.always(f"Draining ({begun.how.name.lower()}): {begun.reason}", request=begun.request_id)
+        for slot in self._slots:
+            if begun.how is not HowFast.GRACEFUL:
+                how = StopHow.FAST if begun.how is HowFast.FAST else StopHow.GRACEFUL
+                self._moves.give_up(slot, "the machine is draining", how)
+        self._moves.evaluate_all()
+        self._note_all()
+        return DrainStarted(request_id=begun.request_id)
+
+    def cancel(self, peer: Peer, asked: CancelDrain) -> Done:
+        """Take jobs again."""
+        end_drain(asked.request_id, self._ads.drain)
+        self._resume()
+        return DONE
+
+    def vacate(self, peer: Peer, asked: VacateSlots) -> Done:
+        """End claims; UserError when a slot is not known."""
+        wanted = {name.partition("@")[0].lower() for name in asked.slots}
+        chosen = [slot for slot in self._slots if not wanted or slot.short.lower() in wanted]
+        if wanted and not chosen:
+            raise UserError(f"there is no slot {', '.join(asked.slots)} here")
+        for slot in chosen:
+            self._moves.give_up(slot, f"vacated by {peer.identity}", asked.how)
+            if slot.state.state is State.MATCHED:
+                self._moves.apply(slot, Event.MATCH_OVER)
+        return DONE
+
+    def _drained(self) -> None:
+        drain = self._ads.drain
+        if drain is None:
+            return
+        self._start.log.always("The machine is drained.", request=drain.request_id)
+        if drain.afterwards is Afterwards.RESUME:
+            self._resume()
+        elif drain.afterwards in (Afterwards.EXIT, Afterwards.RESTART):
+            self._start.stop(StopHow.GRACEFUL)  # the master starts it again when it is to run
+
+    def _resume(self) -> None:
+        self._ads.drain, self._ads.drain_stopped = None, self._start.world.wall()
+        for slot in self._slots:
+            slot.changed()
+            if can(slot.state, Event.DRAIN_OVER):
+                self._moves.apply(slot, Event.DRAIN_OVER)
+        self._note_all()
+
+    def _note_all(self) -> None:
+        for slot in self._slots:
+            slot.changed()
+            self._moves.note(slot)
+
+
+def _member(kind: type[E], value: object, name: str, expected: str) -> E:
+    try:
+        return kind(value)
+    except ValueError:
+        raise UserError(f"{name} is {value!r}", expected=expected) from None
+
+
+def _expression(text: str | None, name: str) -> Expr | None:
+    if not text:
+        return None
+    try:
+        return expr(text)
+    except ClassAdError as error:
+        raise UserError(f"{name}: {error}") from None

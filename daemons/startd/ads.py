@@ -1,0 +1,164 @@
+"""Makes the ads of this startd's slots out of what is known of them now."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from typing import Any
+
+import trio
+
+from daemons.run import DaemonStart
+from daemons.startd.settings import Settings, policy_attributes
+from daemons.startd.slot import Slot, Slots
+from pool.classad import ClassAd, Expr, expr
+from pool.slots import detect
+from pool.slots.ad import SlotView, look_attributes, private_ad, share_between_slots, slot_ad
+from pool.slots.detect import Look
+from pool.slots.drain import Drain, drain_attributes
+from pool.slots.policy import retirement_s
+from pool.slots.resources import CPUS
+from pool.slots.slot_types import SlotKind
+
+_NO_START: Expr = expr("undefined")
+
+
+class Ads:
+    """The one who knows what a slot's ad says. `base` is the part that all slots share."""
+
+    def __init__(self, start: DaemonStart, slots: Slots, settings: Settings, base: ClassAd) -> None:
+        self._start = start
+        self._slots = slots
+        self.settings = settings
+        self.base = base
+        self.drain: Drain | None = None
+        self.drain_started = self.drain_stopped = 0.0
+        self.seen = self._look()
+        self._owner_load: dict[str, float] = {}
+
+    def refresh(self) -> None:
+        """Look at the machine again; ads made from now on show what is seen."""
+        self.seen = self._look()
+        self._share_load()
+        for slot in self._slots:
+            slot.matching_ad = None
+
+    def matching(self, slot: Slot) -> ClassAd:
+        """The ad for policy and matching: all but what is only for show (the lists about dynamic slots)."""
+        if slot.matching_ad is None:
+            slot.matching_ad = self._make(slot, [])
+            if self.settings.slot_attrs:
+                self._share({slot.short: slot.matching_ad})
+        return slot.matching_ad
+
+    def public(self, slot: Slot) -> ClassAd:
+        """The ad as the pool sees it."""
+        ad = self._make(slot, [self.matching(child) for child in slot.children.values()])
+        if self.settings.slot_attrs:
+            self._share({slot.short: ad})
+        return ad
+
+    def private(self, slot: Slot) -> ClassAd:
+        """The half of the ad with the claim ids."""
+        return private_ad(slot.name, slot.kind, self._slots.offers_of(slot))
+
+    def retirement_left(self, slot: Slot) -> float:
+        """How long the slot's job may still run undisturbed."""
+        if slot.claim is None or slot.claim.activation is None:
+            return 0.0
+        return max(0.0, self.retirement(slot) - slot.claim.activation.ran_s(now=trio.current_time()))
+
+    def retirement(self, slot: Slot) -> float:
+        """The whole time that the slot's job was granted."""
+        if slot.retirement_cap is not None:
+            return slot.retirement_cap
+        job = slot.job
+        return retirement_s(slot.policy, self.matching(slot), job) if job is not None else 0.0
+
+    def _make(self, slot: Slot, children: list[ClassAd]) -> ClassAd:
+        now = self._start.world.wall()
+        drain = self.drain
+        start_expr = slot.policy.expr("START")
+        if drain is not None:
+            start_expr = drain.start or self.settings.draining_start or _NO_START
+        view = SlotView(
+            name=slot.name,
+            slot_id=slot.spec.slot_id,
+            dslot_id=slot.dslot_id,
+            type_id=slot.spec.type_id,
+            kind=slot.kind,
+            free=slot.free,
+            whole=slot.whole,
+            state=slot.state,
+            start=start_expr,
+            now=now,
+            claim=slot.claim,
+            pending=slot.pending.claim if slot.pending is not None else None,
+            usage=slot.usage,
+            draining=drain is not None,
+            accept_while_draining=drain is not None and start_expr is not _NO_START,
+            load=self._job_load(slot),
+            job_starts=slot.job_starts,
+            preemptions=slot.preemptions,
+            extra=self._extra(slot, now),
+            job_attrs=self.settings.job_attrs,
+            children=children,
+            child_attrs=self.settings.child_attrs,
+            dynamic_made=slot.children_made,
+        )
+        ad = slot_ad(self.base, view)
+        if slot.kind is SlotKind.PARTITIONABLE:
+            ad["NumDynamicSlots"] = len(slot.children)
+        slot.matching_ad = slot.matching_ad or ad  # retirement is an expression of this very ad
+        ad["RetirementTimeRemaining"] = int(min(self.retirement_left(slot), 2**31 - 1))
+        return ad
+
+    def _extra(self, slot: Slot, now: float) -> dict[str, Any]:
+        extra: dict[str, Any] = {**slot.attributes, **policy_attributes(slot.policy)}
+        extra.update(look_attributes(self.seen, **self._idle(slot, now)))
+        extra["LoadAvg"] = round(self._job_load(slot) + self._owner_load.get(slot.name, 0.0), 2)
+        extra["TotalSlots"] = len(self._slots)
+        extra["ExecuteVolume"] = slot.spec.disk
+        extra.update(drain_attributes(self.drain, self.drain_started, self.drain_stopped))
+        return extra
+
+    def _idle(self, slot: Slot, now: float) -> dict[str, Any]:
+        """Idle times as this slot may see them: a slot that is not connected sees the startd's age."""
+        settings, number = self.settings, slot.spec.slot_id
+        unseen = int(now - self._start.started_at + settings.idle_boost_s)
+        keyboard = self.seen.keyboard_idle if number <= settings.keyboard_slots else unseen
+        console = self.seen.console_idle if number <= settings.console_slots else unseen
+        return {"keyboard_idle": keyboard, "console_idle": console}
+
+    def _share(self, made: dict[str, ClassAd]) -> None:
+        """Put the shared attributes of all slots into the ads that were just made."""
+        ads = {slot.short: made.get(slot.short) or slot.matching_ad or self._make(slot, []) for slot in self._slots}
+        share_between_slots(ads, self.settings.slot_attrs)
+
+    @staticmethod
+    def _job_load(slot: Slot) -> float:
+        return slot.usage.eval_float("CpusUsage", 0.0) if slot.usage is not None and slot.busy else 0.0
+
+    def _share_load(self) -> None:
+        """Load that no job makes is the owner's; it counts on the first slots, at most their cores on each."""
+        top = [slot for slot in self._slots if slot.parent is None]
+        owner = max(0.0, self.seen.load - sum(self._job_load(slot) for slot in self._slots))
+        self._owner_load = {}
+        for slot in top:
+            part = owner if slot is top[-1] else min(owner, float(slot.whole.of(CPUS)))
+            self._owner_load[slot.name] = part
+            owner -= part
+
+    def _look(self) -> Look:
+        now = self._start.world.wall()
+        return detect.look(now, time.localtime(now), self.settings.consoles)
+
+
+def select(ads: Iterable[ClassAd], constraint: Expr | None) -> list[ClassAd]:
+    """The ads for which `constraint` is true."""
+    return [ad for ad in ads if constraint is None or _holds(constraint, ad)]
+
+
+def _holds(constraint: Expr, ad: ClassAd) -> bool:
+    value = constraint.eval(ad)
+    return bool(value) if isinstance(value, bool | int | float) else False

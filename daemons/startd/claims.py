@@ -1,0 +1,363 @@
+"""What schedds ask for: claims on slots, and jobs to run under them.
+
+Every request may come twice. A claim belongs to whoever shows its id; the connection on which its holder spoke last is
+where word of it goes. The owner's START is asked at the claim and again at each job.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import trio
+
+from daemons.faults import fault
+from daemons.run import DaemonStart
+from daemons.startd.ads import Ads
+from daemons.startd.moves import Moves
+from daemons.startd.slot import Pending, Slot, Slots
+from daemons.startd.starters import Starter, Starters
+from daemons.startd.wait import either
+from pool.classad import ClassAd
+from pool.errors import PoolError, UserError
+from pool.ids import ClaimId
+from pool.slots.carve import fit_request
+from pool.slots.claim import Activation, Claim, Holder
+from pool.slots.lease import begin_lease
+from pool.slots.machine import Activity, Event, Leaving, State, can
+from pool.slots.slot_types import SlotKind
+from protocol.authorize import Level
+from protocol.message import DONE, Done
+from protocol.messages.startd import (
+    ActivateAnswer,
+    ActivateClaim,
+    Alive,
+    ClaimAnswer,
+    ContinueClaim,
+    DeactivateClaim,
+    KeepAlive,
+    ReconnectAnswer,
+    ReconnectClaim,
+    ReleaseClaim,
+    RequestClaim,
+    SuspendClaim,
+)
+from protocol.messages.starter import RunJob
+from protocol.rpc import Peer
+from protocol.service import Service
+
+WORKLIFE_S = 1200.0
+
+
+class Claims:
+    """The handlers of `protocol.messages.startd`."""
+
+    def __init__(self, start: DaemonStart, slots: Slots, ads: Ads, moves: Moves, starters: Starters) -> None:
+        self._start = start
+        self._slots = slots
+        self._ads = ads
+        self._moves = moves
+        self._starters = starters
+
+    def answer_on(self, service: Service) -> None:
+        """Put the handlers on the startd's service."""
+        level = Level.DAEMON
+        service.on(RequestClaim, self.request, level=level)
+        service.on(ActivateClaim, self.activate, level=level)
+        service.on(DeactivateClaim, self.deactivate, level=level)
+        service.on(ReleaseClaim, self.release, level=level)
+        service.on(KeepAlive, self.keep_alive, level=level)
+        service.on(SuspendClaim, self.suspend, level=level)
+        service.on(ContinueClaim, self.resume, level=level)
+        service.on(ReconnectClaim, self.reconnect, level=level)
+
+    # ---- claiming
+
+    async def request(self, peer: Peer, asked: RequestClaim) -> ClaimAnswer:
+        """Take a slot, or the part of a partitionable one that the job asks for."""
+        held = self._slots.holding(asked.claim_id)
+        if held is not None:
+            return self._held_already(held, peer, asked)
+        waiting = next((slot for slot in self._slots if _waits(slot, asked.claim_id)), None)
+        if waiting is not None and waiting.pending is not None:
+            return await self._wait_for_room(waiting, waiting.pending, peer)
+        slot = self._slots.offering(asked.claim_id)
+        reason = self._objection(slot, asked)
+        if slot is None or reason:
+            self._start.log.always(f"Refused claim {_public(asked.claim_id)} of {asked.schedd_name}: {reason}")
+            return ClaimAnswer(granted=False, reason=reason)
+        if slot.state.state is State.CLAIMED:
+            return await self._preempt(slot, peer, asked)
+        try:
+            taken = self._carve(slot, asked) if slot.kind is SlotKind.PARTITIONABLE else slot
+        except UserError as error:
+            return ClaimAnswer(granted=False, reason=error.message)
+        self._slots.use_offer(slot, asked.claim_id)
+        self._slots.hold(taken, self._claim(taken, peer, asked))
+        taken.peer = peer
+        self._moves.apply(taken, Event.CLAIM)
+        if taken is not slot:
+            self._moves.evaluate(slot)
+            self._moves.note(slot)
+        self._start.log.always(f"{taken.short}: claimed by {asked.schedd_name} for {asked.submitter}")
+        fault("startd.claim_granted")
+        return self._granted(taken)
+
+    def _objection(self, slot: Slot | None, asked: RequestClaim) -> str:
+        """Why the claim cannot be had; empty when it can."""
+        if slot is None:
+            return "the claim id is not good (any more)"
+        if self._moves.stopping:
+            return "the startd is shutting down"
+        if slot.pending is not None:
+            return f"{slot.name} is being claimed by somebody else"
+        if slot.state.state is not State.CLAIMED and not can(slot.state, Event.CLAIM):
+            return f"{slot.name} is {slot.state.state.value}"
+        return self._mismatch(slot, asked.job_ad)
+
+    def _mismatch(self, slot: Slot, job: ClassAd) -> str:
+        """Whose Requirements stand against the pair; empty when none do."""
+        ad = self._ads.matching(slot)
+        if not ad.eval_bool("Requirements", False, job):
+            cause = "START" if not ad.eval_bool("Start", False, job) else "its resources"
+            return f"{slot.name} does not take this job ({cause})"
+        if "Requirements" in job and not job.eval_bool("Requirements", False, ad):
+            return f"the job's Requirements do not take {slot.name}"
+        return ""
+
+    def _carve(self, parent: Slot, asked: RequestClaim) -> Slot:
+        ad = self._ads.matching(parent)
+        wanted = fit_request(asked.job_ad, ad, parent.free.amounts, self._ads.settings.rounding)
+        return self._slots.carve(parent, wanted, now=self._start.world.wall())
+
+    def _claim(self, slot: Slot, peer: Peer, asked: RequestClaim) -> Claim:
+        now = trio.current_time()
+        missed = self._ads.settings.alives_missed_max
+        rank = slot.policy.number("RANK", self._ads.matching(slot), asked.job_ad, 0.0)
+        return Claim(
+            claim_id=ClaimId(asked.claim_id),
+            holder=Holder(asked.schedd_name, asked.submitter, asked.job_ad, peer.link.host or peer.link.label),
+            lease=begin_lease(asked.lease_s, asked.alive_interval_s, now=now, missed_max=missed),
+            rank=rank,
+            claimed_at=now,
+            claimed_wall=self._start.world.wall(),
+            alive_interval_s=asked.alive_interval_s,
+            while_draining=self._ads.drain is not None,
+        )
+
+    async def _preempt(self, slot: Slot, peer: Peer, asked: RequestClaim) -> ClaimAnswer:
+        """The slot is taken; the job in it must leave for this one, unless the machine likes it better."""
+        claim = self._claim(slot, peer, asked)
+        if slot.claim is not None and claim.rank < slot.claim.rank:
+            return ClaimAnswer(granted=False, reason=f"{slot.name} ranks its present job higher")
+        if slot.state.leaving is Leaving.FOR_GOOD:
+            return ClaimAnswer(granted=False, reason=f"{slot.name} is being given back to its owner")
+        self._slots.use_offer(slot, asked.claim_id)
+        slot.pending = pending = Pending(claim, peer)
+        self._moves.make_room(slot)
+        return await self._wait_for_room(slot, pending, peer)
+
+    async def _wait_for_room(self, slot: Slot, pending: Pending, peer: Peer) -> ClaimAnswer:
+        pending.peer = peer
+        await either(pending.settled, peer.closed)
+        if not pending.settled.is_set():
+            if pending.peer is peer and slot.pending is pending:
+                pending.settle(False, "the schedd that wanted the slot is gone")
+                self._moves.preemption_over(slot)
+            return ClaimAnswer(granted=False, reason="the connection was lost")
+        return self._granted(slot) if pending.granted else ClaimAnswer(granted=False, reason=pending.reason)
+
+    def _held_already(self, slot: Slot, peer: Peer, asked: RequestClaim) -> ClaimAnswer:
+        claim = slot.claim
+        if claim is None or slot.lease_lost or claim.holder.schedd_name != asked.schedd_name:
+            return ClaimAnswer(granted=False, reason="the claim id is not good any more")
+        self._touch(slot, peer)
+        return self._granted(slot)
+
+    def _granted(self, slot: Slot) -> ClaimAnswer:
+        claim = slot.claim
+        assert claim is not None
+        self._starters.prepare(slot.name)
+        return ClaimAnswer(
+            granted=True,
+            slot_name=slot.name,
+            slot_ad=self._ads.matching(slot),
+            lease_s=claim.lease.lease_s,
+            alive_interval_s=claim.alive_interval_s,
+        )
+
+    # ---- running jobs
+
+    async def activate(self, peer: Peer, asked: ActivateClaim) -> ActivateAnswer:
+        """Set a starter to work on the job."""
+        slot = self._slots.holding(asked.claim_id)
+        if slot is None or slot.claim is None or slot.lease_lost:
+            return ActivateAnswer(started=False, reason="there is no such claim", claim_is_good=False)
+        self._touch(slot, peer)
+        running = slot.claim.activation
+        if running is not None and running.activation == asked.activation:
+            return ActivateAnswer(started=True)
+        if running is not None:
+            return ActivateAnswer(started=False, reason=f"job {running.job_id} still runs in {slot.name}")
+        self._moves.evaluate(slot)  # the owner may have come back since the slot was claimed
+        reason = self._refusal(slot, asked.job_ad)
+        if reason:
+            self._start.log.always(f"{slot.short}: does not start job {asked.job_id}: {reason}")
+            return ActivateAnswer(started=False, reason=reason, claim_is_good=False)
+        self._begin(slot, asked)
+        return await self._run(slot, asked)
+
+    def _refusal(self, slot: Slot, job: ClassAd) -> str:
+        claim = slot.claim
+        if claim is None or self._slots.get(slot.name) is not slot:
+            return "the claim is over"
+        if slot.state.where != (State.CLAIMED, Activity.IDLE) or slot.state.leaving is Leaving.FOR_GOOD:
+            return f"{slot.name} is {slot.state.state.value}/{slot.state.activity.value}"
+        worklife = slot.policy.number("CLAIM_WORKLIFE", self._ads.matching(slot), job, WORKLIFE_S)
+        if self._moves.stopping or claim.worklife_over(worklife, now=trio.current_time()):
+            return "the claim takes no more jobs"
+        if not self._ads.matching(slot).eval_bool("Requirements", False, job):
+            return f"{slot.name} does not take this job (START or its resources)"
+        return ""
+
+    def _begin(self, slot: Slot, asked: ActivateClaim) -> None:
+        assert slot.claim is not None
+        began = Activation(
+            activation=asked.activation,
+            job_id=asked.job_id,
+            job_ad=asked.job_ad,
+            started_at=trio.current_time(),
+            started_wall=self._start.world.wall(),
+        )
+        slot.claim = slot.claim.with_activation(began, started=True)
+        slot.job_starts += 1
+        slot.usage = None
+        self._moves.apply(slot, Event.ACTIVATE)
+
+    async def _run(self, slot: Slot, asked: ActivateClaim) -> ActivateAnswer:
+        reason = ""
+        for _ in range(2):  # a starter that was kept may turn out to be dead
+            try:
+                starter = await self._starter_for(slot)
+                if not self._still_wanted(slot, asked.activation):
+                    reason = "the job was called back before it started"
+                    break
+                await self._starters.run_job(starter, self._order(slot, asked))
+            except PoolError as error:
+                reason = str(error)
+                if slot.starter is not None:
+                    self._starters.kill(slot.starter)
+                    slot.starter = None
+                continue
+            self._start.log.always(f"{slot.short}: started job {asked.job_id}", pid=starter.pid)
+            return ActivateAnswer(started=True)
+        self._start.log.always(f"{slot.short}: cannot start job {asked.job_id}: {reason}")
+        if slot.claim is not None and _runs(slot, asked.activation):
+            self._moves.job_gone(slot)
+        good = self._slots.holding(asked.claim_id) is not None
+        return ActivateAnswer(started=False, reason=reason, claim_is_good=good)
+
+    async def _starter_for(self, slot: Slot) -> Starter:
+        if slot.starter is None or not slot.starter.usable:
+            starter = await self._starters.take(slot.name)
+            slot.starter = starter
+        return slot.starter
+
+    def _still_wanted(self, slot: Slot, activation: str) -> bool:
+        """Whether nothing has called the job back while its starter was made."""
+        return _runs(slot, activation) and slot.state.state is State.CLAIMED
+
+    def _order(self, slot: Slot, asked: ActivateClaim) -> RunJob:
+        assert slot.claim is not None
+        return RunJob(
+            activation=asked.activation,
+            job_id=asked.job_id,
+            job_ad=asked.job_ad,
+            slot_ad=self._ads.matching(slot),
+            shadow_address=asked.shadow_address,
+            ticket=asked.ticket,
+            agent_address=asked.agent_address,
+            agent_ticket=asked.agent_ticket,
+            lease_s=slot.claim.lease.lease_s,
+        )
+
+    # ---- the rest of a claim's life
+
+    def deactivate(self, peer: Peer, asked: DeactivateClaim) -> Done:
+        """End the job; its starter reports."""
+        if (slot := self._mine(peer, asked.claim_id)) is not None:
+            self._moves.stop_job(slot, asked.how, asked.reason)
+        return DONE
+
+    def release(self, peer: Peer, asked: ReleaseClaim) -> Done:
+        """The schedd wants the slot no more."""
+        slot = self._mine(peer, asked.claim_id)
+        if slot is not None:
+            self._moves.give_up(slot, "the schedd released the claim", asked.how)
+        else:
+            self._withdraw(asked.claim_id)
+        return DONE
+
+    def _withdraw(self, claim_id: str) -> None:
+        """A claim that still waits for its slot is released."""
+        for slot in self._slots:
+            if _waits(slot, claim_id) and slot.pending is not None:
+                slot.pending.settle(False, "the claim was released")
+                self._moves.preemption_over(slot)
+
+    def keep_alive(self, peer: Peer, asked: KeepAlive) -> Alive:
+        """Renew the leases."""
+        return Alive(held=[self._mine(peer, claim_id) is not None for claim_id in asked.claim_ids])
+
+    def suspend(self, peer: Peer, asked: SuspendClaim) -> Done:
+        """Freeze the job."""
+        if (slot := self._mine(peer, asked.claim_id)) is not None:
+            self._moves.suspend(slot)
+        return DONE
+
+    def resume(self, peer: Peer, asked: ContinueClaim) -> Done:
+        """Thaw the job."""
+        if (slot := self._mine(peer, asked.claim_id)) is not None:
+            self._moves.resume(slot)
+        return DONE
+
+    def reconnect(self, peer: Peer, asked: ReconnectClaim) -> ReconnectAnswer:
+        """The schedd was away; this is what became of its claim."""
+        slot = self._mine(peer, asked.claim_id)
+        if slot is None or slot.claim is None:
+            return ReconnectAnswer(held=False)
+        lease = begin_lease(asked.lease_s, asked.alive_interval_s, now=trio.current_time())
+        slot.claim = replace(slot.claim, lease=lease, alive_interval_s=asked.alive_interval_s)
+        self._moves.deadline_moved()
+        running = slot.claim.activation
+        return ReconnectAnswer(
+            held=True,
+            activation=running.activation if running is not None else "",
+            slot_name=slot.name,
+            slot_ad=self._ads.matching(slot),
+        )
+
+    def _mine(self, peer: Peer, claim_id: str) -> Slot | None:
+        """The slot of a claim that is still good; a word about it renews its lease."""
+        slot = self._slots.holding(claim_id)
+        if slot is None or slot.lease_lost:
+            return None
+        self._touch(slot, peer)
+        return slot
+
+    def _touch(self, slot: Slot, peer: Peer) -> None:
+        slot.peer = peer
+        if slot.claim is not None:
+            slot.claim = slot.claim.renewed(now=trio.current_time())
+
+
+def _waits(slot: Slot, claim_id: str) -> bool:
+    return slot.pending is not None and slot.pending.claim.claim_id == claim_id
+
+
+def _runs(slot: Slot, activation: str) -> bool:
+    running = slot.claim.activation if slot.claim is not None else None
+    return running is not None and running.activation == activation
+
+
+def _public(claim_id: str) -> str:
+    return ClaimId(claim_id).public()

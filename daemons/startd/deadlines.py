@@ -1,0 +1,39 @@
+"""Wakes the startd when something happens by itself: leases, retirement, vacating, killing; and the regular look."""
+
+from __future__ import annotations
+
+import trio
+
+from daemons.startd.moves import Moves
+from daemons.startd.slot import NEVER, Slots
+
+
+class Deadlines:
+    """One task that sleeps until the next deadline of any slot; `moved` tells it that there may be a sooner one."""
+
+    def __init__(self, slots: Slots, moves: Moves) -> None:
+        self._slots = slots
+        self._moves = moves
+        self._alarm = trio.CancelScope()
+        moves.deadline_moved = self.moved
+
+    def moved(self) -> None:
+        """A slot's deadlines have changed."""
+        self._alarm.deadline = min(self._alarm.deadline, self._next())
+
+    async def run(self) -> None:
+        """Sleep, wake, deal with what is due."""
+        while True:
+            with trio.CancelScope(deadline=self._next()) as self._alarm:
+                await trio.sleep_forever()
+            self._moves.wake()
+
+    def _next(self) -> float:
+        return min((slot.next_deadline() for slot in self._slots), default=NEVER)
+
+
+async def poll(moves: Moves) -> None:
+    """Look at the machine and at the policy every POLLING_INTERVAL."""
+    while True:
+        moves.evaluate_all()
+        await trio.sleep(moves.polling_s)

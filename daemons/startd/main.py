@@ -1,0 +1,204 @@
+"""The startd: offers this host's slots to the pool, and runs jobs in them as far as their owner allows.
+
+Three nurseries, each outliving the next: connections and what is said on them, starters, and the services. When the
+startd is told to stop, the claims end as the order says; then it leaves.
+"""
+
+from __future__ import annotations
+
+import trio
+
+from daemons.linux import become_subreaper
+from daemons.run import DaemonStart
+from daemons.startd.admin import Admin
+from daemons.startd.ads import Ads
+from daemons.startd.claims import Claims
+from daemons.startd.deadlines import Deadlines, poll
+from daemons.startd.moves import Moves
+from daemons.startd.publish import Publisher
+from daemons.startd.settings import (
+    execute_directory,
+    machine_hardware,
+    machine_layout,
+    machine_part,
+    read_settings,
+)
+from daemons.startd.slot import Slots
+from daemons.startd.starters import Starters
+from daemons.startd.sweep import Records
+from daemons.starter.cgroup import usable_trees
+from pool.classad import ClassAd
+from pool.config import Config
+from pool.slots.carve import carvable, resource_names
+from pool.slots.claim import ClaimIds
+from pool.slots.machine import State
+from pool.slots.slot_types import SlotKind
+from protocol.authorize import Level
+from protocol.messages.collector import QueryAds
+from protocol.messages.common import StopHow
+
+SECRET_BITS = 128
+ADVERTISED_S = 20.0
+"""How long the startd waits for a collector before it says that it is ready all the same."""
+PEACE_POLL_S = 0.2
+
+
+class Startd:
+    """Everything that one startd has, put together."""
+
+    def __init__(self, start: DaemonStart, nursery: trio.Nursery) -> None:
+        self.start = start
+        config = start.config
+        self.execute = config.path("EXECUTE")
+        self.hardware, self.facts = machine_hardware(config, self.execute)
+        self.layout = machine_layout(config, self.hardware)
+        self.resources = resource_names(custom.name for custom in self.hardware.customs)
+        rng = start.world.rng
+        ids = ClaimIds(start.address, int(start.started_at), lambda: f"{rng.getrandbits(SECRET_BITS):032x}")
+        settings = read_settings(config, self.resources)
+        self.slots = Slots(_slot_host(start), ids)
+        for spec in self.layout.slots:
+            prefix = config.str(f"SLOT_TYPE_{spec.type_id}_NAME_PREFIX", default="slot") or "slot"
+            policy, attributes = settings.policy_of(spec), settings.attributes_of(spec)
+            self.slots.add(spec, policy, attributes, now=start.world.wall(), prefix=prefix)
+        base = machine_part(start, self.hardware, self.facts, len(self.slots))
+        self.ads = Ads(start, self.slots, settings, base)
+        self.publisher = Publisher(self.slots, self.ads, start.adverts)
+        self.moves = Moves(start, nursery, self.slots, self.ads, self.publisher.changed)
+        trees = usable_trees(settings.base_cgroup)
+        self.records = Records(start.run_dir, trees)
+        self.starters = Starters(
+            start,
+            nursery,
+            self.records,
+            trees,
+            self.moves,
+            self.upcoming,
+            machine_memory_mb=self.hardware.memory,
+        )
+        self.moves.starters = self.starters
+        self.deadlines = Deadlines(self.slots, self.moves)
+        Claims(start, self.slots, self.ads, self.moves, self.starters).answer_on(start.service)
+        Admin(start, self.slots, self.ads, self.moves).answer_on(start.service)
+        start.service.on(QueryAds, self.publisher.answer, level=Level.READ)
+        start.describe(self.own_ad)
+        start.on_reconfigure(self.reconfigured)
+
+    def upcoming(self, count: int) -> list[str]:
+        """The slots that will want a starter next, the likeliest first."""
+        names: list[str] = []
+        for slot in self.slots:
+            if len(names) >= count or self.moves.stopping:
+                break
+            if slot.state.state not in (State.OWNER, State.UNCLAIMED, State.MATCHED):
+                continue
+            if slot.kind is SlotKind.PARTITIONABLE:
+                names += self.slots.coming_children(slot, min(count - len(names), carvable(slot.free.amounts)))
+            else:
+                names.append(slot.name)
+        return names
+
+    def own_ad(self) -> ClassAd:
+        """The ad of the daemon itself: what the machine has, and what could not be set up."""
+        ad = ClassAd({"MyType": "StartD", "NumSlots": len(self.slots)})
+        for name in (
+            "Arch",
+            "OpSys",
+            "OpSysAndVer",
+            "DetectedCpus",
+            "DetectedMemory",
+            "TotalCpus",
+            "TotalMemory",
+            "TotalDisk",
+        ):
+            if name in self.ads.base:
+                ad[name] = self.ads.base[name]
+        busy = [slot for slot in self.slots if slot.busy]
+        ad["NumBusySlots"] = len(busy)
+        ad["JobStarts"] = sum(slot.job_starts for slot in self.slots)
+        ad["TotalBusyCpus"] = sum(float(slot.free.amounts.of("Cpus")) for slot in busy)
+        ad["NumStarters"] = len(self.starters.living)
+        for number, reason in self.layout.broken.items():
+            ad[f"slot_type{number}BrokenReason"] = reason
+        return ad
+
+    def reconfigured(self, config: Config) -> None:
+        """Take the new knobs; the slots themselves stay as they are."""
+        settings = read_settings(config, self.resources)
+        found = {
+            slot: (settings.policy_of(slot.spec), settings.attributes_of(slot.spec)) for slot in self.slots
+        }  # an expression that is wrong leaves everything as it was
+        for slot, (policy, attributes) in found.items():
+            slot.policy, slot.attributes = policy, attributes
+        self.ads.settings = settings
+        self.ads.base = machine_part(self.start, self.hardware, self.facts, len(self.slots))
+        self.starters.forget_settings()
+        self.moves.evaluate_all()
+        self.publisher.all_changed()
+
+    async def sweep(self) -> None:
+        """Remove what an earlier life left."""
+        directories = {self.execute, *(execute_directory(self.start.config, s.spec.slot_id) for s in self.slots)}
+        threads = self.start.world.threads
+        for problem in await threads.run_sync(self.records.clean_all, sorted(directories)):
+            self.start.log.always(f"Left behind by an earlier life: {problem}")
+
+    async def end_claims(self, how: StopHow) -> None:
+        """Return when no slot is claimed any more."""
+        self.moves.shut_down(how)
+        while any(slot.claim is not None for slot in self.slots):
+            await trio.sleep(PEACE_POLL_S)
+
+
+async def main(start: DaemonStart, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+    """Serve until told to stop, then end the claims and leave."""
+    become_subreaper()
+    async with trio.open_nursery() as connections:
+        startd = Startd(start, connections)
+        for reason in startd.layout.broken.values():
+            start.log.always(reason)
+        await startd.sweep()
+        async with trio.open_nursery() as services:
+            await services.start(start.serve)
+            startd.moves.evaluate_all()
+            startd.publisher.all_changed()
+            startd.publisher.put_now()
+            services.start_soon(start.adverts.run)
+            services.start_soon(poll, startd.moves)
+            services.start_soon(startd.deadlines.run)
+            services.start_soon(startd.publisher.run)
+            await services.start(startd.starters.run)
+            with trio.move_on_after(ADVERTISED_S):
+                await start.adverts.reached()
+            task_status.started()
+            await _until_stopped(start, startd)
+            services.cancel_scope.cancel()
+        connections.cancel_scope.cancel()
+
+
+async def _until_stopped(start: DaemonStart, startd: Startd) -> None:
+    """Wait for the order to stop and carry it out; a more urgent one may overtake it."""
+    how = await start.stopping()
+    while True:
+        with trio.CancelScope() as patience:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(_cancel_when_urgent, start, how, patience)
+                await startd.end_claims(how)
+                nursery.cancel_scope.cancel()
+        if not patience.cancelled_caught or start.stop_how is None:
+            break
+        how = start.stop_how
+    await startd.starters.end_all()
+
+
+async def _cancel_when_urgent(start: DaemonStart, how: StopHow, patience: trio.CancelScope) -> None:
+    more_urgent = {StopHow.PEACEFUL: StopHow.GRACEFUL, StopHow.GRACEFUL: StopHow.FAST}.get(how)
+    if more_urgent is not None:
+        await start.stopping(more_urgent)
+        patience.cancel()
+
+
+def _slot_host(start: DaemonStart) -> str:
+    """What the names of the slots end in: the host, with STARTD_NAME before it where that is set."""
+    name = start.config.str("STARTD_NAME", default="")
+    return start.host if not name or name == start.host else name if "@" in name else f"{name}@{start.host}"

@@ -1,0 +1,81 @@
+"""Sends the slots' ads to the pool's collectors, and shows them to whoever asks this startd itself."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import trio
+
+from daemons.adverts import Adverts
+from daemons.startd.ads import Ads, select
+from daemons.startd.slot import Slot, Slots
+from pool.classad import ClassAd, expr
+from protocol.messages.collector import QueryAds
+from protocol.messages.common import AdBatch
+from protocol.rpc import Peer
+from protocol.service import SendItem
+
+DEBOUNCE_S: Final = 0.01
+ADS_PER_BATCH: Final = 100
+
+
+class Publisher:
+    """Collects which slots have changed and has their ads sent together, a moment later."""
+
+    def __init__(self, slots: Slots, ads: Ads, adverts: Adverts) -> None:
+        self._slots = slots
+        self._ads = ads
+        self._adverts = adverts
+        self._stale: dict[str, None] = {}
+        self._wake = trio.Event()
+
+    def changed(self, slot: Slot) -> None:
+        """The slot's ad is not what the collectors have."""
+        self._stale[slot.name] = None
+        if slot.parent is not None:
+            self._stale[slot.parent.name] = None
+        self._wake.set()
+
+    def all_changed(self) -> None:
+        """Every slot's ad is to be sent."""
+        for slot in self._slots:
+            self._stale[slot.name] = None
+        self._wake.set()
+
+    def put_now(self) -> None:
+        """Hand over the ads of all slots that have changed."""
+        stale, self._stale = self._stale, {}
+        for name in stale:
+            slot = self._slots.get(name)
+            if slot is None:
+                self._adverts.drop("Machine", name)
+            else:
+                self._adverts.put(self._ads.public(slot), self._ads.private(slot))
+
+    async def run(self) -> None:
+        """Send at each change, and everything each UPDATE_INTERVAL."""
+        while True:
+            self._wake = trio.Event()
+            if not self._stale:
+                with trio.move_on_after(self._ads.settings.update_s) as interval:
+                    await self._wake.wait()
+                if interval.cancelled_caught:
+                    self._ads.refresh()
+                    self.all_changed()
+            await trio.sleep(DEBOUNCE_S)
+            self.put_now()
+
+    async def answer(self, peer: Peer, asked: QueryAds, send: SendItem[AdBatch]) -> None:
+        """The slots' ads as they are now (`condor_status -direct`)."""
+        if asked.ad_type.lower() not in ("machine", "any"):
+            return
+        constraint = expr(asked.constraint) if asked.constraint else None
+        self._ads.refresh()
+        found = select((self._ads.public(slot) for slot in self._slots), constraint)[: asked.limit]
+        for first in range(0, len(found), ADS_PER_BATCH):
+            part = found[first : first + ADS_PER_BATCH]
+            await send(AdBatch(ads=[_projected(ad, asked.projection) for ad in part]))
+
+
+def _projected(ad: ClassAd, names: list[str]) -> ClassAd:
+    return ad.project(names) if names else ad

@@ -1,0 +1,290 @@
+"""The starters of this host: forked by the zygote, kept ready before they are needed, told what to do, and watched.
+
+A starter belongs to one slot and one claim. Forking one costs more than anything else in starting a job, so the
+starters of the slots that will be claimed next are made beforehand (SPARE_STARTERS of them), and a claim that has none
+gets one as soon as it is granted, while its schedd still prepares the activation.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+import trio
+
+from daemons.faults import fault
+from daemons.linux import children_of
+from daemons.run import DaemonStart
+from daemons.spawn_child import SpawnError
+from daemons.startd.settings import execute_directory
+from daemons.startd.sweep import Place, Records
+from daemons.starter.settings import group_name, starter_payload
+from daemons.world import ChildProcess
+from daemons.zygote import KINDS
+from pool.errors import PeerError, PoolError
+from pool.execute.cgroup import Trees
+from protocol import rpc
+from protocol.identity import Link
+from protocol.message import DONE, Done, Request
+from protocol.messages.starter import ActivationOver, JobInfo, LeaveNow, RunJob
+from protocol.net import Channel
+from protocol.service import Service
+
+REFILL_PAUSE_S: Final = 0.05
+LEAVE_S: Final = 10.0
+ORDER_TIMEOUT_S: Final = 20.0
+_NUMBER: Final = re.compile(r"(\d+)(?:_\d+)?@")
+
+
+class Listener(Protocol):
+    """Who hears of what starters do."""
+
+    def job_info(self, starter: Starter, info: JobInfo) -> None: ...
+    def activation_over(self, starter: Starter, over: ActivationOver) -> None: ...
+    def starter_gone(self, starter: Starter, problems: list[str]) -> None: ...
+
+
+@dataclass(eq=False)
+class Starter:
+    """One living starter. What it is told goes out in order."""
+
+    slot_name: str
+    process: ChildProcess
+    peer: rpc.Peer | None = None
+    activation: str = ""
+    leaving: bool = False
+    gone: trio.Event = field(default_factory=trio.Event)
+    orders: list[Request[Done]] = field(default_factory=list)
+    ordered: trio.Event = field(default_factory=trio.Event)
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self.process.pid
+
+    @property
+    def usable(self) -> bool:
+        """Whether it can be given a job."""
+        return not self.leaving and not self.gone.is_set() and self.peer is not None and not self.peer.closed.is_set()
+
+    def tell(self, order: Request[Done]) -> None:
+        """Say something; it is sent after what was said before."""
+        self.orders.append(order)
+        self.ordered.set()
+
+    def leave(self) -> None:
+        """The claim is over: the starter ends when nothing runs."""
+        if not self.leaving:
+            self.leaving = True
+            self.tell(LeaveNow())
+
+
+class Starters:
+    """Makes starters and keeps them. `upcoming` names the slots that will want one next, the likeliest first."""
+
+    def __init__(
+        self,
+        start: DaemonStart,
+        nursery: trio.Nursery,
+        records: Records,
+        trees: Trees,
+        listener: Listener,
+        upcoming: Callable[[int], list[str]],
+        *,
+        machine_memory_mb: int,
+    ) -> None:
+        self._start = start
+        self._nursery = nursery
+        self._records = records
+        self._trees = trees
+        self._listener = listener
+        self._upcoming = upcoming
+        self._memory_mb = machine_memory_mb
+        self._zygote = start.world.zygote({"starter": KINDS["starter"]})
+        self._payloads: dict[str, bytes] = {}
+        self._spares: dict[str, Starter] = {}
+        self._coming: dict[str, trio.Event] = {}
+        self._wanted = trio.Event()
+        self._problem: PoolError | None = None
+        self.living: set[Starter] = set()
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Keep the zygote and the spare starters; started when starters can be forked."""
+        async with trio.open_nursery() as nursery:
+            await nursery.start(self._zygote.run)
+            nursery.start_soon(self._keep_spares)
+            task_status.started()
+
+    def forget_settings(self) -> None:
+        """The configuration has changed: starters made from now on get the new one."""
+        self._payloads.clear()
+        for spare in list(self._spares.values()):
+            spare.leave()
+        self._spares.clear()
+        self._wanted.set()
+
+    def prepare(self, slot_name: str) -> None:
+        """This slot was claimed: let it have a starter before it asks."""
+        if slot_name not in self._spares and slot_name not in self._coming:
+            self._coming[slot_name] = trio.Event()
+            self._nursery.start_soon(self._make_spare, slot_name)
+        self._wanted.set()
+
+    async def take(self, slot_name: str) -> Starter:
+        """A starter for this slot, ready for its first job; SpawnError when there can be none."""
+        if (coming := self._coming.get(slot_name)) is not None:
+            await coming.wait()
+        spare = self._spares.pop(slot_name, None)
+        self._wanted.set()
+        return spare if spare is not None and spare.usable else await self._fork(slot_name)
+
+    def dismiss(self, slot_name: str) -> None:
+        """The slot is no more; a starter that waits for it may go."""
+        if (spare := self._spares.pop(slot_name, None)) is not None:
+            spare.leave()
+
+    async def run_job(self, starter: Starter, job: RunJob) -> None:
+        """Give a starter its job; PoolError when it cannot take it."""
+        if starter.peer is None:
+            raise PeerError("the starter is gone")
+        starter.activation = job.activation
+        await starter.peer.call(job, timeout=ORDER_TIMEOUT_S)
+
+    def kill(self, starter: Starter) -> None:
+        """It did not do what it was told in time: end its children, then itself."""
+        for child in children_of(starter.pid):
+            _kill(child)
+        starter.process.kill(signal.SIGKILL)
+
+    async def end_all(self) -> None:
+        """Let the starters leave; those that stay too long are killed."""
+        for starter in list(self.living):
+            starter.leave()
+        with trio.move_on_after(LEAVE_S):
+            await self._all_gone()
+        for starter in list(self.living):
+            self.kill(starter)
+        with trio.move_on_after(LEAVE_S):
+            await self._all_gone()
+
+    async def _all_gone(self) -> None:
+        while self.living:
+            await next(iter(self.living)).gone.wait()
+
+    # ---- making them
+
+    async def _keep_spares(self) -> None:
+        while True:
+            self._wanted = trio.Event()
+            count = self._start.config.int("SPARE_STARTERS", default=1)
+            upcoming = self._upcoming(count)
+            for name in upcoming:
+                if name not in self._spares and name not in self._coming:
+                    self._coming[name] = trio.Event()
+                    await self._make_spare(name)
+            for name in list(self._spares):
+                if len(self._spares) > count and name not in upcoming:
+                    self._spares.pop(name).leave()
+            await self._wanted.wait()
+            await trio.sleep(REFILL_PAUSE_S)  # the job that was just started goes first
+
+    async def _make_spare(self, slot_name: str) -> None:
+        try:
+            self._spares[slot_name] = await self._fork(slot_name)
+        except PoolError as error:
+            self._start.log.always(f"Cannot make a starter for {slot_name}: {error}")
+        finally:
+            self._coming.pop(slot_name).set()
+
+    async def _fork(self, slot_name: str) -> Starter:
+        for last in (False, True):
+            process = await self._zygote.fork("starter", self._payload(slot_name))
+            fault("startd.starter_forked")
+            starter = Starter(slot_name, process)
+            try:
+                await self._introduce(starter)
+            except (PoolError, OSError, trio.BrokenResourceError) as error:
+                process.kill(signal.SIGKILL)
+                if last:
+                    raise SpawnError(f"the starter ended before it could speak: {error}") from None
+                continue
+            return starter
+        raise AssertionError("unreachable")
+
+    async def _introduce(self, starter: Starter) -> None:
+        self._records.write(starter.pid, self._place(starter.slot_name))
+        service = Service("startd")
+        service.on(JobInfo, lambda _peer, info: self._listener.job_info(starter, info))
+        service.on(ActivationOver, lambda _peer, over: self._over(starter, over))
+        channel = Channel(starter.process.channel, Link(kind="pair", label=f"starter {starter.pid}", verified=True))
+        self.living.add(starter)
+        self._nursery.start_soon(self._watch, starter)
+        starter.peer = await rpc.open_pair(
+            self._nursery, channel, parent=True, security=self._start.security, service=service
+        )
+        self._nursery.start_soon(self._send_orders, starter)
+
+    def _over(self, starter: Starter, over: ActivationOver) -> Done:
+        if over.activation == starter.activation:
+            starter.activation = ""
+        self._listener.activation_over(starter, over)
+        return DONE
+
+    async def _send_orders(self, starter: Starter) -> None:
+        peer = starter.peer
+        assert peer is not None
+        while not starter.gone.is_set():
+            while starter.orders:
+                try:
+                    await peer.call(starter.orders.pop(0), timeout=ORDER_TIMEOUT_S)
+                except PeerError as error:
+                    self._start.log.full(f"The starter {starter.pid} did not heed: {error}")
+            starter.ordered = trio.Event()
+            if not starter.orders:
+                await starter.ordered.wait()
+
+    async def _watch(self, starter: Starter) -> None:
+        """Wait for its end, then remove what it left."""
+        await starter.process.wait()
+        if starter.peer is not None:
+            starter.peer.abort("the starter ended")
+        problems = await self._start.world.threads.run_sync(self._records.clean, starter.pid)
+        starter.gone.set()
+        starter.ordered.set()
+        self.living.discard(starter)
+        for name, spare in list(self._spares.items()):
+            if spare is starter:
+                del self._spares[name]
+        for problem in problems:
+            self._start.log.always(f"Left behind by the starter {starter.pid}: {problem}")
+        self._listener.starter_gone(starter, problems)
+
+    def _payload(self, slot_name: str) -> bytes:
+        if slot_name not in self._payloads:
+            config = self._start.config.with_overrides({"EXECUTE": self._place(slot_name).execute})
+            self._payloads[slot_name] = starter_payload(
+                config, slot_name, trees=self._trees, machine_memory_mb=self._memory_mb
+            )
+        return self._payloads[slot_name]
+
+    def _place(self, slot_name: str) -> Place:
+        config = self._start.config
+        number = (
+            slot_name.partition("@")[0]
+            .partition("_")[0]
+            .lstrip("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-")
+        )
+        execute = execute_directory(config, int(number) if number.isdigit() else 0)
+        group = group_name(config.with_overrides({"EXECUTE": execute}), slot_name) if self._trees.version else ""
+        return Place(execute, group)
+
+
+def _kill(pid: int) -> None:
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
