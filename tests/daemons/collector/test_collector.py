@@ -1,0 +1,190 @@
+"""What a collector keeps, tells and refuses; on a virtual clock, over the real protocol."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+
+from pool.classad import ClassAd, expr
+from protocol.authorize import Level
+from protocol.message import StreamRequest
+from protocol.messages.collector import (
+    AdUpdate,
+    Change,
+    InvalidateAds,
+    QueryAds,
+    UpdateAds,
+    WatchAds,
+)
+from protocol.messages.common import GetAd, Ping, Reconfigure
+from protocol.rpc import Peer, RemoteError
+from tests.daemons.one_host import OneHost, one_host
+
+
+def a_machine(name: str = "slot1@n", **attributes: object) -> ClassAd:
+    return ClassAd({"MyType": "Machine", "Name": name, "Machine": "n", "State": "Unclaimed", **attributes})
+
+
+def an_update(name: str = "slot1@n", **attributes: object) -> AdUpdate:
+    return AdUpdate(ad=a_machine(name, **attributes), private=ClassAd({"ClaimId": f"<a>#1#1#secret-of-{name}"}))
+
+
+async def all_items(peer: Peer, request: StreamRequest[Any]) -> list[Any]:
+    async with peer.stream(request) as items:
+        return [item async for item in items]
+
+
+async def names(host: OneHost, constraint: str | None = None) -> list[str]:
+    return sorted(ad.eval_str("Name", "") for ad in await host.query("Machine", constraint))
+
+
+async def test_an_ad_is_kept_until_its_lifetime_is_over(tmp_path: Path, autojump_clock: trio.testing.MockClock) -> None:
+    async with one_host(tmp_path) as host:
+        await host.start("collector")
+        async with host.connected("collector") as peer:
+            await peer.call(UpdateAds(updates=[an_update("short@n", ClassAdLifetime=60), an_update("long@n")]))
+        await trio.sleep(59)
+        assert await names(host) == ["long@n", "short@n"]
+        await trio.sleep(2)
+        assert await names(host) == ["long@n"]
+        await trio.sleep(900)
+        assert await names(host) == []
+    assert "Ad is absent. type=Machine name=short@n" in (tmp_path / "log" / "CollectorLog").read_text()
+
+
+async def test_queries_select_project_and_never_show_private_halves(
+    tmp_path: Path, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with one_host(tmp_path) as host:
+        await host.start("collector")
+        async with host.connected("collector") as peer:
+            updates = [an_update(f"slot{n}@n", Memory=n * 100, Start=expr("Memory > 250")) for n in range(1, 201)]
+            await peer.call(UpdateAds(updates=updates))
+            request = QueryAds(ad_type="Machine", constraint="Start && Memory <= 500", projection=["Name", "Start"])
+            async with peer.stream(request) as batches:
+                found = [ad async for batch in batches for ad in batch.ads]
+            assert [sorted(ad) for ad in found] == [["Name", "Start"]] * 3
+            assert [ad["Name"] for ad in found] == ["slot3@n", "slot4@n", "slot5@n"]
+            async with peer.stream(QueryAds(ad_type="Any", limit=7)) as batches:
+                assert len([ad async for batch in batches for ad in batch.ads]) == 7
+        for ad in await host.query("Any"):
+            assert "secret" not in ad.long()
+
+
+async def test_a_watcher_hears_what_is_there_and_then_each_change(
+    tmp_path: Path, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with one_host(tmp_path) as host:
+        await host.start("collector")
+        async with host.connected("collector") as peer, host.connected("collector") as watcher:
+            await peer.call(UpdateAds(updates=[an_update("a@n", Memory=1), an_update("b@n", Memory=9)]))
+            request = WatchAds(ad_types=["Machine"], constraint="Memory > 5", private=True)
+            async with watcher.stream(request) as deltas:
+                first = await deltas.__anext__()
+                assert (first.change, first.name) == (Change.UPDATE, "b@n")
+                assert first.private is not None
+                assert first.private["ClaimId"] == "<a>#1#1#secret-of-b@n"
+                assert (await deltas.__anext__()).change is Change.SYNCED
+                await peer.call(UpdateAds(updates=[an_update("a@n", Memory=2), an_update("c@n", Memory=7)]))
+                assert (await deltas.__anext__()).name == "c@n"
+                await peer.call(UpdateAds(updates=[an_update("b@n", Memory=3)]))
+                gone = await deltas.__anext__()
+                assert (gone.change, gone.name) == (Change.REMOVE, "b@n")
+                await peer.call(InvalidateAds(ad_type="Machine", names=["c@n"]))
+                gone = await deltas.__anext__()
+                assert (gone.change, gone.name) == (Change.REMOVE, "c@n")
+
+
+async def test_ads_are_taken_back_by_name_or_by_constraint(
+    tmp_path: Path, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with one_host(tmp_path) as host:
+        await host.start("collector")
+        async with host.connected("collector") as peer:
+            await peer.call(UpdateAds(updates=[an_update(f"{c}@n", Memory=n) for n, c in enumerate("abcd")]))
+            answer = await peer.call(InvalidateAds(ad_type="Machine", names=["A@N", "nobody"]))
+            assert answer.count == 1  # names ignore case
+            answer = await peer.call(InvalidateAds(ad_type="Machine", constraint="Memory >= 2"))
+            assert answer.count == 2
+        assert await names(host) == ["b@n"]
+
+
+@pytest.mark.parametrize(
+    ("ad", "why"),
+    [
+        (ClassAd({"Name": "x", "MyType": ""}), "needs MyType and Name"),
+        (ClassAd({"MyType": "Generic"}), "needs MyType and Name"),
+        (ClassAd({"MyType": "Generic", "Name": "x", **{f"A{n}": n for n in range(6000)}}), "6002 attributes"),
+    ],
+    ids=["no type", "no name", "too many attributes"],
+)
+async def test_p9_an_ad_that_cannot_be_kept_costs_its_sender_an_error(
+    tmp_path: Path, autojump_clock: trio.testing.MockClock, ad: ClassAd, why: str
+) -> None:
+    async with one_host(tmp_path) as host:
+        await host.start("collector")
+        async with host.connected("collector") as peer:
+            with pytest.raises(RemoteError, match=why):
+                await peer.call(UpdateAds(updates=[AdUpdate(ad=ad)]))
+            with pytest.raises(RemoteError, match="expected an expression"):
+                await all_items(peer, QueryAds(ad_type="Machine", constraint="1 +"))
+            await peer.call(UpdateAds(updates=[an_update()]))
+        assert await names(host) == ["slot1@n"]
+
+
+async def test_p10_who_may_only_read_changes_nothing_and_sees_no_claim_id(
+    tmp_path: Path, autojump_clock: trio.testing.MockClock
+) -> None:
+    stranger = 4711  # an account that is not the pool's
+    async with one_host(tmp_path) as host:
+        await host.start("collector")
+        async with host.connected("collector") as owner:
+            await owner.call(UpdateAds(updates=[an_update()]))
+        host.network = host.network.as_user(stranger)
+        async with host.connected("collector") as peer:
+            said = await peer.call(Ping())
+            assert {Level.READ.value} <= set(said.levels) <= {Level.READ.value, Level.WRITE.value}
+            for forbidden in (
+                UpdateAds(updates=[an_update("evil@n")]),
+                InvalidateAds(ad_type="Machine", names=["slot1@n"]),
+                Reconfigure(),
+            ):
+                with pytest.raises(RemoteError, match=r"level|ADMINISTRATOR"):
+                    await peer.call(forbidden)
+            with pytest.raises(RemoteError, match="NEGOTIATOR"):
+                await all_items(peer, WatchAds(ad_types=["Machine"], private=True))
+        assert await names(host) == ["slot1@n"]
+
+
+async def test_the_collector_describes_itself(tmp_path: Path, autojump_clock: trio.testing.MockClock) -> None:
+    async with one_host(tmp_path) as host:
+        await host.start("collector")
+        (ad,) = await host.until_known("Collector")
+        assert ad["Name"] == "My Pool - cm.pool.test"
+        async with host.connected("collector") as peer:
+            await peer.call(UpdateAds(updates=[an_update()]))
+            assert (await peer.call(GetAd())).ad["MachineAds"] == 1
+
+
+async def test_a_daemon_that_stops_takes_its_ads_back(tmp_path: Path, autojump_clock: trio.testing.MockClock) -> None:
+    async with one_host(tmp_path) as host:
+        await host.start("collector")
+        await host.start("negotiator")
+        await host.until_known("Negotiator")
+        await host.stop("negotiator")
+        assert await host.query("Negotiator") == []
+
+
+async def test_ads_are_there_again_after_the_collector_was_lost(
+    tmp_path: Path, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with one_host(tmp_path) as host:
+        await host.start("collector")
+        await host.start("negotiator")
+        await host.until_known("Negotiator")
+        await host.kill("collector")
+        await host.start("collector")
+        assert len(await host.until_known("Negotiator")) == 1
