@@ -1,4 +1,4 @@
-"""Users act on their jobs: hold, release, remove, suspend, vacate, edit. Durable when answered, each job with its result."""
+"""Users act on their jobs: hold, release, remove, suspend, vacate, edit. Durable when answered, with each result."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ under way goes out together with the next. A log that cannot be written costs it
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import Final, Protocol, TypeVar
 
@@ -18,7 +18,7 @@ from daemons.log import Log
 from pool.errors import PoolError
 from pool.jobs.store import EventRow
 from protocol.message import Request
-from protocol.messages.agent import AppendEvents, LogEvent
+from protocol.messages.agent import AppendEvents, CloseTransfer, LogEvent, OpenTransfer
 
 EVENTS_PER_REQUEST_MAX: Final = 500
 RETRY_FIRST_S: Final = 0.1
@@ -35,9 +35,7 @@ class NoAgent(PoolError):
 
 
 class AgentPeer(Protocol):
-    """A running agent: where starters reach it, and what can be asked of it."""
-
-    address: str
+    """A running agent, and what can be asked of it."""
 
     async def call(self, request: Request[R], *, timeout: float) -> R: ...
 
@@ -72,7 +70,7 @@ class UserAgent:
         self._appended = trio.Event()
         self._peer: AgentPeer | None = None
         self._starting = trio.Lock()
-        self.transfers = 0
+        self._transfers: dict[str, OpenTransfer] = {}
 
     def put(self, rows: Iterable[EventRow], *, check: bool = False) -> None:
         """Append these to their logs, after all that came before."""
@@ -84,12 +82,36 @@ class UserAgent:
         while self._queue and self._queue[0].row.seq <= seq:
             await self._appended.wait()
 
+    async def open_transfer(self, request: OpenTransfer) -> str:
+        """Let a starter move a job's files, also through agents that come after this one; where it finds them."""
+        self._transfers[request.activation] = request
+        peer = await self.peer()
+        opened = await peer.call(request, timeout=APPEND_TIMEOUT_S)
+        return opened.address
+
+    async def close_transfer(self, activation: str) -> None:
+        """No files of this execution will move any more."""
+        if self._transfers.pop(activation, None) is not None and self._is_up():
+            peer = await self.peer()
+            await peer.call(CloseTransfer(activation=activation), timeout=APPEND_TIMEOUT_S)
+        self._wake.set()
+
     async def peer(self) -> AgentPeer:
         """The running agent."""
         async with self._starting:
-            if self._peer is None or self._peer.closed.is_set():
-                self._peer = await self._agents.start_agent(self.owner)
+            if self._peer is None or not self._is_up():
+                self._peer = peer = await self._agents.start_agent(self.owner)
+                for request in list(self._transfers.values()):
+                    await peer.call(request, timeout=APPEND_TIMEOUT_S)
+                self._agents.start_soon(self._wake_at_end, peer)
             return self._peer
+
+    def _is_up(self) -> bool:
+        return self._peer is not None and not self._peer.closed.is_set()
+
+    async def _wake_at_end(self, peer: AgentPeer) -> None:
+        await peer.closed.wait()
+        self._wake.set()
 
     async def run(self) -> None:
         """Append what is put, until there has been nothing to do for a while."""
@@ -97,17 +119,19 @@ class UserAgent:
         while True:
             with trio.move_on_after(IDLE_S) as idle:
                 await self._wake.wait()
-            if idle.cancelled_caught and not self._queue and not self.transfers:
+            if idle.cancelled_caught and not self._queue and not self._transfers:
                 self._agents.forget(self)  # before anybody else can run: what comes now gets another agent
                 await self.stop()
                 return
             self._wake = trio.Event()
-            while self._queue:
+            while self._queue or (self._transfers and not self._is_up()):
                 try:
                     await self._append_some()
                     retry_s = RETRY_FIRST_S
                 except NoAgent as error:
-                    self._give_up(len(self._queue), str(error))
+                    self._transfers.clear()
+                    if self._queue:
+                        self._give_up(len(self._queue), str(error))
                 except PoolError as error:
                     self._agents.log.always(f"The file agent of {self.owner} failed: {error}")
                     for waiting in self._queue:
@@ -124,6 +148,8 @@ class UserAgent:
     async def _append_some(self) -> None:
         batch = [self._queue[at] for at in range(min(len(self._queue), EVENTS_PER_REQUEST_MAX))]
         peer = await self.peer()
+        if not batch:
+            return
         try:
             await self._append(peer, batch)
         except PoolError as error:
@@ -192,13 +218,17 @@ class Agents:
         finally:
             self._nursery = None
 
+    def start_soon(self, task: Callable[..., Awaitable[None]], *args: object) -> None:
+        """Run a task beside the agents."""
+        assert self._nursery is not None
+        self._nursery.start_soon(task, *args)
+
     def of(self, owner: str) -> UserAgent:
         """The agent of a user."""
         agent = self._users.get(owner)
         if agent is None:
-            assert self._nursery is not None
             agent = self._users[owner] = UserAgent(owner, self)
-            self._nursery.start_soon(agent.run)
+            self.start_soon(agent.run)
         return agent
 
     def put(self, rows: Iterable[EventRow], *, check: bool = False) -> None:

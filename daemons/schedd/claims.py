@@ -20,7 +20,7 @@ from pool.classad import ClassAd
 from pool.errors import PoolError
 from pool.ids import ClaimId
 from pool.jobs import late_macros, run
-from pool.jobs.codes import vacate_code
+from pool.jobs.codes import HoldCode, vacate_code
 from pool.jobs.job_queue import Job
 from pool.jobs.pack import pack
 from pool.jobs.run import End, Ending, Stop
@@ -38,7 +38,7 @@ from protocol.rpc import Peer
 from protocol.service import Service
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Awaitable, Iterable
 
 LEASE_DEFAULT_S: Final = 2400.0
 ALIVE_MIN_S: Final = 10.0
@@ -278,8 +278,27 @@ class Claims:
         job.busy = True  # reserved; `work` makes an execution of it, or lets it go
         core.waiting.discard(job)
         fault("schedd.match_taken")
-        core.nursery.start_soon(self._request, claim, job)
+        core.nursery.start_soon(self._guarded, claim, job, self._request(claim, job))
         return True
+
+    async def _guarded(self, claim: Claim, job: Job, task: Awaitable[None]) -> None:
+        """An error that nobody foresaw costs the claim and puts its job on hold; the schedd goes on."""
+        try:
+            await task
+        except Exception as error:
+            core = self.core
+            core.log.error(f"Claim {claim.public} failed while it ran job {job.id}", error)
+            shadow, claim.shadow, claim.reusable = claim.shadow, None, False
+            if shadow is not None:
+                job = shadow.job
+                core.shadow_of.pop(job, None)
+                core.shadows.pop(shadow.activation, None)
+                shadow.acknowledged.set()
+            core.queue.set_busy(job, False)
+            if job.cluster.jobs.get(job.proc) is job and allowed(job.status, JobEvent.HOLD):
+                core.hold(job, f"The schedd failed to run the job: {error}", HoldCode.UNSPECIFIED)
+            core.writer.soon()
+            await self.release(claim, StopHow.FAST)
 
     async def _request(self, claim: Claim, job: Job) -> None:
         """Claim the slot and put it to work."""
@@ -496,4 +515,4 @@ class Claims:
             claim.ticket, identity=f"starter@{core.settings.uid_domain}", levels={Level.READ}, label=claim.public
         )
         self.startd(claim.startd).add(claim)
-        core.nursery.start_soon(self.work, claim, shadow)
+        core.nursery.start_soon(self._guarded, claim, job, self.work(claim, shadow))

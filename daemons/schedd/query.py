@@ -139,7 +139,7 @@ class Queries:
                 if len(deltas) >= DELTAS_PER_BATCH:
                     await send(JobsChanged(deltas=deltas))
                     deltas = []
-            await send(JobsChanged(deltas=deltas, synced=True))
+            await send(JobsChanged(deltas=deltas + watcher.synced(), synced=True))
             while True:
                 await send(JobsChanged(deltas=await watcher.next()))
         finally:
@@ -163,30 +163,45 @@ class _Watcher:
         self._backlog: deque[JobDelta] = deque()
         self._wake = trio.Event()
         self._overrun = False
+        self._again: dict[Job, None] | None = {}
+        """Jobs that change while the first ones are still being sent."""
 
     def first(self, job: Job) -> JobDelta:
         """A job as it is now."""
         self._known.add(job.id)
+        return JobDelta(job_id=job.id, ad=self._shown(job))
+
+    def synced(self) -> list[JobDelta]:
+        """What has changed while the jobs that were there were being sent; from now on changes come one by one."""
+        again, self._again = self._again, None
+        for job in again or ():
+            self.changed(job, None)
+        deltas = [*self._backlog]
+        self._backlog.clear()
+        return deltas
+
+    def _shown(self, job: Job) -> ClassAd:
         ad = self._core.queue.ad(job)
-        return JobDelta(job_id=job.id, ad=ad.project(self._projection) if self._projection else ad.flat())
+        return ad.project(self._projection) if self._projection else ad.flat()
 
     def changed(self, job: Job, names: set[str] | None) -> None:
         """A change of a job has become durable."""
         if self._overrun or not self.chosen.about(job):
             return
-        ad = self._core.queue.ad(job)
+        if self._again is not None:
+            self._again[job] = None
+            return
         left = job.cluster.jobs.get(job.proc) is not job
         if job.id not in self._known:
-            if self.chosen.satisfied_by(ad):
-                self._put(JobDelta(job_id=job.id, ad=self.first(job).ad, left=left))
+            if self.chosen.satisfied_by(self._core.queue.ad(job)):
+                self._known.add(job.id)
+                self._put(JobDelta(job_id=job.id, ad=self._shown(job), left=left))
         elif left or names is None:
-            self._put(
-                JobDelta(job_id=job.id, ad=ad.project(self._projection) if self._projection else ad.flat(), left=left)
-            )
+            self._put(JobDelta(job_id=job.id, ad=self._shown(job), left=left))
         else:
             shown = [name for name in names if not self._wanted or name.lower() in self._wanted]
             if shown:
-                self._put(JobDelta(job_id=job.id, ad=ad.project(shown)))
+                self._put(JobDelta(job_id=job.id, ad=self._core.queue.ad(job).project(shown)))
         if left:
             self._known.discard(job.id)
 

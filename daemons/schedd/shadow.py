@@ -7,6 +7,7 @@ in the log; the answer to the starter, which may now forget the result.
 
 from __future__ import annotations
 
+import hashlib
 from typing import TYPE_CHECKING, Final
 
 import trio
@@ -22,8 +23,7 @@ from pool.jobs.policy import Action
 from pool.jobs.run import Changes, End, Ending, Fate, Stop
 from pool.jobs.states import JobEvent, JobStatus, allowed
 from protocol import rpc
-from protocol.auth.ticket import new_secret
-from protocol.messages.agent import CloseTransfer, OpenTransfer
+from protocol.messages.agent import OpenTransfer
 from protocol.messages.common import StopHow
 from protocol.messages.startd import ActivateClaim, DeactivateClaim
 from protocol.rpc import ConnectionLost, Peer, TimedOut
@@ -133,9 +133,7 @@ class Shadow:
     async def _request(self) -> ActivateClaim:
         """The request that starts the job, its files' way included."""
         core, claim, job = self.core, self.claim, self.job
-        ad = core.queue.ad(job).flat()
-        for name, value in self._expanded.items():
-            ad[name] = value
+        ad = self._job_ad()
         address, ticket = "", ""
         if moves_files(ad, claim.slot_ad):
             address, ticket = await self._open_transfer(ad)
@@ -145,31 +143,37 @@ class Shadow:
             activation=self.activation,
             job_id=job.id,
             job_ad=ad,
-            shadow_address=str(core.start.socket) if local else core.start.address,
+            shadow_address=str(core.start.socket_path) if local else core.start.address,
             ticket=claim.ticket,
             agent_address=address,
             agent_ticket=ticket,
         )
 
+    def _job_ad(self) -> ClassAd:
+        """The job as its starter and its file agent see it."""
+        ad = self.core.queue.ad(self.job).flat()
+        for name, value in self._expanded.items():
+            ad[name] = value
+        return ad
+
     async def _open_transfer(self, ad: ClassAd) -> tuple[str, str]:
-        agent = self.core.agents.of(self.job.cluster.owner)
-        agent.transfers += 1
+        """Let the starter move the job's files. Its ticket follows from the claim's: a restart does not change it."""
+        ticket = hashlib.sha256(f"{self.claim.ticket} {self.activation}".encode()).hexdigest()
+        request = OpenTransfer(activation=self.activation, ticket=ticket, job_id=self.job.id, job_ad=ad)
         self._agent_open = True
-        peer = await agent.peer()
-        ticket = new_secret()
-        opened = await peer.call(
-            OpenTransfer(activation=self.activation, ticket=ticket, job_id=self.job.id, job_ad=ad), timeout=20.0
-        )
-        return opened.address, ticket
+        return await self.core.agents.of(self.job.cluster.owner).open_transfer(request), ticket
 
     async def _close_transfer(self) -> None:
-        agent = self.core.agents.of(self.job.cluster.owner)
-        agent.transfers -= 1
         try:
-            peer = await agent.peer()
-            await peer.call(CloseTransfer(activation=self.activation), timeout=20.0)
+            await self.core.agents.of(self.job.cluster.owner).close_transfer(self.activation)
         except PoolError as error:
             self.core.log.full(f"Closing the transfer of {self.activation}: {error}")
+
+    async def _reopen_transfer(self) -> None:
+        try:
+            await self._open_transfer(self._job_ad())
+        except PoolError as error:
+            self.core.log.always(f"The files of job {self.job.id} cannot move: {error}")
 
     def _finish_unstarted(self, reason: str) -> None:
         if not self._over.is_set():
@@ -330,6 +334,10 @@ class Shadow:
         ad = self.core.queue.ad(self.job)
         began, started = ad.eval_int("JobCurrentStartExecutingDate"), ad.eval_int("ShadowBday", 0)
         self._executing = began is not None and began >= started
+        prefix = "MATCH_EXP_"
+        self._expanded = {name[len(prefix) :]: value for name, value in ad.items() if name.startswith(prefix)}
+        if moves_files(ad, self.claim.slot_ad):
+            self.core.nursery.start_soon(self._reopen_transfer)
         if self.job.status in (JobStatus.HELD, JobStatus.REMOVED):
             self._stop = Stop(ad.eval_str("HoldReason") or ad.eval_str("RemoveReason") or "")
 

@@ -105,6 +105,7 @@ class Batch:
 
 def open_queue(path: str | Path) -> sqlite3.Connection:
     """A connection to the queue in this file, which is made or migrated when need be."""
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
     connection = sqlite3.connect(path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False)
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = FULL")

@@ -1,0 +1,100 @@
+"""Starts the file agents: forked by the schedd's zygote, each as the user whose files it opens."""
+
+from __future__ import annotations
+
+import os
+import pwd
+from typing import Final, TypeVar
+
+import trio
+
+from daemons.run import DaemonStart
+from daemons.schedd.agents import NoAgent
+from daemons.starter.settings import agent_payload
+from daemons.world import ChildProcess, ZygoteLike
+from protocol import rpc
+from protocol.identity import Link
+from protocol.message import Request
+from protocol.net import Channel
+from protocol.rpc import Peer
+
+R = TypeVar("R")
+
+GOODBYE_S: Final = 2.0
+DIRECTORY_MODE: Final = 0o1777
+"""Agents make their own sockets, as the users they are."""
+
+
+class AgentProcess:
+    """One agent's process, and the connection that it was born with."""
+
+    def __init__(self, process: ChildProcess, peer: Peer) -> None:
+        self._process = process
+        self._peer = peer
+
+    @property
+    def closed(self) -> trio.Event:
+        """Set when it is gone."""
+        return self._peer.closed
+
+    async def call(self, request: Request[R], *, timeout: float) -> R:
+        """Ask it something."""
+        return await self._peer.call(request, timeout=timeout)
+
+    async def aclose(self) -> None:
+        """End it."""
+        await self._peer.aclose()
+        with trio.move_on_after(GOODBYE_S):
+            await self._process.wait()
+            return
+        self._process.kill()
+
+
+class StartAgents:
+    """Makes agents, by user."""
+
+    def __init__(self, start: DaemonStart, zygote: ZygoteLike, nursery: trio.Nursery) -> None:
+        self._start = start
+        self._zygote = zygote
+        self._nursery = nursery
+
+    async def __call__(self, owner: str) -> AgentProcess:
+        """An agent for this user: his own account where the pool is root's, else the pool's account."""
+        directory = self._start.run_dir / "agents"
+        directory.mkdir(exist_ok=True)
+        if os.getuid() == 0:
+            payload = self._as_user(owner, str(directory))
+        else:
+            payload = agent_payload(
+                self._start.config,
+                account="",
+                uid=os.getuid(),
+                gid=os.getgid(),
+                groups=os.getgroups(),
+                path=str(directory / f"{os.getuid()}-{owner}.sock"),
+            )
+        process = await self._zygote.fork("agent", payload)
+        try:
+            channel = Channel(process.channel, Link(kind="pair", label=f"the file agent of {owner}", verified=True))
+            peer = await rpc.open_pair(self._nursery, channel, parent=True, security=self._start.security)
+        except BaseException:
+            process.kill()
+            raise
+        return AgentProcess(process, peer)
+
+    def _as_user(self, owner: str, directory: str) -> bytes:
+        os.chmod(directory, DIRECTORY_MODE)
+        try:
+            entry = pwd.getpwnam(owner)
+        except KeyError:
+            raise NoAgent(f"there is no account {owner!r} on this host to write files as") from None
+        if entry.pw_uid == 0:
+            raise NoAgent("no file is written as root")
+        return agent_payload(
+            self._start.config,
+            account=owner,
+            uid=entry.pw_uid,
+            gid=entry.pw_gid,
+            groups=sorted(set(os.getgrouplist(owner, entry.pw_gid)) - {0}),
+            path=f"{directory}/{entry.pw_uid}.sock",
+        )

@@ -1,0 +1,182 @@
+"""The schedd: it wires its parts together, takes up what an earlier life left, and serves until told to stop.
+
+Stopping never touches running jobs: they go on under their leases, and the next schedd comes back to them.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import Final
+
+import trio
+
+from daemons.run import DaemonStart
+from daemons.schedd.actions import Actions
+from daemons.schedd.advertise import Advertise
+from daemons.schedd.agent_process import StartAgents
+from daemons.schedd.agents import Agents
+from daemons.schedd.claims import Claims
+from daemons.schedd.core import Core
+from daemons.schedd.negotiate import Negotiation
+from daemons.schedd.policy_timer import PolicyTimer
+from daemons.schedd.query import Queries
+from daemons.schedd.settings import Settings
+from daemons.schedd.starters import Starters
+from daemons.schedd.submit import Submits
+from daemons.schedd.writer import Touched, Writer
+from daemons.zygote import KINDS
+from pool.config import Config
+from pool.errors import PoolError
+from pool.ids import JobId
+from pool.jobs import run, store
+from pool.jobs.codes import HoldCode
+from pool.jobs.history import HistoryReader
+from pool.jobs.job_queue import JobQueue
+from pool.jobs.pack import unpack
+from pool.jobs.states import EXECUTING, OVER, JobEvent, JobStatus, allowed
+from pool.jobs.store import Batch, EventRow
+from protocol.rpc import RemoteError
+
+QUEUE_FILE: Final = "job_queue.sqlite"
+LAST_WORDS_S: Final = 3.0
+
+
+class Schedd:
+    """The parts, wired."""
+
+    def __init__(self, start: DaemonStart, connection: sqlite3.Connection, path: str) -> None:
+        self.start = start
+        self._connection = connection
+        settings = Settings.read(start.config, start.host)
+        self.queue = JobQueue(settings.name, next_cluster=store.read_counter(connection, "next_cluster", 1))
+        self.queue.load(store.read_clusters(connection), store.read_jobs(connection))
+        self.core = core = Core(start, settings, self.queue)
+        core.writer = Writer(self.queue, connection, start.world.threads)
+        self.claims = Claims(core)
+        self.negotiation = Negotiation(core, self.claims)
+        self.timer = PolicyTimer(core)
+        self.advertise = Advertise(core)
+        Actions(core, self.claims)
+        Submits(core)
+        Starters(core)
+        core.writer.on_commit(self._committed)
+        Queries(core, lambda: HistoryReader(store.open_for_reading(path), settings.name))
+        start.describe(self.advertise.ad)
+        start.on_reconfigure(self.reconfigured)
+
+    def reconfigured(self, config: Config) -> None:
+        """The knobs may say something else now."""
+        self.core.settings = Settings.read(config, self.start.host)
+        for knob in self.core.settings.system.ignored:
+            self.start.log.always(f"WARNING: ignoring invalid {knob} expression")
+
+    async def run(self, nursery: trio.Nursery) -> None:
+        """Start everything that lives as long as the schedd."""
+        core, start = self.core, self.start
+        core.nursery = nursery
+        zygote = (
+            start.world.zygote({"agent": KINDS["agent"]}) if start.world.zygote else Zygote({"agent": KINDS["agent"]})
+        )
+        nursery.start_soon(zygote.run)
+        core.agents = Agents(
+            StartAgents(start, zygote, nursery),
+            start.log,
+            written=self._events_written,
+            failed=self._events_failed,
+            is_users_fault=lambda error: isinstance(error, RemoteError) and error.code == "UserError",
+        )
+        await nursery.start(core.agents.run)
+        nursery.start_soon(core.writer.run)
+        await self._recover()
+        nursery.start_soon(self.negotiation.run)
+        nursery.start_soon(self.timer.run)
+        nursery.start_soon(self.timer.prune_history, self._connection)
+        nursery.start_soon(self.advertise.run)
+
+    # ---- taking up what was left
+
+    async def _recover(self) -> None:
+        """Events that may be missing in their logs; jobs that may still run; all others wait for slots."""
+        core = self.core
+        pending = store.read_events(self._connection)
+        if pending:
+            self.queue.next_event = pending[-1].seq + 1
+            core.agents.put(pending, check=True)
+        for row in store.read_claims(self._connection):
+            job = None
+            if row.cluster is not None and row.proc is not None:
+                job = self.queue.get(JobId(row.cluster, row.proc))
+            self.claims.recover(row, unpack(row.slot_ad), job)
+        for at, job in enumerate(list(self.queue.jobs())):
+            if job not in core.shadow_of:
+                if job.status in EXECUTING:
+                    core.apply(job, run.not_started(self.queue.ad(job)))
+                elif job.status is JobStatus.REMOVED:
+                    core.leave(job)
+            core.settle(job)
+            if at % 200 == 199:
+                await trio.lowlevel.checkpoint()
+        core.writer.soon()
+        self.start.log.always(f"The queue has {len(self.queue)} jobs.", running=len(core.shadow_of))
+
+    # ---- logs
+
+    def _committed(self, batch: Batch, touched: Touched) -> None:
+        if batch.events:
+            self.core.agents.put(batch.events)
+
+    def _events_written(self, rows: list[EventRow]) -> None:
+        self.queue.written(row.seq for row in rows)
+        self.core.writer.soon()
+
+    def _events_failed(self, rows: list[EventRow], reason: str) -> None:
+        """A job whose log cannot be written is put on hold, so that its owner hears of it."""
+        for row in rows:
+            self.start.log.always(f"An event cannot be written to {row.log}: {reason}")
+            for id in _jobs_of(row.text):
+                job = self.queue.get(id)
+                if job is None or job.status in OVER or not allowed(job.status, JobEvent.HOLD):
+                    continue
+                said = f"Failed to initialize user log to {row.log}: {reason}"
+                ad = self.queue.ad(job)
+                self.core.apply(job, run.hold(ad, said, HoldCode.UNABLE_TO_INIT_USER_LOG, 0, self.core.now()))
+                shadow = self.core.shadow_of.get(job)
+                if shadow is not None:
+                    shadow.stop(said, HoldCode.UNABLE_TO_INIT_USER_LOG, 0)
+        self.core.writer.soon()
+
+
+def _jobs_of(text: str) -> set[JobId]:
+    """The jobs that events speak of."""
+    found = set()
+    for line in text.splitlines():
+        head, _, rest = line.partition(" (")
+        if len(head) == 3 and head.isdigit():
+            cluster, _, more = rest.partition(".")
+            proc = more.partition(".")[0]
+            if cluster.isdigit() and proc.isdigit():
+                found.add(JobId(int(cluster), int(proc)))
+    return found
+
+
+async def main(start: DaemonStart, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+    """Serve until told to stop."""
+    path = f"{start.config.path('SPOOL')}/{QUEUE_FILE}"
+    try:
+        connection = await start.world.threads.run_sync(store.open_queue, path)
+    except sqlite3.Error as error:
+        raise PoolError(f"the job queue {path} cannot be opened: {error}") from error
+    try:
+        schedd = await start.world.threads.run_sync(Schedd, start, connection, path)
+        async with trio.open_nursery() as nursery:
+            await schedd.run(nursery)
+            await nursery.start(start.serve)
+            nursery.start_soon(start.adverts.run)
+            task_status.started()
+            await start.stopping()
+            schedd.claims.stopping = True
+            with trio.move_on_after(LAST_WORDS_S):
+                await schedd.core.writer.durable()
+            nursery.cancel_scope.cancel()
+    finally:
+        connection.close()

@@ -1,0 +1,169 @@
+"""Tells the negotiator what waits, and takes the slots that it offers, on one connection that the schedd keeps.
+
+New work is announced within ANNOUNCE_NEW_S; that there is less of it, which happens with each job that a claim takes,
+only within ANNOUNCE_LESS_S: too many slots offered in the meantime are handed back.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import trio
+
+from daemons.locate import negotiator_address
+from daemons.schedd.claims import Claims
+from daemons.schedd.core import Core
+from pool.classad import ClassAd
+from pool.errors import PoolError
+from pool.jobs.autocluster import Group
+from protocol import rpc
+from protocol.authorize import Level
+from protocol.messages.negotiator import AnnounceWork, ResourceRequest, ReturnMatches
+from protocol.messages.schedd import MatchesTaken, OfferMatches, RejectRequests
+from protocol.rpc import Peer
+from protocol.service import Service
+
+ANNOUNCE_NEW_S: Final = 0.002
+ANNOUNCE_LESS_S: Final = 0.3
+RETRY_FIRST_S: Final = 0.1
+RETRY_MAX_S: Final = 5.0
+GROUPS_MAX: Final = 2000
+"""Groups of jobs announced at a time: those of the highest priority first."""
+
+
+class Negotiation:
+    """The schedd's side of negotiations."""
+
+    def __init__(self, core: Core, claims: Claims) -> None:
+        self._core = core
+        self._claims = claims
+        self._more = trio.Event()
+        self._changed = trio.Event()
+        self._ads: dict[tuple[str, int], ClassAd] = {}
+        self._announced = False
+        self.service = Service("schedd")
+        self.service.on(OfferMatches, self.offered, level=Level.NEGOTIATOR)
+        self.service.on(RejectRequests, self.rejected, level=Level.NEGOTIATOR)
+        core.work_changed = self.work_changed
+
+    def work_changed(self, more: bool) -> None:
+        """What waits has changed."""
+        self._changed.set()
+        if more:
+            self._more.set()
+
+    async def run(self) -> None:
+        """Stay connected to the negotiator, and keep it informed."""
+        retry_s = RETRY_FIRST_S
+        while True:
+            try:
+                address = negotiator_address(self._core.start.config)
+                async with rpc.connected(
+                    address,
+                    security=self._core.start.security,
+                    network=self._core.start.world.network,
+                    service=self.service,
+                ) as peer:
+                    self._core.log.full("Connected to the negotiator.", address=str(address))
+                    retry_s = RETRY_FIRST_S
+                    self._announced = False
+                    await self._inform(peer)
+            except PoolError as error:
+                category = "D_ALWAYS" if retry_s >= 1.0 else "D_FULLDEBUG"
+                self._core.log.say(category, f"No negotiator: {error}")
+            await trio.sleep(retry_s)
+            retry_s = min(RETRY_MAX_S, 2 * retry_s)
+
+    async def _inform(self, peer: Peer) -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._end_with, peer, nursery.cancel_scope)
+            while not peer.closed.is_set():
+                self._more, self._changed = trio.Event(), trio.Event()
+                await self._announce(peer)
+                await self._changed.wait()
+                with trio.move_on_after(ANNOUNCE_LESS_S):
+                    await self._more.wait()
+                await trio.sleep(ANNOUNCE_NEW_S)
+
+    @staticmethod
+    async def _end_with(peer: Peer, scope: trio.CancelScope) -> None:
+        await peer.closed.wait()
+        scope.cancel()
+
+    async def _announce(self, peer: Peer) -> None:
+        requests = self._requests()
+        if not requests and not self._announced and not self._core.claims_of:
+            return
+        self._announced = bool(requests)
+        await peer.call(
+            AnnounceWork(
+                schedd=self._core.settings.name,
+                requests=requests,
+                in_use=dict(self._core.claims_of),
+            )
+        )
+
+    def _requests(self) -> list[ResourceRequest]:
+        core = self._core
+        groups = sorted(core.waiting.groups(), key=lambda group: -group.prio)[:GROUPS_MAX]
+        ads: dict[tuple[str, int], ClassAd] = {}
+        requests = []
+        for group in groups:
+            ad = self._ad(group, ads)
+            if ad is not None:
+                requests.append(
+                    ResourceRequest(
+                        submitter=group.submitter,
+                        autocluster=group.autocluster,
+                        ad=ad,
+                        count=group.count,
+                        prio=group.prio,
+                    )
+                )
+        self._ads = ads
+        return requests
+
+    def _ad(self, group: Group, ads: dict[tuple[str, int], ClassAd]) -> ClassAd | None:
+        """A job that stands for its group; the same one as last time, as long as the group is there."""
+        key = (group.submitter, group.autocluster)
+        ad = ads.get(key) or self._ads.get(key)
+        if ad is None:
+            job = group.first()
+            if job is None:
+                return None
+            ad = self._core.autoclusters.representative(self._core.queue.ad(job))
+        ads[key] = ad
+        return ad
+
+    def offered(self, peer: Peer, request: OfferMatches) -> MatchesTaken:
+        """Take as many slots as there are jobs for them, and hand the others back."""
+        core = self._core
+        learned = False
+        for match in request.matches:
+            learned |= core.autoclusters.learn_slot(match.slot_ad)
+        taken, unused = 0, []
+        for match in request.matches:
+            if self._claims.take(match):
+                taken += 1
+            else:
+                unused.append(match.claim_id)
+        if learned:
+            core.waiting.sort_anew()
+            self.work_changed(True)
+        if unused:
+            core.nursery.start_soon(self._hand_back, peer, unused)
+        return MatchesTaken(taken=taken)
+
+    async def _hand_back(self, peer: Peer, claim_ids: list[str]) -> None:
+        try:
+            await peer.notify(ReturnMatches(claim_ids=claim_ids))
+        except PoolError as error:
+            self._core.log.full(f"Matches could not be handed back: {error}")
+        self.work_changed(False)
+
+    def rejected(self, peer: Peer, message: RejectRequests) -> None:
+        """Remember why jobs got no slot, for those who ask."""
+        now = self._core.now()
+        for rejection in message.rejections:
+            for group in self._core.waiting.of(rejection.submitter, rejection.autocluster):
+                group.reject_reason, group.rejected_at = rejection.reason, now

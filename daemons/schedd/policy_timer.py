@@ -1,0 +1,98 @@
+"""Asks the policy of every job now and then, and lets go what may leave: the part of the schedd that a clock drives."""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import Final
+
+import trio
+
+from daemons.pace import Pace
+from daemons.schedd.core import Core
+from pool.jobs import history, policy
+from pool.jobs.job_queue import Cluster, Job
+from pool.jobs.policy import Action, Decision
+from pool.jobs.states import OVER, JobStatus
+
+PRUNE_S: Final = 600.0
+_OWN_POLICY: Final = ('"Periodic', '"TimerRemove', '"Allowed', '"LeaveJobInQueue', '"x":')
+
+
+class PolicyTimer:
+    """The tasks that wake up by themselves."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+
+    async def run(self) -> None:
+        """Evaluate all jobs' policies every PERIODIC_EXPR_INTERVAL."""
+        while True:
+            interval = self._core.settings.periodic_s
+            await trio.sleep(interval if interval > 0 else 3600.0)
+            if interval > 0:
+                await self.round()
+
+    async def round(self) -> None:
+        """One evaluation of every job that has a policy."""
+        core, pace = self._core, Pace()
+        changed = False
+        for job in list(core.queue.jobs()):
+            await pace.breathe()
+            if job.cluster.jobs.get(job.proc) is job and self._may_act(job):
+                changed |= self.look_at(job)
+        if changed:
+            core.writer.soon()
+
+    def _may_act(self, job: Job) -> bool:
+        """Whether the job's policy could do anything."""
+        return (
+            bool(self._core.settings.system)
+            or job.status in OVER
+            or not _is_trivial(job.cluster)
+            or any(word in job.packed for word in _OWN_POLICY)
+        )
+
+    def look_at(self, job: Job) -> bool:
+        """Do what the job's policy wants; whether that was anything."""
+        core = self._core
+        ad = core.queue.ad(job)
+        if job.status is JobStatus.COMPLETED and not job.busy:
+            if ad.eval_bool("LeaveJobInQueue", False):
+                return False
+            core.leave(job)
+            return True
+        shadow = core.shadow_of.get(job)
+        if shadow is not None:
+            shadow.check_policy()
+            return False
+        if job.status in OVER or job.busy:
+            return False
+        decision = policy.periodic(ad, job.status, core.now(), core.settings.system)
+        if decision is None:
+            return False
+        self._carry_out(job, decision)
+        return True
+
+    def _carry_out(self, job: Job, decision: Decision) -> None:
+        core = self._core
+        if decision.action is Action.HOLD:
+            core.hold(job, decision.reason, decision.code, decision.subcode)
+        elif decision.action is Action.RELEASE:
+            core.release(job, decision.reason)
+        elif decision.action is Action.REMOVE:
+            core.remove(job, decision.reason)
+
+    async def prune_history(self, connection: sqlite3.Connection) -> None:
+        """Keep the history within its bounds."""
+        core = self._core
+        while True:
+            await trio.sleep(PRUNE_S)
+            gone = await core.start.world.threads.run_sync(history.prune, connection, core.settings.history_rows_max)
+            if gone:
+                core.log.full(f"Forgot {gone} jobs of the history.")
+
+
+def _is_trivial(cluster: Cluster) -> bool:
+    if cluster.periodic is None:
+        cluster.periodic = not policy.is_trivial(cluster.ad)
+    return not cluster.periodic

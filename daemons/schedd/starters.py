@@ -1,0 +1,69 @@
+"""What starters say, on connections that they opened with their claim's ticket: each word goes to its shadow task."""
+
+from __future__ import annotations
+
+from daemons.faults import fault
+from daemons.schedd.core import Core
+from daemons.schedd.shadow import Shadow
+from pool.errors import PeerError
+from pool.jobs.run import End, Ending
+from protocol.authorize import Level
+from protocol.message import DONE, Done
+from protocol.messages.schedd import JobEnded, JobExecuting, JobUpdate, StarterReady
+from protocol.rpc import Peer
+
+
+class NotYours(PeerError):
+    """A peer spoke for an execution that its ticket is not for."""
+
+
+class Starters:
+    """Handlers of what starters report. An execution that is unknown is over: its starter may forget it."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        service = core.start.service
+        service.on(StarterReady, self.ready, level=Level.READ)
+        service.on(JobExecuting, self.executing, level=Level.READ)
+        service.on(JobUpdate, self.update, level=Level.READ)
+        service.on(JobEnded, self.ended, level=Level.READ)
+
+    def _shadow(self, peer: Peer, activation: str) -> Shadow | None:
+        shadow = self._core.shadows.get(activation)
+        if shadow is not None and peer.ticket != shadow.claim.public:
+            raise NotYours(f"{peer} has no ticket for this execution")
+        return shadow
+
+    def ready(self, peer: Peer, request: StarterReady) -> Done:
+        """A starter is here, or here again."""
+        shadow = self._shadow(peer, request.activation)
+        if shadow is None:
+            raise PeerError(f"no execution {request.activation} of job {request.job_id} is known here")
+        shadow.starter_ready(peer, request.starter_address)
+        return DONE
+
+    async def executing(self, peer: Peer, request: JobExecuting) -> Done:
+        """The program was started; durable when answered."""
+        shadow = self._shadow(peer, request.activation)
+        if shadow is not None:
+            shadow.executing(request.at, request.ad)
+            await self._core.writer.durable()
+            fault("schedd.job_executing")
+        return DONE
+
+    def update(self, peer: Peer, message: JobUpdate) -> None:
+        """What the job uses."""
+        shadow = self._shadow(peer, message.activation)
+        if shadow is not None:
+            shadow.update(message.ad)
+
+    async def ended(self, peer: Peer, request: JobEnded) -> Done:
+        """The execution is over; answered when its result is durable and in the log."""
+        shadow = self._shadow(peer, request.activation)
+        if shadow is None:
+            return DONE
+        fault("schedd.job_ended_received")
+        shadow.take_end(End(Ending(request.ending.value), request.ad, request.reason, request.at))
+        await shadow.acknowledged.wait()
+        fault("schedd.before_end_answer")
+        return DONE
