@@ -280,4 +280,11 @@ def _secure(raw: socket.socket, address: Address, security: Security) -> tuple[s
     except ssl.SSLError as error:
         raise PeerError(f"no TLS with {address}: {reason(error)}") from None
     certificate = check_server(read_certificate(secured.getpeercert() or {}), address)
-    return secured, Link(kind="tls", label=str(address), certificate=certificate, host=address.host, verified=True)
+    return secured, Link(
+        kind="tls",
+        label=str(address),
+        certificate=certificate,
+        host=address.host,
+        verified=True,
+        shown=security.has_host_certificate,
+    )

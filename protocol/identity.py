@@ -35,6 +35,7 @@ class Link(Record):
     certificate: Certificate | None = None
     host: str = ""  # the peer's address
     verified: bool = False
+    shown: bool = False  # this side has shown its host certificate
     port_name: str = ""  # the daemon that the shared port's preface asked for
 
 

@@ -383,6 +383,8 @@ class Peer:
 
     def check_silence(self, now: float) -> None:
         """Called now and then: ping a quiet peer, give up one that is silent for too long."""
+        if self._connection.is_closed:
+            return
         if self.silence_s is None:
             if now - self.said_at >= SILENCE_S / 3:
                 self._ping(now)

@@ -28,7 +28,14 @@ async def connect(stream: trio.SocketStream, security: Security, address: Addres
     except trio.BrokenResourceError as error:
         raise PeerError(f"no TLS with {address}: {reason(error)}") from None
     certificate = check_server(_certificate(secured), address)
-    link = Link(kind="tls", label=str(address), certificate=certificate, host=address.host, verified=True)
+    link = Link(
+        kind="tls",
+        label=str(address),
+        certificate=certificate,
+        host=address.host,
+        verified=True,
+        shown=security.has_host_certificate,
+    )
     return Channel(secured, link)
 
 

@@ -53,7 +53,7 @@ class ClientSide:
             case "PAIR":
                 return {} if link.kind == "pair" else None
             case "SSL":
-                return {} if link.certificate is not None and security.has_host_certificate else None
+                return {} if link.shown else None
             case "TOKEN":
                 token = self._token() if link.verified else None
                 return {"token": token} if token else None

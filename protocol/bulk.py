@@ -1,0 +1,91 @@
+"""File bytes, on a connection of their own between a starter and a file agent.
+
+The two sides have agreed by messages on which files follow, and how long each is; then for each file one calls
+`send_file` and the other `receive_file`, in the same order. Memory is constant, reading and writing happen in threads,
+and a CRC-32 guards each file. After an error that a file causes on either side both are still in step: the rest of the
+file is skipped, and the next may follow.
+"""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+import trio
+
+from pool.errors import PeerError
+from protocol.events import Bulk, BulkEnded, BulkFailed
+from protocol.rpc import Peer
+
+CHUNK_BYTES: Final = 256 * 1024
+
+RunSync = Callable[..., Awaitable[Any]]
+"""Runs a function where it may block, such as `trio.to_thread.run_sync`."""
+
+
+class FileChanged(PeerError):
+    """A file is no longer as long as it was said to be."""
+
+
+async def send_file(peer: Peer, descriptor: int, size: int, *, run_sync: RunSync = trio.to_thread.run_sync) -> int:
+    """Send `size` bytes of an open file from where it stands; returns their CRC-32.
+
+    OSError or FileChanged when it cannot be read to its end; the receiver then gets a PeerError that says so.
+    """
+    left, crc = size, 0
+    try:
+        while left:
+            data, crc = await run_sync(_read, descriptor, min(left, CHUNK_BYTES), crc)
+            if not data:
+                raise FileChanged(f"the file ends {left} bytes early", expected=f"{size} bytes")
+            await peer.send_bulk(data)
+            left -= len(data)
+    except (OSError, FileChanged) as error:
+        await peer.fail_bulk(str(error))
+        raise
+    await peer.end_bulk(size, crc)
+    return crc
+
+
+async def receive_file(peer: Peer, descriptor: int, size: int, *, run_sync: RunSync = trio.to_thread.run_sync) -> int:
+    """Write the `size` bytes that follow to an open file; returns their CRC-32.
+
+    OSError when they cannot be written, PeerError when they are not as promised; ConnectionLost.
+    """
+    received, crc = 0, 0
+    fault: OSError | None = None
+    while True:
+        match await peer.next_bulk():
+            case Bulk(data):
+                received += len(data)
+                if received > size:
+                    raise PeerError(f"more bytes than were announced: {received}", expected=f"{size}")
+                if fault is None:
+                    try:
+                        crc = await run_sync(_write, descriptor, data, crc)
+                    except OSError as error:
+                        fault = error  # what follows of this file is passed over
+            case BulkFailed(message):
+                raise fault or PeerError(f"the sender cannot read the file: {message}")
+            case BulkEnded(said_size, said_crc):
+                if fault is not None:
+                    raise fault
+                if received != size or said_size != size:
+                    raise PeerError(f"a file of {received} bytes", expected=f"{size}")
+                if said_crc != crc:
+                    raise PeerError("the file's bytes were changed on their way (CRC-32)")
+                return crc
+
+
+def _read(descriptor: int, count: int, crc: int) -> tuple[bytes, int]:
+    data = os.read(descriptor, count)
+    return data, zlib.crc32(data, crc)
+
+
+def _write(descriptor: int, data: bytes, crc: int) -> int:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]
+    return zlib.crc32(data, crc)

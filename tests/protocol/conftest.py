@@ -1,0 +1,65 @@
+"""Networks to run the same tests on: unix sockets, TLS through a shared port, and the one in memory."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import pytest
+import trio
+
+from protocol import keys
+from protocol.address import Address
+from protocol.message import replace
+from protocol.net import Listener, Network, RealNetwork
+from protocol.security import Security
+from tests.fakes.network import FakeNetwork
+from tests.protocol.echo import DOMAIN, a_security
+
+
+@dataclass
+class Wiring:
+    """Where a service listens, and how a client of the same pool reaches it."""
+
+    kind: str
+    server: Network
+    client: Network
+    listener: Listener
+    server_security: Security
+    client_security: Security
+
+    @property
+    def address(self) -> Address:
+        return self.listener.address
+
+
+@pytest.fixture(scope="session")
+def pool_keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The keys of a pool whose central manager is cm.pool.test."""
+    directory = tmp_path_factory.mktemp("keys")
+    keys.make_pool_keys(directory, host="cm.pool.test", trust_domain=DOMAIN)
+    return directory
+
+
+@pytest.fixture(params=["unix", "tls", "memory"])
+async def wiring(request: pytest.FixtureRequest, tmp_path: Path, pool_keys: Path) -> AsyncIterator[Wiring]:
+    """Each network in turn, with the service name `echo`."""
+    security = a_security(keys=str(pool_keys), ca_files=(str(pool_keys / "ca.pem"),))
+    kind = request.param
+    if kind == "memory":
+        network = FakeNetwork()
+        server, client = network.host("cm.pool.test", duties={"central"}), network.host("other", duties={"submit"})
+        listener = await server.listen(Address.tcp("cm.pool.test", 9618, sock="echo"))
+        yield Wiring(kind, server, client, listener, security, security)
+        return
+    real = RealNetwork()
+    if kind == "unix":
+        yield Wiring(kind, real, real, await real.listen(Address.unix(str(tmp_path / "echo.sock"))), security, security)
+        return
+    async with trio.open_nursery() as nursery:
+        port = await nursery.start(partial(real.share_port, Address.tcp("127.0.0.1", 0), str(tmp_path)))
+        listener = await real.listen_shared(str(tmp_path), replace(port, sock="echo", alias="cm.pool.test"))
+        yield Wiring(kind, real, real, listener, security, security)
+        nursery.cancel_scope.cancel()
