@@ -287,7 +287,11 @@ class _Writer:
         inner = level + 1
         for i, part in enumerate(parts):
             found, known = self.value(part, inner)
-            if known is not _LOGICAL:
+            if known is not _LOGICAL and not found.startswith("v"):
+                part_value = self.local()
+                self.put(inner, f"{part_value} = truth({found})")
+                found = part_value
+            elif known is not _LOGICAL:
                 # A comparison gives one of the two most of the time; only the rest has to be looked at.
                 self.put(inner, f"if {found} is not True and {found} is not False: {found} = truth({found})")
             last = i == len(parts) - 1

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from pool.classad.evaluate import BoundList, Frame
 from pool.classad.times import show_abstime, show_reltime
-from pool.classad.unparse import scalar
+from pool.classad.unparse import scalar, unparse
 from pool.classad.values import ERROR, UNDEFINED, AbsTime, RelTime, int_of
 
 _NUMBER: Final = re.compile(
@@ -39,10 +39,10 @@ def leading_real(text: str) -> float | None:
 def show(value: Any) -> str:
     """A value in the new form, as it prints."""
     if value.__class__ is Frame or value.__class__ is BoundList:
-        from pool.classad.ad import text_of  # values print as what an ad would store
-        from pool.classad.expression import stored_value
+        from pool.classad.expression import node_of  # lists and ads print as what an ad would store
+        from pool.classad.pretty import arranged
 
-        return text_of(stored_value(value))
+        return unparse(arranged(node_of(value)))
     return scalar(value)
 
 

@@ -60,7 +60,7 @@ class Busy:
 class Frame:
     """An ad in its place: what `attrs` means here."""
 
-    __slots__ = ("_match", "_other", "attrs", "budget", "memo", "opposite", "outer", "target")
+    __slots__ = ("_leads", "_match", "_other", "attrs", "budget", "memo", "opposite", "outer", "target")
 
     def __init__(self, attrs: Attrs, outer: Frame | None, budget: Budget, opposite: Attrs | None = None) -> None:
         self.attrs = attrs
@@ -73,6 +73,8 @@ class Frame:
         self.memo: dict[str, Any] | None = None
         self._other: Frame | None = None
         self._match: Match | None = None
+        #: Whether this is the left ad of its match, the one that was asked.
+        self._leads = True
 
     @property
     def other(self) -> Frame | None:
@@ -80,6 +82,7 @@ class Frame:
         if self._other is None and self.opposite is not None:
             self._other = other = Frame(self.opposite, None, self.budget, self.attrs)
             other._other = self
+            other._leads = False
         return self._other
 
     @property
@@ -89,7 +92,7 @@ class Frame:
         if other is None or self.outer is not None:
             return None
         if self._match is None:
-            self._match = other._match = Match(self, other)
+            self._match = other._match = Match(self, other) if self._leads else Match(other, self)
         return self._match
 
     def beside(self, other: Frame | None) -> None:
@@ -272,10 +275,12 @@ SURROUNDINGS: Final = frozenset(
 class BoundList:
     """A list in its place: members are evaluated, in `frame`, when they are looked at."""
 
-    __slots__ = ("_seen", "frame", "items")
+    __slots__ = ("_seen", "frame", "fresh", "items")
 
-    def __init__(self, items: Any, frame: Frame) -> None:
+    def __init__(self, items: Any, frame: Frame, *, fresh: bool = False) -> None:
         self.items = items
+        #: Made by a function; `=?=` takes such lists for another type than those that were written.
+        self.fresh = fresh
         self.frame = frame
         self._seen: dict[int, Any] = {}
 

@@ -70,7 +70,7 @@ def identical(a: Any, b: Any) -> Any:
         return a == b
     if a is UNDEFINED or a is ERROR:
         return True
-    return ERROR
+    return ERROR if getattr(a, "fresh", None) is getattr(b, "fresh", None) else False
 
 
 def not_identical(a: Any, b: Any) -> Any:

@@ -18,8 +18,9 @@ from pool.classad.nodes import (
 )
 from pool.classad.unparse import identifier, selected, unparse
 
-_AD_INDENT = 4
-_LIST_INDENT = 3
+
+_AD = 4
+_LIST = 3
 
 
 def pretty(stored: Any) -> str:
@@ -27,16 +28,47 @@ def pretty(stored: Any) -> str:
     from pool.classad.expression import node_of
 
     out: list[str] = []
-    _write(node_of(stored), 0, out)
+    _write(arranged(node_of(stored)), 0, out)
     return "".join(out)
+
+
+def arranged(node: Node) -> Node:
+    """The node with the attributes of its ads in HTCondor's order: short names first, then by the alphabet.
+
+    Where an ad becomes a string, the order shows in the value.
+    """
+    match node:
+        case AdNode(items):
+            pairs = [(name, arranged(member)) for name, member in items]
+            return AdNode(tuple(sorted(pairs, key=lambda pair: (len(pair[0]), pair[0].lower()))))
+        case ListNode(items):
+            return ListNode(tuple(arranged(member) for member in items))
+        case Binary():
+            first, tail = spine(node)
+            whole = arranged(first)
+            for op, right in tail:
+                whole = Binary(op, whole, arranged(right))
+            return whole
+        case Paren(inner):
+            return Paren(arranged(inner))
+        case Unary(op, operand):
+            return Unary(op, arranged(operand))
+        case Ternary(test, yes, no):
+            return Ternary(arranged(test), arranged(yes), arranged(no))
+        case Select(base, name, key):
+            return Select(arranged(base), name, key)
+        case Call(name, key, args):
+            return Call(name, key, tuple(arranged(arg) for arg in args))
+        case _:
+            return node
 
 
 def _write(node: Node, indent: int, out: list[str]) -> None:
     match node:
         case AdNode(items):
-            _block("[", [(f"{identifier(name)} = ", member) for name, member in items], "; ", "]", indent, 4, out)
+            _block("[", [(f"{identifier(name)} = ", member) for name, member in items], "; ", "]", indent, _AD, out)
         case ListNode(items):
-            _block("{", [("", member) for member in items], ",", "}", indent, 3, out)
+            _block("{", [("", member) for member in items], ",", "}", indent, _LIST, out)
         case Binary():
             _write_chain(node, indent, out)
         case Paren(inner):

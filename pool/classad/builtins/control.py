@@ -146,7 +146,7 @@ def eval_in_each_context(args: tuple[Node, ...], frame: Frame) -> Any:
     if type(found) is not tuple:
         return found
     what, contexts, where = found
-    return BoundList([_in_context(what, context) for context in contexts], where)
+    return BoundList([_in_context(what, context) for context in contexts], where, fresh=True)
 
 
 @lazy(2, 2, "countMatches")

@@ -69,7 +69,7 @@ def args_to_list(frame: Frame, text: Any, version: Any = 2) -> Any:
     if which is None or type(text) is not str:
         return ERROR
     found = split_arguments(text) if which == 2 else [word for word in re.split(r"[ \t\n\r]+", text) if word]
-    return ERROR if found is None else BoundList(found, frame)
+    return ERROR if found is None else BoundList(found, frame, fresh=True)
 
 
 @framed(1, 2, "listToArgs")

@@ -171,17 +171,13 @@ def version_in_range(version: Any, least: Any, most: Any) -> Any:
     return compare_versions(texts[1], texts[0]) <= 0 and compare_versions(texts[0], texts[2]) <= 0
 
 
-def _strings(items: list[str]) -> list[str]:
-    return items
-
-
 @framed(1, 1, "splitUserName")
 def split_user_name(frame: Frame, value: Any) -> Any:
     """`user@domain` as a list of both; without @ the domain is empty."""
     if type(value) is not str:
         return ERROR
     user, _, domain = value.partition("@")
-    return BoundList([user, domain], frame)
+    return BoundList([user, domain], frame, fresh=True)
 
 
 @framed(1, 1, "splitSlotName")
@@ -190,7 +186,7 @@ def split_slot_name(frame: Frame, value: Any) -> Any:
     if type(value) is not str:
         return ERROR
     slot, at, machine = value.partition("@")
-    return BoundList([slot, machine] if at else ["", slot], frame)
+    return BoundList([slot, machine] if at else ["", slot], frame, fresh=True)
 
 
 _SPACES: Final = " \t\n\v\f\r"
@@ -202,7 +198,7 @@ def split(frame: Frame, value: Any, separators: Any = ", \t") -> Any:
     if type(value) is not str or type(separators) is not str:
         return ERROR
     if not separators:
-        return BoundList([value] if value else [], frame)
+        return BoundList([value] if value else [], frame, fresh=True)
     items: list[str] = []
     last, previous = 0, ""
     for found in re.finditer("[" + re.escape(separators) + "]", value):
@@ -216,4 +212,4 @@ def split(frame: Frame, value: Any, separators: Any = ", \t") -> Any:
         last = at + 1
     if last < len(value):
         items.append(value[last:])
-    return BoundList(items, frame)
+    return BoundList(items, frame, fresh=True)
