@@ -84,12 +84,11 @@ class Pattern(Record):
     def parse(cls, text: str) -> Pattern:
         """Read an entry as HTCondor does: without a slash, one with `@` is a user and any other a host."""
         user, slash, host = text.partition("/")
-        if slash and (_is_network(text) or ("@" not in user and user != "*")):
-            return cls(user="*", host=text)
-        if slash:
+        if slash and ("@" in user or user == "*"):
             return cls(user=user, host=host or "*")
-        is_user = "@" in text or text == "*"
-        return cls(user=text, host="*") if is_user else cls(user="*", host=text)
+        if not slash and ("@" in text or text == "*"):
+            return cls(user=text, host="*")
+        return cls(user="*", host=text)
 
     def matches(self, caller: Caller) -> bool:
         """Whether this entry speaks of the caller."""

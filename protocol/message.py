@@ -398,9 +398,11 @@ def _anything(value: object) -> object:
     return value
 
 
+_NONE: Final = _exactly(type(None))
 _SCALARS: Final[dict[Any, _Kind]] = {
-    **{kind: _exactly(kind) for kind in (bool, int, str, bytes, list, dict, type(None))},
-    None: _exactly(type(None)),
+    **{kind: _exactly(kind) for kind in (bool, int, str, bytes, list, dict)},
+    type(None): _NONE,
+    None: _NONE,
     float: _Kind("float", _float, fast=float),
     Any: _Kind("anything", _anything),
     object: _Kind("anything", _anything),
@@ -552,6 +554,9 @@ def _union(kinds: list[_Kind]) -> _Kind:
     if len(records) > 1:
         kinds = [kind for kind in kinds if not kind.records] + [_tagged(records)]
     says = " | ".join(kind.says for kind in kinds)
+    some = [kind for kind in kinds if kind is not _NONE]
+    if len(some) == 1 and len(kinds) == 2:
+        return _optional(some[0], says)
 
     def read(value: object) -> Any:
         deepest: _Bad | None = None
@@ -575,6 +580,18 @@ def _union(kinds: list[_Kind]) -> _Kind:
         return value
 
     return _Kind(says, read, write)
+
+
+def _optional(kind: _Kind, says: str) -> _Kind:
+    """`T | None`: what is wrong is said as for T alone."""
+    encode_some = kind.encode
+
+    def read(value: object) -> Any:
+        return value if value is None or type(value) is kind.fast else kind.decode(value)
+
+    if encode_some is None:
+        return _Kind(says, read)
+    return _Kind(says, read, lambda value: None if value is None else encode_some(value), takes=kind.takes)
 
 
 def _tagged(allowed: tuple[type[Record], ...] | None) -> _Kind:

@@ -1,0 +1,135 @@
+"""ClassAds on the wire, and the private halves of ads."""
+
+from __future__ import annotations
+
+import msgpack
+import pytest
+
+from pool.classad import ERROR, UNDEFINED, AbsTime, ClassAd, RelTime
+from pool.errors import PeerError
+from protocol.codec import AD, EXPRESSION, is_private, pack, pack_ads, split_private, unpack, unpack_ads, unpack_plain
+
+
+def an_ad() -> ClassAd:
+    ad = ClassAd(
+        {
+            "MyType": "Machine",
+            "Cpus": 8,
+            "LoadAvg": 0.25,
+            "Active": True,
+            "Nothing": UNDEFINED,
+            "Broken": ERROR,
+            "At": AbsTime(1_700_000_000, 3600),
+            "Span": RelTime(1.5),
+            "List": [1, "two", 3.0, UNDEFINED],
+            "Nested": ClassAd({"Inner": ClassAd({"Deep": 1})}),
+        }
+    )
+    ad.insert("Requirements", "TARGET.RequestMemory <= Memory && START")
+    ad.insert("Mixed", "{1, Cpus + 1, [a = b]}")
+    return ad
+
+
+def test_an_ad_survives_the_wire() -> None:
+    ad = an_ad()
+    back = unpack(pack(ad))
+    assert isinstance(back, ClassAd)
+    assert back == ad
+    assert list(back) == list(ad)
+    assert back.text("Requirements") == ad.text("Requirements")
+    assert back.long() == ad.long()
+
+
+def test_types_of_literals_are_kept() -> None:
+    back = unpack(pack(ClassAd({"I": 1, "R": 1.0, "B": True, "S": "1"})))
+    assert [type(back[name]) for name in back] == [int, float, bool, str]
+
+
+def test_a_chained_ad_travels_flat() -> None:
+    cluster = ClassAd({"Cmd": "/bin/true", "ProcId": -1})
+    proc = ClassAd({"ProcId": 3}, parent=cluster)
+    back = unpack(pack(proc))
+    assert (back["Cmd"], back["ProcId"], back.parent) == ("/bin/true", 3, None)
+
+
+def test_many_ads_travel_as_one_value() -> None:
+    ads = [an_ad(), ClassAd({"A": 1})]
+    assert unpack_ads(pack_ads(ads)) == ads
+    assert unpack_ads(pack_ads([])) == []
+
+
+@pytest.mark.parametrize(
+    "value", [None, True, 0, -(2**63), 2**64 - 1, 2**70, 1.5, "x", "\udcff", b"x", [1, [2]], {"a": {}}]
+)
+def test_plain_values_survive_the_wire(value: object) -> None:
+    assert unpack(pack(value)) == value
+
+
+def test_text_that_is_not_utf8_is_kept() -> None:
+    ad = ClassAd({"Odd": "caf\udce9"})
+    ad.insert("E", 'Odd == "x"')
+    assert unpack(pack(ad)) == ad
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"\xc1",
+        b"\xc0\xc0",
+        b"\x92\x01",
+        b"\xa5abc",
+        b"\x81\x01\x02",  # a map whose key is no text
+        msgpack.packb(msgpack.ExtType(AD, b"\x01")),
+        msgpack.packb(msgpack.ExtType(AD, b"\x81\xa1a")),
+        msgpack.packb(msgpack.ExtType(EXPRESSION, b"1 +")),
+        msgpack.packb(msgpack.ExtType(77, b"")),
+        b"\x91" * 5000 + b"\xc0",
+    ],
+)
+def test_what_was_not_packed_is_refused(data: bytes) -> None:
+    with pytest.raises(PeerError):
+        unpack(data)
+
+
+def test_ads_nested_without_end_are_refused() -> None:
+    data = pack({})
+    for _ in range(500):
+        data = msgpack.packb({"a": msgpack.ExtType(AD, data)})
+    with pytest.raises(PeerError, match="nested"):
+        unpack(data)
+    assert unpack(pack(an_ad())) == an_ad()  # and the count of depth is back at zero
+
+
+def test_strangers_cannot_send_ads() -> None:
+    with pytest.raises(PeerError, match="before authentication"):
+        unpack_plain(pack(ClassAd({"A": 1})))
+
+
+@pytest.mark.parametrize("data", [pack(1), pack({"a": 1}), pack([1]), b"\xc1"])
+def test_packed_ads_are_a_list_of_maps(data: bytes) -> None:
+    with pytest.raises(PeerError):
+        unpack_ads(data)
+
+
+def test_capabilities_are_private() -> None:
+    for name in ("ClaimId", "CLAIMIDS", "Capability", "ChildClaimIds", "TransferKey", "_condor_privSomething"):
+        assert is_private(name)
+    for name in ("PublicClaimId", "Name", "ClaimIdentity"):
+        assert not is_private(name)
+
+
+def test_an_ad_is_split_into_its_halves() -> None:
+    ad = ClassAd({"Name": "slot1", "ClaimId": "secret", "Cpus": 1, "Capability": "also"})
+    public, private = split_private(ad)
+    assert list(public) == ["Name", "Cpus"]
+    assert private is not None
+    assert dict(private.items()) == {"ClaimId": "secret", "Capability": "also"}
+    assert "ClaimId" in ad
+
+
+def test_an_ad_without_capabilities_is_left_as_it_is() -> None:
+    ad = ClassAd({"Name": "slot1"})
+    public, private = split_private(ad)
+    assert public is ad
+    assert private is None
