@@ -36,6 +36,7 @@ class _Target:
         self.address = address
         self.stale: dict[Key, None] = {}  # in the order in which the ads changed
         self.wake = trio.Event()
+        self.peer: rpc.Peer | None = None
 
 
 class Adverts:
@@ -71,12 +72,29 @@ class Adverts:
         await self._reached.wait()
 
     async def run(self) -> None:
-        """Publish until cancelled, then say goodbye."""
+        """Publish until cancelled, then say goodbye on the connections that there are."""
         self._targets = [_Target(address) for address in collector_addresses(self._start.config)]
-        async with trio.open_nursery() as nursery:
-            for target in self._targets:
-                nursery.start_soon(self._keep, target)
-            nursery.start_soon(self._repeat)
+        ending = trio.Event()
+        async with trio.open_nursery() as outer:
+            outer.start_soon(self._run_shielded, ending)
+            try:
+                await trio.sleep_forever()
+            finally:
+                ending.set()
+
+    async def _run_shielded(self, ending: trio.Event) -> None:
+        """The connections outlive the cancellation by as long as the goodbye takes."""
+        with trio.CancelScope(shield=True):
+            async with trio.open_nursery() as nursery:
+                for target in self._targets:
+                    nursery.start_soon(self._keep, target)
+                nursery.start_soon(self._repeat)
+                await ending.wait()
+                with trio.move_on_after(GOODBYE_S):
+                    async with trio.open_nursery() as goodbyes:
+                        for target in self._targets:
+                            goodbyes.start_soon(self._take_back, target)
+                nursery.cancel_scope.cancel()
 
     # ---- inside
 
@@ -111,6 +129,7 @@ class Adverts:
             retry_s = min(retry_s * 2, RETRY_MAX_S)
 
     async def _publish(self, target: _Target, peer: rpc.Peer) -> None:
+        target.peer = peer
         try:
             while not peer.closed.is_set():
                 await self._send_stale(target, peer)
@@ -119,10 +138,7 @@ class Adverts:
                 if not target.stale:
                     await _either(target.wake, peer.closed)
         finally:
-            with trio.move_on_after(GOODBYE_S) as goodbye:
-                goodbye.shield = True
-                if not peer.closed.is_set():
-                    await self._take_back(peer)
+            target.peer = None
 
     async def _send_stale(self, target: _Target, peer: rpc.Peer) -> None:
         while target.stale:
@@ -138,7 +154,10 @@ class Adverts:
             except rpc.RemoteError as error:  # refused: asking again would not help before something changes
                 self._start.log.always(f"The collector refuses ads: {error}", address=target.address)
 
-    async def _take_back(self, peer: rpc.Peer) -> None:
+    async def _take_back(self, target: _Target) -> None:
+        peer = target.peer
+        if peer is None:
+            return
         by_type: dict[str, list[str]] = {}
         for ad_type, name in self._ads:
             by_type.setdefault(ad_type, []).append(name)

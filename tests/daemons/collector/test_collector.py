@@ -117,7 +117,7 @@ async def test_ads_are_taken_back_by_name_or_by_constraint(
     [
         (ClassAd({"Name": "x", "MyType": ""}), "needs MyType and Name"),
         (ClassAd({"MyType": "Generic"}), "needs MyType and Name"),
-        (ClassAd({"MyType": "Generic", "Name": "x", **{f"A{n}": n for n in range(6000)}}), "6002 attributes"),
+        (ClassAd({"MyType": "Generic", "Name": "x", **{f"A{n}": n for n in range(6000)}}), "attributes"),
     ],
     ids=["no type", "no name", "too many attributes"],
 )
