@@ -74,9 +74,7 @@ class Schedd:
         """Start everything that lives as long as the schedd."""
         core, start = self.core, self.start
         core.nursery = nursery
-        zygote = (
-            start.world.zygote({"agent": KINDS["agent"]}) if start.world.zygote else Zygote({"agent": KINDS["agent"]})
-        )
+        zygote = start.world.zygote({"agent": KINDS["agent"]})
         nursery.start_soon(zygote.run)
         core.agents = Agents(
             StartAgents(start, zygote, nursery),
