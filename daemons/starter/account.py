@@ -10,9 +10,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from pool.classad import ClassAd
-from pool.errors import UserError
+from pool.errors import PoolError
 
 NOBODY_ID: Final = 65534
+
+
+class NoAccount(PoolError):
+    """This machine has no account to run a job as."""
 
 
 @dataclass(frozen=True)
@@ -43,18 +47,20 @@ def own_account() -> Account:
 
 
 def named_account(name: str, *, is_owner: bool = True) -> Account:
-    """An account of this machine; UserError when there is none, or when it is the superuser."""
+    """An account of this machine; NoAccount when there is none, or when it is the superuser."""
     try:
         entry = pwd.getpwnam(name)
     except KeyError:
-        raise UserError(f"there is no account {name!r} on this machine") from None
+        raise NoAccount(f"there is no account {name!r} on this machine") from None
     if entry.pw_uid == 0:
-        raise UserError("jobs do not run as root")
+        raise NoAccount("jobs do not run as root")
     groups = tuple(sorted(set(os.getgrouplist(name, entry.pw_gid)) - {0}))
     return Account(name, entry.pw_uid, entry.pw_gid, groups, entry.pw_dir, is_owner)
 
 
-def account_for(job: ClassAd, *, uid_domain: str, fallback: str, soft_uid_domain: bool = False) -> Account:
+def account_for(
+    job: ClassAd, *, uid_domain: str, fallback: str, run_as_owner: bool = True, soft_uid_domain: bool = False
+) -> Account:
     """As whom to run `job`. As root: its owner where the domains agree and the account exists, else `fallback`.
 
     Without root's rights everything runs as this process's own account.
@@ -63,10 +69,15 @@ def account_for(job: ClassAd, *, uid_domain: str, fallback: str, soft_uid_domain
         return own_account()
     owner = job.eval_str("OsUser") or job.eval_str("Owner") or ""
     domain = (job.eval_str("User") or "").partition("@")[2]
-    if owner and (not domain or domain.lower() == uid_domain.lower()) and job.eval_bool("RunAsOwner", True):
+    if (
+        run_as_owner
+        and owner
+        and (not domain or domain.lower() == uid_domain.lower())
+        and job.eval_bool("RunAsOwner", True)
+    ):
         try:
             return named_account(owner)
-        except UserError:
+        except NoAccount:
             if soft_uid_domain and owner.isdigit() and int(owner) > 0:
                 return Account(owner, int(owner), int(owner), (int(owner),), None)
     return fallback_account(fallback)
@@ -76,7 +87,7 @@ def fallback_account(name: str) -> Account:
     """The account of jobs whose owner has none here; it has no right to anything."""
     try:
         return named_account(name, is_owner=False)
-    except UserError:
+    except NoAccount:
         if name != "nobody":
             raise
         return Account("nobody", NOBODY_ID, NOBODY_ID, (NOBODY_ID,), None, is_owner=False)

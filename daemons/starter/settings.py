@@ -6,6 +6,7 @@ The owner reads its configuration once; a child is given what it needs, and star
 from __future__ import annotations
 
 import os
+import socket
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgpack
@@ -147,7 +148,7 @@ def group_name(config: Config, slot_name: str) -> str:
     return claim_group(config.str("BASE_CGROUP") or "htcondor", config.path("EXECUTE"), slot_name)
 
 
-def agent_payload(config: Config, *, account: str, uid: int, gid: int, groups: list[int], socket: str) -> bytes:
+def agent_payload(config: Config, *, account: str, uid: int, gid: int, groups: list[int], path: str) -> bytes:
     """What the schedd gives to the file agent of one account."""
     return AgentSettings(
         **_common(config, "SCHEDD", os.path.join(config.path("LOG"), f"FileAgentLog.{account or uid}")),
@@ -155,7 +156,7 @@ def agent_payload(config: Config, *, account: str, uid: int, gid: int, groups: l
         uid=uid,
         gid=gid,
         groups=groups,
-        socket=socket,
+        socket=path,
         keys=config.path("KEYS"),
         fsync=config.bool("ENABLE_USERLOG_FSYNC", default=True),
         lock=config.bool("ENABLE_USERLOG_LOCKING", default=True),
@@ -171,7 +172,7 @@ def _common(config: Config, subsystem: str, log_path: str) -> dict[str, Any]:
         "log_old_max": config.int(f"MAX_NUM_{subsystem}_LOG", default=1),
         "run_dir": config.path("RUN"),
         "fault_points": config.str("FAULT_POINTS", default=""),
-        "host": config.str("NETWORK_HOSTNAME"),
+        "host": config.str("NETWORK_HOSTNAME") or socket.gethostname(),
         "uid_domain": security.uid_domain,
         "trust_domain": security.trust_domain,
         "owner_uid": security.owner_uid,

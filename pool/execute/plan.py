@@ -46,6 +46,8 @@ class Surroundings:
     starter_environment: Mapping[str, str] = field(default_factory=dict)
     """What the pool's administrator gives to every job (STARTER_JOB_ENVIRONMENT)."""
     chirp_prefix: str = "CHIRP"
+    transfers: bool | None = None
+    """Whether files move, where that has been decided already; else the job's ad says."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +83,9 @@ def wants_transfer(job: ClassAd, filesystem_domain: str) -> bool:
 
 def plan_job(job: ClassAd, slot: ClassAd, around: Surroundings) -> Plan:
     """How to run `job` in `slot`; UserError when its arguments or environment cannot be read."""
-    transfers = wants_transfer(job, around.filesystem_domain)
+    transfers = around.transfers
+    if transfers is None:
+        transfers = wants_transfer(job, around.filesystem_domain)
     directory = around.sandbox if transfers else job.eval_str("Iwd") or around.sandbox
     stdin, stdout, stderr = _standard_files(job, directory, transfers)
     return Plan(

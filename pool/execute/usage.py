@@ -32,6 +32,12 @@ class Usage:
     system_s: float = 0.0
     disk: int = 0
     processes: int = 0
+    processes_seen: bool = False
+    """Whether there has been anything to look at."""
+
+    def begun(self) -> Usage:
+        """The program runs."""
+        return replace(self, processes_seen=True)
 
     def seen(self, sample: Sample) -> Usage:
         """The usage after one more look."""

@@ -1,0 +1,110 @@
+"""Append events to users' logs, each whole or not at all, under the lock that HTCondor's readers and writers take.
+
+An event that may have been written before a crash is looked for in the log's tail first; what a crash left of it is
+completed.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+from typing import Final
+
+from pool.errors import UserError
+from protocol.messages.agent import LogEvent
+
+TAIL_BYTES: Final = 256 * 1024
+LOG_MODE: Final = 0o664
+
+
+class LogBusy(Exception):
+    """Somebody else holds the lock of a log; try again."""
+
+
+def append_events(events: Iterable[LogEvent], *, fsync: bool, lock: bool) -> None:
+    """Append in order; UserError names the log that cannot be written. LogBusy: nothing of its log was written."""
+    for path, group in groupby(events, key=lambda event: event.log):
+        append_to(path, list(group), fsync=fsync, lock=lock)
+
+
+def append_to(path: str, events: list[LogEvent], *, fsync: bool, lock: bool) -> None:
+    """Append to one log."""
+    try:
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOCTTY, LOG_MODE)
+    except OSError as error:
+        raise _cannot(path, error) from None
+    try:
+        if lock:
+            _lock(fd)
+        _append(fd, b"".join(_missing(fd, events)))
+        if fsync:
+            os.fdatasync(fd)
+    except OSError as error:
+        raise _cannot(path, error) from None
+    finally:
+        os.close(fd)  # and with it the lock
+
+
+def _lock(fd: int) -> None:
+    try:
+        fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno in (errno.EACCES, errno.EAGAIN):
+            raise LogBusy from None
+        if error.errno not in (errno.ENOLCK, errno.EINVAL, errno.EOPNOTSUPP):  # no locks there: O_APPEND must do
+            raise
+
+
+def _missing(fd: int, events: list[LogEvent]) -> Iterator[bytes]:
+    """The bytes to append: all of an event, or what the tail lacks of one that has to be looked for."""
+    tail: bytes | None = None
+    begun = True  # nothing has been appended yet: what the log ends with may be the beginning of an event
+    for event in events:
+        text = event.text.encode("utf-8", "surrogateescape")
+        if not event.check:
+            begun = False
+            yield text
+            continue
+        if tail is None:
+            tail = _tail(fd)
+        if text not in tail:
+            yield text[_begun(tail, text) if begun else 0 :]
+            begun = False
+
+
+def _tail(fd: int) -> bytes:
+    size = os.fstat(fd).st_size
+    return os.pread(fd, min(size, TAIL_BYTES), max(0, size - TAIL_BYTES))
+
+
+def _begun(tail: bytes, text: bytes) -> int:
+    """How much of `text` already ends the log: a crash came while it was written. Only from the start of a line."""
+    for length in range(min(len(tail), len(text) - 1), 0, -1):
+        starts_line = length == len(tail) or tail[-length - 1 : -length] == b"\n"
+        if starts_line and tail.endswith(text[:length]):
+            return length
+    return 0
+
+
+def _append(fd: int, data: bytes) -> None:
+    """All of it or nothing (a full disk must not leave half an event)."""
+    if not data:
+        return
+    before = os.fstat(fd).st_size
+    try:
+        written = 0
+        while written < len(data):
+            written += os.write(fd, data[written:])
+    except OSError:
+        try:
+            os.ftruncate(fd, before)
+        except OSError:
+            pass
+        raise
+
+
+def _cannot(path: str, error: OSError) -> UserError:
+    return UserError(f"cannot write the event log {path}: {error.strerror} (errno {error.errno})")

@@ -1,0 +1,85 @@
+"""What goes into a sandbox: a job's input becomes a list of entries, directories walked, as the user who owns it."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from pool.classad import ClassAd
+from pool.execute.transfer import InputItem, input_items
+from protocol.messages.agent import FileEntry
+
+ENTRIES_MAX = 1_000_000
+DEPTH_MAX = 200
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """The entries in order, and where each regular file is."""
+
+    entries: list[FileEntry]
+    sources: dict[str, str]
+
+
+def gather(job: ClassAd) -> Gathered:
+    """All files of the job's input. OSError (with its path) when one is missing; UserError when one cannot be sent."""
+    entries: dict[str, FileEntry] = {}
+    sources: dict[str, str] = {}
+    for item in input_items(job):
+        for entry, source in _expand(item):
+            entries[entry.name] = entry  # a later one of the same name replaces the earlier
+            if entry.kind == "file":
+                sources[entry.name] = source
+        if len(entries) > ENTRIES_MAX:
+            raise OSError(errno.E2BIG, os.strerror(errno.E2BIG), item.source)
+    return Gathered(list(entries.values()), sources)
+
+
+def _expand(item: InputItem) -> Iterator[tuple[FileEntry, str]]:
+    status = os.stat(item.source)
+    if stat.S_ISDIR(status.st_mode):
+        yield from _parents(item.name if not item.contents else f"{item.name}/x" if item.name else "")
+        if not item.contents:
+            yield _directory(item.name, status), item.source
+        yield from _walk(item.source, "" if item.contents and not item.name else item.name, 0)
+        return
+    if not stat.S_ISREG(status.st_mode):
+        raise OSError(errno.EINVAL, "not a regular file", item.source)
+    if not os.access(item.source, os.R_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), item.source)
+    yield from _parents(item.name)
+    mode = stat.S_IMODE(status.st_mode) | (0o755 if item.program else 0)
+    yield FileEntry(name=item.name, size=status.st_size, mode=mode & 0o777), item.source
+
+
+def _parents(name: str) -> Iterator[tuple[FileEntry, str]]:
+    """The directories above a name that keeps its relative path."""
+    parts = name.split("/")[:-1]
+    for count in range(1, len(parts) + 1):
+        yield FileEntry(name="/".join(parts[:count]), mode=0o755, kind="dir"), ""
+
+
+def _directory(name: str, status: os.stat_result) -> FileEntry:
+    return FileEntry(name=name, mode=stat.S_IMODE(status.st_mode) & 0o777 | 0o700, kind="dir")
+
+
+def _walk(path: str, name: str, depth: int) -> Iterator[tuple[FileEntry, str]]:
+    """What is in a directory. Links to files are followed; links to directories, sockets, pipes and devices stay."""
+    if depth > DEPTH_MAX:
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
+    with os.scandir(path) as found:
+        inner = sorted(found, key=lambda entry: entry.name)
+    for entry in inner:
+        below = f"{name}/{entry.name}" if name else entry.name
+        if entry.is_symlink() and not entry.is_file():
+            continue
+        status = entry.stat()
+        if stat.S_ISDIR(status.st_mode):
+            yield _directory(below, status), entry.path
+            yield from _walk(entry.path, below, depth + 1)
+        elif stat.S_ISREG(status.st_mode):
+            mode = stat.S_IMODE(status.st_mode) & 0o777
+            yield FileEntry(name=below, size=status.st_size, mode=mode), entry.path

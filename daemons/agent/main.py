@@ -1,0 +1,178 @@
+"""The file agent: forked by its schedd's zygote, it becomes the user whose files it opens, and serves two sides.
+
+The schedd speaks to it on the socket pair that it was born with: events to append, activations that may move files.
+Starters come to its socket (or through the host's port as `agent-UID`) with the ticket of their activation. When the
+schedd is gone, so is the agent: what it was writing is complete or was never seen, and the next one goes on.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+import trio
+
+from daemons import faults
+from daemons.agent.event_log import LogBusy, append_events
+from daemons.agent.transfer import Transfers
+from daemons.log import Log
+from daemons.starter.account import Account, become
+from daemons.starter.settings import AgentSettings
+from daemons.zygote import Birth
+from pool.errors import UserError
+from protocol import net, rpc
+from protocol.address import Address
+from protocol.authorize import Level
+from protocol.message import DONE, Done
+from protocol.messages.agent import AppendEvents, LogEvent
+from protocol.net import Listener, RealNetwork
+from protocol.port_server import SharedListener
+from protocol.rpc import Peer
+from protocol.security import Security
+from protocol.service import Service
+
+LOCK_PAUSE_S: Final = 0.02
+LOCK_WAIT_S: Final = 20.0
+UMASK: Final = 0o022
+
+
+def socket_name(uid: int) -> str:
+    """What the shared port calls the agent of an account."""
+    return f"agent-{uid}"
+
+
+def child_main(birth: Birth) -> None:
+    """What the zygote calls in the forked child."""
+    trio.run(main, birth)
+
+
+async def main(birth: Birth) -> None:
+    """Serve until the schedd is gone."""
+    settings = AgentSettings.unpack(birth.payload)
+    log = Log(
+        Path(settings.log_path) if settings.log_path else None,
+        level=settings.log_level,
+        bytes_max=settings.log_bytes_max,
+        old_max=settings.log_old_max,
+    )
+    log.capture_logging()
+    faults.arm(settings.fault_points, settings.run_dir or ".")
+    security = _security(settings)
+    listeners = await _listen(settings, log)  # while this process may write to RUN
+    log.always("File agent starts", user=settings.account or settings.uid, pid=os.getpid(), socket=settings.socket)
+    os.umask(UMASK)
+    become(Account(settings.account, settings.uid, settings.gid, tuple(settings.groups), None))
+    async with trio.open_nursery() as nursery:
+        await _serve(birth, settings, security, listeners, log, nursery)
+        nursery.cancel_scope.cancel()
+    log.always("File agent ends: its schedd is gone")
+
+
+def _security(settings: AgentSettings) -> Security:
+    """Tickets are all that it accepts. The host's certificate is read now: the user may not read it later."""
+    security = Security(
+        trust_domain=settings.trust_domain,
+        uid_domain=settings.uid_domain,
+        owner_uid=settings.owner_uid,
+        keys=settings.keys,
+        ca_files=tuple(settings.ca_files),
+        accept=(),
+        pair_identity=f"schedd@{settings.uid_domain}",
+    )
+    if security.has_host_certificate:
+        security.tls_server()
+    return security
+
+
+async def _listen(settings: AgentSettings, log: Log) -> list[Listener]:
+    os.makedirs(os.path.dirname(settings.socket), mode=0o755, exist_ok=True)
+    listeners: list[Listener] = [await RealNetwork().listen(Address.unix(settings.socket))]
+    if settings.keys and settings.run_dir:
+        try:
+            address = Address.tcp("", 0, sock=socket_name(settings.uid))
+            listeners.append(SharedListener(settings.run_dir, address))
+        except OSError as error:
+            log.always("Starters of other hosts cannot reach this agent", error=error.strerror)
+    return listeners
+
+
+async def _serve(
+    birth: Birth,
+    settings: AgentSettings,
+    security: Security,
+    listeners: list[Listener],
+    log: Log,
+    nursery: trio.Nursery,
+) -> None:
+    schedd, starters = Service("agent"), Service(socket_name(settings.uid))
+    transfers = Transfers(
+        security,
+        nursery,
+        address=settings.socket,
+        host=settings.host,
+        identity=f"{settings.account or settings.uid}@{settings.uid_domain}",
+    )
+    transfers.add_to(schedd, starters)
+    EventLogs(settings.fsync, settings.lock).add_to(schedd)
+    await nursery.start(lambda task_status: rpc.serve(starters, listeners, security=security, task_status=task_status))
+    peer = await rpc.open_pair(
+        nursery, net.pair_channel(birth.channel), parent=False, security=security, service=schedd
+    )
+    async with trio.open_nursery() as ends:
+        ends.start_soon(_until_orphaned, birth.life, ends.cancel_scope)
+        await peer.closed.wait()
+        ends.cancel_scope.cancel()
+
+
+async def _until_orphaned(life: int, scope: trio.CancelScope) -> None:
+    await trio.lowlevel.wait_readable(life)
+    scope.cancel()
+
+
+class EventLogs:
+    """Appends events; batches wait for one another, so that each log keeps the schedd's order."""
+
+    def __init__(self, fsync: bool, lock: bool) -> None:
+        self._fsync, self._lock = fsync, lock
+        self._turn = trio.Lock()
+
+    def add_to(self, service: Service) -> None:
+        """Answer AppendEvents."""
+        service.on(AppendEvents, self.append, Level.READ)
+
+    async def append(self, _peer: Peer, request: AppendEvents) -> Done:
+        """Append all of the request's events."""
+        async with self._turn:
+            for log in _by_log(request.events):
+                await self._append_to_one(log)
+        return DONE
+
+    async def _append_to_one(self, events: list[LogEvent]) -> None:
+        deadline = trio.current_time() + LOCK_WAIT_S
+        while True:
+            try:
+                if self._fsync:
+                    await trio.to_thread.run_sync(self._append, events)
+                else:
+                    self._append(events)
+                return
+            except LogBusy:
+                if trio.current_time() > deadline:
+                    raise UserError(f"somebody keeps the event log {events[0].log} locked") from None
+                await trio.sleep(LOCK_PAUSE_S)
+
+    def _append(self, events: list[LogEvent]) -> None:
+        append_events(events, fsync=self._fsync, lock=self._lock)
+
+
+def _by_log(events: Iterable[LogEvent]) -> list[list[LogEvent]]:
+    """Runs of events for one log, in order."""
+    runs: list[list[LogEvent]] = []
+    for event in events:
+        if runs and runs[-1][0].log == event.log:
+            runs[-1].append(event)
+        else:
+            runs.append([event])
+    return runs

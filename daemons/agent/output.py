@@ -1,0 +1,110 @@
+"""What comes out of a job's sandbox: each file is written beside its place under another name, and moved there at last.
+
+So nobody ever sees half an output file, and what was there before stays until all files have come. A link at the place
+is followed; what is neither missing nor a regular file (a terminal, a pipe) is written to as it is.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from dataclasses import dataclass, field
+
+from daemons.file_stream import FileTrouble
+from pool.classad import ClassAd
+from pool.errors import PeerError
+from pool.execute.transfer import check_link, check_names, destination
+from protocol.messages.agent import FileEntry
+
+
+@dataclass
+class Placement:
+    """The files of one push on their way to their places."""
+
+    job: ClassAd
+    mark: str
+    places: dict[str, str] = field(default_factory=dict)
+    _waiting: list[tuple[str, str]] = field(default_factory=list)  # temporary name, place
+    _links: list[tuple[str, str]] = field(default_factory=list)
+
+    def plan(self, entries: list[FileEntry]) -> None:
+        """Decide where everything goes before anything is written; PeerError when something may not come."""
+        check_names(entry.name for entry in entries)
+        for entry in entries:
+            if entry.kind not in ("file", "dir", "link"):
+                raise PeerError(f"{entry.name} is of the unknown kind {entry.kind!r}")
+            if entry.kind == "link":
+                check_link(entry.name, entry.target)
+            self.places[entry.name] = destination(self.job, entry.name)
+
+    def open(self, entry: FileEntry) -> int:
+        """A descriptor for the bytes of one file."""
+        place = os.path.realpath(self.places[entry.name])
+        self._make_parents(entry.name, place)
+        mode = entry.mode & 0o777
+        try:
+            there = os.stat(place)
+        except FileNotFoundError:
+            there = None
+        if there is not None:
+            if stat.S_ISDIR(there.st_mode):
+                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), place)
+            if not stat.S_ISREG(there.st_mode):
+                return os.open(place, os.O_WRONLY | os.O_NOCTTY | os.O_CLOEXEC)
+            if not os.access(place, os.W_OK):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), place)
+            mode = stat.S_IMODE(there.st_mode)
+        return self._beside(place, mode, exists=there is not None)
+
+    def _beside(self, place: str, mode: int, *, exists: bool) -> int:
+        directory, name = os.path.split(place)
+        temporary = os.path.join(directory, f".{name[:200]}.{self.mark}")
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+        try:
+            fd = os.open(temporary, flags, 0o600)
+        except PermissionError:
+            if not exists:
+                raise
+            return os.open(place, os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC)
+        os.fchmod(fd, mode)
+        self._waiting.append((temporary, place))
+        return fd
+
+    def _make_parents(self, name: str, place: str) -> None:
+        """A file inside a transferred directory brings its directory along; any other directory has to be there."""
+        if "/" in name:
+            os.makedirs(os.path.dirname(place), exist_ok=True)
+
+    def directory(self, entry: FileEntry) -> None:
+        """Make a directory that is transferred."""
+        place = self.places[entry.name]
+        os.makedirs(place, exist_ok=True)
+        os.chmod(place, entry.mode & 0o777 | 0o700)
+
+    def link(self, entry: FileEntry) -> None:
+        """Remember a link; links are made last, so that no file is ever written through one that was sent."""
+        self._links.append((self.places[entry.name], entry.target))
+
+    def finish(self) -> None:
+        """Move everything to its place; FileTrouble names the file that cannot be."""
+        try:
+            while self._waiting:
+                temporary, place = self._waiting[0]
+                os.rename(temporary, place)
+                self._waiting.pop(0)
+            for place, target in self._links:
+                if os.path.islink(place):
+                    os.unlink(place)
+                os.symlink(target, place)
+        except OSError as error:
+            raise FileTrouble("writing to file", place, error.errno or errno.EIO) from None
+
+    def abandon(self) -> None:
+        """Remove what was not finished."""
+        for temporary, _ in self._waiting:
+            try:
+                os.unlink(temporary)
+            except OSError:
+                continue
+        self._waiting.clear()

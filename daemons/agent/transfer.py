@@ -1,0 +1,195 @@
+"""Starters and their files: with the ticket of its activation, a starter fetches the input and pushes the output."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+from dataclasses import dataclass, field
+
+import trio
+
+from daemons.agent.input import gather
+from daemons.agent.output import Placement
+from daemons.file_stream import FileTrouble, receive_files, send_files
+from pool.classad import ClassAd
+from pool.errors import PeerError, UserError
+from pool.jobs.codes import HoldCode
+from protocol.authorize import Level
+from protocol.message import DONE, Done
+from protocol.messages.agent import (
+    CloseTransfer,
+    FetchInput,
+    FileEntry,
+    InputFiles,
+    OpenTransfer,
+    OutputStored,
+    PushOutput,
+    Stored,
+    TransferOpened,
+    Trouble,
+)
+from protocol.rpc import Peer
+from protocol.security import Security
+from protocol.service import Service
+
+log = logging.getLogger("agent.transfer")
+
+
+class NotOpen(PeerError):
+    """No files move for this activation: it is over, or the schedd has not (yet) said that they do."""
+
+
+@dataclass
+class _Activation:
+    """One execution of a job, as far as its files go."""
+
+    ticket: str
+    job: ClassAd
+    stored: Stored | None = None
+    arrived: trio.Event = field(default_factory=trio.Event)
+    push: trio.CancelScope | None = None
+
+
+class Transfers:
+    """The transfers that are allowed now."""
+
+    def __init__(self, security: Security, nursery: trio.Nursery, *, address: str, host: str, identity: str) -> None:
+        self._security, self._nursery = security, nursery
+        self._address, self._host, self._identity = address, host, identity
+        self._activations: dict[str, _Activation] = {}
+
+    def add_to(self, schedd: Service, starters: Service) -> None:
+        """Answer the schedd on its service, and starters on theirs."""
+        schedd.on(OpenTransfer, self.open, Level.READ)
+        schedd.on(CloseTransfer, self.close, Level.READ)
+        starters.on(FetchInput, self.fetch, Level.READ)
+        starters.on(PushOutput, self.push, Level.READ)
+        starters.on(OutputStored, self.stored, Level.READ)
+
+    # ---- from the schedd
+
+    def open(self, _peer: Peer, request: OpenTransfer) -> TransferOpened:
+        """Let a starter in; asked again (after a restart of the schedd) it changes nothing."""
+        known = self._activations.get(request.activation)
+        if known is None or known.ticket != request.ticket:
+            self._forget(request.activation)
+            self._activations[request.activation] = _Activation(request.ticket, request.job_ad)
+            self._security.tickets.add(
+                request.ticket, identity=self._identity, levels=[Level.READ], label=request.activation
+            )
+        return TransferOpened(address=self._address)
+
+    def close(self, _peer: Peer, request: CloseTransfer) -> Done:
+        """The activation is over."""
+        self._forget(request.activation)
+        return DONE
+
+    def _forget(self, name: str) -> None:
+        known = self._activations.pop(name, None)
+        if known is not None:
+            self._security.tickets.revoke(known.ticket)
+            if known.push is not None:
+                known.push.cancel()
+
+    # ---- from starters
+
+    def _of(self, peer: Peer, name: str) -> _Activation:
+        """The activation, if it is this peer's."""
+        known = self._activations.get(name)
+        if known is None or peer.ticket != name:
+            raise NotOpen(f"no files move for activation {name}")
+        return known
+
+    def fetch(self, peer: Peer, request: FetchInput) -> InputFiles:
+        """List the input; its bytes follow the answer (a plain function: the answer goes out before they do)."""
+        activation = self._of(peer, request.activation)
+        try:
+            gathered = gather(activation.job)
+        except UserError as error:
+            return InputFiles(files=[], trouble=self._input_trouble(str(error), errno.EINVAL))
+        except OSError as error:
+            number = error.errno or errno.EIO
+            said = f"reading from file {error.filename}: (errno {number}) {os.strerror(number)}"
+            return InputFiles(files=[], trouble=self._input_trouble(said, number))
+        self._nursery.start_soon(self._send, peer, gathered.entries, gathered.sources)
+        return InputFiles(files=gathered.entries)
+
+    async def _send(self, peer: Peer, entries: list[FileEntry], sources: dict[str, str]) -> None:
+        def open_file(entry: FileEntry) -> int:
+            return os.open(sources[entry.name], os.O_RDONLY | os.O_NOCTTY | os.O_CLOEXEC)
+
+        try:
+            trouble = await send_files(peer, entries, open_file, trio.to_thread.run_sync)
+        except PeerError as error:
+            log.warning("input for %s: %s", peer, error)
+        else:
+            if trouble is not None:
+                log.warning("input for %s: %s", peer, trouble)
+
+    def push(self, peer: Peer, request: PushOutput) -> Done:
+        """Take these files; the answer goes out before the first of them comes."""
+        activation = self._of(peer, request.activation)
+        if activation.push is not None:
+            activation.push.cancel()
+        placement = Placement(activation.job, f"{request.activation[:40].replace('/', '_')}.part")
+        placement.plan(request.files)
+        activation.stored, activation.arrived = None, trio.Event()
+        activation.push = trio.CancelScope()
+        self._nursery.start_soon(self._receive, peer, activation, activation.push, placement, request.files)
+        return DONE
+
+    async def _receive(
+        self,
+        peer: Peer,
+        activation: _Activation,
+        scope: trio.CancelScope,
+        placement: Placement,
+        files: list[FileEntry],
+    ) -> None:
+        arrived = activation.arrived
+        try:
+            with scope:
+                activation.stored = Stored(trouble=await self._place(peer, placement, files))
+        except PeerError as error:
+            log.warning("output from %s: %s", peer, error)
+        finally:
+            placement.abandon()
+            arrived.set()
+
+    async def _place(self, peer: Peer, placement: Placement, files: list[FileEntry]) -> Trouble | None:
+        """Put everything in its place; the trouble, if there is any. Nothing is replaced then."""
+        trouble: FileTrouble | None = None
+        for entry in files:
+            try:
+                if entry.kind == "dir":
+                    placement.directory(entry)
+                elif entry.kind == "link":
+                    placement.link(entry)
+            except OSError as error:
+                trouble = trouble or FileTrouble("creating directory", entry.name, error.errno or errno.EIO)
+        trouble = await receive_files(peer, files, placement.open, trio.to_thread.run_sync) or trouble
+        if trouble is None:
+            try:
+                placement.finish()
+            except FileTrouble as error:
+                trouble = error
+        return None if trouble is None else self._output_trouble(str(trouble), trouble.number)
+
+    async def stored(self, peer: Peer, request: OutputStored) -> Stored:
+        """Answer once the files are in place."""
+        activation = self._of(peer, request.activation)
+        await activation.arrived.wait()
+        if activation.stored is None:
+            raise PeerError("the output did not arrive whole")
+        return activation.stored
+
+    # ---- in words
+
+    def _input_trouble(self, details: str, number: int) -> Trouble:
+        reason = f"Transfer input files failure at access point {self._host} while sending files. Details: {details}"
+        return Trouble(reason=reason, hold_code=HoldCode.TRANSFER_INPUT_ERROR, hold_subcode=number)
+
+    def _output_trouble(self, details: str, number: int) -> Trouble:
+        reason = f"Transfer output files failure at access point {self._host} while receiving files. Details: {details}"
+        return Trouble(reason=reason, hold_code=HoldCode.TRANSFER_OUTPUT_ERROR, hold_subcode=number)

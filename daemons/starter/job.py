@@ -1,0 +1,423 @@
+"""One job, from RunJob to the acknowledged report: sandbox, input, program, output.
+
+    contact the shadow task -> sandbox -> input -> launch -> watch -> end what is left -> output -> report -> clean up
+
+Whatever happens on the way becomes one `Result`. Telling the job to leave works at every step: before the program runs
+there is nothing to ask, while it runs it gets its signal and its time, afterwards its output has that time.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+import trio
+
+from daemons.faults import fault
+from daemons.log import Log
+from daemons.starter import sandbox
+from daemons.starter.account import Account, account_for
+from daemons.starter.cgroup import Group
+from daemons.starter.launch import LaunchError, launch
+from daemons.starter.processes import Processes, Watched
+from daemons.starter.settings import StarterSettings
+from daemons.starter.shadow_link import Refused, ShadowLink
+from daemons.starter.transfer import FileMover, Held
+from pool.classad import ClassAd, expr
+from pool.errors import PeerError, PoolError, UserError
+from pool.execute.cgroup import Limits, memory_limits
+from pool.execute.exit import Exited, Hold, exited, over_memory
+from pool.execute.plan import Plan, Surroundings, plan_job
+from pool.execute.signals import HOLD, VACATE, soft_kill_signal
+from pool.execute.transfer import Stamp
+from pool.execute.usage import Usage
+from pool.jobs.codes import HoldCode
+from protocol.messages.common import StopHow
+from protocol.messages.schedd import Ending, JobEnded, JobExecuting, JobUpdate
+from protocol.messages.starter import JobInfo, RunJob, StopJob
+from protocol.net import Network
+from protocol.rpc import Peer
+from protocol.security import Security
+
+INPUT_TRIES_MAX: Final = 3
+INPUT_PAUSE_S: Final = 1.0
+VACATE_DEFAULT_S: Final = 600.0
+
+
+@dataclass(frozen=True)
+class Result:
+    """How an activation ended."""
+
+    ending: Ending
+    ad: ClassAd = field(default_factory=ClassAd)
+    reason: str = ""
+
+
+@dataclass
+class Context:
+    """What a starter's jobs share."""
+
+    settings: StarterSettings
+    log: Log
+    security: Security
+    network: Network
+    processes: Processes
+    group: Group
+    startd: Peer
+
+
+class JobRun:
+    """One activation."""
+
+    def __init__(self, context: Context, request: RunJob) -> None:
+        self.context = context
+        self.request = request
+        self.job, self.slot = request.job_ad, request.slot_ad
+        self.link = ShadowLink(request, context.security, context.network, context.log)
+        self.sandbox = sandbox.path_of(context.settings.execute, os.getpid())
+        self.usage = Usage()
+        self.watched: Watched | None = None
+        self.suspended = False
+        self._made_sandbox = False
+        self._stop: StopJob | None = None
+        self._stopped = trio.Event()
+        self._phase = trio.CancelScope()
+        self._out_of_memory = False
+        self._moved: dict[str, float] = {}
+
+    # ---- from outside
+
+    def stop(self, request: StopJob) -> None:
+        """Make the job leave; asked again, the harder way counts."""
+        first = self._stop is None
+        if first or (request.how is StopHow.FAST and self._stop is not None and self._stop.how is not StopHow.FAST):
+            self._stop = request
+            self._stopped.set()
+            self._stopped = trio.Event()
+            if self.watched is None:
+                self._give_phase_up(request)
+
+    def _give_phase_up(self, request: StopJob) -> None:
+        """Files on their way to the job are of no use now; those coming from it have the vacate time."""
+        grace = 0.0 if request.how is StopHow.FAST or not self.usage.processes_seen else self._vacate_s(request)
+        self._phase.deadline = min(self._phase.deadline, trio.current_time() + grace)
+
+    def suspend(self) -> None:
+        """Freeze the job."""
+        self.suspended = True
+        if self.watched is not None:
+            self.context.processes.suspend(self.context.group)
+
+    def resume(self) -> None:
+        """Let it go on."""
+        self.suspended = False
+        if self.watched is not None:
+            self.context.processes.resume(self.context.group)
+
+    # ---- the whole
+
+    async def run(self) -> tuple[bool, str]:
+        """Do it all; whether the end was reported, and if not, why."""
+        context = self.context
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self.link.run)
+            nursery.start_soon(self._stop_when_nobody_waits)
+            result = await self._execute()
+            context.log.always(
+                "The job ended", job=self.request.job_id, ending=result.ending.value, reason=result.reason
+            )
+            reported, reason = await self._report(result)
+            nursery.cancel_scope.cancel()
+        self._clean_up()
+        return reported, reason
+
+    async def _stop_when_nobody_waits(self) -> None:
+        await self.link.is_over.wait()
+        self.stop(StopJob(activation=self.request.activation, how=StopHow.FAST, reason=self.link.over or ""))
+
+    async def _report(self, result: Result) -> tuple[bool, str]:
+        ad = result.ad.copy()
+        ad.update(self.usage.ad() if self.usage.processes_seen else {})
+        ad.update(self._moved)
+        message = JobEnded(
+            job_id=self.request.job_id,
+            activation=self.request.activation,
+            ending=result.ending,
+            at=time.time(),
+            reason=result.reason,
+            ad=ad,
+        )
+        try:
+            await self.link.ended(message)
+        except Refused as error:
+            return False, str(error)
+        fault("starter.reported")
+        return True, ""
+
+    def _clean_up(self) -> None:
+        if self._made_sandbox:
+            try:
+                sandbox.remove(self.sandbox)
+            except OSError as error:  # the startd's sweep tries again when this process is gone
+                self.context.log.error("Cannot remove the sandbox", path=self.sandbox, reason=error.strerror)
+
+    # ---- step by step
+
+    async def _execute(self) -> Result:
+        """Run the job; every way it can end is a Result."""
+        try:
+            with self._phase:
+                await self.link.peer()
+                return await self._prepare_and_run()
+            return self._evicted()
+        except Held as error:
+            return Result(Ending.HOLD, error.hold.ad(), error.hold.reason)
+        except Refused as error:
+            return Result(Ending.EVICTED, reason=str(error))
+        except UserError as error:  # arguments or environment that cannot be read
+            hold = Hold(str(error), HoldCode.FAILED_TO_CREATE_PROCESS)
+            return Result(Ending.HOLD, hold.ad(), hold.reason)
+        except (PoolError, OSError) as error:
+            self.context.log.error("This machine cannot run the job", error)
+            return Result(Ending.FAILED, reason=str(error))
+
+    async def _prepare_and_run(self) -> Result:
+        settings = self.context.settings
+        account = account_for(
+            self.job,
+            uid_domain=settings.uid_domain,
+            fallback=settings.fallback_account,
+            run_as_owner=settings.run_as_owner,
+            soft_uid_domain=settings.soft_uid_domain,
+        )
+        sandbox.make(self.sandbox, account)
+        self._made_sandbox = True
+        sandbox.write_ads(self.sandbox, account, self.job, self.slot)
+        fault("starter.sandbox_made")
+        plan = self._limited(plan_job(self.job, self.slot, self._surroundings(account)))
+        mover: FileMover | None = None
+        before: Mapping[str, Stamp] = {}
+        if plan.transfers:
+            mover = self._mover(account)
+            await self._fetch(mover)
+            before = mover.catalog()
+        fault("starter.input_done")
+        result = await self._run_program(plan, account)
+        if mover is not None and result.ending is Ending.EXITED:
+            self._moved["BytesSent"] = float(await mover.push_output(before, result.ad.eval_int("ExitCode")))
+        fault("starter.output_pushed")
+        return result if self._stop is None or result.ending is not Ending.EXITED else self._evicted()
+
+    def _limited(self, plan: Plan) -> Plan:
+        """The plan with this machine's limits added to the job's own."""
+        if not (address_space := self.context.settings.address_space_mb << 20):
+            return plan
+        return replace(plan, rlimits={**plan.rlimits, "AS": address_space})
+
+    def _surroundings(self, account: Account) -> Surroundings:
+        settings = self.context.settings
+        return Surroundings(
+            sandbox=self.sandbox,
+            slot=settings.slot.partition("@")[0],
+            starter_pid=os.getpid(),
+            home=account.home if settings.sets_home else None,
+            user=account.name,
+            filesystem_domain=settings.filesystem_domain,
+            thread_variables=settings.thread_variables,
+            starter_environment=settings.given_environment(),
+            transfers=bool(self.request.agent_address),
+        )
+
+    def _mover(self, account: Account) -> FileMover:
+        context = self.context
+        return FileMover(
+            self.request, self.sandbox, account, context.settings.slot, context.security, context.network, context.log
+        )
+
+    async def _fetch(self, mover: FileMover) -> None:
+        for last in [False] * (INPUT_TRIES_MAX - 1) + [True]:
+            try:
+                self._moved["BytesRecvd"] = float(await mover.fetch_input())
+                return
+            except PeerError as error:
+                if last:
+                    raise
+                self.context.log.always("Input did not come; trying again", error=str(error))
+            await trio.sleep(INPUT_PAUSE_S)
+
+    # ---- the program
+
+    async def _run_program(self, plan: Plan, account: Account) -> Result:
+        context = self.context
+        if self._stop is not None:
+            return self._evicted()
+        context.processes.new_job()
+        if context.group.works:
+            for problem in context.group.prepare(self._limits()):
+                context.log.always("A limit could not be set", limit=problem)
+        entrances = context.group.entrances() if context.group.works else ()
+        started = launch(plan, account, entrances, nice=plan.nice + context.settings.nice)
+        self.watched = context.processes.watch(started.pid)
+        try:
+            await started.begun()
+        except LaunchError as error:
+            await context.processes.end_all(context.group)
+            self.watched = None
+            hold = error.hold()
+            if hold is None:
+                return Result(Ending.FAILED, reason=f"Failed to execute '{plan.program}': {error}")
+            return Result(Ending.HOLD, hold.ad(), hold.reason)
+        self.usage = self.usage.begun()
+        context.log.always("The job runs", job=self.request.job_id, pid=started.pid, user=account.name)
+        fault("starter.job_started")
+        return await self._watch(self.watched)
+
+    def _limits(self) -> Limits:
+        settings, slot = self.context.settings, self.slot
+        policy, memory = settings.memory_policy.strip().lower(), slot.eval_int("Memory") or 0
+        if policy == "custom":
+            value = expr(settings.hard_memory_expr).eval(slot, self.job) if settings.hard_memory_expr else 0
+            memory = int(value) if isinstance(value, int | float) else 0
+            policy = "hard"
+        limits = memory_limits(
+            policy,
+            memory,
+            machine_mb=settings.machine_memory_mb,
+            disable_swap=settings.disable_swap,
+            slot_swap_kb=slot.eval_int("VirtualMemory"),
+        )
+        return Limits(
+            memory=limits.memory,
+            memory_soft=limits.memory_soft,
+            memory_and_swap=limits.memory_and_swap,
+            cpus=max(1, slot.eval_int("Cpus") or 1),
+        )
+
+    async def _watch(self, watched: Watched) -> Result:
+        """Until the program has ended and nothing of it is left."""
+        context = self.context
+        executing = JobExecuting(
+            job_id=self.request.job_id,
+            activation=self.request.activation,
+            at=time.time(),
+            ad=ClassAd({"JobPid": watched.pid}),
+        )
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self.link.executing, executing)
+            nursery.start_soon(self._update_now_and_then)
+            nursery.start_soon(self._obey, watched)
+            nursery.start_soon(self._notice_lack_of_memory, watched)
+            if self.suspended:
+                context.processes.suspend(context.group)
+            await watched.ended.wait()
+            fault("starter.job_exited")
+            self._look()
+            nursery.cancel_scope.cancel()
+        await context.processes.end_all(context.group)
+        self.watched = None
+        self._look()
+        self.usage = self.usage.with_disk(sandbox.disk_usage(self.sandbox))
+        self._report_memory_if_out()
+        return self._judge(exited(watched.status))
+
+    def _judge(self, end: Exited) -> Result:
+        """What the program's end means."""
+        if self._stop is not None:
+            return self._evicted()
+        if self._out_of_memory:
+            limit = self._limits().memory >> 20 or (self.slot.eval_int("Memory") or 0)
+            used = max(self.context.group.peak() >> 20, self.usage.resident_mb)
+            hold = over_memory(limit, used, always_hold=self.context.settings.always_hold_on_oom)
+            if hold is None:
+                return Result(Ending.EVICTED, reason="The machine ran out of memory")
+            return Result(Ending.HOLD, hold.ad(), hold.reason)
+        return Result(Ending.EXITED, end.ad())
+
+    def _report_memory_if_out(self) -> None:
+        self._out_of_memory = self._out_of_memory or self.context.group.oom_killed()
+
+    async def _notice_lack_of_memory(self, watched: Watched) -> None:
+        """A job that has lost one of its processes to the kernel is ended as a whole."""
+        descriptor = self.context.group.oom_descriptor() if self.context.group.works else None
+        if descriptor is None:
+            return
+        try:
+            while True:
+                await trio.lowlevel.wait_readable(descriptor)
+                os.eventfd_read(descriptor)
+                with trio.move_on_after(1.0):  # the notice comes before the kill
+                    while not self.context.group.oom_killed():  # noqa: ASYNC110 (a file of the kernel)
+                        await trio.sleep(0.01)
+                if self.context.group.oom_killed():
+                    self._out_of_memory = True
+                    self.context.log.always("The job is out of memory", job=self.request.job_id)
+                    _signal(watched.pid, signal.SIGKILL)
+                    return
+        finally:
+            os.close(descriptor)
+
+    # ---- telling how it is
+
+    def _look(self) -> None:
+        self.usage = self.usage.seen(self.context.processes.sample(self.context.group))
+
+    async def _update_now_and_then(self) -> None:
+        settings = self.context.settings
+        pause = settings.update_first_s
+        while True:
+            await trio.sleep(pause)
+            pause = settings.update_s
+            self._look()
+            self.usage = self.usage.with_disk(sandbox.disk_usage(self.sandbox))
+            ad = self.usage.ad()
+            ids = {"job_id": self.request.job_id, "activation": self.request.activation}
+            await self.link.update(JobUpdate(ad=ad, **ids))  # type: ignore[arg-type]  # two types in one dict
+            try:
+                await self.context.startd.notify(JobInfo(activation=self.request.activation, ad=ad))
+            except PeerError:
+                continue
+
+    # ---- leaving
+
+    async def _obey(self, watched: Watched) -> None:
+        """Wait to be told, then end the program: politely first, unless it has to be fast."""
+        while self._stop is None:
+            await self._stopped.wait()
+        if not self._must_be_fast():
+            number = soft_kill_signal(self.job, HOLD if self._stop.hold_code else VACATE)
+            self.context.log.always("The job is asked to leave", job=self.request.job_id, signal=number)
+            _signal(watched.pid, number)
+            if self.suspended:
+                self.resume()
+            with trio.move_on_after(self._vacate_s(self._stop)):
+                while not self._must_be_fast():
+                    await self._stopped.wait()
+        self.context.log.always("The job is killed", job=self.request.job_id)
+        await self.context.processes.end_all(self.context.group)
+
+    def _must_be_fast(self) -> bool:
+        return self._stop is not None and self._stop.how is StopHow.FAST
+
+    def _vacate_s(self, request: StopJob) -> float:
+        if request.vacate_s is not None:
+            return request.vacate_s
+        asked = self.job.eval_float("JobMaxVacateTime")
+        return VACATE_DEFAULT_S if asked is None else max(0.0, asked)
+
+    def _evicted(self) -> Result:
+        stop = self._stop
+        if stop is not None and stop.hold_code:
+            hold = Hold(stop.reason, stop.hold_code, stop.hold_subcode)
+            return Result(Ending.HOLD, hold.ad(), hold.reason)
+        return Result(Ending.EVICTED, reason=stop.reason if stop is not None else "")
+
+
+def _signal(pid: int, number: int) -> None:
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        pass

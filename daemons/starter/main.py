@@ -1,0 +1,173 @@
+"""The starter: forked by the startd's zygote for a claim, it runs the claim's jobs one after another.
+
+It keeps root's rights where its pool has them, to switch to each job's account, and speaks to its startd on the socket
+pair that it was born with. It ends when it is told that the claim is over, or when its startd is gone: a job that still
+runs is evicted then.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import trio
+
+from daemons import faults
+from daemons.linux import become_subreaper
+from daemons.log import Log
+from daemons.starter.cgroup import Group
+from daemons.starter.job import Context, JobRun
+from daemons.starter.processes import Processes
+from daemons.starter.settings import StarterSettings
+from daemons.zygote import Birth
+from pool.errors import PeerError
+from protocol import net, rpc
+from protocol.authorize import Level
+from protocol.message import DONE, Done
+from protocol.messages.common import StopHow
+from protocol.messages.starter import ActivationOver, ContinueJob, LeaveNow, RunJob, StopJob, SuspendJob
+from protocol.net import Network, RealNetwork
+from protocol.rpc import Peer
+from protocol.security import Security
+from protocol.service import Service
+
+
+class Busy(PeerError):
+    """Another job runs."""
+
+
+def child_main(birth: Birth) -> None:
+    """What the zygote calls in the forked child."""
+    settings = StarterSettings.unpack(birth.payload)
+    log = Log(
+        Path(settings.log_path) if settings.log_path else None,
+        level=settings.log_level,
+        bytes_max=settings.log_bytes_max,
+        old_max=settings.log_old_max,
+    )
+    log.capture_logging()
+    faults.arm(settings.fault_points, settings.run_dir or ".")
+    become_subreaper()
+    trio.run(main, birth, settings, log, RealNetwork())
+
+
+async def main(birth: Birth, settings: StarterSettings, log: Log, network: Network) -> None:
+    """Serve the startd until the claim is over or the startd is gone."""
+    await Starter(settings, log, network).serve(birth)
+
+
+class Starter:
+    """One process: at most one job at a time."""
+
+    def __init__(self, settings: StarterSettings, log: Log, network: Network) -> None:
+        self._settings, self._log, self._network = settings, log, network
+        self._security: Security = settings.client_security()
+        self._processes = Processes()
+        self._group = Group(settings.trees, settings.group)
+        self._startd: Peer | None = None
+        self._job: JobRun | None = None
+        self._last = ""
+        self._idle = trio.Event()
+        self._idle.set()
+        self._leave = trio.Event()
+        self._nursery: trio.Nursery | None = None
+
+    async def serve(self, birth: Birth) -> None:
+        """The life of the process."""
+        service = Service("starter")
+        service.on(RunJob, self.run_job, Level.READ)
+        service.on(StopJob, self.stop_job, Level.READ)
+        service.on(SuspendJob, self.suspend_job, Level.READ)
+        service.on(ContinueJob, self.continue_job, Level.READ)
+        service.on(LeaveNow, self.leave_now, Level.READ)
+        try:
+            async with trio.open_nursery() as nursery:
+                self._nursery = nursery
+                await nursery.start(self._processes.run)
+                channel = net.pair_channel(birth.channel, "startd")
+                self._startd = await rpc.open_pair(
+                    nursery, channel, parent=False, security=self._security, service=service
+                )
+                nursery.start_soon(self._until_orphaned, birth.life)
+                nursery.start_soon(self._evict_at_sigterm)
+                await self._leave.wait()
+                await self._idle.wait()
+                await self._startd.aclose()
+                nursery.cancel_scope.cancel()
+        finally:
+            self._group.remove()
+
+    # ---- what the startd asks
+
+    def run_job(self, _peer: Peer, request: RunJob) -> Done:
+        """Begin with a job; asked for it again, it is under way already."""
+        if request.activation in (self._last, self._job.request.activation if self._job else ""):
+            return DONE
+        if self._job is not None:
+            raise Busy(f"the starter of {self._settings.slot} still runs {self._job.request.job_id}")
+        if self._leave.is_set():
+            raise Busy(f"the starter of {self._settings.slot} is leaving")
+        assert self._nursery is not None
+        assert self._startd is not None
+        context = Context(
+            self._settings, self._log, self._security, self._network, self._processes, self._group, self._startd
+        )
+        self._job, self._idle = JobRun(context, request), trio.Event()
+        self._nursery.start_soon(self._run, self._job)
+        return DONE
+
+    async def _run(self, job: JobRun) -> None:
+        self._log.always("Activation begins", job=job.request.job_id, activation=job.request.activation)
+        reported, reason = await job.run()
+        self._last, self._job = job.request.activation, None
+        over = ActivationOver(activation=job.request.activation, reported=reported, reason=reason)
+        try:
+            assert self._startd is not None
+            await self._startd.call(over)
+        except PeerError as error:
+            self._log.always("The startd was not told that the activation is over", error=str(error))
+        finally:
+            self._idle.set()
+
+    def stop_job(self, _peer: Peer, request: StopJob) -> Done:
+        """Make the job leave."""
+        if self._job is not None and self._job.request.activation == request.activation:
+            self._job.stop(request)
+        return DONE
+
+    def suspend_job(self, _peer: Peer, request: SuspendJob) -> Done:
+        """Freeze the job."""
+        if self._job is not None and self._job.request.activation == request.activation:
+            self._job.suspend()
+        return DONE
+
+    def continue_job(self, _peer: Peer, request: ContinueJob) -> Done:
+        """Let it go on."""
+        if self._job is not None and self._job.request.activation == request.activation:
+            self._job.resume()
+        return DONE
+
+    def leave_now(self, _peer: Peer, _request: LeaveNow) -> Done:
+        """End when nothing runs."""
+        self._leave.set()
+        return DONE
+
+    # ---- what ends it otherwise
+
+    async def _until_orphaned(self, life: int) -> None:
+        """The startd is gone: evict, report to the schedd, and leave."""
+        await trio.lowlevel.wait_readable(life)
+        os.close(life)
+        self._evict("The startd is gone")
+
+    async def _evict_at_sigterm(self) -> None:
+        with trio.open_signal_receiver(signal.SIGTERM) as signals:
+            async for _ in signals:
+                self._evict("The starter was told to end")
+
+    def _evict(self, reason: str) -> None:
+        self._log.always(f"{reason}; leaving")
+        self._leave.set()
+        if self._job is not None:
+            self._job.stop(StopJob(activation=self._job.request.activation, how=StopHow.FAST, reason=reason))

@@ -1,0 +1,120 @@
+"""The processes below this starter: collecting those that end, sampling the living, ending them all.
+
+Everything the job ever started is below the starter, which is a subreaper; a control group, where there is one, is a
+second way to the same processes, and the only way to freeze them all at once.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+from typing import Final
+
+import trio
+
+from daemons.linux import descendants, is_zombie
+from daemons.starter import tree
+from daemons.starter.cgroup import Group
+from pool.execute.usage import Sample
+
+FIRST_PAUSE_S: Final = 0.001
+LONGEST_PAUSE_S: Final = 0.25
+
+
+class Watched:
+    """A child whose end is waited for."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self.ended = trio.Event()
+        self.status = 0
+
+
+class Processes:
+    """All children of this process are the job's."""
+
+    def __init__(self) -> None:
+        self._watched: dict[int, Watched] = {}
+        self._before = resource.getrusage(resource.RUSAGE_CHILDREN)
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Collect whoever ends."""
+        with trio.open_signal_receiver(signal.SIGCHLD) as signals:
+            task_status.started()
+            self.reap()
+            async for _ in signals:
+                self.reap()
+
+    def new_job(self) -> None:
+        """What ended before does not count for the next job."""
+        self._before = resource.getrusage(resource.RUSAGE_CHILDREN)
+
+    def watch(self, pid: int) -> Watched:
+        """Wait for this child; to be called before anything is awaited after its fork."""
+        watched = self._watched[pid] = Watched(pid)
+        return watched
+
+    def reap(self) -> None:
+        """Collect every child that has ended."""
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            watched = self._watched.pop(pid, None)
+            if watched is not None:
+                watched.status = status
+                watched.ended.set()
+
+    def living(self) -> set[int]:
+        """The job's processes."""
+        return {pid for pid in descendants(os.getpid()) if not is_zombie(pid)}
+
+    def sample(self, group: Group) -> Sample:
+        """What the job uses now: by its processes, and better by its control group, which forgets nobody."""
+        seen = tree.sample(descendants(os.getpid()))
+        ended = resource.getrusage(resource.RUSAGE_CHILDREN)
+        user = seen.user_s + ended.ru_utime - self._before.ru_utime
+        system = seen.system_s + ended.ru_stime - self._before.ru_stime
+        grouped = group.sample()
+        if grouped is None:
+            return Sample(seen.image, seen.resident, user, system, seen.processes)
+        # A group's clock may be coarser than that of its processes: the larger figure has seen more.
+        return Sample(
+            seen.image,
+            max(seen.resident, grouped.resident),
+            max(user, grouped.user_s),
+            max(system, grouped.system_s),
+            seen.processes,
+        )
+
+    async def end_all(self, group: Group) -> None:
+        """End every process of the job for good. Returns when none is left, however long that takes."""
+        pause = FIRST_PAUSE_S
+        while True:
+            grouped = group.kill() if group.works else 0
+            left = self.living()
+            if left:
+                tree.send(left, signal.SIGKILL)
+            self.reap()
+            if not left and not grouped:
+                return
+            await trio.sleep(pause)
+            pause = min(2 * pause, LONGEST_PAUSE_S)
+
+    def suspend(self, group: Group) -> None:
+        """Stop every process of the job."""
+        if group.can_freeze:
+            group.freeze(True)
+        else:
+            tree.stop_all(os.getpid())
+
+    def resume(self, group: Group) -> None:
+        """Let them go on."""
+        if group.can_freeze:
+            group.freeze(False)
+        else:
+            tree.send(self.living(), signal.SIGCONT)

@@ -1,0 +1,164 @@
+"""The starter's line to its shadow task in the schedd: kept up, and made anew, until the job's lease runs out.
+
+A schedd that restarts loses the connection but not the job (P5): the starter tries again and again, says who it is, and
+repeats what was not acknowledged. Only when it has heard nothing for a whole lease does it give up; then nobody waits
+for the job any more, and it has to end.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import trio
+
+from daemons.log import Log
+from pool.errors import PeerError, PoolError
+from protocol import rpc
+from protocol.messages.schedd import JobEnded, JobExecuting, JobUpdate, StarterReady
+from protocol.messages.starter import RunJob
+from protocol.net import Network
+from protocol.rpc import ConnectionLost, Peer, RemoteError, TimedOut
+from protocol.security import Security
+from protocol.service import Service
+
+FIRST_PAUSE_S: Final = 0.2
+LONGEST_PAUSE_S: Final = 5.0
+FIRST_CONTACT_S: Final = 60.0
+PASSING_CODES: Final = frozenset({"internal", "busy"})
+
+
+class Refused(PoolError):
+    """The schedd does not want this activation (any more)."""
+
+
+class ShadowLink:
+    """One activation's connection; `run` keeps it."""
+
+    def __init__(self, job: RunJob, security: Security, network: Network, log: Log) -> None:
+        self._job = job
+        self._security = security.with_ticket(job.ticket)
+        self._network = network
+        self._log = log
+        self._peer: Peer | None = None
+        self._changed = trio.Event()
+        self._executing: JobExecuting | None = None
+        self.over: str | None = None
+        self.is_over = trio.Event()
+        """Set when the schedd has refused, or the lease has run out; `over` says which, in words."""
+
+    # ---- keeping it
+
+    async def run(self) -> None:
+        """Connect, and connect again, until there is no point."""
+        patience, heard_at = FIRST_CONTACT_S, trio.current_time()
+        async with trio.open_nursery() as nursery:
+            while True:
+                peer: Peer | None = None
+                try:
+                    with trio.move_on_at(heard_at + patience):
+                        peer = await self._meet_again_and_again(nursery)
+                except Refused as error:
+                    self._give_up(str(error))
+                    return
+                if peer is None:
+                    self._give_up(f"heard nothing from the schedd for {patience:.0f} s")
+                    return
+                self._set(peer)
+                await peer.closed.wait()
+                self._set(None)
+                self._log.always("The connection to the schedd is lost", reason=peer.close_reason)
+                patience, heard_at = self._job.lease_s, peer.heard_at
+
+    async def _meet_again_and_again(self, nursery: trio.Nursery) -> Peer:
+        pause = FIRST_PAUSE_S
+        while True:
+            peer = await self._meet(nursery)
+            if peer is not None:
+                return peer
+            await trio.sleep(pause)
+            pause = min(2 * pause, LONGEST_PAUSE_S)
+
+    async def _meet(self, nursery: trio.Nursery) -> Peer | None:
+        """Connect and say who is here; None when it may work later."""
+        job = self._job
+        try:
+            peer = await rpc.open_peer(
+                nursery, job.shadow_address, security=self._security, network=self._network, service=Service("starter")
+            )
+        except (PeerError, OSError) as error:
+            self._log.always("Cannot reach the schedd", address=job.shadow_address, error=str(error))
+            return None
+        try:
+            await peer.call(StarterReady(job_id=job.job_id, activation=job.activation))
+            if self._executing is not None:
+                await peer.call(self._executing)
+                self._executing = None
+        except RemoteError as error:
+            if error.code not in PASSING_CODES:
+                raise Refused(str(error)) from None
+            await peer.aclose()
+            return None
+        except (ConnectionLost, TimedOut):
+            peer.abort("no answer")
+            return None
+        return peer
+
+    def _set(self, peer: Peer | None) -> None:
+        self._peer = peer
+        changed, self._changed = self._changed, trio.Event()
+        changed.set()
+
+    def _give_up(self, reason: str) -> None:
+        self._log.always("The activation is over for the schedd", activation=self._job.activation, reason=reason)
+        self.over = reason
+        self.is_over.set()
+        self._set(None)
+
+    # ---- speaking
+
+    async def peer(self) -> Peer:
+        """The connection, when there is one; Refused when there will be none."""
+        while self._peer is None:
+            if self.over is not None:
+                raise Refused(self.over)
+            await self._changed.wait()
+        return self._peer
+
+    async def executing(self, message: JobExecuting) -> None:
+        """Say that the job runs: now, or when there is a connection again."""
+        self._executing = message
+        peer = self._peer
+        if peer is None:
+            return
+        try:
+            await peer.call(message)
+            self._executing = None
+        except (ConnectionLost, TimedOut):
+            peer.abort("no answer")
+        except RemoteError as error:
+            self._executing = None
+            self._log.always("The schedd did not take that the job runs", error=str(error))
+
+    async def update(self, message: JobUpdate) -> None:
+        """Tell the usage, if anybody listens; the next update says it all again."""
+        if self._peer is not None:
+            try:
+                await self._peer.notify(message)
+            except PeerError:
+                pass
+
+    async def ended(self, message: JobEnded) -> None:
+        """Report until it is acknowledged. Refused when nobody wants to know."""
+        pause = FIRST_PAUSE_S
+        while True:
+            peer = await self.peer()
+            try:
+                await peer.call(message)
+                return
+            except (ConnectionLost, TimedOut):
+                peer.abort("no answer")
+            except RemoteError as error:
+                if error.code not in PASSING_CODES:
+                    raise Refused(str(error)) from None
+            await trio.sleep(pause)
+            pause = min(2 * pause, LONGEST_PAUSE_S)

@@ -1,0 +1,250 @@
+"""The sandbox's files: fetched from the user's file agent before the job, pushed back to it afterwards.
+
+Inside the sandbox everything is opened with the rights of the job's account, so that a link which the job made leads
+this process nowhere that the job could not have gone itself.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+
+import trio
+
+from daemons.file_stream import FileTrouble, in_place, receive_files, send_files
+from daemons.log import Log
+from daemons.starter.account import Account, acting_as
+from daemons.starter.sandbox import stamps
+from pool.classad import ClassAd
+from pool.errors import PeerError
+from pool.execute.exit import Hold
+from pool.execute.transfer import (
+    Stamp,
+    check_link,
+    check_names,
+    listed_outputs,
+    new_or_changed,
+    output_name,
+    output_wanted,
+    standard_outputs,
+)
+from pool.jobs.codes import HoldCode
+from protocol import rpc
+from protocol.messages.agent import FetchInput, FileEntry, InputFiles, OutputStored, PushOutput, Trouble
+from protocol.messages.starter import RunJob
+from protocol.net import Network
+from protocol.rpc import ConnectionLost, Peer, RemoteError, TimedOut
+from protocol.security import Security
+
+CALL_S = 120.0
+PAUSE_S = 1.0
+PASSING_CODES = frozenset({"internal", "busy", "NotOpen"})
+"""Answers of an agent that may be different when its schedd has come back."""
+_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+_READ = os.O_RDONLY | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+class Held(Exception):
+    """The files cannot move, and a person must look."""
+
+    def __init__(self, hold: Hold) -> None:
+        super().__init__(hold.reason)
+        self.hold = hold
+
+
+@dataclass
+class FileMover:
+    """One activation's transfers."""
+
+    request: RunJob
+    sandbox: str
+    account: Account
+    slot: str
+    security: Security
+    network: Network
+    log: Log
+
+    @property
+    def _job(self) -> ClassAd:
+        return self.request.job_ad
+
+    # ---- input
+
+    async def fetch_input(self) -> int:
+        """Fill the sandbox; how many bytes came. Held when a file cannot move; PeerError when nobody sends."""
+        async with self._agent() as peer:
+            answer: InputFiles = await peer.call(FetchInput(activation=self.request.activation), timeout=CALL_S)
+            if answer.trouble is not None:
+                raise Held(_hold_of(answer.trouble, self.slot))
+            check_names(entry.name for entry in answer.files)
+            self._make_directories(answer.files)
+            trouble = await receive_files(peer, answer.files, self._create, in_place)
+            if trouble is not None:
+                raise Held(self._input_hold(trouble))
+            return sum(entry.size for entry in answer.files)
+
+    def _make_directories(self, files: list[FileEntry]) -> None:
+        try:
+            with acting_as(self.account):
+                for entry in files:
+                    if entry.kind == "dir":
+                        os.makedirs(self._path(entry.name), entry.mode | 0o700, exist_ok=True)
+        except OSError as error:
+            number = error.errno or errno.EIO
+            raise Held(self._input_hold(FileTrouble("creating directory", entry.name, number))) from None
+
+    def _create(self, entry: FileEntry) -> int:
+        """A new file in the sandbox, the account's own."""
+        with acting_as(self.account):
+            fd = os.open(self._path(entry.name), _NEW_FILE, 0o600)
+            os.fchmod(fd, entry.mode & 0o777 | 0o600)
+        return fd
+
+    # ---- output
+
+    def catalog(self) -> dict[str, Stamp]:
+        """What is in the sandbox before the job runs."""
+        with acting_as(self.account):
+            return stamps(self.sandbox)
+
+    async def push_output(self, before: Mapping[str, Stamp], exit_code: int | None) -> int:
+        """Send what the job made; how many bytes went. Held when a file is missing or cannot be stored.
+
+        A lost agent is looked for again until this is cancelled: the job's result is complete only with its files.
+        """
+        with acting_as(self.account):
+            entries, sources = self._gather(before, exit_code)
+        if not entries:
+            return 0
+        while True:
+            try:
+                return await self._push_once(entries, sources)
+            except (ConnectionLost, TimedOut, OSError) as error:
+                self.log.always("The file agent is lost, and is looked for again", error=str(error))
+            except PeerError as error:
+                self.log.always("The file agent does not take the output yet", error=str(error))
+            await trio.sleep(PAUSE_S)
+
+    async def _push_once(self, entries: list[FileEntry], sources: Mapping[str, str]) -> int:
+        def open_file(entry: FileEntry) -> int:
+            with acting_as(self.account):
+                return os.open(sources[entry.name], _READ)
+
+        name = self.request.activation
+        async with self._agent() as peer:
+            try:
+                await peer.call(PushOutput(activation=name, files=entries), timeout=CALL_S)
+            except RemoteError as error:
+                if error.code in PASSING_CODES:
+                    raise
+                raise Held(self._output_hold(str(error), errno.EIO)) from None
+            trouble = await send_files(peer, entries, open_file, in_place)
+            stored = await peer.call(OutputStored(activation=name), timeout=None)
+        if trouble is not None:
+            raise Held(self._output_hold(str(trouble), trouble.number))
+        if stored.trouble is not None:
+            raise Held(_hold_of(stored.trouble, self.slot))
+        return sum(entry.size for entry in entries)
+
+    def _gather(self, before: Mapping[str, Stamp], exit_code: int | None) -> tuple[list[FileEntry], dict[str, str]]:
+        """The entries of all output, and where each file is."""
+        entries: dict[str, FileEntry] = {}
+        sources: dict[str, str] = {}
+        for path, name in self._outputs(before, exit_code):
+            try:
+                for entry, source in _expand(path, name):
+                    entries[entry.name] = entry
+                    sources[entry.name] = source
+            except OSError as error:
+                number = error.errno or errno.EIO
+                shown = error.filename or path
+                raise Held(
+                    self._output_hold(f"reading from file {shown}: (errno {number}) {os.strerror(number)}", number)
+                ) from None
+        return list(entries.values()), sources
+
+    def _outputs(self, before: Mapping[str, Stamp], exit_code: int | None) -> Iterator[tuple[str, str]]:
+        """Each output's path, and the name under which it goes."""
+        for name in standard_outputs(self._job):
+            yield self._path(name), name
+        if not output_wanted(self._job, exit_code):
+            return
+        listed = listed_outputs(self._job)
+        if listed is None:
+            for name in new_or_changed(before, stamps(self.sandbox)):
+                yield self._path(name), name
+            return
+        for path in listed:
+            yield self._path(path), output_name(self._job, path)
+
+    # ---- in words
+
+    def _path(self, name: str) -> str:
+        return os.path.join(self.sandbox, name)
+
+    def _agent(self) -> AbstractAsyncContextManager[Peer]:
+        security = self.security.with_ticket(self.request.agent_ticket)
+        return rpc.connected(self.request.agent_address, security=security, network=self.network)
+
+    def _input_hold(self, trouble: FileTrouble) -> Hold:
+        reason = (
+            f"Transfer input files failure at execution point {self.slot} while receiving files. Details: {trouble}"
+        )
+        return Hold(reason, HoldCode.TRANSFER_INPUT_ERROR, trouble.number)
+
+    def _output_hold(self, details: str, number: int) -> Hold:
+        reason = f"Transfer output files failure at execution point {self.slot} while sending files. Details: {details}"
+        return Hold(reason, HoldCode.TRANSFER_OUTPUT_ERROR, number)
+
+
+def _hold_of(trouble: Trouble, slot: str) -> Hold:
+    """The agent's trouble, with the execution point's name."""
+    reason = trouble.reason.replace("while sending files.", f"while sending files to execution point {slot}.")
+    reason = reason.replace("while receiving files.", f"while receiving files from execution point {slot}.")
+    return Hold(reason, trouble.hold_code, trouble.hold_subcode)
+
+
+def _expand(path: str, name: str) -> Iterator[tuple[FileEntry, str]]:
+    """A file, or a directory and all that is in it; a link at the top is followed."""
+    status = os.stat(path)
+    if stat.S_ISDIR(status.st_mode):
+        parts = name.split("/")
+        for count in range(1, len(parts)):
+            yield FileEntry(name="/".join(parts[:count]), mode=0o755, kind="dir"), ""
+        yield from _walk(path, name)
+    elif stat.S_ISREG(status.st_mode):
+        yield FileEntry(name=name, size=status.st_size, mode=status.st_mode & 0o777), path
+    else:
+        raise OSError(errno.EINVAL, "not a regular file", path)
+
+
+def _walk(path: str, name: str) -> Iterator[tuple[FileEntry, str]]:
+    """Links to files go as files, links to directories as links where they stay within; sockets and pipes stay."""
+    waiting = [(path, name)]
+    while waiting:
+        directory, inside = waiting.pop()
+        mode = os.stat(directory).st_mode & 0o777
+        yield FileEntry(name=inside, mode=mode | 0o700, kind="dir"), ""
+        with os.scandir(directory) as found:
+            inner = sorted(found, key=lambda entry: entry.name)
+        for entry in inner:
+            below = f"{inside}/{entry.name}"
+            if entry.is_dir(follow_symlinks=False):
+                waiting.append((entry.path, below))
+            elif entry.is_file():
+                status = entry.stat()
+                yield FileEntry(name=below, size=status.st_size, mode=status.st_mode & 0o777), entry.path
+            elif entry.is_symlink() and _stays_within(below, target := os.readlink(entry.path)):
+                yield FileEntry(name=below, kind="link", target=target), ""
+
+
+def _stays_within(name: str, target: str) -> bool:
+    try:
+        check_link(name, target)
+    except PeerError:
+        return False
+    return True
