@@ -33,11 +33,11 @@ class ClientSide:
         for method in self._security.methods_to_offer():
             proof = self._proof(method)
             if proof is None:
-                lacking.append(method)
+                lacking += [method] if method != "PAIR" else []
             elif method in offered:
                 return method, proof
         missing = f" (without the means for {', '.join(lacking)})" if lacking else ""
-        mine = ", ".join(m for m in self._security.methods_to_offer() if m not in lacking) or "nothing"
+        mine = ", ".join(m for m in self._security.methods_to_offer() if m not in (*lacking, "PAIR")) or "nothing"
         raise PeerError(
             f"no way to authenticate to {self._link.label or 'the server'}: "
             f"it takes {', '.join(offered) or 'nothing'}, this side offers {mine}{missing}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -46,8 +47,20 @@ def pool_keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(params=["unix", "tls", "memory"])
 async def wiring(request: pytest.FixtureRequest, tmp_path: Path, pool_keys: Path) -> AsyncIterator[Wiring]:
     """Each network in turn, with the service name `echo`."""
+    async with _wired(request.param, tmp_path, pool_keys) as wired:
+        yield wired
+
+
+@pytest.fixture(params=["unix", "tls"])
+async def real_wiring(request: pytest.FixtureRequest, tmp_path: Path, pool_keys: Path) -> AsyncIterator[Wiring]:
+    """The networks on which a blocking client can wait."""
+    async with _wired(request.param, tmp_path, pool_keys) as wired:
+        yield wired
+
+
+@asynccontextmanager
+async def _wired(kind: str, directory: Path, pool_keys: Path) -> AsyncIterator[Wiring]:
     security = a_security(keys=str(pool_keys), ca_files=(str(pool_keys / "ca.pem"),))
-    kind = request.param
     if kind == "memory":
         network = FakeNetwork()
         server, client = network.host("cm.pool.test", duties={"central"}), network.host("other", duties={"submit"})
@@ -56,10 +69,11 @@ async def wiring(request: pytest.FixtureRequest, tmp_path: Path, pool_keys: Path
         return
     real = RealNetwork()
     if kind == "unix":
-        yield Wiring(kind, real, real, await real.listen(Address.unix(str(tmp_path / "echo.sock"))), security, security)
+        listener = await real.listen(Address.unix(str(directory / "echo.sock")))
+        yield Wiring(kind, real, real, listener, security, security)
         return
     async with trio.open_nursery() as nursery:
-        port = await nursery.start(partial(real.share_port, Address.tcp("127.0.0.1", 0), str(tmp_path)))
-        listener = await real.listen_shared(str(tmp_path), replace(port, sock="echo", alias="cm.pool.test"))
+        port = await nursery.start(partial(real.share_port, Address.tcp("127.0.0.1", 0), str(directory)))
+        listener = await real.listen_shared(str(directory), replace(port, sock="echo", alias="cm.pool.test"))
         yield Wiring(kind, real, real, listener, security, security)
         nursery.cancel_scope.cancel()

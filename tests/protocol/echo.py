@@ -14,7 +14,7 @@ from pool.ids import JobId
 from protocol.authorize import Level, access_lists
 from protocol.message import DONE, Done, Message, Record, Request, StreamRequest
 from protocol.net import Listener
-from protocol.rpc import Peer, serve
+from protocol.rpc import Peer, _single, serve
 from protocol.security import Security
 from protocol.service import SendItem, Service
 
@@ -142,10 +142,13 @@ async def serving(
     service: Service, listeners: Sequence[Listener], security: Security, **options: object
 ) -> AsyncIterator[None]:
     """The service answers for the time of the block."""
-    async with trio.open_nursery() as nursery:
-        await nursery.start(partial(serve, service, listeners, security=security, **options))
-        yield
-        nursery.cancel_scope.cancel()
+    try:
+        async with trio.open_nursery() as nursery:
+            await nursery.start(partial(serve, service, listeners, security=security, **options))  # type: ignore[arg-type]
+            yield
+            nursery.cancel_scope.cancel()
+    except BaseExceptionGroup as group:
+        raise _single(group) from None
 
 
 async def until(condition: object, *, timeout: float = 60.0) -> None:

@@ -1,0 +1,169 @@
+"""The face for tools: the same answers as over trio, from a plain thread."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+import trio
+
+from pool.errors import PeerError
+from pool.ids import JobId
+from protocol import blocking
+from protocol.address import Address
+from protocol.authorize import access_lists
+from protocol.message import replace
+from protocol.remote import ConnectionLost, RemoteError, TimedOut
+from tests.protocol.conftest import Wiring
+from tests.protocol.echo import Administrate, Count, Echo, EchoService, Note, Refuse, Wait, a_security, serving, until
+
+T = TypeVar("T")
+
+
+async def in_thread(work: Callable[[], T]) -> T:
+    return await trio.to_thread.run_sync(work)
+
+
+async def test_calls_streams_and_notices_work_as_they_do_over_trio(real_wiring: Wiring) -> None:
+    service = EchoService()
+    async with serving(service, [real_wiring.listener], real_wiring.server_security):
+
+        def tool() -> None:
+            with blocking.connect(real_wiring.address, real_wiring.client_security) as peer:
+                assert peer.call(Echo(text="hi", job=JobId(1, 0))).job == JobId(1, 0)
+                assert list(peer.stream(Count(until=300), credit=8)) == list(range(300))
+                peer.notify(Note(text="noted"))
+                assert peer.me.endswith("@pool.test")
+                assert len(peer.call(Echo(text="0123456789", times=200_000)).text) == 2_000_000
+
+        await in_thread(tool)
+        await until(lambda: service.notes == ["noted"])
+
+
+async def test_errors_are_those_of_the_other_face(real_wiring: Wiring) -> None:
+    security = replace(real_wiring.server_security, lists=access_lists({}, {"ADMINISTRATOR": ["*"]}))
+    async with serving(EchoService(), [real_wiring.listener], security):
+
+        def tool() -> None:
+            with blocking.connect(real_wiring.address, real_wiring.client_security) as peer:
+                with pytest.raises(RemoteError, match="no such thing") as caught:
+                    peer.call(Refuse())
+                assert caught.value.code == "UserError"
+                with pytest.raises(RemoteError) as caught:
+                    peer.call(Administrate())
+                assert caught.value.code == "denied"
+                with pytest.raises(TimedOut):
+                    peer.call(Wait(), timeout=0.01)
+                assert peer.call(Echo(text="in step")).text == "in step"
+                with pytest.raises(RemoteError, match="cannot count"):
+                    list(peer.stream(Count(fail_at=0)))
+
+        await in_thread(tool)
+
+
+async def test_leaving_a_stream_stops_its_sender(real_wiring: Wiring) -> None:
+    service = EchoService()
+    async with serving(service, [real_wiring.listener], real_wiring.server_security):
+
+        def tool() -> None:
+            with blocking.connect(real_wiring.address, real_wiring.client_security) as peer:
+                for number in peer.stream(Count()):
+                    if number == 5:
+                        break
+                assert peer.call(Echo(text="on we go")).text == "on we go"
+
+        await in_thread(tool)
+        await until(lambda: service.stopped)
+
+
+async def test_an_idle_tool_is_not_taken_for_dead(real_wiring: Wiring) -> None:
+    service = EchoService()
+    async with serving(service, [real_wiring.listener], real_wiring.server_security, silence_s=0.05):
+        idle = threading.Event()
+
+        def tool() -> str:
+            with blocking.connect(real_wiring.address, real_wiring.client_security) as peer:
+                idle.wait()
+                return peer.call(Echo(text="awake")).text
+
+        async with trio.open_nursery() as nursery:
+            answers: list[str] = []
+
+            async def run() -> None:
+                answers.append(await in_thread(tool))
+
+            nursery.start_soon(run)
+            await until(lambda: service.peers)
+            peer = service.peers[0]
+            peer.check_silence(trio.current_time() + 3600)  # as if an hour had passed
+            idle.set()
+        assert answers == ["awake"]
+
+
+async def test_a_lost_server_is_noticed(real_wiring: Wiring) -> None:
+    service = EchoService()
+    async with serving(service, [real_wiring.listener], real_wiring.server_security):
+
+        def tool() -> None:
+            with blocking.connect(real_wiring.address, real_wiring.client_security) as peer:
+                with pytest.raises(ConnectionLost):
+                    peer.call(Wait(), timeout=None)
+                with pytest.raises(ConnectionLost):
+                    peer.call(Echo(text=""))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(in_thread, tool)
+            await until(lambda: service.waiting)
+            service.peers[0].abort("the test says so")
+
+
+async def test_the_wrong_daemon_is_refused_by_name(real_wiring: Wiring) -> None:
+    async with serving(EchoService(), [real_wiring.listener], real_wiring.server_security):
+
+        def tool() -> None:
+            with pytest.raises(PeerError, match="a connection for 'schedd' reached 'echo'"):
+                blocking.connect(real_wiring.address, real_wiring.client_security, name="schedd")
+
+        await in_thread(tool)
+
+
+def test_nobody_there(tmp_path: Path) -> None:
+    with pytest.raises(PeerError, match=r"cannot connect to .*/none\.sock: No such file"):
+        blocking.connect(str(tmp_path / "none.sock"), a_security())
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))  # bound, but nobody listens
+        with pytest.raises(PeerError, match=r"cannot connect to <127\.0\.0\.1:\d+>: Connection refused"):
+            blocking.connect(Address.tcp("127.0.0.1", closed.getsockname()[1]), a_security())
+
+
+def test_a_server_that_says_nothing_times_out(tmp_path: Path) -> None:
+    path = str(tmp_path / "mute.sock")
+    with socket.socket(socket.AF_UNIX) as mute:
+        mute.bind(path)
+        mute.listen()
+        with pytest.raises(TimedOut, match=r"no connection to .* within 0\.05 s"):
+            blocking.connect(path, a_security(), timeout=0.05)
+
+
+@pytest.mark.parametrize("noise", [b"", b"\xff" * 100, b"\x00\x00\x00\x01\xc0", b"HTTP/1.1 400 Bad Request\r\n\r\n"])
+def test_a_server_that_talks_nonsense_is_an_error(tmp_path: Path, noise: bytes) -> None:
+    path = str(tmp_path / "odd.sock")
+    with socket.socket(socket.AF_UNIX) as odd:
+        odd.bind(path)
+        odd.listen()
+
+        def answer() -> None:
+            connection, _ = odd.accept()
+            connection.recv(1000)
+            connection.sendall(noise)
+            connection.close()
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        with pytest.raises(PeerError):
+            blocking.connect(path, a_security(), timeout=30)
+        thread.join()
