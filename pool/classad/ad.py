@@ -126,7 +126,15 @@ class ClassAd(MutableMapping[str, Member]):
         """A copy without a parent: the parent's attributes and this ad's over them."""
         if self.attrs.parent is None:
             return self.copy()
-        return self.project(self)
+        tables = [self.attrs]
+        while tables[-1].parent is not None:
+            tables.append(tables[-1].parent)
+        if any(table.names or not table.plain for table in tables):
+            return self.project(self)
+        attrs = Attrs()  # all names are spelt as usual: whole tables at a time
+        for table in reversed(tables):
+            attrs.update(table)
+        return ClassAd(attrs=attrs)
 
     def project(self, names: Iterable[str]) -> ClassAd:
         """An ad with those of `names` that are here or in the parent."""

@@ -94,6 +94,8 @@ class JobQueue:
         self._claims_gone: list[tuple[str]] = []
         self._history: list[HistoryRow] = []
         self._next_cluster_dirty = False
+        self._made: tuple[Job, ClassAd] | None = None
+        """The ad that was made last; forgotten when any ad is given up."""
 
     # Looking.
 
@@ -117,11 +119,14 @@ class JobQueue:
         return job._ad if job._ad is not None else self._make_ad(job)
 
     def _make_ad(self, job: Job) -> ClassAd:
+        if self._made is not None and self._made[0] is job:  # who looks often writes next
+            return self._made[1]
         cluster = job.cluster
         ad = unpack(job.packed, cluster.ad)
         ad["ProcId"] = job.proc
         ad["JobStatus"] = int(job.status)
         ad["GlobalJobId"] = global_job_id(self.name, cluster.id, job.proc, cluster.qdate)
+        self._made = (job, ad)
         return ad
 
     # Changing.
@@ -185,7 +190,7 @@ class JobQueue:
         ad = cluster.ad.copy()
         for name, value in attributes.items():
             ad[name] = value
-        cluster.ad = ad
+        cluster.ad, self._made = ad, None
         cluster.autocluster = cluster.periodic = None
         self._clusters[cluster.id] = cluster
         for job in cluster.jobs.values():
@@ -263,6 +268,7 @@ class JobQueue:
     def take(self) -> tuple[Batch, dict[Job, set[str] | None]]:
         """All changes since the last time, and the names of what changed of each job (None: all of it)."""
         dirty, self._dirty = self._dirty, {}
+        self._made = None
         rows = self._new_jobs
         touched: dict[Job, set[str] | None] = {}
         for row in rows:
@@ -312,7 +318,7 @@ class JobQueue:
     def _settle(self, job: Job) -> None:
         if job._ad is not None:
             job.packed = pack(job._ad, MADE_UP)
-            job._ad = None
+            job._ad = self._made = None
 
     # At a start.
 

@@ -26,8 +26,14 @@ def pack(ad: ClassAd, without: Collection[str] = ()) -> str:
 def unpack(text: str, parent: ClassAd | None = None) -> ClassAd:
     """The inverse of `pack`."""
     ad = ClassAd(parent=parent)
+    attrs = ad.attrs  # plain values are stored as they are, without the checks that strangers' values need
     for name, value in json.loads(text).items():
-        ad[name] = expr(value["x"], old=True) if type(value) is dict else value
+        if type(value) is dict:
+            ad[name] = expr(value["x"], old=True)
+        else:
+            key = name.lower()
+            attrs[key] = value
+            attrs.spell(key, name)
     return ad
 
 
