@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 AD_TYPES: dict[str, str] = {
     "schedd": "Scheduler",
-    "startd": "StartDaemon",
+    "startd": "StartD",
     "master": "DaemonMaster",
     "collector": "Collector",
     "negotiator": "Negotiator",

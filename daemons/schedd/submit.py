@@ -21,10 +21,11 @@ from pool.jobs.states import JobStatus
 from pool.version import CONDOR_PLATFORM, CONDOR_VERSION
 from protocol.authorize import Level
 from protocol.codec import unpack_ads
-from protocol.messages.schedd import SubmitJobs, Submitted
+from protocol.messages.schedd import ReserveCluster, ReservedCluster, SubmitJobs, Submitted
 from protocol.rpc import Peer
 
 PROCS_PER_CHUNK_MAX: Final = 500
+RESERVED_MAX: Final = 10_000
 
 DEFAULTS: Final[dict[str, object]] = {
     "BytesRecvd": 0.0,
@@ -68,7 +69,26 @@ class Submits:
 
     def __init__(self, core: Core) -> None:
         self._core = core
+        self._reserved: dict[int, str] = {}
         core.start.service.on(SubmitJobs, self.submit, level=Level.WRITE)
+        core.start.service.on(ReserveCluster, self.reserve, level=Level.WRITE)
+
+    async def reserve(self, peer: Peer, request: ReserveCluster) -> ReservedCluster:
+        """Give out an id; one that is never used is lost, and no harm done."""
+        while len(self._reserved) >= RESERVED_MAX:
+            del self._reserved[next(iter(self._reserved))]
+        cluster = self._core.queue.new_id()
+        self._reserved[cluster] = peer.identity
+        return ReservedCluster(cluster=cluster)
+
+    def _id_for(self, peer: Peer, wanted: int | None) -> int:
+        """The id of a new cluster: a fresh one, or the one that was reserved for this caller."""
+        if wanted is None:
+            return self._core.queue.new_id()
+        if self._reserved.get(wanted) != peer.identity:
+            raise SubmitError(f"cluster {wanted} was not reserved for {peer.identity}")
+        del self._reserved[wanted]
+        return wanted
 
     async def submit(self, peer: Peer, request: SubmitJobs) -> Submitted:
         """Queue one cluster."""
@@ -88,7 +108,7 @@ class Submits:
                 jobs.append(self._job(cluster, own, len(jobs), request.hold_for_spool))
             self._check_limits(owner, len(jobs))
             await trio.lowlevel.checkpoint()
-        cluster.id = core.queue.new_id()
+        cluster.id = self._id_for(peer, request.cluster)
         ad["ClusterId"] = cluster.id
         texts = await self._submit_events(cluster, jobs)
         self._check_limits(owner, len(jobs))

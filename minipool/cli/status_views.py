@@ -239,7 +239,7 @@ VIEWS: Final[Mapping[str, View]] = {
     "master": View("DaemonMaster", MASTER),
     "collector": View("Collector", COLLECTOR),
     "negotiator": View("Negotiator", NEGOTIATOR),
-    "startd": View("StartDaemon", STARTD, "startd"),
+    "startd": View("StartD", STARTD, "startd"),
     "any": View("Any", ANY),
     "grid": View("Grid", ANY),
     "defrag": View("Defrag", ANY),

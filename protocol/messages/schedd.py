@@ -30,6 +30,17 @@ class SubmitJobs(Request[Submitted], tag="schedd.submit"):
     cluster_ad: ClassAd
     procs: list[bytes]
     hold_for_spool: bool = False
+    cluster: int | None = None  # the id that ReserveCluster gave to this caller, whose ads mention it
+
+
+class ReservedCluster(Record):
+    """An id that no other cluster has or will have."""
+
+    cluster: int
+
+
+class ReserveCluster(Request[ReservedCluster], tag="schedd.reserve_cluster"):
+    """An id for ads that mention it (`output = out.$(Cluster)`), to be used once, by this caller's SubmitJobs."""
 
 
 class Selection(Record):

@@ -1,0 +1,199 @@
+"""condor_submit: queue jobs from a submit description."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from minipool.cli.options import Opt, Parsed, UsageError
+from minipool.cli.tool import ADDR, DEBUG, HELP, NAME, POOL, VERSION_OPT, Tool, run
+from minipool.session import NotFound, Session
+from pool.errors import PoolError, SubmitError, UserError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pool.classad import ClassAd
+    from pool.submit import SubmitPlan
+    from protocol.blocking import BlockingPeer
+
+TOOL = Tool(
+    "condor_submit",
+    "Queue jobs from a submit description.",
+    "[options] [<attrib>=<value>] [- | <submit-file>]",
+    (
+        Opt("terse", 1, says="print only the ids of the jobs"),
+        Opt("verbose", 1, says="print the ads of the jobs"),
+        Opt("unused", 2, says="warn about lines that nothing uses (always so)"),
+        NAME,
+        ADDR,
+        Opt("append", 1, 1, "COMMAND", "add a line before the queue statement; may be repeated"),
+        Opt("batch-name", 1, 1, "NAME", "the name under which condor_q shows the jobs"),
+        Opt("dry-run", 3, 1, "FILE|-", "write the ads there and queue nothing"),
+        Opt("disable", 2, says="do not check whether files can be read and written"),
+        POOL,
+        Opt("queue", 1, 0, "ARGUMENTS...", "the arguments of the queue statement; all words that follow"),
+        Opt("maxjobs", 3, 1, "N", "refuse a description that makes more jobs"),
+        Opt("single-cluster", 3, says="refuse a description that makes several clusters (always so)"),
+        Opt("factory", 3),
+        Opt("file", 1, 1, "FILE", "the submit description"),
+        Opt("allow-crlf-script", 3, says="let scripts end their lines as on Windows"),
+        DEBUG,
+        HELP,
+        VERSION_OPT,
+    ),
+)
+
+
+def main(verb: str, argv: Sequence[str]) -> int:
+    """Run condor_submit."""
+    words, queue = _split(argv)
+    return run(TOOL, lambda parsed: _main(parsed, queue), words)
+
+
+def _split(argv: Sequence[str]) -> tuple[list[str], str | None]:
+    """The words before -queue, and the queue statement's arguments after it."""
+    for at, word in enumerate(argv):
+        if word.startswith("-") and word.lstrip("-") and "queue".startswith(word.lstrip("-").lower()):
+            return list(argv[:at]), " ".join(argv[at + 1 :]) or "1"
+    return list(argv), None
+
+
+def _main(parsed: Parsed, queue: str | None) -> int:
+    files = [word for word in parsed.words if "=" not in word] + parsed.values("file")
+    if len(files) > 1:
+        raise UsageError(f"There is more than one submit file: {' '.join(files)}")
+    from minipool.cli.context import open_session
+
+    submitter = Submitter(parsed, files[0] if files else "", queue)
+    try:
+        text = submitter.read()
+        session = open_session(parsed)
+        if parsed.has("dry-run"):
+            return submitter.dry_run(session, text)
+        return submitter.submit(session, text)
+    except NotFound as error:
+        name = parsed.value("name")
+        what = f"address of schedd {Session.open().qualified(name)}" if name else f"a schedd: {error}"
+        raise UserError(f"\nERROR: Can't find {what}") from None
+    except PoolError as error:
+        raise UserError(f"\nERROR: {error}") from None
+
+
+class Submitter:
+    """One submission, as the command line describes it."""
+
+    def __init__(self, parsed: Parsed, file: str, queue: str | None) -> None:
+        self.parsed = parsed
+        self.from_stdin = file in ("", "-")
+        self.file = "" if self.from_stdin else file
+        self.queue = queue
+        self.terse = parsed.has("terse")
+        self.verbose = parsed.has("verbose") or (file == "-" and not self.terse)
+
+    def read(self) -> str:
+        """The text of the description."""
+        if self.from_stdin:
+            return sys.stdin.read()
+        try:
+            with open(self.file, encoding="utf-8", errors="surrogateescape") as file:
+                return file.read()
+        except OSError as error:
+            raise SubmitError(f"Failed to open command file ({self.file}) ({error.strerror})") from None
+
+    def plan(self, session: Session, text: str) -> SubmitPlan:
+        """What the description asks for."""
+        from minipool.submission import read_plan
+
+        parsed = self.parsed
+        appended = list(parsed.values("append"))
+        name = parsed.value("batch-name")
+        if name is not None:
+            appended.append(f"batch_name = {name}")
+        if parsed.has("allow-crlf-script"):
+            appended.append("allow_crlf_script = true")
+        return read_plan(
+            session,
+            text,
+            file=self.file,
+            extra=[word for word in parsed.words if "=" in word],
+            appended=appended,
+            queue=self.queue,
+            skip_checks=parsed.has("disable"),
+            read_stdin=None if self.from_stdin else sys.stdin.read,
+        )
+
+    def submit(self, session: Session, text: str) -> int:
+        """Queue the jobs and say what became of them."""
+        with session.daemon("schedd", name=self.parsed.value("name"), addr=self.parsed.value("addr")) as peer:
+            if not self.terse:
+                sys.stdout.write("Submitting job(s)" if not self.verbose or not self.from_stdin else "\n")
+                sys.stdout.flush()
+            plan = self.plan(session, text)
+            plan, cluster, warnings = self._send(peer, plan)
+        self._say(plan, cluster)
+        for warning in [*plan.warnings, *plan.unused(), *warnings]:
+            sys.stderr.write(f"WARNING: {warning}\n")
+        return 0
+
+    def _send(self, peer: BlockingPeer, plan: SubmitPlan) -> tuple[SubmitPlan, int, list[str]]:
+        from minipool.submission import request
+        from protocol.messages.schedd import ReserveCluster
+
+        cluster = None
+        if plan.needs_cluster_id:
+            cluster = peer.call(ReserveCluster()).cluster
+            plan = plan.for_cluster(cluster)
+        limit = self.parsed.number("maxjobs", 0) if self.parsed.has("maxjobs") else None
+        answer = peer.call(request(plan, cluster=cluster, limit=limit), timeout=600.0)
+        return plan, answer.cluster, answer.warnings
+
+    def _say(self, plan: SubmitPlan, cluster: int) -> None:
+        out = sys.stdout
+        if self.terse:
+            out.write(f"{cluster}.0 - {cluster}.{plan.count - 1}\n")
+            return
+        if self.verbose:
+            out.write("\n" if not self.from_stdin else "")
+            for proc, ad in enumerate(plan.procs()):
+                out.write(f"** Proc {cluster}.{proc}:\n{_long(ad, cluster)}\n")
+            out.write("\n")
+            return
+        dots = "" if self.parsed.has("factory") else "." * plan.count
+        out.write(f"{dots}\n{plan.count} job(s) submitted to cluster {cluster}.\n")
+        out.flush()
+        sys.stderr.write(f"To monitor your job(s), run: condor_watch_q -clusters {cluster}\n")
+
+    def dry_run(self, session: Session, text: str) -> int:
+        """Write the ads and queue nothing."""
+        where = self.parsed.value("dry-run") or "-"
+        sys.stdout.write("Dry-Run job(s)")
+        sys.stdout.flush()
+        plan = self.plan(session, text)
+        ads = list(_dry_ads(plan))
+        if where == "-":
+            sys.stdout.write("\n" + "".join(f"{ad}.\n" for ad in ads))
+        else:
+            try:
+                with open(where, "w", encoding="utf-8") as file:
+                    file.write("".join(f"\n{ad}" for ad in ads))
+            except OSError as error:
+                raise SubmitError(f"Failed to open file -dry-run output file ({where}) ({error.strerror})") from None
+            sys.stdout.write("." * plan.count + "\n")
+        sys.stdout.write(f"{plan.count} job(s) dry-run to cluster {plan.cluster}.\n")
+        for warning in [*plan.warnings, *plan.unused()]:
+            sys.stderr.write(f"WARNING: {warning}\n")
+        return 0
+
+
+def _dry_ads(plan: SubmitPlan) -> Iterable[str]:
+    """Each job as `Attr=value` lines: the first one whole, then what differs."""
+    for proc, ad in enumerate(plan.procs()):
+        names = list(ad) if proc == 0 else [name for name, _ in ad.own()]
+        yield "".join(f"{name}={ad.text(name)}\n" for name in names)
+
+
+def _long(ad: ClassAd, cluster: int) -> str:
+    ad["ClusterId"] = cluster
+    return "".join(f"{name} = {ad.text(name)}\n" for name in sorted(ad, key=str.lower))

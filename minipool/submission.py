@@ -1,0 +1,77 @@
+"""From a submit description to jobs in a schedd's queue: what condor_submit and the Python API share."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from minipool.session import Session
+from pool.classad import ClassAd
+from pool.errors import SubmitError
+from pool.submit import SubmitPlan, SubmitWorld, read_submit
+from protocol.codec import pack_ads
+from protocol.messages.schedd import SubmitJobs
+
+PROCS_PER_CHUNK = 500
+
+
+def run_command(command: str) -> str:
+    """The output of a command that a description names (`include command`, `queue ... from CMD |`)."""
+    import subprocess
+
+    done = subprocess.run(command, shell=True, stdout=subprocess.PIPE, check=False)
+    if done.returncode:
+        raise OSError(f"exited with status {done.returncode}")
+    return done.stdout.decode(errors="surrogateescape")
+
+
+def read_plan(
+    session: Session,
+    text: str | Iterable[str],
+    *,
+    file: str = "",
+    extra: Sequence[str] = (),
+    appended: Sequence[str] = (),
+    queue: str | None = None,
+    skip_checks: bool = False,
+    read_stdin: Callable[[], str] | None = None,
+) -> SubmitPlan:
+    """What the description asks for, read as this account in this directory; SubmitError says what is wrong where."""
+    return read_submit(
+        text,
+        config=session.config,
+        file=file,
+        cwd=os.getcwd(),
+        env=os.environ,
+        extra=extra,
+        appended=appended,
+        queue_args=queue,
+        now=time.time(),
+        user=session.user(),
+        world=SubmitWorld(run=run_command, read_stdin=read_stdin),
+        skip_checks=skip_checks,
+    )
+
+
+def own_ads(plan: SubmitPlan) -> Iterator[ClassAd]:
+    """Each job's own attributes, apart from the cluster's."""
+    for ad in plan.procs():
+        ad.parent = None
+        yield ad
+
+
+def request(plan: SubmitPlan, *, cluster: int | None = None, limit: int | None = None) -> SubmitJobs:
+    """The plan as a request. `cluster` is the id that was reserved for it; `limit` refuses larger clusters."""
+    if limit is not None and plan.count > limit:
+        raise SubmitError(f"Number of submitted jobs would exceed {limit} (there are {plan.count})")
+    chunks: list[bytes] = []
+    chunk: list[ClassAd] = []
+    for ad in own_ads(plan):
+        chunk.append(ad)
+        if len(chunk) == PROCS_PER_CHUNK:
+            chunks.append(pack_ads(chunk))
+            chunk = []
+    if chunk:
+        chunks.append(pack_ads(chunk))
+    return SubmitJobs(cluster_ad=plan.cluster_ad, procs=chunks, cluster=cluster)
