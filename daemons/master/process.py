@@ -32,6 +32,7 @@ def run_master(source: Source) -> int:
         config = source.load("MASTER", dict(os.environ))
         make_directories(config)
         with locked(Path(config.path("RUN"))):
+            Path(config.path("RUN"), "ready").unlink(missing_ok=True)  # a killed master's
             if runs_here(config, "collector"):
                 make_keys(config)
             return run_process("master", source)

@@ -1,0 +1,264 @@
+"""A real pool for a test: the master and all its daemons as processes, in a directory of its own, on free ports.
+
+    with real_pool(NUM_CPUS=4) as pool:
+        cluster = pool.submit("executable = /bin/sleep\narguments = 1\nqueue 3\n")
+        pool.until_done(cluster)
+
+At the end of the block the pool is stopped, and nothing of it may be left: no process, no socket, no sandbox. Waiting
+is for states, with deadlines that a loaded machine keeps.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pool.classad import ClassAd, parse_longs
+
+T = TypeVar("T")
+
+DEADLINE_S = 90.0
+POLL_S = 0.05
+MARK = "MINIPOOL_TEST_MARK"
+DEFAULTS = {"MASTER_BACKOFF_CONSTANT": "0", "ALL_DEBUG": "D_FULLDEBUG", "NUM_CPUS": "2"}
+
+
+class NotInTime(AssertionError):
+    """What was waited for did not come."""
+
+
+class RealPool:
+    """One host's processes. `user`: whom tools run as; jobs of root would be refused."""
+
+    def __init__(self, directory: Path, settings: Mapping[str, str], user: str | None = None) -> None:
+        self.directory, self.settings, self.user = directory, dict(settings), user
+        self.mark = uuid.uuid4().hex
+        self.master: subprocess.Popen[bytes] | None = None
+        self.run_dir = directory / "run"
+
+    # ---- the master
+
+    def start(self, *, wait: bool = True) -> None:
+        """Start the master; returns when all daemons are up."""
+        command = [sys.executable, "-m", "daemons", "master", "--dir", str(self.directory)]
+        for name, value in self.settings.items():
+            command += ["-c", f"{name}={value}"]
+        (self.run_dir / "ready").unlink(missing_ok=True)  # what a killed master left
+        with open(self.directory / "master.err", "ab") as errors:
+            self.master = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=errors, stderr=errors, env=self.env(), start_new_session=True
+            )
+        if wait:
+            self.until(self._is_up, "the pool to be up")
+
+    def _is_up(self) -> bool:
+        assert self.master is not None
+        if self.master.poll() is not None:
+            raise AssertionError(f"the master ended with status {self.master.returncode}\n{self.logs()}")
+        return (self.run_dir / "ready").exists()
+
+    def stop(self, how: int = signal.SIGTERM) -> None:
+        """Stop the master and wait for its end; then nothing of the pool is left."""
+        assert self.master is not None
+        self.master.send_signal(how)
+        try:
+            status = self.master.wait(DEADLINE_S)
+        except subprocess.TimeoutExpired:
+            raise NotInTime(f"the master did not stop\n{self.logs()}") from None
+        assert status == 0, f"the master ended with status {status}\n{self.logs()}"
+        self.master = None
+        self.assert_nothing_left()
+
+    def kill(self) -> None:
+        """End whatever of the pool still runs."""
+        if self.master is not None:
+            if self.master.poll() is None:
+                self.master.kill()
+            self.master.wait()
+            self.master = None
+        deadline = time.monotonic() + DEADLINE_S / 3
+        while (left := self.processes()) and time.monotonic() < deadline:
+            time.sleep(POLL_S)
+        for pid in left:
+            with _gone_is_fine():
+                os.kill(pid, signal.SIGKILL)
+
+    def restart_of(self, daemon: str) -> None:
+        """Kill a daemon with SIGKILL; returns when the master has it up again."""
+        before = self.pid_of(daemon)
+        os.kill(before, signal.SIGKILL)
+        self.until(lambda: self.pid_of(daemon) not in (0, before), f"another {daemon}")
+
+    def pid_of(self, daemon: str) -> int:
+        """The running daemon's process; 0 while there is none."""
+        from protocol.blocking import connect
+        from protocol.messages.master import GetDaemons
+
+        with connect(str(self.run_dir / "master.sock"), self._security()) as peer:
+            for ad in peer.call(GetDaemons()).daemons:
+                if ad["Name"] == daemon and ad["State"] == "Running":
+                    return ad.eval_int("Pid", 0)
+        return 0
+
+    def _security(self) -> Any:
+        from protocol.security import Security
+
+        return Security()
+
+    # ---- tools
+
+    def env(self) -> dict[str, str]:
+        """The environment of daemons and tools: this pool's, and no configuration from elsewhere."""
+        kept = {name: value for name, value in os.environ.items() if not name.upper().startswith(("_CONDOR", "CONDOR"))}
+        return {**kept, "POOL_DIR": str(self.directory), MARK: self.mark}
+
+    def tool(self, *argv: str, cwd: Path | None = None, check: bool = True, text: str | None = None) -> str:
+        """Run one of our programs; its standard output. With `check`, a failure shows what it said."""
+        program = Path(sys.executable).with_name(argv[0])
+        found = subprocess.run(
+            [str(program), *argv[1:]],
+            cwd=cwd or self.directory,
+            env=self.env(),
+            input=text or "",
+            capture_output=True,
+            text=True,
+            timeout=DEADLINE_S,
+            check=False,
+            **self._as_user(),
+        )
+        if check and found.returncode != 0:
+            raise AssertionError(
+                f"{' '.join(argv)}: status {found.returncode}\n{found.stdout}{found.stderr}{self.logs()}"
+            )
+        return found.stdout
+
+    def _as_user(self) -> dict[str, Any]:
+        if self.user is None or os.geteuid() != 0:
+            return {}
+        account = pwd.getpwnam(self.user)
+        return {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []}
+
+    def submit(self, description: str, *, cwd: Path | None = None, options: Sequence[str] = ()) -> int:
+        """Queue jobs; the cluster."""
+        said = self.tool("condor_submit", *options, cwd=cwd, text=description)
+        found = re.search(r"submitted to cluster (\d+)", said)
+        assert found is not None, said
+        return int(found[1])
+
+    def jobs(self, *select: str) -> list[ClassAd]:
+        """The queue's ads."""
+        return list(parse_longs(self.tool("condor_q", "-allusers", "-long", *select).splitlines()))
+
+    def history(self, *select: str) -> list[ClassAd]:
+        """Ads of jobs that left the queue."""
+        return list(parse_longs(self.tool("condor_history", "-long", *select).splitlines()))
+
+    def slots(self) -> list[ClassAd]:
+        """The collector's machine ads."""
+        return list(parse_longs(self.tool("condor_status", "-long").splitlines()))
+
+    # ---- waiting
+
+    def until(self, condition: Callable[[], T], what: str, *, deadline_s: float = DEADLINE_S) -> T:
+        """Wait for a state; NotInTime shows the logs."""
+        deadline = time.monotonic() + deadline_s
+        while True:
+            if found := condition():
+                return found
+            if time.monotonic() > deadline:
+                raise NotInTime(f"waited in vain for {what}\n{self.logs()}")
+            time.sleep(POLL_S)
+
+    def until_done(self, cluster: int) -> list[ClassAd]:
+        """Wait until all jobs of the cluster left the queue; their ads."""
+        self.until(lambda: not self.jobs(str(cluster)), f"the end of cluster {cluster}")
+        return self.history(str(cluster))
+
+    def until_status(self, cluster: int, status: int, *, count: int = 1) -> list[ClassAd]:
+        """Wait until that many jobs of the cluster have this JobStatus."""
+
+        def there() -> list[ClassAd]:
+            found = [ad for ad in self.jobs(str(cluster)) if ad.eval_int("JobStatus") == status]
+            return found if len(found) >= count else []
+
+        return self.until(there, f"{count} jobs of cluster {cluster} with status {status}")
+
+    # ---- what is left
+
+    def processes(self) -> list[int]:
+        """Processes that carry this pool's mark, or work in its directory."""
+        return [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if self._is_ours(pid)]
+
+    def _is_ours(self, pid: int) -> bool:
+        if pid == os.getpid():
+            return False
+        try:
+            if f"{MARK}={self.mark}".encode() in Path(f"/proc/{pid}/environ").read_bytes():
+                return True
+            return os.readlink(f"/proc/{pid}/cwd").startswith(f"{self.directory}/")
+        except OSError:
+            return False
+
+    def assert_nothing_left(self) -> None:
+        """No process, no socket, no sandbox."""
+        self.until(lambda: not self.processes(), f"the end of processes {self.processes()}", deadline_s=30)
+        names = sorted(path.name for path in self.run_dir.iterdir() if path.suffix in (".sock", ".port", ".address"))
+        assert names == []
+        assert not (self.run_dir / "ready").exists()
+        assert not (self.run_dir / "master.pid").exists()
+        assert sorted(path.name for path in (self.directory / "execute").iterdir()) == []
+
+    def logs(self, lines: int = 60) -> str:
+        """The end of each log."""
+        texts = []
+        for path in [self.directory / "master.err", *sorted((self.directory / "log").glob("*Log*"))]:
+            if path.is_file():
+                tail = path.read_text(errors="replace").splitlines()[-lines:]
+                texts.append("\n".join([f"==> {path.name}", *tail]))
+        return "\n".join(texts)
+
+
+@contextmanager
+def _gone_is_fine() -> Iterator[None]:
+    try:
+        yield
+    except ProcessLookupError:
+        pass
+
+
+@contextmanager
+def pool_directory() -> Iterator[Path]:
+    """A directory with a short name that every account can reach."""
+    directory = Path(tempfile.mkdtemp(prefix="pool-", dir="/tmp"))
+    directory.chmod(0o755)
+    try:
+        yield directory
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+@contextmanager
+def real_pool(*, user: str | None = "nobody", start: bool = True, **settings: object) -> Iterator[RealPool]:
+    """A pool for the time of the block; keywords are knobs."""
+    with pool_directory() as directory:
+        pool = RealPool(directory, {**DEFAULTS, **{name: str(value) for name, value in settings.items()}}, user)
+        if start:
+            pool.start()
+        try:
+            yield pool
+            if pool.master is not None:
+                pool.stop()
+        finally:
+            pool.kill()
