@@ -29,7 +29,7 @@ from pool.classad.nodes import (
     spine,
 )
 from pool.classad.operators import BINARY, UNARY, truth
-from pool.classad.values import ERROR, PLAIN, UNDEFINED, RelTime
+from pool.classad.values import ERROR, PLAIN, UNDEFINED, Error, RelTime
 
 if TYPE_CHECKING:
     from pool.classad.builtins.table import Builtin
@@ -46,6 +46,11 @@ class Budget:
         self.depth = 0
         self.steps = MAX_STEPS
         self.cut = _NEVER
+
+    def exhaust(self) -> Error:
+        """Too deep or too long: from here on every attribute is an error, so that a runaway ends soon."""
+        self.steps = -1
+        return ERROR
 
 
 class Busy:
@@ -166,7 +171,7 @@ class Frame:
         budget.steps -= 1
         depth = budget.depth + 1
         if depth > MAX_DEPTH or budget.steps < 0:
-            return ERROR
+            return budget.exhaust()
         budget.depth = depth
         memo[key] = Busy(depth)
         before, budget.cut = budget.cut, _NEVER
@@ -313,7 +318,7 @@ def member(stored: Any, frame: Frame) -> Any:
     budget = frame.budget
     budget.steps -= 1
     if budget.steps < 0:
-        return ERROR
+        return budget.exhaust()
     if kind is RelTime:
         return float(stored.secs)
     if kind is Frame or kind is BoundList:
@@ -321,7 +326,7 @@ def member(stored: Any, frame: Frame) -> Any:
     run = getattr(stored, "run", None)
     if run is not None or kind in _EVALUATE:
         if budget.depth >= MAX_DEPTH:
-            return ERROR
+            return budget.exhaust()
         budget.depth += 1
         found = evaluate(stored, frame) if run is None else run(frame)
         budget.depth -= 1

@@ -18,7 +18,6 @@ from pool.classad.nodes import (
 )
 from pool.classad.unparse import identifier, selected, unparse
 
-
 _AD = 4
 _LIST = 3
 

@@ -10,7 +10,6 @@ from pool.classad.builtins.table import framed, plain
 from pool.classad.environment import ENV, now
 from pool.classad.evaluate import Frame
 from pool.classad.strftime import Moment, strftime
-from pool.classad.times import civil
 from pool.classad.values import ERROR, UNDEFINED, AbsTime, RelTime, int32_of, int_of, wrap32
 
 
@@ -105,10 +104,16 @@ def _split_reltime(secs: float) -> dict[str, Any]:
     return {"Type": "RelativeTime", "Days": days, "Hours": hours, "Minutes": minutes, "Seconds": seconds}
 
 
+#: Seconds whose year fits into 32 bits; beyond them C has no calendar.
+_CALENDAR: Final = 67_768_036_000_000_000
+
+
 def _split(value: Any) -> dict[str, Any] | None:
     kind = type(value)
     if kind is int or kind is float:
         secs = value if kind is int else int32_of(value)
+        if abs(secs) > _CALENDAR:
+            return None
         return _split_abstime(AbsTime(secs, ENV.zone(secs, False)))
     if kind is AbsTime:
         return _split_abstime(value)
@@ -184,6 +189,3 @@ def interval(value: Any) -> Any:
     if minutes:
         return f"{sign * minutes}:{seconds:02d}"
     return str(sign * seconds)
-
-
-__all__ = ["civil"]

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
 from pool.classad import ClassAd, Expr, parse_ad
-from pool.classad.expression import _public
+from pool.classad.nodes import AdNode, Lit
+from pool.classad.unparse import unparse
 
 CASES = Path(__file__).parents[2] / "cases"
 
@@ -23,10 +25,21 @@ def ad(text: str | None) -> ClassAd | None:
     return None if text is None else parse_ad(text)
 
 
+def ordered(node: Any) -> Any:
+    """A node with the attributes of its ads in order."""
+    if isinstance(node, AdNode):
+        return AdNode(tuple(sorted(((name, ordered(inner)) for name, inner in node.items), key=lambda p: p[0].lower())))
+    if isinstance(node, tuple):
+        return tuple(ordered(one) for one in node)
+    if is_dataclass(node) and not isinstance(node, (Lit, type)):
+        return type(node)(**{field.name: ordered(getattr(node, field.name)) for field in fields(node)})
+    return node
+
+
 def alike(a: object, b: object) -> bool:
     """Whether two values are the same, the last digits of reals and the order of attributes left aside."""
     if isinstance(a, Expr) or isinstance(b, Expr):
-        return isinstance(a, Expr) and isinstance(b, Expr) and "".join(a.text.split()) == "".join(b.text.split())
+        return isinstance(a, Expr) and isinstance(b, Expr) and unparse(ordered(a.node)) == unparse(ordered(b.node))
     if isinstance(a, bool) or isinstance(b, bool) or type(a) is not type(b):
         return type(a) is type(b) and a == b
     if isinstance(a, float) and isinstance(b, float):
@@ -36,6 +49,3 @@ def alike(a: object, b: object) -> bool:
     if isinstance(a, ClassAd) and isinstance(b, ClassAd):
         return {n.lower() for n in a} == {n.lower() for n in b} and all(alike(a[n], b[n]) for n in a)
     return a == b
-
-
-__all__ = ["_public", "ad", "alike", "load"]

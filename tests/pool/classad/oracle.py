@@ -1,0 +1,114 @@
+"""What the real ClassAd library says, and whether that is what is said here."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from pool.classad import ERROR, ClassAd, Expr, expr, parse_ad
+from pool.classad.evaluate import frames
+from pool.classad.expression import stored_value
+from pool.errors import ClassAdError
+from tests.pool.classad.cases import alike
+
+AVAILABLE = find_spec("classad2") is not None
+
+
+class Oracle:
+    """The library in a process of its own, started again when it dies of a question."""
+
+    def __init__(self) -> None:
+        self._process = self._start()
+        self.crashes = 0
+
+    def _start(self) -> subprocess.Popen[str]:
+        program = Path(__file__).with_name("ask_classad2.py")
+        return subprocess.Popen(
+            [sys.executable, str(program)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+
+    def ask(self, text: str, my: str | None, target: str | None) -> dict[str, str]:
+        """The library's answer; `crashed` when it died."""
+        stdin, stdout = self._process.stdin, self._process.stdout
+        assert stdin is not None
+        assert stdout is not None
+        try:
+            stdin.write(json.dumps([text, my, target]) + "\n")
+            stdin.flush()
+            line = stdout.readline()
+        except BrokenPipeError:
+            line = ""
+        if line:
+            return json.loads(line)  # type: ignore[no-any-return]
+        self.close()
+        self.crashes += 1
+        self._process = self._start()
+        return {"outcome": "crashed"}
+
+    def close(self) -> None:
+        """End the process."""
+        self._process.kill()
+        self._process.communicate()
+
+
+def difference(oracle: Oracle, text: str, my: str | None, target: str | None) -> str | None:
+    """What differs, in words; None when nothing does or there is nothing to compare with."""
+    said = oracle.ask(text, my, target)
+    if said["outcome"] == "refused":
+        try:
+            expr(text)
+        except ClassAdError:
+            return None
+        return "the library refuses the text"
+    if said["outcome"] not in ("value", "gave up"):
+        return None
+    try:
+        ads = [ClassAd() if my is None else parse_ad(my), None if target is None else parse_ad(target)]
+        evaluated, tired = _value(expr(text), *ads)
+        _compile(expr(text), *ads)
+        compiled, _ = _value(expr(text), *ads)
+    except ClassAdError as error:
+        return f"refused here: {error}"
+    if not alike(evaluated, compiled):
+        return f"evaluated {evaluated!r}, compiled {compiled!r}"
+    # Where the library gave up, or we did (runaway recursion), only the fact that both ended can be compared.
+    if said["outcome"] == "gave up" or tired or agree(evaluated, said["value"]):
+        return None
+    return f"the library says {' '.join(said['value'].split())}, here it is {evaluated!r}"
+
+
+def _value(expression: Expr, my: ClassAd | None, target: ClassAd | None) -> tuple[Any, bool]:
+    """The value, and whether evaluation ran out of depth or steps."""
+    assert my is not None
+    frame = frames(my.attrs, None if target is None else target.attrs)
+    value = stored_value(expression.run(frame))
+    return value, frame.budget.steps < 0
+
+
+def _compile(expression: Expr, *ads: ClassAd | None) -> None:
+    expression.compile()
+    for ad in ads:
+        for _, stored in () if ad is None else ad.own():
+            if isinstance(stored, Expr):
+                stored.compile()
+
+
+def agree(value: Any, printed: str) -> bool:
+    """Whether our value is what the library printed."""
+    if value is ERROR:
+        return printed == "error"
+    if printed.startswith("real("):
+        return alike(value, expr(printed).eval())
+    try:
+        return alike(value, parse_ad(f"[x = {printed}]")["x"])
+    except ClassAdError:
+        # Times beyond 32 bits print as what cannot be read again.
+        return "--" in printed
