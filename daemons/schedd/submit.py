@@ -109,7 +109,7 @@ class Submits:
             self._check_limits(owner, len(jobs))
             await trio.lowlevel.checkpoint()
         cluster.id = self._id_for(peer, request.cluster)
-        ad["ClusterId"] = cluster.id
+        ad["ClusterId"], ad["TotalSubmitProcs"] = cluster.id, len(jobs)
         texts = await self._submit_events(cluster, jobs)
         self._check_limits(owner, len(jobs))
         fault("schedd.before_submit_commit")
