@@ -10,7 +10,7 @@ from pool.config import knobs
 from pool.config.places import Facts, candidates, home
 from pool.config.reader import Reach, Reader
 from pool.errors import ConfigError, Span
-from pool.macros.expand import Chance, references
+from pool.macros.expand import Chance, next_reference, references
 from pool.macros.macro_set import MacroSet, Source
 from pool.nearest import nearest_name
 from pool.units import parse_bytes, parse_seconds
@@ -76,6 +76,18 @@ class Config:
     def expand(self, text: Str) -> Str:
         """Any text with this configuration's macros in it."""
         return self._reader.expander.expand(text)
+
+    def expand_known(self, text: Str) -> Str:
+        """The same, but references to what is not defined, and to arguments such as `$(1)`, stay."""
+        expander = self._reader.expander
+        at = 0
+        while (one := next_reference(text, at)) is not None:
+            if not one.function and (one.name.isdigit() or not one.name or expander.lookup(one.name) is None):
+                at = one.end
+                continue
+            text = text[: one.start] + expander.value_of(one) + text[one.end :]
+            at = one.start
+        return text
 
     def str(self, name: Str, default: Str | None = None) -> Str:
         """The text; the empty text when a knob of the table has no value."""

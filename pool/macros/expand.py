@@ -78,11 +78,13 @@ def references(text: str) -> list[Reference]:
 class Expander:
     """Expands texts with one way of looking names up.
 
+    A function that cannot be evaluated raises `error`, or tells `complain` where there is one and stands for nothing.
+
     `environ` is what `$ENV` reads, `chance` what `$RANDOM_*` draws from (the first choice without one), `cwd` what
     `$Ff` completes relative paths with.
     """
 
-    __slots__ = ("chance", "cwd", "environ", "error", "lookup")
+    __slots__ = ("chance", "complain", "cwd", "environ", "error", "lookup")
 
     def __init__(
         self,
@@ -92,12 +94,14 @@ class Expander:
         chance: Chance | None = None,
         cwd: str = "",
         error: type[PoolError] = UserError,
+        complain: Callable[[str], None] | None = None,
     ) -> None:
         self.lookup = lookup
         self.environ: Mapping[str, str] = {} if environ is None else environ
         self.chance = chance
         self.cwd = cwd
         self.error = error
+        self.complain = complain
 
     def expand(self, text: str, *, keep_dollar: bool = False) -> str:
         """`text` with every reference replaced; an undefined one without default becomes nothing."""
@@ -106,7 +110,10 @@ class Expander:
         at = steps = 0
         while (one := next_reference(text, at)) is not None:
             text = text[: one.start] + self.value_of(one) + text[one.end :]
-            at = one.start
+            # a reference may have been the inner part of another one's name
+            at = max(0, text.rfind("$", 0, one.start))
+            while at and text[at - 1] == "$":
+                at -= 1
             steps += 1
             if steps > _MOST_STEPS or len(text) > _LONGEST:
                 raise self.error(f"the macro {one.name!r} refers to itself without end")
@@ -143,7 +150,13 @@ class Expander:
             return value or one.default or ""
         from pool.macros import functions  # seldom needed, and not small
 
-        return functions.evaluate(self, one.function, one.name)
+        if self.complain is None:
+            return functions.evaluate(self, one.function, one.name)
+        try:
+            return functions.evaluate(self, one.function, one.name)
+        except self.error as why:
+            self.complain(why.message)
+            return ""
 
 
 def dollars(text: str) -> str:

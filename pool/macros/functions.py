@@ -65,7 +65,7 @@ def _format(expander: Expander, function: str, items: list[str], kinds: str) -> 
         return None
     found = _FORMAT.match(items[1])
     if found is None or found[1] not in kinds:
-        raise expander.error(f"${function}() error: '{items[1]}' is not a valid format specifier")
+        raise expander.error(f"${function}() macro: '{items[1]}' is not a valid format specifier")
     return re.sub(r"(?:ll|l|h)([a-zA-Z])", r"\1", items[1], count=1)
 
 
@@ -75,7 +75,7 @@ def _int(expander: Expander, body: str) -> str:
     text = _argument(expander, items, 0)
     value = as_int(text)
     if value is None:
-        raise expander.error(f"$INT() error: {text} does not evaluate to an integer")
+        raise expander.error(f"$INT() macro: {text} does not evaluate to an integer!")
     return str(value) if shape is None else shape % value
 
 
@@ -85,7 +85,7 @@ def _real(expander: Expander, body: str) -> str:
     text = _argument(expander, items, 0)
     value = as_float(text)
     if value is None:
-        raise expander.error(f"$REAL() error: {text} does not evaluate to a real")
+        raise expander.error(f"$REAL() macro: {text} does not evaluate to a real!")
     if shape is None:
         return f"{value:.16G}"
     said = shape % value
@@ -102,37 +102,36 @@ def _string(expander: Expander, body: str) -> str:
 
 
 def _eval(expander: Expander, body: str) -> str:
-    from pool.classad import Expr, quote
+    from pool.classad.expression import node_of
+    from pool.classad.unparse import unparse
 
     value = expander.lookup(body.strip())
     text = expander.expand(body if value is None else value)
     result = evaluated(text)
     if result is None:
-        return text
+        return ""
     if isinstance(result, str):
         return result
-    if isinstance(result, Expr):
-        return result.text
-    return quote(result)  # type: ignore[arg-type]
+    return unparse(node_of(result))
 
 
 def _choice(expander: Expander, body: str) -> str:
     items = body.split(",")
     if len(items) < 2:
-        raise expander.error("$CHOICE() error: no list")
+        raise expander.error("$CHOICE() macro: no list")
     text = _argument(expander, items, 0)
     index = as_int(text)
     if index is None or index < 0:
-        raise expander.error(f"$CHOICE() error: '{text}' is invalid index")
+        raise expander.error(f"$CHOICE() macro: '{text}' is invalid index")
     choices = items[1:]
     if len(choices) == 1:
         name = choices[0].strip()
         value = expander.lookup(name) if name else None
         if value is None:
-            raise expander.error(f"$CHOICE() error: no list named {name}" if name else "$CHOICE() error: no list")
+            raise expander.error(f"$CHOICE() macro: no list named {name}" if name else "$CHOICE() macro: no list")
         choices = expander.expand(value, keep_dollar=True).split(",")
     if index >= len(choices):
-        raise expander.error(f"$CHOICE() error: index {index} is out of range")
+        raise expander.error(f"$CHOICE() macro: index {index} is out of range")
     return choices[index].strip()
 
 
@@ -140,7 +139,7 @@ def _random_choice(expander: Expander, body: str) -> str:
     items = body
     if "," not in items:
         if not items:
-            raise expander.error("$RANDOM_CHOICE() error: no list")
+            raise expander.error("$RANDOM_CHOICE() macro: no list")
         items = _argument(expander, [items], 0) or ""
     choices = items.split(",")
     return choices[expander.chance.randrange(len(choices)) if expander.chance else 0].strip()
@@ -156,12 +155,12 @@ def _random_integer(expander: Expander, body: str) -> str:
         try:
             numbers.append(int(items[place]))
         except (IndexError, ValueError):
-            raise expander.error(f"$RANDOM_INTEGER() error: invalid {what}") from None
+            raise expander.error(f"$RANDOM_INTEGER() macro: invalid {what}") from None
     low, high, step = numbers
     if step < 1:
-        raise expander.error("$RANDOM_INTEGER() error: invalid step")
+        raise expander.error("$RANDOM_INTEGER() macro: invalid step")
     if low > high:
-        raise expander.error("$RANDOM_INTEGER() error: min > max")
+        raise expander.error("$RANDOM_INTEGER() macro: min > max")
     count = (step + high - low) // step
     return str(low + (expander.chance.randrange(count) if expander.chance else 0) * step)
 
@@ -171,21 +170,18 @@ def _substr(expander: Expander, body: str) -> str:
     text = _argument(expander, items, 0)
     if not text:
         return ""
-    has_start = len(items) > 2
-    said = _argument(expander, items, 2 if has_start else 1)
+    said = _argument(expander, items, 1)
+    start = as_int(said)
+    if start is None:
+        raise expander.error(f"$SUBSTR() macro: {said or ''} is invalid start index!")
+    rest = text[max(0, len(text) + start) if start < 0 else start :]
+    if len(items) < 3:
+        return rest
+    said = _argument(expander, items, 2)
     length = as_int(said)
     if length is None:
-        raise expander.error(f"$SUBSTR() error: {said or ''} is invalid length")
-    start = 0
-    if has_start:
-        said = _argument(expander, items, 1)
-        found = as_int(said)
-        if found is None:
-            raise expander.error(f"$SUBSTR() error: {said or ''} is invalid start")
-        start = max(0, len(text) + found) if found < 0 else min(found, len(text))
-    rest = text[start:]
-    end = len(rest) + length if length < 0 else length
-    return rest[: max(0, end)]
+        raise expander.error(f"$SUBSTR() macro: {said or ''} is invalid length!")
+    return rest[: max(0, len(rest) + length if length < 0 else length)]
 
 
 def _unquote(text: str) -> str:

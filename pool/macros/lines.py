@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 
-def logical_lines(text: str | Iterable[str]) -> Iterator[tuple[int, str]]:
-    """Yield `(number, line)` for every line that says something.
+def logical_lines(text: str | Iterable[str], *, blank: bool = False) -> Iterator[tuple[int, str]]:
+    """Yield `(number, line)` for every line that says something, and with `blank` for empty lines too.
 
     A line that ends in a backslash goes on in the next one. A comment does not continue; inside a continuation it
     counts as white space, and only its own trailing backslash keeps the continuation going.
@@ -18,6 +18,8 @@ def logical_lines(text: str | Iterable[str]) -> Iterator[tuple[int, str]]:
         line = raw.strip()
         if not going:
             if not line or line[0] == "#":
+                if blank and not line:
+                    yield number, ""
                 continue
             if line[-1] != "\\":
                 yield number, line

@@ -5,8 +5,6 @@ bool, expr, file and log (paths, completed with initialdir), policy (an expressi
 `alias` marks another spelling of the row before it. A name with `<word>` in it is a family.
 """
 
-# ruff: noqa: E501 (a row is a line)
-
 from __future__ import annotations
 
 Row = tuple[str, str, str, str]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 
-from pool.classad import ClassAd, Expr, Undefined, expr
+from pool.classad import ClassAd, Undefined, expr
+from pool.classad.expression import storable
 from pool.config import Config
 from pool.errors import ClassAdError, SubmitError
 from pool.macros.functions import as_int, evaluated
@@ -13,10 +14,10 @@ from pool.submit.commands import VANILLA
 from pool.submit.scope import Scope
 from pool.submit.world import SubmitWorld
 
-_BYTES = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([kKmMgGtT]?)([bB]?)\s*(?=\Z|,)")
+_BYTES = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*(?:([kKmMgGtT])[bB]?)?\s*(?=\Z|,)")
 _SCALE = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
-_TRUE = frozenset(("true", "yes", "t", "1", "y"))
-_FALSE = frozenset(("false", "no", "f", "0", "n"))
+_TRUE = frozenset(("true", "1"))
+_FALSE = frozenset(("false", "0"))
 
 
 class Surroundings:
@@ -105,26 +106,18 @@ class Job:
 
     # the ad
 
-    def put(self, name: str, value: bool | int | float | str | Expr) -> None:
-        """Set an attribute, or forget it when the cluster ad already says the same."""
+    def put(self, name: str, value: object) -> None:
+        """Set an attribute, or leave it out when the cluster ad already says the same."""
         if self.parent is not None:
             same = self.parent.get(name)
             if type(same) is type(value) and same == value:
-                if name in dict(self.ad.own()):
-                    del self.ad[name]
+                self.ad.attrs.pop(name.lower(), None)
                 return
         self.ad[name] = value
 
     def put_expr(self, name: str, text: str, *names: str) -> None:
         """Set an attribute to an expression."""
-        self.put_value(name, parsed(text, self, name, *names))
-
-    def put_value(self, name: str, value: object) -> None:
-        if self.parent is not None:
-            same = self.parent.get(name)
-            if type(same) is type(value) and same == value:
-                return
-        self.ad[name] = value
+        self.put(name, parsed(text, self, name, *names))
 
     def has(self, name: str) -> bool:
         return name in self.ad
@@ -156,16 +149,12 @@ class Job:
 def parsed(text: str, job: Job, attribute: str, *names: str) -> object:
     """The value or expression that `text` is; SubmitError when it does not parse."""
     try:
-        one = expr(text, old=True)
+        return storable(expr(text, old=True))
     except ClassAdError as why:
-        error = job.error(
-            f"Parse error in expression: \n\t{attribute} = {text}\n\t", *names, attribute, "MY." + attribute
-        )
-        error.expected = why.message
+        message = f"Parse error in expression: \n\t{attribute} = {text}\n\t"
+        error = job.error(message, *names, attribute, "MY." + attribute)
+        error.expected = why.expected
         raise error from None
-    probe = ClassAd()
-    probe["x"] = one
-    return probe["x"]
 
 
 def as_bool(text: str) -> bool | None:
@@ -182,14 +171,11 @@ def amount(text: str, unit: int) -> tuple[int, bool, str] | None:
     found = _BYTES.match(text)
     if found is None:
         return None
-    scale = _SCALE.get(found[2].lower())
     number = float(found[1]) if "." in found[1] else int(found[1])
     rest = text[found.end() :]
-    if scale is None:
-        if found[3]:
-            return int(-(-number // unit)), True, rest
+    if found[2] is None:
         return int(-(-number // 1)), False, rest
-    return int(-(-number * scale // unit)), True, rest
+    return int(-(-number * _SCALE[found[2].lower()] // unit)), True, rest
 
 
 def compressed(path: str) -> str:

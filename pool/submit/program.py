@@ -118,14 +118,17 @@ def _transfer_executable(job: Job, name: str | None, in_image: bool) -> bool:
         if said[0] in "Ff":
             job.put("TransferExecutable", False)
             transfer = False
-    elif in_image and name and name.startswith("/"):
-        if job.around.config.bool("SUBMIT_CONTAINER_NEVER_XFER_ABSOLUTE_CMD", False):
-            job.put("TransferExecutable", False)
-            transfer = False
+    elif in_image and name and name.startswith("/") and _never_transferred(job):
+        job.put("TransferExecutable", False)
+        transfer = False
     if name is None and transfer:
         job.put("TransferExecutable", False)
         transfer = False
     return transfer
+
+
+def _never_transferred(job: Job) -> bool:
+    return job.around.config.bool("SUBMIT_CONTAINER_NEVER_XFER_ABSOLUTE_CMD", False)
 
 
 def _docker_image(job: Job) -> None:
@@ -298,7 +301,7 @@ def _import_environment(job: Job, variables: dict[str, str], *, old_style: bool)
     said = job.param("getenv", "get_env")
     if said is None:
         return
-    everything = as_bool(said) if said.strip().lower() in _TRUTH else None
+    everything = as_bool(said)
     if everything is False:
         return
     if everything and not job.around.config.bool("SUBMIT_ALLOW_GETENV", True):
@@ -312,8 +315,6 @@ def _import_environment(job: Job, variables: dict[str, str], *, old_style: bool)
         if name not in variables and wanted.passes(name, value):
             variables[name] = value
 
-
-_TRUTH = frozenset(("true", "false", "yes", "no", "t", "f", "1", "0"))
 
 # attribute, transfer attribute, stream attribute, commands
 _STANDARD = (

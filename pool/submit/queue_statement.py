@@ -10,7 +10,7 @@ from pool.submit.world import SubmitWorld
 
 _MODES = frozenset(("in", "from", "matching"))
 _MOST = 2**31 - 1
-_QUALIFIER = re.compile(r"(files|dirs|any|table)\b", re.IGNORECASE)
+_QUALIFIER = re.compile(r"(files|dirs|any|table)(?=[\s(\[]|\Z)", re.IGNORECASE)
 _SLICE = re.compile(r"\[(\s*-?\d*)(?::(\s*-?\d*))?(?::(\s*-?\d*))?\]")
 
 
@@ -127,7 +127,7 @@ def _count(text: str) -> int:
         raise BadQueue("Invalid Queue count expression")
     if number < 0 or number >= _MOST:
         raise BadQueue("Queue count out of range")
-    return number
+    return number or 1  # none is taken for one
 
 
 def _after_mode(queue: Queue, rest: str) -> None:
@@ -205,7 +205,7 @@ def take_inline(queue: Queue, line: str) -> bool:
     """Take one line of an inline list; False when it is the one that ends the list."""
     if line.startswith(")"):
         return False
-    if line and not line.startswith("#"):
+    if not line.startswith("#"):
         queue.items.extend([line] if queue.mode == "from" else words(line))
     return True
 
@@ -243,7 +243,10 @@ def _from_file(queue: Queue, world: SubmitWorld) -> list[str]:
             text = world.read_file(name)
     except OSError as why:
         raise BadQueue(f"can't open file {name}: {why.strerror or why}") from None
-    return [*queue.items, *(line for line in _joined(text.split("\n")) if line)]
+    lines = list(_joined(text.split("\n")))
+    if lines and not lines[-1]:
+        lines.pop()
+    return [*queue.items, *lines]
 
 
 def _joined(lines: Iterable[str]) -> Iterable[str]:

@@ -85,9 +85,17 @@ def join_new_style(words: Iterable[str]) -> str:
 
 
 def _protected(word: str) -> str:
-    if word and not re.search(r"[\s']", word):
-        return word
-    return "'" + word.replace("'", "''") + "'"
+    """One argument: only blanks and single quotes stand in single quotes."""
+    if not word:
+        return "''"
+    out = ""
+    for char in word:
+        if char in " \t\n\r'":
+            out = out[:-1] if out.endswith("'") else out + "'"
+            out += ("''" if char == "'" else char) + "'"
+        else:
+            out += char
+    return out
 
 
 def arguments_old_style(text: str) -> str:

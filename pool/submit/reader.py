@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from pool.errors import Span, SubmitError
 from pool.macros.conditions import BadCondition, Conditions, judge
@@ -10,7 +10,7 @@ from pool.macros.lines import logical_lines
 from pool.macros.macro_set import MacroSet, Source
 from pool.macros.statements import IncludeOptions, Statement, statement
 from pool.submit.queue_statement import BadQueue, Queue, parse_queue, statement_arguments, take_inline
-from pool.submit.scope import Scope
+from pool.submit.scope import ARGUMENT, Scope
 from pool.submit.world import SubmitWorld
 
 _DEEPEST = 20
@@ -44,18 +44,22 @@ class SubmitReader:
         self.file = file
         self.template = template
         self.warnings: list[str] = []
-        self.before_queue: Callable[[], None] = lambda: None
+        self.appended: Sequence[str] = ()  # lines that count as if they stood before each queue statement
         self.batches: list[Batch] = []
         self.last_line = 0
 
     def read(self, text: str | Iterable[str]) -> None:
         """Read the description. Lines after a queue statement count for the next one."""
         conditions = Conditions()
-        self._read(logical_lines(text), self.file, 0, conditions)
+        self._read(logical_lines(text, blank=True), self.file, 0, conditions)
 
     def read_line(self, line: str, source: Source) -> None:
         """One assignment from the command line."""
         self._assign(statement(line, submit=True), line, source, source.file, 0)
+
+    def append_lines(self) -> None:
+        for line in self.appended:
+            self.read_line(line, ARGUMENT)
 
     def error(self, message: str, file: str, number: int, line: str = "") -> SubmitError:
         return SubmitError(message, span=Span(file, number, 1 if line else 0, line or None))
@@ -66,6 +70,8 @@ class SubmitReader:
         number, line = 0, ""
         try:
             for number, line in lines:
+                if not line:
+                    continue
                 if not depth:
                     self.last_line = number
                 self._take(number, line, lines, file, depth, conditions)
@@ -75,7 +81,7 @@ class SubmitReader:
             if error.span is None:
                 error.span = Span(file, number, 1, line)
             raise
-        if depth and conditions.is_open:
+        if conditions.is_open and (depth or not self.batches):
             raise self.error("endif(s) not found before end-of-file", file, number)
 
     def _take(
@@ -90,6 +96,8 @@ class SubmitReader:
         if one.kind == "other":
             self._queue(number, line, lines, file, depth)
         elif one.kind == "here":
+            if one.name[:1] in ("+", "-"):
+                raise self.error(f"Illegal Identifier: <{one.name}>", file, number, line)
             self._put(one.name, self._here(one, lines, file, number), source, file, line)
         elif one.kind == "include":
             self._include(one, line, file, number, depth)
@@ -141,7 +149,8 @@ class SubmitReader:
         for _, line in lines:
             if line == "@" + one.value:
                 return "\n".join(collected)
-            collected.append(line)
+            if line:
+                collected.append(line)
         raise self.error(f"Found end-of-file while scanning for '@{one.value}'", file, number)
 
     def _queue(self, number: int, line: str, lines: Iterator[tuple[int, str]], file: str, depth: int) -> None:
@@ -154,7 +163,7 @@ class SubmitReader:
 
     def add_queue(self, arguments: str, number: int, line: str, lines: Iterator[tuple[int, str]] = iter(())) -> None:
         """A queue statement has come: what was assigned so far belongs to it."""
-        self.before_queue()
+        self.append_lines()
         try:
             queue = parse_queue(self.scope.expand(arguments))
         except BadQueue as why:

@@ -1,0 +1,227 @@
+"""One row of items becomes one job ad: the steps, in the order in which each may rely on those before it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pool.classad import UNDEFINED, ClassAd
+from pool.errors import SubmitError
+from pool.macros.functions import as_int
+from pool.submit import policy, program, requirements, resources, transfer
+from pool.submit.commands import ROWS
+from pool.submit.job import Job, Surroundings, as_bool, parsed, split_words, strip_quotes
+from pool.submit.scope import Scope
+from pool.version import CONDOR_PLATFORM, CONDOR_VERSION
+
+_ZEROS = (
+    ("RemoteWallClockTime", 0.0),
+    ("RemoteUserCpu", 0.0),
+    ("RemoteSysCpu", 0.0),
+    ("CumulativeRemoteUserCpu", 0.0),
+    ("CumulativeRemoteSysCpu", 0.0),
+    ("ExitStatus", 0),
+    ("NumCkpts", 0),
+    ("NumJobStarts", 0),
+    ("NumJobCompletions", 0),
+    ("NumRestarts", 0),
+    ("NumSystemHolds", 0),
+    ("CommittedTime", 0),
+    ("CommittedSlotTime", 0),
+    ("CumulativeSlotTime", 0),
+    ("TotalSuspensions", 0),
+    ("LastSuspensionTime", 0),
+    ("CumulativeSuspensionTime", 0),
+    ("CommittedSuspensionTime", 0),
+    ("ExitBySignal", False),
+)
+
+# (command, attribute, kind) of the commands that the table alone describes
+SIMPLE = tuple(
+    (name, attribute, kind)
+    for _, rows in ROWS
+    for name, attribute, kind, _ in rows
+    if kind not in ("special", "policy") and "<" not in name
+)
+
+
+def base(around: Surroundings) -> ClassAd:
+    """What every job begins with, and what the administrator adds to it."""
+    ad = ClassAd({"MyType": "Job", "TargetType": "Machine", "QDate": around.now, "Owner": UNDEFINED})
+    for name, value in _ZEROS:
+        ad[name] = value
+    ad["SubmitVersion"] = CONDOR_VERSION
+    ad["CondorVersion"] = CONDOR_VERSION
+    ad["CondorPlatform"] = CONDOR_PLATFORM
+    ad["JobSubmitMethod"] = 0
+    return ad
+
+
+def added_attributes(around: Surroundings) -> tuple[list[str], list[str]]:
+    """The names in SUBMIT_ATTRS: those that jobs may override, and those (`+X`, `MY.X`) that they may not."""
+    weak: list[str] = []
+    forced: list[str] = []
+    for knob in ("SUBMIT_ATTRS", "SUBMIT_EXPRS", "SYSTEM_SUBMIT_ATTRS"):
+        for name in split_words(around.config.str(knob, "")):
+            if name.startswith("+"):
+                forced.append(name[1:])
+            elif name.lower().startswith("my."):
+                forced.append(name[3:])
+            else:
+                weak.append(name)
+    return weak, forced
+
+
+def make(scope: Scope, around: Surroundings, proc: int, cluster: ClassAd | None, first: Job | None) -> Job:
+    """The job `proc`. Without a `cluster` ad the whole of it is built; with one, what differs from that."""
+    job = Job(scope, around, proc, cluster)
+    if first is None:
+        job.ad = base(around)
+        for name in added_attributes(around)[0]:
+            text = around.config[name]
+            if text:
+                job.put_expr(name, text)
+        program.universe(job)
+    else:
+        job.universe, job.is_docker, job.is_container = first.universe, first.is_docker, first.is_container
+    for step in STEPS:
+        step(job)
+    job.ad["ProcId"] = proc
+    return job
+
+
+def _simple(job: Job) -> None:
+    """The commands that the table alone describes."""
+    found = False
+    for name, attribute, kind in SIMPLE:
+        if kind.startswith("alias") and found:
+            continue
+        text = job.param(name, attribute)
+        found = text is not None
+        if text is not None:
+            _put_simple(job, name, attribute, kind.removeprefix("alias "), text)
+
+
+def _put_simple(job: Job, name: str, attribute: str, kind: str, text: str) -> None:
+    if kind == "expr":
+        job.put(attribute, parsed(text, job, attribute, name))
+    elif kind == "bool":
+        value = as_bool(text)
+        if value is None:
+            raise job.error(f"{name}={text} is invalid, must eval to a boolean.", name, attribute)
+        job.put(attribute, value)
+    elif kind in ("int", "uint"):
+        number = as_int(text)
+        if number is None:
+            raise job.error(f"{name}={text} is invalid, must eval to an integer.", name, attribute)
+        if number < 0 and kind == "uint":
+            raise job.error(f"{name}={text} is invalid, must eval to a non-negative integer.", name, attribute)
+        job.put(attribute, number)
+    else:
+        said = strip_quotes(text) if "unquoted" in kind else text
+        if kind == "list":
+            said = ",".join(split_words(said))
+        if ("log" in kind or kind == "file") and said:
+            said = job.full_path(said)
+        job.put(attribute, said)
+
+
+def _extended(job: Job) -> None:
+    """Commands that the administrator added; an example value tells the type of each."""
+    said = job.around.config["EXTENDED_SUBMIT_COMMANDS"]
+    if not said:
+        return
+    for line in said.split("\n"):
+        name, equals, example = (part.strip() for part in line.partition("="))
+        if not equals or not name:
+            continue
+        text = job.param(name)
+        if text is None:
+            continue
+        value = parsed(example, job, name)
+        if isinstance(value, bool):
+            kind = "bool"
+        elif isinstance(value, int):
+            kind = "int" if value < 0 else "uint"
+        elif isinstance(value, str):
+            kind = "list" if "," in value else "file" if value.lower().startswith("file") else "unquoted"
+        elif value is UNDEFINED:
+            continue
+        elif type(value).__name__ == "Error":
+            raise job.error(f"{name}={text} has been disabled by the administrator.", name)
+        else:
+            kind = "expr"
+        _put_simple(job, name, name, kind, strip_quotes(text) if kind == "list" else text)
+
+
+def _forced_by_configuration(job: Job) -> None:
+    if not job.is_first:
+        return
+    for name in added_attributes(job.around)[1]:
+        text = job.around.config[name]
+        if text:
+            job.put_expr(name, text)
+
+
+def _forced(job: Job) -> None:
+    """`+Name = expression` and `MY.Name = expression`."""
+    for macro in job.scope.macros:
+        if macro.name[:3].lower() != "my." or len(macro.name) < 4:
+            continue
+        name = macro.name[3:]
+        job.scope.used.add(macro.name.lower())
+        text = job.scope.expand(macro.text) if macro.text else ""
+        if name.lower() == "clusterid" or name.lower() == "procid":
+            continue
+        job.put_expr(name, text or "undefined", macro.name)
+
+
+def _job_set(job: Job) -> None:
+    """JOBSET.Name gives the set's name where `jobset` does not."""
+    for macro in job.scope.macros:
+        if macro.name.lower() == "jobset.name" and not job.has("JobSetName"):
+            job.put("JobSetName", strip_quotes(job.scope.expand(macro.text)))
+    if not job.is_first and "jobsetname" in job.ad.attrs:
+        raise job.error("All jobs from a single submission must be in the same JOBSET", "jobset")
+
+
+STEPS: tuple[Callable[[Job], None], ...] = (
+    program.file_checks,
+    program.directory,
+    program.executable,
+    program.arguments,
+    program.java_arguments,
+    program.environment,
+    policy.status,
+    program.tool_daemon,
+    program.standard_files,
+    resources.credentials,
+    policy.notification,
+    policy.rank,
+    policy.periodic,
+    policy.leave_in_queue,
+    policy.retries,
+    policy.evict_transforms,
+    policy.kill_signals,
+    resources.service_ports,
+    resources.requests,
+    policy.concurrency_limits,
+    policy.accounting,
+    resources.oauth,
+    _simple,
+    _extended,
+    policy.deferral,
+    resources.image_size,
+    transfer.transfer,
+    policy.automatic,
+    policy.mistakes,
+    _forced_by_configuration,
+    _forced,
+    _job_set,
+    resources.gpu_requirements,
+    requirements.requirements,
+    resources.materialization,
+)
+
+
+def refuse(job: Job, name: str, what: str) -> SubmitError:
+    return job.error(f"{name} belongs to {what}, which is not supported", name)

@@ -1,0 +1,307 @@
+"""From a submit description to the ads of a cluster: one for what its jobs share, and for each job what differs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+from pool.classad import ClassAd
+from pool.config import Config
+from pool.errors import Span, SubmitError
+from pool.macros.expand import Chance, references
+from pool.macros.macro_set import MacroSet
+from pool.nearest import nearest_name
+from pool.submit import commands
+from pool.submit.job import Job, Surroundings, as_bool
+from pool.submit.job_ad import make
+from pool.submit.queue_statement import (
+    BadQueue,
+    MatchOptions,
+    Queue,
+    load_items,
+    parse_queue,
+    split_row,
+    statement_arguments,
+    with_header,
+)
+from pool.submit.reader import Batch, SubmitReader
+from pool.submit.rows import Row, Rows
+from pool.submit.scope import ARGUMENT, Scope
+from pool.submit.template import JobTemplate
+from pool.submit.world import SubmitWorld
+
+MULTI_QUEUE = (
+    "Use of multiple queue statements in a single submit file is deprecated: "
+    "write one queue statement with a list of items instead"
+)
+_QUIET = frozenset(
+    (
+        *("dag_status", "failed_count", "job", "retry"),
+        *("submitwarnemptymatches", "submitfailemptymatches", "submitwarnduplicatematches"),
+        *("submitfailemptyfields", "submitwarnemptyfields"),
+    )
+)
+
+
+class SubmitPlan:
+    """What a description asks for. Ads are made with the cluster id that `for_cluster` names (1 until then)."""
+
+    def __init__(
+        self,
+        scope: Scope,
+        around: Surroundings,
+        batches: Sequence[tuple[Batch, Rows]],
+        cluster: int,
+        warnings: list[str],
+    ) -> None:
+        self._scope = scope
+        self._around = around
+        self._batches = batches
+        self.cluster = cluster
+        self.warnings = warnings
+        self.count = sum(len(rows) for _, rows in batches)
+        self._first: Job | None = None
+
+    @property
+    def cluster_ad(self) -> ClassAd:
+        """The ad that all jobs share: the first job's attributes but for ProcId; empty when there are no jobs."""
+        return self._first_job().ad if self.count else ClassAd()
+
+    @property
+    def needs_cluster_id(self) -> bool:
+        """Whether some text mentions the cluster's id, so that ads must be made after it is known."""
+        names = ("cluster", "clusterid", "jobid", "joblistid")
+        return any(
+            one.name.partition(",")[0].strip().lower() in names
+            for batch, _ in self._batches
+            for macro in batch.macros
+            if "$" in macro.text
+            for one in references(macro.text)
+        )
+
+    @property
+    def late(self) -> bool:
+        """Whether the schedd makes the jobs one after another (max_materialize, max_idle)."""
+        return "JobMaterializeLimit" in self.cluster_ad or "JobMaterializeMaxIdle" in self.cluster_ad
+
+    def for_cluster(self, cluster: int) -> SubmitPlan:
+        """The same with another cluster id."""
+        return SubmitPlan(self._scope, self._around, self._batches, cluster, self.warnings)
+
+    def procs(self) -> Iterator[ClassAd]:
+        """One ad per job, in order, with what differs from `cluster_ad`, which is its parent."""
+        cluster_ad = self.cluster_ad
+        proc = 0
+        for batch, rows in self._batches:
+            template = None
+            self._use(batch)
+            for row in rows:
+                if proc == 0:
+                    yield self._proc_zero(cluster_ad)
+                else:
+                    if template is None:
+                        self._enter(row, proc)
+                        template = JobTemplate(self._scope, self._around, self._first_job(), rows, proc)
+                    ad = template.fill(row, proc)
+                    if ad is None:
+                        self._enter(row, proc)
+                        ad = self._make(proc).ad
+                    yield ad
+                proc += 1
+
+    def unused(self) -> list[str]:
+        """Warnings about lines and queue variables that nothing asked for; complete when all jobs have been made."""
+        said: list[str] = []
+        if not self.count:
+            return said
+        used = self._scope.used
+        for batch, rows in self._batches:
+            live = {name.lower() for name in rows.variables}
+            said.extend(
+                f"the Queue variable '{name}' was unused by condor_submit. Is it a typo?"
+                for name in rows.variables
+                if name.lower() not in used and rows.warn_unused
+            )
+            for macro in batch.macros:
+                key = macro.name.lower()
+                if key in used or key in live or key in _QUIET or "." in key:
+                    continue
+                said.append(unused_line(macro.name, macro.text))
+        return list(dict.fromkeys(said))
+
+    def _use(self, batch: Batch) -> None:
+        self._scope.macros = batch.macros
+        self._scope.live = {}
+
+    def _enter(self, row: Row, proc: int) -> None:
+        row.enter(self._scope, self.cluster, proc)
+
+    def _first_job(self) -> Job:
+        if self._first is None:
+            batch, rows = self._batches[0]
+            self._use(batch)
+            self._enter(rows.first(), 0)
+            job = make(self._scope, self._around, 0, None, None)
+            job.ad.attrs.pop("procid", None)
+            job.ad["ClusterId"] = self.cluster
+            self._first = job
+        return self._first
+
+    def _proc_zero(self, cluster_ad: ClassAd) -> ClassAd:
+        ad = ClassAd(parent=cluster_ad)
+        ad["ProcId"] = 0
+        ad["JobStatus"] = cluster_ad["JobStatus"]
+        return ad
+
+    def _make(self, proc: int) -> Job:
+        first = self._first_job()
+        return make(self._scope, self._around, proc, first.ad, first)
+
+
+def unused_line(name: str, text: str) -> str:
+    """The warning about a line that nothing asked for, with the command that was probably meant."""
+    said = f"the line '{name} = {text}' was unused by condor_submit. Is it a typo?"
+    near = nearest_name(name, commands.names())
+    return f"{said} Did you mean '{near}'?" if near is not None and near != name.lower() else said
+
+
+def read_submit(
+    text: str | Iterable[str],
+    *,
+    config: Config,
+    file: str = "",
+    cwd: str = "/",
+    env: Mapping[str, str] | None = None,
+    extra: Sequence[str] = (),
+    appended: Sequence[str] = (),
+    queue_args: str | None = None,
+    now: float = 0,
+    user: str = "",
+    world: SubmitWorld | None = None,
+    cluster: int = 1,
+    remote: bool = False,
+    interactive: bool = False,
+    skip_checks: bool = False,
+    chance: Chance | None = None,
+) -> SubmitPlan:
+    """Read a submit description.
+
+    `extra` are KEY=VALUE arguments, read before the text; `appended` are `-append` lines, read before each queue
+    statement; `queue_args` is the `-queue` argument of a description without a queue statement. `file` is empty for
+    standard input. SubmitError names the file and line of what is wrong; nothing is checked of jobs beyond the first
+    until `procs` makes them.
+    """
+    world = world or SubmitWorld()
+    environ = {} if env is None else env
+    scope = Scope(MacroSet(), config, environ=environ, cwd=cwd, now=now, chance=chance)
+    scope.defaults["submit_file"] = file
+    warnings: list[str] = []
+    reader = SubmitReader(scope, world, file or "<stdin>", _templates(config))
+    reader.warnings = warnings
+    scope.expander.complain = lambda message: warnings.append(message) if message not in warnings else None
+    for line in extra:
+        reader.read_line(line, ARGUMENT)
+    reader.appended = appended
+    reader.read(text)
+    _queues(reader, queue_args, config)
+    around = Surroundings(
+        config=config,
+        world=world,
+        cwd=cwd,
+        environ=environ,
+        now=int(now),
+        user=user,
+        warn=lambda message: warnings.append(message) if message not in warnings else None,
+        remote=remote,
+        interactive=interactive,
+        skip_checks=skip_checks,
+    )
+    _refuse(scope, reader.batches)
+    batches = [(batch, _rows(batch, scope, world, reader, around)) for batch in reader.batches]
+    if not any(len(rows) for _, rows in batches):
+        warnings.append(f'"{file}" has only empty "queue" commands -- no jobs queued')
+    plan = SubmitPlan(scope, around, batches, cluster, warnings)
+    plan.cluster_ad  # noqa: B018 (what is wrong with the first job is said now)
+    return plan
+
+
+def _templates(config: Config) -> Callable[[str], str | None]:
+    def template(name: str) -> str | None:
+        names = [known.lower() for known in config.list("SUBMIT_TEMPLATE_NAMES", [])]
+        text = config.raw(f"SUBMIT_TEMPLATE_{name}") if name.lower() in names else None
+        return None if text is None else config.expand_known(text)
+
+    return template
+
+
+def _queues(reader: SubmitReader, queue_args: str | None, config: Config) -> None:
+    """At least one queue statement: the description's, the command line's, or one job."""
+    if len(reader.batches) > 1:
+        if config.bool("SUBMIT_PREVENT_MULTI_QUEUE", False):
+            second = reader.batches[1].line
+            raise SubmitError("Extra data found after queue statement", span=Span(reader.file, second))
+        reader.warnings.append(MULTI_QUEUE)
+    if queue_args is not None:
+        if reader.batches:
+            raise SubmitError(
+                "-queue argument conflicts with queue statement in submit file",
+                span=Span(reader.file, reader.batches[0].line),
+            )
+        arguments = statement_arguments(queue_args)
+        reader.add_queue(queue_args if arguments is None else arguments, reader.last_line, f"queue {queue_args}")
+    elif not reader.batches:
+        reader.append_lines()
+        reader.batches.append(Batch(parse_queue(""), reader.last_line, reader.scope.macros))
+
+
+def _refuse(scope: Scope, batches: Sequence[Batch]) -> None:
+    """Commands that belong to something which is not supported are refused by name."""
+    for batch in batches:
+        referred = {one.name.lower() for macro in batch.macros for one in references(macro.text)}
+        for macro in batch.macros:
+            what = commands.why_refused(macro.name)
+            if what is not None and macro.name.lower() not in referred and macro.source is not ARGUMENT:
+                span = Span(macro.source.file, macro.source.line, 1, f"{macro.name} = {macro.text}")
+                raise SubmitError(f"{macro.name} belongs to {what}, which is not supported", span=span)
+
+
+def _rows(batch: Batch, scope: Scope, world: SubmitWorld, reader: SubmitReader, around: Surroundings) -> Rows:
+    queue = batch.queue
+    scope.macros = batch.macros
+    if not queue.mode:
+        return Rows(Queue(), [""], queue.count)
+    options = _match_options(scope)
+    try:
+        items = with_header(queue, load_items(queue, world, options, around.warn))
+    except BadQueue as why:
+        raise SubmitError(str(why), span=Span(reader.file, batch.line)) from None
+    if queue.slice is not None:
+        picks = queue.slice.picks(len(items))
+        return Rows(queue, [items[i] for i in picks], queue.count, picks)
+    return Rows(queue, items, queue.count)
+
+
+def _match_options(scope: Scope) -> MatchOptions:
+    options = MatchOptions()
+    for attribute, command, other in (
+        ("warn_empty", "SubmitWarnEmptyMatches", "submit_warn_empty_matches"),
+        ("fail_empty", "SubmitFailEmptyMatches", "submit_fail_empty_matches"),
+        ("warn_duplicates", "SubmitWarnDuplicateMatches", "submit_warn_duplicate_matches"),
+        ("allow_duplicates", "SubmitAllowDuplicateMatches", "submit_allow_duplicate_matches"),
+    ):
+        text = scope.param(command, other)
+        value = None if text is None else as_bool(text)
+        if text is not None and value is None:
+            message = f"{command}={text} is invalid, must eval to a boolean."
+            raise SubmitError(message, span=scope.span(command, other))
+        if value is not None:
+            setattr(options, attribute, value)
+    said = scope.param("SubmitMatchDirectories", "submit_match_directories")
+    if said is not None:
+        if said.lower() not in ("never", "no", "false", "only", "yes", "true"):
+            message = f"{said} is not a valid value for SubmitMatchDirectories"
+            raise SubmitError(message, span=scope.span("SubmitMatchDirectories", "submit_match_directories"))
+        options.directories = said
+    return options
+
+
+__all__ = ["SubmitPlan", "read_submit", "split_row"]

@@ -1,0 +1,350 @@
+"""Steps about what the job needs: request_*, retries with more memory, GPUs, sizes."""
+
+from __future__ import annotations
+
+import re
+
+from pool.classad import ClassAd, Expr, expr
+from pool.errors import ClassAdError
+from pool.submit.job import Job, amount
+from pool.submit.policy import literal, wrapped
+
+_MIB, _KIB = 1 << 20, 1 << 10
+_SLIPS = {"request_cpu": "request_cpus", "request_gpu": "request_gpus"}
+_REFUSED = frozenset(("request_gpu_memory", "request_gpus_memory"))
+_SEPARATOR = "\x1e"
+
+
+def requests(job: Job) -> None:
+    """RequestCpus, RequestMemory, RequestDisk, RequestGPUs and requests for custom resources."""
+    said = [macro.name for macro in job.scope.macros if macro.name.lower().startswith("request_")]
+    for name in said:
+        lower = name.lower()
+        if lower in _SLIPS:
+            job.warn(f"{name} is not a valid submit keyword, did you mean {_SLIPS[lower]}?")
+        elif lower not in _REFUSED and lower not in _OWN and len(name) > 9 and name[8] != "_":
+            text = job.param(name)
+            if text is not None:
+                job.put_expr("Request" + name[8:], text, name)
+    cpus(job)
+    gpus(job)
+    disk(job)
+    memory(job)
+
+
+_OWN = frozenset(("request_cpus", "request_gpus", "request_disk", "request_memory"))
+
+
+def _default(job: Job, attribute: str, knob: str) -> str | None:
+    """What the configuration says where the description says nothing; for the cluster ad alone."""
+    return job.knob(knob) if job.is_first and not job.has(attribute) else None
+
+
+def cpus(job: Job) -> None:
+    text = job.param("request_cpus", "RequestCpus") or _default(job, "RequestCpus", "JOB_DEFAULT_REQUESTCPUS")
+    if text is not None and text.lower() != "undefined":
+        job.put_expr("RequestCpus", text, "request_cpus")
+
+
+def memory(job: Job) -> None:
+    text = job.param("request_memory", "RequestMemory")
+    text = text or _default(job, "RequestMemory", "JOB_DEFAULT_REQUESTMEMORY")
+    if text is None:
+        return
+    found = amount(text, _MIB)
+    if found is None:
+        if text.lower() != "undefined":
+            job.put_expr("RequestMemory", text, "request_memory")
+        return
+    number, has_unit, rest = found
+    _check_unit(job, has_unit, f"request_memory={text} defaults to megabytes, ", "request_memory")
+    job.put("RequestMemory", number)
+    if rest.startswith(",") and rest[1:].strip():
+        _sequence(job, "RequestMemory", "request_memory", _MIB, rest[1:].strip())
+        return
+    sequence = job.param("retry_request_memory")
+    most, more = job.param("retry_request_memory_max"), job.param("retry_request_memory_increase")
+    if sequence:
+        if more:
+            job.warn("retry_request_memory_increase will be ignored because retry_request_memory was used")
+        _sequence(job, "RequestMemory", "retry_request_memory", _MIB, sequence)
+    elif most or more:
+        _sequence(job, "RequestMemory", "retry_request_memory_max", _MIB, most, more)
+
+
+def disk(job: Job) -> None:
+    text = job.param("request_disk", "RequestDisk") or _default(job, "RequestDisk", "JOB_DEFAULT_REQUESTDISK")
+    if text is None:
+        return
+    found = amount(text, _KIB)
+    if found is None:
+        if text.lower() != "undefined":
+            job.put_expr("RequestDisk", text, "request_disk")
+        return
+    number, has_unit, rest = found
+    _check_unit(job, has_unit, f"request_disk={text} defaults to kilobytes, ", "request_disk")
+    job.put("RequestDisk", number)
+    if rest.startswith(",") and rest[1:].strip():
+        _sequence(job, "RequestDisk", "request_disk", _KIB, rest[1:].strip())
+        return
+    sequence = job.param("retry_request_disk")
+    if sequence:
+        _sequence(job, "RequestDisk", "request_disk", _KIB, sequence)
+
+
+def _check_unit(job: Job, has_unit: bool, said: str, *names: str) -> None:
+    rule = job.around.config.str("SUBMIT_REQUEST_MISSING_UNITS", "")
+    if has_unit or not rule:
+        return
+    if rule.lower() == "error":
+        raise job.error(f"{said}but must contain a units suffix (i.e K, M, G or T)", *names)
+    job.warn(f"{said}but should contain a units suffix (i.e K, M, G or T)")
+
+
+def _sequence(job: Job, attribute: str, command: str, unit: int, line: str | None, more: str | None = None) -> None:
+    """How a request grows after the job ran out of it, as a transform that is made at eviction."""
+    numbers, last = _numbers(job, command, unit, line) if line else ([], None)
+    for before, after in zip([0, *numbers], numbers, strict=False):
+        if after <= before:
+            message = f"{command} must have an increasing sequence of values, but {after} is not greater than {before}"
+            raise job.error(message, command)
+    final: object = last
+    if last is None and numbers:
+        final = numbers.pop()
+    if final is None and more is None:
+        return
+    if numbers:
+        body = _stepwise(job, attribute, numbers, final)
+    elif more is not None:
+        body = _increase(job, attribute, unit, more, final)
+    else:
+        body = f"{'EVALSET' if last is not None else 'SET'} {attribute} {literal(final)}"
+    _put_transform(job, attribute, body)
+
+
+def _numbers(job: Job, command: str, unit: int, line: str) -> tuple[list[int], object]:
+    """Numbers between commas, and what stands at the end if that is an expression."""
+    numbers: list[int] = []
+    rest = line.strip()
+    while rest:
+        found = amount(rest, unit)
+        if found is None:
+            try:
+                return numbers, expr(rest, old=True)
+            except ClassAdError:
+                message = f"{command}={rest} is invalid. must be an expression or number"
+                raise job.error(message, command) from None
+        number, has_unit, rest = found
+        _check_unit(job, has_unit, f"{command}={line} ", command)
+        numbers.append(number)
+        rest = rest.strip().removeprefix(",").strip()
+    return numbers, None
+
+
+def _stepwise(job: Job, attribute: str, numbers: list[int], final: object) -> str:
+    retry = "Retry" + attribute
+    steps = ",".join([*map(str, numbers), literal(final)])
+    job.put_expr(retry, "{" + steps + "}")
+    index = retry + "Index"
+    return (
+        f"EVALSET {attribute} {retry}[{index}?:0]{_SEPARATOR}EVALSET {index} MIN({{size({retry})-1, ({index}?:0)+1}})"
+    )
+
+
+def _increase(job: Job, attribute: str, unit: int, more: str, final: object) -> str:
+    complaint = f"{attribute} retry increment must be a positive number or an expression that references {attribute}"
+    found = amount(more, unit)
+    if found is not None:
+        if found[0] <= 0:
+            raise job.error(complaint, "retry_request_memory_increase")
+        growing = f"{attribute} + {found[0]}"
+    else:
+        growing = more
+        try:
+            mine, theirs = expr(more, old=True).references(ClassAd({attribute: 0}))
+        except ClassAdError:
+            raise job.error(complaint, "retry_request_memory_increase") from None
+        if attribute.lower() not in {name.lower().rpartition(".")[2] for name in (*mine, *theirs)}:
+            raise job.error(complaint, "retry_request_memory_increase")
+    if final is not None:
+        job.put("Max" + attribute, final)
+        job.put_expr("Next" + attribute, growing)
+        return f"EVALSET {attribute} MIN({{Next{attribute}, Max{attribute}}})"
+    probe = ClassAd({attribute: job.ad.get(attribute)})
+    probe["Increment"] = expr(growing, old=True)
+    value = probe.eval("Increment")
+    if not isinstance(value, int):
+        message = f"{attribute} retry increment ({more}) must evaluate to an integer at submit time"
+        raise job.error(message, "retry_request_memory_increase")
+    return f"SET {attribute} {value}"
+
+
+_EVICTED_FOR = {"RequestMemory": 102, "RequestDisk": 104}
+
+
+def _put_transform(job: Job, attribute: str, body: str) -> None:
+    required = job.knob(f"ON_EVICT_CHECK_{attribute}_REQUIREMENTS")
+    code = _EVICTED_FOR[attribute]
+    required = required or f"(VacateReasonCode==21 || VacateReasonCode == 34) && VacateReasonSubCode == {code}"
+    if job.is_first:
+        job.put("TransformBody_" + attribute, f"REQUIREMENTS {required}{_SEPARATOR}{body}")
+    names = (job.text("TransformOnEvict") or "").split()
+    if attribute not in names:
+        job.put("TransformOnEvict", " ".join([*names, attribute]))
+
+
+def gpus(job: Job) -> None:
+    text = job.param("request_gpus", "RequestGPUs") or _default(job, "RequestGPUs", "JOB_DEFAULT_REQUESTGPUS")
+    if text is not None and text.lower() != "undefined":
+        job.put_expr("RequestGPUs", text, "request_gpus")
+    if not job.has("RequestGPUs"):
+        return
+    for command, attribute in (
+        ("require_gpus", "RequireGPUs"),
+        ("gpus_minimum_capability", "GPUsMinCapability"),
+        ("gpus_maximum_capability", "GPUsMaxCapability"),
+    ):
+        said = job.param(command, attribute)
+        if said is not None:
+            job.put_expr(attribute, said, command)
+    _gpu_memory(job)
+    _gpu_runtime(job)
+
+
+def _gpu_memory(job: Job) -> None:
+    said = job.param("gpus_minimum_memory", "GPUsMinMemory")
+    if said is None:
+        if job.param("request_gpu_memory", "request_gpus_memory"):
+            job.warn("request_gpu_memory is not a submit command, did you mean gpus_minimum_memory?")
+        return
+    found = amount(said, _MIB)
+    if found is None:
+        job.put_expr("GPUsMinMemory", said, "gpus_minimum_memory")
+    else:
+        _check_unit(job, found[1], f"gpus_minimum_memory={said} defaults to megabytes, ", "gpus_minimum_memory")
+        job.put("GPUsMinMemory", found[0])
+
+
+def _gpu_runtime(job: Job) -> None:
+    said = job.param("gpus_minimum_runtime", "GPUsMinRuntime")
+    if said is None:
+        return
+    found = re.match(r"(\d+)(?:\.(\d{1,2}))?\Z", said.strip())
+    if found is None:
+        job.put_expr("GPUsMinRuntime", said, "gpus_minimum_runtime")
+    elif found[2] is None and int(found[1]) > 1000:
+        job.put("GPUsMinRuntime", int(found[1]))
+    else:
+        job.put("GPUsMinRuntime", int(found[1]) * 1000 + int(found[2] or 0) * 10)
+
+
+_PROPERTIES = (
+    ("GPUsMinCapability", "Capability", ">="),
+    ("GPUsMaxCapability", "Capability", "<="),
+    ("GPUsMinMemory", "GlobalMemoryMb", ">="),
+    ("GPUsMinRuntime", "MaxSupportedVersion", ">="),
+)
+
+
+def gpu_requirements(job: Job) -> None:
+    """RequireGPUs completed with the properties that were asked for by commands of their own."""
+    if not job.has("RequestGPUs"):
+        return
+    required = job.ad.get("RequireGPUs")
+    known: set[str] = set()
+    if isinstance(required, Expr):
+        probe = ClassAd(
+            {"Capability": 7.5, "GlobalMemoryMb": 11012, "DriverVersion": 12.1, "MaxSupportedVersion": 12010}
+        )
+        known = {name.lower() for name in required.references(probe)[0]}
+    clauses = [
+        f"{property_} {operator} {attribute}"
+        for attribute, property_, operator in _PROPERTIES
+        if job.has(attribute) and property_.lower() not in known
+    ]
+    if not clauses:
+        return
+    text = " && ".join(clauses)
+    if required is not None:
+        text = wrapped(literal(required), "&&", job, "require_gpus") + " && " + text
+    job.put_expr("RequireGPUs", text, "require_gpus")
+
+
+def image_size(job: Job) -> None:
+    """ExecutableSize and ImageSize, in KiB."""
+    if job.is_first:
+        command = job.text("Cmd") or ""
+        job.put("ExecutableSize", job.size_kb(command) if command else 0)
+    said = job.param("image_size", "ImageSize")
+    if said is not None:
+        found = amount(said, _KIB)
+        if found is None or found[0] < 1:
+            raise job.error(f"'{said}' is not valid for Image Size", "image_size")
+        job.put("ImageSize", found[0])
+    elif not job.has("ImageSize"):
+        size = job.ad.get("ExecutableSize")
+        job.put("ImageSize", size if isinstance(size, int) else 0)
+
+
+def service_ports(job: Job) -> None:
+    """The ports of a container's services."""
+    if not (job.is_docker or job.is_container):
+        return
+    names = job.param("container_service_names", "ContainerServiceNames")
+    if not names:
+        return
+    job.put("ContainerServiceNames", names)
+    for service in names.replace(",", " ").split():
+        port = job.number(service + "_container_port")
+        if port is None or not 0 <= port <= 65535:
+            raise job.error(
+                f"Requested container service '{service}' was not assigned a port, or the assigned port was not valid.",
+                "container_service_names",
+            )
+        job.put(service + "_ContainerPort", port)
+
+
+def oauth(job: Job) -> None:
+    """OAuthServicesNeeded: services, each perhaps with handles."""
+    said = job.param("use_oauth_services", "UseOAuthServices")
+    if not said or said.strip().lower() == "false":
+        return
+    needed: set[str] = set()
+    for service in said.replace(",", " ").split():
+        prefix = f"{service.lower()}_oauth_permissions_"
+        handles = [m.name[len(prefix) :] for m in job.scope.macros if m.name.lower().startswith(prefix)]
+        needed.update(f"{service}*{handle}" for handle in handles if handle)
+        if not handles:
+            needed.add(service)
+    job.put("OAuthServicesNeeded", ",".join(sorted(needed, key=str.lower)))
+
+
+def credentials(job: Job) -> None:
+    """Proxies and tokens that go along."""
+    proxy = job.param("x509userproxy", "X509UserProxy")
+    if proxy is None and job.flag("use_x509userproxy", "", False):
+        proxy = job.around.environ.get("X509_USER_PROXY")
+        if proxy is None:
+            raise job.error("use_x509userproxy: X509_USER_PROXY is not set", "use_x509userproxy")
+    if proxy:
+        job.put("x509userproxy", job.full_path(proxy))
+    lifetime = job.number("delegate_job_gsi_credentials_lifetime", "DelegateJobGSICredentialsLifetime")
+    if lifetime is not None:
+        job.put("DelegateJobGSICredentialsLifetime", lifetime)
+    token = job.param("scitokens_file", "ScitokensFile")
+    wants = job.param("use_scitokens", "use_scitoken")
+    if token is None and wants and wants.strip().lower() in ("true", "auto"):
+        token = job.around.environ.get("BEARER_TOKEN_FILE")
+        if token is None and wants.strip().lower() == "true":
+            raise job.error("SciToken file not specified and not found in the environment", "use_scitokens")
+    if token and not (wants and wants.strip().lower() == "false"):
+        job.put("ScitokensFile", job.full_path(token))
+
+
+def materialization(job: Job) -> None:
+    """JobMaterializeLimit and JobMaterializeMaxIdle, for the cluster ad alone: how the schedd makes the jobs."""
+    if not job.is_first:
+        return
+    limit = job.number("max_materialize", "JobMaterializeLimit")
+    if limit is not None:
+        job.put("JobMaterializeLimit", limit)

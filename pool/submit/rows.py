@@ -1,0 +1,67 @@
+"""The rows of a queue statement: each item as many times as the count says, with its variables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from pool.submit.queue_statement import Queue, split_row
+from pool.submit.scope import Scope
+
+
+class Row:
+    """One job to be: its item's values, the item's place, and which repetition this is."""
+
+    __slots__ = ("index", "names", "step", "values")
+
+    def __init__(self, names: Sequence[str], values: Sequence[str], index: int, step: int) -> None:
+        self.names = names
+        self.values = values
+        self.index = index
+        self.step = step
+
+    def enter(self, scope: Scope, cluster: int, proc: int) -> None:
+        """Make the row's names mean its values."""
+        defaults = scope.defaults
+        defaults["cluster"] = defaults["clusterid"] = str(cluster)
+        defaults["process"] = defaults["procid"] = str(proc)
+        defaults["row"] = defaults["itemindex"] = str(self.index)
+        defaults["step"] = str(self.step)
+        scope.live = dict(zip(self.names, self.values, strict=True))
+
+
+class Rows:
+    """All rows of one queue statement."""
+
+    def __init__(self, queue: Queue, items: Sequence[str], count: int, places: Sequence[int] | None = None) -> None:
+        self.variables = list(queue.variables)
+        self.items = items
+        self.count = count
+        self._queue = queue
+        self._places = places
+        self.warn_unused = self.variables != ["Item"]
+
+    @classmethod
+    def single(cls) -> Rows:
+        return cls(Queue(), [""], 1)
+
+    def __len__(self) -> int:
+        return len(self.items) * self.count
+
+    def first(self) -> Row:
+        for row in self:
+            return row
+        return Row((), (), 0, 0)
+
+    def values(self, item: str) -> list[str]:
+        """The values of the variables for one item."""
+        return split_row(item, len(self.variables), self._queue.table) if self.variables else []
+
+    def __iter__(self) -> Iterator[Row]:
+        names = [name.lower() for name in self.variables]
+        values = [""] * len(names)
+        for place, item in enumerate(self.items):
+            if item:  # an empty item leaves the values of the one before it
+                values = self.values(item)
+            index = place if self._places is None else self._places[place]
+            for step in range(self.count):
+                yield Row(names, values, index, step)
