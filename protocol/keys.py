@@ -1,7 +1,7 @@
 """Making the pool's keys: its CA, its signing key for tokens, and one certificate per host.
 
     KEYS/ca.key ca.pem        the pool's CA; the key stays on the central manager
-    KEYS/signing/POOL         the signing key of tokens
+    KEYS/passwords.d/POOL     the signing key of tokens
     KEYS/host.key host.pem    this host's certificate: CN the host, OU its duties (central, submit, execute), O the pool
 
 Files with secrets have mode 0600 in a directory of mode 0700. Each file appears whole or not at all; of two processes

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pool.errors import ConfigError, PeerError
 from protocol.auth import unix_peer
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import ssl
 
     from pool.config import Config
+    from protocol.auth.idtoken import Token
 
 METHODS: Final = ("FS", "SSL", "TOKEN", "CLAIMTOBE", "ANONYMOUS")
 DEFAULT_METHODS: Final = ("FS", "SSL", "TOKEN")
@@ -31,8 +32,23 @@ _SPELLINGS: Final = {"TOKENS": "TOKEN", "IDTOKEN": "TOKEN", "IDTOKENS": "TOKEN"}
 CA_FILE: Final = "ca.pem"
 HOST_CERTIFICATE_FILE: Final = "host.pem"
 HOST_KEY_FILE: Final = "host.key"
-SIGNING_KEY_DIRECTORY: Final = "signing"
+SIGNING_KEY_DIRECTORY: Final = "passwords.d"
 TOKEN_DIRECTORY: Final = "tokens.d"
+
+
+# What a reconfiguration may change.
+_RENEWED: Final = (
+    "trust_domain",
+    "uid_domain",
+    "ca_files",
+    "token_directories",
+    "signing_directory",
+    "token_age_max_s",
+    "token_revoked",
+    "accept",
+    "offer",
+    "lists",
+)
 
 
 class Security(Record):
@@ -42,6 +58,7 @@ class Security(Record):
     uid_domain: str = "localdomain"
     owner_uid: int = field(default_factory=os.geteuid)
     keys: str = ""
+    signing_directory: str = ""  # one file per key; passwords.d of the keys directory when empty
     ca_files: tuple[str, ...] = ()
     token_directories: tuple[str, ...] = ()
     accept: tuple[str, ...] = DEFAULT_METHODS
@@ -52,7 +69,9 @@ class Security(Record):
     pair_identity: str = ""
     pair_levels: frozenset[Level] = ALL_LEVELS
     now: Callable[[], float] = time.time
-    signing: Mapping[str, bytes] | None = None  # given keys, instead of those of the keys directory
+    signing: Mapping[str, bytes] | None = None  # given keys, instead of those of the directory
+    token_age_max_s: float | None = None
+    token_revoked: Callable[[Mapping[str, Any]], bool] | None = None
     _cache: dict[str, object] = field(default_factory=dict)
 
     @classmethod
@@ -72,8 +91,11 @@ class Security(Record):
             keys=keys,
             ca_files=_ca_files(config, keys),
             token_directories=_token_directories(config, keys),
-            accept=_methods(config, f"SEC_{role}_AUTHENTICATION_METHODS"),
-            offer=_methods(config, "SEC_CLIENT_AUTHENTICATION_METHODS"),
+            signing_directory=config.str("SEC_PASSWORD_DIRECTORY", default=""),
+            token_age_max_s=config.seconds("SEC_TOKEN_MAX_AGE", default=0.0) or None,
+            token_revoked=_revocation(config),
+            accept=_methods(config, f"SEC_{role or 'TOOL'}_AUTHENTICATION_METHODS"),
+            offer=_offered(config, role),
             lists=lists,
         )
 
@@ -113,7 +135,8 @@ class Security(Record):
             return self.signing
         found = self._cache.get("signing")
         if not isinstance(found, dict):
-            found = _signing_keys(os.path.join(self.keys, SIGNING_KEY_DIRECTORY)) if self.keys else {}
+            directory = self.signing_directory or (os.path.join(self.keys, SIGNING_KEY_DIRECTORY) if self.keys else "")
+            found = _signing_keys(directory) if directory else {}
             self._cache["signing"] = found
         return found
 
@@ -144,6 +167,13 @@ class Security(Record):
             key_id=key_id,
             duty=duty,
         )
+
+    def check_token(self, token: Token) -> None:
+        """What this pool asks of a token beyond its signature and times: its age, and that it was not revoked."""
+        if self.token_age_max_s is not None and self.now() - token.issued_at > self.token_age_max_s:
+            raise PeerError(f"the token is older than {self.token_age_max_s:g} s")
+        if self.token_revoked is not None and self.token_revoked(token.claims):
+            raise PeerError("the token was revoked")
 
     def ca_pem(self) -> str:
         """The certificate of the pool's CA; PeerError where none is at hand."""
@@ -182,7 +212,7 @@ class Security(Record):
     def renew(self, config: Config, role: str = "") -> None:
         """Take what a reconfiguration may change into this object, which servers hold; connections keep theirs."""
         fresh = Security.from_config(config, role)
-        for name in ("trust_domain", "uid_domain", "ca_files", "token_directories", "accept", "offer", "lists"):
+        for name in _RENEWED:
             object.__setattr__(self, name, getattr(fresh, name))
         self.reload()
 
@@ -231,11 +261,39 @@ def _ca_files(config: Config, keys: str) -> tuple[str, ...]:
 
 
 def _token_directories(config: Config, keys: str) -> tuple[str, ...]:
-    own = config.str("SEC_TOKEN_DIRECTORY", default="~/.condor/tokens.d") or "~/.condor/tokens.d"
+    own = config.str("SEC_TOKEN_DIRECTORY", default="")
+    at_home = [own] if own else [f"~/.condor/{TOKEN_DIRECTORY}", f"~/.minipool/{TOKEN_DIRECTORY}"]
     system = config.str("SEC_TOKEN_SYSTEM_DIRECTORY", default="") or (
         os.path.join(keys, TOKEN_DIRECTORY) if keys else ""
     )
-    return tuple(path for path in (os.path.expanduser(own), system) if path)
+    return tuple(path for path in (*map(os.path.expanduser, at_home), system) if path)
+
+
+def _revocation(config: Config) -> Callable[[Mapping[str, Any]], bool] | None:
+    """SEC_TOKEN_REVOCATION_EXPR, as a question about a token's claims."""
+    if not config.str("SEC_TOKEN_REVOCATION_EXPR", default=""):
+        return None
+    expression = config.expr("SEC_TOKEN_REVOCATION_EXPR")
+
+    def revoked(claims: Mapping[str, Any]) -> bool:
+        from pool.classad import ClassAd
+
+        ad = ClassAd({name: value for name, value in claims.items() if isinstance(value, str | int | float)})
+        return expression is not None and expression.eval(ad) is True
+
+    return revoked
+
+
+def _offered(config: Config, role: str) -> tuple[str, ...]:
+    """What a client tries, in order: a daemon is its host, a person is their token (and, if root, then the host).
+
+    SEC_CLIENT_AUTHENTICATION_METHODS says otherwise.
+    """
+    found = _methods(config, "SEC_CLIENT_AUTHENTICATION_METHODS")
+    if config.list("SEC_CLIENT_AUTHENTICATION_METHODS", default=[]):
+        return found
+    last = "SSL" if role in ("", "TOOL") else "TOKEN"
+    return tuple(sorted(found, key=lambda method: method == last))
 
 
 def _methods(config: Config, key: str) -> tuple[str, ...]:

@@ -492,7 +492,7 @@ ROWS: tuple[tuple[str, tuple[Row, ...]], ...] = (
                 "",
                 "",
                 "",
-                "Where a user's tokens are; ~/.minipool/tokens.d when not set.",
+                "Where a user's tokens are; ~/.condor/tokens.d and ~/.minipool/tokens.d when not set.",
             ),
             ("SEC_TOKEN_SYSTEM_DIRECTORY", "path", "$(KEYS)/tokens.d", "", "", "Where the daemons' tokens are."),
             ("SEC_TOKEN_ISSUER_KEY", "string", "POOL", "", "", "The key that new tokens are signed with."),

@@ -40,6 +40,7 @@ class Token(Record):
     key_id: str
     id: str
     duty: str = ""
+    claims: Mapping[str, Any] = {}  # everything it states
 
     def limit(self, levels: frozenset[Level]) -> frozenset[Level]:
         """The levels that the scopes leave."""
@@ -139,6 +140,7 @@ def _token(header: Mapping[str, Any], claims: Mapping[str, Any]) -> Token:
         key_id=str(header.get("kid", "POOL")),
         id=str(identifier),
         duty=str(duty),
+        claims=claims,
     )
 
 

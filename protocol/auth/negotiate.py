@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pool.errors import PeerError
 from protocol.auth import unix_peer, x509
-from protocol.authorize import Caller, Level
+from protocol.authorize import Caller, Level, implied
 from protocol.identity import Link, Who
 from protocol.message import replace
 
@@ -137,6 +137,7 @@ class ServerSide:
         if not isinstance(text, str):
             raise PeerError("a token that is not a text")
         token = idtoken.verify_token(text, security.signing_keys(), issuer=security.trust_domain, now=security.now())
+        security.check_token(token)
         if token.duty:  # made to join the pool with, and for nothing else
             return Who(
                 identity=token.subject,
@@ -163,7 +164,8 @@ def _by_channel(security: Security, link: Link, method: str = "") -> Who:
         certificate = link.certificate
         identity = f"condor@{certificate.trust_domain}"
         granted = x509.granted(certificate.duties)
-        return _who(security, link, identity, "SSL", granted, duties=certificate.duties)
+        who = _who(security, link, identity, "SSL", granted, duties=certificate.duties)
+        return replace(who, levels=who.levels & implied(granted))
     return Who(identity="unauthenticated@unmapped", method=method or "NONE", host=link.host)
 
 

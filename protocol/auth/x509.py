@@ -1,4 +1,8 @@
-"""SSL: the host certificates that the pool's CA signed, and what each duty lets its host do."""
+"""SSL: the host certificates that the pool's CA signed, and what each duty lets its host do.
+
+All hosts share the name `condor@pool`, so an access list cannot tell them apart by it: a host never gets more than its
+duties bring. DENY_* lists still take away, by the name of the host too.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,7 @@ from protocol.identity import Certificate
 _L = Level
 DUTY_LEVELS: Final[Mapping[str, frozenset[Level]]] = {
     "central": frozenset(
-        {_L.DAEMON, _L.NEGOTIATOR, _L.ADVERTISE_MASTER, _L.ADVERTISE_SCHEDD, _L.ADVERTISE_STARTD},
+        {_L.DAEMON, _L.NEGOTIATOR, _L.ADVERTISE_MASTER, _L.ADVERTISE_SCHEDD, _L.ADVERTISE_STARTD, _L.ADMINISTRATOR},
     ),
     "submit": frozenset({_L.DAEMON, _L.ADVERTISE_MASTER, _L.ADVERTISE_SCHEDD}),
     "execute": frozenset({_L.DAEMON, _L.ADVERTISE_MASTER, _L.ADVERTISE_STARTD}),

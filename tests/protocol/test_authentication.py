@@ -126,7 +126,7 @@ async def test_a_ticket_opens_one_connection_as_its_identity(caplog: pytest.LogC
 @pytest.mark.parametrize(
     ("duty", "has", "lacks"),
     [
-        ("central", {Level.NEGOTIATOR, Level.DAEMON, Level.ADVERTISE_STARTD}, {Level.ADMINISTRATOR}),
+        ("central", {Level.NEGOTIATOR, Level.DAEMON, Level.ADVERTISE_STARTD, Level.ADMINISTRATOR}, {Level.CONFIG}),
         ("submit", {Level.DAEMON, Level.ADVERTISE_SCHEDD}, {Level.NEGOTIATOR, Level.ADVERTISE_STARTD}),
         ("execute", {Level.DAEMON, Level.ADVERTISE_STARTD}, {Level.NEGOTIATOR, Level.ADVERTISE_SCHEDD}),
     ],
@@ -287,7 +287,7 @@ def test_keys_are_secret_and_made_once(tmp_path: Path) -> None:
     made()
     after = {path: path.read_bytes() for path in (tmp_path / "keys").rglob("*") if path.is_file()}
     assert before == after
-    for name in ("ca.key", "host.key", "signing/POOL"):
+    for name in ("ca.key", "host.key", "passwords.d/POOL"):
         assert os.stat(tmp_path / "keys" / name).st_mode & 0o777 == 0o600
     assert os.stat(tmp_path / "keys").st_mode & 0o777 == 0o700
     assert (tmp_path / "ca.pem").read_bytes() == (tmp_path / "keys" / "ca.pem").read_bytes()

@@ -1,0 +1,134 @@
+"""What the configuration says about security."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from pool.config import Config, load_config
+from pool.errors import ConfigError, PeerError
+from protocol import keys
+from protocol.authorize import ALL_LEVELS, Caller, Level
+from protocol.identity import Certificate, Credentials, Link, Who
+from protocol.security import Security
+from tests.protocol.echo import NOBODY
+
+
+def a_config(tmp_path: Path, **knobs: str) -> Config:
+    overrides = {"LOCAL_DIR": str(tmp_path), "UID_DOMAIN": "pool.test", **knobs}
+    return load_config([], overrides=overrides, environ={}, subsystem="SCHEDD")
+
+
+def a_security(tmp_path: Path, **knobs: str) -> Security:
+    return Security.from_config(a_config(tmp_path, **knobs), "SCHEDD")
+
+
+def over_tls(security: Security, *duties: str) -> Who:
+    certificate = Certificate(
+        host="h.pool.test", names=("h.pool.test",), duties=frozenset(duties), trust_domain="pool.test"
+    )
+    link = Link(kind="tls", certificate=certificate, host="10.0.0.1", verified=True)
+    return security.server(link).verify("SSL", {})
+
+
+def over_unix(security: Security, uid: int) -> Who:
+    link = Link(kind="unix", credentials=Credentials(pid=1, uid=uid, gid=uid), verified=True)
+    return security.server(link).verify("FS", {})
+
+
+def by_token(security: Security, token: str) -> Who:
+    return security.server(Link(kind="tls", host="10.0.0.1", verified=True)).verify("TOKEN", {"token": token})
+
+
+@pytest.fixture
+def pool(tmp_path: Path) -> Path:
+    """The directory of a pool that has keys."""
+    keys.make_pool_keys(tmp_path / "keys", host="cm.pool.test", trust_domain="pool.test")
+    return tmp_path
+
+
+def test_without_any_knob_a_pool_is_safe_and_of_use(pool: Path) -> None:
+    security = a_security(pool)
+    assert over_unix(security, 0).levels == ALL_LEVELS
+    assert over_unix(security, os.stat(pool).st_uid).levels == ALL_LEVELS
+    assert over_unix(security, NOBODY).levels == {Level.READ, Level.WRITE}
+    assert Level.NEGOTIATOR in over_tls(security, "central").levels
+    assert over_tls(security).levels == frozenset()
+
+
+@pytest.mark.parametrize("duty", ["execute", "submit"])
+def test_a_host_gets_no_more_than_its_duty_brings(pool: Path, duty: str) -> None:
+    security = a_security(pool, ALLOW_NEGOTIATOR="condor@*", ALLOW_ADMINISTRATOR="*")
+    assert not over_tls(security, duty).levels & {Level.NEGOTIATOR, Level.ADMINISTRATOR}
+
+
+def test_a_host_can_be_denied_by_its_name(pool: Path) -> None:
+    security = a_security(pool, DENY_ADVERTISE_STARTD="h.pool.test")
+    assert Level.ADVERTISE_STARTD not in over_tls(security, "execute").levels
+
+
+def test_tokens_of_administrators_administrate(pool: Path) -> None:
+    security = a_security(pool)
+    assert Level.ADMINISTRATOR in by_token(security, security.create_token("root")).levels
+    assert by_token(security, security.create_token("alice")).levels == {Level.READ, Level.WRITE}
+    assert by_token(security, security.create_token("eve@elsewhere")).levels == {Level.READ}
+
+
+def test_a_tokens_issuer_is_the_trust_domain(pool: Path) -> None:
+    security = a_security(pool, TRUST_DOMAIN="trust.test")
+    assert by_token(security, security.create_token("alice")).identity == "alice@pool.test"
+    with pytest.raises(PeerError, match="issued by"):
+        by_token(security, a_security(pool).create_token("alice"))
+
+
+def test_lists_replace_the_defaults(pool: Path) -> None:
+    security = a_security(pool, ALLOW_WRITE="alice@pool.test", ALLOW_READ="alice@pool.test, 10.0.0.0/8")
+    assert security.lists.levels(Caller(user="bob@pool.test", hosts=("192.168.0.1",))) == frozenset()
+    assert security.lists.levels(Caller(user="alice@pool.test")) == {Level.READ, Level.WRITE}
+
+
+def test_a_daemons_own_list_wins(pool: Path) -> None:
+    security = a_security(pool, ALLOW_WRITE="*", ALLOW_WRITE_SCHEDD="alice@pool.test")
+    assert Level.WRITE not in security.lists.levels(Caller(user="bob@pool.test"))
+
+
+def test_methods_are_those_that_are_configured(pool: Path) -> None:
+    security = a_security(pool, SEC_DEFAULT_AUTHENTICATION_METHODS="IDTOKENS, fs")
+    assert security.accept == ("TOKEN", "FS")
+    with pytest.raises(ConfigError, match="names no method"):
+        a_security(pool, SEC_DEFAULT_AUTHENTICATION_METHODS="MAGIC")
+
+
+def test_a_daemon_is_its_host_and_a_person_is_their_token(pool: Path) -> None:
+    daemon, tool = a_security(pool), Security.from_config(a_config(pool), "TOOL")
+    assert daemon.offer.index("SSL") < daemon.offer.index("TOKEN")
+    assert tool.offer.index("TOKEN") < tool.offer.index("SSL")
+    chosen = a_security(pool, SEC_CLIENT_AUTHENTICATION_METHODS="TOKEN, SSL")
+    assert chosen.offer == ("TOKEN", "SSL")
+
+
+def test_old_and_revoked_tokens_are_refused(pool: Path) -> None:
+    token = a_security(pool).create_token("alice")
+    with pytest.raises(PeerError, match="revoked"):
+        by_token(a_security(pool, SEC_TOKEN_REVOCATION_EXPR='sub == "alice@pool.test"'), token)
+    assert by_token(a_security(pool, SEC_TOKEN_REVOCATION_EXPR='sub == "bob@pool.test"'), token)
+    late = Security.from_config(a_config(pool, SEC_TOKEN_MAX_AGE="3600"), "SCHEDD")
+    assert by_token(late, token)
+    with pytest.raises(PeerError, match="older than 3600 s"):
+        by_token(Security(**{**late.__dict__, "now": lambda: 4e9}), token)
+
+
+def test_a_reconfiguration_reaches_those_who_hold_the_old_object(pool: Path) -> None:
+    security = a_security(pool)
+    assert Level.READ in over_unix(security, NOBODY).levels
+    security.renew(a_config(pool, DENY_READ="*"), "SCHEDD")
+    assert Level.READ not in over_unix(security, NOBODY).levels
+
+
+def test_a_host_without_keys_makes_no_tokens_and_accepts_none(tmp_path: Path) -> None:
+    security = a_security(tmp_path)
+    with pytest.raises(ConfigError, match="no signing key"):
+        security.create_token("alice")
+    assert "TOKEN" not in security.server(Link(kind="tls", verified=True)).methods()
