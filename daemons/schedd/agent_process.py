@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pwd
 from typing import Final, TypeVar
 
 import trio
 
+from daemons.agent.main import socket_name
 from daemons.run import DaemonStart
 from daemons.schedd.agents import NoAgent
 from daemons.starter.settings import agent_payload
@@ -17,6 +19,7 @@ from protocol.identity import Link
 from protocol.message import Request
 from protocol.net import Channel
 from protocol.rpc import Peer
+from protocol.shared_port import endpoint
 
 R = TypeVar("R")
 
@@ -28,9 +31,10 @@ DIRECTORY_MODE: Final = 0o1777
 class AgentProcess:
     """One agent's process, and the connection that it was born with."""
 
-    def __init__(self, process: ChildProcess, peer: Peer) -> None:
+    def __init__(self, process: ChildProcess, peer: Peer, endpoint: str) -> None:
         self._process = process
         self._peer = peer
+        self._endpoint = endpoint
 
     @property
     def closed(self) -> trio.Event:
@@ -42,12 +46,14 @@ class AgentProcess:
         return await self._peer.call(request, timeout=timeout)
 
     async def aclose(self) -> None:
-        """End it."""
+        """End it. What it made in RUN before it became the user, it cannot remove itself."""
         await self._peer.aclose()
-        with trio.move_on_after(GOODBYE_S):
+        with trio.move_on_after(GOODBYE_S) as waiting:
             await self._process.wait()
-            return
-        self._process.kill()
+        if waiting.cancelled_caught:
+            self._process.kill()
+        with contextlib.suppress(OSError):
+            os.unlink(self._endpoint)
 
 
 class StartAgents:
@@ -80,7 +86,8 @@ class StartAgents:
         except BaseException:
             process.kill()
             raise
-        return AgentProcess(process, peer)
+        uid = os.getuid() or pwd.getpwnam(owner).pw_uid
+        return AgentProcess(process, peer, endpoint(str(self._start.run_dir), socket_name(uid)))
 
     def _as_user(self, owner: str, directory: str) -> bytes:
         os.chmod(directory, DIRECTORY_MODE)
