@@ -10,10 +10,10 @@ from pool.classad.expression import (
     Expr,
     expr,
     node_of,
+    public,
     storable,
     stored_value,
 )
-from pool.classad.expression import _public as public
 from pool.classad.unparse import identifier, quote, scalar, unparse
 from pool.classad.values import ERROR, PLAIN, UNDEFINED, Member, RelTime, Value
 

@@ -83,12 +83,12 @@ class Expr:
         compiled = self._compiled
         m = NOTHING if my is None else my.attrs
         if compiled is None or not m.plain:
-            return _public(self._run_slowly(m, None if target is None else target.attrs))
+            return public(self._run_slowly(m, None if target is None else target.attrs))
         try:
             value = compiled(m, NOTHING if target is None else target.attrs, None)
         except RecursionError:
             return ERROR
-        return cast("Value", value) if type(value) in PLAIN else _public(value)
+        return cast("Value", value) if type(value) in PLAIN else public(value)
 
     def eval_lazy(self, my: ClassAd | None = None, target: ClassAd | None = None) -> Value:
         """Like `eval`, but members of lists and ads stay the expressions they are, as HTCondor prints them."""
@@ -412,12 +412,12 @@ def stored_item(item: Any) -> Member:
     return store(item)
 
 
-def _public(value: Any, active: tuple[BoundList, ...] = ()) -> Value:
+def public(value: Any, active: tuple[BoundList, ...] = ()) -> Value:
     """A value of evaluation as Python sees it, members of lists evaluated; a list inside itself is undefined."""
     if value.__class__ is BoundList:
         if value in active:
             return UNDEFINED
-        return [_public(item, (*active, value)) for item in value]
+        return [public(item, (*active, value)) for item in value]
     return stored_value(value)
 
 

@@ -118,48 +118,56 @@ def reads(node: Node, attrs: Attrs) -> tuple[set[str], set[str]]:
 
 
 def unresolved_names(stored: Any, frame: Frame) -> list[str]:
-    """What unresolved() lists: names that do not lead anywhere, without `target.`, in order, each once."""
+    """What unresolved() lists: names that do not lead anywhere, without `target.`, in order, each once.
+
+    Nothing at all where an attribute is selected from what is no ad, as HTCondor has it.
+    """
     found: dict[str, str] = {}
-    _unresolved(stored, frame, found, set())
+    if not _unresolved(stored, frame, found, set()):
+        return []
     names = [found[key] for key in sorted(found)]
     return [name[7:] if name[:7].lower() == "target." else name for name in names]
 
 
-def _unresolved(stored: Any, frame: Frame, found: dict[str, str], seen: set[tuple[int, str]]) -> None:
+def _unresolved(stored: Any, frame: Frame, found: dict[str, str], seen: set[tuple[int, str]]) -> bool:
     if type(stored) in PLAIN:
-        return
+        return True
     if isinstance(stored, list):
-        for item in stored:
-            _unresolved(item, frame, found, seen)
-        return
+        return all(_unresolved(item, frame, found, seen) for item in stored)
     attrs = getattr(stored, "attrs", None)
     if attrs is not None and getattr(stored, "node", None) is None:
-        for key in attrs.keys_all():
-            _unresolved(attrs.lookup(key), frame, found, seen)
-        return
-    node = getattr(stored, "node", stored)
-    todo = [node]
+        return all(_unresolved(attrs.lookup(key), frame, found, seen) for key in attrs.keys_all())
+    todo = [getattr(stored, "node", stored)]
     while todo:
         here = todo.pop()
         if type(here) is Ref:
-            _follow(here.name, here.key, frame, found, seen)
+            done = _follow(here.name, here.key, frame, found, seen)
         elif type(here) is Select:
-            base = evaluate(here.base, frame)
-            if base is UNDEFINED:
-                text = f"{unparse(here.base)}.{here.name}"
-                found.setdefault(text.lower(), text)
-            elif type(base) is Frame:
-                _follow(here.name, here.key, base, found, seen)
+            done = _follow_into(here, frame, found, seen)
         elif type(here) is RootRef:
-            _follow(here.name, here.key, outermost(frame), found, seen)
+            done = _follow(here.name, here.key, outermost(frame), found, seen)
         else:
             todo.extend(children(here))
+            continue
+        if not done:
+            return False
+    return True
 
 
-def _follow(name: str, key: str, frame: Frame, found: dict[str, str], seen: set[tuple[int, str]]) -> None:
+def _follow_into(node: Select, frame: Frame, found: dict[str, str], seen: set[tuple[int, str]]) -> bool:
+    base = evaluate(node.base, frame)
+    if base is UNDEFINED:
+        text = f"{unparse(node.base)}.{node.name}"
+        found.setdefault(text.lower(), text)
+        return True
+    return type(base) is Frame and _follow(node.name, node.key, base, found, seen)
+
+
+def _follow(name: str, key: str, frame: Frame, found: dict[str, str], seen: set[tuple[int, str]]) -> bool:
     where, stored = frame.find(key)
     if stored is MISSING:
         found.setdefault(key, name)
     elif (id(where.attrs), key) not in seen and type(stored) not in (Frame, BoundList):
         seen.add((id(where.attrs), key))
-        _unresolved(stored, where, found, seen)
+        return _unresolved(stored, where, found, seen)
+    return True

@@ -7,7 +7,7 @@ is an error value.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
@@ -86,9 +86,14 @@ def lazy(least: int, most: int, *names: str) -> Callable[[F], F]:
     return enter
 
 
-def register(name: str, least: int, most: int, function: Plain) -> None:
+def register(name: str, least: int, most: int, function: Plain, *, framed: bool = False) -> None:
     """Enter or replace one function of values."""
-    _BUILTINS[name.lower()] = Builtin(name, least, most, plain=function)
+    _BUILTINS[name.lower()] = Builtin(name, least, most, plain=function, framed=framed)
+
+
+def table() -> Mapping[str, Builtin]:
+    """All functions, by their names in lower case."""
+    return _BUILTINS
 
 
 def names() -> list[str]:

@@ -181,7 +181,11 @@ class Generator:
             # Of a name that leads elsewhere, the library goes on evaluating in the place where it ended up.
             return f"unresolved({rng.choice(ATTRIBUTES)})"
         count = int(rng.choice(FUNCTIONS[name])) if rng.random() < 0.95 else rng.randrange(5)
-        return f"{name}({','.join(self.expression(depth) for _ in range(count))})"
+        arguments = [self.expression(depth) for _ in range(count)]
+        if name in ("absTime", "formatTime", "splitTime"):
+            # Now is no good question, and beyond 32-bit years the library shows what was in memory.
+            arguments[:1] = [rng.choice([*TIMES, "1709210096", "90061.5", "n", "a", "undefined", "nosuch"])]
+        return f"{name}({','.join(arguments)})"
 
     def list(self, depth: int) -> str:
         """A list."""
