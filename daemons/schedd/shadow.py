@@ -16,6 +16,7 @@ from daemons.faults import fault
 from daemons.schedd.core import Core
 from pool.classad import ClassAd
 from pool.errors import PoolError
+from pool.execute.plan import wants_transfer
 from pool.jobs import policy, run
 from pool.jobs.codes import HoldCode
 from pool.jobs.job_queue import Job
@@ -135,7 +136,7 @@ class Shadow:
         core, claim, job = self.core, self.claim, self.job
         ad = self._job_ad()
         address, ticket = "", ""
-        if moves_files(ad, claim.slot_ad):
+        if wants_transfer(ad, claim.slot_ad):
             address, ticket = await self._open_transfer(ad)
         local = self.claims.is_local(claim.startd)
         return ActivateClaim(
@@ -336,7 +337,7 @@ class Shadow:
         self._executing = began is not None and began >= started
         prefix = "MATCH_EXP_"
         self._expanded = {name[len(prefix) :]: value for name, value in ad.items() if name.startswith(prefix)}
-        if moves_files(ad, self.claim.slot_ad):
+        if wants_transfer(ad, self.claim.slot_ad):
             self.core.nursery.start_soon(self._reopen_transfer)
         if self.job.status in (JobStatus.HELD, JobStatus.REMOVED):
             self._stop = Stop(ad.eval_str("HoldReason") or ad.eval_str("RemoveReason") or "")
@@ -387,14 +388,3 @@ class Shadow:
         if changes != Changes():
             self.core.apply(self.job, changes)
             self.core.writer.soon()
-
-
-def moves_files(job: ClassAd, slot: ClassAd) -> bool:
-    """Whether files go between the user's directory and the sandbox, or both sides see the same file system."""
-    wanted = (job.eval_str("ShouldTransferFiles") or "IF_NEEDED").upper()
-    if wanted == "NO":
-        return False
-    if wanted == "YES":
-        return True
-    mine, theirs = job.eval_str("FileSystemDomain"), slot.eval_str("FileSystemDomain")
-    return mine is None or theirs is None or mine.lower() != theirs.lower()

@@ -94,11 +94,6 @@ class Submits:
         """Queue one cluster."""
         core = self._core
         owner = owner_of(peer)
-        if owner == "root" or peer.uid == 0:
-            raise SubmitError(
-                f"Failed to create new User record for {peer.identity}: jobs never run as root",
-                expected="a submission from an ordinary account",
-            )
         now = int(core.now())
         ad = self._cluster_ad(request.cluster_ad, owner, peer.identity, now)
         cluster = Cluster(0, ad, user=peer.identity, owner=owner)

@@ -226,7 +226,6 @@ class JobRun:
             starter_pid=os.getpid(),
             home=account.home if settings.sets_home else None,
             user=account.name,
-            filesystem_domain=settings.filesystem_domain,
             thread_variables=settings.thread_variables,
             starter_environment=settings.given_environment(),
             transfers=bool(self.request.agent_address),

@@ -62,7 +62,6 @@ class StarterSettings(Birthright):
 
     slot: str
     execute: str
-    filesystem_domain: str = ""
     group: str = ""
     tree_version: int = 0
     tree_mounts: list[str] = []  # CONTROLLER=PATH
@@ -119,7 +118,6 @@ def starter_payload(config: Config, slot_name: str, *, trees: Trees, machine_mem
         **_common(config, "STARTER", f"{config.path('STARTER_LOG')}.{_short(slot_name)}"),
         slot=slot_name,
         execute=execute,
-        filesystem_domain=config.str("FILESYSTEM_DOMAIN"),
         group=group_name(config, slot_name) if trees.version else "",
         tree_version=trees.version,
         tree_mounts=[f"{controller}={mount}" for controller, mount in trees.mounts],

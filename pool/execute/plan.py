@@ -41,7 +41,6 @@ class Surroundings:
     starter_pid: int
     home: str | None = None
     user: str | None = None
-    filesystem_domain: str = ""
     thread_variables: Sequence[str] = THREAD_VARIABLES
     starter_environment: Mapping[str, str] = field(default_factory=dict)
     """What the pool's administrator gives to every job (STARTER_JOB_ENVIRONMENT)."""
@@ -72,20 +71,33 @@ class Plan:
         return [self.program, *self.arguments]
 
 
-def wants_transfer(job: ClassAd, filesystem_domain: str) -> bool:
-    """Whether the job's files move: ShouldTransferFiles, where IF_NEEDED asks if both sides see one file system."""
+def wants_transfer(job: ClassAd, slot: ClassAd) -> bool:
+    """Whether the job's files move between the user's directory and the sandbox.
+
+    ShouldTransferFiles decides, where IF_NEEDED asks if both sides see one file system. A job that cannot run as its
+    owner there (root's never do) reaches none of the owner's files, and so they always move.
+    """
+    if _runs_as_a_stranger(job, slot):
+        return True
     should = (job.eval_str("ShouldTransferFiles") or "IF_NEEDED").upper()
     if should == "IF_NEEDED":
-        theirs = job.eval_str("FileSystemDomain")
-        return theirs is None or theirs.lower() != filesystem_domain.lower()
+        mine, theirs = job.eval_str("FileSystemDomain"), slot.eval_str("FileSystemDomain")
+        return mine is None or theirs is None or mine.lower() != theirs.lower()
     return should == "YES"
+
+
+def _runs_as_a_stranger(job: ClassAd, slot: ClassAd) -> bool:
+    if (job.eval_str("OsUser") or job.eval_str("Owner")) == "root":
+        return True
+    mine, theirs = (job.eval_str("User") or "").partition("@")[2], slot.eval_str("UidDomain")
+    return bool(mine and theirs) and mine.lower() != str(theirs).lower()
 
 
 def plan_job(job: ClassAd, slot: ClassAd, around: Surroundings) -> Plan:
     """How to run `job` in `slot`; UserError when its arguments or environment cannot be read."""
     transfers = around.transfers
     if transfers is None:
-        transfers = wants_transfer(job, around.filesystem_domain)
+        transfers = wants_transfer(job, slot)
     directory = around.sandbox if transfers else job.eval_str("Iwd") or around.sandbox
     stdin, stdout, stderr = _standard_files(job, directory, transfers)
     return Plan(

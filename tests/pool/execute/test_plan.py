@@ -10,7 +10,7 @@ from pool.execute.signals import soft_kill_signal
 
 SLOT = ClassAd({"Name": "slot1_1@host", "Cpus": 3, "Memory": 512})
 AROUND = Surroundings(
-    sandbox="/execute/dir_7", slot="slot1_1", starter_pid=7, home="/home/u", user="u", filesystem_domain="here"
+    sandbox="/execute/dir_7", slot="slot1_1", starter_pid=7, home="/home/u", user="u"
 )
 
 
@@ -100,7 +100,13 @@ def test_when_files_move(should: str | None, domain: str, moves: bool) -> None:
     ad = ClassAd({"FileSystemDomain": domain})
     if should:
         ad["ShouldTransferFiles"] = should
-    assert wants_transfer(ad, "here") is moves
+    assert wants_transfer(ad, ClassAd({"FileSystemDomain": "here"})) is moves
+
+
+@pytest.mark.parametrize("who", [{"Owner": "root"}, {"Owner": "ann", "User": "ann@elsewhere"}])
+def test_files_always_move_for_a_job_that_cannot_run_as_its_owner(who: dict[str, str]) -> None:
+    ad = ClassAd({"ShouldTransferFiles": "NO", "FileSystemDomain": "here", **who})
+    assert wants_transfer(ad, ClassAd({"FileSystemDomain": "here", "UidDomain": "here"}))
 
 
 def test_the_environment_tells_the_job_where_it_is() -> None:
