@@ -181,6 +181,7 @@ async def main(start: DaemonStart, *, task_status: trio.TaskStatus[None] = trio.
         await master.stop()
         ready.unlink(missing_ok=True)
         nursery.cancel_scope.cancel()
+    sweep_sockets(start.run_dir)
 
 
 async def _open_port(start: DaemonStart, nursery: trio.Nursery) -> None:
@@ -204,6 +205,12 @@ async def _announce(master: Master, ready: Path, start: DaemonStart, task_status
             _say_ready(ready, start)
             start.adverts.refresh()
         task_status.started()
+
+
+def sweep_sockets(run: Path) -> None:
+    """Remove what killed daemons, and file agents that may not write to RUN, have left there."""
+    for leftover in (*run.glob("*.sock"), *run.glob("*.port"), *run.glob("*.address"), *run.glob("agents/*.sock")):
+        leftover.unlink(missing_ok=True)
 
 
 def _say_ready(ready: Path, start: DaemonStart) -> None:
