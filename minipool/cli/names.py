@@ -15,6 +15,7 @@ TOOLS: Final[dict[str, tuple[str, str]]] = {
     "suspend": ("act", "suspend running jobs"),
     "continue": ("act", "continue suspended jobs"),
     "vacate_job": ("act", "make running jobs leave their machines"),
+    "watch_q": ("watch", "watch jobs run"),
     "wait": ("wait", "wait for jobs by their event log"),
     "prio": ("prio", "change the priority of jobs"),
     "qedit": ("qedit", "change attributes of jobs"),

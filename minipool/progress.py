@@ -1,0 +1,124 @@
+"""How jobs come along: counted from a schedd's stream of changes, shown live by `pool watch` and the demonstration."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from pool.classad import ClassAd
+
+if TYPE_CHECKING:
+    from minipool.session import Session
+    from protocol.messages.schedd import JobDelta, JobsChanged, Selection
+
+IDLE, RUNNING, REMOVED, COMPLETED, HELD, TRANSFERRING, SUSPENDED = range(1, 8)
+NEEDS = (
+    "ClusterId", "ProcId", "JobStatus", "JobBatchName", "TotalSubmitProcs", "Owner", "RemoteHost",
+    "ExitCode", "ExitBySignal", "HoldReason",
+)  # fmt: skip
+
+
+class Batch(NamedTuple):
+    """One batch's jobs by state; `done` counts those that left the queue, of which `removed` were removed."""
+
+    name: str
+    total: int
+    idle: int
+    running: int
+    held: int
+    done: int
+    removed: int
+
+    @property
+    def over(self) -> bool:
+        """Whether no job of the batch is in the queue any more."""
+        return not (self.idle or self.running or self.held)
+
+
+class Progress:
+    """The jobs of some clusters, as far as the changes seen so far tell."""
+
+    def __init__(self) -> None:
+        self.ads: dict[str, ClassAd] = {}
+        self.left: dict[str, ClassAd] = {}
+        self.synced = False
+
+    def take(self, changed: JobsChanged) -> None:
+        """One commit's changes."""
+        self.synced = self.synced or changed.synced
+        for delta in changed.deltas:
+            self._take(delta)
+
+    def _take(self, delta: JobDelta) -> None:
+        name = str(delta.job_id)
+        ad = self.ads.setdefault(name, ClassAd())
+        for key, value in delta.ad.items():
+            ad[key] = value
+        ad["ClusterId"], ad["ProcId"] = delta.job_id.cluster, delta.job_id.proc
+        if delta.left:
+            self.left[name] = ad
+
+    @property
+    def over(self) -> bool:
+        """Whether all jobs that were ever seen have left the queue."""
+        return self.synced and len(self.left) == len(self.ads)
+
+    def batches(self) -> list[Batch]:
+        """The counts, a line for each batch, in order of the first job."""
+        groups: dict[str, list[str]] = {}
+        for name, ad in self.ads.items():
+            label = ad.eval_str("JobBatchName") or f"ID: {ad.eval_int('ClusterId', 0)}"
+            groups.setdefault(label, []).append(name)
+        return [self._batch(label, names) for label, names in groups.items()]
+
+    def _batch(self, label: str, names: Sequence[str]) -> Batch:
+        states = {IDLE: 0, RUNNING: 0, HELD: 0}
+        totals: dict[int, int] = {}
+        seen: dict[int, int] = {}
+        done = removed = 0
+        for name in names:
+            ad = self.ads[name]
+            cluster = ad.eval_int("ClusterId", 0)
+            totals[cluster] = max(totals.get(cluster, 0), ad.eval_int("TotalSubmitProcs", 0))
+            seen[cluster] = seen.get(cluster, 0) + 1
+            status = ad.eval_int("JobStatus", IDLE)
+            if name in self.left:
+                done += 1
+                removed += status == REMOVED
+            else:
+                kind = RUNNING if status in (RUNNING, TRANSFERRING, SUSPENDED) else HELD if status == HELD else IDLE
+                states[kind] += 1
+        gone = sum(max(0, total - seen[cluster]) for cluster, total in totals.items())
+        total = sum(max(total, seen[cluster]) for cluster, total in totals.items())
+        return Batch(label, total, states[IDLE], states[RUNNING], states[HELD], done + gone, removed)
+
+
+def follow(session: Session, select: Selection, *, name: str | None = None) -> Iterator[Progress]:
+    """The progress of the selected jobs after each change, from the moment when all that is there is known."""
+    from protocol.messages.schedd import WatchJobs
+
+    progress = Progress()
+    with session.daemon("schedd", name=name) as peer:
+        for changed in peer.stream(WatchJobs(select=select, projection=[*NEEDS])):
+            progress.take(changed)
+            if progress.synced:
+                yield progress
+
+
+def line(batch: Batch) -> str:
+    """One batch in words, for output that is not a terminal."""
+    held = f", {batch.held} held" if batch.held else ""
+    return f"{batch.name}: {batch.done} of {batch.total} done, {batch.running} running, {batch.idle} idle{held}"
+
+
+def bars(batches: Iterable[Batch], width: int = 40) -> str:
+    """The batches with a bar for each, plain text: `=` done, `-` running, `!` held."""
+    lines = []
+    for batch in batches:
+        total = batch.total or 1
+        done = width * batch.done // total
+        running = -(-width * batch.running // total) if batch.running else 0
+        held = -(-width * batch.held // total) if batch.held else 0
+        bar = ("=" * done + "-" * running + "!" * held)[:width]
+        lines.append(f"{batch.name:<24.24} [{bar:<{width}}] {batch.done}/{batch.total}")
+    return "\n".join(lines)
