@@ -122,7 +122,7 @@ class World:
         """This machine."""
         return cls(
             wall=time.time,
-            rng=random.Random(),
+            rng=random.SystemRandom(),  # claim ids and tickets come from it: nobody may guess the next
             network=RealNetwork(),
             spawner=RealSpawner(),
             threads=RealThreads(),

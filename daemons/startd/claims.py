@@ -46,6 +46,8 @@ from protocol.rpc import Peer
 from protocol.service import Service
 
 WORKLIFE_S = 1200.0
+CLEANUP_S: Final = 5.0
+"""How long the next job of a claim waits for the one before to be gone."""
 
 
 class Claims:
@@ -88,10 +90,9 @@ class Claims:
         if slot.state.state is State.CLAIMED:
             return await self._preempt(slot, peer, asked)
         try:
-            taken = self._carve(slot, asked) if slot.kind is SlotKind.PARTITIONABLE else slot
+            taken = self._take(slot, asked)
         except UserError as error:
             return ClaimAnswer(granted=False, reason=error.message)
-        self._slots.use_offer(slot, asked.claim_id)
         self._slots.hold(taken, self._claim(taken, peer, asked))
         taken.peer = peer
         self._moves.apply(taken, Event.CLAIM)
@@ -124,10 +125,16 @@ class Claims:
             return f"the job's Requirements do not take {slot.name}"
         return ""
 
-    def _carve(self, parent: Slot, asked: RequestClaim) -> Slot:
-        ad = self._ads.matching(parent)
-        wanted = fit_request(asked.job_ad, ad, parent.free.amounts, self._ads.settings.rounding)
-        return self._slots.carve(parent, wanted, now=self._start.world.wall())
+    def _take(self, slot: Slot, asked: RequestClaim) -> Slot:
+        """The slot that the claim is for: this one, or a new part of it. The id is used up first: what is carved
+        away takes other ids back."""
+        if slot.kind is not SlotKind.PARTITIONABLE:
+            self._slots.use_offer(slot, asked.claim_id)
+            return slot
+        ad = self._ads.matching(slot)
+        wanted = fit_request(asked.job_ad, ad, slot.free.amounts, self._ads.settings.rounding)
+        self._slots.use_offer(slot, asked.claim_id)
+        return self._slots.carve(slot, wanted, now=self._start.world.wall())
 
     def _claim(self, slot: Slot, peer: Peer, asked: RequestClaim) -> Claim:
         now = trio.current_time()
@@ -196,7 +203,7 @@ class Claims:
         running = slot.claim.activation
         if running is not None and running.activation == asked.activation:
             return ActivateAnswer(started=True)
-        if running is not None:
+        if running is not None and not await self._until_free(slot, asked.claim_id):
             return ActivateAnswer(started=False, reason=f"job {running.job_id} still runs in {slot.name}")
         self._moves.evaluate(slot)  # the owner may have come back since the slot was claimed
         reason = self._refusal(slot, asked.job_ad)
@@ -205,6 +212,15 @@ class Claims:
             return ActivateAnswer(started=False, reason=reason, claim_is_good=False)
         self._begin(slot, asked)
         return await self._run(slot, asked)
+
+    async def _until_free(self, slot: Slot, claim_id: str) -> bool:
+        """A schedd sends the next job as soon as it has the result of the last; its starter is still cleaning up."""
+        with trio.move_on_after(CLEANUP_S):
+            while self._slots.holding(claim_id) is slot and slot.claim is not None:
+                if slot.claim.activation is None:
+                    return True
+                await self._moves.job_ended.wait()
+        return False
 
     def _refusal(self, slot: Slot, job: ClassAd) -> str:
         claim = slot.claim

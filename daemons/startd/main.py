@@ -40,7 +40,7 @@ from protocol.messages.common import StopHow
 SECRET_BITS = 128
 ADVERTISED_S = 20.0
 """How long the startd waits for a collector before it says that it is ready all the same."""
-PEACE_POLL_S = 0.2
+OWN_ATTRS = ("Arch", "OpSys", "OpSysAndVer", "DetectedCpus", "DetectedMemory", "TotalCpus", "TotalMemory", "TotalDisk")
 
 
 class Startd:
@@ -147,7 +147,7 @@ class Startd:
         """Return when no slot is claimed any more."""
         self.moves.shut_down(how)
         while any(slot.claim is not None for slot in self.slots):
-            await trio.sleep(PEACE_POLL_S)
+            await self.moves.claim_ended.wait()
 
 
 async def main(start: DaemonStart, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:

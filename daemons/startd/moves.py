@@ -44,6 +44,10 @@ class Moves:
         self.deadline_moved: Callable[[], None] = lambda: None
         self.drained: Callable[[], None] = lambda: None
         self.stopping = False
+        self.claim_ended = trio.Event()
+        """Set, and replaced, when any claim is over."""
+        self.job_ended = trio.Event()
+        """Set, and replaced, when any job is gone from its slot."""
         self._do: dict[Effect, Callable[[Slot], None]] = {
             Effect.START_LEASE: lambda _slot: None,  # the claim brought it
             Effect.SUSPEND_JOB: self._suspend_job,
@@ -234,6 +238,8 @@ class Moves:
         if can(slot.state, Event.JOB_GONE):
             self.apply(slot, Event.JOB_GONE)
         self.evaluate(slot)
+        ended, self.job_ended = self.job_ended, trio.Event()
+        ended.set()
 
     # ---- inside
 
@@ -372,6 +378,8 @@ class Moves:
         claim = self._slots.let_go(slot)
         if claim is not None:
             self._start.log.always(f"{slot.short}: claim {claim.claim_id.public()} is over. {slot.why}".rstrip())
+        ended, self.claim_ended = self.claim_ended, trio.Event()
+        ended.set()
         if slot.starter is not None:
             slot.starter.leave()
             slot.starter = None

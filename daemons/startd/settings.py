@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -73,7 +73,7 @@ class Settings:
         return read
 
 
-def read_settings(config: Config, resources: Mapping[str, object]) -> Settings:
+def read_settings(config: Config, resources: Iterable[str]) -> Settings:
     """The settings of a configuration; `resources` are the machine's, by name."""
     rules = {name: config.expr(f"MODIFY_REQUEST_EXPR_REQUEST{name.upper()}") for name in resources}
     extra_children = config.list("STARTD_PARTITIONABLE_SLOT_ATTRS", default=())

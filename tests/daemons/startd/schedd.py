@@ -1,0 +1,182 @@
+"""A startd with a collector and fake starters on a virtual clock, and a schedd's side of its claims for tests."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import trio
+
+from pool.classad import ClassAd
+from pool.ids import JobId
+from protocol.messages.collector import Change, QueryAds, WatchAds
+from protocol.messages.common import StopHow
+from protocol.messages.schedd import ClaimChange, ClaimChanged
+from protocol.messages.startd import (
+    ActivateAnswer,
+    ActivateClaim,
+    ClaimAnswer,
+    DeactivateClaim,
+    KeepAlive,
+    ReleaseClaim,
+    RequestClaim,
+)
+from protocol.rpc import Peer
+from protocol.service import Service
+from tests.daemons.one_host import OneHost, one_host
+from tests.fakes.starters import FakeStarter, Farm
+
+KNOBS = {"NUM_CPUS": "4", "MEMORY": "4096", "DISK": "1000000", "SPARE_STARTERS": "1"}
+
+
+def a_job(**attributes: object) -> ClassAd:
+    """A job that asks for one core, 128 MB and 1 MB of disk, and takes any slot."""
+    return ClassAd(
+        {
+            "JobUniverse": 5,
+            "Owner": "alice",
+            "User": "alice@pool.test",
+            "RequestCpus": 1,
+            "RequestMemory": 128,
+            "RequestDisk": 1024,
+            "Requirements": True,
+            **attributes,
+        }
+    )
+
+
+@dataclass
+class Held:
+    """A claim, as its schedd knows it."""
+
+    claim_id: str
+    answer: ClaimAnswer
+    job: ClassAd
+
+    @property
+    def slot(self) -> str:
+        return self.answer.slot_name
+
+
+@dataclass
+class FakeSchedd:
+    """One schedd's connection to the startd, and what it was told on it."""
+
+    peer: Peer
+    name: str = "schedd@pool.test"
+    told: list[ClaimChanged] = field(default_factory=list)
+    count: int = 0
+
+    async def claim(self, claim_id: str, job: ClassAd | None = None, *, lease_s: float = 2400.0) -> Held:
+        """Ask for a claim."""
+        job = job if job is not None else a_job()
+        request = RequestClaim(
+            claim_id=claim_id,
+            job_ad=job,
+            schedd_name=self.name,
+            submitter="alice@pool.test",
+            lease_s=lease_s,
+            alive_interval_s=300.0,
+        )
+        return Held(claim_id, await self.peer.call(request, timeout=None), job)
+
+    async def run(self, held: Held, job: ClassAd | None = None, *, activation: str = "") -> ActivateAnswer:
+        """Run a job under the claim."""
+        self.count += 1
+        return await self.peer.call(
+            ActivateClaim(
+                claim_id=held.claim_id,
+                activation=activation or f"{self.name}-{self.count}",
+                job_id=JobId(1, self.count - 1),
+                job_ad=job if job is not None else held.job,
+                shadow_address="<shadow>",
+                ticket="ticket",
+            ),
+            timeout=None,
+        )
+
+    async def stop(self, held: Held, how: StopHow = StopHow.GRACEFUL) -> None:
+        await self.peer.call(DeactivateClaim(claim_id=held.claim_id, how=how, reason="test"))
+
+    async def release(self, held: Held, how: StopHow = StopHow.GRACEFUL) -> None:
+        await self.peer.call(ReleaseClaim(claim_id=held.claim_id, how=how))
+
+    async def alive(self, *held: Held) -> list[bool]:
+        return (await self.peer.call(KeepAlive(claim_ids=[one.claim_id for one in held]))).held
+
+    async def until_told(self, change: ClaimChange) -> ClaimChanged:
+        """Wait for such a word, and return it."""
+        while True:
+            for word in self.told:
+                if word.change is change:
+                    return word
+            await trio.sleep(0.01)
+
+
+@dataclass
+class Bench:
+    """The startd under test."""
+
+    host: OneHost
+    farm: Farm
+
+    @asynccontextmanager
+    async def schedd(self, name: str = "schedd@pool.test") -> AsyncGenerator[FakeSchedd, None]:
+        service = Service("schedd")
+        told: list[ClaimChanged] = []
+        service.on(ClaimChanged, lambda _, word: told.append(word))
+        async with self.host.connected("startd", service=service) as peer:
+            yield FakeSchedd(peer, name, told)
+
+    async def ads(self) -> dict[str, ClassAd]:
+        """The slots' ads as the startd shows them, by short name."""
+        async with self.host.connected("startd") as peer, peer.stream(QueryAds(ad_type="Machine")) as batches:
+            found = [ad async for batch in batches for ad in batch.ads]
+        return {str(ad.eval("Name")).partition("@")[0]: ad for ad in found}
+
+    async def where(self, slot: str = "slot1") -> str:
+        """State and activity; empty when there is no such slot."""
+        ad = (await self.ads()).get(slot.partition("@")[0])
+        return f"{ad.eval('State')}/{ad.eval('Activity')}" if ad is not None else ""
+
+    async def until(self, where: str, slot: str = "slot1") -> None:
+        """Wait until the slot is there."""
+        while await self.where(slot) != where:
+            await trio.sleep(0.25)
+
+    async def offers(self, slot: str = "slot1") -> list[str]:
+        """The claim ids that the collector has for a slot."""
+        watch = WatchAds(ad_types=["Machine"], private=True)
+        async with self.host.connected("collector") as peer, peer.stream(watch) as deltas:
+            async for delta in deltas:
+                if delta.change is Change.SYNCED:
+                    break
+                if delta.name.partition("@")[0] == slot and delta.private is not None:
+                    private: Any = delta.private
+                    return list(private.get("ClaimIds", [])) or [private[name] for name in private if name == "ClaimId"]
+        return []
+
+    async def offer(self, slot: str = "slot1") -> str:
+        """One id that is good for a claim, as soon as the collector has one."""
+        while True:
+            if found := await self.offers(slot):
+                return found[0]
+            await trio.sleep(0.05)
+
+    async def until_running(self, job: str = "1.0") -> FakeStarter:
+        while (starter := self.farm.running(job)) is None:
+            await trio.sleep(0.01)
+        return starter
+
+
+@asynccontextmanager
+async def a_bench(directory: Path, **knobs: str) -> AsyncIterator[Bench]:
+    """A startd that is ready, with a collector."""
+    farm = Farm()
+    async with one_host(directory, overrides={**KNOBS, **knobs}, zygote=farm) as host:
+        await host.start("collector")
+        await host.start("startd")
+        yield Bench(host, farm)

@@ -1,0 +1,284 @@
+"""Claims on slots, from request to release; a startd over the network in memory, on a virtual clock."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import trio
+from trio.testing import MockClock
+
+from pool.classad import expr
+from protocol.messages.common import StopHow
+from protocol.messages.schedd import ClaimChange
+from protocol.messages.startd import ContinueClaim, ReconnectClaim, SuspendClaim
+from tests.daemons.startd.schedd import a_bench, a_job
+
+
+async def test_a_partitionable_slot_is_carved_and_made_whole_again(tmp_path: Path, autojump_clock: MockClock) -> None:
+    async with a_bench(tmp_path) as bench, bench.schedd() as schedd:
+        held = await schedd.claim(await bench.offer(), a_job(RequestCpus=2, RequestMemory=1000))
+        assert held.answer.granted, held.answer.reason
+        assert held.slot.startswith("slot1_1@")
+        assert held.answer.slot_ad is not None
+        assert (held.answer.slot_ad["Cpus"], held.answer.slot_ad["Memory"]) == (2, 1024)
+        ads = await bench.ads()
+        assert (ads["slot1"]["Cpus"], ads["slot1"]["Memory"]) == (2, 3072)
+        assert ads["slot1"].eval("ChildName") == [held.slot]
+        assert ads["slot1_1"]["SlotType"] == "Dynamic"
+        await schedd.release(held)
+        ads = await bench.ads()
+        assert list(ads) == ["slot1"]
+        assert (ads["slot1"]["Cpus"], ads["slot1"]["Memory"]) == (4, 4096)
+        assert (await schedd.until_told(ClaimChange.RELEASED)).claim in held.claim_id.rpartition("#")[0] + "#..."
+        assert await schedd.alive(held) == [False]
+
+
+async def test_an_offer_is_good_once_and_a_request_may_come_twice(tmp_path: Path, autojump_clock: MockClock) -> None:
+    async with a_bench(tmp_path) as bench, bench.schedd() as schedd, bench.schedd("other@pool.test") as other:
+        offer = await bench.offer()
+        first = await schedd.claim(offer)
+        again = await schedd.claim(offer)
+        assert again.answer == first.answer
+        stolen = await other.claim(offer)
+        assert not stolen.answer.granted
+        assert list(await bench.ads()) == ["slot1", "slot1_1"]
+
+
+async def test_p7_no_more_is_promised_than_there_is(tmp_path: Path, autojump_clock: MockClock) -> None:
+    async with a_bench(tmp_path) as bench, bench.schedd() as schedd:
+        first, second = (await bench.offers())[:2]
+        assert (await schedd.claim(first, a_job(RequestCpus=3))).answer.granted
+        refused = await schedd.claim(second, a_job(RequestCpus=2))
+        assert not refused.answer.granted
+        assert "its resources" in refused.answer.reason
+        assert (await schedd.claim(second, a_job(RequestCpus=1))).answer.granted
+
+
+async def test_a_full_slot_offers_nothing(tmp_path: Path, autojump_clock: MockClock) -> None:
+    async with a_bench(tmp_path) as bench, bench.schedd() as schedd:
+        await schedd.claim(await bench.offer(), a_job(RequestCpus=4))
+        while await bench.offers():
+            await trio.sleep(0.05)
+        assert (await bench.ads())["slot1"]["Cpus"] == 0
+
+
+async def test_both_requirements_are_checked_again(tmp_path: Path, autojump_clock: MockClock) -> None:
+    async with a_bench(tmp_path, START='Owner != "mallory"') as bench, bench.schedd() as schedd:
+        offer = await bench.offer()
+        assert "START" in (await schedd.claim(offer, a_job(Owner="mallory"))).answer.reason
+        picky = a_job(Requirements=expr("TARGET.Memory > 99999"))
+        assert "job's Requirements" in (await schedd.claim(offer, picky)).answer.reason
+        assert (await schedd.claim(offer)).answer.granted
+
+
+async def test_an_unknown_claim_id_is_refused_and_no_secret_is_logged(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    async with a_bench(tmp_path) as bench, bench.schedd() as schedd:
+        offer = await bench.offer()
+        head, _, secret = offer.rpartition("#")
+        assert not (await schedd.claim(f"{head}#guess-of-a-secret")).answer.granted
+        held = await schedd.claim(offer)
+        await schedd.run(held)
+        await schedd.release(held)
+        log = (tmp_path / "log" / "StartLog").read_text()
+        assert secret not in log
+        assert "guess-of-a-secret" not in log
+
+
+async def test_jobs_run_one_after_another_in_the_same_starter(tmp_path: Path, autojump_clock: MockClock) -> None:
+    async with a_bench(tmp_path) as bench, bench.schedd() as schedd:
+        held = await schedd.claim(await bench.offer())
+        assert (await schedd.run(held, a_job(RunsFor=5))).started
+        starter = await bench.until_running("1.0")
+        assert await bench.where("slot1_1") == "Claimed/Busy"
+        await bench.until("Claimed/Idle", "slot1_1")
+        assert (await schedd.run(held, a_job(RunsFor=5))).started
+        assert await bench.until_running("1.1") is starter
+        assert starter.jobs[1].slot_ad["JobId"] == "1.1"
+        assert starter.jobs[1].slot_ad["Name"] == held.slot
+
+
+async def test_activation_may_come_twice_but_only_one_job_runs(tmp_path: Path, autojump_clock: MockClock) -> None:
+    async with a_bench(tmp_path) as bench, bench.schedd() as schedd:
+        held = await schedd.claim(await bench.offer())
+        assert (await schedd.run(held, activation="one")).started
+        assert (await schedd.run(held, activation="one")).started
+        second = await schedd.run(held, activation="two")
+        assert not second.started
+        assert second.claim_is_good
+        assert sum(len(starter.jobs) for starter in bench.farm.starters) == 1
+
+
+async def test_an_unclaimed_slot_cannot_be_activated(tmp_path: Path, autojump_clock: MockClock) -> None:
+    async with a_bench(tmp_path) as bench, bench.schedd() as schedd:
+        held = await schedd.claim("<a>#1#1#x")
+        answer = await schedd.run(held)
+        assert not answer.started
+        assert not answer.claim_is_good
+
+
+async def test_spare_starters_wait_for_the_next_claims(tmp_path: Path, autojump_clock: MockClock) -> None:
+    async with a_bench(tmp_path, SPARE_STARTERS="2") as bench, bench.schedd() as schedd:
+        while len(bench.farm.starters) < 2:
+            await trio.sleep(0.1)
+        held = await schedd.claim(await bench.offer())
+        assert (await schedd.run(held)).started
+        assert await bench.until_running() is bench.farm.starters[0]
+
+
+async def test_a_starter_that_dies_at_birth_is_replaced(tmp_path: Path, autojump_clock: MockClock) -> None:
+    async with a_bench(tmp_path, SPARE_STARTERS="0") as bench, bench.schedd() as schedd:
+        bench.farm.failures = 1
+        held = await schedd.claim(await bench.offer())
+        assert (await schedd.run(held)).started
+
+
+async def test_a_starter_that_dies_ends_its_job_and_the_schedd_hears_of_it(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    async with a_bench(tmp_path) as bench, bench.schedd() as schedd:
+        held = await schedd.claim(await bench.offer())
+        await schedd.run(held)
+        (await bench.until_running()).kill()
+        word = await schedd.until_told(ClaimChange.STARTER_GONE)
+        assert word.activation
+        await bench.until("Claimed/Idle", "slot1_1")
+        assert (await schedd.run(held)).started
+        await bench.until_running("1.1")
+
+
+async def test_deactivation_ends_the_job_and_keeps_the_claim(tmp_path: Path, autojump_clock: MockClock) -> None:
+    async with a_bench(tmp_path) as bench, bench.schedd() as schedd:
+        held = await schedd.claim(await bench.offer())
+        await schedd.run(held, a_job(LeavesIn=30))
+        starter = await bench.until_running()
+        await schedd.stop(held)
+        await bench.until("Claimed/Idle", "slot1_1")
+        assert [stop.how for stop in starter.stops] == [StopHow.GRACEFUL]
+        assert (await schedd.run(held)).started
+
+
+async def test_a_stubborn_job_is_killed_with_its_starter(tmp_path: Path, autojump_clock: MockClock) -> None:
+    async with a_bench(tmp_path, MachineMaxVacateTime="60", KILLING_TIMEOUT="30") as bench, bench.schedd() as schedd:
+        held = await schedd.claim(await bench.offer())
+        await schedd.run(held, a_job(Stubborn=True))
+        starter = await bench.until_running()
+        before = trio.current_time()
+        await schedd.release(held)
+        await starter.ended.wait()
+        assert 89 <= trio.current_time() - before <= 91
+        assert starter.heard[1:] == ["stop graceful", "stop fast", "signal 9"]
+        await bench.until("", "slot1_1")
+
+
+async def test_a_released_busy_claim_evicts_its_job_without_retirement(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    async with a_bench(tmp_path, MAXJOBRETIREMENTTIME="3600") as bench, bench.schedd() as schedd:
+        held = await schedd.claim(await bench.offer())
+        await schedd.run(held)
+        await bench.until_running()
+        before = trio.current_time()
+        await schedd.release(held)
+        assert (await schedd.until_told(ClaimChange.VACATING)).reason == "the schedd released the claim"
+        await schedd.until_told(ClaimChange.RELEASED)
+        assert trio.current_time() - before < 60
+
+
+async def test_silence_for_a_whole_lease_evicts_the_job(tmp_path: Path, autojump_clock: MockClock) -> None:
+    async with a_bench(tmp_path) as bench:
+        async with bench.schedd() as schedd:
+            held = await schedd.claim(await bench.offer(), lease_s=2400)
+            await schedd.run(held)
+            starter = await bench.until_running()
+        await trio.sleep(2300)
+        assert starter.job is not None
+        await trio.sleep(200)
+        assert starter.job is None
+        await bench.until("", "slot1_1")
+        async with bench.schedd() as schedd:
+            assert await schedd.alive(held) == [False]
+
+
+async def test_keep_alives_renew_the_lease_for_hours(tmp_path: Path, autojump_clock: MockClock) -> None:
+    async with a_bench(tmp_path) as bench, bench.schedd() as schedd:
+        held = await schedd.claim(await bench.offer(), lease_s=600)
+        await schedd.run(held)
+        for _ in range(20):
+            await trio.sleep(590)
+            assert await schedd.alive(held) == [True]
+        assert await bench.where("slot1_1") == "Claimed/Busy"
+
+
+async def test_p5_a_schedd_that_comes_back_within_the_lease_finds_its_job(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    async with a_bench(tmp_path) as bench:
+        async with bench.schedd() as schedd:
+            held = await schedd.claim(await bench.offer(), lease_s=600)
+            await schedd.run(held, activation="act-1")
+        await trio.sleep(500)
+        async with bench.schedd() as schedd:
+            back = ReconnectClaim(claim_id=held.claim_id, lease_s=600, alive_interval_s=200)
+            answer = await schedd.peer.call(back)
+            assert (answer.held, answer.activation, answer.slot_name) == (True, "act-1", held.slot)
+            await trio.sleep(500)
+            assert await bench.where("slot1_1") == "Claimed/Busy"
+            (await bench.until_running("1.0")).kill()
+            await schedd.until_told(ClaimChange.STARTER_GONE)
+
+
+async def test_claim_worklife_ends_a_claim_after_its_job(tmp_path: Path, autojump_clock: MockClock) -> None:
+    async with a_bench(tmp_path, CLAIM_WORKLIFE="0") as bench, bench.schedd() as schedd:
+        held = await schedd.claim(await bench.offer())
+        assert (await schedd.run(held, a_job(RunsFor=5))).started
+        await schedd.until_told(ClaimChange.RELEASED)
+        assert not (await schedd.run(held)).claim_is_good
+
+
+async def test_a_job_is_frozen_and_thawed_at_its_schedds_word(tmp_path: Path, autojump_clock: MockClock) -> None:
+    async with a_bench(tmp_path) as bench, bench.schedd() as schedd:
+        held = await schedd.claim(await bench.offer())
+        await schedd.run(held)
+        starter = await bench.until_running()
+        await schedd.peer.call(SuspendClaim(claim_id=held.claim_id))
+        await trio.sleep(60)
+        assert await bench.where("slot1_1") == "Claimed/Suspended", "CONTINUE does not overrule the schedd"
+        await schedd.peer.call(ContinueClaim(claim_id=held.claim_id))
+        await bench.until("Claimed/Busy", "slot1_1")
+        assert starter.heard[1:] == ["suspend", "continue"]
+
+
+async def test_a_better_ranked_job_takes_a_static_slot(tmp_path: Path, autojump_clock: MockClock) -> None:
+    knobs = {"SLOT_TYPE_1": "100%", "NUM_SLOTS_TYPE_1": "1", "RANK": 'Owner == "coltrane"'}
+    async with a_bench(tmp_path, **knobs) as bench, bench.schedd() as schedd, bench.schedd("other@pool.test") as other:
+        held = await schedd.claim(await bench.offer(), a_job(Owner="tyner"))
+        await schedd.run(held, a_job(LeavesIn=20))
+        starter = await bench.until_running()
+        while (second := await bench.offer()) == held.claim_id:
+            await trio.sleep(0.05)
+        better = await other.claim(second, a_job(Owner="coltrane"))
+        assert better.answer.granted, better.answer.reason
+        assert starter.stops[0].reason == "a better job was found for the slot"
+        assert {word.change for word in schedd.told} == {ClaimChange.VACATING, ClaimChange.RELEASED}
+        assert (await other.run(better)).started
+        while (third := await bench.offer()) in (second, held.claim_id):
+            await trio.sleep(0.05)
+        worse = await schedd.claim(third, a_job(Owner="tyner"))
+        assert "higher" in worse.answer.reason
+
+
+async def test_a_job_goes_on_when_the_better_claim_goes_away(tmp_path: Path, autojump_clock: MockClock) -> None:
+    knobs = {"SLOT_TYPE_1": "100%", "NUM_SLOTS_TYPE_1": "1", "MAXJOBRETIREMENTTIME": "3600"}
+    async with a_bench(tmp_path, **knobs) as bench, bench.schedd() as schedd:
+        held = await schedd.claim(await bench.offer(), lease_s=100_000)
+        await schedd.run(held)
+        while (second := await bench.offer()) == held.claim_id:
+            await trio.sleep(0.05)
+        with trio.move_on_after(600):
+            async with bench.schedd("other@pool.test") as other:
+                await other.claim(second)
+        await bench.until("Claimed/Busy")
+        await trio.sleep(4000)
+        assert await bench.where() == "Claimed/Busy"

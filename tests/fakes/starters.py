@@ -1,0 +1,178 @@
+"""Starters that are tasks: a zygote in memory whose children speak the real protocol and pretend to run jobs.
+
+    farm = Farm()
+    async with one_host(tmp_path, zygote=farm) as host: ...
+    farm.running("1.0")                      # the starter that has this job, or None
+
+A job ad says how its job behaves: RunsFor (seconds; for ever without), LeavesIn (seconds from a soft kill; 0), Stubborn (true:
+hard kills do nothing either).
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import trio
+
+from pool.classad import ClassAd
+from protocol import rpc
+from protocol.identity import Link
+from protocol.message import DONE, Done
+from protocol.messages.common import StopHow
+from protocol.messages.starter import (
+    ActivationOver,
+    ContinueJob,
+    JobInfo,
+    LeaveNow,
+    RunJob,
+    StopJob,
+    SuspendJob,
+)
+from protocol.net import Channel
+from protocol.rpc import Peer
+from protocol.security import Security
+from protocol.service import Service
+from tests.fakes.network import FakeNetwork, FakeStream, Wire
+
+FIRST_PID = 1_000_000_000
+"""Beyond any real process id, so that nothing real is ever taken for one of these."""
+
+
+class FakeStarter:
+    """One starter: the process as its owner sees it, and what it does."""
+
+    def __init__(self, pid: int, ours: FakeStream, theirs: FakeStream) -> None:
+        self.pid = pid
+        self.channel: trio.abc.Stream = theirs
+        self.job: RunJob | None = None
+        self.heard: list[str] = []
+        self.stops: list[StopJob] = []
+        self.jobs: list[RunJob] = []
+        self.ended = trio.Event()
+        self._ours = ours
+        self._peer: Peer | None = None
+        self._scope = trio.CancelScope()
+        self._leave = trio.Event()
+        self._stop_at = trio.CancelScope()
+        self._deadline = float("inf")
+
+    async def wait(self) -> int | None:
+        """As a process: its status once it has ended."""
+        await self.ended.wait()
+        return 0
+
+    def kill(self, signum: int = signal.SIGKILL) -> None:
+        """As a process."""
+        self.heard.append(f"signal {int(signum)}")
+        self._scope.cancel()
+
+    async def live(self) -> None:
+        """Be a starter until told to leave, killed, or alone."""
+        with self._scope:
+            async with trio.open_nursery() as nursery:
+                service = Service("starter")
+                service.on(RunJob, lambda _, order: self._run(nursery, order))
+                service.on(StopJob, self._stop)
+                service.on(SuspendJob, lambda _, order: self._note("suspend"))
+                service.on(ContinueJob, lambda _, order: self._note("continue"))
+                service.on(LeaveNow, lambda _, order: self._go())
+                channel = Channel(self._ours, Link(kind="pair", label="startd", verified=True))
+                self._peer = await rpc.open_pair(nursery, channel, parent=False, security=Security(), service=service)
+                nursery.start_soon(self._until_alone, self._peer)
+                await self._leave.wait()
+                nursery.cancel_scope.cancel()
+        self._ours.close()
+        self.job = None
+        self.ended.set()
+
+    async def inform(self, **attributes: object) -> None:
+        """Report what the job uses."""
+        assert self._peer is not None
+        assert self.job is not None
+        await self._peer.notify(JobInfo(activation=self.job.activation, ad=ClassAd(attributes)))
+
+    async def _until_alone(self, peer: Peer) -> None:
+        await peer.closed.wait()
+        self._scope.cancel()
+
+    def _note(self, what: str) -> Done:
+        self.heard.append(what)
+        return DONE
+
+    def _go(self) -> Done:
+        self.heard.append("leave")
+        if self.job is None:
+            self._leave.set()
+        return DONE
+
+    def _run(self, nursery: trio.Nursery, order: RunJob) -> Done:
+        self.job = order
+        self.jobs.append(order)
+        self.heard.append(f"run {order.job_id}")
+        self._deadline = trio.current_time() + (order.job_ad.eval_float("RunsFor") or float("inf"))
+        nursery.start_soon(self._work, order)
+        return DONE
+
+    async def _work(self, order: RunJob) -> None:
+        with trio.CancelScope(deadline=self._deadline) as self._stop_at:
+            await trio.sleep_forever()
+        self.job = None
+        assert self._peer is not None
+        await self._peer.call(ActivationOver(activation=order.activation, reason="it ended"))
+        if "leave" in self.heard:
+            self._leave.set()
+
+    def _stop(self, _peer: Peer, order: StopJob) -> Done:
+        self.heard.append(f"stop {order.how.value}")
+        self.stops.append(order)
+        job = self.job
+        if job is None or job.activation != order.activation or job.job_ad.eval_bool("Stubborn"):
+            return DONE
+        leaves_in = 0.0 if order.how is StopHow.FAST else job.job_ad.eval_float("LeavesIn", 0.0)
+        self._stop_at.deadline = min(self._stop_at.deadline, trio.current_time() + leaves_in)
+        return DONE
+
+
+class Farm:
+    """Makes fake starters; call it as a world calls its zygote."""
+
+    def __init__(self) -> None:
+        self.starters: list[FakeStarter] = []
+        self.failures = 0
+        """How many forks from now on give a child that dies at once."""
+        self._network = FakeNetwork()
+        self._nursery: trio.Nursery | None = None
+
+    def __call__(self, kinds: Mapping[str, str]) -> Farm:
+        return self
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Be there; at the end all children are gone."""
+        async with trio.open_nursery() as nursery:
+            self._nursery = nursery
+            task_status.started()
+            await trio.sleep_forever()
+
+    async def fork(
+        self, kind: str, payload: bytes | Mapping[str, Any] = b"", descriptors: Iterable[int] = ()
+    ) -> FakeStarter:
+        """A new starter."""
+        assert self._nursery is not None
+        theirs, ours = Wire(self._network, frozenset({"here"})).ends()
+        starter = FakeStarter(FIRST_PID + len(self.starters), ours, theirs)
+        self.starters.append(starter)
+        if self.failures:
+            self.failures -= 1
+            starter.kill()
+        self._nursery.start_soon(starter.live)
+        await trio.lowlevel.checkpoint()
+        return starter
+
+    def running(self, job: str) -> FakeStarter | None:
+        """The living starter that has this job."""
+        for starter in self.starters:
+            if starter.job is not None and str(starter.job.job_id) == job and not starter.ended.is_set():
+                return starter
+        return None
