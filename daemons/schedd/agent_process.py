@@ -95,13 +95,11 @@ class StartAgents:
             entry = pwd.getpwnam(owner)
         except KeyError:
             raise NoAgent(f"there is no account {owner!r} on this host to write files as") from None
-        if entry.pw_uid == 0:
-            raise NoAgent("no file is written as root")
         return agent_payload(
             self._start.config,
             account=owner,
             uid=entry.pw_uid,
             gid=entry.pw_gid,
-            groups=sorted(set(os.getgrouplist(owner, entry.pw_gid)) - {0}),
+            groups=sorted(set(os.getgrouplist(owner, entry.pw_gid))),
             path=f"{directory}/{entry.pw_uid}.sock",
         )

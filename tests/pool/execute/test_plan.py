@@ -8,10 +8,8 @@ from pool.execute.plan import Surroundings, plan_job, wants_transfer
 from pool.execute.quoting import arguments_of, environment_of, join_new, split_new
 from pool.execute.signals import soft_kill_signal
 
-SLOT = ClassAd({"Name": "slot1_1@host", "Cpus": 3, "Memory": 512})
-AROUND = Surroundings(
-    sandbox="/execute/dir_7", slot="slot1_1", starter_pid=7, home="/home/u", user="u"
-)
+SLOT = ClassAd({"Name": "slot1_1@host", "Cpus": 3, "Memory": 512, "FileSystemDomain": "here"})
+AROUND = Surroundings(sandbox="/execute/dir_7", slot="slot1_1", starter_pid=7, home="/home/u", user="u")
 
 
 def job(**attributes: object) -> ClassAd:
