@@ -21,7 +21,7 @@ from protocol.service import SendItem, Service
 DOMAIN = "pool.test"
 LISTS = access_lists({"READ": ["*"], "WRITE": [f"*@{DOMAIN}"]}, {})
 SIGNING_KEY = b"k" * 32
-NOBODY = 65534  # an account that owns nothing here
+NOBODY = 65534 if os.geteuid() != 65534 else 65533  # an account that owns nothing here
 
 
 class Echoed(Record):

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from protocol import unix_socket
+from tests.protocol.echo import NOBODY
 
 
 def test_a_socket_is_open_to_everybody_and_knows_its_callers(tmp_path: Path) -> None:
@@ -71,5 +72,5 @@ def test_whom_a_socket_in_a_directory_may_belong_to(tmp_path: Path) -> None:
     assert unix_socket.is_trusted(0, path)
     assert unix_socket.is_trusted(os.geteuid(), path)
     assert unix_socket.is_trusted(os.stat(tmp_path).st_uid, path)
-    assert not unix_socket.is_trusted(65533, path)
-    assert not unix_socket.is_trusted(65533, str(tmp_path / "missing" / "x.sock"))
+    assert not unix_socket.is_trusted(NOBODY, path)
+    assert not unix_socket.is_trusted(NOBODY, str(tmp_path / "missing" / "x.sock"))
