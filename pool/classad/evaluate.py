@@ -358,7 +358,15 @@ def select(base: Any, key: str, frame: Frame) -> Any:
     if base is UNDEFINED:
         return UNDEFINED
     if kind is BoundList:
-        return BoundList([select(value, key, frame) for value in members(base, frame)], frame)
+        budget = frame.budget
+        if budget.depth >= MAX_DEPTH:
+            return budget.exhaust()
+        budget.depth += 1
+        items = []
+        for value in members(base, frame):
+            items.append(select(value, key, frame))
+        budget.depth -= 1
+        return BoundList(items, frame)
     return ERROR
 
 

@@ -115,7 +115,7 @@ def _contexts(args: tuple[Node, ...], frame: Frame) -> tuple[Any, list[Any], Fra
         found = _dereference(what, frame)
         if found is not None:
             where, what = found
-        elif type(what) is Ref and frame.other is not None:
+        elif frame.top().other is not None:
             # Having looked for the name everywhere, HTCondor stands outside both ads, where few names mean anything.
             where = outermost(frame)
     listed = BoundList(args[1].items, frame) if type(args[1]) is ListNode else evaluate(args[1], where)

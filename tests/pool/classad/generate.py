@@ -182,6 +182,12 @@ class Generator:
             return f"unresolved({rng.choice(ATTRIBUTES)})"
         count = int(rng.choice(FUNCTIONS[name])) if rng.random() < 0.95 else rng.randrange(5)
         arguments = [self.expression(depth) for _ in range(count)]
+        if name == "relTime" and arguments and arguments[0].startswith('"'):
+            # The library takes a bad literal for none in some places, such as the middle of a ternary.
+            arguments[0] = rng.choice(TIMES)
+        if name in ("countMatches", "evalInEachContext") and arguments:
+            # A bare name may lead elsewhere, and the rest is then evaluated in the place where it ended up.
+            arguments[0] = f"({arguments[0]})"
         if name in ("absTime", "formatTime", "splitTime"):
             # Now is no good question, and beyond 32-bit years the library shows what was in memory.
             arguments[:1] = [rng.choice([*TIMES, "1709210096", "90061.5", "n", "a", "undefined", "nosuch"])]
