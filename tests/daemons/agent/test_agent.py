@@ -1,0 +1,135 @@
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+import trio
+
+from daemons.file_stream import send_files
+from protocol import rpc
+from protocol.messages.agent import (
+    AppendEvents,
+    CloseTransfer,
+    FetchInput,
+    FileEntry,
+    LogEvent,
+    OutputStored,
+    PushOutput,
+)
+from protocol.rpc import RemoteError
+from tests.daemons.starter.bench import Bench, bench
+
+
+def _ad(b: Bench, **attributes: object):  # type: ignore[no-untyped-def]
+    return b.job_ad("true", ShouldTransferFiles="YES", **attributes)
+
+
+async def _open(b: Bench, **attributes: object) -> str:
+    b._jobs["activation"] = _ad(b, **attributes)
+    return await b.open_transfer("activation")
+
+
+async def test_events_are_written_as_the_user(tmp_path: Path) -> None:
+    async with bench(agent=True, start=False) as b:
+        assert b.agent is not None
+        log = b.iwd / "job.log"
+        await b.agent.call(AppendEvents(events=[LogEvent(log=str(log), text="000 ...\n")]))
+        assert log.read_text() == "000 ...\n"
+        assert log.stat().st_uid == b.iwd.stat().st_uid
+        with pytest.raises(RemoteError, match="No such file") as caught:
+            await b.agent.call(AppendEvents(events=[LogEvent(log=str(b.iwd / "no/log"), text="x")]))
+        assert caught.value.code == "UserError"
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="the agent is this account anyway")
+async def test_an_agent_cannot_touch_what_its_user_cannot() -> None:
+    async with bench(agent=True, start=False) as b:
+        assert b.agent is not None
+        assert b.agent_child is not None
+        status = Path(f"/proc/{b.agent_child.pid}/status").read_text()
+        fields = dict(line.split(":", 1) for line in status.splitlines())
+        assert set(fields["Uid"].split()) == {str(b.iwd.stat().st_uid)}
+        assert "0" not in fields["Groups"].split()
+        assert int(fields["CapEff"], 16) == int(fields["CapPrm"], 16) == 0
+        with pytest.raises(RemoteError, match="Permission denied"):
+            await b.agent.call(AppendEvents(events=[LogEvent(log=str(b.root / "log"), text="x")]))
+
+
+async def test_p10_without_the_ticket_of_an_open_activation_no_file_moves() -> None:
+    async with bench(agent=True, start=False) as b:
+        assert b.agent is not None
+        address = await _open(b)
+        with pytest.raises(Exception, match="ticket"):
+            async with rpc.connected(address, security=b.security.with_ticket("wrong")):
+                pass
+        async with rpc.connected(address, security=b.security.with_ticket("files")) as peer:
+            with pytest.raises(RemoteError, match="no files move"):
+                await peer.call(FetchInput(activation="another"))
+            with pytest.raises(RemoteError):
+                await peer.call(AppendEvents(events=[]))
+            await b.agent.call(CloseTransfer(activation="activation"))
+            with pytest.raises(RemoteError, match="no files move"):
+                await peer.call(FetchInput(activation="activation"))
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        FileEntry(name="../outside"),
+        FileEntry(name="/etc/outside"),
+        FileEntry(name="sub/file"),
+        FileEntry(name=".job.ad"),
+        FileEntry(name="x", kind="device"),
+        FileEntry(name="link", kind="link", target="/etc/passwd"),
+    ],
+)
+async def test_p9_a_starter_cannot_send_what_the_job_has_not(entry: FileEntry) -> None:
+    async with bench(agent=True, start=False) as b:
+        address = await _open(b)
+        async with rpc.connected(address, security=b.security.with_ticket("files")) as peer:
+            with pytest.raises(RemoteError):
+                await peer.call(PushOutput(activation="activation", files=[entry]))
+        assert os.listdir(b.iwd) == []
+
+
+async def test_nothing_is_written_through_a_link_that_was_sent() -> None:
+    async with bench(agent=True, start=False) as b:
+        address = await _open(b, TransferOutput="d")
+        files = [
+            FileEntry(name="d", kind="dir", mode=0o755),
+            FileEntry(name="d/a", kind="link", target="b"),
+            FileEntry(name="d/b", kind="dir", mode=0o755),
+            FileEntry(name="d/a/x", size=1),
+        ]
+        async with rpc.connected(address, security=b.security.with_ticket("files")) as peer:
+            await peer.call(PushOutput(activation="activation", files=files))
+            await send_files(peer, files, lambda _: os.open("/dev/zero", os.O_RDONLY))
+            stored = await peer.call(OutputStored(activation="activation"))
+        assert stored.trouble is not None or not (b.iwd / "d" / "b" / "x").exists()
+
+
+async def test_a_push_that_breaks_off_leaves_nothing() -> None:
+    async with bench(agent=True, start=False) as b:
+        address = await _open(b)
+        async with rpc.connected(address, security=b.security.with_ticket("files")) as peer:
+            await peer.call(PushOutput(activation="activation", files=[FileEntry(name="half", size=10)]))
+            await peer.send_bulk(b"12345")
+            with trio.fail_after(60):
+                while not os.listdir(b.iwd):
+                    await trio.sleep(0.02)
+        with trio.fail_after(60):
+            while os.listdir(b.iwd):
+                await trio.sleep(0.02)
+
+
+async def test_the_socket_is_open_to_every_account_and_the_agent_ends_with_its_schedd() -> None:
+    async with bench(agent=True, start=False) as b:
+        assert b.agent is not None
+        assert b.agent_child is not None
+        path = b.root / "run" / "agents" / "agent.sock"
+        assert stat.S_IMODE(path.stat().st_mode) == 0o666
+        await b.agent.aclose()
+        with trio.fail_after(60):
+            assert await b.agent_child.wait() == 0

@@ -1,0 +1,286 @@
+"""A starter and a file agent as real processes, with the test as their startd and schedd."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import trio
+
+from daemons.spawn_child import Child, Zygote
+from daemons.starter.cgroup import usable_trees
+from daemons.starter.settings import AgentSettings, StarterSettings
+from daemons.zygote import KINDS
+from pool.classad import ClassAd
+from pool.errors import PeerError
+from pool.execute.cgroup import Trees, claim_group
+from pool.ids import JobId
+from protocol import rpc
+from protocol.address import Address
+from protocol.authorize import Level
+from protocol.identity import Link
+from protocol.message import DONE, Done
+from protocol.messages.agent import OpenTransfer
+from protocol.messages.common import StopHow
+from protocol.messages.schedd import JobEnded, JobExecuting, JobUpdate, StarterReady
+from protocol.messages.starter import ActivationOver, JobInfo, LeaveNow, RunJob, StopJob
+from protocol.net import Channel, RealNetwork
+from protocol.rpc import Peer
+from protocol.security import Security
+from protocol.service import Service
+
+SLOT = "slot1_1@test"
+PATIENCE_S = 60.0
+
+
+def job_user() -> str:
+    """As whom jobs run: an account without rights when the tests are root's."""
+    return "nobody" if os.getuid() == 0 else pwd.getpwuid(os.getuid()).pw_name
+
+
+@dataclass
+class Bench:
+    """One claim on one machine."""
+
+    root: Path
+    zygote: Zygote
+    nursery: trio.Nursery
+    security: Security
+    starter: Child
+    startd: Peer | None = None
+    agent: Peer | None = None
+    agent_child: Child | None = None
+    heard: list[Any] = field(default_factory=list)
+    _news: trio.Event = field(default_factory=trio.Event)
+    _schedd: trio.CancelScope = field(default_factory=trio.CancelScope)
+    _count: int = 0
+    _jobs: dict[str, ClassAd] = field(default_factory=dict)
+
+    # ---- what is at hand
+
+    @property
+    def iwd(self) -> Path:
+        """The user's directory."""
+        return self.root / "home"
+
+    @property
+    def execute(self) -> Path:
+        """Where sandboxes are made."""
+        return self.root / "execute"
+
+    @property
+    def sandbox(self) -> Path:
+        """The starter's."""
+        return self.execute / f"dir_{self.starter.pid}"
+
+    def log(self) -> str:
+        """What the starter wrote to its log."""
+        return (self.root / "StarterLog").read_text()
+
+    # ---- the schedd's side
+
+    async def open_schedd(self) -> None:
+        """Be a schedd that hears starters."""
+        service = Service("schedd")
+        service.on(StarterReady, self._hear, Level.READ)
+        service.on(JobExecuting, self._hear, Level.READ)
+        service.on(JobUpdate, self._hear, Level.READ)
+        service.on(JobEnded, self._hear, Level.READ)
+        self._schedd = trio.CancelScope()
+
+        async def serve(*, task_status: Any) -> None:
+            listener = await RealNetwork().listen(Address.unix(str(self.root / "schedd.sock")))
+            with self._schedd:
+                await rpc.serve(service, [listener], security=self.security, task_status=task_status)
+
+        await self.nursery.start(serve)
+
+    def close_schedd(self) -> None:
+        """Be gone, connections and all."""
+        self._schedd.cancel()
+
+    def _hear(self, peer: Peer, message: Any) -> Done:
+        if isinstance(message, StarterReady) and peer.ticket != message.activation:
+            raise PeerError("no such activation")
+        self.heard.append(message)
+        news, self._news = self._news, trio.Event()
+        news.set()
+        return DONE
+
+    async def until(self, kind: type[Any], activation: str = "", count: int = 1) -> Any:
+        """Wait for a message."""
+        with trio.fail_after(PATIENCE_S):
+            while True:
+                found = [
+                    m for m in self.heard if isinstance(m, kind) and (not activation or m.activation == activation)
+                ]
+                if len(found) >= count:
+                    return found[count - 1]
+                await self._news.wait()
+
+    # ---- the startd's side
+
+    def job_ad(self, command: str = "", **attributes: Any) -> ClassAd:
+        """A job that runs a shell command."""
+        return ClassAd(
+            {
+                "Cmd": "/bin/sh",
+                "Arguments": "-c '" + command.replace("'", "''") + "'",
+                "TransferExecutable": False,
+                "Iwd": str(self.iwd),
+                "Owner": job_user(),
+                "Out": "out",
+                "Err": "err",
+                "ShouldTransferFiles": "NO",
+                "Environment": "PATH=/bin:/usr/bin",
+                **attributes,
+            }
+        )
+
+    async def run(self, job: ClassAd, *, memory: int = 256, lease_s: float = 2400.0, files: bool = False) -> str:
+        """Have the starter run this job; its activation."""
+        assert self.startd is not None
+        self._count += 1
+        activation = f"activation-{self._count}"
+        self.security.tickets.add(
+            f"secret-{self._count}", identity="starter@test", levels=[Level.READ], label=activation
+        )
+        address = ""
+        if files:
+            self._jobs[activation] = job
+            address = await self.open_transfer(activation)
+        await self.startd.call(
+            RunJob(
+                activation=activation,
+                job_id=JobId(1, self._count),
+                job_ad=job,
+                slot_ad=ClassAd({"Name": SLOT, "Cpus": 1, "Memory": memory, "FileSystemDomain": "test"}),
+                shadow_address=str(self.root / "schedd.sock"),
+                ticket=f"secret-{self._count}",
+                agent_address=address,
+                agent_ticket="files" if files else "",
+                lease_s=lease_s,
+            )
+        )
+        return activation
+
+    async def open_transfer(self, activation: str) -> str:
+        """Let the starter move this activation's files; where the agent is."""
+        assert self.agent is not None
+        opened = await self.agent.call(
+            OpenTransfer(activation=activation, ticket="files", job_id=JobId(1, 1), job_ad=self._jobs[activation])
+        )
+        return opened.address
+
+    async def stop(self, activation: str, how: StopHow = StopHow.GRACEFUL, **options: Any) -> None:
+        """Tell the job to leave."""
+        assert self.startd is not None
+        await self.startd.call(StopJob(activation=activation, how=how, **options))
+
+    async def ended(self, activation: str) -> JobEnded:
+        """The report of the end, once the starter is free again."""
+        end: JobEnded = await self.until(JobEnded, activation)
+        await self.until(ActivationOver, activation)
+        return end
+
+    async def start_agent(self) -> None:
+        """Have a file agent for this job user."""
+        entry = pwd.getpwnam(job_user())
+        settings = AgentSettings(
+            log_path=str(self.root / "FileAgentLog"),
+            host="access.test",
+            uid_domain="test",
+            owner_uid=os.getuid(),
+            account=entry.pw_name,
+            uid=entry.pw_uid,
+            gid=entry.pw_gid,
+            socket=str(self.root / "run" / "agents" / "agent.sock"),
+        )
+        self.agent_child = await self.zygote.fork("agent", settings.pack())
+        self.agent = await self._pair(self.agent_child, Service("schedd"))
+
+    async def start_starter(self, **settings: Any) -> None:
+        """Fork the starter."""
+        given = StarterSettings(
+            **{
+                "log_path": str(self.root / "StarterLog"),
+                "slot": SLOT,
+                "execute": str(self.execute),
+                "uid_domain": "test",
+                "owner_uid": os.getuid(),
+                "run_dir": str(self.root / "run"),
+                "update_first_s": 0.2,
+                "update_s": 0.2,
+                **settings,
+            }
+        )
+        service = Service("startd")
+        service.on(JobInfo, self._hear, Level.READ)
+        service.on(ActivationOver, self._hear, Level.READ)
+        self.starter = await self.zygote.fork("starter", given.pack())
+        self.startd = await self._pair(self.starter, service)
+
+    async def _pair(self, child: Child, service: Service) -> Peer:
+        channel = Channel(child.channel, Link(kind="pair", label="child", verified=True))
+        return await rpc.open_pair(self.nursery, channel, parent=True, security=self.security, service=service)
+
+
+def group_settings(name: str) -> dict[str, Any]:
+    """Settings of a starter that uses control groups, where this account can make them; else none."""
+    trees = usable_trees("minipool-test")
+    if not trees.version:
+        return {}
+    return {
+        "group": claim_group("minipool-test", name, f"slot-{os.getpid()}"),
+        "tree_version": trees.version,
+        "tree_mounts": [f"{controller}={mount}" for controller, mount in trees.mounts],
+    }
+
+
+def trees_of(settings: dict[str, Any]) -> Trees:
+    """The trees of such settings."""
+    return Trees(settings["tree_version"], tuple(tuple(entry.split("=", 1)) for entry in settings["tree_mounts"]))
+
+
+@asynccontextmanager
+async def bench(*, agent: bool = False, start: bool = True, **settings: Any) -> AsyncIterator[Bench]:
+    """A starter that waits for jobs, and a schedd that listens; all gone afterwards."""
+    root = Path(tempfile.mkdtemp(prefix="minipool-test-"))
+    try:
+        root.chmod(0o755)
+        for name in ("home", "execute", "run"):
+            (root / name).mkdir(mode=0o755)
+        user = pwd.getpwnam(job_user())
+        os.chown(root / "home", user.pw_uid, user.pw_gid)
+        async with trio.open_nursery() as nursery:
+            zygote = Zygote(KINDS)
+            await nursery.start(zygote.run)
+            security = Security(uid_domain="test", trust_domain="test")
+            made = Bench(root, zygote, nursery, security, starter=None)  # type: ignore[arg-type]
+            await made.open_schedd()
+            if agent:
+                await made.start_agent()
+            if start:
+                await made.start_starter(**settings)
+            yield made
+            if made.starter is not None and made.starter.alive:
+                with trio.move_on_after(10):
+                    if made.startd is not None and not made.startd.closed.is_set():
+                        await made.startd.call(LeaveNow())
+                    await made.starter.wait()
+                made.starter.kill()
+                await made.starter.wait()
+            if made.agent_child is not None:
+                made.agent_child.kill()
+                await made.agent_child.wait()
+            await zygote.kill_strays()
+            nursery.cancel_scope.cancel()
+    finally:
+        shutil.rmtree(root, ignore_errors=True)
