@@ -50,6 +50,21 @@ class Surroundings:
         self.interactive = interactive
         self.skip_checks = skip_checks
 
+    def with_world(self, world: SubmitWorld) -> Surroundings:
+        """The same with another outside, and nobody to hear warnings."""
+        return Surroundings(
+            config=self.config,
+            world=world,
+            cwd=self.cwd,
+            environ=self.environ,
+            now=self.now,
+            user=self.user,
+            warn=lambda _: None,
+            remote=self.remote,
+            interactive=self.interactive,
+            skip_checks=self.skip_checks,
+        )
+
 
 class Job:
     """One job in the making. With a parent, the ad keeps only what differs from it."""

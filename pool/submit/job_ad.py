@@ -71,9 +71,11 @@ def added_attributes(around: Surroundings) -> tuple[list[str], list[str]]:
     return weak, forced
 
 
-def make(scope: Scope, around: Surroundings, proc: int, cluster: ClassAd | None, first: Job | None) -> Job:
+def make(
+    scope: Scope, around: Surroundings, proc: int, cluster: ClassAd | None, first: Job | None, *, kind: type[Job] = Job
+) -> Job:
     """The job `proc`. Without a `cluster` ad the whole of it is built; with one, what differs from that."""
-    job = Job(scope, around, proc, cluster)
+    job = kind(scope, around, proc, cluster)
     if first is None:
         job.ad = base(around)
         for name in added_attributes(around)[0]:

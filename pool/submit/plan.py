@@ -99,8 +99,7 @@ class SubmitPlan:
                     yield self._proc_zero(cluster_ad)
                 else:
                     if template is None:
-                        self._enter(row, proc)
-                        template = JobTemplate(self._scope, self._around, self._first_job(), rows, proc)
+                        template = JobTemplate(self._scope, self._around, self._first_job(), rows)
                     ad = template.fill(row, proc)
                     if ad is None:
                         self._enter(row, proc)
