@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from pool.classad import ClassAd
@@ -93,7 +93,7 @@ class Progress:
         return Batch(label, total, states[IDLE], states[RUNNING], states[HELD], done + gone, removed)
 
 
-def follow(session: Session, select: Selection, *, name: str | None = None) -> Iterator[Progress]:
+def follow(session: Session, select: Selection, *, name: str | None = None) -> Generator[Progress, None, None]:
     """The progress of the selected jobs after each change, from the moment when all that is there is known."""
     from protocol.messages.schedd import WatchJobs
 

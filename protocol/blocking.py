@@ -149,7 +149,10 @@ class BlockingPeer:
         finally:
             self._items.pop(number, None)
             if self._error is None and not self._connection.is_closed:
-                self._say(lambda: self._connection.cancel(number))
+                try:
+                    self._say(lambda: self._connection.cancel(number))
+                except ConnectionLost:
+                    pass  # nobody is left who could be told
 
     def notify(self, message: Message) -> None:
         """Say something that needs no answer."""

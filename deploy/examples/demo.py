@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from minipool import host
@@ -127,7 +127,12 @@ def submit(work: Path, directory: Path) -> str:
 
 def watch(session: Session, cluster: str) -> None:
     """Show the jobs until all have left the queue; a held one ends the demonstration."""
-    steps = follow(session, Selection(ids=[cluster]))
+    with closing(follow(session, Selection(ids=[cluster]))) as steps:
+        show(steps)
+
+
+def show(steps: Iterator[Progress]) -> None:
+    """Each step of the progress: redrawn on a terminal, else a line for each change."""
     if sys.stdout.isatty():
         from rich.live import Live
 
