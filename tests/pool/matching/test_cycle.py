@@ -12,7 +12,9 @@ from pool.classad import ClassAd, expr
 from pool.matching import Offer, Order, Plan, Request, Settings, Snapshot, negotiate, shares
 
 
-def a_slot(name: str, *, ids: int = 1, partitionable: bool = False, claimed: bool = False, **attributes: object) -> Offer:
+def a_slot(
+    name: str, *, ids: int = 1, partitionable: bool = False, claimed: bool = False, **attributes: object
+) -> Offer:
     ad = ClassAd(
         {
             "MyType": "Machine",
@@ -39,7 +41,9 @@ def a_pslot(name: str, cpus: int, *, memory: int = 16384, **attributes: object) 
     return a_slot(name, ids=cpus, partitionable=True, **{**resources, "Requirements": expr(fits), **attributes})
 
 
-def a_request(submitter: str = "alice@pool", count: int = 1, *, schedd: str = "ap1", prio: int = 0, **ad: object) -> Request:
+def a_request(
+    submitter: str = "alice@pool", count: int = 1, *, schedd: str = "ap1", prio: int = 0, **ad: object
+) -> Request:
     job = {"RequestCpus": 1, "RequestMemory": 1, "RequestDisk": 1, "Requirements": True, **ad}
     return Request(schedd, submitter, abs(hash((submitter, str(ad)))) % 1000, ClassAd(job), count, prio)
 
@@ -139,7 +143,9 @@ def test_carving_by_one_is_seen_by_all() -> None:
 
 def test_custom_resources_are_carved_too() -> None:
     slot = a_pslot("p", 8, GPUs=2, MachineResources="Cpus Memory Disk Swap GPUs")
-    plan = negotiate(Snapshot([slot], [a_request(count=5, RequestGPUs=1, Requirements=expr("TARGET.GPUs >= RequestGPUs"))]))
+    plan = negotiate(
+        Snapshot([slot], [a_request(count=5, RequestGPUs=1, Requirements=expr("TARGET.GPUs >= RequestGPUs"))])
+    )
     assert len(plan.matches) == 2
 
 

@@ -1,0 +1,181 @@
+"""A Requirements expression taken apart into numbered conditions, and which of them decide.
+
+Numbers follow evaluation: operands come before what joins them, and each comparison, and each operand of `&&`, `||`,
+`!` and of a condition, has one. A clause is left out of the short list when it always agrees with an operand of its, or
+when another clause makes it irrelevant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from pool.classad import ClassAd, Expr
+from pool.classad.nodes import Binary, Call, ListNode, Lit, Node, Paren, Ref, Select, Ternary, Unary
+from pool.classad.unparse import unparse
+
+COMPARISONS: Final = frozenset({"<", "<=", ">", ">=", "==", "!=", "=?=", "=!=", "is", "isnt"})
+AND: Final = "&&"
+OR: Final = "||"
+NOT: Final = "!"
+IF: Final = "?:"
+
+
+@dataclass(slots=True)
+class Clause:
+    """One condition. `operands` are the numbers of those that it joins; `agrees_with` the one that it always equals."""
+
+    number: int
+    node: Node
+    op: str = ""
+    operands: tuple[int, ...] = ()
+    constant: bool | None = None
+    matched: frozenset[int] = frozenset()
+    drained: frozenset[int] = frozenset()
+    agrees_with: int | None = None
+    irrelevant: bool = False
+
+    @property
+    def text(self) -> str:
+        """The condition: joined ones by their operands' numbers."""
+        refs = [f"[{number}]" for number in self.operands]
+        if self.op == NOT and refs:
+            return f" ! {refs[0]}"
+        if self.op in (AND, OR):
+            return f"{refs[0]} {self.op} {refs[1]}"
+        if self.op == IF:
+            return f"{refs[0]} ? {refs[1]} : {refs[2]}"
+        plain = unparse(self.node)
+        return f"{refs[0]} {plain}" if refs else plain
+
+    @property
+    def expr(self) -> Expr:
+        """The condition on its own."""
+        return Expr(self.node)
+
+
+@dataclass
+class _Taking:
+    """Takes a tree apart."""
+
+    my: ClassAd
+    clauses: list[Clause] = field(default_factory=list)
+
+    def take(self, node: Node, *, wanted: bool) -> int | None:
+        """The number of the clause that `node` became; None when it is not worth one. `wanted`: it must be."""
+        match node:
+            case Paren(inner):
+                return self.take(inner, wanted=wanted)
+            case Binary(op=op, left=left, right=right) if op in (AND, OR):
+                return self._add(node, op, (self._must(left), self._must(right)))
+            case Ternary(test, yes, no):
+                return self._add(node, IF, (self._must(test), self._must(yes), self._must(no)))
+            case Unary(op="!", operand=operand):
+                return self._negation(node, operand)
+            case Binary(op=op, left=left, right=right) if op in COMPARISONS:
+                found = [number for side in (left, right) if (number := self.take(side, wanted=False)) is not None]
+                return self._add(node, "", tuple(found[:1]))
+            case Binary(left=left, right=right):
+                for side in (left, right):
+                    self.take(side, wanted=False)
+        return self._add(node, "", ()) if wanted else None
+
+    def _negation(self, node: Node, operand: Node) -> int:
+        number = self._must(operand)
+        if self.clauses[number].op == "" and number == len(self.clauses) - 1:
+            self.clauses[number].node = node  # `! x` is as plain as `x`
+            self.clauses[number].operands = ()
+            return number
+        return self._add(node, NOT, (number,))
+
+    def _must(self, node: Node) -> int:
+        number = self.take(node, wanted=True)
+        assert number is not None
+        return number
+
+    def _add(self, node: Node, op: str, operands: tuple[int, ...]) -> int:
+        clause = Clause(len(self.clauses), node, op, operands)
+        if not clause.expr.references(self.my)[1]:
+            value = clause.expr.eval(self.my)
+            clause.constant = isinstance(value, bool | int | float) and bool(value)
+        self.clauses.append(clause)
+        return clause.number
+
+
+def take_apart(requirements: Expr, my: ClassAd) -> list[Clause]:
+    """The clauses of an expression of the ad `my`, in the order of their numbers."""
+    taking = _Taking(my)
+    taking.take(requirements.node, wanted=True)
+    return taking.clauses
+
+
+def weigh(
+    clauses: Sequence[Clause], my: ClassAd, targets: Sequence[ClassAd], drained: Callable[[ClassAd], ClassAd]
+) -> None:
+    """Find out which targets each clause is true for, as they are and drained, and which clauses decide."""
+    empty = [drained(target) for target in targets]
+    for clause in clauses:
+        if clause.constant is None:
+            clause.matched = _true_for(clause.expr, my, targets)
+            clause.drained = _true_for(clause.expr, my, empty)
+        else:
+            everybody = frozenset(range(len(targets))) if clause.constant else frozenset[int]()
+            clause.matched = clause.drained = everybody
+        if clause.op == AND:
+            _weigh_and(clause, clauses)
+        elif clause.op == OR:
+            _weigh_or(clause, clauses, len(targets))
+
+
+def _true_for(condition: Expr, my: ClassAd, targets: Sequence[ClassAd]) -> frozenset[int]:
+    found = []
+    for number, target in enumerate(targets):
+        value = condition.eval(my, target)
+        if isinstance(value, bool | int | float) and value:
+            found.append(number)
+    return frozenset(found)
+
+
+def _weigh_and(clause: Clause, clauses: Sequence[Clause]) -> None:
+    left, right = (clauses[number] for number in clause.operands)
+    for one, other in ((left, right), (right, left)):
+        if len(one.matched) == len(clause.matched):
+            clause.agrees_with = one.number
+            if len(other.matched) > len(clause.matched):
+                other.irrelevant = True
+            return
+
+
+def _weigh_or(clause: Clause, clauses: Sequence[Clause], everybody: int) -> None:
+    left, right = (clauses[number] for number in clause.operands)
+    for one, other in ((left, right), (right, left)):
+        if len(one.matched) == everybody or (one.matched and not other.matched):
+            clause.agrees_with = one.number
+            _forget(other, clauses)
+            return
+
+
+def _forget(clause: Clause, clauses: Sequence[Clause]) -> None:
+    clause.irrelevant = True
+    for number in clause.operands:
+        _forget(clauses[number], clauses)
+
+
+def deciding(clauses: Sequence[Clause]) -> list[Clause]:
+    """The clauses that tell why something matches or not."""
+    return [clause for clause in clauses if clause.agrees_with is None and not clause.irrelevant]
+
+
+def compared_attribute(clause: Clause) -> str | None:
+    """The other ad's attribute that a plain comparison is about: `Memory` in `TARGET.Memory >= RequestMemory`."""
+    node = clause.node
+    if not isinstance(node, Binary) or node.op not in COMPARISONS:
+        return None
+    for side in (node.left, node.right):
+        match side:
+            case Select(base=Ref(key="target"), name=name):
+                return name
+            case Ref(name=name) if not isinstance(node.left, Lit | ListNode | Call):
+                return name
+    return None

@@ -1,0 +1,171 @@
+"""Why a job does not match: condition by condition, and in sentences that a user can act on.
+
+found = analyze(job_ad, slot_ads)
+found.clauses                    # all numbered conditions of the job's Requirements
+found.table                      # those that decide, with how many slots each is true for
+found.willing, found.rejected_by_job, found.reject_job, found.if_drained       # counts of slots
+found.sentences()                # what is wrong, and what could be changed
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from pool.classad import ClassAd, Expr, accepts
+from pool.classad.expression import node_of
+from pool.matching.clauses import Clause, compared_attribute, deciding, take_apart, weigh
+
+UNITS: Final = {"requestmemory": "mb", "requestdisk": "kb", "diskusage": "kb", "imagesize": "kb"}
+_DRAINED: Final = ("Cpus", "Memory", "Disk", "GPUs")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A condition that decides: how many slots it is true for now, and if they were drained; None: the same for all."""
+
+    number: int
+    matched: int | None
+    drained: int | None
+    always: bool | None
+    condition: str
+    joins: bool = False  # it joins others
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """What came of comparing a job with slots. Counts are of slots; `attributes` are the job's that matter."""
+
+    requirements: str
+    clauses: tuple[Clause, ...]
+    table: tuple[Row, ...]
+    attributes: tuple[tuple[str, str, str], ...]  # name, value, unit
+    slots: int
+    machines: int
+    rejected_by_job: int
+    reject_job: int
+    willing: int
+    if_drained: int
+    best: tuple[tuple[str, str], ...] = ()  # the greatest value of an attribute that too small ones are compared with
+    refusals: tuple[str, ...] = ()
+
+    @property
+    def matches_nothing(self) -> bool:
+        """Whether no slot would have the job, now or drained."""
+        return self.willing == 0 and self.if_drained == 0
+
+    def sentences(self) -> list[str]:
+        """Why the job does not start, as a user reads it; nothing when some slot is willing."""
+        if not self.slots:
+            return ["The pool has no slots."]
+        if self.willing:
+            return []
+        if self.if_drained:
+            return [f"{_slots(self.if_drained)} would match, but other jobs are using them now: the job waits."]
+        best = dict(self.best)
+        said = []
+        for row in self.table:
+            if not row.joins and (row.matched == 0 or row.always is False):
+                known = next((f"; the best of {best[name]}" for name in best if name in row.condition), "")
+                said.append(f"No slot meets the condition {row.condition}{known}.")
+        if not said and self.rejected_by_job == self.slots:
+            parts = [row.condition for row in self.table if row.matched not in (None, self.slots) and not row.joins]
+            said.append(f"Each of these is true for some slot, but for none all of them: {', '.join(parts)}.")
+        if self.reject_job:
+            said.append(f"{_slots(self.reject_job)} {'refuses' if self.reject_job == 1 else 'refuse'} the job.")
+            said += self.refusals
+        return said
+
+
+def analyze(job: ClassAd, slots: Iterable[ClassAd]) -> Analysis:
+    """Compare a job with the pool's slots (dynamic slots are seen as part of their partitionable ones)."""
+    targets = [slot for slot in slots if not slot.eval_bool("DynamicSlot", False)]
+    stored = job.get("Requirements")
+    requirements = stored if isinstance(stored, Expr) else Expr(node_of(stored))
+    clauses = take_apart(requirements, job)
+    weigh(clauses, job, targets, drained)
+    rejected, refused, willing, later = 0, [], 0, 0
+    for slot in targets:
+        if accepts(job, slot) and accepts(slot, job):
+            willing += 1
+        elif accepts(job, drained(slot)) and accepts(drained(slot), job):
+            later += 1
+        elif not accepts(job, slot):
+            rejected += 1
+        else:
+            refused.append(slot)
+    return Analysis(
+        requirements=requirements.text,
+        clauses=tuple(clauses),
+        table=tuple(_row(clause) for clause in deciding(clauses)),
+        attributes=_attributes(job, requirements),
+        slots=len(targets),
+        machines=len({slot.eval_str("Machine", "") for slot in targets}),
+        rejected_by_job=rejected,
+        reject_job=len(refused),
+        willing=willing,
+        if_drained=later,
+        best=_best(clauses, targets),
+        refusals=tuple(_refusals(job, refused)),
+    )
+
+
+def drained(slot: ClassAd) -> ClassAd:
+    """A partitionable slot as it is when nobody uses it; any other slot, when its claim is over."""
+    own: dict[str, object] = {
+        name: slot[f"TotalSlot{name}"] for name in _DRAINED if name in slot and f"TotalSlot{name}" in slot
+    }
+    return ClassAd(own, parent=slot) if own else slot
+
+
+def _row(clause: Clause) -> Row:
+    if clause.constant is not None:
+        return Row(clause.number, None, None, clause.constant, clause.text, bool(clause.op))
+    return Row(clause.number, len(clause.matched), len(clause.drained), None, clause.text, bool(clause.op))
+
+
+def _attributes(job: ClassAd, requirements: Expr) -> tuple[tuple[str, str, str], ...]:
+    names = sorted(requirements.references(job)[0], key=str.lower)
+    return tuple((name, job.text(name), UNITS.get(name.lower(), "")) for name in names if name in job)
+
+
+def _best(clauses: Sequence[Clause], slots: Sequence[ClassAd]) -> tuple[tuple[str, str], ...]:
+    """For conditions that nobody meets: the greatest amount that is there, as "Memory is 8192"."""
+    found: dict[str, str] = {}
+    for clause in clauses:
+        name = compared_attribute(clause)
+        if clause.matched or clause.op or name is None:
+            continue
+        values = [value for slot in map(drained, slots) if isinstance(value := slot.eval(name), int | float)]
+        if values:
+            found[name] = f"{name} is {max(values):g}" if max(values) < 1e6 else f"{name} is {max(values)}"
+    return tuple(found.items())
+
+
+def _refusals(job: ClassAd, slots: Sequence[ClassAd]) -> list[str]:
+    """The conditions of slots that the job does not meet; equal ones are told once, with how many slots have them."""
+    counts: dict[str, int] = {}
+    for slot in slots:
+        for name in ("Start", "WithinResourceLimits", "Requirements"):
+            if name in slot and (part := _failing(slot, name, job)):
+                counts[part] = counts.get(part, 0) + 1
+                break
+    return [f"{_slots(count)}: {part} does not hold for the job." for part, count in counts.items()]
+
+
+def _failing(slot: ClassAd, name: str, job: ClassAd) -> str:
+    """The part of a slot's expression that is not true for the job; empty when all of it is."""
+    value = slot.eval(name, job)
+    if isinstance(value, bool | int | float) and value:
+        return ""
+    stored = slot[name]
+    if not isinstance(stored, Expr):
+        return f"{name} ({slot.text(name)})"
+    clauses = take_apart(stored, slot)
+    weigh(clauses, slot, [job], lambda ad: ad)
+    return " and ".join(clause.text for clause in deciding(clauses) if not clause.matched and not clause.op) or name
+
+
+def _slots(count: int) -> str:
+    return f"{count} slot{'' if count == 1 else 's'}"

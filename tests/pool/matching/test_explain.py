@@ -1,0 +1,114 @@
+"""Why a job does not match: HTCondor's table of conditions, and sentences."""
+
+from __future__ import annotations
+
+from pool.classad import ClassAd, expr
+from pool.matching.explain import Analysis, analyze
+
+REQUIREMENTS = (
+    '(TARGET.Arch == "X86_64") && (TARGET.OpSys == "LINUX") && '
+    '(versionGE(split(TARGET.CondorVersion)[1],"25.12.0") || (TARGET.Disk >= RequestDisk)) && '
+    "(TARGET.Memory >= RequestMemory) && ((TARGET.FileSystemDomain == MY.FileSystemDomain) || (TARGET.HasFileTransfer))"
+)
+
+
+def a_job(extra: str = "", **attributes: object) -> ClassAd:
+    given = {"FileSystemDomain": "pool.test", "RequestCpus": 1, "RequestDisk": 10240, "RequestMemory": 64, **attributes}
+    return ClassAd({**given, "Requirements": expr(f"{extra}{REQUIREMENTS}")})
+
+
+def a_slot(**attributes: object) -> ClassAd:
+    ad = {
+        "Name": "slot1@ap1.pool.test",
+        "Machine": "ap1.pool.test",
+        "Arch": "X86_64",
+        "OpSys": "LINUX",
+        "CondorVersion": "$CondorVersion: 25.14.0 2026-11-20 $",
+        "FileSystemDomain": "pool.test",
+        "HasFileTransfer": True,
+        "PartitionableSlot": True,
+        "Cpus": 4,
+        "Memory": 8192,
+        "Disk": 77058188,
+        "TotalSlotCpus": 4,
+        "TotalSlotMemory": 8192,
+        "TotalSlotDisk": 77058188,
+        "Start": True,
+        "WithinResourceLimits": expr("TARGET.RequestCpus <= MY.Cpus && TARGET.RequestMemory <= MY.Memory"),
+        "Requirements": expr("Start && WithinResourceLimits"),
+    }
+    return ClassAd({**ad, **attributes})
+
+
+def table(found: Analysis) -> list[tuple[int, int | None, int | None, str]]:
+    return [(row.number, row.matched, row.drained, row.condition) for row in found.table]
+
+
+def test_conditions_are_numbered_as_htcondor_numbers_them() -> None:
+    found = analyze(a_job("(Memory > 99999999) && "), [a_slot()])
+    assert [clause.text for clause in found.clauses] == [
+        "Memory > 99999999",
+        'TARGET.Arch == "X86_64"',
+        "[0] && [1]",
+        'TARGET.OpSys == "LINUX"',
+        "[2] && [3]",
+        'versionGE(split(TARGET.CondorVersion)[1],"25.12.0")',
+        "TARGET.Disk >= RequestDisk",
+        "[5] || [6]",
+        "[4] && [7]",
+        "TARGET.Memory >= RequestMemory",
+        "[8] && [9]",
+        "TARGET.FileSystemDomain == MY.FileSystemDomain",
+        "TARGET.HasFileTransfer",
+        "[11] || [12]",
+        "[10] && [13]",
+    ]
+
+
+def test_the_table_holds_what_decides() -> None:
+    found = analyze(a_job("(Memory > 99999999) && "), [a_slot()])
+    assert table(found) == [
+        (0, 0, 0, "Memory > 99999999"),
+        (5, 1, 1, 'versionGE(split(TARGET.CondorVersion)[1],"25.12.0")'),
+        (11, 1, 1, "TARGET.FileSystemDomain == MY.FileSystemDomain"),
+    ]
+    assert (found.rejected_by_job, found.reject_job, found.willing, found.if_drained) == (1, 0, 0, 0)
+    assert found.attributes == (
+        ("FileSystemDomain", '"pool.test"', ""),
+        ("RequestDisk", "10240", "kb"),
+        ("RequestMemory", "64", "mb"),
+    )
+    assert found.sentences() == ["No slot meets the condition Memory > 99999999; the best of Memory is 8192."]
+
+
+def test_a_full_slot_would_match_if_it_were_drained() -> None:
+    found = analyze(a_job(), [a_slot(Cpus=0)])
+    assert [row.number for row in found.table] == [0, 1, 3, 7, 9]
+    assert (found.rejected_by_job, found.reject_job, found.willing, found.if_drained) == (0, 0, 0, 1)
+    assert found.sentences() == ["1 slot would match, but other jobs are using them now: the job waits."]
+
+
+def test_a_slot_that_refuses_says_by_which_of_its_conditions() -> None:
+    slots = [a_slot(Start=expr('TARGET.Owner == "carol"')), a_slot(Name="slot2", RequestCpus=1)]
+    found = analyze(a_job(RequestCpus=9, Owner="alice"), slots)
+    assert (found.rejected_by_job, found.reject_job, found.willing) == (0, 2, 0)
+    assert found.sentences() == [
+        "2 slots refuse the job.",
+        '1 slot: TARGET.Owner == "carol" does not hold for the job.',
+        "1 slot: TARGET.RequestCpus <= MY.Cpus does not hold for the job.",
+    ]
+
+
+def test_conditions_that_never_meet_are_told_together() -> None:
+    slots = [a_slot(HasGpu=True, Memory=1), a_slot(HasGpu=False, Memory=9000)]
+    job = ClassAd({"Requirements": expr("TARGET.HasGpu && TARGET.Memory > 8000")})
+    found = analyze(job, [ClassAd({**slot, "TotalSlotMemory": slot["Memory"]}) for slot in slots])
+    assert found.sentences() == [
+        "Each of these is true for some slot, but for none all of them: TARGET.HasGpu, TARGET.Memory > 8000."
+    ]
+
+
+def test_a_job_that_matches_needs_no_words() -> None:
+    found = analyze(a_job(), [a_slot(), a_slot(DynamicSlot=True)])
+    assert (found.slots, found.willing, found.sentences()) == (1, 1, [])
+    assert analyze(a_job(), []).sentences() == ["The pool has no slots."]
