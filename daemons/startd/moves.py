@@ -28,6 +28,9 @@ from protocol.rpc import Peer
 ROUNDS_MAX: Final = 12
 """Most moves of one slot at one evaluation; a policy that contradicts itself waits for the next."""
 
+CLOSE_S: Final = 0.001
+"""A deadline this near has come: what is left of it is lost in the clock's rounding."""
+
 
 class Moves:
     """The hands of the state machine. `changed` is told of every slot whose ad must be sent anew."""
@@ -259,7 +262,7 @@ class Moves:
         claim = slot.claim
         over = False
         if slot.state.leaving is not Leaving.NO and slot.state.activity in (Activity.RETIRING, Activity.SUSPENDED):
-            over = self._eviction(slot).soft_in_s <= 0
+            over = self._eviction(slot).soft_in_s <= CLOSE_S
         worklife = slot.policy.number("CLAIM_WORKLIFE", self._ads.matching(slot), slot.job, 1200.0)
         return Facts(
             retirement_over=over,

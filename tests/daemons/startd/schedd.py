@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,7 @@ from protocol.service import Service
 from tests.daemons.one_host import OneHost, one_host
 from tests.fakes.starters import FakeStarter, Farm
 
-KNOBS = {"NUM_CPUS": "4", "MEMORY": "4096", "DISK": "1000000", "SPARE_STARTERS": "1"}
+KNOBS = {"NUM_CPUS": "4", "MEMORY": "4096", "DISK": "1000000", "SPARE_STARTERS": "1", "POLLING_INTERVAL": "30"}
 
 
 def a_job(**attributes: object) -> ClassAd:
@@ -143,9 +143,17 @@ class Bench:
         return f"{ad.eval('State')}/{ad.eval('Activity')}" if ad is not None else ""
 
     async def until(self, where: str, slot: str = "slot1") -> None:
-        """Wait until the slot is there."""
-        while await self.where(slot) != where:
-            await trio.sleep(0.25)
+        """Wait until the collector sees the slot there (empty: until there is no such slot)."""
+        watch = WatchAds(ad_types=["Machine"])
+        seen = ""
+        async with self.host.connected("collector") as peer, peer.stream(watch) as deltas:
+            async for delta in deltas:
+                if delta.change is not Change.SYNCED:
+                    if delta.name.partition("@")[0] != slot.partition("@")[0]:
+                        continue
+                    seen = f"{delta.ad['State']}/{delta.ad['Activity']}" if delta.ad is not None else ""
+                if seen == where and (seen or delta.change is not Change.UPDATE):
+                    return
 
     async def offers(self, slot: str = "slot1") -> list[str]:
         """The claim ids that the collector has for a slot."""
@@ -173,10 +181,11 @@ class Bench:
 
 
 @asynccontextmanager
-async def a_bench(directory: Path, **knobs: str) -> AsyncIterator[Bench]:
+async def a_bench(directory: Path, *, files: tuple[str, ...] = (), **knobs: str) -> AsyncIterator[Bench]:
     """A startd that is ready, with a collector."""
     farm = Farm()
     async with one_host(directory, overrides={**KNOBS, **knobs}, zygote=farm) as host:
+        host.source = replace(host.source, files=files)
         await host.start("collector")
         await host.start("startd")
         yield Bench(host, farm)

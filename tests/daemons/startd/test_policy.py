@@ -155,7 +155,7 @@ async def test_a_new_policy_holds_at_once_and_a_wrong_one_changes_nothing(
 ) -> None:
     file = tmp_path / "policy"
     file.write_text("PREEMPT = false\n")
-    async with a_bench(tmp_path, **STATIC, LOCAL_CONFIG_FILE=str(file)) as bench, bench.schedd() as schedd:
+    async with a_bench(tmp_path, files=(str(file),), **STATIC) as bench, bench.schedd() as schedd:
         await a_running_job(bench, schedd)
         file.write_text("PREEMPT = ( true\n")
         with pytest.raises(RemoteError, match="PREEMPT"):
@@ -236,7 +236,7 @@ async def test_a_more_urgent_stop_overtakes_a_peaceful_one(tmp_path: Path, autoj
         await a_running_job(bench, schedd)
         startd = bench.host.daemons["startd"]
         startd.stop(StopHow.PEACEFUL)
-        await trio.sleep(10_000)
+        await trio.sleep(3000)
         assert bench.farm.running("1.0") is not None
         await bench.host.stop("startd", StopHow.FAST)
         assert bench.farm.running("1.0") is None
