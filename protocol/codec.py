@@ -28,6 +28,7 @@ PRIVATE_ATTRIBUTES: Final = frozenset(
 PRIVATE_PREFIX: Final = "_condor_priv"
 
 _NESTING_MAX: Final = 64
+_INT_END: Final = 2**63
 
 
 class _Ads:
@@ -39,7 +40,7 @@ class _Ads:
         self.ClassAd, self.expr = ClassAd, expr
         self.AbsTime, self.RelTime, self.UNDEFINED, self.ERROR = AbsTime, RelTime, UNDEFINED, ERROR
         self.pack: dict[type, Callable[[Any], msgpack.ExtType]] = {
-            ClassAd: lambda ad: msgpack.ExtType(AD, pack(dict(ad.items()))),
+            ClassAd: lambda ad: msgpack.ExtType(AD, pack(_row(ad))),
             Expr: lambda e: msgpack.ExtType(EXPRESSION, e.text.encode("utf-8", "surrogateescape")),
             Undefined: lambda _: msgpack.ExtType(UNDEFINED_CODE, b""),
             Error: lambda _: msgpack.ExtType(ERROR_CODE, b""),
@@ -103,7 +104,7 @@ def unpack_plain(data: bytes | memoryview) -> Any:
 
 def pack_ads(ads: Iterable[ClassAd]) -> bytes:
     """Many ads as one value: smaller and quicker than ads one by one inside a message."""
-    return pack([dict(ad.items()) for ad in ads])
+    return pack([_row(ad) for ad in ads])
 
 
 def unpack_ads(data: bytes) -> list[ClassAd]:
@@ -178,10 +179,35 @@ def _times(make: Callable[..., object], parts: object, kinds: tuple[type, ...]) 
     return make(*parts)
 
 
+def _row(ad: ClassAd) -> dict[str, Any]:
+    """An ad as a map."""
+    return dict((ad if ad.parent is None else ad.flat()).own())
+
+
+# Lower-case keys of names that are spelt as usual: most attributes of most ads, and then nothing else needs to be kept.
+_keys: dict[str, str] = {}
+_KEYS_MAX: Final = 20_000
+_SETTLED: Final = frozenset({str, bool, float})  # values that an ad stores as they are
+
+
 def _make_ad(row: object) -> ClassAd:
     if type(row) is not dict:
         raise ValueError("an ad that is not a map")
-    return _ads().ClassAd(row)
+    ad = _ads().ClassAd()
+    attrs = ad.attrs
+    for name, value in row.items():
+        key = _keys.get(name)
+        if key is not None and (type(value) in _SETTLED or (type(value) is int and -_INT_END <= value < _INT_END)):
+            attrs[key] = value
+            continue
+        if type(name) is not str:
+            raise ValueError("an attribute whose name is no text")
+        ad[name] = value
+        if key is None and len(_keys) < _KEYS_MAX:
+            key = name.lower()
+            if attrs.plain and attrs.name(key) == name and not attrs.names:
+                _keys[name] = key
+    return ad
 
 
 def _refuse(code: int, _data: bytes) -> object:

@@ -133,3 +133,38 @@ def test_an_ad_without_capabilities_is_left_as_it_is() -> None:
     public, private = split_private(ad)
     assert public is ad
     assert private is None
+
+
+def test_spellings_of_names_are_kept_whatever_was_met_before() -> None:
+    for names in (
+        ["Memory", "CPUS"],
+        ["MEMORY", "Cpus"],
+        ["memory", "CPUS"],
+        ["Memory", "CPUS"],
+        ["Target", "TARGET2"],
+    ):
+        ad = ClassAd(dict.fromkeys(names, 1))
+        back = unpack(pack(ad))
+        assert list(back) == names
+        assert back == ad
+        assert back.get("cpus") == ad.get("cpus")
+
+
+def test_names_that_mean_scopes_do_not_mislead() -> None:
+    ad = ClassAd({"Target": 1, "X": 2})
+    ad.insert("Y", "X + 1")
+    for _ in range(2):
+        ad = unpack(pack(ad))
+        assert ad.eval("Y") == 3
+        assert ad["target"] == 1
+
+
+def test_a_name_that_is_no_text_is_refused() -> None:
+    with pytest.raises(PeerError, match="no text"):
+        unpack(msgpack.packb(msgpack.ExtType(AD, msgpack.packb({b"A": 1}))))
+
+
+def test_integers_that_ads_cannot_hold_are_refused() -> None:
+    for _ in range(2):
+        with pytest.raises(PeerError):
+            unpack(msgpack.packb(msgpack.ExtType(AD, msgpack.packb({"TooBig": 2**64 - 1}))))
