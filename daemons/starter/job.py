@@ -305,8 +305,9 @@ class JobRun:
             at=time.time(),
             ad=ClassAd({"JobPid": watched.pid}),
         )
+        self.link.runs(executing)
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self.link.executing, executing)
+            nursery.start_soon(self.link.say_that_it_runs)
             nursery.start_soon(self._update_now_and_then)
             nursery.start_soon(self._obey, watched)
             nursery.start_soon(self._notice_lack_of_memory, watched)

@@ -124,11 +124,14 @@ class ShadowLink:
             await self._changed.wait()
         return self._peer
 
-    async def executing(self, message: JobExecuting) -> None:
-        """Say that the job runs: now, or when there is a connection again."""
+    def runs(self, message: JobExecuting) -> None:
+        """The program was started; the schedd hears of it before it hears of the end, whatever comes between."""
         self._executing = message
-        peer = self._peer
-        if peer is None:
+
+    async def say_that_it_runs(self) -> None:
+        """Tell the schedd now, if there is a connection."""
+        peer, message = self._peer, self._executing
+        if peer is None or message is None:
             return
         try:
             await peer.call(message)
@@ -153,6 +156,9 @@ class ShadowLink:
         while True:
             peer = await self.peer()
             try:
+                if self._executing is not None:  # a short job may be over before the schedd was told that it runs
+                    await peer.call(self._executing)
+                    self._executing = None
                 await peer.call(message)
                 return
             except (ConnectionLost, TimedOut):
