@@ -34,6 +34,14 @@ _SPELLINGS: Final[dict[str, str]] = {}
 _MAX_SPELLINGS: Final = 50_000
 
 
+def is_usual(key: str, name: str) -> bool:
+    """Whether an ad need not remember that `key` is written `name`."""
+    usual = _SPELLINGS.get(key)
+    if usual is None and len(_SPELLINGS) < _MAX_SPELLINGS and key not in SCOPE_NAMES:
+        _SPELLINGS[key] = usual = name
+    return usual == name and key not in SCOPE_NAMES
+
+
 class Attrs(dict[str, Any]):
     """An ad's own attributes."""
 

@@ -7,71 +7,87 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import Final
+from typing import Any, Final
 
 from pool.classad.ad import ClassAd
-from pool.classad.attrs import Attrs
+from pool.classad.attrs import Attrs, is_usual
 from pool.classad.expression import expr, store
 from pool.classad.lex import fail
-from pool.classad.values import INT_MAX, INT_MIN, UNDEFINED
 from pool.errors import ClassAdError, Span
 
 _LINE: Final = re.compile(r"[ \t]*(?:'((?:[^'\\]|\\.)+)'|([A-Za-z_][A-Za-z0-9_]*))[ \t]*=(?![=?!])[ \t]*")
-_LITERAL: Final = re.compile(
-    r"(?:(-?(?:[1-9][0-9]{0,17}|0))"
-    r"|\"([^\"\\\n\0]*)\""
-    r"|(-?(?:[1-9][0-9]*|0)\.[0-9]+(?:[eE][+-]?[0-9]+)?)"
-    r"|([tT][rR][uU][eE])|([fF][aA][lL][sS][eE])|(undefined))[ \t\r]*\Z"
+#: A whole line with a plain literal, as ads print it.
+_FAST: Final = re.compile(
+    r"([A-Za-z_][A-Za-z0-9_]*) = "
+    r"(?:(-?(?:[1-9][0-9]{0,17}|0))|\"([^\"\\\n\0]*)\"|(true|false)|(-?(?:[1-9][0-9]*|0)\.[0-9]+(?:E[+-]?[0-9]+)?))\Z"
 )
-_KNOWN: Final[dict[str, tuple[str, str, object]]] = {}
+#: Lines seen before that are likely to be seen again: their key and value.
+_KNOWN: Final[dict[str, tuple[str, Any]]] = {}
 _MAX_KNOWN: Final = 100_000
 
 
 def parse_long(text: str, *, file: str = "ad") -> ClassAd:
     """Read one ad; empty lines and lines that begin with # do not count."""
+    return ClassAd(attrs=_read(text.split("\n"), 1, file))
+
+
+def _read(lines: list[str], first: int, file: str) -> Attrs:
+    """The attributes in `lines`, of which the first has number `first`."""
     attrs = Attrs()
-    spell = attrs.spell
     known = _KNOWN.get
-    for number, line in enumerate(text.split("\n"), 1):
-        found = known(line)
-        if found is None:
-            if not line or line.isspace() or line.lstrip()[0] == "#":
-                continue
-            found = _read(line, number, file)
-        key, name, value = found
-        if key not in attrs:
-            spell(key, name)
-        attrs[key] = value
-    return ClassAd(attrs=attrs)
+    try:
+        pairs = [pair for line in lines if (pair := known(line) or _line(line, attrs)) is not None]
+        attrs.update(pairs)
+        if attrs.names is not None and len(attrs) < len(pairs):
+            # Of one name in two spellings, the first one counts.
+            attrs = Attrs()
+            for line in lines:
+                if (pair := _line(line, attrs)) is not None:
+                    attrs[pair[0]] = pair[1]
+    except ClassAdError:
+        # Again, to tell which line it was.
+        for number, line in enumerate(lines, first):
+            _line(line, attrs, number, file)
+        raise
+    return attrs
 
 
-def _read(line: str, number: int, file: str) -> tuple[str, str, object]:
-    """Key, name and stored value of a line."""
-    start = _LINE.match(line)
-    if start is None:
-        raise ClassAdError(
-            "this line has no attribute", span=Span(file, number, 1, line[:500]), expected="Name = expression"
-        )
-    name = start[2] or start[1].replace("\\'", "'")
-    rest = line[start.end() :]
-    literal = _LITERAL.match(rest)
-    if literal is None:
-        value: object = _parse(line, start.end(), number, file)
-    elif (which := literal.lastindex) == 1:
-        value = int(rest)
-        assert INT_MIN <= value <= INT_MAX
-    elif which == 2:
-        value = literal[2]
-    elif which == 3:
-        value = float(literal[3])
+def _line(line: str, attrs: Attrs, number: int = 1, file: str = "ad") -> tuple[str, Any] | None:
+    """Key and stored value of a line; None when there is none in it. An unusual spelling is noted in `attrs`."""
+    fast = _FAST.match(line)
+    lasting = len(line) < 200
+    value: Any
+    if fast is not None:
+        name, integer, string, word, real = fast.groups()
+        if integer is not None:
+            value = int(integer)
+            lasting = len(integer) < 7
+        elif string is not None:
+            value = string
+        elif word is not None:
+            value = word == "true"
+        else:
+            value = float(real)
+            lasting = False
     else:
-        value = True if which == 4 else False if which == 5 else UNDEFINED
-    found = name.lower(), name, value
-    if len(line) < 200:
-        if len(_KNOWN) >= _MAX_KNOWN:
-            _KNOWN.clear()
-        _KNOWN[line] = found
-    return found
+        if not line or line.isspace() or line.lstrip()[0] == "#":
+            return None
+        start = _LINE.match(line)
+        if start is None:
+            raise ClassAdError(
+                "this line has no attribute", span=Span(file, number, 1, line[:500]), expected="Name = expression"
+            )
+        name = start[2] or start[1].replace("\\'", "'")
+        value = _parse(line, start.end(), number, file)
+    key = name.lower()
+    if is_usual(key, name):
+        if lasting:
+            if len(_KNOWN) >= _MAX_KNOWN:
+                _KNOWN.clear()
+            _KNOWN[line] = key, value
+    elif key not in attrs:
+        attrs.spell(key, name)
+    return key, value
 
 
 def _parse(line: str, at: int, number: int, file: str) -> object:
@@ -89,12 +105,15 @@ def _parse(line: str, at: int, number: int, file: str) -> object:
 def parse_longs(lines: Iterable[str], *, file: str = "ads") -> Iterator[ClassAd]:
     """Read ads one after another, a line at a time; empty lines part them."""
     block: list[str] = []
-    for line in lines:
+    first = 1
+    for number, line in enumerate(lines, 1):
         line = line.rstrip("\r\n")
         if line.strip():
+            if not block:
+                first = number
             block.append(line)
         elif block:
-            yield parse_long("\n".join(block), file=file)
-            block.clear()
+            yield ClassAd(attrs=_read(block, first, file))
+            block = []
     if block:
-        yield parse_long("\n".join(block), file=file)
+        yield ClassAd(attrs=_read(block, first, file))

@@ -110,7 +110,7 @@ FUNCTIONS = {
     "absTime": "12", "relTime": "1", "strcat": "0123", "join": "0123", "substr": "23", "split": "12",
     "formatTime": "12", "regexp": "23", "regexpMember": "23", "regexps": "34", "replace": "34",
     "replaceAll": "34", "stringList_regexpMember": "234", "stringListISubsetMatch": "23",
-    "argsToList": "12", "listToArgs": "12", "envV1ToV2": "1", "mergeEnvironment": "0123", "userMap": "234",
+    "argsToList": "12", "listToArgs": "12", "envV1ToV2": "1", "userMap": "234",
     "unresolved": "1", "nosuchfunction": "01",
 }  # fmt: skip
 FUNCTION_NAMES = sorted(FUNCTIONS)
