@@ -69,6 +69,7 @@ class FakeSchedd:
     name: str = "schedd@pool.test"
     told: list[ClaimChanged] = field(default_factory=list)
     count: int = 0
+    heard: trio.Event = field(default_factory=trio.Event)
 
     async def claim(self, claim_id: str, job: ClassAd | None = None, *, lease_s: float = 2400.0) -> Held:
         """Ask for a claim."""
@@ -113,7 +114,12 @@ class FakeSchedd:
             for word in self.told:
                 if word.change is change:
                     return word
-            await trio.sleep(0.01)
+            await self.heard.wait()
+
+    def hear(self, peer: Peer, word: ClaimChanged) -> None:
+        self.told.append(word)
+        heard, self.heard = self.heard, trio.Event()
+        heard.set()
 
 
 @dataclass
@@ -126,10 +132,10 @@ class Bench:
     @asynccontextmanager
     async def schedd(self, name: str = "schedd@pool.test") -> AsyncGenerator[FakeSchedd, None]:
         service = Service("schedd")
-        told: list[ClaimChanged] = []
-        service.on(ClaimChanged, lambda _, word: told.append(word))
         async with self.host.connected("startd", service=service) as peer:
-            yield FakeSchedd(peer, name, told)
+            schedd = FakeSchedd(peer, name)
+            service.on(ClaimChanged, schedd.hear)
+            yield schedd
 
     async def ads(self) -> dict[str, ClassAd]:
         """The slots' ads as the startd shows them, by short name."""
