@@ -46,6 +46,7 @@ from protocol.rpc import Peer
 from protocol.service import Service
 
 WORKLIFE_S = 1200.0
+CLEARING_S = 10.0
 CLEANUP_S = 5.0
 """How long the next job of a claim waits for the one before to be gone."""
 

@@ -234,6 +234,8 @@ class Moves:
         """Nothing runs in the slot any more."""
         if slot.claim is not None and slot.claim.activation is not None:
             slot.claim = slot.claim.with_activation(None)
+        freed, slot.freed = slot.freed, trio.Event()
+        freed.set()
         slot.usage = None
         slot.user_suspended = False
         slot.kill_at = NEVER

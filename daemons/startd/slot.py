@@ -81,6 +81,8 @@ class Slot:
     job_starts: int = 0
     preemptions: int = 0
     children_made: int = 0
+    freed: trio.Event = field(default_factory=trio.Event)
+    """Set, and replaced, when the slot's job is gone."""
     matching_ad: ClassAd | None = None
     """The ad that requests are matched with; None when something changed since it was made."""
 

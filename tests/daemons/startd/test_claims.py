@@ -110,6 +110,15 @@ async def test_activation_may_come_twice_but_only_one_job_runs(tmp_path: Path, a
         assert sum(len(starter.jobs) for starter in bench.farm.starters) == 1
 
 
+async def test_the_next_job_waits_while_the_last_one_is_cleared_away(tmp_path: Path, autojump_clock: MockClock) -> None:
+    async with a_bench(tmp_path) as bench, bench.schedd() as schedd:
+        held = await schedd.claim(await bench.offer())
+        assert (await schedd.run(held, a_job(RunsFor=3))).started
+        assert (await schedd.run(held, a_job(RunsFor=3))).started
+        (starter,) = [one for one in bench.farm.starters if one.jobs]
+        assert starter.heard[:2] == ["run 1.0", "run 1.1"]
+
+
 async def test_an_unclaimed_slot_cannot_be_activated(tmp_path: Path, autojump_clock: MockClock) -> None:
     async with a_bench(tmp_path) as bench, bench.schedd() as schedd:
         held = await schedd.claim("<a>#1#1#x")
