@@ -17,7 +17,7 @@ import trio
 
 from pool.errors import PeerError
 from protocol.events import Bulk, BulkEnded, BulkFailed
-from protocol.rpc import Peer
+from protocol.peer import Peer
 
 CHUNK_BYTES: Final = 256 * 1024
 

@@ -19,26 +19,15 @@ start fast because they use few of the messages that they import; records that n
 
 from __future__ import annotations
 
-import sys
-import types
-from collections.abc import Callable, Iterable, Mapping
-from enum import Enum
-from typing import (
-    Any,
-    ClassVar,
-    Final,
-    Generic,
-    Literal,
-    TypeVar,
-    Union,
-    dataclass_transform,
-    get_args,
-    get_origin,
-)
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, TypeVar, dataclass_transform, get_args, get_origin
 
 from pool.errors import PeerError, PoolError
+from protocol.wrong import WrongValue, shown
 
-_T = TypeVar("_T")
+if TYPE_CHECKING:
+    from protocol.kinds import Kind
+
 _R = TypeVar("_R", bound="Record")
 R_co = TypeVar("R_co", covariant=True)
 I_co = TypeVar("I_co", covariant=True)
@@ -163,8 +152,8 @@ def encode(record: Record) -> dict[str, Any]:
 def decode(cls: type[_R], raw: object) -> _R:
     """A record from a decoded map; PeerError names the message and the field that are wrong."""
     try:
-        return _decode(cls, raw)
-    except _Bad as bad:
+        return decode_inside(cls, raw)
+    except WrongValue as bad:
         raise PeerError(f"{_name(cls)}: {bad}") from None
     except RecursionError:
         raise PeerError(f"{_name(cls)}: nested too deeply") from None
@@ -181,49 +170,10 @@ def decode_answer(request: type[Message], raw: object) -> Any:
     kind = _answer_of(request)
     try:
         return raw if type(raw) is kind.fast else kind.decode(raw)
-    except _Bad as bad:
+    except WrongValue as bad:
         raise PeerError(f"answer to {_name(request)}: {bad}") from None
     except RecursionError:
         raise PeerError(f"answer to {_name(request)}: nested too deeply") from None
-
-
-class _Bad(Exception):
-    """A value that is not what its type says; grows the path to it on the way out."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__(message)
-        self.message = message
-        self.path = ""
-
-    def within(self, step: str) -> _Bad:
-        """The same fault, seen from one level further out."""
-        self.path = f"{step}{self.path}" if self.path.startswith("[") or not self.path else f"{step}.{self.path}"
-        return self
-
-    def __str__(self) -> str:
-        return f"field {self.path}: {self.message}" if self.path else self.message
-
-
-class _Kind:
-    """How values of one type are encoded (None: as they are) and decoded.
-
-    `fast` is the type that needs no decoding; `takes` are the Python types that `encode` is for.
-    """
-
-    __slots__ = ("decode", "encode", "fast", "records", "says", "takes")
-
-    def __init__(
-        self,
-        says: str,
-        decode: Callable[[Any], Any],
-        encode: Callable[[Any], Any] | None = None,
-        *,
-        fast: type | None = None,
-        takes: type | tuple[type, ...] = (),
-        records: tuple[type[Record], ...] = (),
-    ) -> None:
-        self.says, self.decode, self.encode, self.fast = says, decode, encode, fast
-        self.takes, self.records = takes or records, records
 
 
 class _Shape:
@@ -256,7 +206,7 @@ class _Plan:
 
     __slots__ = ("decoders", "encoders", "kinds")
 
-    def __init__(self, kinds: dict[str, _Kind], defaults: Mapping[str, Any]) -> None:
+    def __init__(self, kinds: dict[str, Kind], defaults: Mapping[str, Any]) -> None:
         self.kinds = kinds
         self.encoders = [(name, kind.encode) for name, kind in kinds.items() if kind.encode is not None]
         self.decoders = [(name, kind.fast, kind.decode, defaults[name]) for name, kind in kinds.items()]
@@ -269,9 +219,10 @@ def _fresh(default: Any) -> Any:
     return default.copy() if isinstance(default, list | dict | set) else default
 
 
-def _decode(cls: type[_R], raw: object) -> _R:
+def decode_inside(cls: type[_R], raw: object) -> _R:
+    """As `decode`, for a record within another: the WrongValue still grows its path."""
     if type(raw) is not dict:
-        raise _Bad(f"expected a map, got {_shown(raw)}")
+        raise WrongValue(f"expected a map, got {shown(raw)}")
     plan = _plan_of(cls)
     values: dict[str, Any] = {}
     for name, fast, decode_value, default in plan.decoders:
@@ -280,12 +231,12 @@ def _decode(cls: type[_R], raw: object) -> _R:
             values[name] = value
         elif value is _MISSING:
             if default is _MISSING:
-                raise _Bad("is missing").within(name)
+                raise WrongValue("is missing").within(name)
             values[name] = _fresh(default)
         else:
             try:
                 values[name] = decode_value(value)
-            except _Bad as bad:
+            except WrongValue as bad:
                 raise bad.within(name) from None
     record = object.__new__(cls)
     object.__setattr__(record, "__dict__", values)
@@ -294,7 +245,7 @@ def _decode(cls: type[_R], raw: object) -> _R:
         try:
             check(record)
         except PoolError as error:
-            raise _Bad(str(error)) from None
+            raise WrongValue(str(error)) from None
     return record
 
 
@@ -304,14 +255,6 @@ def _rebuild(cls: type[Record], values: dict[str, Any]) -> Record:
 
 def _name(cls: type[Record]) -> str:
     return getattr(cls, "tag", "") or cls.__name__
-
-
-def _shown(value: object) -> str:
-    """A short picture of a wrong value, safe to put into a log."""
-    if isinstance(value, dict | list):
-        return f"a {type(value).__name__} of {len(value)}"
-    text = repr(value)
-    return text if len(text) <= 40 else f"{type(value).__name__} {text[:30]}..."
 
 
 # Resolving hints into plans.
@@ -333,11 +276,13 @@ def _shape_of(cls: type[Record]) -> _Shape:
 def _plan_of(cls: type[Record]) -> _Plan:
     plan = cls._plan
     if plan is None:
+        from protocol.kinds import kind_of, resolve  # only what travels pays for it
+
         shape = _shape_of(cls)
         kinds = {}
         for name, (hint, owner) in shape.hints.items():
             where = f"{owner.__qualname__}.{name}"
-            kinds[name] = _kind(_resolve(hint, owner, where), where)
+            kinds[name] = kind_of(resolve(hint, owner, where), where)
         plan = cls._plan = _Plan(kinds, shape.defaults)
     return plan
 
@@ -348,28 +293,21 @@ def _own_annotations(cls: type) -> dict[str, Any]:
     return own
 
 
-def _resolve(hint: Any, owner: type, where: str) -> Any:
-    """The type that an annotation means, in the namespace of the module that wrote it."""
-    if not isinstance(hint, str):
-        return hint
-    space = vars(sys.modules[owner.__module__])
-    try:
-        return eval(hint, space, {owner.__name__: owner})
-    except NameError as error:
-        raise TypeError(f"{where}: {error}") from None
+_answers: dict[type[Message], Kind] = {}
 
 
-_answers: dict[type[Message], _Kind] = {}
-
-
-def _answer_of(request: type[Message]) -> _Kind:
+def _answer_of(request: type[Message]) -> Kind:
     kind = _answers.get(request)
     if kind is None:
-        kind = _answers[request] = _kind(*_answer_hint(request))
+        from protocol.kinds import kind_of
+
+        kind = _answers[request] = kind_of(*_answer_hint(request))
     return kind
 
 
 def _answer_hint(request: type[Message]) -> tuple[Any, str]:
+    from protocol.kinds import resolve
+
     where = f"the answer of {request.__qualname__}"
     for cls in request.__mro__:
         for base in cls.__dict__.get("__orig_bases__", ()):
@@ -377,241 +315,8 @@ def _answer_hint(request: type[Message]) -> tuple[Any, str]:
                 hint = get_args(base)[0]
                 hint = hint.__forward_arg__ if hasattr(hint, "__forward_arg__") else hint
                 if not isinstance(hint, TypeVar):
-                    return _resolve(hint, cls, where), where
+                    return resolve(hint, cls, where), where
     raise TypeError(f"{request.__qualname__} is not a Request[...] or StreamRequest[...]")
-
-
-def _exactly(kind: type) -> _Kind:
-    def refuse(value: object) -> Any:
-        raise _Bad(f"expected {kind.__name__}, got {_shown(value)}")
-
-    return _Kind(kind.__name__, refuse, fast=kind)
-
-
-def _float(value: object) -> float:
-    if type(value) is int:
-        return float(value)
-    raise _Bad(f"expected float, got {_shown(value)}")
-
-
-def _anything(value: object) -> object:
-    return value
-
-
-_NONE: Final = _exactly(type(None))
-_SCALARS: Final[dict[Any, _Kind]] = {
-    **{kind: _exactly(kind) for kind in (bool, int, str, bytes, list, dict)},
-    type(None): _NONE,
-    None: _NONE,
-    float: _Kind("float", _float, fast=float),
-    Any: _Kind("anything", _anything),
-    object: _Kind("anything", _anything),
-}
-
-
-def _kind(hint: Any, where: str) -> _Kind:
-    """How to encode and decode values of this type."""
-    if hint in _SCALARS:
-        return _SCALARS[hint]
-    origin, args = get_origin(hint), get_args(hint)
-    if origin in (list, tuple, set, frozenset) and (origin is not tuple or args[1:] == (...,)):
-        return _sequence(origin, _kind(_inner(args[0], where), where))
-    if origin is dict or origin is Mapping:
-        return _mapping(_kind(_inner(args[1], where), where))
-    if origin is Literal:
-        return _choice(args)
-    if origin in (Union, types.UnionType):
-        return _union([_kind(_inner(arg, where), where) for arg in args])
-    if isinstance(origin, type) and issubclass(origin, Record):
-        hint = origin
-    if isinstance(hint, type):
-        return _class(hint, where)
-    raise TypeError(f"{where}: a value of type {hint!r} cannot be sent")
-
-
-def _inner(hint: Any, where: str) -> Any:
-    if isinstance(hint, str) or hasattr(hint, "__forward_arg__"):
-        raise TypeError(f"{where}: write the whole annotation in quotes, not a part of it")
-    return hint
-
-
-def _class(cls: type, where: str) -> _Kind:
-    if cls is Message:
-        return _tagged(None)
-    if issubclass(cls, Record):
-        return _Kind(cls.__name__, lambda raw: _decode(cls, raw), encode, records=(cls,))
-    if issubclass(cls, Enum):
-        return _enum(cls)
-    if issubclass(cls, tuple) and hasattr(cls, "_fields"):
-        return _named_tuple(cls, where)
-    if issubclass(cls, str):
-        return _text(cls)
-    if cls.__module__.startswith("pool.classad"):  # `codec` packs and unpacks these
-        return _exactly(cls)
-    raise TypeError(f"{where}: a {cls.__name__} cannot be sent")
-
-
-def _text(cls: type[str]) -> _Kind:
-    def read(value: object) -> str:
-        if type(value) is str:
-            return cls(value)
-        raise _Bad(f"expected str, got {_shown(value)}")
-
-    return _Kind(cls.__name__, read)
-
-
-def _enum(cls: type[Enum]) -> _Kind:
-    values = {member.value: member for member in cls}
-
-    def read(value: object) -> Enum:
-        try:
-            return values[value]
-        except (KeyError, TypeError):
-            raise _Bad(f"expected one of {', '.join(map(str, values))}, got {_shown(value)}") from None
-
-    return _Kind(cls.__name__, read, lambda member: member.value, takes=cls)
-
-
-def _choice(values: tuple[object, ...]) -> _Kind:
-    def read(value: object) -> object:
-        if value in values:
-            return value
-        raise _Bad(f"expected one of {', '.join(map(str, values))}, got {_shown(value)}")
-
-    return _Kind(" | ".join(map(repr, values)), read)
-
-
-def _each(values: Iterable[object], item: _Kind) -> list[Any]:
-    done = []
-    fast, decode_one = item.fast, item.decode
-    for position, value in enumerate(values):
-        try:
-            done.append(value if type(value) is fast else decode_one(value))
-        except _Bad as bad:
-            raise bad.within(f"[{position}]") from None
-    return done
-
-
-def _sequence(make: type, item: _Kind) -> _Kind:
-    def read(value: object) -> Any:
-        if type(value) is not list:
-            raise _Bad(f"expected a list, got {_shown(value)}")
-        done = _each(value, item)
-        return done if make is list else make(done)
-
-    encode_one = item.encode
-    write: Callable[[Any], Any] | None = None
-    if encode_one is not None:
-        write = lambda values: [encode_one(value) for value in values]  # noqa: E731
-    elif make in (set, frozenset):
-        write = list
-    return _Kind(f"{make.__name__} of {item.says}", read, write, takes=make)
-
-
-def _mapping(item: _Kind) -> _Kind:
-    def read(value: object) -> Any:
-        if type(value) is not dict:
-            raise _Bad(f"expected a map, got {_shown(value)}")
-        done = {}
-        for key, inner in value.items():
-            if type(key) is not str:
-                raise _Bad(f"expected text as key, got {_shown(key)}")
-            try:
-                done[key] = inner if type(inner) is item.fast else item.decode(inner)
-            except _Bad as bad:
-                raise bad.within(f"[{key[:40]!r}]") from None
-        return done
-
-    encode_one = item.encode
-    if encode_one is None:
-        return _Kind(f"map of {item.says}", read, dict, takes=(dict, Mapping))
-    return _Kind(
-        f"map of {item.says}",
-        read,
-        lambda values: {key: encode_one(inner) for key, inner in values.items()},
-        takes=(dict, Mapping),
-    )
-
-
-def _named_tuple(cls: Any, where: str) -> _Kind:
-    hints = [_resolve(getattr(hint, "__forward_arg__", hint), cls, where) for hint in cls.__annotations__.values()]
-    kinds = [_kind(hint, where) for hint in hints]
-
-    def read(value: object) -> Any:
-        if type(value) is not list or len(value) != len(kinds):
-            raise _Bad(f"expected {cls.__name__} as a list of {len(kinds)}, got {_shown(value)}")
-        return cls(*(v if type(v) is kind.fast else kind.decode(v) for v, kind in zip(value, kinds, strict=True)))
-
-    def write(value: Any) -> list[Any]:
-        return [v if kind.encode is None else kind.encode(v) for v, kind in zip(value, kinds, strict=True)]
-
-    return _Kind(cls.__name__, read, write if any(kind.encode for kind in kinds) else None, takes=cls)
-
-
-def _union(kinds: list[_Kind]) -> _Kind:
-    """Members are tried in order; two or more records are told apart by their tags."""
-    records = tuple(cls for kind in kinds for cls in kind.records)
-    if len(records) > 1:
-        kinds = [kind for kind in kinds if not kind.records] + [_tagged(records)]
-    says = " | ".join(kind.says for kind in kinds)
-    some = [kind for kind in kinds if kind is not _NONE]
-    if len(some) == 1 and len(kinds) == 2:
-        return _optional(some[0], says)
-
-    def read(value: object) -> Any:
-        deepest: _Bad | None = None
-        for kind in kinds:
-            if type(value) is kind.fast:
-                return value
-        for kind in kinds:
-            try:
-                return kind.decode(value)
-            except _Bad as bad:
-                deepest = bad if bad.path else deepest
-        raise deepest or _Bad(f"expected {says}, got {_shown(value)}")
-
-    if all(kind.encode is None for kind in kinds):
-        return _Kind(says, read)
-
-    def write(value: Any) -> Any:
-        for kind in kinds:
-            if kind.encode is not None and isinstance(value, kind.takes):
-                return kind.encode(value)
-        return value
-
-    return _Kind(says, read, write)
-
-
-def _optional(kind: _Kind, says: str) -> _Kind:
-    """`T | None`: what is wrong is said as for T alone."""
-    encode_some = kind.encode
-
-    def read(value: object) -> Any:
-        return value if value is None or type(value) is kind.fast else kind.decode(value)
-
-    if encode_some is None:
-        return _Kind(says, read)
-    return _Kind(says, read, lambda value: None if value is None else encode_some(value), takes=kind.takes)
-
-
-def _tagged(allowed: tuple[type[Record], ...] | None) -> _Kind:
-    """A message with its tag: any at all, or one of several."""
-    tags: dict[str, type[Message]] = {}
-    for cls in allowed or ():
-        if not issubclass(cls, Message) or not cls.tag:
-            raise TypeError(f"{cls.__qualname__} needs a tag to be one of several records")
-        tags[cls.tag] = cls
-    says = " | ".join(cls.__name__ for cls in tags.values()) or "a message"
-
-    def read(value: object) -> Message:
-        if type(value) is not list or len(value) != 2 or type(value[0]) is not str:
-            raise _Bad(f"expected {says}, got {_shown(value)}")
-        cls = (MESSAGES if allowed is None else tags).get(value[0])
-        if cls is None:
-            raise _Bad(f"expected {says}, got a message tagged {_shown(value[0])}")
-        return _decode(cls, value[1])
-
-    return _Kind(says, read, lambda message: [message.tag, encode(message)], records=allowed or (Message,))
 
 
 DONE: Final = Done()

@@ -16,7 +16,7 @@ from typing import Final, Protocol
 import trio
 
 from pool.errors import PeerError
-from protocol import unix_socket
+from protocol import tls, unix_socket
 from protocol.address import Address
 from protocol.identity import Link
 from protocol.message import replace
@@ -102,8 +102,6 @@ class RealNetwork:
         )
 
     async def _connect_tcp(self, address: Address, security: Security) -> Channel:
-        from protocol import tls
-
         stream = await trio.open_tcp_stream(address.host, address.port)
         try:
             keep_alive(stream.socket)
@@ -220,8 +218,6 @@ def tls_incoming(sock: trio.socket.SocketType, port_name: str = "") -> Incoming:
     host, label = peer_host(sock)
 
     async def open_it(security: Security) -> Channel:
-        from protocol import tls
-
         stream = trio.SocketStream(sock)
         keep_alive(sock)
         return await tls.accept(stream, security, Link(kind="tls", label=label, host=host, port_name=port_name))

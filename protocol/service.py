@@ -11,7 +11,7 @@ from protocol.authorize import Level
 from protocol.message import Message, Request, StreamRequest
 
 if TYPE_CHECKING:
-    from protocol.rpc import Peer
+    from protocol.peer import Peer
 
 Q = TypeVar("Q", bound=Request[Any])
 S = TypeVar("S", bound=StreamRequest[Any])
