@@ -1,0 +1,259 @@
+"""The negotiator between a collector and schedds, on a virtual clock, over the real protocol."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+import trio
+
+from pool.classad import ClassAd, expr
+from protocol.authorize import Level
+from protocol.messages.collector import AdUpdate, UpdateAds
+from protocol.messages.common import GetAd
+from protocol.messages.negotiator import (
+    AnnounceWork,
+    GetPriorities,
+    ResourceRequest,
+    ReturnMatches,
+    SetPriority,
+)
+from protocol.messages.schedd import MatchesTaken, OfferMatches, RejectRequests
+from protocol.rpc import Peer, RemoteError
+from protocol.service import Service
+from tests.daemons.one_host import OneHost, one_host
+
+Clock = trio.testing.MockClock
+
+
+def a_slot(name: str, ids: list[str] | None = None, **attributes: object) -> AdUpdate:
+    ad = {
+        "MyType": "Machine",
+        "Name": name,
+        "Machine": name.rpartition("@")[2],
+        "MyAddress": "<10.0.0.1:9618?sock=startd>",
+        "State": "Unclaimed",
+        "Cpus": 1,
+        "Memory": 1024,
+        "Disk": 10_000_000,
+        "SlotWeight": expr("Cpus"),
+        "Requirements": True,
+        **attributes,
+    }
+    private = (
+        {"ClaimIds": ids} if attributes.get("PartitionableSlot") else {"ClaimId": (ids or [f"claim-of-{name}"])[0]}
+    )
+    return AdUpdate(ad=ClassAd(ad), private=ClassAd(private))
+
+
+def wants(submitter: str = "alice@pool.test", count: int = 1, *, number: int = 1, **ad: object) -> ResourceRequest:
+    job = {"RequestCpus": 1, "RequestMemory": 1, "RequestDisk": 1, "Requirements": True, **ad}
+    return ResourceRequest(submitter=submitter, autocluster=number, ad=ClassAd(job), count=count)
+
+
+class FakeSchedd:
+    """Says what it wants, and notes what it gets."""
+
+    def __init__(self, name: str = "ap1") -> None:
+        self.name = name
+        self.offers: list[str] = []
+        self.per_submitter: Counter[str] = Counter()
+        self.rejections: list[str] = []
+        self.news = trio.Event()
+        self.peer: Peer | None = None
+        self.service = Service("schedd")
+        self.service.on(OfferMatches, self._offered, level=Level.READ)
+        self.service.on(RejectRequests, self._rejected, level=Level.READ)
+
+    def _offered(self, peer: Peer, request: OfferMatches) -> MatchesTaken:
+        self.offers += [match.claim_id for match in request.matches]
+        self.per_submitter.update(match.submitter for match in request.matches)
+        self._tell()
+        return MatchesTaken(taken=len(request.matches))
+
+    def _rejected(self, peer: Peer, message: RejectRequests) -> None:
+        self.rejections += [rejection.reason for rejection in message.rejections]
+        self._tell()
+
+    def _tell(self) -> None:
+        self.news.set()
+        self.news = trio.Event()
+
+    async def announce(self, *requests: ResourceRequest) -> None:
+        assert self.peer is not None
+        await self.peer.call(AnnounceWork(schedd=self.name, requests=list(requests)))
+
+    async def until_offered(self, count: int) -> list[str]:
+        while len(self.offers) < count:
+            await self.news.wait()
+        return self.offers
+
+    async def until_rejected(self) -> list[str]:
+        while not self.rejections:
+            await self.news.wait()
+        return self.rejections
+
+
+@asynccontextmanager
+async def a_pool(path: Path, **knobs: str) -> AsyncIterator[OneHost]:
+    async with one_host(path, overrides=knobs) as host:
+        await host.start("collector")
+        await host.start("negotiator")
+        yield host
+
+
+@asynccontextmanager
+async def a_schedd(host: OneHost, name: str = "ap1") -> AsyncIterator[FakeSchedd]:
+    schedd = FakeSchedd(name)
+    async with host.connected("negotiator", service=schedd.service) as peer:
+        schedd.peer = peer
+        yield schedd
+
+
+async def publish(host: OneHost, *slots: AdUpdate) -> None:
+    async with host.connected("collector") as peer:
+        await peer.call(UpdateAds(updates=list(slots)))
+
+
+async def test_new_work_is_matched_at_once(tmp_path: Path, autojump_clock: Clock) -> None:
+    async with a_pool(tmp_path) as host, a_schedd(host) as schedd:
+        await publish(host, a_slot("slot1@n"))
+        await trio.sleep(5)
+        before = trio.current_time()
+        await schedd.announce(wants())
+        assert await schedd.until_offered(1) == ["claim-of-slot1@n"]
+        assert trio.current_time() - before < 1
+
+
+async def test_a_freed_slot_starts_a_cycle_at_once(tmp_path: Path, autojump_clock: Clock) -> None:
+    async with a_pool(tmp_path) as host, a_schedd(host) as schedd:
+        await schedd.announce(wants())
+        assert await schedd.until_rejected() == ["no match found"]
+        before = trio.current_time()
+        await publish(host, a_slot("slot1@n"))
+        assert await schedd.until_offered(1) == ["claim-of-slot1@n"]
+        assert trio.current_time() - before < 1
+
+
+async def test_a_slot_that_was_handed_out_is_not_offered_again_until_match_timeout(
+    tmp_path: Path, autojump_clock: Clock
+) -> None:
+    async with a_pool(tmp_path, MATCH_TIMEOUT="120") as host, a_schedd(host) as schedd:
+        await publish(host, a_slot("slot1@n"))
+        await schedd.announce(wants(count=2))
+        await schedd.until_offered(1)
+        await publish(host, a_slot("slot1@n", LoadAvg=0.5))  # says nothing about the claim
+        await trio.sleep(119)
+        assert len(schedd.offers) == 1
+        await trio.sleep(2)
+        assert await schedd.until_offered(2) == ["claim-of-slot1@n"] * 2
+
+
+async def test_returned_matches_go_to_others(tmp_path: Path, autojump_clock: Clock) -> None:
+    async with a_pool(tmp_path) as host, a_schedd(host, "ap1") as one, a_schedd(host, "ap2") as two:
+        await publish(host, a_slot("slot1@n"))
+        await one.announce(wants("alice@pool.test"))
+        (claim_id,) = await one.until_offered(1)
+        await two.announce(wants("bob@pool.test"))
+        await two.until_rejected()
+        assert one.peer is not None
+        await one.peer.notify(ReturnMatches(claim_ids=[claim_id]))
+        assert await two.until_offered(1) == [claim_id]
+
+
+async def test_p4_what_a_lost_schedd_was_handed_is_offered_again(tmp_path: Path, autojump_clock: Clock) -> None:
+    async with a_pool(tmp_path) as host, a_schedd(host, "ap2") as two:
+        await publish(host, a_slot("slot1@n"))
+        async with a_schedd(host, "ap1") as one:
+            await one.announce(wants())
+            await one.until_offered(1)
+        await two.announce(wants("bob@pool.test"))
+        assert await two.until_offered(1) == ["claim-of-slot1@n"]
+
+
+async def test_a_partitionable_slot_serves_many_jobs_in_one_cycle(tmp_path: Path, autojump_clock: Clock) -> None:
+    ids = [f"id{n}" for n in range(8)]
+    slot = a_slot(
+        "slot1@n", ids, PartitionableSlot=True, Cpus=8, Memory=8192, Requirements=expr("TARGET.RequestCpus <= MY.Cpus")
+    )
+    async with a_pool(tmp_path) as host, a_schedd(host) as schedd:
+        await publish(host, slot)
+        await schedd.announce(wants(count=9, RequestCpus=2))
+        assert await schedd.until_offered(4) == ids[:4]
+        await trio.sleep(1)
+        assert len(schedd.offers) == 4
+
+
+async def test_a_better_priority_gets_more(tmp_path: Path, autojump_clock: Clock) -> None:
+    slots = [a_slot(f"slot{n}@n") for n in range(1, 7)]
+    async with a_pool(tmp_path) as host, a_schedd(host) as schedd:
+        assert schedd.peer is not None
+        await schedd.peer.call(SetPriority(submitter="a@pool.test", attribute="PriorityFactor", value=1000.0))
+        await schedd.peer.call(SetPriority(submitter="b@pool.test", attribute="PriorityFactor", value=2000.0))
+        await publish(host, *slots)
+        await trio.sleep(1)
+        await schedd.announce(wants("a@pool.test", 9, number=1), wants("b@pool.test", 9, number=2))
+        await schedd.until_offered(6)
+        assert schedd.per_submitter == {"a@pool.test": 4, "b@pool.test": 2}
+        priorities = (await schedd.peer.call(GetPriorities())).submitters
+        assert {ad["Name"]: ad["PriorityFactor"] for ad in priorities} == {"a@pool.test": 1000.0, "b@pool.test": 2000.0}
+
+
+async def test_use_is_charged_and_survives_a_restart(tmp_path: Path, autojump_clock: Clock) -> None:
+    claimed = {"State": "Claimed", "RemoteOwner": "alice@pool.test", "RemoteUser": "alice@pool.test", "Cpus": 4}
+    async with a_pool(tmp_path, PRIORITY_HALFLIFE="1000", CLASSAD_LIFETIME="100000") as host:
+        await publish(host, a_slot("slot1@n", **claimed))
+        await trio.sleep(2000)
+        await host.stop("negotiator")
+        await host.start("negotiator")
+        async with host.connected("negotiator") as peer:
+            (ad,) = (await peer.call(GetPriorities())).submitters
+        assert ad["Name"] == "alice@pool.test"
+        assert ad["WeightedAccumulatedUsage"] == pytest.approx(8000, rel=0.01)
+        assert ad["AccumulatedUsage"] == pytest.approx(2000, rel=0.01)
+        assert ad["Priority"] == pytest.approx(1000 * (0.5 * 0.25 + 4 * 0.75), rel=0.01)
+        assert len(await host.until_known("Accounting")) == 1
+
+
+async def test_the_negotiator_goes_on_after_the_collector_was_lost(tmp_path: Path, autojump_clock: Clock) -> None:
+    async with a_pool(tmp_path) as host, a_schedd(host) as schedd:
+        await publish(host, a_slot("slot1@n"))
+        await trio.sleep(1)
+        await host.kill("collector")
+        await host.start("collector")
+        await publish(host, a_slot("slot2@n"))
+        await host.until_known("Negotiator")
+        await trio.sleep(15)
+        await schedd.announce(wants(count=2))
+        assert await schedd.until_offered(1) == ["claim-of-slot2@n"]
+        await trio.sleep(1)
+        assert len(schedd.offers) == 1  # slot1 was not said again
+
+
+async def test_p10_only_daemons_announce_work_and_only_administrators_set_priorities(
+    tmp_path: Path, autojump_clock: Clock
+) -> None:
+    async with a_pool(tmp_path) as host:
+        host.network = host.network.as_user(4711)
+        async with host.connected("negotiator") as peer:
+            with pytest.raises(RemoteError, match="DAEMON"):
+                await peer.call(AnnounceWork(schedd="mine", requests=[wants()]))
+            with pytest.raises(RemoteError, match="ADMINISTRATOR"):
+                await peer.call(SetPriority(submitter="me", attribute="Priority", value=1.0))
+
+
+async def test_the_ad_tells_of_the_last_cycles(tmp_path: Path, autojump_clock: Clock) -> None:
+    async with a_pool(tmp_path) as host, a_schedd(host) as schedd:
+        await publish(host, a_slot("slot1@n"))
+        await trio.sleep(1)
+        await schedd.announce(wants(count=3))
+        await schedd.until_offered(1)
+        await trio.sleep(1)
+        assert schedd.peer is not None
+        ad = (await schedd.peer.call(GetAd())).ad
+        cycles = [ad[name] for name in ad if name.startswith("LastNegotiationCycleMatches")]
+        assert sum(cycles) == 1
+        assert "secret" not in ad.long()

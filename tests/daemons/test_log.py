@@ -1,0 +1,76 @@
+"""Lines as HTCondor writes them, categories, rotation."""
+
+from __future__ import annotations
+
+import logging
+import re
+from pathlib import Path
+
+import pytest
+
+from daemons.log import Log
+
+
+def test_a_line_has_time_category_message_and_fields(tmp_path: Path) -> None:
+    log = Log(tmp_path / "SchedLog", wall=lambda: 1_795_000_000.0)
+    log.always("claim granted", slot="slot1@h", reason='it "fits"', took=0.25)
+    (line,) = (tmp_path / "SchedLog").read_text().splitlines()
+    assert re.fullmatch(r"\d\d/\d\d/\d\d \d\d:\d\d:\d\d \(D_ALWAYS\) .*", line)
+    assert line.endswith('claim granted slot=slot1@h reason="it \\"fits\\"" took=0.25')
+
+
+def test_p9_a_value_cannot_forge_a_line(tmp_path: Path) -> None:
+    log = Log(tmp_path / "log")
+    log.always("submit", name="x\n11/22/26 01:02:03 (D_ALWAYS) root did it", long="y" * 99_999)
+    (line,) = (tmp_path / "log").read_text().splitlines()
+    assert len(line) < 5000
+
+
+@pytest.mark.parametrize(
+    ("level", "wanted", "unwanted"),
+    [
+        ("", [], ["D_FULLDEBUG", "D_MATCH"]),
+        ("D_FULLDEBUG", ["D_FULLDEBUG"], ["D_MATCH"]),
+        ("match, D_SECURITY:2|D_PID", ["D_MATCH", "D_SECURITY", "D_PID"], ["D_FULLDEBUG"]),
+        ("D_ALL", ["D_FULLDEBUG", "D_ANYTHING"], []),
+    ],
+)
+def test_the_level_chooses_categories(level: str, wanted: list[str], unwanted: list[str]) -> None:
+    log = Log(level=level)
+    assert all(map(log.wants, [*wanted, "D_ALWAYS", "D_ERROR"]))
+    assert not any(map(log.wants, unwanted))
+
+
+@pytest.mark.parametrize(("old_max", "names"), [(1, 2), (3, 4)])
+def test_a_full_log_is_set_aside(tmp_path: Path, old_max: int, names: int) -> None:
+    now = iter(range(1_795_000_000, 1_796_000_000))
+    log = Log(tmp_path / "log", bytes_max=1000, old_max=old_max, wall=lambda: float(next(now)))
+    for number in range(200):
+        log.always(f"line {number}")
+    found = sorted(path.name for path in tmp_path.iterdir())
+    assert len(found) == names
+    assert all((tmp_path / name).stat().st_size <= 1000 for name in found)
+    assert "line 199" in (tmp_path / "log").read_text()
+    assert old_max > 1 or found == ["log", "log.old"]
+
+
+def test_what_libraries_log_comes_too(tmp_path: Path) -> None:
+    root = logging.getLogger()
+    before, level = root.handlers[:], root.level
+    try:
+        log = Log(tmp_path / "log")
+        log.capture_logging()
+        logging.getLogger("protocol.rpc").warning("%s broke the protocol", "eve")
+        logging.getLogger("protocol.rpc").debug("detail")
+        try:
+            raise ValueError("inside")
+        except ValueError:
+            logging.getLogger("x").exception("a handler failed")
+    finally:
+        root.handlers[:] = before
+        root.setLevel(level)
+    text = (tmp_path / "log").read_text()
+    assert "(D_ALWAYS) eve broke the protocol" in text
+    assert "(D_ERROR) a handler failed" in text
+    assert "ValueError: inside" in text
+    assert "detail" not in text

@@ -1,0 +1,86 @@
+"""Ads by type and name: lifetimes, limits, watchers."""
+
+from __future__ import annotations
+
+import pytest
+
+from pool.adtable import AdTable
+from pool.classad import ClassAd, expr
+from pool.errors import UserError
+
+
+def an_ad(name: str = "x", ad_type: str = "Machine", **attributes: object) -> ClassAd:
+    return ClassAd({"MyType": ad_type, "Name": name, **attributes})
+
+
+def test_an_ad_replaces_the_one_of_its_type_and_name_whatever_the_case() -> None:
+    table = AdTable()
+    table.put(an_ad("Slot1@N", A=1), now=0)
+    table.put(an_ad("slot1@n", "MACHINE", A=2), now=0)
+    table.put(an_ad("slot1@n", "Scheduler", A=3), now=0)
+    assert [stored.ad["A"] for stored in table.of_type("machine")] == [2]
+    assert len(table.of_type("Any")) == len(table) == 2
+
+
+def test_each_ad_lives_for_its_own_time_from_when_it_was_heard_last() -> None:
+    table = AdTable(lifetime_s=100)
+    table.put(an_ad("a"), now=0)
+    table.put(an_ad("b", ClassAdLifetime=10), now=0)
+    assert table.next_expiry() == 10
+    assert [stored.name for stored in table.expire(10)] == ["b"]
+    table.put(an_ad("a"), now=50)
+    assert table.expire(100) == []
+    assert [stored.name for stored in table.expire(150)] == ["a"]
+    assert (len(table), table.next_expiry()) == (0, None)
+
+
+def test_p9_one_sender_cannot_fill_the_table() -> None:
+    table = AdTable(per_sender_max=2)
+    for name in "ab":
+        table.put(an_ad(name), now=0, sender="eve")
+    with pytest.raises(UserError, match="eve has 2 ads"):
+        table.put(an_ad("c"), now=0, sender="eve")
+    table.put(an_ad("a", A=1), now=0, sender="eve")
+    table.put(an_ad("c"), now=0, sender="alice")
+    table.remove("Machine", "a")
+    table.put(an_ad("d"), now=0, sender="eve")
+
+
+def test_often_renewed_ads_do_not_grow_the_table() -> None:
+    table = AdTable(lifetime_s=10)
+    for second in range(20_000):
+        table.put(an_ad("a"), now=second)
+    assert len(table._expiries) < 3000
+    assert [stored.name for stored in table.expire(30_000)] == ["a"]
+
+
+def test_a_watcher_is_told_the_last_of_many_changes_once() -> None:
+    woken: list[int] = []
+    table = AdTable()
+    table.put(an_ad("a"), now=0)
+    watch = table.watch(["machine"], None, lambda: woken.append(1))
+    for n in range(5):
+        table.put(an_ad("b", N=n), now=0)
+    table.put(an_ad("s", "Scheduler"), now=0)
+    told = [(name, stored.ad.get("N") if stored else None) for _, name, stored in watch.take(10)]
+    assert told == [("a", None), ("b", 4)]
+    assert woken
+    assert not watch
+    table.put(an_ad("c"), now=0)
+    table.remove("Machine", "c")
+    assert watch.take(10) == []  # it never heard of it
+    table.remove("Machine", "b")
+    assert [(name, stored) for _, name, stored in watch.take(10)] == [("b", None)]
+
+
+def test_a_watchers_constraint_makes_ads_come_and_go() -> None:
+    table = AdTable()
+    watch = table.watch(["Any"], expr("N > 3"), lambda: None)
+    told = []
+    for n in (1, 4, 5, 2, 3, 9):
+        table.put(an_ad("a", N=n), now=0)
+        told += [stored.ad["N"] if stored else "gone" for _, _, stored in watch.take(10)]
+    assert told == [4, 5, "gone", 9]
+    table.unwatch(watch)
+    table.put(an_ad("a", N=10), now=0)
+    assert watch.take(10) == []
