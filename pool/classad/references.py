@@ -120,16 +120,16 @@ def reads(node: Node, attrs: Attrs) -> tuple[set[str], set[str]]:
 def unresolved_names(stored: Any, frame: Frame) -> list[str]:
     """What unresolved() lists: names that do not lead anywhere, without `target.`, in order, each once.
 
-    Nothing at all where an attribute is selected from what is no ad, as HTCondor has it.
+    Nothing at all where an attribute is selected from what is no ad, and where names go in circles, as in HTCondor.
     """
     found: dict[str, str] = {}
-    if not _unresolved(stored, frame, found, set()):
+    if not _unresolved(stored, frame, found, {}):
         return []
     names = [found[key] for key in sorted(found)]
     return [name[7:] if name[:7].lower() == "target." else name for name in names]
 
 
-def _unresolved(stored: Any, frame: Frame, found: dict[str, str], seen: set[tuple[int, str]]) -> bool:
+def _unresolved(stored: Any, frame: Frame, found: dict[str, str], seen: dict[tuple[int, str], bool]) -> bool:
     if type(stored) in PLAIN:
         return True
     if isinstance(stored, list):
@@ -154,7 +154,7 @@ def _unresolved(stored: Any, frame: Frame, found: dict[str, str], seen: set[tupl
     return True
 
 
-def _follow_into(node: Select, frame: Frame, found: dict[str, str], seen: set[tuple[int, str]]) -> bool:
+def _follow_into(node: Select, frame: Frame, found: dict[str, str], seen: dict[tuple[int, str], bool]) -> bool:
     base = evaluate(node.base, frame)
     if base is UNDEFINED:
         text = f"{unparse(node.base)}.{node.name}"
@@ -163,11 +163,13 @@ def _follow_into(node: Select, frame: Frame, found: dict[str, str], seen: set[tu
     return type(base) is Frame and _follow(node.name, node.key, base, found, seen)
 
 
-def _follow(name: str, key: str, frame: Frame, found: dict[str, str], seen: set[tuple[int, str]]) -> bool:
+def _follow(name: str, key: str, frame: Frame, found: dict[str, str], seen: dict[tuple[int, str], bool]) -> bool:
     where, stored = frame.find(key)
     if stored is MISSING:
         found.setdefault(key, name)
-    elif (id(where.attrs), key) not in seen and type(stored) not in (Frame, BoundList):
-        seen.add((id(where.attrs), key))
-        return _unresolved(stored, where, found, seen)
-    return True
+        return True
+    place = (id(where.attrs), key)
+    if place not in seen and type(stored) not in (Frame, BoundList):
+        seen[place] = False
+        seen[place] = _unresolved(stored, where, found, seen)
+    return seen.get(place, True)
