@@ -38,6 +38,7 @@ POOL_VERBS: Final[dict[str, tuple[str, str]]] = {
     "up": ("up", "start a pool on this host"),
     "down": ("down", "stop the pool"),
     "watch": ("watch", "watch jobs run"),
+    "why": ("why", "say in plain words why a job does not run"),
     "token": ("tokens", "make a token, also for a host that joins"),
     "join": ("join", "make this host a part of a pool"),
     "cron": ("cron", "say when crontab fields run next"),

@@ -51,7 +51,6 @@ TOOL = Tool(
         Opt("allusers all-users", 2, says="the jobs of all users"),
         HELP,
         Opt("better-analyze better-analyse analyze analyse", 2, says="say why jobs do not run", colon=True),
-        Opt("reverse-analyze", 3, says="say why slots do not run the jobs"),
         Opt("unmatchable", 5, says="only idle jobs that no slot matches"),
         Opt("verbose", 4),
         Opt("run", 1, says="running jobs and their machines"),
@@ -116,11 +115,15 @@ def _live(session: Session, asked: Asked) -> int:
     status = 0
     for name in _schedds(session, asked):
         try:
-            with _connected(session, asked, name) as peer:
+            with connected(session, asked, name) as peer:
                 banner_name, address = identity(session, peer, name)
                 try:
                     expr(asked.constraint or "true")
                     ads = fetch(peer, asked, asked.projection())
+                    if asked.parsed.has("unmatchable"):
+                        from minipool.cli.q_analyze import unmatchable
+
+                        ads = unmatchable(session, ads)
                     everybody = fetch_all(peer) if asked.needs_totals else []
                 except (ClassAdError, PeerError) as error:
                     sys.stderr.write(f"\n-- Failed to fetch ads from: {address} : {banner_name}\n{error}\n\n")
@@ -141,7 +144,8 @@ def _schedds(session: Session, asked: Asked) -> list[str | None]:
     return [*names] if names else [None]
 
 
-def _connected(session: Session, asked: Asked, name: str | None) -> BlockingPeer:
+def connected(session: Session, asked: Asked, name: str | None) -> BlockingPeer:
+    """A connection to the schedd that the options name."""
     return session.daemon("schedd", name=name, addr=asked.parsed.value("addr"))
 
 
@@ -174,8 +178,6 @@ class Asked:
         self.custom = AutoFormat(parsed)
         self.file = parsed.value("jobads")
         self.analyze = parsed.qualifier("better-analyze")
-        if parsed.has("reverse-analyze"):
-            self.analyze = "reverse"
         self.view = self._view()
         own = q_views.VIEWS[self.view].constraint if self.view in q_views.VIEWS and self.analyze is None else ""
         given = [f"({text})" for text in parsed.values("constraint")]
@@ -234,6 +236,8 @@ class Asked:
             return attribute_list(self.parsed)
         if self.custom:
             return sorted({*self.custom.names(), "ClusterId", "ProcId", "ServerTime"})
+        if self.parsed.has("unmatchable"):
+            return []
         if self.view == "batch":
             return [*q_batch.NEEDS]
         columns = q_views.VIEWS[self.view].columns
