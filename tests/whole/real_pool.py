@@ -40,10 +40,12 @@ class NotInTime(AssertionError):
 
 
 class RealPool:
-    """One host's processes. `user`: whom tools run as; jobs of root would be refused."""
+    """One host's processes. `owner`: whose the daemons are; `user`: whom tools run as (None: as this process)."""
 
-    def __init__(self, directory: Path, settings: Mapping[str, str], user: str | None = None) -> None:
-        self.directory, self.settings, self.user = directory, dict(settings), user
+    def __init__(
+        self, directory: Path, settings: Mapping[str, str], user: str | None = None, owner: str | None = None
+    ) -> None:
+        self.directory, self.settings, self.user, self.owner = directory, dict(settings), user, owner
         self.mark = uuid.uuid4().hex
         self.master: subprocess.Popen[bytes] | None = None
         self.run_dir = directory / "run"
@@ -58,7 +60,13 @@ class RealPool:
         (self.run_dir / "ready").unlink(missing_ok=True)  # what a killed master left
         with open(self.directory / "master.err", "ab") as errors:
             self.master = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=errors, stderr=errors, env=self.env(), start_new_session=True
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=errors,
+                stderr=errors,
+                env=self.env(),
+                start_new_session=True,
+                **as_account(self.owner),
             )
         if wait:
             self.until(self._is_up, "the pool to be up")
@@ -136,19 +144,13 @@ class RealPool:
             text=True,
             timeout=DEADLINE_S,
             check=False,
-            **self._as_user(),
+            **as_account(self.user),
         )
         if check and found.returncode != 0:
             raise AssertionError(
                 f"{' '.join(argv)}: status {found.returncode}\n{found.stdout}{found.stderr}{self.logs()}"
             )
         return found.stdout
-
-    def _as_user(self) -> dict[str, Any]:
-        if self.user is None or os.geteuid() != 0:
-            return {}
-        account = pwd.getpwnam(self.user)
-        return {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []}
 
     def submit(self, description: str, *, cwd: Path | None = None, options: Sequence[str] = ()) -> int:
         """Queue jobs; the cluster."""
@@ -215,7 +217,7 @@ class RealPool:
         """No process, no socket, no sandbox."""
         self.until(lambda: not self.processes(), f"the end of processes {self.processes()}", deadline_s=30)
         names = sorted(path.name for path in self.run_dir.iterdir() if path.suffix in (".sock", ".port", ".address"))
-        assert names == []
+        assert names == [], f"left in RUN: {names}\n{self.logs()}"
         assert not (self.run_dir / "ready").exists()
         assert not (self.run_dir / "master.pid").exists()
         assert sorted(path.name for path in (self.directory / "execute").iterdir()) == []
@@ -238,11 +240,21 @@ def _gone_is_fine() -> Iterator[None]:
         pass
 
 
+def as_account(name: str | None) -> dict[str, Any]:
+    """What makes a subprocess another account's; nothing for None, and for tests that are not root's."""
+    if name is None or os.geteuid() != 0:
+        return {}
+    account = pwd.getpwnam(name)
+    return {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []}
+
+
 @contextmanager
-def pool_directory() -> Iterator[Path]:
+def pool_directory(owner: str | None = None) -> Iterator[Path]:
     """A directory with a short name that every account can reach."""
     directory = Path(tempfile.mkdtemp(prefix="pool-", dir="/tmp"))
     directory.chmod(0o755)
+    if owner is not None and os.geteuid() == 0:
+        shutil.chown(directory, owner)
     try:
         yield directory
     finally:
@@ -250,10 +262,13 @@ def pool_directory() -> Iterator[Path]:
 
 
 @contextmanager
-def real_pool(*, user: str | None = "nobody", start: bool = True, **settings: object) -> Iterator[RealPool]:
+def real_pool(
+    *, user: str | None = "nobody", owner: str | None = None, start: bool = True, **settings: object
+) -> Iterator[RealPool]:
     """A pool for the time of the block; keywords are knobs."""
-    with pool_directory() as directory:
-        pool = RealPool(directory, {**DEFAULTS, **{name: str(value) for name, value in settings.items()}}, user)
+    with pool_directory(owner) as directory:
+        knobs = {**DEFAULTS, **{name: str(value) for name, value in settings.items()}}
+        pool = RealPool(directory, knobs, user, owner)
         if start:
             pool.start()
         try:
