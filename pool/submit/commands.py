@@ -101,6 +101,7 @@ ROWS: tuple[tuple[str, tuple[Row, ...]], ...] = (
             ("max_idle", "JobMaterializeMaxIdle", "expr", "How many of the jobs are idle at a time."),
             ("materialize_max_idle", "JobMaterializeMaxIdle", "alias expr", "The same as max_idle."),
             ("skip_filechecks", "", "special", "Whether files are left unchecked."),
+            ("allow_crlf_script", "", "special", "Whether a script may end its lines as on Windows."),
             ("dagman_job_id", "DAGManJobId", "uint", "The workflow that the job belongs to."),
             ("dag_node_name", "DAGNodeName", "string", "The workflow's name for the job."),
             ("want_io_proxy", "WantIOProxy", "bool", "Whether the job may use condor_chirp."),

@@ -182,7 +182,8 @@ def _check_executable(job: Job, name: str, full: str) -> None:
         complaint = f"Executable file {name} is a script with CRLF (DOS/Windows) line endings."
     if not complaint:
         return
-    if job.param("skip_filechecks") == "warn":
+    crlf_allowed = "CRLF" in complaint and job.flag("allow_crlf_script", "", False)
+    if crlf_allowed or job.param("skip_filechecks") == "warn":
         job.warn(complaint)
     else:
         raise job.error(complaint, "executable", "Cmd")

@@ -6,6 +6,7 @@ import re
 
 from pool.classad import ClassAd, Expr, expr
 from pool.errors import ClassAdError
+from pool.nearest import nearest_name
 from pool.submit.job import Job, amount
 from pool.submit.policy import literal, wrapped
 
@@ -24,6 +25,9 @@ def requests(job: Job) -> None:
             job.warn(f"{name} is not a valid submit keyword, did you mean {_SLIPS[lower]}?")
         elif lower not in _REFUSED and lower not in _OWN and len(name) > 9 and name[8] != "_":
             text = job.param(name)
+            near = nearest_name(name[8:], _BUILT_IN)
+            if near is not None:
+                job.warn(f"{name} asks for a custom resource '{name[8:]}'. Did you mean 'request_{near}'?")
             if text is not None:
                 job.put_expr("Request" + name[8:], text, name)
     cpus(job)
@@ -32,6 +36,7 @@ def requests(job: Job) -> None:
     memory(job)
 
 
+_BUILT_IN = ("cpus", "memory", "disk", "gpus")
 _OWN = frozenset(("request_cpus", "request_gpus", "request_disk", "request_memory"))
 
 

@@ -38,6 +38,7 @@ _COMMANDS = frozenset(
     )
 )
 _KINDS = {name: kind.removeprefix("alias ") for name, _, kind in SIMPLE}
+_NUMBERS = frozenset(attribute.lower() for _, attribute, kind in SIMPLE if kind.endswith("int"))
 _WORDS_ONLY = frozenset(
     (
         *("arguments", "environment", "env", "iwd", "userlog", "dagmannodeslog", "jobstarterlog", "outputdirectory"),
@@ -243,6 +244,8 @@ class JobTemplate:
                 if text == "/dev/null":
                     return None
                 filled: object = text
+            elif not text.isdigit() and one.key in _NUMBERS:
+                return None
             else:
                 try:
                     filled = int(text) if text.isdigit() and len(text) < 19 else storable(expr(text, old=True))
