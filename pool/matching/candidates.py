@@ -14,6 +14,7 @@ from typing import Final
 from pool.classad import ClassAd, Expr, is_match, rank
 from pool.matching.offers import Offer
 from pool.matching.preempt import PreemptionPolicy, Preempts, preempts
+from pool.slots.resources import Amounts
 
 Key = tuple[float, float, float, float, float]
 """Larger is better: pre-job rank, the job's Rank, post-job rank, who is moved aside, preemption rank."""
@@ -30,12 +31,16 @@ class Order:
 
 @dataclass(slots=True)
 class Working:
-    """A slot in the course of a cycle. `version` grows whenever its ad becomes another; -1: nothing is left of it."""
+    """A slot in the course of a cycle. `version` grows whenever its ad becomes another; -1: nothing is left of it.
+
+    `free` is what a partitionable slot has left, once that was looked at.
+    """
 
     offer: Offer
     ad: ClassAd
     claim_ids: list[str]
     version: int = 0
+    free: Amounts | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -178,10 +178,10 @@ class _Cycle:
 
     def _take_piece(self, request: Request, index: int) -> Matched:
         slot = self._slots[index]
-        free = free_of(slot.ad)
+        free = slot.free if slot.free is not None else free_of(slot.ad)
         taken = fit_request(request.ad, slot.ad, free, self._snapshot.settings.rounding)
-        matched = self._matched(request, slot, piece(slot.ad, taken), taken)
-        slot.ad = ClassAd(dict(less(slot.ad, taken).own()), parent=slot.offer.ad)
+        matched = self._matched(request, slot, piece(slot.offer.ad, taken), taken)
+        slot.ad, slot.free = less(slot.offer.ad, taken, free), free - taken
         if slot.claim_ids:
             slot.version += 1
             self._changes.append(index)

@@ -207,17 +207,16 @@ def free_of(slot: ClassAd) -> Amounts:
     return Amounts(amounts)
 
 
-def less(slot: ClassAd, taken: Amounts) -> ClassAd:
-    """A partitionable slot's ad after `taken` was carved from it."""
-    free = free_of(slot)
+def less(slot: ClassAd, taken: Amounts, free: Amounts | None = None) -> ClassAd:
+    """A partitionable slot's ad after `taken` was carved from it; `free` is what it had, where that is known."""
+    free = free_of(slot) if free is None else free
     left = {name: _number(max(0, free.of(name) - taken.of(name))) for name in taken if name in free}
     return ClassAd(left, parent=slot)
 
 
 def piece(slot: ClassAd, taken: Amounts) -> ClassAd:
     """The dynamic slot that the startd would carve, as far as the negotiator knows."""
-    free = free_of(slot)
-    own: dict[str, object] = {name: _number(taken.of(name)) for name in free if name in taken}
+    own: dict[str, object] = {name: _number(amount) for name, amount in taken.items()}
     if not isinstance(slot.get("SlotWeight"), Expr):
         own["SlotWeight"] = own.get("Cpus", 1)
     return ClassAd(own, parent=slot)
