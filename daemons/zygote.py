@@ -187,8 +187,13 @@ class _Zygote:
 
 
 def _load(spec: str) -> ChildMain:
+    """The child's main function; its module may have a `warm_up` to be called once, before there are children."""
     module, _, function = spec.partition(":")
-    main: ChildMain = getattr(importlib.import_module(module), function)
+    loaded = importlib.import_module(module)
+    warm_up: Callable[[], None] | None = getattr(loaded, "warm_up", None)
+    if warm_up is not None:
+        warm_up()
+    main: ChildMain = getattr(loaded, function)
     return main
 
 

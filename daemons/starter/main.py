@@ -20,6 +20,7 @@ from daemons.starter.cgroup import Group
 from daemons.starter.job import Context, JobRun
 from daemons.starter.processes import Processes
 from daemons.starter.settings import StarterSettings
+from daemons.starter.warm import warm_up
 from daemons.zygote import Birth
 from pool.errors import PeerError
 from protocol import net, rpc
@@ -31,6 +32,8 @@ from protocol.net import Network, RealNetwork
 from protocol.rpc import Peer
 from protocol.security import Security
 from protocol.service import Service
+
+__all__ = ["Starter", "child_main", "main", "warm_up"]
 
 
 class Busy(PeerError):

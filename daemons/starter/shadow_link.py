@@ -42,6 +42,7 @@ class ShadowLink:
         self._peer: Peer | None = None
         self._changed = trio.Event()
         self._executing: JobExecuting | None = None
+        self._told = False
         self.over: str | None = None
         self.is_over = trio.Event()
         """Set when the schedd has refused, or the lease has run out; `over` says which, in words."""
@@ -90,9 +91,9 @@ class ShadowLink:
             return None
         try:
             await peer.call(StarterReady(job_id=job.job_id, activation=job.activation))
-            if self._executing is not None:
+            if self._executing is not None:  # also when it was told before: that schedd may have died of it
                 await peer.call(self._executing)
-                self._executing = None
+                self._told = True
         except RemoteError as error:
             if error.code not in PASSING_CODES:
                 raise Refused(str(error)) from None
@@ -131,15 +132,15 @@ class ShadowLink:
     async def say_that_it_runs(self) -> None:
         """Tell the schedd now, if there is a connection."""
         peer, message = self._peer, self._executing
-        if peer is None or message is None:
+        if peer is None or message is None or self._told:
             return
         try:
             await peer.call(message)
-            self._executing = None
+            self._told = True
         except (ConnectionLost, TimedOut):
             peer.abort("no answer")
         except RemoteError as error:
-            self._executing = None
+            self._told = True
             self._log.always("The schedd did not take that the job runs", error=str(error))
 
     async def update(self, message: JobUpdate) -> None:
@@ -156,9 +157,9 @@ class ShadowLink:
         while True:
             peer = await self.peer()
             try:
-                if self._executing is not None:  # a short job may be over before the schedd was told that it runs
+                if self._executing is not None and not self._told:  # a short job may be over before it was told
                     await peer.call(self._executing)
-                    self._executing = None
+                    self._told = True
                 await peer.call(message)
                 return
             except (ConnectionLost, TimedOut):

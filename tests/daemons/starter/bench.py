@@ -82,7 +82,8 @@ class Bench:
 
     def log(self) -> str:
         """What the starter wrote to its log."""
-        return (self.root / "StarterLog").read_text()
+        path = self.root / "StarterLog"
+        return path.read_text() if path.exists() else ""
 
     # ---- the schedd's side
 
