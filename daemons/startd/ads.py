@@ -106,19 +106,27 @@ class Ads:
             child_attrs=self.settings.child_attrs,
             dynamic_made=slot.children_made,
         )
-        ad = slot_ad(self.base, view)
+        if slot.fixed_ad is None:
+            slot.fixed_ad = self._fixed(slot)
+        ad = slot_ad(slot.fixed_ad, view)
         if slot.kind is SlotKind.PARTITIONABLE:
             ad["NumDynamicSlots"] = len(slot.children)
         slot.matching_ad = slot.matching_ad or ad  # retirement is an expression of this very ad
         ad["RetirementTimeRemaining"] = int(min(self.retirement_left(slot), 2**31 - 1))
         return ad
 
+    def _fixed(self, slot: Slot) -> ClassAd:
+        """What stays as it is while the configuration does."""
+        ad = self.base.copy()
+        for name, value in {**slot.attributes, **policy_attributes(slot.policy)}.items():
+            ad[name] = value
+        ad["ExecuteVolume"] = slot.spec.disk
+        return ad
+
     def _extra(self, slot: Slot, now: float) -> dict[str, Any]:
-        extra: dict[str, Any] = {**slot.attributes, **policy_attributes(slot.policy)}
-        extra.update(look_attributes(self.seen, **self._idle(slot, now)))
+        extra = look_attributes(self.seen, **self._idle(slot, now))
         extra["LoadAvg"] = round(self._job_load(slot) + self._owner_load.get(slot.name, 0.0), 2)
         extra["TotalSlots"] = len(self._slots)
-        extra["ExecuteVolume"] = slot.spec.disk
         extra.update(drain_attributes(self.drain, self.drain_started, self.drain_stopped))
         return extra
 

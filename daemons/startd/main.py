@@ -129,7 +129,7 @@ class Startd:
             slot: (settings.policy_of(slot.spec), settings.attributes_of(slot.spec)) for slot in self.slots
         }  # an expression that is wrong leaves everything as it was
         for slot, (policy, attributes) in found.items():
-            slot.policy, slot.attributes = policy, attributes
+            slot.policy, slot.attributes, slot.fixed_ad = policy, attributes, None
         self.ads.settings = settings
         self.ads.base = machine_part(self.start, self.hardware, self.facts, len(self.slots))
         self.starters.forget_settings()

@@ -83,6 +83,8 @@ class Slot:
     children_made: int = 0
     freed: trio.Event = field(default_factory=trio.Event)
     """Set, and replaced, when the slot's job is gone."""
+    fixed_ad: ClassAd | None = None
+    """The part of the ad that changes only with the configuration."""
     matching_ad: ClassAd | None = None
     """The ad that requests are matched with; None when something changed since it was made."""
 

@@ -1655,7 +1655,7 @@ ROWS: tuple[tuple[str, tuple[Row, ...]], ...] = (
             (
                 "SLOT_TYPE_<N>_PARTITIONABLE",
                 "bool",
-                "true",
+                "false",
                 "",
                 "restart",
                 "Whether slots of this type are divided on demand.",
@@ -1680,6 +1680,14 @@ ROWS: tuple[tuple[str, tuple[Row, ...]], ...] = (
             ),
             ("SLOT_TYPE_<N>_<KNOB>", "string", "", "", "", "A knob for slots of one type."),
             ("SLOT<N>_<KNOB>", "string", "", "", "", "A knob for one slot."),
+            (
+                "SPARE_STARTERS",
+                "int",
+                "1",
+                "0..",
+                "",
+                "How many starters wait, forked already, for the next claims.",
+            ),
             ("MAX_SLOT_TYPES", "int", "10", "1..", "restart", "The highest N of SLOT_TYPE_N."),
             (
                 "SLOT_CONFIG_FAILURE_MODE",
