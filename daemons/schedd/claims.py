@@ -113,6 +113,7 @@ class Startd:
         self._connecting = trio.Lock()
         self._changed = trio.Event()
         self._running = False
+        self.is_local = claims.reach(address).is_unix
 
     async def peer(self) -> Peer:
         """The connection; PeerError when there can be none now."""
@@ -244,10 +245,6 @@ class Claims:
         """The way to a startd: through its unix socket when it is on this host."""
         return nearest(self.core.start.config, address)
 
-    def is_local(self, address: str) -> bool:
-        """Whether a startd is on this host."""
-        return self.reach(address).is_unix
-
     # ---- getting claims
 
     def take(self, match: Match) -> bool:
@@ -375,7 +372,7 @@ class Claims:
         core = self.core
         ad = core.queue.ad(job)
         try:
-            expanded = late_macros.expand(ad, claim.slot_ad)
+            expanded = late_macros.expand(ad, claim.slot_ad) if _has_macros(job) else {}
         except late_macros.CannotExpand as error:
             core.hold(job, error.message, 0)
             return None
@@ -516,3 +513,11 @@ class Claims:
         )
         self.startd(claim.startd).add(claim)
         core.nursery.start_soon(self._guarded, claim, job, self.work(claim, shadow))
+
+
+def _has_macros(job: Job) -> bool:
+    """Whether the job, or its cluster, may have `$$(...)` to expand."""
+    cluster = job.cluster
+    if cluster.macros is None:
+        cluster.macros = late_macros.has_macros(cluster.ad)
+    return cluster.macros or "$$(" in job.packed

@@ -138,7 +138,7 @@ class Shadow:
         address, ticket = "", ""
         if wants_transfer(ad, claim.slot_ad):
             address, ticket = await self._open_transfer(ad)
-        local = self.claims.is_local(claim.startd)
+        local = self.claims.startd(claim.startd).is_local
         return ActivateClaim(
             claim_id=str(claim.id),
             activation=self.activation,
@@ -189,6 +189,8 @@ class Shadow:
         """One transaction: what becomes of the job, and what the claim does next."""
         core, job, claim = self.core, self.job, self.claim
         now = core.now()
+        if self._end is not None and self._end.ending is Ending.EXITED:
+            self.started(self._end.at or now, ClassAd())  # a schedd that died may have taken the word of it along
         changes, fate = self._outcome(now)
         core.shadow_of.pop(job, None)
         job.busy = False
@@ -344,7 +346,12 @@ class Shadow:
 
     def executing(self, at: float, started: ClassAd) -> None:
         """The program was started."""
-        if self._executing or self._over.is_set():
+        if not self._over.is_set():
+            self.started(at, started)
+
+    def started(self, at: float, started: ClassAd) -> None:
+        """Count the start, once."""
+        if self._executing:
             return
         self._executing = True
         core = self.core

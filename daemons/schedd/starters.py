@@ -42,12 +42,12 @@ class Starters:
         shadow.starter_ready(peer, request.starter_address)
         return DONE
 
-    async def executing(self, peer: Peer, request: JobExecuting) -> Done:
-        """The program was started; durable when answered."""
+    def executing(self, peer: Peer, request: JobExecuting) -> Done:
+        """The program was started. Durable in a moment: a starter repeats it to a schedd that comes back."""
         shadow = self._shadow(peer, request.activation)
         if shadow is not None:
             shadow.executing(request.at, request.ad)
-            await self._core.writer.durable()
+            self._core.writer.soon()
             fault("schedd.job_executing")
         return DONE
 

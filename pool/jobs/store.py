@@ -110,8 +110,15 @@ def open_queue(path: str | Path) -> sqlite3.Connection:
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute("PRAGMA journal_size_limit = 67108864")
+    connection.execute("PRAGMA wal_autocheckpoint = 0")  # `checkpoint` is called instead, where it holds nobody up
     _migrate(connection, str(path))
     return connection
+
+
+def open_beside(connection: sqlite3.Connection) -> sqlite3.Connection:
+    """Another connection to the same file."""
+    path = connection.execute("PRAGMA database_list").fetchone()[2]
+    return sqlite3.connect(path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False)
 
 
 def open_for_reading(path: str | Path) -> sqlite3.Connection:
@@ -168,6 +175,11 @@ def commit(connection: sqlite3.Connection, batch: Batch) -> None:
         if connection.in_transaction:
             run("ROLLBACK")
         raise
+
+
+def checkpoint(connection: sqlite3.Connection) -> None:
+    """Copy the write-ahead log into the database, so that it can begin anew."""
+    connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
 
 
 # Reading at a start.
