@@ -143,7 +143,7 @@ class Claims:
         rank = slot.policy.number("RANK", self._ads.matching(slot), asked.job_ad, 0.0)
         return Claim(
             claim_id=ClaimId(asked.claim_id),
-            holder=Holder(asked.schedd_name, asked.submitter, asked.job_ad, peer.link.host or peer.link.label),
+            holder=Holder(asked.schedd_name, asked.submitter, asked.job_ad, peer.link.host),
             lease=begin_lease(asked.lease_s, asked.alive_interval_s, now=now, missed_max=missed),
             rank=rank,
             claimed_at=now,

@@ -70,6 +70,12 @@ def _account(_: Mapping[str, str]) -> str:
         return str(os.getuid())
 
 
+def _cpus_limit(_: Mapping[str, str]) -> str:
+    from pool.slots.limits import cpus_allowed
+
+    return str(cpus_allowed())
+
+
 def _memory(_: Mapping[str, str]) -> str:
     return str(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 20)
 
@@ -119,6 +125,6 @@ _FINDERS: dict[str, Callable[[Mapping[str, str]], str]] = {
     "DETECTED_CPUS": lambda _: str(os.cpu_count() or 1),
     "DETECTED_CORES": lambda _: str(os.cpu_count() or 1),
     "DETECTED_PHYSICAL_CPUS": lambda _: str(os.cpu_count() or 1),
-    "DETECTED_CPUS_LIMIT": lambda _: str(len(os.sched_getaffinity(0))),
+    "DETECTED_CPUS_LIMIT": _cpus_limit,
     "DETECTED_MEMORY": _memory,
 }
