@@ -240,17 +240,9 @@ class JobTemplate:
         parent = self._cluster_ad.attrs
         for one in self._fillings:
             text = one.format % tuple([values[index] for index in one.order])
-            if one.is_text:
-                if text == "/dev/null":
-                    return None
-                filled: object = text
-            elif not text.isdigit() and one.key in _NUMBERS:
+            filled = _filled(one, text)
+            if filled is None:
                 return None
-            else:
-                try:
-                    filled = int(text) if text.isdigit() and len(text) < 19 else storable(expr(text, old=True))
-                except ClassAdError:
-                    return None
             same = parent[one.key]
             if type(same) is not type(filled) or same != filled:
                 attrs.spell(one.key, one.name)
@@ -310,3 +302,17 @@ class JobTemplate:
         job.put("TransferInputSizeMB", (total + 1023) // 1024)
         job.put("DiskUsage", total)
         return True
+
+
+def _filled(one: _Filling, text: str) -> object:
+    """The value of an attribute with the job's own texts in place; None where all steps must look at it."""
+    if one.is_text:
+        return None if text == "/dev/null" else text
+    if text.isdigit() and text.isascii() and len(text) < 19 and (text[0] != "0" or text == "0"):
+        return int(text)
+    if one.key in _NUMBERS:
+        return None
+    try:
+        return storable(expr(text, old=True))
+    except ClassAdError:
+        return None
