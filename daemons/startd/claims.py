@@ -64,7 +64,7 @@ class Claims:
     def answer_on(self, service: Service) -> None:
         """Put the handlers on the startd's service."""
         level = Level.DAEMON
-        service.on(RequestClaim, self.request, level=level)
+        service.on(RequestClaim, self.request, level=level, stops_with_caller=True)
         service.on(ActivateClaim, self.activate, level=level)
         service.on(DeactivateClaim, self.deactivate, level=level)
         service.on(ReleaseClaim, self.release, level=level)
@@ -165,14 +165,19 @@ class Claims:
         return await self._wait_for_room(slot, pending, peer)
 
     async def _wait_for_room(self, slot: Slot, pending: Pending, peer: Peer) -> ClaimAnswer:
-        pending.peer = peer
-        await either(pending.settled, peer.closed)
-        if not pending.settled.is_set():
-            if pending.peer is peer and slot.pending is pending:
-                pending.settle(False, "the schedd that wanted the slot is gone")
+        """Wait until the slot is free. Whoever stops waiting gives the claim up; the same request may come again."""
+        pending.waiting += 1
+        try:
+            await either(pending.settled, peer.closed)
+        finally:
+            pending.waiting -= 1
+            if not pending.waiting and not pending.settled.is_set() and slot.pending is pending:
+                pending.settle(False, "the schedd that wanted the slot waits no more")
                 self._moves.preemption_over(slot)
-            return ClaimAnswer(granted=False, reason="the connection was lost")
-        return self._granted(slot) if pending.granted else ClaimAnswer(granted=False, reason=pending.reason)
+        if pending.granted:
+            slot.peer = peer
+            return self._granted(slot)
+        return ClaimAnswer(granted=False, reason=pending.reason or "the connection was lost")
 
     def _held_already(self, slot: Slot, peer: Peer, asked: RequestClaim) -> ClaimAnswer:
         claim = slot.claim

@@ -34,6 +34,8 @@ class Pending:
 
     claim: Claim
     peer: Peer | None
+    waiting: int = 0
+    """How many requests wait for it: one, or two when the schedd asked again."""
     settled: trio.Event = field(default_factory=trio.Event)
     granted: bool = False
     reason: str = ""

@@ -291,3 +291,18 @@ async def test_a_job_goes_on_when_the_better_claim_goes_away(tmp_path: Path, aut
         await bench.until("Claimed/Busy")
         await trio.sleep(4000)
         assert await bench.where() == "Claimed/Busy"
+
+
+async def test_a_schedd_that_stops_waiting_for_a_slot_does_not_get_it_later(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    knobs = {"SLOT_TYPE_1": "100%", "NUM_SLOTS_TYPE_1": "1"}
+    async with a_bench(tmp_path, **knobs) as bench, bench.schedd() as schedd, bench.schedd("other@pool.test") as other:
+        held = await schedd.claim(await bench.offer(), lease_s=100_000)
+        await schedd.run(held, a_job(LeavesIn=300))
+        while (second := await bench.offer()) == held.claim_id:
+            await trio.sleep(0.05)
+        with trio.move_on_after(20):
+            await other.claim(second)
+        await bench.until("Unclaimed/Idle")
+        assert (await schedd.claim(await bench.offer())).answer.granted

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pool.errors import ConfigError
@@ -146,6 +146,7 @@ def test_machine_resource_names_selects_and_inventories_count() -> None:
 SIZES = st.sampled_from(["auto", "10%", "25%", "1/3", "1/2", "1", "7"])
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None)
 @given(
     cpus=st.integers(1, 64),
     memory=st.integers(1, 10_000),
