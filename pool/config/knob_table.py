@@ -1,7 +1,7 @@
 """Every knob: its name, type, default, range, whether it is read only at start, and one sentence.
 
 A name with `<WORD>` in it is a family: `<N>` stands for a number, any other word for a name. Texts of defaults may
-refer to other knobs. Ranges are `LOW..HIGH`, either of which may be missing.
+refer to other knobs. Ranges are `LOW..HIGH`, either of which may be missing. After a change here run `make docs`.
 """
 
 # ruff: noqa: E501 (a row is a line)
