@@ -40,6 +40,8 @@ from protocol.service import Service
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Iterable
 
+REQUEST_CLAIM_S: Final = 1800.0
+"""How long a job in the slot may take to make room for a better one."""
 LEASE_DEFAULT_S: Final = 2400.0
 ALIVE_MIN_S: Final = 10.0
 REPORT_GRACE_S: Final = 2.0
@@ -311,7 +313,8 @@ class Claims:
                     submitter=claim.submitter,
                     lease_s=claim.lease_s,
                     alive_interval_s=claim.alive_s,
-                )
+                ),
+                timeout=REQUEST_CLAIM_S,
             )
             fault("schedd.claim_requested")
             refused = "" if answer.granted else answer.reason or "no reason given"
