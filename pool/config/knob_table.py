@@ -1607,6 +1607,14 @@ ROWS: tuple[tuple[str, tuple[Row, ...]], ...] = (
             ),
             ("MAX_ITEMS", "int", "100000000", "1..", "", "How many items a queue statement may have."),
             (
+                "SIGN_S3_URLS",
+                "bool",
+                "true",
+                "",
+                "",
+                "Whether s3 and gs URLs are signed, for which keys are needed.",
+            ),
+            (
                 "CONTAINER_SHARED_FS",
                 "list",
                 "/cvmfs",
@@ -1929,6 +1937,14 @@ ROWS: tuple[tuple[str, tuple[Row, ...]], ...] = (
                 "",
                 "",
                 "Whether the startd writes its claims to a file.",
+            ),
+            (
+                "DEFAULT_DRAINING_START_EXPR",
+                "expr",
+                "FALSE",
+                "",
+                "",
+                "START of machines that are draining where the drain command gives none.",
             ),
             (
                 "MAX_DRAINING_ACTIVATION_DELAY",
