@@ -35,7 +35,7 @@ def expand(job: ClassAd, slot: ClassAd) -> dict[str, object]:
         expanded = _expand_text(text, job, slot)
         if expanded != text:
             try:
-                value = expr(expanded)
+                value = expr(expanded, old=True)
             except ClassAdError as error:
                 raise CannotExpand(f"Cannot expand $$ expression ({name}): {error.message}") from None
             changed[name] = value

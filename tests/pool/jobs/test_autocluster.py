@@ -1,0 +1,123 @@
+"""Jobs that look alike, and the order in which they get slots."""
+
+from __future__ import annotations
+
+from pool.classad import ClassAd, expr
+from pool.jobs.autocluster import Autoclusters, Waiting
+from pool.jobs.job_queue import Cluster, Job, JobQueue
+from pool.jobs.pack import pack
+from pool.jobs.states import JobStatus
+
+ANN = "ann@here"
+
+
+class Bench:
+    """A queue with clusters of waiting jobs."""
+
+    def __init__(self) -> None:
+        self.queue = JobQueue("ap")
+        self.autoclusters = Autoclusters(self.queue)
+        self.waiting = Waiting(self.autoclusters)
+
+    def add(self, *procs: dict[str, object], **attributes: object) -> list[Job]:
+        number = self.queue.new_id()
+        ad = ClassAd({"ClusterId": number, "Requirements": expr("TARGET.Memory > RequestMemory"), **attributes})
+        ad.setdefault("RequestMemory", 1)
+        cluster = Cluster(number, ad, user=ANN, owner="ann")
+        jobs = []
+        for proc, own in enumerate(procs or ({},)):
+            prio = own.get("JobPrio", 0)
+            assert isinstance(prio, int)
+            jobs.append(Job(cluster, proc, JobStatus.IDLE, prio, pack(ClassAd(own))))
+        self.queue.add(cluster, jobs)
+        return jobs
+
+    def wait(self, jobs: list[Job]) -> None:
+        for job in jobs:
+            self.waiting.add(job, ANN)
+
+    def taken(self, like: Job) -> list[str]:
+        """All jobs that a claim for `like` would run, in order."""
+        order = []
+        number = self.autoclusters.number_of(like)
+        while (job := self.waiting.next(ANN, number)) is not None:
+            self.waiting.discard(job)
+            order.append(str(job.id))
+        return order
+
+
+def test_what_no_slot_can_tell_apart_is_one_autocluster() -> None:
+    bench = Bench()
+    one, two = bench.add({"Args": "1"}, {"Args": "2", "Out": "x"})
+    (three,) = bench.add(Cmd="/bin/other", Iwd="/elsewhere")
+    numbers = {bench.autoclusters.number_of(job) for job in (one, two, three)}
+    assert len(numbers) == 1
+
+
+def test_what_requirements_read_of_the_job_tells_apart() -> None:
+    bench = Bench()
+    one, two = bench.add({}, {"RequestMemory": 2000})
+    assert bench.autoclusters.number_of(one) != bench.autoclusters.number_of(two)
+    (three,) = bench.add(Requirements=expr("TARGET.Kind == MY.Wanted"), Wanted="a")
+    (four,) = bench.add(Requirements=expr("TARGET.Kind == MY.Wanted"), Wanted="b")
+    assert bench.autoclusters.number_of(three) != bench.autoclusters.number_of(four)
+
+
+def test_one_and_true_and_text_are_not_alike() -> None:
+    bench = Bench()
+    jobs = [*bench.add(Rank=1), *bench.add(Rank=1.0), *bench.add(Rank=True), *bench.add(Rank="1")]
+    assert len({bench.autoclusters.number_of(job) for job in jobs}) == 4
+
+
+def test_a_slot_that_reads_more_sorts_all_jobs_anew() -> None:
+    bench = Bench()
+    jobs = bench.add({"Color": "red"}, {"Color": "blue"})
+    bench.wait(jobs)
+    assert len(list(bench.waiting.groups())) == 1
+    assert bench.autoclusters.learn_slot(ClassAd({"Requirements": expr('TARGET.Color == "red"')}))
+    assert not bench.autoclusters.learn_slot(ClassAd({"Requirements": expr('TARGET.Color == "red"')}))
+    bench.waiting.sort_anew()
+    assert sorted(group.count for group in bench.waiting.groups()) == [1, 1]
+    assert bench.taken(jobs[0]) == ["1.0"]
+    assert bench.taken(jobs[1]) == ["1.1"]
+
+
+def test_the_higher_priority_goes_first_then_the_older_job() -> None:
+    bench = Bench()
+    first = bench.add({}, {"JobPrio": 5}, {"JobPrio": -1}, {"JobPrio": 5})
+    second = bench.add({}, {"JobPrio": 5})
+    bench.wait(second + first)
+    assert bench.taken(first[0]) == ["1.1", "1.3", "2.1", "1.0", "2.0", "1.2"]
+
+
+def test_a_job_that_waits_again_keeps_its_place() -> None:
+    bench = Bench()
+    jobs = bench.add({}, {}, {})
+    bench.wait(jobs)
+    bench.waiting.discard(jobs[0])
+    bench.wait([jobs[0], jobs[0]])
+    assert bench.taken(jobs[0]) == ["1.0", "1.1", "1.2"]
+    assert list(bench.waiting.groups()) == []
+
+
+def test_who_does_not_wait_is_not_taken() -> None:
+    bench = Bench()
+    jobs = bench.add({}, {}, {})
+    bench.wait(jobs)
+    for job in jobs[:2]:
+        bench.waiting.discard(job)
+        bench.waiting.discard(job)
+    assert [group.count for group in bench.waiting.groups()] == [1]
+    assert bench.taken(jobs[0]) == ["1.2"]
+
+
+def test_what_is_announced_has_no_long_texts() -> None:
+    bench = Bench()
+    (job,) = bench.add(Environment="A=1", Args="x", Owner="ann")
+    ad = bench.autoclusters.representative(bench.queue.ad(job))
+    assert "Environment" not in ad
+    assert "Args" not in ad
+    assert ad["Owner"] == "ann"
+    (reads,) = bench.add(Requirements=expr("TARGET.A == Args"), Args="x")
+    bench.autoclusters.number_of(reads)
+    assert "Args" in bench.autoclusters.representative(bench.queue.ad(reads))

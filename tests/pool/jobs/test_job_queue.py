@@ -1,0 +1,257 @@
+"""The queue in memory, its batches, and what a restart finds on disk."""
+
+from __future__ import annotations
+
+import sqlite3
+import tracemalloc
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pool.classad import UNDEFINED, ClassAd, expr
+from pool.errors import ConfigError
+from pool.ids import JobId
+from pool.jobs import history, store
+from pool.jobs.history import HistoryReader
+from pool.jobs.job_queue import MADE_UP, Cluster, Job, JobQueue
+from pool.jobs.pack import pack, unpack
+from pool.jobs.states import IllegalMove, JobEvent, JobStatus
+from pool.jobs.store import ClaimRow, ClaimWork
+
+NOW = 1_700_000_000.0
+
+
+def a_cluster(number: int = 1, **attributes: object) -> Cluster:
+    ad = ClassAd(
+        {"ClusterId": number, "Owner": "ann", "User": "ann@here", "QDate": int(NOW), "JobPrio": 0, **attributes}
+    )
+    return Cluster(number, ad, user="ann@here", owner="ann")
+
+
+def a_queue(count: int = 2, *, name: str = "ap") -> JobQueue:
+    queue = JobQueue(name)
+    cluster = a_cluster(queue.new_id())
+    queue.add(cluster, [Job(cluster, n, JobStatus.IDLE, 0, pack(ClassAd({"Args": str(n)}))) for n in range(count)])
+    return queue
+
+
+@pytest.fixture
+def connection(tmp_path: Path) -> Iterator[sqlite3.Connection]:
+    connection = store.open_queue(tmp_path / "queue.sqlite")
+    yield connection
+    connection.close()
+
+
+def reloaded(connection: sqlite3.Connection) -> JobQueue:
+    queue = JobQueue("ap", next_cluster=store.read_counter(connection, "next_cluster", 1))
+    queue.load(store.read_clusters(connection), store.read_jobs(connection))
+    return queue
+
+
+def save(queue: JobQueue, connection: sqlite3.Connection) -> None:
+    batch, _ = queue.take()
+    store.commit(connection, batch)
+
+
+def job(queue: JobQueue, text: str) -> Job:
+    found = queue.get(JobId.parse(text))
+    assert found is not None
+    return found
+
+
+def test_an_ad_is_its_clusters_with_what_differs_and_what_follows() -> None:
+    queue = a_queue()
+    ad = queue.ad(job(queue, "1.1"))
+    assert (ad["ProcId"], ad["Args"], ad["Owner"], ad["JobStatus"]) == (1, "1", "ann", 1)
+    assert ad["GlobalJobId"] == f"ap#1.1#{int(NOW)}"
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        1,
+        1.5,
+        True,
+        "text \"'\\ é \udcff",
+        UNDEFINED,
+        [1, "a"],
+        ClassAd({"a": 1}),
+        expr("a + 1"),
+        expr('strcat("x", Args)'),
+    ],
+)
+def test_every_value_survives_its_packing(value: object) -> None:
+    ad = ClassAd({"X": value})
+    assert unpack(pack(ad)) == ad
+
+
+def test_a_restart_finds_what_was_committed_and_nothing_else(connection: sqlite3.Connection) -> None:
+    queue = a_queue(3)
+    queue.move(job(queue, "1.2"), JobEvent.HOLD, NOW)
+    queue.change(job(queue, "1.1"), {"JobPrio": 7, "Note": expr("ProcId + 1")})
+    save(queue, connection)
+    queue.change(job(queue, "1.0"), {"Lost": True})
+    again = reloaded(connection)
+    assert [str(found.id) for found in again.jobs()] == ["1.0", "1.1", "1.2"]
+    assert [again.ad(found) for found in again.jobs()][1:] == [queue.ad(found) for found in queue.jobs()][1:]
+    assert "Lost" not in again.ad(job(again, "1.0"))
+    assert (again.counts[JobStatus.IDLE], again.counts[JobStatus.HELD]) == (2, 1)
+    assert job(again, "1.1").prio == 7
+    assert again.new_id() == 2
+
+
+def test_cluster_ids_are_never_given_twice(connection: sqlite3.Connection) -> None:
+    queue = a_queue(1)
+    queue.move(job(queue, "1.0"), JobEvent.REMOVE, NOW)
+    queue.leave(job(queue, "1.0"), NOW)
+    save(queue, connection)
+    again = reloaded(connection)
+    assert len(again) == 0
+    assert again.new_id() == 2
+
+
+def test_a_batch_is_committed_whole_or_not_at_all(connection: sqlite3.Connection) -> None:
+    queue = a_queue()
+    batch, _ = queue.take()
+    connection.execute("DROP TABLE history")
+    bad = store.Batch(clusters=batch.clusters, jobs=batch.jobs, history=[store.HistoryRow(1, 0, "ann", 4, NOW, "{}")])
+    with pytest.raises(sqlite3.Error):
+        store.commit(connection, bad)
+    assert list(store.read_jobs(connection)) == []
+    store.commit(connection, batch)
+    assert len(list(store.read_jobs(connection))) == 2
+
+
+def test_a_jobs_end_is_one_batch_with_its_history_and_its_event(connection: sqlite3.Connection) -> None:
+    queue = a_queue()
+    done = job(queue, "1.0")
+    queue.move(done, JobEvent.START, NOW)
+    save(queue, connection)
+    queue.move(done, JobEvent.COMPLETE, NOW)
+    queue.log(done.cluster, "/log", "005 ...\n")
+    queue.leave(done, NOW)
+    batch, touched = queue.take()
+    assert ([row.status for row in batch.history], len(batch.events), batch.jobs_gone) == ([4], 1, [(1, 0)])
+    assert touched == {done: None}
+    store.commit(connection, batch)
+    assert [row.text for row in store.read_events(connection)] == ["005 ...\n"]
+    queue.written([batch.events[0].seq])
+    save(queue, connection)
+    assert store.read_events(connection) == []
+    assert not queue.dirty
+
+
+def test_a_batch_names_what_changed() -> None:
+    queue = a_queue()
+    queue.take()
+    one = job(queue, "1.0")
+    queue.change(one, {"A": 1})
+    queue.move(one, JobEvent.HOLD, NOW)
+    _, touched = queue.take()
+    assert touched == {one: {"A", "JobStatus", "LastJobStatus", "EnteredCurrentStatus"}}
+    assert queue.take()[1] == {}
+
+
+def test_dropping_an_attribute_uncovers_nothing() -> None:
+    queue = a_queue()
+    one = job(queue, "1.0")
+    queue.change(one, {"A": 1}, drop=["Args", "NoSuch"])
+    assert "Args" not in queue.ad(one)
+    queue.change(one, {}, drop=["Owner"])
+    assert queue.ad(one)["Owner"] is UNDEFINED
+
+
+def test_a_move_that_cannot_be_changes_nothing() -> None:
+    queue = a_queue()
+    with pytest.raises(IllegalMove):
+        queue.move(job(queue, "1.0"), JobEvent.RELEASE, NOW)
+    assert queue.counts[JobStatus.IDLE] == 2
+
+
+def test_claims_are_kept_with_what_they_run(connection: sqlite3.Connection) -> None:
+    queue = a_queue()
+    row = ClaimRow("<a>#1#2#secret", "<a>", "ann@here", "ann", "{}", "ticket", 2400.0, 300.0, NOW, None, None, "")
+    queue.put_claim(row)
+    queue.claim_works(ClaimWork(1, 0, "act", NOW + 5, row.claim_id))
+    save(queue, connection)
+    (found,) = store.read_claims(connection)
+    assert (found.cluster, found.proc, found.activation, found.renewed_at) == (1, 0, "act", NOW + 5)
+    queue.drop_claim(row.claim_id)
+    save(queue, connection)
+    assert store.read_claims(connection) == []
+
+
+def test_a_newer_schema_is_not_touched(tmp_path: Path) -> None:
+    path = tmp_path / "queue.sqlite"
+    connection = store.open_queue(path)
+    connection.execute("PRAGMA user_version = 99")
+    connection.close()
+    with pytest.raises(ConfigError, match="newer minipool"):
+        store.open_queue(path)
+
+
+def test_p1_what_was_committed_survives_a_copy_of_the_files_at_that_moment(tmp_path: Path) -> None:
+    """What a power cut leaves: the files as they were synced, with no word from the process that had them open."""
+    connection = store.open_queue(tmp_path / "queue.sqlite")
+    save(a_queue(5), connection)
+    other = tmp_path / "after"
+    other.mkdir()
+    for file in tmp_path.glob("queue.sqlite*"):
+        if not file.name.endswith("-shm"):
+            (other / file.name).write_bytes(file.read_bytes())
+    survivor = store.open_queue(other / "queue.sqlite")
+    assert len(reloaded(survivor)) == 5
+    survivor.close()
+    connection.close()
+
+
+def test_ten_thousand_idle_jobs_take_less_than_eight_megabytes() -> None:
+    queue = JobQueue("ap")
+    cluster = a_cluster()
+    tracemalloc.start()
+    try:
+        own = [ClassAd({"Args": f"--seed {n} in.{n}.dat", "Out": f"out.{n}", "Err": f"err.{n}"}) for n in range(10_000)]
+        jobs = [Job(cluster, n, JobStatus.IDLE, 0, pack(ad, MADE_UP)) for n, ad in enumerate(own)]
+        queue.add(cluster, jobs)
+        queue.take()
+        del own, jobs
+        assert tracemalloc.get_traced_memory()[0] < 8_000_000
+    finally:
+        tracemalloc.stop()
+
+
+def finished(connection: sqlite3.Connection, count: int) -> JobQueue:
+    queue = a_queue(count)
+    for one in list(queue.jobs()):
+        queue.move(one, JobEvent.REMOVE, NOW)
+        queue.leave(one, NOW)
+        save(queue, connection)
+    return queue
+
+
+def test_history_is_read_in_pages_newest_first(connection: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(history, "ROWS_PER_PAGE", 2)
+    finished(connection, 5)
+    reader = HistoryReader(connection, "ap")
+    procs, after = [], None
+    while True:
+        page = reader.page(after)
+        procs += [ad["ProcId"] for ad in page.ads]
+        after = page.next_seq
+        if after is None:
+            break
+    assert procs == [4, 3, 2, 1, 0]
+    assert [ad["ProcId"] for ad in reader.page(forwards=True).ads] == [0, 1]
+    (ad,) = reader.page(cluster=1, proc=3).ads
+    assert (ad["Args"], ad["Owner"], ad["JobStatus"], ad["GlobalJobId"]) == ("3", "ann", 3, f"ap#1.3#{int(NOW)}")
+    assert reader.page(owner="bob").ads == []
+
+
+def test_old_history_is_forgotten_with_its_clusters(connection: sqlite3.Connection) -> None:
+    finished(connection, 5)
+    assert history.prune(connection, 2) == 3
+    assert history.job_count(connection) == 2
+    assert history.prune(connection, 0) == 2
+    assert connection.execute("SELECT count(*) FROM clusters").fetchone() == (0,)
+    assert history.prune(connection, 0) == 0
