@@ -9,6 +9,7 @@ from typing import Any
 import trio
 
 from daemons.run import DaemonStart
+from daemons.startd.benchmarks import averaged
 from daemons.startd.settings import Settings, policy_attributes
 from daemons.startd.slot import Slot, Slots
 from pool.classad import ClassAd, Expr, expr
@@ -35,6 +36,7 @@ class Ads:
         self.drain_started = self.drain_stopped = 0.0
         self.seen = self._look()
         self._owner_load: dict[str, float] = {}
+        self._measured: dict[str, int] = {}
 
     def refresh(self) -> None:
         """Look at the machine again; ads made from now on show what is seen."""
@@ -42,6 +44,16 @@ class Ads:
         self._share_load()
         for slot in self._slots:
             slot.matching_ad = None
+
+    def benchmarked(self, mips: int, kflops: int) -> None:
+        """The machine was measured; all slots show it."""
+        self._measured = {
+            "Mips": averaged(self._measured.get("Mips"), mips),
+            "KFlops": averaged(self._measured.get("KFlops"), kflops),
+            "LastBenchmark": int(self._start.world.wall()),
+        }
+        for slot in self._slots:
+            slot.fixed_ad = slot.matching_ad = None
 
     def matching(self, slot: Slot) -> ClassAd:
         """The ad for policy and matching: all but what is only for show (the lists about dynamic slots)."""
@@ -80,7 +92,9 @@ class Ads:
         drain = self.drain
         start_expr = slot.policy.expr("START")
         if drain is not None:
-            start_expr = drain.start or self.settings.draining_start or _NO_START
+            start_expr = next(
+                (one for one in (drain.start, self.settings.draining_start) if one is not None), _NO_START
+            )
         view = SlotView(
             name=slot.name,
             slot_id=slot.spec.slot_id,
@@ -120,6 +134,8 @@ class Ads:
         ad = self.base.copy()
         for name, value in {**slot.attributes, **policy_attributes(slot.policy)}.items():
             ad[name] = value
+        for name, figure in self._measured.items():
+            ad[name] = figure
         ad["ExecuteVolume"] = slot.spec.disk
         return ad
 

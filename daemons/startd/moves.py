@@ -14,6 +14,7 @@ import trio
 
 from daemons.run import DaemonStart
 from daemons.startd.ads import Ads
+from daemons.startd.benchmarks import measure
 from daemons.startd.slot import NEVER, Slot, Slots
 from daemons.startd.starters import Starter, Starters
 from pool.errors import PeerError
@@ -61,6 +62,7 @@ class Moves:
             Effect.NEXT_CLAIM: self._next_claim,
             Effect.NO_JOB: lambda slot: self.apply(slot, Event.JOB_GONE),
             Effect.SETTLE: self.evaluate,
+            Effect.RUN_BENCHMARKS: lambda slot: nursery.start_soon(self._benchmark, slot),
         }
 
     @property
@@ -272,6 +274,7 @@ class Moves:
             match_over=slot.match_at <= now,
             worklife_over=claim is not None and claim.worklife_over(worklife, now=now),
             draining=self._ads.drain is not None and not self._welcome(slot),
+            benchmarks=not any(other.state.activity is Activity.BENCHMARKING for other in self._slots),
         )
 
     def _welcome(self, slot: Slot) -> bool:
@@ -323,6 +326,13 @@ class Moves:
             for slot in slots:
                 self.apply(slot, Event.ALL_DRAINED)
             self.drained()
+
+    async def _benchmark(self, slot: Slot) -> None:
+        """Measure the machine for all slots; whoever claims the slot meanwhile has it at once."""
+        self._ads.benchmarked(*await self._start.world.threads.run_sync(measure))
+        self._if_can(slot, Event.BENCHMARKED)
+        for other in self._slots:
+            self._changed(other)
 
     # ---- effects
 

@@ -1954,7 +1954,7 @@ ROWS: tuple[tuple[str, tuple[Row, ...]], ...] = (
                 "",
                 "How long a drained slot waits for its claim's next job.",
             ),
-            ("RunBenchmarks", "expr", "LastBenchmark == 0", "", "", "When benchmarks run."),
+            ("RunBenchmarks", "expr", "false", "", "", "When benchmarks run."),
             ("BenchmarkTimer", "expr", "(time() - LastBenchmark)", "", "", "The time since the last benchmark."),
             ("BENCHMARKS_JOBLIST", "list", "mips kflops", "", "", "The benchmarks."),
             ("BENCHMARKS_MAX_JOB_LOAD", "float", "1.0", "0..", "", "How much load benchmarks may make together."),
