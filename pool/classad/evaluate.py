@@ -29,7 +29,7 @@ from pool.classad.nodes import (
     spine,
 )
 from pool.classad.operators import BINARY, UNARY, truth
-from pool.classad.values import ERROR, PLAIN, UNDEFINED, Error, RelTime
+from pool.classad.values import ERROR, PLAIN, UNDEFINED, Error, RelTime, wrap32
 
 if TYPE_CHECKING:
     from pool.classad.builtins.table import Builtin
@@ -377,6 +377,7 @@ def subscript(base: Any, index: Any) -> Any:
     if base is UNDEFINED or index is UNDEFINED:
         return UNDEFINED
     if base.__class__ is BoundList and type(index) is int:
+        index = wrap32(index)
         return base.at(index) if 0 <= index < len(base) else ERROR
     if base.__class__ is Frame and type(index) is str:
         key = index.lower()

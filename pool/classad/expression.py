@@ -305,7 +305,8 @@ def _wrapped(node: Node, level: int) -> Node:
     """`node`, in parentheses if it binds less tightly than `level`."""
     kind = type(node)
     if kind is Binary:
-        own = PRECEDENCE.get(node.op, 12)  # type: ignore[union-attr]
+        op = node.op  # type: ignore[union-attr]
+        own = 11 if op == "?:" else PRECEDENCE.get(op, 12)
     elif kind is Ternary:
         own = 0
     elif kind is Unary:

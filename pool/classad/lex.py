@@ -159,20 +159,28 @@ def _unescape(text: str, start: int, piece: str, file: str) -> str:
     raw = piece[1:-1]
     if quote in raw:
         raw = _GLUE[quote].sub(r"\1", raw)
+    found = unescape(raw)
+    if found is None:
+        raise fail(text, start, "a string may not contain the character 0", file=file)
+    return found
+
+
+def unescape(raw: str) -> str | None:
+    """`raw` with its backslash escapes replaced; None when one of them is the character 0."""
     if "\\" not in raw:
         return raw
-    high = False
+    high = zero = False
 
     def replace(found: re.Match[str]) -> str:
-        nonlocal high
+        nonlocal high, zero
         code = found[1]
         if code[0] not in "01234567":
             return _ESCAPES.get(code, code)
         value = int(code, 8)
-        if value == 0:
-            raise fail(text, start, "a string may not contain the character 0", file=file)
-        high = high or value > 127
+        high, zero = high or value > 127, zero or value == 0
         return chr(value) if value < 128 else chr(0xDC00 + value)
 
     out = _ESCAPE.sub(replace, raw)
+    if zero:
+        return None
     return from_bytes(to_bytes(out)) if high else out

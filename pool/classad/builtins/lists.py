@@ -87,9 +87,14 @@ def _bound(frame: Frame, items: Any, better: Any) -> Any:
     numbers = _numbers(frame, items)
     if type(numbers) is not list:
         return numbers
-    best: Any = UNDEFINED
-    for i, number in enumerate(numbers):
-        if i == 0 or better(number, best) is True:
+    if not numbers:
+        return UNDEFINED
+    best = numbers[0]
+    for number in numbers[1:]:
+        # Comparing promotes both, and the bound stays promoted: of 3 and 2.5 the larger is 3.0.
+        kind = float if float in (type(number), type(best)) else int
+        number, best = kind(number), kind(best)
+        if better(number, best):
             best = number
     return best
 

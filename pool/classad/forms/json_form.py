@@ -31,7 +31,8 @@ def _member(value: Any, indent: int | None) -> str:
     if isinstance(value, float):
         return real(value, old=True) if math.isfinite(value) else _quoted(real(value))
     if isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False)
+        # A string that looks like an expression to readers is written as the expression that it is: a literal.
+        return _quoted(scalar(value)) if value.startswith("/Expr(") else json.dumps(value, ensure_ascii=False)
     if isinstance(value, Undefined):
         return "null"
     if isinstance(value, RelTime):

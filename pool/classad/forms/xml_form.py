@@ -16,7 +16,7 @@ def to_xml(ad: ClassAd, names: Iterable[str] | None = None, *, indent: int = 0) 
     """The ad as a `<c>` element with a line for each attribute, in the given order."""
     margin = " " * (indent + 4)
     lines = [
-        f'{margin}<a n="{_escaped(quote(name)[1:-1])}">{_member(ad[name], indent + 4)}</a>\n'
+        f'{margin}<a n="{_attribute(name)}">{_member(ad[name], indent + 4)}</a>\n'
         for name in (ad if names is None else names)
     ]
     return "<c>\n" + "".join(lines) + " " * indent + "</c>"
@@ -56,6 +56,10 @@ def _time(value: AbsTime | RelTime) -> str:
 
     inside = scalar(value)[len('absTime("') : -len('")')]
     return f"<at>{inside}</at>" if isinstance(value, AbsTime) else f"<rt>{inside}</rt>"
+
+
+def _attribute(name: str) -> str:
+    return _escaped(quote(name)[1:-1]).replace('\\"', "&quot;")
 
 
 def _escaped(text: str) -> str:

@@ -29,5 +29,7 @@ def answer(text: str, my: str | None, target: str | None) -> dict[str, str]:
 
 
 if __name__ == "__main__":
+    # Reading an ad is what makes the library enter the functions that are HTCondor's rather than the language's.
+    classad2.parseOne("[a = 1]")
     for line in sys.stdin:
         print(json.dumps(answer(*json.loads(line))), flush=True)

@@ -1,0 +1,42 @@
+"""What changed from one ad to the next: attributes set, and attributes gone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pool.classad.ad import ClassAd, same
+from pool.classad.attrs import MISSING, Attrs
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """`changed` holds what is new or different, `removed` the names of what is no longer there."""
+
+    changed: ClassAd
+    removed: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.changed) or bool(self.removed)
+
+
+def delta(old: ClassAd, new: ClassAd) -> Delta:
+    """What turns `old` into `new`, parents included."""
+    before, after = old.attrs, new.attrs
+    changed = Attrs()
+    for key in after.keys_all():
+        stored = after.lookup(key)
+        had = before.lookup(key)
+        if had is MISSING or (had is not stored and not same(had, stored)):
+            changed[key] = stored
+            changed.spell(key, after.name_any(key))
+    gone = tuple(before.name_any(key) for key in before.keys_all() if after.lookup(key) is MISSING)
+    return Delta(ClassAd(attrs=changed), gone)
+
+
+def apply_delta(ad: ClassAd, change: Delta) -> None:
+    """Change `ad` in place; names that it does not have need not be removed."""
+    for name in change.removed:
+        if name in ad:
+            del ad[name]
+    for name, stored in change.changed.own():
+        ad[name] = stored
