@@ -5,9 +5,12 @@ Everything is handed in with `install`; without it there is no time (the epoch),
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import random
 
 
 @dataclass(slots=True)
@@ -15,7 +18,8 @@ class Environment:
     """The one environment of a process; tools and daemons install theirs at start, tests hand in their own."""
 
     clock: Callable[[], float] = lambda: 0.0
-    rng: random.Random = field(default_factory=lambda: random.Random(0))
+    #: Chance for random(); without one, a seeded source.
+    rng: random.Random | None = None
     #: Offset of local time from UTC, in seconds, at a moment given in epoch seconds; without daylight saving if asked.
     zone: Callable[[int, bool], int] = lambda _at, _no_dst: 0
     #: Name of a user's home directory, or None; None itself while CLASSAD_ENABLE_USER_HOME is off.
@@ -66,6 +70,15 @@ def set_clock(clock: Callable[[], float]) -> None:
 def set_rng(rng: random.Random) -> None:
     """The source of chance for random()."""
     ENV.rng = rng
+
+
+def chance() -> random.Random:
+    """The installed source of chance."""
+    if ENV.rng is None:
+        import random  # slow to import, and few programs throw dice
+
+        ENV.rng = random.Random(0)
+    return ENV.rng
 
 
 def now() -> int:

@@ -7,7 +7,7 @@ from typing import Final
 
 MAX_NESTING: Final = 150  # brackets, unary operators and the like inside one another, in one text
 MAX_DEPTH: Final = 400  # attributes and nested evaluations in progress at one time
-MAX_STEPS: Final = 250_000  # attribute evaluations, list members and the like in one evaluation
+MAX_STEPS: Final = 100_000  # attribute evaluations, list members and the like in one evaluation
 MAX_TEXT: Final = 10_000_000  # characters of one expression or new-form ad
 MAX_STRING: Final = 10_000_000  # bytes of a string that a function builds
 

@@ -1,101 +1,167 @@
-"""The frozen node types of a parsed expression. Everything that walks a tree takes chains of operators as loops
-(`spine`), so that only real nesting, which the parser limits, costs stack.
+"""The node types of a parsed expression; a node is never changed once it is made. Everything that walks a tree takes
+chains of operators as loops (`spine`), so that only real nesting, which the parser limits, costs stack.
+
+They are written out rather than made by `dataclass`, which would cost every tool ten milliseconds at its start.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TypeAlias, final
 
 from pool.classad.values import Scalar
 
 
-@dataclass(frozen=True, slots=True)
-class Lit:
+class _Node:
+    """What all nodes share: their parts are named in `__match_args__`, in order."""
+
+    __slots__ = ()
+    __match_args__: tuple[str, ...] = ()
+
+    def __eq__(self, other: object) -> bool:
+        if type(self) is not type(other):
+            return NotImplemented
+        return all(getattr(self, part) == getattr(other, part) for part in self.__match_args__)
+
+    def __hash__(self) -> int:
+        return hash((type(self), *(getattr(self, part) for part in self.__match_args__)))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(repr(getattr(self, part)) for part in self.__match_args__)})"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), tuple(getattr(self, part) for part in self.__match_args__)
+
+
+@final
+class Lit(_Node):
     """A literal. A `RelTime` here evaluates to a real."""
 
-    value: Scalar
+    __slots__ = ("value",)
+    __match_args__ = ("value",)
+
+    def __init__(self, value: Scalar) -> None:
+        self.value = value
 
 
-@dataclass(frozen=True, slots=True)
-class Ref:
+@final
+class Ref(_Node):
     """`Name`: looked up from the inside out, then in the other ad of a match."""
 
-    name: str
-    key: str
+    __slots__ = ("key", "name")
+    __match_args__ = ("name", "key")
+
+    def __init__(self, name: str, key: str) -> None:
+        self.name = name
+        self.key = key
 
 
-@dataclass(frozen=True, slots=True)
-class RootRef:
+@final
+class RootRef(_Node):
     """`.Name`: looked up in the outermost ad."""
 
-    name: str
-    key: str
+    __slots__ = ("key", "name")
+    __match_args__ = ("name", "key")
+
+    def __init__(self, name: str, key: str) -> None:
+        self.name = name
+        self.key = key
 
 
-@dataclass(frozen=True, slots=True)
-class Select:
+@final
+class Select(_Node):
     """`base.Name`."""
 
-    base: Node
-    name: str
-    key: str
+    __slots__ = ("base", "key", "name")
+    __match_args__ = ("base", "name", "key")
+
+    def __init__(self, base: Node, name: str, key: str) -> None:
+        self.base = base
+        self.name = name
+        self.key = key
 
 
-@dataclass(frozen=True, slots=True)
-class Unary:
+@final
+class Unary(_Node):
     """`-a`, `+a`, `!a`, `~a`."""
 
-    op: str
-    operand: Node
+    __slots__ = ("op", "operand")
+    __match_args__ = ("op", "operand")
+
+    def __init__(self, op: str, operand: Node) -> None:
+        self.op = op
+        self.operand = operand
 
 
-@dataclass(frozen=True, slots=True)
-class Binary:
+@final
+class Binary(_Node):
     """Any operator of two operands; `op` is its long-form spelling, `[]` is the subscript."""
 
-    op: str
-    left: Node
-    right: Node
+    __slots__ = ("left", "op", "right")
+    __match_args__ = ("op", "left", "right")
+
+    def __init__(self, op: str, left: Node, right: Node) -> None:
+        self.op = op
+        self.left = left
+        self.right = right
 
 
-@dataclass(frozen=True, slots=True)
-class Ternary:
+@final
+class Ternary(_Node):
     """`test ? yes : no`."""
 
-    test: Node
-    yes: Node
-    no: Node
+    __slots__ = ("no", "test", "yes")
+    __match_args__ = ("test", "yes", "no")
+
+    def __init__(self, test: Node, yes: Node, no: Node) -> None:
+        self.test = test
+        self.yes = yes
+        self.no = no
 
 
-@dataclass(frozen=True, slots=True)
-class Paren:
+@final
+class Paren(_Node):
     """`(inner)`: kept, because ads print as they were written."""
 
-    inner: Node
+    __slots__ = ("inner",)
+    __match_args__ = ("inner",)
+
+    def __init__(self, inner: Node) -> None:
+        self.inner = inner
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+@final
+class Call(_Node):
     """`name(args)`; `key` is the name in lower case."""
 
-    name: str
-    key: str
-    args: tuple[Node, ...]
+    __slots__ = ("args", "key", "name")
+    __match_args__ = ("name", "key", "args")
+
+    def __init__(self, name: str, key: str, args: tuple[Node, ...]) -> None:
+        self.name = name
+        self.key = key
+        self.args = args
 
 
-@dataclass(frozen=True, slots=True)
-class ListNode:
+@final
+class ListNode(_Node):
     """`{ a, b }`: evaluates to itself; its members are evaluated when they are looked at."""
 
-    items: tuple[Node, ...]
+    __slots__ = ("items",)
+    __match_args__ = ("items",)
+
+    def __init__(self, items: tuple[Node, ...]) -> None:
+        self.items = items
 
 
-@dataclass(frozen=True, slots=True)
-class AdNode:
+@final
+class AdNode(_Node):
     """`[ a = 1; b = a ]`: evaluates to itself."""
 
-    items: tuple[tuple[str, Node], ...]
+    __slots__ = ("items",)
+    __match_args__ = ("items",)
+
+    def __init__(self, items: tuple[tuple[str, Node], ...]) -> None:
+        self.items = items
 
 
 Node: TypeAlias = Lit | Ref | RootRef | Select | Unary | Binary | Ternary | Paren | Call | ListNode | AdNode

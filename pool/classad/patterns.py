@@ -23,10 +23,9 @@ MAX_PATTERN: Final = 10_000
 MATCH_TIME: Final = 0.1
 
 # What PCRE writes otherwise than `regex`: quoting, control characters, ends, named references, lone braces.
-_ESCAPES: Final = re.compile(
+_ESCAPES: Final = (
     rb"\\Q(.*?)(?:\\E|\Z)|\\E|\\c(.)|\\x\{([0-9a-fA-F]{1,2})\}|\\x(?![0-9a-fA-F]{2})([0-9a-fA-F]?)|\\o\{([0-7]{1,3})\}"
-    rb"|\\k(?:\{(\w+)\}|<(\w+)>|'(\w+)')|\\g(?:\{(-?\d+|\w+)\}|(\d+))|\\(.)",
-    re.DOTALL,
+    rb"|\\k(?:\{(\w+)\}|<(\w+)>|'(\w+)')|\\g(?:\{(-?\d+|\w+)\}|(\d+))|\\(.)"
 )
 _PLAIN: Final = {b"Z": rb"(?=\n?\Z)", b"z": rb"\Z", b"e": rb"\x1b", b"a": rb"\x07"}
 
@@ -87,7 +86,7 @@ def compile_pattern(text: str, options: str) -> Pattern | Error:
     if len(data) > MAX_PATTERN:
         return ERROR
     try:
-        return Pattern(regex.compile(_ESCAPES.sub(_translate, data), flags | regex.V0))
+        return Pattern(regex.compile(re.sub(_ESCAPES, _translate, data, flags=re.DOTALL), flags | regex.V0))
     except (regex.error, ValueError, OverflowError, IndexError, KeyError, RecursionError, MemoryError, TypeError):
         return ERROR
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from pool.classad.builtins.table import framed, plain, register
 from pool.classad.convert import to_real
-from pool.classad.environment import ENV
+from pool.classad.environment import chance
 from pool.classad.evaluate import BoundList, Frame, members
 from pool.classad.values import ERROR, INT_MIN, int_of, wrap, wrap32
 
@@ -102,7 +102,7 @@ def random_number(limit: Any = 1.0) -> Any:
     """A number from 0 up to, not including, the limit, and of its type."""
     if type(limit) is int:
         most = wrap32(limit)
-        return ENV.rng.randrange(most) if most > 0 else ERROR
+        return chance().randrange(most) if most > 0 else ERROR
     if type(limit) is float and limit > 0:
-        return ENV.rng.random() * limit
+        return chance().random() * limit
     return ERROR

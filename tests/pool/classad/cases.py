@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +30,8 @@ def ordered(node: Any) -> Any:
         return AdNode(tuple(sorted(((name, ordered(inner)) for name, inner in node.items), key=lambda p: p[0].lower())))
     if isinstance(node, tuple):
         return tuple(ordered(one) for one in node)
-    if is_dataclass(node) and not isinstance(node, (Lit, type)):
-        return type(node)(**{field.name: ordered(getattr(node, field.name)) for field in fields(node)})
+    if hasattr(node, "__match_args__") and not isinstance(node, Lit):
+        return type(node)(*(ordered(getattr(node, part)) for part in node.__match_args__))
     return node
 
 
