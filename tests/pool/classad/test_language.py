@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -210,6 +211,9 @@ def test_the_example_functions_work_and_errors_are_contained() -> None:
     assert "cannot import no.such.module" in problem
 
 
+@pytest.mark.skipif(
+    sys.gettrace() is not None, reason="a tracer (coverage, a debugger) takes the runaway guard's place"
+)
 def test_a_user_function_that_fails_or_runs_away_is_an_error() -> None:
     @user.register
     def fails_always() -> int:
