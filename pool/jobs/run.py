@@ -310,7 +310,11 @@ def _completed(job: ClassAd, attributes: Attributes, now: float) -> tuple[Change
         total_received=job.eval_float("TotalBytesRecvd", 0.0),
         table=usage_ad(job),
     )
-    fate = Fate.STAYS if job.eval_bool("LeaveJobInQueue", False) else Fate.LEAVES
+    after = job.copy()
+    for name, value in attributes.items():
+        after[name] = value
+    after["JobStatus"] = int(JobStatus.COMPLETED)
+    fate = Fate.STAYS if after.eval_bool("LeaveJobInQueue", False) else Fate.LEAVES
     return Changes(attributes, _OF_THIS_RUN, JobEvent.COMPLETE, (event,)), fate
 
 

@@ -101,7 +101,7 @@ def test_an_exit_completes_the_job() -> None:
 
 
 def test_leave_in_queue_keeps_a_completed_job() -> None:
-    life = a_running_life(LeaveJobInQueue=expr("JobStatus == 2"))
+    life = a_running_life(LeaveJobInQueue=expr("JobStatus == 4 && CompletionDate > 0"))
     assert life.end(Ending.EXITED, ExitCode=0) is Fate.STAYS
 
 
