@@ -22,8 +22,8 @@ def configuration() -> str:
         "A configuration is lines of `NAME = value`. `$(NAME)` stands for the value of another name, `$(NAME:x)` for x "
         "where that is not set, `$ENV(NAME)` for an environment variable. `NAME = $(NAME) more` adds to an earlier "
         "value. `SCHEDD.NAME` counts for the schedd alone. `if`, `elif`, `else`, `endif` choose lines; "
-        "`include : FILE` reads another file; `use ROLE : Submit` puts a template in place. A backslash at the end of a "
-        "line continues it, and `NAME @=end` begins a value of several lines that ends with `@end`.",
+        "`include : FILE` reads another file; `use ROLE : Submit` puts a template in place. A backslash at the end of "
+        "a line continues it, and `NAME @=end` begins a value of several lines that ends with `@end`.",
         "",
         "The first of these that is found is read: `$CONDOR_CONFIG`, `$POOL_DIR/config`, `~/.minipool/config`, "
         "`/etc/minipool/config`, `/var/lib/minipool/config`. Then come LOCAL_CONFIG_FILE and the files of "

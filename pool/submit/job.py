@@ -226,8 +226,6 @@ def split_words(text: str) -> list[str]:
 def literal_number(job: Job, name: str) -> float | None:
     """An attribute that is a number as it stands; None for an expression."""
     value = job.ad.get(name)
-    if isinstance(value, bool):
-        return None
     return float(value) if isinstance(value, (int, float)) else None
 
 

@@ -26,7 +26,6 @@ from pool.submit.queue_statement import (
 from pool.submit.reader import Batch, SubmitReader
 from pool.submit.rows import Row, Rows
 from pool.submit.scope import ARGUMENT, Scope
-from pool.submit.template import JobTemplate
 from pool.submit.world import SubmitWorld
 
 MULTI_QUEUE = (
@@ -89,6 +88,8 @@ class SubmitPlan:
 
     def procs(self) -> Iterator[ClassAd]:
         """One ad per job, in order, with what differs from `cluster_ad`, which is its parent."""
+        from pool.submit.template import JobTemplate  # a single job needs none
+
         cluster_ad = self.cluster_ad
         proc = 0
         for batch, rows in self._batches:

@@ -350,6 +350,7 @@ def materialization(job: Job) -> None:
     """JobMaterializeLimit and JobMaterializeMaxIdle, for the cluster ad alone: how the schedd makes the jobs."""
     if not job.is_first:
         return
+    job.number("max_idle", "JobMaterializeMaxIdle")  # an expression, but of a number
     limit = job.number("max_materialize", "JobMaterializeLimit")
     if limit is not None:
         job.put("JobMaterializeLimit", limit)
