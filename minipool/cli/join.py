@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from minipool import host
 from minipool.cli.options import Opt, Parsed, UsageError
 from minipool.cli.tokens import read_join_word
 from minipool.cli.tool import HELP, VERSION_OPT, Tool, run
+from minipool.cli.up import setting_of
 from minipool.session import Session
 from pool.errors import PeerError, UserError
 
@@ -42,12 +43,13 @@ def main(verb: str, argv: Sequence[str]) -> int:
 def _main(parsed: Parsed) -> int:
     if len(parsed.words) != 1:
         raise UsageError("pool join: say the address of the central manager")
+    settings = dict(setting_of("pool join", text) for text in parsed.values("c"))
     token, ca = read_join_word(_word(parsed.value("token")))
-    session = Session.open(directory=parsed.value("dir"))
+    session = Session.open(directory=parsed.value("dir"), overrides=settings)
     directory = os.path.abspath(session.config.path("LOCAL_DIR"))
     if host.master_pid(session.run_dir) is not None:
         raise UserError(f"A pool runs in {directory}; stop it first: pool down")
-    _join(session, parsed.words[0], token, ca, directory, parsed.values("c"))
+    _join(session, parsed.words[0], token, ca, directory, settings)
     where = f" --dir {directory}" if parsed.has("dir") else ""
     sys.stdout.write(f"This host has joined the pool at {parsed.words[0]}. Start its daemons with: pool up{where}\n")
     return 0
@@ -67,7 +69,7 @@ def _word(given: str | None) -> str:
         raise UserError(f"pool join: cannot read {given}: {error.strerror}") from None
 
 
-def _join(session: Session, address: str, token: str, ca: str, directory: str, settings: Sequence[str]) -> None:
+def _join(session: Session, address: str, token: str, ca: str, directory: str, settings: Mapping[str, str]) -> None:
     from protocol import keys
     from protocol.address import Address
     from protocol.messages.master import JoinPool
@@ -108,11 +110,12 @@ def _store(path: str, text: str, mode: int) -> None:
         file.write(text)
 
 
-def _configure(directory: str, collector: str, lines: str, settings: Sequence[str]) -> None:
+def _configure(directory: str, collector: str, lines: str, settings: Mapping[str, str]) -> None:
     """The host's configuration: what the central manager said, then what the command line sets."""
     host.prepare(directory, (), {})
     said = f"# Made by `pool join`.\nCOLLECTOR_HOST = {collector}\n{lines.rstrip()}\n"
-    said += "".join(f"{setting}\n" for setting in settings)
+    said += "NETWORK_INTERFACE = *\n"  # other hosts must reach this one, on the port that all know
+    said += "".join(f"{name} = {value}\n" for name, value in settings.items())
     path = os.path.join(directory, "config")
     with open(path, encoding="utf-8") as file:
         before = file.read().partition("# Made by `pool join`.\n")[0]

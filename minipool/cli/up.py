@@ -36,7 +36,7 @@ def main(verb: str, argv: Sequence[str]) -> int:
 def _main(parsed: Parsed) -> int:
     if parsed.words:
         raise UserError(f"pool up: {parsed.words[0]!r} is not an option (a pool's directory is given with --dir)")
-    settings = dict(_setting(text) for text in parsed.values("c"))
+    settings = dict(setting_of("pool up", text) for text in parsed.values("c"))
     directory, owned = _directory(parsed.value("dir"))
     files = [os.path.abspath(file) for file in parsed.values("config")]
     for file in files:
@@ -93,10 +93,11 @@ def _started(
     return 0
 
 
-def _setting(text: str) -> tuple[str, str]:
+def setting_of(tool: str, text: str) -> tuple[str, str]:
+    """What the argument of a tool's -c sets."""
     key, equals, value = text.partition("=")
     if not equals or not key.strip():
-        raise UserError(f"pool up: -c {text!r} is not a setting (expected KNOB=VALUE)")
+        raise UserError(f"{tool}: -c {text!r} is not a setting (expected KNOB=VALUE)")
     return key.strip(), value.strip()
 
 
