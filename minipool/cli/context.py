@@ -33,3 +33,17 @@ def install_clock() -> None:
     from pool.classad import environment
 
     environment.install(clock=time.time)
+
+
+def install_surroundings() -> None:
+    """All that expressions may ask of this host: the time of day, its zone, chance."""
+    from random import Random
+
+    from pool.classad import environment
+
+    environment.install(clock=time.time, zone=_zone, rng=Random())
+
+
+def _zone(at: float, no_dst: bool) -> int:
+    """This host's offset from UTC, in seconds."""
+    return -time.timezone if no_dst else time.localtime(at).tm_gmtoff

@@ -42,5 +42,7 @@ POOL_VERBS: Final[dict[str, tuple[str, str]]] = {
     "token": ("tokens", "make a token, also for a host that joins"),
     "join": ("join", "make this host a part of a pool"),
     "cron": ("cron", "say when crontab fields run next"),
+    "classad": ("classad", "the ClassAd language: for other programs, and between forms"),
+    "classad_eval": ("classad_eval", "evaluate ClassAd expressions"),
 }
 """Verbs that only `pool` has."""

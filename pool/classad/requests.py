@@ -13,7 +13,7 @@ from pool.classad.expression import expr
 from pool.classad.forms.new_form import parse_ad
 from pool.classad.forms.old_form import parse_long
 from pool.classad.match import accepts, is_match, rank
-from pool.classad.values import UNDEFINED, AbsTime, Error, RelTime, Undefined, Value
+from pool.classad.values import AbsTime, Error, RelTime, Undefined, Value
 from pool.errors import ClassAdError
 
 Request = dict[str, Any]
@@ -124,8 +124,10 @@ def _match(request: Request) -> Answer:
 
 
 def _rank(ad: ClassAd, other: ClassAd) -> Answer:
-    value = ad.eval_lazy("Rank", other) if "Rank" in ad else UNDEFINED
-    return _printed(value) | {"value": rank(ad, other)}
+    said: Answer = {"result": None, "type": "missing"}
+    if "Rank" in ad:
+        said = _printed(ad.eval_lazy("Rank", other))
+    return said | {"value": rank(ad, other)}
 
 
 _OPERATIONS: Final[dict[str, Callable[[Request], Answer]]] = {

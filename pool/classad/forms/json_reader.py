@@ -36,16 +36,19 @@ def next_ad(text: str, at: int, *, file: str) -> tuple[ClassAd, int]:
     at = len(text) - len(text[at:].lstrip()) if text[at : at + 1] in (" ", "\n", "\t", "\r") else at
     if text[at : at + 1] != "{":
         raise fail(text, at, "this is no JSON object", expected="{", file=file)
-    _check_nesting(text, at, file)
     try:
         found, end = _DECODER.raw_decode(text, at)
+        _check_nesting(text, at, end, file)
     except json.JSONDecodeError as error:
         kind = CutShort if _unfinished(text, at) else ClassAdError
         said = fail(text, error.pos, error.msg[:1].lower() + error.msg[1:], expected="JSON", file=file)
         raise kind(said.message, span=said.span, expected=said.expected) from None
     except RecursionError:
+        _check_nesting(text, at, len(text), file)
         raise fail(text, at, "nested too deeply", file=file) from None
     except ClassAdError as error:
+        if error.span is not None and error.span.file == file:
+            raise
         inner = fail(text, at, f"in this ad: {error.message}", expected=error.expected, file=file)
         raise inner from None
     return found, end
@@ -101,12 +104,12 @@ _DECODER: Final = json.JSONDecoder(object_pairs_hook=_ad, parse_int=_integer, pa
 _MARKS: Final = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\\?\Z)|[{}\[\]]', re.DOTALL)
 
 
-def _check_nesting(text: str, at: int, file: str) -> None:
-    """Refuse what is nested deeper than any text may be, before a recursive reader sees it."""
-    if text.count("{", at) + text.count("[", at) <= MAX_NESTING:
+def _check_nesting(text: str, at: int, end: int, file: str) -> None:
+    """Refuse what is nested deeper than any text may be."""
+    if text.count("{", at, end) + text.count("[", at, end) <= MAX_NESTING:
         return
     depth = 0
-    for found in _MARKS.finditer(text, at):
+    for found in _MARKS.finditer(text, at, end):
         mark = found[0]
         if mark in "{[":
             depth += 1
@@ -115,8 +118,6 @@ def _check_nesting(text: str, at: int, file: str) -> None:
                 raise fail(text, found.start(), "nested too deeply", expected=expected, file=file)
         elif mark in "}]":
             depth -= 1
-            if depth <= 0:
-                return
 
 
 def _unfinished(text: str, at: int) -> bool:

@@ -18,6 +18,8 @@ from pool.errors import ClassAdError, Span
 
 FORMS: Final = ("long", "new", "xml", "json")
 PIECE: Final = 1 << 16
+ENOUGH: Final = 1000
+"""Characters from which the form of an ad can be told, with comments before it."""
 
 
 class Source(Protocol):
@@ -43,12 +45,11 @@ def detect(text: str) -> str:
 
 
 def read_ads(source: Source, *, form: str | None = None, file: str = "ads") -> Iterator[ClassAd]:
-    """The ads of a stream, in the given form or the one it begins with; ClassAdError with the place of what is wrong."""
+    """The ads of a stream, in the given form or the one it begins with; ClassAdError with the place of a mistake."""
     window = _Window(source, file)
-    window.more()
+    while len(window.text.lstrip()) < ENOUGH and window.more():
+        pass
     if form is None:
-        while window.text.isspace() and window.more():
-            pass
         form = detect(window.text)
     if form == "long":
         return parse_longs(_lines(window), file=file)
@@ -111,8 +112,7 @@ class _Window:
 def _lines(window: _Window) -> Iterator[str]:
     while True:
         lines = window.text[window.at :].split("\n")
-        for line in lines[:-1]:
-            yield line
+        yield from lines[:-1]
         window.at = len(window.text) - len(lines[-1])
         if len(lines[-1]) > MAX_TEXT:
             raise ClassAdError(f"{window.file}: a line is too long", expected=f"at most {MAX_TEXT} characters")
@@ -125,11 +125,10 @@ def _read_xml(window: _Window, file: str) -> Iterator[ClassAd]:
     from pool.classad.forms.xml_reader import XmlReader
 
     reader = XmlReader(file=file)
-    while window.text:
-        yield from reader.feed(window.text)
+    while window.at < len(window.text):
+        yield from reader.feed(window.text[window.at :])
         window.at = len(window.text)
-        if not window.more():
-            break
+        window.more()
     yield from reader.close()
 
 
