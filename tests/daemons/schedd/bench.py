@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import pwd
 from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -123,17 +123,15 @@ class FakeStartd:
         self.peers: dict[str, Peer] = {}
         self._up = trio.CancelScope()
         self.service = Service("startd")
-        for request, handler in (
-            (RequestClaim, self.claim),
-            (ActivateClaim, self.activate),
-            (DeactivateClaim, self.deactivate),
-            (ReleaseClaim, self.release),
-            (KeepAlive, self.keep_alive),
-            (ReconnectClaim, self.reconnect),
-            (SuspendClaim, lambda peer, asked: DONE),
-            (ContinueClaim, lambda peer, asked: DONE),
-        ):
-            self.service.on(request, handler, level=Level.READ)
+        on = self.service.on
+        on(RequestClaim, self.claim)
+        on(ActivateClaim, self.activate)
+        on(DeactivateClaim, self.deactivate)
+        on(ReleaseClaim, self.release)
+        on(KeepAlive, self.keep_alive)
+        on(ReconnectClaim, self.reconnect)
+        on(SuspendClaim, lambda peer, asked: DONE)
+        on(ContinueClaim, lambda peer, asked: DONE)
 
     async def serve(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Listen until `vanish`."""
@@ -353,7 +351,7 @@ class Bench:
         async with rpc.connected(address, network=self.host.network.as_user(uid), security=security) as peer:
             yield peer
 
-    async def submit(self, cluster_ad: ClassAd, *procs: dict[str, object], user: str = USER, **more: Any) -> int:
+    async def submit(self, cluster_ad: ClassAd, *procs: Mapping[str, object], user: str = USER, **more: Any) -> int:
         """Submit as an ordinary user; the cluster's id."""
         ads = [ClassAd(proc) for proc in procs] or [ClassAd()]
         async with self.connected(user) as peer:
