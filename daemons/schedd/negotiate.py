@@ -165,5 +165,4 @@ class Negotiation:
         """Remember why jobs got no slot, for those who ask."""
         now = self._core.now()
         for rejection in message.rejections:
-            for group in self._core.waiting.of(rejection.submitter, rejection.autocluster):
-                group.reject_reason, group.rejected_at = rejection.reason, now
+            self._core.waiting.reject(rejection.submitter, rejection.autocluster, rejection.reason, now)

@@ -75,9 +75,9 @@ class Queries:
             extra["AutoClusterId"] = job.group.autocluster
             if not projection:
                 extra["AutoClusterAttrs"] = self._core.autoclusters.shown()
-            if job.group.reject_reason:
-                extra["LastRejMatchReason"] = job.group.reject_reason
-                extra["LastRejMatchTime"] = int(job.group.rejected_at)
+            rejected = self._core.waiting.rejected(job.group)
+            if rejected is not None:
+                extra["LastRejMatchReason"], extra["LastRejMatchTime"] = rejected[0], int(rejected[1])
         shown = ad.project(projection) if projection else ad.flat()
         wanted = {name.lower() for name in projection}
         for name, value in extra.items():

@@ -36,6 +36,8 @@ ALWAYS: Final = frozenset(
 NOT_ANNOUNCED: Final = frozenset({"args", "arguments", "env", "environment", "submitevent", "transferinput"})
 """Attributes that can be long and are no use to a negotiator, unless they are significant."""
 
+REJECTIONS_MAX: Final = 10_000
+
 SLOT_EXPRESSIONS: Final = ("Requirements", "Start", "Rank", "WithinResourceLimits")
 
 
@@ -137,15 +139,13 @@ def _key(value: Member | None) -> object:
 class Group:
     """Jobs of one submitter, autocluster and priority that wait for a slot, in order of id."""
 
-    __slots__ = ("_heap", "autocluster", "count", "prio", "reject_reason", "rejected_at", "submitter")
+    __slots__ = ("_heap", "autocluster", "count", "prio", "submitter")
 
     def __init__(self, submitter: str, autocluster: int, prio: int) -> None:
         self.submitter = submitter
         self.autocluster = autocluster
         self.prio = prio
         self.count = 0
-        self.reject_reason = ""
-        self.rejected_at = 0.0
         self._heap: list[Job] = []
 
     def add(self, job: Job) -> None:
@@ -182,6 +182,17 @@ class Waiting:
         self._autoclusters = autoclusters
         self._generation = autoclusters.generation
         self._groups: dict[tuple[str, int], dict[int, Group]] = {}
+        self._rejected: dict[tuple[str, int], tuple[str, float]] = {}
+
+    def reject(self, submitter: str, autocluster: int, reason: str, now: float) -> None:
+        """Remember why jobs of an autocluster got no slot."""
+        if len(self._rejected) >= REJECTIONS_MAX:
+            self._rejected.clear()
+        self._rejected[submitter, autocluster] = (reason, now)
+
+    def rejected(self, group: Group) -> tuple[str, float] | None:
+        """Why the group got no slot, and when that was said."""
+        return self._rejected.get((group.submitter, group.autocluster))
 
     def add(self, job: Job, submitter: str) -> Group:
         """The job wants a slot."""
@@ -216,10 +227,6 @@ class Waiting:
         """All groups with jobs in them."""
         for by_prio in self._groups.values():
             yield from by_prio.values()
-
-    def of(self, submitter: str, autocluster: int) -> Iterator[Group]:
-        """The groups of one autocluster."""
-        yield from self._groups.get((submitter, autocluster), {}).values()
 
     def sort_anew(self) -> None:
         """What is significant has changed: the same jobs wait in other groups."""

@@ -1,0 +1,171 @@
+"""Queries, edits and watches of a real schedd."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import trio.testing
+
+from pool.ids import JobId
+from protocol.messages.collector import QueryAds
+from protocol.messages.schedd import (
+    Action,
+    EditJobs,
+    JobsChanged,
+    Outcome,
+    QueryHistory,
+    QueryJobs,
+    Rejection,
+    RejectRequests,
+    Selection,
+    WatchJobs,
+)
+from protocol.rpc import Items, RemoteError
+from tests.daemons.schedd.bench import USER, Bench, a_bench, a_job
+
+Clock = trio.testing.MockClock
+
+
+async def ids(bench: Bench, select: Selection, limit: int | None = None) -> list[str]:
+    async with bench.connected() as peer:
+        async with peer.stream(QueryJobs(select=select, projection=["ClusterId", "ProcId"], limit=limit)) as batches:
+            return [f"{ad['ClusterId']}.{ad['ProcId']}" async for batch in batches for ad in batch.ads]
+
+
+async def test_jobs_are_found_by_id_user_and_constraint(tmp_path: Path, autojump_clock: Clock) -> None:
+    async with a_bench(tmp_path) as bench:
+        await bench.submit(a_job(), {}, {"Tag": 7})
+        await bench.submit(a_job(), user="bin")
+        everything = ["1.0", "1.1", "2.0"]
+        assert await ids(bench, Selection()) == everything
+        assert await ids(bench, Selection(all=True), limit=2) == everything[:2]
+        assert await ids(bench, Selection(ids=["1"])) == ["1.0", "1.1"]
+        assert await ids(bench, Selection(ids=["2", "1.1", "9"])) == ["1.1", "2.0"]
+        assert await ids(bench, Selection(users=["bin"])) == ["2.0"]
+        assert await ids(bench, Selection(users=["bin"], ids=["1.0"])) == ["1.0", "2.0"]
+        assert await ids(bench, Selection(constraint="Tag == 7")) == ["1.1"]
+        assert await ids(bench, Selection(ids=["1"], constraint="Tag =!= 7")) == ["1.0"]
+        with pytest.raises(RemoteError):
+            await ids(bench, Selection(constraint="Tag =="))
+        with pytest.raises(RemoteError):
+            await ids(bench, Selection(ids=["1x"]))
+
+
+async def test_an_idle_job_says_why_it_has_no_slot(tmp_path: Path, autojump_clock: Clock) -> None:
+    async with a_bench(tmp_path) as bench:
+        await bench.submit(a_job())
+        await bench.until(lambda: bench.announced is not None and bool(bench.announced.requests))
+        assert bench.announced is not None
+        assert bench.schedd_peer is not None
+        request = bench.announced.requests[0]
+        rejection = Rejection(submitter=request.submitter, autocluster=request.autocluster, reason="no match found")
+        await bench.schedd_peer.notify(RejectRequests(rejections=[rejection]))
+        async with bench.connected() as peer:
+            await peer.call(EditJobs(select=Selection(ids=["1.0"]), assignments={"Note": "1"}))
+        ad = await bench.ad("1.0")
+        assert (ad["LastRejMatchReason"], ad["AutoClusterId"]) == ("no match found", request.autocluster)
+
+
+async def test_edits_are_checked_before_anything_is_set(tmp_path: Path, autojump_clock: Clock) -> None:
+    async with a_bench(tmp_path) as bench:
+        await bench.submit(a_job(), {}, {})
+        async with bench.connected() as peer:
+            everything = Selection(ids=["1"])
+            for assignments, said in (
+                ({"A": "1", "Owner": '"root"'}, 'immutable attribute "Owner"'),
+                ({"A": "(("}, "illegal value for : A"),
+                ({"JobPrio": '"high"'}, "illegal value for : JobPrio"),
+            ):
+                with pytest.raises(RemoteError, match=said):
+                    await peer.call(EditJobs(select=everything, assignments=assignments))
+            answer = await peer.call(EditJobs(select=everything, assignments={"A": "ProcId + 1", "JobPrio": "5"}))
+            assert [result.outcome for result in answer.results] == [Outcome.DONE] * 2
+        ads = await bench.ads()
+        assert [ads[job].eval("A") for job in ("1.0", "1.1")] == [1, 2]
+        await bench.until(lambda: bench.events("1.0") == [0, 33])
+        async with bench.connected("bin") as peer:
+            answer = await peer.call(EditJobs(select=Selection(ids=["1.0"]), assignments={"A": "9"}))
+            assert [result.outcome for result in answer.results] == [Outcome.PERMISSION_DENIED]
+
+
+async def test_a_changed_priority_is_announced(tmp_path: Path, autojump_clock: Clock) -> None:
+    async with a_bench(tmp_path) as bench:
+        await bench.submit(a_job(), {}, {})
+        async with bench.connected() as peer:
+            await peer.call(EditJobs(select=Selection(ids=["1.1"]), assignments={"JobPrio": "5"}))
+        await bench.until(lambda: bench.announced is not None and [r.prio for r in bench.announced.requests] == [5, 0])
+
+
+async def test_history_is_searched(tmp_path: Path, autojump_clock: Clock) -> None:
+    async with a_bench(tmp_path) as bench:
+        for _ in range(3):
+            await bench.submit(a_job(), {"Tag": 0}, {"Tag": 1})
+        await bench.act(Action.REMOVE, "1", "2", "3")
+
+        async def found(select: Selection | None = None, **more: object) -> list[str]:
+            async with bench.connected() as peer:
+                request = QueryHistory(select=select or Selection(), **more)  # type: ignore[arg-type]
+                async with peer.stream(request) as batches:
+                    return [f"{ad['ClusterId']}.{ad['ProcId']}" async for batch in batches for ad in batch.ads]
+
+        newest = ["3.1", "3.0", "2.1", "2.0", "1.1", "1.0"]
+        assert await found() == newest
+        assert await found(forwards=True) == newest[::-1]
+        assert await found(limit=2) == newest[:2]
+        assert await found(since="2.1") == newest[:2]
+        assert await found(since="2") == newest[:2]
+        assert await found(since="ClusterId == 1") == newest[:4]
+        assert await found(Selection(ids=["2"])) == newest[2:4]
+        assert await found(Selection(ids=["2.0"])) == ["2.0"]
+        assert await found(Selection(constraint="Tag == 1")) == newest[::2]
+        assert await found(Selection(users=[USER])) == newest
+        assert await found(Selection(users=["nobody"])) == []
+
+
+async def test_a_watch_tells_what_is_there_and_every_change(tmp_path: Path, autojump_clock: Clock) -> None:
+    async with a_bench(tmp_path) as bench:
+        startd = await bench.startd()
+        await bench.submit(a_job(RunsFor=10), {}, {})
+        async with bench.connected() as peer:
+            request = WatchJobs(select=Selection(users=[USER]), projection=["JobStatus", "ExitCode"])
+            async with peer.stream(request) as changes:
+                first = await _next(changes)
+                assert first.synced
+                assert {str(delta.job_id): delta.ad["JobStatus"] for delta in first.deltas} == {"1.0": 1, "1.1": 1}
+                await bench.match(startd)
+                story: dict[JobId, list[object]] = {}
+                left: set[JobId] = set()
+                while len(left) < 2:
+                    for delta in (await _next(changes)).deltas:
+                        story.setdefault(delta.job_id, []).append(delta.ad.get("JobStatus"))
+                        if delta.left:
+                            left.add(delta.job_id)
+                            assert delta.ad["ExitCode"] == 0
+                assert list(story.values()) == [[2, 4], [2, 4]]
+                await bench.submit(a_job(), user="bin")
+                await bench.submit(a_job())
+                (delta,) = (await _next(changes)).deltas
+                assert str(delta.job_id) == "3.0"
+
+
+async def _next(changes: Items[JobsChanged]) -> JobsChanged:
+    return await changes.__anext__()
+
+
+async def test_the_collector_knows_schedd_and_submitters(tmp_path: Path, autojump_clock: Clock) -> None:
+    async with a_bench(tmp_path) as bench:
+        await bench.host.start("collector")
+        await bench.submit(a_job(), {}, {"JobStatus": 5})
+        (schedd,) = await bench.host.until_known("Scheduler", "TotalIdleJobs == 1 && TotalHeldJobs == 1")
+        assert schedd["Name"] == "cm.pool.test"
+        (submitter,) = await bench.host.until_known("Submitter", "IdleJobs == 1")
+        assert (submitter["Name"], submitter["HeldJobs"]) == (f"{USER}@pool.test", 1)
+        await bench.act(Action.REMOVE, "1")
+        await bench.host.until_known("Scheduler", "TotalJobAds == 0")
+        async with bench.host.connected("collector") as peer:
+            while True:
+                async with peer.stream(QueryAds(ad_type="Submitter")) as batches:
+                    if not [ad async for batch in batches for ad in batch.ads]:
+                        break
+                await trio.sleep(1)
