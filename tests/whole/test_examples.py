@@ -15,7 +15,7 @@ import pytest
 from tests.whole.real_pool import RealPool, as_account, real_pool
 
 EXAMPLES = Path(__file__).parent.parent / "cases" / "examples"
-NAMES = "hello sweep wordcount quoting stdin exits tree many idle held leftovers env".split()
+NAMES = ["hello", "sweep", "wordcount", "quoting", "stdin", "exits", "tree", "many", "idle", "held", "leftovers", "env"]
 SETTINGS = {
     "roots_pool_used_by_root": (None, None),
     "roots_pool_used_by_an_account": (None, "www-data"),

@@ -1,0 +1,302 @@
+"""kill -9 of any process at any step of a job's way: the job ends once, and nothing of it is left (P1, P2, P3, P5, P6).
+
+One pool serves all the fault points: FAULT_POINTS arms every one of them, and a point fires only while its marker is
+missing in RUN/faults; so a test takes away one marker, runs a job, and finds the marker back.
+
+The probe job shows what happened to it: it takes a lock that dies with its process (two at once would say so), and
+writes a line when it begins and when it ends.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import tempfile
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import htcondor2
+import pytest
+
+from pool.classad import ClassAd
+from tests.whole.real_pool import NotInTime, RealPool, as_account, real_pool
+
+SUBMIT_POINTS = ("schedd.before_submit_commit", "schedd.after_submit_commit", "schedd.before_submit_answer")
+SCHEDD_POINTS = (
+    "schedd.match_taken",
+    "schedd.claim_requested",
+    "schedd.claim_granted",
+    "schedd.activated",
+    "schedd.job_executing",
+    "schedd.job_ended_received",
+    "schedd.final_committed",
+    "schedd.event_appended",
+    "schedd.event_marked",
+    "schedd.before_end_answer",
+)
+STARTD_POINTS = ("startd.claim_granted", "startd.starter_forked")
+STARTER_POINTS = (
+    "starter.sandbox_made",
+    "starter.input_done",
+    "starter.job_started",
+    "starter.job_exited",
+    "starter.output_pushed",
+    "starter.reported",
+)
+POINTS = SUBMIT_POINTS + SCHEDD_POINTS + STARTD_POINTS + STARTER_POINTS
+
+PROBE = """#!/bin/sh
+exec 9> lock
+flock -n 9 || echo overlap >> trace
+echo begin >> trace
+sleep "$1"
+echo end >> trace
+echo done
+"""
+DESCRIPTION = """executable = probe.sh
+arguments = {seconds}
+output = out
+error = err
+log = log
+should_transfer_files = NO
+job_lease_duration = 60
++Probe = "{probe}"
+queue
+"""
+
+
+class Probe:
+    """One job's directory, and what can be read off it."""
+
+    def __init__(self, pool: RealPool, seconds: float = 1.0) -> None:
+        self.pool, self.seconds, self.id = pool, seconds, uuid.uuid4().hex
+        self.directory = Path(tempfile.mkdtemp(prefix="probe-", dir=pool.directory))
+        (self.directory / "probe.sh").write_text(PROBE)
+        (self.directory / "probe.sh").chmod(0o755)
+        self.directory.chmod(0o755)
+        if identity := as_account(pool.user):
+            os.chown(self.directory, identity["user"], identity["group"])
+
+    def submit(self, *, check: bool = True) -> None:
+        text = DESCRIPTION.format(seconds=self.seconds, probe=self.id)
+        self.pool.tool("condor_submit", cwd=self.directory, check=check, text=text)
+
+    def in_queue(self) -> list[ClassAd]:
+        return [ad for ad in patiently(self.pool, self.pool.jobs) if ad.eval_str("Probe") == self.id]
+
+    def in_history(self) -> list[ClassAd]:
+        return patiently(self.pool, lambda: self.pool.history("-constraint", f'Probe == "{self.id}"'))
+
+    def until_running(self) -> ClassAd:
+        return self.pool.until(
+            lambda: [ad for ad in self.in_queue() if ad.eval_int("JobStatus") == 2], "the probe to run"
+        )[0]
+
+    def until_begun(self) -> None:
+        self.pool.until(lambda: self.trace()[:1] == ["begin"], "the probe's first line")
+
+    def until_ended(self) -> ClassAd:
+        self.pool.until(self.in_history, "the probe's end")
+        self.pool.until(lambda: not self.in_queue(), "the probe to leave the queue")
+        (ad,) = self.in_history()  # P3: once
+        return ad
+
+    def trace(self) -> list[str]:
+        path = self.directory / "trace"
+        return path.read_text().split() if path.exists() else []
+
+    def events(self) -> list[str]:
+        return re.findall(r"^(\d{3}) \(", (self.directory / "log").read_text(), re.MULTILINE)
+
+    def assert_ended_once(self) -> ClassAd:
+        """P2 and P3: it ended, well, once; its log, its history and its output agree."""
+        ad = self.until_ended()
+        assert (ad["JobStatus"], ad["ExitCode"]) == (4, 0)
+        trace = self.trace()
+        assert "overlap" not in trace
+        assert trace.count("end") == 1 or trace.count("begin") > 1
+        assert trace[-1] == "end"
+        assert (self.directory / "out").read_text() == "done\n"
+        self.pool.until(lambda: "005" in self.events(), "the last event")
+        events = self.events()
+        assert events.count("000") == 1
+        assert events.count("005") == 1
+        assert events[0] == "000"
+        assert events[-1] == "005"
+        read = [event.type for event in htcondor2.JobEventLog(str(self.directory / "log")).events(0)]
+        assert [int(kind) for kind in read] == [int(kind) for kind in events]
+        return ad
+
+
+def patiently(pool: RealPool, ask: Callable[[], list[ClassAd]]) -> list[ClassAd]:
+    """The answer, as soon as the daemon that is asked is there (again)."""
+    answers: list[list[ClassAd]] = []
+
+    def answered() -> bool:
+        try:
+            answers.append(ask())
+        except AssertionError:  # the tool failed: nobody answers yet
+            return False
+        return True
+
+    pool.until(answered, "an answer")
+    return answers[0]
+
+
+@pytest.fixture(scope="module")
+def pool() -> Iterator[RealPool]:
+    with real_pool(
+        user="www-data", NUM_CPUS=4, MASTER_BACKOFF_CEILING=1, FAULT_POINTS=" ".join(POINTS), start=False
+    ) as pool:
+        faults = pool.run_dir / "faults"
+        faults.mkdir(parents=True)
+        faults.chmod(0o777)
+        for point in POINTS:
+            (faults / point).touch()
+        pool.start()
+        yield pool
+
+
+def arm(pool: RealPool, point: str) -> Path:
+    marker = pool.run_dir / "faults" / point
+    marker.unlink()
+    return marker
+
+
+@pytest.mark.parametrize("point", SUBMIT_POINTS)
+def test_p1_a_schedd_that_dies_while_it_takes_a_job_has_it_or_has_not(pool: RealPool, point: str) -> None:
+    marker = arm(pool, point)
+    lost = Probe(pool, 0.1)
+    before = pool.pid_of("schedd")
+    lost.submit(check=False)
+    pool.until(marker.exists, f"{point} to fire")
+    pool.until(lambda: pool.pid_of("schedd") not in (0, before), "another schedd")
+    after = Probe(pool, 0.1)
+    pool.until(lambda: _submits(after), "a submission to be taken again")
+    after.assert_ended_once()
+    if point == "schedd.before_submit_commit":
+        assert not lost.in_queue()
+        assert not lost.in_history()
+    else:
+        lost.assert_ended_once()
+
+
+def _submits(probe: Probe) -> bool:
+    if not probe.in_queue() and not probe.in_history():
+        probe.submit(check=False)
+    return bool(probe.in_queue() or probe.in_history())
+
+
+@pytest.mark.parametrize("point", SCHEDD_POINTS)
+def test_p5_a_job_does_not_notice_the_death_of_its_schedd(pool: RealPool, point: str) -> None:
+    marker = arm(pool, point)
+    probe = Probe(pool)
+    probe.submit(check=False)  # the schedd may die before it has answered; the job is durable by then
+    pool.until(marker.exists, f"{point} to fire")
+    ad = probe.assert_ended_once()
+    assert probe.trace() == ["begin", "end"]
+    assert ad["NumJobStarts"] == 1
+
+
+@pytest.mark.parametrize("point", STARTD_POINTS + STARTER_POINTS)
+def test_p4_a_job_ends_although_what_runs_it_dies(pool: RealPool, point: str) -> None:
+    marker = arm(pool, point)
+    probe = Probe(pool)
+    probe.submit()
+    pool.until(marker.exists, f"{point} to fire")
+    probe.assert_ended_once()
+
+
+def _starter_of(pool: RealPool, probe: Probe) -> int:
+    """The process that runs the probe's program: the parent of its shell."""
+    for pid in pool.processes():
+        try:
+            if os.readlink(f"/proc/{pid}/cwd") == str(probe.directory):
+                parent = _parent(pid)
+                if parent in pool.processes() and os.readlink(f"/proc/{parent}/cwd") != str(probe.directory):
+                    return parent
+        except OSError:
+            continue
+    raise NotInTime("nothing runs in the probe's directory")
+
+
+def test_p6_when_its_starter_dies_the_job_dies_with_it_and_starts_again(pool: RealPool) -> None:
+    probe = Probe(pool, 3)
+    probe.submit()
+    probe.until_begun()
+    starter = _starter_of(pool, probe)
+    os.kill(starter, signal.SIGKILL)
+    ad = probe.assert_ended_once()
+    assert probe.trace() == ["begin", "begin", "end"]
+    assert ad["NumJobStarts"] == 2
+
+
+@pytest.mark.parametrize("daemon", ["collector", "negotiator", "schedd"])
+def test_a_running_job_does_not_notice_the_death_of_another_daemon(pool: RealPool, daemon: str) -> None:
+    probe = Probe(pool, 2)
+    probe.submit()
+    probe.until_begun()
+    pool.restart_of(daemon)
+    ad = probe.assert_ended_once()
+    assert ad["NumJobStarts"] == 1
+    later = Probe(pool, 0.1)
+    later.submit()
+    later.assert_ended_once()
+
+
+def test_p4_a_job_starts_again_after_its_startd_died(pool: RealPool) -> None:
+    probe = Probe(pool, 3)
+    probe.submit()
+    probe.until_begun()
+    pool.restart_of("startd")
+    probe.assert_ended_once()
+
+
+def test_p1_a_master_that_dies_takes_its_daemons_along_and_loses_no_job(pool: RealPool) -> None:
+    probe = Probe(pool, 3)
+    probe.submit()
+    probe.until_begun()
+    pool.kill()
+    assert not pool.processes()
+    pool.start()
+    probe.assert_ended_once()
+
+
+def _zygotes(pool: RealPool) -> list[int]:
+    """The zygotes of the schedd and the startd: each was executed by its owner, and its children look like it."""
+    looks = {pid: looks for pid in pool.processes() if (looks := _words(pid)) and b"daemons.zygote" in looks}
+    mine = {pid for pid, words in looks.items() if any(word.startswith((b"starter=", b"agent=")) for word in words)}
+    return [pid for pid in mine if looks.get(_parent(pid)) != looks[pid]]
+
+
+def _words(pid: int) -> list[bytes]:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return []
+
+
+def _parent(pid: int) -> int:
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    except OSError:
+        return 0
+
+
+def test_jobs_go_on_after_the_zygotes_died(pool: RealPool) -> None:
+    probe = Probe(pool, 2)
+    probe.submit()
+    probe.until_begun()
+    zygotes = _zygotes(pool)
+    assert len(zygotes) == 2
+    for pid in zygotes:
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+    probe.assert_ended_once()
+    later = Probe(pool, 0.1)
+    later.submit()
+    later.assert_ended_once()
