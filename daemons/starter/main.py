@@ -52,7 +52,10 @@ def child_main(birth: Birth) -> None:
     log.capture_logging()
     faults.arm(settings.fault_points, settings.run_dir or ".")
     become_subreaper()
-    trio.run(main, birth, settings, log, RealNetwork())
+    try:
+        trio.run(main, birth, settings, log, RealNetwork())
+    except* PeerError as group:  # the fork was given up before it could be answered
+        log.always("The startd did not speak", error=str(group.exceptions[0]))
 
 
 async def main(birth: Birth, settings: StarterSettings, log: Log, network: Network) -> None:
@@ -93,6 +96,7 @@ class Starter:
                     nursery, channel, parent=False, security=self._security, service=service
                 )
                 nursery.start_soon(self._until_orphaned, birth.life)
+                nursery.start_soon(self._until_hung_up, self._startd)
                 nursery.start_soon(self._evict_at_sigterm)
                 await self._leave.wait()
                 await self._idle.wait()
@@ -163,6 +167,12 @@ class Starter:
         await trio.lowlevel.wait_readable(life)
         os.close(life)
         self._evict("The startd is gone")
+
+    async def _until_hung_up(self, startd: Peer) -> None:
+        """Nobody can tell this starter anything any more."""
+        await startd.closed.wait()
+        if not self._leave.is_set():
+            self._evict("The startd has hung up")
 
     async def _evict_at_sigterm(self) -> None:
         with trio.open_signal_receiver(signal.SIGTERM) as signals:

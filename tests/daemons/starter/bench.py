@@ -60,6 +60,8 @@ class Bench:
     heard: list[Any] = field(default_factory=list)
     _news: trio.Event = field(default_factory=trio.Event)
     _schedd: trio.CancelScope = field(default_factory=trio.CancelScope)
+    owner: trio.CancelScope = field(default_factory=trio.CancelScope)
+    """Cancelled, the life pipe ends as if the zygote's owner had died."""
     _count: int = 0
     _jobs: dict[str, ClassAd] = field(default_factory=dict)
 
@@ -262,16 +264,23 @@ async def bench(*, agent: bool = False, start: bool = True, **settings: Any) -> 
         os.chown(root / "home", user.pw_uid, user.pw_gid)
         async with trio.open_nursery() as nursery:
             zygote = Zygote(KINDS)
-            await nursery.start(zygote.run)
+            owner = trio.CancelScope()
+
+            async def own(*, task_status: Any) -> None:
+                with owner:
+                    await zygote.run(task_status=task_status)
+
+            await nursery.start(own)
             security = Security(uid_domain="test", trust_domain="test")
             made = Bench(root, zygote, nursery, security, starter=None)  # type: ignore[arg-type]
+            made.owner = owner
             await made.open_schedd()
             if agent:
                 await made.start_agent()
             if start:
                 await made.start_starter(**settings)
             yield made
-            if made.starter is not None and made.starter.alive:
+            if made.starter is not None and made.starter.alive and not owner.cancel_called:
                 with trio.move_on_after(10):
                     if made.startd is not None and not made.startd.closed.is_set():
                         await made.startd.call(LeaveNow())

@@ -319,7 +319,32 @@ async def test_a_starter_whose_ticket_is_not_taken_gives_up() -> None:
         assert not (b.iwd / "ran").exists()
 
 
-async def test_when_the_startd_is_gone_the_job_is_evicted_and_reported() -> None:
+async def test_when_the_life_pipe_ends_the_job_is_evicted_and_reported() -> None:
+    async with bench() as b:
+        activation = await b.run(b.job_ad("echo $$ > pids; exec sleep 600"))
+        await _file_has(b.iwd / "pids", "\n")
+        b.owner.cancel()
+        end = await b.until(JobEnded, activation)
+        assert end.ending is Ending.EVICTED
+        with trio.fail_after(60):
+            while not is_zombie(b.starter.pid):
+                await trio.sleep(0.02)
+        assert not _alive(_pids(b.iwd / "pids"))
+        assert not b.sandbox.exists()
+
+
+async def test_when_the_startd_hangs_up_the_job_is_evicted_and_reported() -> None:
+    async with bench() as b:
+        assert b.startd is not None
+        activation = await b.run(b.job_ad("echo $$ > pids; exec sleep 600"))
+        await _file_has(b.iwd / "pids", "\n")
+        await b.startd.aclose()
+        assert (await b.until(JobEnded, activation)).ending is Ending.EVICTED
+        await b.starter.wait()
+        assert not _alive(_pids(b.iwd / "pids"))
+
+
+async def test_told_by_a_signal_to_end_a_starter_evicts_its_job_first() -> None:
     async with bench() as b:
         activation = await b.run(b.job_ad("echo $$ > pids; exec sleep 600"))
         await _file_has(b.iwd / "pids", "\n")
