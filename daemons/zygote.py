@@ -189,6 +189,7 @@ class _Zygote:
 def _load(spec: str) -> ChildMain:
     """The child's main function; its module may have a `warm_up` to be called once, before there are children."""
     module, _, function = spec.partition(":")
+    importlib.import_module("pool.classad.builtins")  # imported late elsewhere; a job's account may not be able to
     loaded = importlib.import_module(module)
     warm_up: Callable[[], None] | None = getattr(loaded, "warm_up", None)
     if warm_up is not None:

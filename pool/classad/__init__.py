@@ -4,7 +4,6 @@ ad = ClassAd({"RequestCpus": 2, "Requirements": expr("TARGET.Memory > 1024")})
 ad.eval("Requirements", target=machine)
 """
 
-import pool.classad.builtins  # noqa: F401  (enters the functions)
 from pool.classad.ad import ClassAd
 from pool.classad.expression import Expr, attr, conjoin, expr
 from pool.classad.forms.new_form import parse_ad

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pool.classad.attrs import MISSING, NOTHING, SCOPE_NAMES
 from pool.classad.environment import ENV
-from pool.classad.evaluate import _BUILTINS, SURROUNDINGS, Frame, evaluate, frames
+from pool.classad.evaluate import SURROUNDINGS, Frame, builtin_named, evaluate, frames
 from pool.classad.nodes import Binary, Call, Lit, Node, Paren, Ref, Select, Ternary, Unary, spine
 from pool.classad.operators import BINARY, UNARY, truth
 from pool.classad.values import ERROR, PLAIN, UNDEFINED, RelTime, fold
@@ -334,7 +334,7 @@ class _Writer:
         return name, _LOGICAL if node.op == "!" else _ANY
 
     def _call(self, node: Call, level: int) -> str:
-        builtin = _BUILTINS.get(node.key)
+        builtin = builtin_named(node.key)
         if builtin is None:
             return self.constant(ERROR)
         if builtin.lazy is not None or not builtin.least <= len(node.args) <= builtin.most:

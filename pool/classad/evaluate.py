@@ -470,7 +470,7 @@ def disjunction(left: Any, right: Node, frame: Frame) -> Any:
 
 
 def _call(node: Call, frame: Frame) -> Any:
-    builtin = _BUILTINS.get(node.key)
+    builtin = _BUILTINS.get(node.key) or builtin_named(node.key)
     return ERROR if builtin is None else builtin.call(node.args, frame)
 
 
@@ -485,6 +485,17 @@ def _ad(node: AdNode, frame: Frame) -> Any:
 
 
 _BUILTINS: dict[str, Builtin] = {}
+
+
+def builtin_named(key: str) -> Builtin | None:
+    """The function of this name (in lower case). The modules of functions are imported when the first is wanted:
+    most tools never call one."""
+    found = _BUILTINS.get(key)
+    if found is None:
+        import pool.classad.builtins  # noqa: F401 (enters the functions)
+
+        found = _BUILTINS.get(key)
+    return found
 
 
 _EVALUATE: Final[dict[type, Callable[[Any, Frame], Any]]] = {

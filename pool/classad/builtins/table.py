@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
-from pool.classad.evaluate import _BUILTINS, Frame, evaluate
+from pool.classad.evaluate import _BUILTINS, Frame, builtin_named, evaluate
 from pool.classad.nodes import Node
 from pool.classad.values import ERROR
 
@@ -93,14 +93,15 @@ def register(name: str, least: int, most: int, function: Plain, *, framed: bool 
 
 def table() -> Mapping[str, Builtin]:
     """All functions, by their names in lower case."""
+    builtin_named("")
     return _BUILTINS
 
 
 def names() -> list[str]:
     """All functions, in the manual's spelling."""
-    return sorted((builtin.name for builtin in _BUILTINS.values()), key=str.lower)
+    return sorted((builtin.name for builtin in table().values()), key=str.lower)
 
 
 def find(name: str) -> Builtin | None:
     """The function of this name."""
-    return _BUILTINS.get(name.lower())
+    return builtin_named(name.lower())
