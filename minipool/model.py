@@ -1,0 +1,210 @@
+"""What both faces of the Python API speak of: descriptions, jobs' states and results, and which jobs are meant."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from enum import Enum
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+from pool.classad import ClassAd
+from pool.errors import PeerError, SubmitError
+from pool.ids import JobId
+
+if TYPE_CHECKING:
+    from minipool.session import Session
+    from pool.submit import SubmitPlan
+    from protocol.messages.schedd import ActResults, JobDelta, Selection
+
+Value: TypeAlias = str | int | float | bool
+JobName: TypeAlias = "str | int | JobId | tuple[int, int]"
+
+
+class UnknownJob(PeerError):
+    """The job is not in the queue, and not in the history."""
+
+
+class NotDone(PeerError):
+    """Something could not be done to some jobs; the message names them and why."""
+
+
+class Status(Enum):
+    """Where a job is in its life."""
+
+    IDLE = 1
+    RUNNING = 2
+    REMOVED = 3
+    COMPLETED = 4
+    HELD = 5
+    TRANSFERRING_OUTPUT = 6
+    SUSPENDED = 7
+
+
+class JobState(NamedTuple):
+    """A job at a moment. `ad` has all that is known of it; `left`: it has left the queue."""
+
+    id: JobId
+    status: Status
+    ad: ClassAd
+    left: bool = False
+
+
+class JobResult(NamedTuple):
+    """How a job ended: by itself (`exit_code`), by a signal (`exit_signal`), or removed (`status` is REMOVED)."""
+
+    id: JobId
+    status: Status
+    exit_code: int | None
+    exit_signal: int | None
+    ad: ClassAd
+
+    @property
+    def ok(self) -> bool:
+        """Whether it ended by itself with status 0."""
+        return self.status is Status.COMPLETED and self.exit_code == 0
+
+
+class Submit:
+    """A submit description: the text of one, or its commands as a mapping or keywords.
+
+    `queue` is what follows the queue statement's word: a count ("3"), or items ("name in (a b)"). `items` queues one
+    job for each mapping, whose keys are macros: `Submit(arguments="$(n)", items=[{"n": 1}, {"n": 2}])`.
+    """
+
+    def __init__(
+        self,
+        description: str | Mapping[str, Value] = "",
+        /,
+        *,
+        queue: str | int | None = None,
+        items: Iterable[Mapping[str, Value]] | None = None,
+        **commands: Value,
+    ) -> None:
+        if isinstance(description, Mapping):
+            commands = {**description, **commands}
+            description = ""
+        lines = [description.rstrip("\n")] if description.strip() else []
+        lines += [f"{name} = {_text(value)}" for name, value in commands.items()]
+        self.text = "\n".join(lines) + "\n"
+        self.queue = None if queue is None else str(queue)
+        if items is not None:
+            if queue is not None:
+                raise SubmitError("give either queue or items")
+            self.text, self.queue = self.text + _items(list(items)), None
+        self.file = ""
+
+    @classmethod
+    def read(cls, path: str, **commands: Value) -> Submit:
+        """The description in a file; keywords come before its queue statement, and win."""
+        try:
+            with open(path, encoding="utf-8", errors="surrogateescape") as file:
+                made = cls(file.read())
+        except OSError as error:
+            raise SubmitError(f"Failed to open command file ({path}) ({error.strerror})") from None
+        made.file = path
+        made.appended = [f"{name} = {_text(value)}" for name, value in commands.items()]
+        return made
+
+    appended: Sequence[str] = ()
+
+    def plan(self, session: Session, *, count: int | None = None) -> SubmitPlan:
+        """What it asks for, read in this directory as this account."""
+        from minipool.submission import read_plan
+
+        queue = self.queue if count is None else str(count)
+        return read_plan(session, self.text, file=self.file, appended=self.appended, queue=queue)
+
+    def __repr__(self) -> str:
+        return f"Submit({self.text!r}{'' if self.queue is None else f', queue={self.queue!r}'})"
+
+
+def _text(value: Value) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _items(rows: Sequence[Mapping[str, Value]]) -> str:
+    """A queue statement with a line of tab-free values for each row."""
+    if not rows:
+        raise SubmitError("there are no items, so there are no jobs")
+    names = list(rows[0])
+    lines = []
+    for row in rows:
+        if list(row) != names:
+            raise SubmitError(f"all items need the same keys: {', '.join(names)}")
+        values = [_text(value) for value in row.values()]
+        if any("\n" in value or "\x1f" in value for value in values):
+            raise SubmitError("an item's value cannot hold a line break")
+        lines.append("\x1f".join(values) if len(values) > 1 else values[0])
+    return f"queue {','.join(names)} from (\n" + "\n".join(lines) + "\n)\n"
+
+
+def id_of(job: object) -> str:
+    """A job or cluster as the schedd names it: `12.0` or `12`."""
+    own = getattr(job, "id", job)
+    if isinstance(own, tuple):
+        return f"{own[0]}.{own[1]}"
+    return str(own)
+
+
+def selection(jobs: Iterable[object] = (), *, users: Iterable[str] = (), constraint: str | None = None) -> Selection:
+    """The jobs that are meant; all when nothing narrows them down."""
+    from protocol.messages.schedd import Selection
+
+    ids = [id_of(job) for job in jobs]
+    names = list(users)
+    return Selection(ids=ids, users=names, constraint=constraint, all=not (ids or names))
+
+
+def result_of(id: JobId, ad: ClassAd) -> JobResult:
+    """How the job of this ad ended."""
+    status = Status(ad.eval_int("JobStatus", Status.COMPLETED.value))
+    signalled = bool(ad.eval_bool("ExitBySignal"))
+    return JobResult(
+        id=id,
+        status=status,
+        exit_code=None if signalled else ad.eval_int("ExitCode"),
+        exit_signal=ad.eval_int("ExitSignal") if signalled else None,
+        ad=ad,
+    )
+
+
+class States:
+    """Job ads put together from their changes."""
+
+    def __init__(self) -> None:
+        self._ads: dict[JobId, ClassAd] = {}
+
+    def take(self, delta: JobDelta) -> JobState:
+        """The job after this change."""
+        ad = self._ads.get(delta.job_id)
+        ad = ClassAd() if ad is None else ad.copy()
+        for name, value in delta.ad.items():
+            ad[name] = value
+        if delta.left:
+            self._ads.pop(delta.job_id, None)
+        else:
+            self._ads[delta.job_id] = ad
+        return JobState(delta.job_id, Status(ad.eval_int("JobStatus", 1)), ad, delta.left)
+
+
+def check(results: ActResults, verb: str) -> int:
+    """How many jobs something was done to; NotDone when it could not be done to some, or there were none."""
+    from protocol.messages.schedd import Outcome
+
+    done = sum(one.outcome is Outcome.DONE for one in results.results)
+    refused = [one for one in results.results if one.outcome is not Outcome.DONE]
+    if refused or not done:
+        said = (
+            ", ".join(f"{one.job_id} ({one.outcome.value.replace('_', ' ')})" for one in refused[:10]) or "no such jobs"
+        )
+        raise NotDone(f"could not {verb}: {said}")
+    return done
+
+
+def expression(value: object) -> str:
+    """A Python value as the text of an expression, for edits of job ads."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool | int | float):
+        return json.dumps(value)
+    return ClassAd({"X": value}).text("X")
