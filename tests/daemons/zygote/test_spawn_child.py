@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import trio
 
+from daemons.linux import is_zombie
 from daemons.spawn_child import SpawnError, Zygote
 
 ROOT = Path(__file__).parents[3]
@@ -120,7 +121,8 @@ async def test_children_see_the_end_of_their_life_pipe_when_the_owner_stops() ->
         nursery.cancel_scope.cancel()
     with trio.fail_after(30):
         assert await child.channel.receive_some(1) == b""  # it is gone
-    os.waitpid(zygote.pid, 0)  # the zygote has reaped its child and left
+        while not is_zombie(zygote.pid):  # it has reaped its child and left
+            await trio.sleep(0.02)
 
 
 async def test_orphans_of_children_are_reaped_by_the_zygote(zygote: Zygote) -> None:
