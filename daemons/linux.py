@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 _PR_SET_PDEATHSIG: Final = 1
+_PR_SET_NAME: Final = 15
 _PR_SET_CHILD_SUBREAPER: Final = 36
 
 _HAS_CHILDREN_FILE: Final = Path(f"/proc/self/task/{os.getpid()}/children").exists()
@@ -30,6 +31,12 @@ def become_subreaper() -> None:
 def die_with_parent(signum: int = signal.SIGKILL) -> None:
     """Be sent `signum` when the parent dies."""
     _prctl(_PR_SET_PDEATHSIG, signum)
+
+
+def name_process(name: str) -> None:
+    """What `ps`, `top` and `pgrep` call this process; Linux keeps the first 15 bytes."""
+    buffer = ctypes.create_string_buffer(name.encode()[:15])
+    _libc.prctl(_PR_SET_NAME, buffer, 0, 0, 0)
 
 
 def children_of(pid: int) -> list[int]:

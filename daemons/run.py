@@ -40,6 +40,7 @@ import trio
 
 from daemons import faults
 from daemons.adverts import Adverts
+from daemons.linux import name_process
 from daemons.log import Log
 from daemons.metrics import LoopLag
 from daemons.services import CommonServices
@@ -294,6 +295,7 @@ def _log_level(config: Config, subsystem: str) -> str:
 def run_process(name: str, source: Source, *, port_address: str = "", control: socket.socket | None = None) -> int:
     """Be the daemon `name` in this process until it ends; the exit status. `control` leads to the master."""
     world = World.real()
+    name_process(f"condor_{name}")
     os.umask(0o022)
     try:
         start = DaemonStart(name, source, world, port_address=port_address)

@@ -38,7 +38,7 @@ from typing import Any, Final
 
 import msgpack
 
-from daemons.linux import become_subreaper, children_of, descendants, is_zombie
+from daemons.linux import become_subreaper, children_of, descendants, is_zombie, name_process
 
 PACKET_BYTES_MAX: Final = 160 * 1024
 """What fits one packet under the kernel's default socket buffer; a job's ad travels on the channel instead."""
@@ -137,6 +137,7 @@ class _Zygote:
 
     def _be_child(self, request: Mapping[str, Any], descriptors: list[int]) -> int:
         os.setsid()
+        name_process(f"condor_{request['kind']}")
         signal.set_wakeup_fd(-1)
         for signum in (signal.SIGCHLD, signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
             signal.signal(signum, signal.SIG_DFL)
@@ -213,6 +214,7 @@ def main(argv: list[str]) -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     become_subreaper()
+    name_process("condor_zygote")
     mains = {kind: _load(spec) for kind, _, spec in (argument.partition("=") for argument in argv[1:])}
     zygote = _Zygote(owner, mains, *_wakeup_pipe())
     gc.collect()

@@ -99,3 +99,10 @@ def test_a_stop_with_a_running_job_leaves_nothing_and_the_job_goes_on_next_time(
     (home / "go").touch()
     (ad,) = pool.until_done(cluster)
     assert ad.eval_int("ExitCode") == 0
+
+
+def test_ps_tells_the_daemons_apart() -> None:
+    with real_pool() as pool:
+        names = {Path(f"/proc/{pid}/comm").read_text().strip() for pid in pool.processes()}
+        daemons = {"condor_master", "condor_collecto", "condor_negotiat", "condor_schedd", "condor_startd"}
+        assert names >= daemons | {"condor_zygote"}
