@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 
+from minipool.cli.names import POOL_VERBS, TOOLS
+from minipool.cli.tool import usage
 from pool.config import knobs, templates
 from pool.submit import commands
 
@@ -80,9 +83,38 @@ def _cell(text: str) -> str:
     return text.replace("|", "\\|").replace("\n", " ")
 
 
+def tools() -> str:
+    """docs/tools.md: every command-line tool with its options."""
+    lines = [
+        "# Tools",
+        "",
+        "Made from the option tables that the tools use; do not edit.",
+        "",
+        "Each `condor_NAME` is also `pool NAME`. Options may be shortened (`-const` for `-constraint`) and may be "
+        "written with two dashes; `[:...]` marks those that take a qualifier after a colon. Every tool has `-help`.",
+    ]
+    for name, (summary, text) in all_tools().items():
+        lines += ["", f"## {name}", "", summary, "", "```", text.rstrip(), "```"]
+    return "\n".join(lines) + "\n"
+
+
+def all_tools() -> dict[str, tuple[str, str]]:
+    """Each tool's summary and usage text, by its name: those of `pool` first."""
+    found: dict[str, tuple[str, str]] = {}
+    for verb, (module, summary) in (*POOL_VERBS.items(), *TOOLS.items()):
+        loaded = import_module(f"minipool.cli.{module}")
+        if hasattr(loaded, "USAGE"):
+            found[verb] = (summary[0].upper() + summary[1:] + ".", loaded.USAGE)
+            continue
+        for tool in getattr(loaded, "TOOLS", None) or (loaded.TOOL,):
+            found[tool.name] = (tool.summary, usage(tool))
+    return dict(sorted(found.items(), key=lambda pair: (not pair[0].startswith("pool "), pair[0])))
+
+
 PAGES: dict[str, Callable[[], str]] = {
     "configuration.md": configuration,
     "submit-commands.md": submit_commands,
+    "tools.md": tools,
 }
 
 
