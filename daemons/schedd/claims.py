@@ -362,8 +362,8 @@ class Claims:
         core = self.core
         while claim.reusable and not claim.gone and not self.stopping:
             job = core.waiting.next(claim.submitter, core.autoclusters.number_of(like))
-            if job is None:
-                return None
+            if job is None or not core.queue.ad(job).eval_bool("Requirements", True, claim.slot_ad):
+                return None  # time passes: a job on a clock may not want this slot yet
             core.waiting.discard(job)
             shadow = self.begin(claim, job)
             if shadow is not None:

@@ -8,6 +8,7 @@ awaits. A job that may run is in `waiting` exactly when it is idle, has no execu
 from __future__ import annotations
 
 import os
+import time
 from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
@@ -17,8 +18,12 @@ import trio
 from daemons.run import DaemonStart
 from daemons.schedd.settings import Settings
 from pool.classad import ClassAd
+from pool.errors import UserError
 from pool.jobs import event_log, run
 from pool.jobs.autocluster import Autoclusters, Waiting
+from pool.jobs.codes import HoldCode
+from pool.jobs.crontab import FIELDS
+from pool.jobs.deferral import next_deferral
 from pool.jobs.event_log import Event
 from pool.jobs.job_queue import Cluster, Job, JobQueue
 from pool.jobs.run import Changes
@@ -106,8 +111,30 @@ class Core:
         if ad.eval_bool("IsNoopJob", False):
             self._finish_noop(job, ad)
             return
+        if has_crontab(ad) and not self._set_clock(job, ad):
+            return
         self.waiting.add(job, self.submitter(job.cluster))
         self.work_changed(True)
+
+    def _set_clock(self, job: Job, ad: ClassAd) -> bool:
+        """Set when a job with a crontab runs next; one whose crontab is wrong is put on hold."""
+        try:
+            moment = next_deferral(ad, self.now(), time.localtime, time.mktime)
+        except UserError as error:
+            self.hold(job, str(error), HoldCode.INVALID_CRON_SETTINGS)
+            return False
+        if moment is not None and ad.get("DeferralTime") != moment:
+            self.queue.change(job, {"DeferralTime": moment})
+            self.writer.soon()
+        return True
+
+    def missed_its_run(self, job: Job) -> bool:
+        """Whether a job with a crontab still waits though its moment has passed; it then waits for the next one."""
+        ad = self.queue.ad(job)
+        if job.group is None or not has_crontab(ad):
+            return False
+        moment, window = ad.eval_int("DeferralTime"), ad.eval_int("DeferralWindow", 0)
+        return moment is not None and self.now() > moment + window
 
     def resort(self, job: Job) -> None:
         """Something that decides where the job waits has changed."""
@@ -188,3 +215,8 @@ class Core:
         shadow = self.shadow_of.get(job)
         if shadow is not None:
             shadow.stop(reason, code, subcode, fast=fast)
+
+
+def has_crontab(ad: ClassAd) -> bool:
+    """Whether the job runs by a crontab."""
+    return any(name in ad for name, _, _ in FIELDS)

@@ -8,7 +8,7 @@ from typing import Final
 import trio
 
 from daemons.pace import Pace
-from daemons.schedd.core import Core
+from daemons.schedd.core import Core, has_crontab
 from pool.jobs import history, policy
 from pool.jobs.job_queue import Cluster, Job
 from pool.jobs.policy import Action, Decision
@@ -38,8 +38,12 @@ class PolicyTimer:
         changed = False
         for job in list(core.queue.jobs()):
             await pace.breathe()
-            if job.cluster.jobs.get(job.proc) is job and self._may_act(job):
+            if job.cluster.jobs.get(job.proc) is not job:
+                continue
+            if self._may_act(job):
                 changed |= self.look_at(job)
+            if self._has_crontab(job) and core.missed_its_run(job):
+                core.resort(job)
         if changed:
             core.writer.soon()
 
@@ -51,6 +55,13 @@ class PolicyTimer:
             or not _is_trivial(job.cluster)
             or any(word in job.packed for word in _OWN_POLICY)
         )
+
+    @staticmethod
+    def _has_crontab(job: Job) -> bool:
+        cluster = job.cluster
+        if cluster.crontab is None:
+            cluster.crontab = has_crontab(cluster.ad)
+        return cluster.crontab or '"Cron' in job.packed
 
     def look_at(self, job: Job) -> bool:
         """Do what the job's policy wants; whether that was anything."""

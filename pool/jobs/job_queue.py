@@ -26,7 +26,7 @@ MADE_UP: Final = frozenset({"procid", "jobstatus", "globaljobid"})
 class Cluster:
     """Jobs that were submitted together. `procs` is how many were made so far, the next ProcId."""
 
-    __slots__ = ("ad", "autocluster", "id", "jobs", "macros", "owner", "periodic", "procs", "qdate", "user")
+    __slots__ = ("ad", "autocluster", "crontab", "id", "jobs", "macros", "owner", "periodic", "procs", "qdate", "user")
 
     def __init__(self, id: int, ad: ClassAd, *, user: str, owner: str, procs: int = 0) -> None:
         self.id = id
@@ -40,6 +40,7 @@ class Cluster:
         self.periodic: bool | None = None
         self.macros: bool | None = None
         """Whether its ad has `$$(...)` macros; None until somebody looks."""
+        self.crontab: bool | None = None
 
 
 class Job:
@@ -193,7 +194,7 @@ class JobQueue:
         for name, value in attributes.items():
             ad[name] = value
         cluster.ad, self._made = ad, None
-        cluster.autocluster = cluster.periodic = cluster.macros = None
+        cluster.autocluster = cluster.periodic = cluster.macros = cluster.crontab = None
         self._clusters[cluster.id] = cluster
         for job in cluster.jobs.values():
             if job._ad is not None:

@@ -233,6 +233,32 @@ async def test_a_noop_job_ends_without_a_slot(tmp_path: Path, autojump_clock: Cl
         await bench.until(lambda: bench.events("1.0") == [0, 5])
 
 
+async def test_a_crontab_sets_the_next_run_again_and_again(tmp_path: Path, autojump_clock: Clock) -> None:
+    async with a_bench(tmp_path) as bench:
+        startd = await bench.startd()
+        soon = expr("time() >= DeferralTime - 60")
+        on_a_clock = a_job(CronMinute="*/10", OnExitRemove=False, Requirements=soon, RunsFor=70)
+        await bench.submit(on_a_clock)
+        first = (await bench.ad("1.0"))["DeferralTime"]
+        assert isinstance(first, int)
+        assert (first % 600, first > bench.host.world.wall()) == (0, True)
+        await trio.sleep(700)  # nobody offered a slot in time
+        missed = (await bench.ad("1.0"))["DeferralTime"]
+        assert isinstance(missed, int)
+        assert missed == first + 600
+        await trio.sleep(missed - bench.host.world.wall() - 10)
+        await bench.match(startd)
+        await bench.until(lambda: bench.events("1.0") == [0, 1, 4])
+        await bench.until(lambda: len(startd.released) == 1)  # its next run is far away
+        assert (await bench.ad("1.0"))["DeferralTime"] == missed + 600
+
+
+async def test_a_wrong_crontab_holds_the_job(tmp_path: Path, autojump_clock: Clock) -> None:
+    async with a_bench(tmp_path) as bench:
+        await bench.submit(a_job(CronMinute="never"))
+        assert (await bench.ad("1.0"))["HoldReasonCode"] == 25
+
+
 # ---- what goes wrong
 
 
