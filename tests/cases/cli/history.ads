@@ -1,0 +1,66 @@
+ClusterId = 120
+ProcId = 1
+Owner = "alice"
+QDate = 1795217732
+JobStatus = 4
+Cmd = "/bin/true"
+RemoteWallClockTime = 0.0
+JobUniverse = 5
+Args = "b"
+CompletionDate = 1795217741
+ExitCode = 0
+
+ClusterId = 121
+ProcId = 0
+Owner = "alice"
+QDate = 1795217732
+JobStatus = 4
+Cmd = "/bin/true"
+RemoteWallClockTime = 0.0
+JobUniverse = 5
+CompletionDate = 1795217741
+ExitCode = 0
+
+ClusterId = 107
+ProcId = 1
+Owner = "alice"
+QDate = 1795217732
+JobStatus = 4
+Cmd = "/bin/sleep"
+RemoteWallClockTime = 2.0
+JobUniverse = 5
+Args = "1"
+CompletionDate = 1795217741
+ExitCode = 0
+
+ClusterId = 107
+ProcId = 0
+Owner = "alice"
+QDate = 1795217732
+JobStatus = 4
+Cmd = "/bin/sleep"
+RemoteWallClockTime = 2.0
+JobUniverse = 5
+Args = "1"
+CompletionDate = 1795217741
+ExitCode = 0
+
+ClusterId = 87
+ProcId = 0
+Owner = "alice"
+QDate = 1795217732
+JobStatus = 3
+Cmd = "/home/alice/drone.sh"
+RemoteWallClockTime = 1.0
+JobUniverse = 5
+
+ClusterId = 1000
+ProcId = 12
+Owner = "alice"
+QDate = 1795217732
+JobStatus = 4
+Cmd = "/bin/true"
+RemoteWallClockTime = 66.0
+JobUniverse = 5
+CompletionDate = 1795217741
+ExitCode = 0
