@@ -1,13 +1,15 @@
 """The file agent: forked by its schedd's zygote, it becomes the user whose files it opens, and serves two sides.
 
 The schedd speaks to it on the socket pair that it was born with: events to append, activations that may move files.
-Starters come to its socket (or through the host's port as `agent-UID`) with the ticket of their activation. When the
-schedd is gone, so is the agent: what it was writing is complete or was never seen, and the next one goes on.
+Starters come to its socket with the ticket of their activation, those of other hosts through the host's port, where it
+is called `agent-` and the socket's name. When the schedd is gone, so is the agent: what it was writing is complete or
+was never seen, and the next one goes on.
 """
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
@@ -36,11 +38,12 @@ from protocol.service import Service
 LOCK_PAUSE_S: Final = 0.02
 LOCK_WAIT_S: Final = 20.0
 UMASK: Final = 0o022
+NAME_CHARACTERS_MAX: Final = 56
 
 
-def socket_name(uid: int) -> str:
-    """What the shared port calls the agent of an account."""
-    return f"agent-{uid}"
+def socket_name(path: str) -> str:
+    """What the shared port calls the agent that has this unix socket."""
+    return "agent-" + re.sub(r"[^A-Za-z0-9_.@-]", "_", Path(path).stem)[:NAME_CHARACTERS_MAX]
 
 
 def child_main(birth: Birth) -> None:
@@ -91,7 +94,7 @@ async def _listen(settings: AgentSettings, log: Log) -> list[Listener]:
     listeners: list[Listener] = [await RealNetwork().listen(Address.unix(settings.socket))]
     if settings.keys and settings.run_dir:
         try:
-            address = Address.tcp("", 0, sock=socket_name(settings.uid))
+            address = Address.tcp("", 0, sock=socket_name(settings.socket))
             listeners.append(SharedListener(settings.run_dir, address))
         except OSError as error:
             log.always("Starters of other hosts cannot reach this agent", error=error.strerror)
@@ -106,7 +109,7 @@ async def _serve(
     log: Log,
     nursery: trio.Nursery,
 ) -> None:
-    schedd, starters = Service("agent"), Service(socket_name(settings.uid))
+    schedd, starters = Service("agent"), Service(socket_name(settings.socket))
     transfers = Transfers(
         security,
         nursery,

@@ -69,15 +69,16 @@ class StartAgents:
         directory = self._start.run_dir / "agents"
         directory.mkdir(exist_ok=True)
         if os.getuid() == 0:
-            payload = self._as_user(owner, str(directory))
+            path, payload = self._as_user(owner, str(directory))
         else:
+            path = str(directory / f"{os.getuid()}-{owner}.sock")
             payload = agent_payload(
                 self._start.config,
                 account="",
                 uid=os.getuid(),
                 gid=os.getgid(),
                 groups=os.getgroups(),
-                path=str(directory / f"{os.getuid()}-{owner}.sock"),
+                path=path,
             )
         process = await self._zygote.fork("agent", payload)
         try:
@@ -86,20 +87,20 @@ class StartAgents:
         except BaseException:
             process.kill()
             raise
-        uid = os.getuid() or pwd.getpwnam(owner).pw_uid
-        return AgentProcess(process, peer, endpoint(str(self._start.run_dir), socket_name(uid)))
+        return AgentProcess(process, peer, endpoint(str(self._start.run_dir), socket_name(path)))
 
-    def _as_user(self, owner: str, directory: str) -> bytes:
+    def _as_user(self, owner: str, directory: str) -> tuple[str, bytes]:
         os.chmod(directory, DIRECTORY_MODE)
         try:
             entry = pwd.getpwnam(owner)
         except KeyError:
             raise NoAgent(f"there is no account {owner!r} on this host to write files as") from None
-        return agent_payload(
+        path = f"{directory}/{entry.pw_uid}.sock"
+        return path, agent_payload(
             self._start.config,
             account=owner,
             uid=entry.pw_uid,
             gid=entry.pw_gid,
             groups=sorted(set(os.getgrouplist(owner, entry.pw_gid))),
-            path=f"{directory}/{entry.pw_uid}.sock",
+            path=path,
         )
