@@ -22,6 +22,7 @@ from pool.classad import ClassAd
 from pool.errors import PeerError
 from pool.matching import Accountant, HandedOut, Matched, Offers, Plan, Rejected, Request, Snapshot, negotiate, shares
 from pool.matching.accounting import weight_of
+from pool.matching.candidates import Evaluate
 from protocol.authorize import Level
 from protocol.message import DONE, Done
 from protocol.messages.negotiator import (
@@ -36,6 +37,9 @@ from protocol.messages.schedd import Match, MatchesTaken, OfferMatches, RejectRe
 from protocol.rpc import Peer
 
 CYCLES_SHOWN: Final = 3
+
+SLOTS_FOR_COLUMNS: Final = 64
+"""From this many slots on, they are matched by columns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +71,7 @@ class Negotiator:
         self._limits: dict[str, float] = {}
         self._shares: dict[str, float] = {}
         self._cycles: deque[CycleReport] = deque(maxlen=CYCLES_SHOWN)
+        self._evaluate: Evaluate | None = None
         self._wanted = trio.Event()
         self._published_at = float("-inf")
         self.slots = SlotWatch(start, self._offers, self.wake)
@@ -161,10 +166,18 @@ class Negotiator:
     def _requests(self) -> list[Request]:
         return [request for schedd in self._schedds.values() for request in schedd.requests.values()]
 
+    def _plan(self, snapshot: Snapshot) -> Plan:
+        """Match, in a thread. Small pools never need the columns, nor numpy's memory."""
+        if self._evaluate is None and len(snapshot.slots) >= SLOTS_FOR_COLUMNS:
+            from pool.matching.columnar import ColumnEvaluator
+
+            self._evaluate = ColumnEvaluator()
+        return negotiate(snapshot) if self._evaluate is None else negotiate(snapshot, self._evaluate)
+
     async def _cycle(self, requests: list[Request]) -> None:
         began, wall = trio.current_time(), self._start.world.wall()
         snapshot = self._snapshot(requests)
-        plan = await self._start.world.threads.run_sync(negotiate, snapshot)
+        plan = await self._start.world.threads.run_sync(self._plan, snapshot)
         await self._carry_out(plan)
         took_s = trio.current_time() - began
         submitters = {request.submitter for request in requests}
