@@ -407,6 +407,10 @@ class Bench:
         found = EventReader().feed(self.agents.logs.get(log, ""))
         return [event.number for event in found if str(event.job) == job]
 
+    async def until_events(self, job: str, numbers: list[int], log: str = LOG) -> None:
+        """Wait until a job's log has exactly these events."""
+        await self.until(lambda: self.events(job, log) == numbers)
+
     async def restart(self, *, kill: bool = True) -> None:
         """The schedd dies, or is stopped, and starts again."""
         if kill:

@@ -21,7 +21,7 @@ async def test_a_job_runs_and_leaves_log_and_history(tmp_path: Path, autojump_cl
     async with a_bench(tmp_path) as bench:
         startd = await bench.startd()
         await bench.submit(a_job(RunsFor=10, ExitWith=3))
-        assert bench.events("1.0") == [0]
+        await bench.until_events("1.0", [0])
         assert await bench.match(startd) == 1
         await bench.until_status(running=1)
         ad = (await bench.ads())["1.0"]
@@ -29,7 +29,7 @@ async def test_a_job_runs_and_leaves_log_and_history(tmp_path: Path, autojump_cl
         await bench.until_status()
         (done,) = await bench.history()
         assert (done["JobStatus"], done["ExitCode"], done["NumJobStarts"]) == (4, 3, 1)
-        assert bench.events("1.0") == [0, 1, 5]
+        await bench.until_events("1.0", [0, 1, 5])
         await bench.until(lambda: len(startd.released) == 1)
         assert bench.announced is not None
 
@@ -43,7 +43,7 @@ async def test_a_claim_takes_one_job_after_another(tmp_path: Path, autojump_cloc
         assert [str(order.job_id) for order in startd.orders] == [f"1.{n}" for n in range(5)]
         assert len({order.claim_id for order in startd.orders}) == 1
         assert len({order.activation for order in startd.orders}) == 5
-        assert len(startd.released) == 1
+        await bench.until(lambda: len(startd.released) == 1)
 
 
 async def test_the_higher_priority_runs_first(tmp_path: Path, autojump_clock: Clock) -> None:
@@ -83,7 +83,7 @@ async def test_a_macro_that_cannot_be_expanded_holds_the_job_and_the_next_runs(
         await bench.match(startd)
         await bench.until_status(held=1)
         assert (await bench.ad("1.0"))["HoldReason"] == "Cannot expand $$ expression (NoSuch)."
-        assert bench.events("1.1") == [0, 1, 5]
+        await bench.until_events("1.1", [0, 1, 5])
 
 
 # ---- what users do
@@ -99,7 +99,7 @@ async def test_hold_and_release_of_an_idle_job(tmp_path: Path, autojump_clock: C
         await bench.until(lambda: bench.announced is None or not bench.announced.requests)
         assert await bench.act(Action.RELEASE, "1.0") == [Outcome.DONE]
         assert await bench.act(Action.RELEASE, "1.0") == [Outcome.BAD_STATUS]
-        await bench.until(lambda: bench.events("1.0") == [0, 12, 13])
+        await bench.until_events("1.0", [0, 12, 13])
 
 
 async def test_a_running_job_leaves_its_slot_to_be_held(tmp_path: Path, autojump_clock: Clock) -> None:
@@ -107,10 +107,10 @@ async def test_a_running_job_leaves_its_slot_to_be_held(tmp_path: Path, autojump
         startd = await bench.startd()
         await bench.submit(a_job(RunsFor=1e6))
         await bench.match(startd)
-        await bench.until(lambda: bench.events("1.0") == [0, 1])
+        await bench.until_events("1.0", [0, 1])
         assert await bench.act(Action.HOLD, "1") == [Outcome.DONE]
         assert (await bench.statuses()) == {JobStatus.HELD: 1}
-        await bench.until(lambda: bench.events("1.0") == [0, 1, 4, 12])
+        await bench.until_events("1.0", [0, 1, 4, 12])
         assert await bench.act(Action.RELEASE, "1.0") == [Outcome.DONE]
         await bench.match(startd)
         await bench.until_status(running=1)
@@ -124,7 +124,7 @@ async def test_p2_a_job_released_at_once_starts_again_only_when_it_has_left(
         startd = await bench.startd(slots=2)
         await bench.submit(a_job(RunsFor=1e6, Stubborn=True))
         await bench.match(startd, 1)
-        await bench.until(lambda: bench.events("1.0") == [0, 1])
+        await bench.until_events("1.0", [0, 1])
         (running,) = startd.running.values()
         await bench.act(Action.HOLD, "1.0")
         await bench.act(Action.RELEASE, "1.0")
@@ -142,11 +142,11 @@ async def test_removal(tmp_path: Path, autojump_clock: Clock) -> None:
         startd = await bench.startd()
         await bench.submit(a_job(RunsFor=1e6), {}, {})
         await bench.match(startd)
-        await bench.until(lambda: bench.events("1.0") == [0, 1])
+        await bench.until_events("1.0", [0, 1])
         assert await bench.act(Action.REMOVE, "1", "7", "7.7") == [Outcome.DONE, Outcome.DONE, Outcome.NOT_FOUND]
         await bench.until_status()
-        assert bench.events("1.0") == [0, 1, 4, 9]
-        assert bench.events("1.1") == [0, 9]
+        await bench.until_events("1.0", [0, 1, 4, 9])
+        await bench.until_events("1.1", [0, 9])
         assert {ad["JobStatus"] for ad in await bench.history()} == {3}
         assert await bench.act(Action.REMOVE, "1.0") == [Outcome.NOT_FOUND]
 
@@ -158,14 +158,14 @@ async def test_a_removed_job_whose_slot_is_silent_can_be_forgotten_by_force(
         startd = await bench.startd()
         await bench.submit(a_job(RunsFor=1e6, JobLeaseDuration=100_000))
         await bench.match(startd)
-        await bench.until(lambda: bench.events("1.0") == [0, 1])
+        await bench.until_events("1.0", [0, 1])
         await startd.vanish()
         assert await bench.act(Action.REMOVE_X, "1.0") == [Outcome.BAD_STATUS]
         await bench.act(Action.REMOVE, "1.0")
         assert (await bench.statuses()) == {JobStatus.REMOVED: 1}
         assert await bench.act(Action.REMOVE_X, "1.0") == [Outcome.DONE]
         await bench.until_status()
-        assert bench.events("1.0")[-1] == 9
+        await bench.until(lambda: bench.events("1.0")[-1] == 9)
 
 
 async def test_vacated_jobs_run_again(tmp_path: Path, autojump_clock: Clock) -> None:
@@ -174,9 +174,9 @@ async def test_vacated_jobs_run_again(tmp_path: Path, autojump_clock: Clock) -> 
         await bench.submit(a_job(RunsFor=1e6))
         assert await bench.act(Action.VACATE, "1.0") == [Outcome.BAD_STATUS]
         await bench.match(startd)
-        await bench.until(lambda: bench.events("1.0") == [0, 1])
+        await bench.until_events("1.0", [0, 1])
         assert await bench.act(Action.VACATE, "1.0") == [Outcome.DONE]
-        await bench.until(lambda: bench.events("1.0") == [0, 1, 4, 1])
+        await bench.until_events("1.0", [0, 1, 4, 1])
         assert (await bench.ad("1.0"))["VacateReasonCode"] == 1004
 
 
@@ -199,9 +199,9 @@ async def test_periodic_policy_acts_on_idle_and_running_jobs(tmp_path: Path, aut
         await bench.match(startd)
         await bench.submit(a_job(PeriodicRemove=expr("time() - QDate > 100")))
         await bench.until_status(held=1)
-        assert bench.events("1.0") == [0, 1, 4, 12]
+        await bench.until_events("1.0", [0, 1, 4, 12])
         assert (await bench.ad("1.0"))["HoldReasonCode"] == 3
-        assert bench.events("2.0") == [0, 9]
+        await bench.until_events("2.0", [0, 9])
 
 
 async def test_on_exit_policy_runs_a_job_again(tmp_path: Path, autojump_clock: Clock) -> None:
@@ -210,7 +210,7 @@ async def test_on_exit_policy_runs_a_job_again(tmp_path: Path, autojump_clock: C
         await bench.submit(a_job(RunsFor=1, ExitWith=1, OnExitRemove=expr("NumJobStarts >= 3")))
         await bench.match(startd)
         await bench.until_status()
-        assert bench.events("1.0") == [0, 1, 4, 1, 4, 1, 5]
+        await bench.until_events("1.0", [0, 1, 4, 1, 4, 1, 5])
 
 
 async def test_leave_in_queue_keeps_the_job_until_it_says_otherwise(tmp_path: Path, autojump_clock: Clock) -> None:
@@ -230,7 +230,7 @@ async def test_a_noop_job_ends_without_a_slot(tmp_path: Path, autojump_clock: Cl
         await bench.until_status()
         (ad,) = await bench.history()
         assert ad["ExitCode"] == 4
-        await bench.until(lambda: bench.events("1.0") == [0, 5])
+        await bench.until_events("1.0", [0, 5])
 
 
 async def test_a_crontab_sets_the_next_run_again_and_again(tmp_path: Path, autojump_clock: Clock) -> None:
@@ -248,7 +248,7 @@ async def test_a_crontab_sets_the_next_run_again_and_again(tmp_path: Path, autoj
         assert missed == first + 600
         await trio.sleep(missed - bench.host.world.wall() - 10)
         await bench.match(startd)
-        await bench.until(lambda: bench.events("1.0") == [0, 1, 4])
+        await bench.until_events("1.0", [0, 1, 4])
         await bench.until(lambda: len(startd.released) == 1)  # its next run is far away
         assert (await bench.ad("1.0"))["DeferralTime"] == missed + 600
 
@@ -282,7 +282,7 @@ async def test_a_refused_claim_leaves_the_job_waiting(tmp_path: Path, autojump_c
         startd.refuses = ""
         await bench.match(startd)
         await bench.until_status()
-        assert bench.events("1.0") == [0, 1, 5]
+        await bench.until_events("1.0", [0, 1, 5])
 
 
 async def test_a_refused_activation_leaves_the_job_waiting(tmp_path: Path, autojump_clock: Clock) -> None:
@@ -292,7 +292,7 @@ async def test_a_refused_activation_leaves_the_job_waiting(tmp_path: Path, autoj
         await bench.match(startd)
         await bench.until(lambda: bool(startd.released))
         await bench.until_status(idle=1)
-        assert bench.events("1.0") == [0]
+        await bench.until_events("1.0", [0])
         assert "RemoteHost" not in await bench.ad("1.0")
 
 
@@ -301,12 +301,12 @@ async def test_p4_a_job_runs_elsewhere_when_its_machine_vanishes(tmp_path: Path,
         one = await bench.startd("one")
         await bench.submit(a_job(RunsFor=1e6, JobLeaseDuration=600))
         await bench.match(one)
-        await bench.until(lambda: bench.events("1.0") == [0, 1])
+        await bench.until_events("1.0", [0, 1])
         await one.vanish()
         began = trio.current_time()
         await bench.until_status(idle=1)
         assert 500 <= trio.current_time() - began <= 1300
-        assert bench.events("1.0") == [0, 1, 22, 24]
+        await bench.until_events("1.0", [0, 1, 22, 24])
         two = await bench.startd("two")
         await bench.match(two)
         await bench.until_status(running=1)
@@ -319,10 +319,10 @@ async def test_a_broken_connection_costs_nothing(tmp_path: Path, autojump_clock:
         startd = await bench.startd()
         await bench.submit(a_job(RunsFor=300))
         await bench.match(startd)
-        await bench.until(lambda: bench.events("1.0") == [0, 1])
+        await bench.until_events("1.0", [0, 1])
         startd.lose_connections()
         await bench.until_status()
-        assert bench.events("1.0") == [0, 1, 5]
+        await bench.until_events("1.0", [0, 1, 5])
         assert (await bench.history())[0]["NumJobStarts"] == 1
 
 
@@ -342,13 +342,13 @@ async def test_a_claim_that_the_startd_gives_up_evicts_the_job(tmp_path: Path, a
         startd = await bench.startd()
         await bench.submit(a_job(RunsFor=1e6))
         await bench.match(startd)
-        await bench.until(lambda: bench.events("1.0") == [0, 1])
+        await bench.until_events("1.0", [0, 1])
         (claim_id,) = startd.claims
         startd.running[claim_id].scope.cancel()
         await startd.tell(claim_id, ClaimChange.VACATING, "Startd was draining")
         await startd.tell(claim_id, ClaimChange.RELEASED, "Startd was draining")
         await bench.until_status(idle=1)
-        assert bench.events("1.0") == [0, 1, 4]
+        await bench.until_events("1.0", [0, 1, 4])
         assert (await bench.ad("1.0"))["VacateReasonCode"] == 1014
 
 
@@ -357,12 +357,12 @@ async def test_a_starter_that_dies_costs_the_job_only_time(tmp_path: Path, autoj
         startd = await bench.startd()
         await bench.submit(a_job(RunsFor=1e6))
         await bench.match(startd)
-        await bench.until(lambda: bench.events("1.0") == [0, 1])
+        await bench.until_events("1.0", [0, 1])
         (claim_id,) = startd.claims
         startd.running[claim_id].scope.cancel()
         await startd.tell(claim_id, ClaimChange.STARTER_GONE, "the starter was killed")
         await bench.until_status(idle=1)
-        assert bench.events("1.0") == [0, 1, 7]
+        await bench.until_events("1.0", [0, 1, 7])
         assert (await bench.ad("1.0"))["LastShadowException"] == "the starter was killed"
 
 
@@ -371,7 +371,7 @@ async def test_want_hold_of_the_startd_holds_the_job(tmp_path: Path, autojump_cl
         startd = await bench.startd()
         await bench.submit(a_job(RunsFor=1e6))
         await bench.match(startd)
-        await bench.until(lambda: bench.events("1.0") == [0, 1])
+        await bench.until_events("1.0", [0, 1])
         (claim_id,) = startd.claims
         await startd.tell(claim_id, ClaimChange.VACATING, "too big", hold_code=34, hold_subcode=102)
         await startd.tell(claim_id, ClaimChange.RELEASED, "too big")
@@ -387,7 +387,7 @@ async def test_a_log_that_cannot_be_written_holds_its_jobs_only(tmp_path: Path, 
         await bench.submit(a_job())
         await bench.until_status(held=1, idle=1)
         assert (await bench.ad("1.0"))["HoldReasonCode"] == 22
-        assert bench.events("2.0") == [0]
+        await bench.until_events("2.0", [0])
 
 
 async def test_a_dead_file_agent_is_replaced_and_no_event_is_lost(tmp_path: Path, autojump_clock: Clock) -> None:
@@ -395,7 +395,7 @@ async def test_a_dead_file_agent_is_replaced_and_no_event_is_lost(tmp_path: Path
         await bench.submit(a_job())
         bench.agents.living[-1].kill()
         await bench.act(Action.HOLD, "1.0")
-        await bench.until(lambda: bench.events("1.0") == [0, 12])
+        await bench.until_events("1.0", [0, 12])
         assert len(bench.agents.living) == 2
 
 
@@ -430,11 +430,12 @@ async def test_p5_a_restarted_schedd_keeps_its_running_jobs(tmp_path: Path, auto
         startd = await bench.startd()
         await bench.submit(a_job(RunsFor=300), {}, {}, {})
         await bench.match(startd)
-        await bench.until(lambda: bench.events("1.0") == [0, 1])
+        await bench.until_events("1.0", [0, 1])
         await bench.restart(kill=kill)
         assert (await bench.statuses()) == {JobStatus.RUNNING: 1, JobStatus.IDLE: 2}
         await bench.until_status()
-        assert [bench.events(f"1.{n}") for n in range(3)] == [[0, 1, 5]] * 3
+        for n in range(3):
+            await bench.until_events(f"1.{n}", [0, 1, 5])
         assert [ad["NumJobStarts"] for ad in await bench.history()] == [1, 1, 1]
         assert len(startd.orders) == 3
 
@@ -444,14 +445,14 @@ async def test_p5_a_job_that_ended_while_the_schedd_was_away_is_done(tmp_path: P
         startd = await bench.startd()
         await bench.submit(a_job(RunsFor=100, ExitWith=7))
         await bench.match(startd)
-        await bench.until(lambda: bench.events("1.0") == [0, 1])
+        await bench.until_events("1.0", [0, 1])
         await bench.host.kill("schedd")
         await trio.sleep(200)
         await bench.host.start("schedd")
         await bench.until_status()
         (ad,) = await bench.history()
         assert (ad["ExitCode"], ad["NumJobStarts"]) == (7, 1)
-        assert bench.events("1.0") == [0, 1, 5]
+        await bench.until_events("1.0", [0, 1, 5])
 
 
 async def test_a_schedd_that_was_away_for_a_whole_lease_starts_its_jobs_anew(
@@ -461,7 +462,7 @@ async def test_a_schedd_that_was_away_for_a_whole_lease_starts_its_jobs_anew(
         startd = await bench.startd()
         await bench.submit(a_job(RunsFor=1e6, JobLeaseDuration=600))
         await bench.match(startd)
-        await bench.until(lambda: bench.events("1.0") == [0, 1])
+        await bench.until_events("1.0", [0, 1])
         await bench.host.kill("schedd")
         startd.claims.clear()
         for running in startd.running.values():
@@ -469,7 +470,7 @@ async def test_a_schedd_that_was_away_for_a_whole_lease_starts_its_jobs_anew(
         await trio.sleep(1000)
         await bench.host.start("schedd")
         await bench.until_status(idle=1)
-        assert 24 in bench.events("1.0")
+        await bench.until(lambda: 24 in bench.events("1.0"))
 
 
 async def test_p3_an_event_that_was_not_written_before_a_crash_is_written_once_after_it(
@@ -479,19 +480,19 @@ async def test_p3_an_event_that_was_not_written_before_a_crash_is_written_once_a
         startd = await bench.startd()
         await bench.submit(a_job(RunsFor=10))
         await bench.match(startd)
-        await bench.until(lambda: bench.events("1.0") == [0, 1])
+        await bench.until_events("1.0", [0, 1])
         bench.agents.stuck = True
         await bench.until_status()  # ended and durable; its log does not know yet
-        assert bench.events("1.0") == [0, 1]
+        await bench.until_events("1.0", [0, 1])
         (running,) = startd.running.values()
         assert not running.acknowledged
         await bench.host.kill("schedd")
         bench.agents.stuck = False
         await bench.host.start("schedd")
-        await bench.until(lambda: bench.events("1.0") == [0, 1, 5])
+        await bench.until_events("1.0", [0, 1, 5])
         await bench.until(lambda: not startd.running)  # its starter learnt that nobody waits for it any more
         await bench.restart()
-        assert bench.events("1.0") == [0, 1, 5]
+        await bench.until_events("1.0", [0, 1, 5])
         assert len(await bench.history()) == 1
 
 
@@ -500,13 +501,13 @@ async def test_a_hold_survives_a_crash_before_the_job_has_left(tmp_path: Path, a
         startd = await bench.startd()
         await bench.submit(a_job(RunsFor=1e6))
         await bench.match(startd)
-        await bench.until(lambda: bench.events("1.0") == [0, 1])
+        await bench.until_events("1.0", [0, 1])
         (running,) = startd.running.values()
         await bench.act(Action.HOLD, "1.0")
         await bench.restart()
         await bench.until_status(held=1)
         await bench.until(lambda: running.stopped.is_set())
-        await bench.until(lambda: bench.events("1.0") == [0, 1, 4, 12])
+        await bench.until_events("1.0", [0, 1, 4, 12])
 
 
 async def test_files_may_move_again_after_a_restart(tmp_path: Path, autojump_clock: Clock) -> None:
