@@ -23,13 +23,14 @@ class Token(NamedTuple):
     at: int
 
 
+# Possessive repeats: a quote that is never closed must not cost time that doubles with each letter after it.
 _BLANK: Final = r"(?P<blank>(?:[ \t\n\v\f\r]+|//[^\n]*|/\*(?:[^*]|\*(?!/))*\*/)+)"
 _NAME: Final = r"(?P<name>[A-Za-z_][A-Za-z0-9_]*)"
 _NUMBER: Final = (
     r"(?P<number>(?:0[xX][0-9a-fA-F]*|[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?|\.[0-9]+(?:[eE][+-]?[0-9]+)?))"
 )
-_NEW_STRING: Final = r"(?P<{0}>{1}(?:[^{1}\\]+|\\.)*{1}(?:[ \t\n\v\f\r]*{1}(?:[^{1}\\]+|\\.)*{1})*)"
-_OLD_STRING: Final = r"(?P<{0}>{1}(?:[^{1}\\]+|\\(?!{1})|\\{1}(?=[^\n]))*(?:\\(?={1}(?:\n|\Z)))?{1})"
+_NEW_STRING: Final = r"(?P<{0}>{1}(?:[^{1}\\]++|\\.)*+{1}(?:[ \t\n\v\f\r]*{1}(?:[^{1}\\]++|\\.)*+{1})*)"
+_OLD_STRING: Final = r"(?P<{0}>{1}(?:[^{1}\\]++|\\(?!{1})|\\{1}(?=[^\n]))*(?:\\(?={1}(?:\n|\Z)))?{1})"
 _OPERATOR: Final = (
     r"(?P<op>=\?=|=!=|==|=|\?[ \t\n\v\f\r]*:|\?|!=|!|&&|&|\|\||\||<=|<<|<|>>>|>>|>=|>|[-+*/%^~.,:;\[\](){}])"
 )

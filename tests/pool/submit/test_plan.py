@@ -81,6 +81,7 @@ def test_a_misspelt_request_warns_though_it_names_a_custom_resource(place: Place
     [
         ('arguments = "a \'b"\nqueue\n', 2),
         ("requirements = (Memory >\nqueue\n", 2),
+        ("requirements = it's\nqueue\n", 2),
         ("+Foo = 1 +\nqueue\n", 2),
         ("a-b = 1\nqueue\n", 2),
         ("this is no statement\nqueue\n", 2),
