@@ -176,3 +176,16 @@ def test_classad_eval_reads_both_ads_from_files_in_any_form(tmp_path: Path, form
         (tmp_path / name).write_text(run("pool", "classad", "fmt", "-to", form, stdin=text).stdout)
     words = ["-quiet", "-my-file", str(tmp_path / "job"), "-target-file", str(tmp_path / "slot")]
     assert run("classad_eval", *words, "MY.Want", "TARGET.Memory").stdout == "true\n20\n"
+
+
+def test_what_is_no_text_does_not_end_the_conversation() -> None:
+    lines = [
+        '{"id":1,"op":"eval","expr":"strcat(\\"\\ud800\\", \\"\\\\303\\\\251\\")"}',
+        '{"id":2,"op":"eval","expr":"size(\\"\udcff\\")"}',
+    ]
+    code = "import sys; sys.argv[0] = 'pool'; from minipool.cli.main import pool; pool()"
+    sent = "\n".join(lines).encode("utf-8", "surrogateescape") + b"\n"
+    found = subprocess.run(
+        [sys.executable, "-c", code, "classad", "--jsonl"], input=sent, capture_output=True, timeout=100, check=True
+    )
+    assert [json.loads(line)["id"] for line in found.stdout.splitlines()] == [1, 2]

@@ -1,0 +1,97 @@
+"""condor_rm and its kin: one sentence for each request, on the right stream, with the right exit status."""
+
+from __future__ import annotations
+
+import pytest
+
+from minipool.cli.tool import Tool
+from pool.classad import ClassAd
+from pool.ids import JobId
+from protocol.messages.schedd import ActOnJobs, ActResult, ActResults, Outcome
+from tests.minipool.cli.fake_pool import FakeSession, a_peer, run_tool
+
+D, N, P = Outcome.DONE, Outcome.NOT_FOUND, Outcome.PERMISSION_DENIED
+B, A = Outcome.BAD_STATUS, Outcome.ALREADY_DONE
+QUEUE = [ClassAd({"ClusterId": 1, "ProcId": 0, "Owner": "alice", "JobStatus": 1})]
+
+
+def results(**outcomes: Outcome) -> ActResults:
+    found = [ActResult(job_id=JobId.parse(name[1:].replace("_", ".")), outcome=one) for name, one in outcomes.items()]
+    return ActResults(results=found)
+
+
+CASES = [
+    # program, arguments, what the schedd answers, exit status, standard output, standard error
+    ("rm", "104.0", results(j104_0=D), 0, "Job 104.0 marked for removal\n", ""),
+    ("rm", "105.0 106.0", results(j105_0=D, j106_0=N), 1, "Job 105.0 marked for removal\n", "\nJob 106.0 not found\n"),
+    ("rm", "105", results(j105_0=D, j105_1=D), 0, "All jobs in cluster 105 have been marked for removal\n", ""),
+    ("rm", "105", results(), 1, "", "\nCouldn't find/remove all jobs in cluster 105\n"),
+    ("rm", "134.0", results(j134_0=P), 1, "", "\nPermission denied to remove job 134.0\n"),
+    ("rm", "134", results(j134_0=P), 1, "", "\nCouldn't find/remove all jobs in cluster 134\n"),
+    (
+        "rm", "104 999", results(j104_0=D), 0,
+        "All jobs matching constraint (ClusterId == 104 || ClusterId == 999) have been marked for removal\n", "",
+    ),
+    (
+        "rm", "-constraint JobStatus==5", results(j1_0=D), 0,
+        "All jobs matching constraint (JobStatus==5) have been marked for removal\n", "",
+    ),
+    ("rm", "-constraint x==1", results(), 1, "", "\nCouldn't find/remove all jobs matching constraint (x==1)\n"),
+    ("rm", "-all", results(j1_0=D), 0, "All jobs have been marked for removal\n", ""),
+    ("rm", "nosuch", results(), 1, "", '\nCouldn\'t find/remove all jobs of user "nosuch"\n'),
+    (
+        "rm", "-forcex 108", results(j108_0=D), 0,
+        "All jobs in cluster 108 have been removed locally (remote state unknown)\n", "",
+    ),
+    ("hold", "104.0", results(j104_0=D), 0, "Job 104.0 held\n", ""),
+    ("hold", "104.0", results(j104_0=A), 1, "", "\nJob 104.0 already held\n"),
+    ("release", "104.0", results(j104_0=B), 1, "", "\nJob 104.0 not held to be released\n"),
+    ("release", "105", results(j105_0=D), 0, "All jobs in cluster 105 have been released\n", ""),
+    ("suspend", "105.0", results(j105_0=B), 1, "", "\nJob 105.0 not running to be suspended\n"),
+    ("continue", "105.0", results(j105_0=D), 0, "Job 105.0 continued\n", ""),
+    ("vacate_job", "104.0", results(j104_0=D), 0, "Job 104.0 vacated\n", ""),
+    ("vacate_job", "-fast 104.1", results(j104_1=D), 0, "Job 104.1 fast-vacated\n", ""),
+    ("vacate_job", "105.0", results(j105_0=B), 1, "", "\nJob 105.0 not running to be vacated\n"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("verb", "argv", "answer", "status", "out", "err"), CASES)
+def test_what_became_of_a_request(
+    monkeypatch: pytest.MonkeyPatch, verb: str, argv: str, answer: ActResults, status: int, out: str, err: str
+) -> None:
+    session = FakeSession(a_peer(QUEUE, act=answer))
+    assert run_tool(monkeypatch, verb, argv.split(), session) == (status, out, err)
+
+
+@pytest.mark.parametrize("argv", ["-all", "alice", "999999"])
+def test_an_empty_queue_is_no_failure(monkeypatch: pytest.MonkeyPatch, argv: str) -> None:
+    said = run_tool(monkeypatch, "rm", [argv], FakeSession(a_peer([])))
+    assert said == (0, "", "condor_rm:0:There are no jobs in the queue\n")
+
+
+def test_a_job_that_is_not_there_fails_in_an_empty_queue_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = run_tool(monkeypatch, "rm", ["999999.0"], FakeSession(a_peer([])))
+    assert said == (1, "", "\nJob 999999.0 not found\n")
+
+
+@pytest.mark.parametrize(
+    ("argv", "begins"),
+    [([], "You did not specify any jobs\nUsage: "), (["-nosuch"], "Unrecognized option: -nosuch\nUsage: ")],
+)
+def test_a_wrong_command_line_shows_the_usage(monkeypatch: pytest.MonkeyPatch, argv: list[str], begins: str) -> None:
+    status, out, err = run_tool(monkeypatch, "rm", argv, FakeSession(a_peer(QUEUE)))
+    assert (status, out) == (1, "")
+    assert err.startswith(begins)
+
+
+def test_the_reason_reaches_the_schedd_with_the_users_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    peer = a_peer(QUEUE, act=results(j1_0=D))
+    run_tool(monkeypatch, "hold", ["-reason", "please wait", "-subcode", "42", "1.0"], FakeSession(peer))
+    [request] = [one for one in peer.asked if isinstance(one, ActOnJobs)]
+    assert (request.reason, request.subcode) == ("please wait (by user alice)", 42)
+
+
+def test_each_program_has_a_table() -> None:
+    from minipool.cli.act import TOOLS
+
+    assert all(isinstance(tool, Tool) for tool in TOOLS)

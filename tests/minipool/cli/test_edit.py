@@ -1,0 +1,74 @@
+"""condor_qedit and condor_prio."""
+
+from __future__ import annotations
+
+import pytest
+
+from pool.classad import ClassAd
+from pool.ids import JobId
+from protocol.messages.schedd import ActResult, ActResults, EditJobs, Outcome
+from tests.minipool.cli.fake_pool import FakeSession, a_peer, run_tool
+
+QUEUE = [ClassAd({"ClusterId": 105, "ProcId": proc, "Owner": "alice", "JobPrio": proc}) for proc in range(3)]
+
+
+def answered(outcome: Outcome, count: int = 1) -> ActResults:
+    return ActResults(results=[ActResult(job_id=JobId(105, proc), outcome=outcome) for proc in range(count)])
+
+
+@pytest.mark.parametrize(
+    ("argv", "count", "out"),
+    [
+        (["105.0", "MyAttr", "17"], 1, 'Set attribute "MyAttr" for 1 matching jobs.\n'),
+        (["105", "MyAttr", '"text"'], 3, 'Set attribute "MyAttr" for 3 matching jobs.\n'),
+        (
+            ["105.0", "A=1", 'B="x"'],
+            1,
+            'Set attribute "A" for 1 matching jobs.\nSet attribute "B" for 1 matching jobs.\n',
+        ),
+        (["-constraint", "JobStatus==5", "N", "1"], 3, 'Set attribute "N" for 3 matching jobs.\n'),
+    ],
+)
+def test_an_edit_says_how_many_jobs_it_changed(
+    monkeypatch: pytest.MonkeyPatch, argv: list[str], count: int, out: str
+) -> None:
+    session = FakeSession(a_peer(QUEUE, edit=answered(Outcome.DONE, count)))
+    assert run_tool(monkeypatch, "qedit", argv, session) == (0, out, "")
+
+
+@pytest.mark.parametrize(
+    ("argv", "err"),
+    [
+        (
+            ["999.0", "A", "1"],
+            'Failed to set attribute "A" for job 999.0.\nQueue transaction failed.  No attributes were set.\n',
+        ),
+        (
+            ["105.0", "Owner", '"bob"'],
+            'Update of immutable attribute "Owner" is not allowed.\nTransaction failed.  No attributes were set.\n',
+        ),
+        (["105.0", "X", "(("], "Update aborted, illegal value for : X\nTransaction failed.  No attributes were set.\n"),
+    ],
+)
+def test_an_edit_that_fails_changes_nothing(monkeypatch: pytest.MonkeyPatch, argv: list[str], err: str) -> None:
+    assert run_tool(monkeypatch, "qedit", argv, FakeSession(a_peer(QUEUE))) == (1, "", err)
+
+
+def test_a_priority_may_be_raised_from_what_each_job_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    peer = a_peer(QUEUE, edit=answered(Outcome.DONE))
+    assert run_tool(monkeypatch, "prio", ["+3", "105"], FakeSession(peer)) == (0, "", "")
+    edits = [one for one in peer.asked if isinstance(one, EditJobs)]
+    assert [(one.select.ids, one.assignments) for one in edits] == [
+        ([f"105.{proc}"], {"JobPrio": str(proc + 3)}) for proc in range(3)
+    ]
+
+
+def test_a_priority_of_an_unknown_job_is_told_and_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = run_tool(monkeypatch, "prio", ["-p", "1", "999999.0"], FakeSession(a_peer(QUEUE)))
+    assert said == (0, "", "Couldn't retrieve current priority for 999999.0.\n")
+
+
+def test_a_priority_that_may_not_be_set_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    session = FakeSession(a_peer(QUEUE, edit=answered(Outcome.PERMISSION_DENIED)))
+    said = run_tool(monkeypatch, "prio", ["-p", "1", "105.0"], session)
+    assert said == (0, "", "Couldn't set new priority for 105.0.\n")

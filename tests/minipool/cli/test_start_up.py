@@ -1,0 +1,67 @@
+"""A tool's start-up is what a user waits for: it imports none of the slow packages, and each tool can be started."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from minipool.cli.names import POOL_VERBS, TOOLS
+
+SLOW = ("trio", "numpy", "rich", "psutil", "lark", "cryptography", "asyncio", "argparse", "pool.classad.builtins.table")
+USUAL = """
+import sys
+import minipool.cli.main, minipool.cli.tool, minipool.cli.options
+import minipool.cli.{module}
+import protocol.blocking, protocol.security, protocol.messages.schedd, protocol.messages.common
+from minipool.session import Session
+Session.open(directory={directory!r}).security
+print(*sorted(name for name in {slow!r} if name in sys.modules))
+"""
+
+
+@pytest.mark.parametrize("module", sorted({module for module, _ in (*TOOLS.values(), *POOL_VERBS.values())}))
+def test_no_slow_package_is_imported_at_start_up(module: str, tmp_path: Path) -> None:
+    slow = tuple(name for name in SLOW if not (module.startswith("classad") and name.startswith("pool.")))
+    code = USUAL.format(module=module, slow=slow, directory=str(tmp_path))
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path)
+    assert done.stdout.strip() == ""
+
+
+def test_submit_reads_a_description_without_slow_packages(tmp_path: Path) -> None:
+    (tmp_path / "job.sub").write_text("executable = /bin/true\narguments = $(Process)\nqueue 2\n")
+    code = (
+        "import sys\nfrom minipool.cli.main import dispatch\n"
+        "status = dispatch('submit', ['-dry-run', '-', 'job.sub'])\n"
+        f"print(*(name for name in {SLOW[:-1]!r} if name in sys.modules), file=sys.stderr)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path)
+    assert (done.stderr.strip(), done.stdout.splitlines()[-1]) == ("", "2 job(s) dry-run to cluster 1.")
+
+
+def test_every_tool_has_its_program() -> None:
+    import tomllib
+
+    project = Path(__file__).parents[3] / "pyproject.toml"
+    if project.exists():
+        scripts = tomllib.loads(project.read_text())["project"]["scripts"]
+        assert {f"condor_{name}" for name in TOOLS} == {name for name in scripts if name.startswith("condor_")}
+
+
+@pytest.mark.parametrize("verb", ["q", "status", "submit", "rm", "up"])
+def test_help_goes_to_standard_output_and_is_no_failure(verb: str) -> None:
+    code = f"import sys; from minipool.cli.main import dispatch; sys.exit(dispatch({verb!r}, ['-help']))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("Usage: ")
+
+
+def test_pool_alone_helps_and_a_wrong_verb_says_what_was_probably_meant(capsys: pytest.CaptureFixture[str]) -> None:
+    from minipool.cli.main import pool_main
+
+    assert pool_main([]) == 0
+    assert "start a pool on this host" in capsys.readouterr().out
+    assert pool_main(["statsu"]) == 1
+    assert "did you mean 'status'?" in capsys.readouterr().err

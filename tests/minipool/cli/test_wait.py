@@ -1,0 +1,97 @@
+"""condor_wait reads event logs, also while they grow."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from minipool.cli.log_reader import LogReader
+from minipool.cli.main import dispatch
+
+
+def event(number: int, job: str, text: str) -> str:
+    cluster, proc = job.split(".")
+    return f"{number:03d} ({int(cluster):03d}.{int(proc):03d}.000) 2026-11-22 01:02:03 {text}\n...\n"
+
+
+HOST = "<127.0.0.1:9618?sock=startd>"
+LOG = (
+    event(0, "7.0", "Job submitted from host: <127.0.0.1:9618?sock=schedd>")
+    + event(0, "7.1", "Job submitted from host: <127.0.0.1:9618?sock=schedd>")
+    + event(1, "7.0", f"Job executing on host: {HOST}")
+    + event(5, "7.0", "Job terminated.\n\t(1) Normal termination (return value 0)")
+)
+END = event(9, "7.1", "Job was aborted.\n\tvia condor_rm (by user alice)")
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    path = tmp_path / "job.log"
+    path.write_text(LOG)
+    return path
+
+
+def test_the_time_may_be_over_first(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert dispatch("wait", ["-wait", "0", str(log)]) == 1
+    assert capsys.readouterr() == ("Time expired.\n", "")
+
+
+def test_all_jobs_of_the_log_are_waited_for(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with open(log, "a") as file:
+        file.write(END)
+    assert dispatch("wait", ["-status", str(log)]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "7.0.0 submitted",
+        "7.1.0 submitted",
+        f"7.0.0 executing on host {HOST}",
+        "7.0.0 completed",
+        "7.1.0 aborted",
+        "All jobs done.",
+    ]
+
+
+@pytest.mark.parametrize("job", ["7.0", "7.0.0", "999999"])
+def test_one_job_may_be_waited_for(log: Path, job: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert dispatch("wait", [str(log), job, "-wait", "0"]) == 0
+    assert capsys.readouterr().out == "All jobs done.\n"
+
+
+def test_a_number_of_jobs_may_be_waited_for(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert dispatch("wait", ["-num", "1", str(log)]) == 0
+    assert capsys.readouterr().out == "Specifed number of jobs (1) done.\n"
+
+
+def test_events_are_echoed_as_they_are_written(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert dispatch("wait", ["-echo", "-wait", "0", str(log)]) == 1
+    assert capsys.readouterr().out == LOG + "Time expired.\n"
+
+
+def test_a_log_that_cannot_be_read_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "nosuch.log"
+    assert dispatch("wait", [str(path)]) == 1
+    assert capsys.readouterr() == ("", f"Couldn't open {path}: No such file or directory\n")
+
+
+def test_it_waits_while_the_log_grows(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    status: list[int] = []
+    waiting = threading.Thread(target=lambda: status.append(dispatch("wait", [str(log)])))
+    waiting.start()
+    with open(log, "a") as file:
+        file.write(END)
+    waiting.join(60)
+    assert (status, capsys.readouterr().out) == ([0], "All jobs done.\n")
+
+
+def test_half_an_event_is_read_when_it_is_whole(log: Path) -> None:
+    reader = LogReader(str(log))
+    list(reader.new_events())
+    with open(log, "a") as file:
+        file.write(END[:40])
+        file.flush()
+        assert list(reader.new_events()) == []
+        file.write(END[40:])
+        file.flush()
+        assert [one.number for one in reader.new_events()] == [9]
+    reader.close()

@@ -1,0 +1,71 @@
+"""What `pool up` writes, and what it says of places that jobs cannot reach."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from minipool import host
+from minipool.session import Session
+
+
+def test_settings_of_a_start_are_known_to_the_tools_and_gone_at_the_next(tmp_path: Path) -> None:
+    extra = tmp_path / "extra"
+    extra.write_text("FROM_FILE = here\n")
+    host.prepare(str(tmp_path), [str(extra)], {"NUM_CPUS": "3"})
+    config = Session.open(directory=str(tmp_path)).config
+    assert (config["NUM_CPUS"], config["FROM_FILE"], config["LOCAL_DIR"]) == ("3", "here", str(tmp_path))
+    host.prepare(str(tmp_path), [], {})
+    assert Session.open(directory=str(tmp_path)).config["FROM_FILE"] is None
+
+
+def test_what_a_person_added_to_the_configuration_stays_and_wins(tmp_path: Path) -> None:
+    host.prepare(str(tmp_path), [], {})
+    with open(tmp_path / "config", "a") as file:
+        file.write("NUM_CPUS = 7\n")
+    host.prepare(str(tmp_path), [], {"NUM_CPUS": "3"})
+    assert Session.open(directory=str(tmp_path)).config["NUM_CPUS"] == "7"
+
+
+def test_a_directory_that_others_cannot_enter_is_named(tmp_path: Path) -> None:
+    closed = tmp_path / "closed"
+    inner = closed / "inner"
+    inner.mkdir(parents=True)
+    closed.chmod(0o700)
+    said = [one for one in host.unreachable([str(inner)]) if str(closed) in one or "cannot be reached" in one]
+    assert len(said) == 1
+    assert "chmod o+x" in said[0]
+
+
+def test_a_pid_file_that_nobody_holds_names_no_master(tmp_path: Path) -> None:
+    (tmp_path / "master.pid").write_text(f"{os.getpid()}\n")
+    assert host.master_pid(str(tmp_path)) is None
+
+
+def test_a_pool_that_does_not_run_cannot_be_stopped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from minipool.cli.main import dispatch
+
+    assert dispatch("down", ["--dir", str(tmp_path)]) == 1
+    assert capsys.readouterr().err == f"No pool runs in {tmp_path}.\n"
+
+
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        (["-c", "NUM_CPUS"], "is not a setting (expected KNOB=VALUE)"),
+        (["-c", "NUM_CPUS=many"], "NUM_CPUS"),
+        (["--config", "/no/such/file"], "/no/such/file cannot be read"),
+        (["somewhere"], "a pool's directory is given with --dir"),
+        (["--colour"], "Unrecognized option: --colour"),
+    ],
+)
+def test_a_wrong_command_line_starts_nothing(
+    tmp_path: Path, argv: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from minipool.cli.main import dispatch
+
+    assert dispatch("up", ["--dir", str(tmp_path / "new"), *argv]) == 1
+    assert said in capsys.readouterr().err
+    assert host.master_pid(str(tmp_path / "new" / "run")) is None
