@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 
-from pool.classad import ClassAd, Undefined, expr
+from pool.classad import ClassAd, Expr, Undefined, expr
 from pool.classad.expression import storable
+from pool.classad.nodes import Paren
 from pool.config import Config
 from pool.errors import ClassAdError, SubmitError
 from pool.macros.functions import as_int, evaluated
@@ -224,8 +225,10 @@ def split_words(text: str) -> list[str]:
 
 
 def literal_number(job: Job, name: str) -> float | None:
-    """An attribute that is a number as it stands; None for an expression."""
+    """An attribute that is a number as it stands, perhaps in parentheses; None for an expression."""
     value = job.ad.get(name)
+    if isinstance(value, Expr) and isinstance(value.node, Paren):
+        value = value.eval()
     return float(value) if isinstance(value, (int, float)) else None
 
 

@@ -11,7 +11,7 @@ from pool.classad.nodes import Binary, Ternary
 from pool.errors import ClassAdError
 from pool.macros.functions import as_int
 from pool.submit.commands import LOCAL, SCHEDULER, VANILLA
-from pool.submit.job import Job, parsed, split_words
+from pool.submit.job import Job, literal_number, parsed, split_words
 
 IDLE, HELD = 1, 5
 SUBMITTED_ON_HOLD, SPOOLING_INPUT = 15, 16
@@ -194,8 +194,9 @@ def signal_name(text: str) -> str | None:
     """SIGTERM for `SIGTERM`, `sigterm` and `15`."""
     word = text.strip().upper()
     try:
-        if word.lstrip("-").isdigit():
-            return signal.Signals(int(word)).name
+        digits = re.match(r"-?\d+", word)
+        if digits is not None:
+            return signal.Signals(int(digits[0])).name
         return signal.Signals[word].name and word
     except (KeyError, ValueError):
         return None
@@ -276,8 +277,8 @@ def mistakes(job: Job) -> None:
     if isinstance(length, int) and not 0 <= length < 2**31:
         name = "job_machine_attrs_history_length"
         raise job.error(f"{name}={length} is out of bounds 0 to {2**31 - 1}", name)
-    lease = job.ad.get("JobLeaseDuration")
-    if isinstance(lease, (int, float)) and not isinstance(lease, bool) and 0 < lease < 20:
+    lease = literal_number(job, "JobLeaseDuration")
+    if lease is not None and 0 < lease < 20:
         job.warn("JobLeaseDuration less than 20 seconds is not allowed, using 20 instead")
         job.put("JobLeaseDuration", 20)
     if job.universe == SCHEDULER and job.has("DeferralTime"):
