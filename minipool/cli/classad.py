@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
+from io import TextIOWrapper
 from typing import TYPE_CHECKING, TextIO
 
 from minipool.cli.context import install_surroundings
@@ -51,12 +52,20 @@ def _answer_lines() -> int:
     from pool.classad.requests import answer_line
 
     install_surroundings()
+    _any_bytes()
     write, flush = sys.stdout.write, sys.stdout.flush
     while line := sys.stdin.readline():
         if not line.isspace():
             write(answer_line(line) + "\n")
             flush()
     return 0
+
+
+def _any_bytes() -> None:
+    """Let bytes that are not UTF-8 pass through: ads may hold them."""
+    for stream in (sys.stdin, sys.stdout):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="surrogateescape")
 
 
 def _convert(parsed: Parsed) -> int:
@@ -66,6 +75,7 @@ def _convert(parsed: Parsed) -> int:
     for key, form in wanted.items():
         if form is not None and form not in FORMS:
             raise UserError(f"pool classad fmt: -{key} {form}: there is no such form", expected=", ".join(FORMS))
+    _any_bytes()
     try:
         for text in write_ads(_ads(parsed), wanted["to"] or "long"):
             sys.stdout.write(text)

@@ -109,8 +109,12 @@ def wrap32(n: int) -> int:
 
 
 def to_bytes(text: str) -> bytes:
-    """The bytes that `text` stands for."""
-    return text.encode("utf-8", "surrogateescape")
+    """The bytes that `text` stands for; half a surrogate pair, which stands for none, becomes U+FFFD."""
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        whole = "".join("\ufffd" if "\ud800" <= c <= "\udfff" and not "\udc80" <= c <= "\udcff" else c for c in text)
+        return whole.encode("utf-8", "surrogateescape")
 
 
 def from_bytes(data: bytes) -> str:

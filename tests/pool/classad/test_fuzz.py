@@ -1,0 +1,83 @@
+"""Any text is ads, or an error that says where: texts of all forms, cut, joined and mangled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+
+import pytest
+
+from pool.classad import expr, parse_ad, parse_long
+from pool.classad.forms.lists import FORMS, read_text, write_ads
+from pool.errors import ClassAdError
+from tests.pool.classad.generate import Generator
+
+PIECES = ['"', "'", "\\", "[", "]", "{", "}", "(", ")", "=", ";", ",", "?:", "/*", "*/", "//", "\n", "\0", "\ud800", "é", "\x7f",
+          "<c>", "</c>", '<a n="', "&lt;", "&#0;", "&x;", "<![CDATA[", "]]>", "<!--", "<?xml", "/Expr(", ")/", "\\u0000", "null",
+          "1e999", "NaN", "0x", "9" * 30, "absTime(", 'relTime("', "=?=", "..", "- -", "is", "\\777", "\r\n", "\ufeff", "1e", "#"]  # fmt: skip
+READERS: dict[str, Callable[[str], object]] = {"expression": expr, "ad": parse_ad, "long": parse_long, "any": read_text}
+for _form in FORMS:
+    READERS[f"{_form} list"] = lambda text, form=_form: read_text(text, form=form)  # type: ignore[misc]
+
+#: What fuzzing found; each of these once ended in something else than ads or a ClassAdError with a place.
+FOUND: list[tuple[str, str]] = [
+    ("expression", '"\ud800\\303\\251"'),  # half a surrogate pair beside an escaped byte
+    ("json list", '{"a": "/Expr(\\"\\ud800\\\\303\\")/"}'),
+]
+
+
+def mangled(seed: int) -> str:
+    """A text that was right once."""
+    rng = Random(seed)
+    generator = Generator(rng)
+    text = generator.expression(2) if rng.random() < 0.3 else generator.ad(2, least=2)
+    if rng.random() < 0.6:
+        try:
+            text = "".join(write_ads([parse_ad(text)] * rng.randrange(1, 3), rng.choice(FORMS)))
+        except ClassAdError:
+            pass
+    for _ in range(rng.randrange(4)):
+        at = rng.randrange(len(text) + 1)
+        match rng.randrange(4):
+            case 0:
+                text = text[:at] + rng.choice(PIECES) + text[at:]
+            case 1:
+                text = text[:at] + text[at + rng.randrange(1, 6) :]
+            case 2:
+                text = text[:at] + text[rng.randrange(len(text) + 1) :][:40] + text[at:]
+            case _:
+                text = text[:at]
+    return text
+
+
+def check(reader: str, text: str) -> None:
+    refused: ClassAdError | None = None
+    try:
+        READERS[reader](text)
+    except ClassAdError as error:
+        refused = error
+    if refused is not None:
+        assert refused.span is not None, (reader, text)
+        assert refused.span.line > 0, (reader, text)
+        assert str(refused)
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_mangled_text_is_ads_or_an_error_with_its_place(reader: str) -> None:
+    for seed in range(600):
+        check(reader, mangled(seed))
+
+
+@pytest.mark.parametrize(("reader", "text"), FOUND)
+def test_what_fuzzing_found(reader: str, text: str) -> None:
+    check(reader, text)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize("block", range(20))
+def test_mangled_text_for_a_long_time(block: int) -> None:
+    for seed in range(1_000_000 + block * 50_000, 1_000_000 + (block + 1) * 50_000):
+        text = mangled(seed)
+        for reader in READERS:
+            check(reader, text)
