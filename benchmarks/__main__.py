@@ -1,7 +1,7 @@
 """`python -m benchmarks [NAME...]`: run the named suites (default: all) and print one JSON object.
 
-A suite is a module here with `def figures() -> Iterator[Figure]`. Absolute figures belong to one machine and one moment;
-documentation quotes ratios.
+A suite is a module here with `def figures() -> Iterator[Figure]`. Absolute figures belong to one machine and one
+moment; documentation quotes ratios.
 """
 
 from __future__ import annotations
