@@ -25,6 +25,7 @@ RETRY_FIRST_S: Final = 0.1
 RETRY_MAX_S: Final = 30.0
 IDLE_S: Final = 300.0
 APPEND_TIMEOUT_S: Final = 120.0
+SETTLE_S: Final = 1.0
 
 
 R = TypeVar("R")
@@ -81,6 +82,11 @@ class UserAgent:
         """Wait until the events up to this number have been dealt with."""
         while self._queue and self._queue[0].row.seq <= seq:
             await self._appended.wait()
+
+    @property
+    def last_seq(self) -> int:
+        """The number of the last event that is still on its way; 0 when none is."""
+        return self._queue[-1].row.seq if self._queue else 0
 
     async def open_transfer(self, request: OpenTransfer) -> str:
         """Let a starter move a job's files, also through agents that come after this one; where it finds them."""
@@ -244,6 +250,17 @@ class Agents:
         agent = self._users.get(owner)
         if agent is not None:
             await agent.wait(seq)
+
+    async def settled(self, patience_s: float = SETTLE_S) -> None:
+        """Wait until what is on its way is in the logs, so that nobody hears of a job's end before its log says so.
+
+        A log that hangs holds up nobody for longer than a moment.
+        """
+        behind = [(agent, agent.last_seq) for agent in self._users.values() if agent.last_seq]
+        if behind:
+            with trio.move_on_after(patience_s):
+                for agent, seq in behind:
+                    await agent.wait(seq)
 
     def forget(self, agent: UserAgent) -> None:
         """It has nothing left to do."""

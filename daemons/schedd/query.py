@@ -64,6 +64,7 @@ class Queries:
             if len(ads) >= ADS_PER_BATCH:
                 await send(AdBatch(ads=ads))
                 ads = []
+        await self._core.agents.settled()  # who is not told of a job any more finds its end in the log
         if ads:
             await send(AdBatch(ads=ads))
 
@@ -118,6 +119,7 @@ class Queries:
                     if _is_about(chosen, ad) and chosen.satisfied_by(ad) and (left is None or left > 0):
                         ads.append(ad.project(request.projection) if request.projection else ad.flat())
                         left = None if left is None else left - 1
+                await self._core.agents.settled()
                 for at in range(0, len(ads), ADS_PER_BATCH):
                     await send(AdBatch(ads=ads[at : at + ADS_PER_BATCH]))
                 after = page.next_seq
@@ -141,7 +143,10 @@ class Queries:
                     deltas = []
             await send(JobsChanged(deltas=deltas + watcher.synced(), synced=True))
             while True:
-                await send(JobsChanged(deltas=await watcher.next()))
+                deltas = await watcher.next()
+                if any(delta.left for delta in deltas):
+                    await self._core.agents.settled()
+                await send(JobsChanged(deltas=deltas))
         finally:
             self._watchers.discard(watcher)
 
