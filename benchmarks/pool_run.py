@@ -116,7 +116,7 @@ def _cold_start(rounds: int = 3) -> Iterator[Figure]:
             pool.submit(description)
             until_terminated(log)
             times.append(time.perf_counter() - began)
-    how = f"exec of a master in an empty directory, condor_submit when ready, to Terminated in the log; best of {rounds}"
+    how = f"exec of a master in an empty directory, condor_submit once ready, to the end in the log; best of {rounds}"
     yield Figure("cold start to the first finished job", min(times), "s", how, "< 1.5")
 
 

@@ -48,7 +48,8 @@ def children_of(pid: int) -> list[int]:
         return found
     for task in tasks:
         try:
-            found += map(int, Path(f"/proc/{pid}/task/{task}/children").read_text().split())
+            with open(f"/proc/{pid}/task/{task}/children", "rb", buffering=0) as file:
+                found += map(int, file.readall().split())
         except OSError:
             continue
     return found

@@ -30,6 +30,7 @@ from pool.execute.cgroup import (
 from pool.execute.usage import Sample
 
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
+_READ_BYTES: Final = 16384
 REMOVE_TRIES_MAX: Final = 100
 REMOVE_PAUSE_S: Final = 0.005
 
@@ -117,6 +118,7 @@ class Group:
         self._oom_before = 0
         self._cpu_before = (0.0, 0.0)
         self._limits: Limits | None = None
+        self._oom_fd = -1
 
     @property
     def works(self) -> bool:
@@ -133,8 +135,10 @@ class Group:
 
     def prepare(self, limits: Limits) -> list[str]:
         """Make the group, or the next job's limits in it; what could not be set, in words."""
-        for path in self._paths.values():
-            if not os.path.isdir(path):
+        if self._paths and (self._limits is None or not os.path.isdir(self._paths[self._watchtower])):
+            self._limits = None
+            self._forget_oom()
+            for path in self._paths.values():
                 os.makedirs(path, exist_ok=True)
         failed: list[str] = []
         if limits != self._limits:
@@ -166,15 +170,16 @@ class Group:
             ]
         return self._enter
 
+    @property
+    def _watchtower(self) -> str:
+        """The tree to look at when one will do: a job enters all of them, and cannot leave any."""
+        return "freezer" if "freezer" in self._paths else next(iter(self._paths))
+
     def members(self) -> set[int]:
         """The processes in the group."""
-        found: set[int] = set()
-        for path in self._paths.values():
-            try:
-                found.update(map(int, _read(os.path.join(path, "cgroup.procs")).split()))
-            except OSError:
-                continue
-        return found
+        if not self._paths:
+            return set()
+        return {int(pid) for pid in self._file(self._watchtower, "cgroup.procs").split()}
 
     # ---- what it uses
 
@@ -233,10 +238,19 @@ class Group:
         return int(text) if text.isdigit() else 0
 
     def oom_descriptor(self) -> int | None:
-        """A descriptor that becomes readable when memory has run out (version 1); None where there is none."""
+        """A descriptor, for all jobs of the claim, that becomes readable when memory has run out.
+
+        None where there is none (version 2, for one).
+        """
         path = self._paths.get("memory")
         if self.trees.version != 1 or path is None:
             return None
+        if self._oom_fd >= 0:
+            try:
+                os.eventfd_read(self._oom_fd)  # of an earlier job
+            except BlockingIOError:
+                pass
+            return self._oom_fd
         eventfd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         try:
             control = os.open(os.path.join(path, "memory.oom_control"), os.O_RDONLY | os.O_CLOEXEC)
@@ -247,6 +261,7 @@ class Group:
         except OSError:
             os.close(eventfd)
             return None
+        self._oom_fd = eventfd
         return eventfd
 
     # ---- what is done to it
@@ -287,9 +302,15 @@ class Group:
         for fd in self._enter:
             os.close(fd)
         self._enter = []
+        self._forget_oom()
         self._limits = None
         for path in self._paths.values():
             _remove_group(path)
+
+    def _forget_oom(self) -> None:
+        if self._oom_fd >= 0:
+            os.close(self._oom_fd)
+        self._oom_fd = -1
 
 
 def _remove_group(path: str) -> None:
@@ -314,8 +335,15 @@ def _groups_below(path: str) -> Iterable[str]:
 
 
 def _read(path: str) -> str:
-    with open(path, encoding="ascii") as file:
-        return file.read()
+    """A file of the kernel's, without the dozen calls that Python's file objects make."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        text = b""
+        while part := os.read(fd, _READ_BYTES):
+            text += part
+    finally:
+        os.close(fd)
+    return text.decode("ascii", "replace")
 
 
 def _write(path: str, value: str) -> None:

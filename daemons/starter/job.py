@@ -315,7 +315,8 @@ class JobRun:
                 context.processes.suspend(context.group)
             await watched.ended.wait()
             fault("starter.job_exited")
-            self._look()
+            if context.processes.any():  # the last chance to see what others of the job use
+                self._look()
             nursery.cancel_scope.cancel()
         await context.processes.end_all(context.group)
         self.watched = None
@@ -345,20 +346,17 @@ class JobRun:
         descriptor = self.context.group.oom_descriptor() if self.context.group.works else None
         if descriptor is None:
             return
-        try:
-            while True:
-                await trio.lowlevel.wait_readable(descriptor)
-                os.eventfd_read(descriptor)
-                with trio.move_on_after(1.0):  # the notice comes before the kill
-                    while not self.context.group.oom_killed():  # noqa: ASYNC110 (a file of the kernel)
-                        await trio.sleep(0.01)
-                if self.context.group.oom_killed():
-                    self._out_of_memory = True
-                    self.context.log.always("The job is out of memory", job=self.request.job_id)
-                    _signal(watched.pid, signal.SIGKILL)
-                    return
-        finally:
-            os.close(descriptor)
+        while True:
+            await trio.lowlevel.wait_readable(descriptor)
+            os.eventfd_read(descriptor)
+            with trio.move_on_after(1.0):  # the notice comes before the kill
+                while not self.context.group.oom_killed():  # noqa: ASYNC110 (a file of the kernel)
+                    await trio.sleep(0.01)
+            if self.context.group.oom_killed():
+                self._out_of_memory = True
+                self.context.log.always("The job is out of memory", job=self.request.job_id)
+                _signal(watched.pid, signal.SIGKILL)
+                return
 
     # ---- telling how it is
 

@@ -154,7 +154,7 @@ def _quieten_oom_and_signals() -> None:
         pass
     signal.set_wakeup_fd(-1)
     for signum in signal.valid_signals():
-        if signum not in (signal.SIGKILL, signal.SIGSTOP, 32, 33):
+        if signum not in (signal.SIGKILL, signal.SIGSTOP, 32, 33) and signal.getsignal(signum) != signal.SIG_DFL:
             signal.signal(signum, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
 

@@ -69,13 +69,26 @@ class Processes:
                 watched.status = status
                 watched.ended.set()
 
+    def any(self) -> bool:
+        """Whether there is any process of the job, ended ones that nobody has collected included.
+
+        A process with no child has no descendants either, since it is a subreaper.
+        """
+        try:
+            os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        except ChildProcessError:
+            return False
+        return True
+
     def living(self) -> set[int]:
         """The job's processes."""
+        if not self.any():
+            return set()
         return {pid for pid in descendants(os.getpid()) if not is_zombie(pid)}
 
     def sample(self, group: Group) -> Sample:
         """What the job uses now: by its processes, and better by its control group, which forgets nobody."""
-        seen = tree.sample(descendants(os.getpid()))
+        seen = tree.sample(descendants(os.getpid()) if self.any() else ())
         ended = resource.getrusage(resource.RUSAGE_CHILDREN)
         user = seen.user_s + ended.ru_utime - self._before.ru_utime
         system = seen.system_s + ended.ru_stime - self._before.ru_stime
