@@ -24,6 +24,7 @@ $(VENV)/.done: pyproject.toml Makefile
 	  $(BIN)/python -m pip install -q --disable-pip-version-check build && rm -rf dist && $(BIN)/python -m build -q --wheel --outdir dist . && \
 	  $(BIN)/python -m pip install -q --disable-pip-version-check "$$(ls dist/*.whl)[dev]"; \
 	else $(BIN)/python -m pip install -q --disable-pip-version-check -e '.[dev]'; fi
+	-$(BIN)/python -m compileall -q pool protocol daemons minipool # other accounts run this code, and cannot store it compiled
 	touch $@
 
 demo: venv ## a personal pool runs a parameter sweep, shows it live, and stops

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
     from pool.submit import SubmitPlan
     from protocol.messages.schedd import ActResults, JobDelta, Selection
 
-Value: TypeAlias = str | int | float | bool
+Scalar: TypeAlias = str | int | float | bool
+Value: TypeAlias = "Scalar | Sequence[str] | Mapping[str, Scalar]"
 JobName: TypeAlias = "str | int | JobId | tuple[int, int]"
 
 
@@ -68,7 +70,8 @@ class Submit:
     """A submit description: the text of one, or its commands as a mapping or keywords.
 
     `queue` is what follows the queue statement's word: a count ("3"), or items ("name in (a b)"). `items` queues one
-    job for each mapping, whose keys are macros: `Submit(arguments="$(n)", items=[{"n": 1}, {"n": 2}])`.
+    job for each mapping, whose keys are macros: `Submit(arguments="$(n)", items=[{"n": 1}, {"n": 2}])`. Arguments may
+    be a list and the environment a mapping, which are quoted as they need; other lists are joined by commas.
     """
 
     def __init__(
@@ -77,14 +80,14 @@ class Submit:
         /,
         *,
         queue: str | int | None = None,
-        items: Iterable[Mapping[str, Value]] | None = None,
+        items: Iterable[Mapping[str, Scalar]] | None = None,
         **commands: Value,
     ) -> None:
         if isinstance(description, Mapping):
             commands = {**description, **commands}
             description = ""
         lines = [description.rstrip("\n")] if description.strip() else []
-        lines += [f"{name} = {_text(value)}" for name, value in commands.items()]
+        lines += [_line(name, value) for name, value in commands.items()]
         self.text = "\n".join(lines) + "\n"
         self.queue = None if queue is None else str(queue)
         if items is not None:
@@ -102,7 +105,7 @@ class Submit:
         except OSError as error:
             raise SubmitError(f"Failed to open command file ({path}) ({error.strerror})") from None
         made.file = path
-        made.appended = [f"{name} = {_text(value)}" for name, value in commands.items()]
+        made.appended = [_line(name, value) for name, value in commands.items()]
         return made
 
     appended: Sequence[str] = ()
@@ -118,11 +121,28 @@ class Submit:
         return f"Submit({self.text!r}{'' if self.queue is None else f', queue={self.queue!r}'})"
 
 
-def _text(value: Value) -> str:
+def _line(name: str, value: Value) -> str:
+    """A command as a line: a list of arguments and a mapping of the environment are quoted, other lists have commas."""
+    if isinstance(value, Mapping):
+        words = [f"{key}={_text(one)}" for key, one in value.items()]
+        return f"{name} = {_quoted(words)}"
+    if isinstance(value, str | int | float):
+        return f"{name} = {_text(value)}"
+    words = [str(one) for one in value]
+    return f"{name} = {_quoted(words) if name.lower() in ('arguments', 'args') else ', '.join(words)}"
+
+
+def _quoted(words: Sequence[str]) -> str:
+    """Words in the new syntax of arguments and environment: blanks in single quotes, all of it in double ones."""
+    shown = [word if re.fullmatch(r"[^\s']+", word) else "'" + word.replace("'", "''") + "'" for word in words]
+    return '"' + " ".join(shown).replace('"', '""') + '"'
+
+
+def _text(value: Scalar) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _items(rows: Sequence[Mapping[str, Value]]) -> str:
+def _items(rows: Sequence[Mapping[str, Scalar]]) -> str:
     """A queue statement with a line of tab-free values for each row."""
     if not rows:
         raise SubmitError("there are no items, so there are no jobs")

@@ -29,6 +29,10 @@ AD_TYPES: dict[str, str] = {
 """The MyType of each kind of daemon's own ad."""
 
 
+TOKEN_S = 600.0
+"""How long a token is good that a tool is given for its own use."""
+
+
 class NotFound(PeerError):
     """No daemon of that name is known, or none runs here."""
 
@@ -40,6 +44,7 @@ class Session:
         self.config = config
         self.pool = pool
         self._security: Security | None = None
+        self._proven: Security | None = None
 
     @classmethod
     def open(
@@ -170,7 +175,31 @@ class Session:
         """A connection to an address, to be used in a `with`."""
         from protocol.blocking import connect
 
-        return connect(address, self.security, timeout=timeout if timeout is not None else 20.0)
+        security = self.security if address.is_unix else self._with_proof()
+        return connect(address, security, timeout=timeout if timeout is not None else 20.0)
+
+    def _with_proof(self) -> Security:
+        """For another host: who holds neither a token nor a certificate is given a token by this host's master."""
+        if self._proven is None:
+            security = self.security
+            if not security.has_host_certificate and not security.held_tokens():
+                security = self._with_token_of_master(security)
+            self._proven = security
+        return self._proven
+
+    def _with_token_of_master(self, security: Security) -> Security:
+        from protocol.address import Address
+        from protocol.blocking import connect
+        from protocol.messages.master import CreateToken
+
+        path = self.local_socket("master")
+        if path is None:
+            return security
+        try:
+            with connect(Address.unix(path), security, timeout=20.0) as master:
+                return security.with_token(master.call(CreateToken(lifetime_s=TOKEN_S)).token)
+        except PeerError:
+            return security  # then the other host says what it misses
 
     def daemon(self, daemon: str, *, name: str | None = None, addr: str | None = None) -> BlockingPeer:
         """A connection to a daemon, to be used in a `with`."""

@@ -128,7 +128,7 @@ def _main(verb: str, parsed: Parsed) -> int:
     name = parsed.value("name")
     try:
         with session.daemon("schedd", name=name, addr=parsed.value("addr")) as peer:
-            actor = Actor(VERBS[verb], parsed, session.user())
+            actor = Actor(VERBS[verb], parsed)
             return max(actor.perform(peer, request) for request in requests)
     except NotFound as error:
         if name is None:
@@ -171,16 +171,11 @@ def _requests(parsed: Parsed) -> list[Asked]:
 class Actor:
     """Sends requests and says what became of them."""
 
-    def __init__(self, verb: Verb, parsed: Parsed, user: str) -> None:
+    def __init__(self, verb: Verb, parsed: Parsed) -> None:
         self.verb = verb
         self.long = parsed.has("long")
-        self.totals = parsed.has("totals")
         self.subcode = parsed.number("subcode", 0)
-        self.reason = parsed.value("reason")
-        if self.reason is None and verb.action in ("remove", "remove_x", "hold", "release"):
-            self.reason = f"via {verb.tool} (by user {user})"
-        elif self.reason is not None:
-            self.reason = f"{self.reason} (by user {user})"
+        self.reason = parsed.value("reason")  # the schedd adds who asked
 
     def perform(self, peer: BlockingPeer, asked: Asked) -> int:
         """One request; the exit status it deserves."""

@@ -85,7 +85,8 @@ def _join(session: Session, address: str, token: str, ca: str, directory: str, s
     except PeerError as error:
         raise UserError(f"pool join: {address} did not take this host: {error}") from None
     keys.install_host_certificate(keys_dir, joined.certificate, joined.ca)
-    _configure(directory, joined.collector_host, joined.config, settings)
+    typed = f"[{where.host}]" if ":" in where.host else where.host
+    _configure(directory, f"{typed}:{where.port}", joined.config, settings)
 
 
 def _trusting(session: Session, keys_dir: str, token: str, ca: str) -> Session:
@@ -111,9 +112,12 @@ def _store(path: str, text: str, mode: int) -> None:
 
 
 def _configure(directory: str, collector: str, lines: str, settings: Mapping[str, str]) -> None:
-    """The host's configuration: what the central manager said, then what the command line sets."""
+    """The host's configuration: what the central manager said, then what the command line sets.
+
+    The collector is where the administrator said, who may have used a name because the address changes.
+    """
     host.prepare(directory, (), {})
-    said = f"# Made by `pool join`.\nCOLLECTOR_HOST = {collector}\n{lines.rstrip()}\n"
+    said = f"# Made by `pool join`.\n{lines.rstrip()}\nCOLLECTOR_HOST = {collector}\n"
     said += "NETWORK_INTERFACE = *\n"  # other hosts must reach this one, on the port that all know
     said += "".join(f"{name} = {value}\n" for name, value in settings.items())
     path = os.path.join(directory, "config")

@@ -84,11 +84,11 @@ def test_a_wrong_command_line_shows_the_usage(monkeypatch: pytest.MonkeyPatch, a
     assert err.startswith(begins)
 
 
-def test_the_reason_reaches_the_schedd_with_the_users_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_reason_reaches_the_schedd(monkeypatch: pytest.MonkeyPatch) -> None:
     peer = a_peer(QUEUE, act=results(j1_0=D))
     run_tool(monkeypatch, "hold", ["-reason", "please wait", "-subcode", "42", "1.0"], FakeSession(peer))
     [request] = [one for one in peer.asked if isinstance(one, ActOnJobs)]
-    assert (request.reason, request.subcode) == ("please wait (by user alice)", 42)
+    assert (request.reason, request.subcode) == ("please wait", 42)
 
 
 def test_each_program_has_a_table() -> None:

@@ -1,0 +1,131 @@
+"""The Python API against a real pool: every example of docs/api.md, and what the examples do not say."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import trio
+
+import minipool
+from minipool.model import id_of
+from pool.ids import JobId
+from tests.whole.real_pool import RealPool, real_pool
+
+DOCS = Path(__file__).parents[2] / "docs" / "api.md"
+WAIT_S = 240
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[RealPool]:
+    with real_pool(user=None, NUM_CPUS=4) as pool:
+        yield pool
+
+
+@pytest.fixture
+def here(running: RealPool, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory of the pool as the working directory, and the pool as the one that is found."""
+    work = running.directory / "work"
+    work.mkdir(exist_ok=True)
+    monkeypatch.chdir(work)
+    monkeypatch.delenv("CONDOR_CONFIG", raising=False)
+    monkeypatch.setenv("POOL_DIR", str(running.directory))
+    return work
+
+
+@pytest.mark.timeout(WAIT_S)
+def test_every_example_of_the_documentation_runs(here: Path) -> None:
+    examples = re.findall(r"```python\n(.*?)```", DOCS.read_text(), re.DOTALL)
+    assert len(examples) > 5
+    names: dict[str, object] = {"__name__": "examples"}
+    for number, example in enumerate(examples):
+        exec(compile(example, f"api.md example {number + 1}", "exec"), names)
+
+
+@pytest.mark.timeout(WAIT_S)
+def test_results_come_for_jobs_that_left_long_ago_too(here: Path) -> None:
+    with minipool.connect() as pool:
+        jobs = pool.submit({"executable": "/bin/false", "transfer_executable": False}, count=2)
+        assert [one.exit_code for one in pool.wait(jobs)] == [1, 1]
+        assert [one.exit_code for one in pool.wait(jobs)] == [1, 1]
+        assert jobs[0].status() is minipool.Status.COMPLETED
+        assert [state.left for state in jobs[0].follow()] in ([], [True])
+
+
+@pytest.mark.timeout(WAIT_S)
+def test_a_job_that_is_nowhere_is_named(here: Path) -> None:
+    with minipool.connect() as pool:
+        for ask in (pool.job(4711).ad, pool.job(4711).result, pool.job(4711).status):
+            with pytest.raises(minipool.UnknownJob, match=r"4711\.0"):
+                ask()
+
+
+@pytest.mark.timeout(WAIT_S)
+def test_an_error_leaves_the_async_pool_as_what_it_is(here: Path) -> None:
+    async def main() -> None:
+        async with minipool.open_pool() as pool:
+            await pool.submit("universe = planet\nexecutable = /bin/true\n")
+
+    with pytest.raises(minipool.SubmitError, match="planet"):
+        trio.run(main)
+
+
+@pytest.mark.timeout(WAIT_S)
+def test_a_description_in_a_file_is_read_with_its_own_place_in_errors(here: Path) -> None:
+    (here / "bad.sub").write_text("executable = /bin/true\nuniverse = planet\nqueue\n")
+    with minipool.connect() as pool, pytest.raises(minipool.SubmitError, match=r"bad\.sub:2"):
+        pool.submit(minipool.Submit.read("bad.sub"))
+    with pytest.raises(minipool.SubmitError, match=r"nosuch\.sub"):
+        minipool.Submit.read("nosuch.sub")
+
+
+def test_no_pool_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CONDOR_CONFIG", raising=False)
+    monkeypatch.setenv("_CONDOR_COLLECTOR_HOST", "127.0.0.1:1")
+    with pytest.raises(minipool.PeerError):
+        minipool.connect(str(tmp_path / "nothing"))
+
+
+@pytest.mark.parametrize(
+    ("given", "text", "queue"),
+    [
+        (minipool.Submit("a = 1"), "a = 1\n", None),
+        (minipool.Submit({"a": 1, "b": True}), "a = 1\nb = true\n", None),
+        (minipool.Submit("a = 1\n", b=2, queue=3), "a = 1\nb = 2\n", "3"),
+        (minipool.Submit(arguments=["-c", "a 'b' \"c\""]), "arguments = \"-c 'a ''b'' \"\"c\"\"'\"\n", None),
+        (minipool.Submit(environment={"A": 1, "B": "x y"}), "environment = \"A=1 'B=x y'\"\n", None),
+        (minipool.Submit(transfer_input_files=["a", "b"]), "transfer_input_files = a, b\n", None),
+        (minipool.Submit(a=1, items=[{"x": 1}, {"x": 2}]), "a = 1\nqueue x from (\n1\n2\n)\n", None),
+    ],
+)
+def test_a_description_may_be_given_in_many_ways(given: minipool.Submit, text: str, queue: str | None) -> None:
+    assert (given.text, given.queue) == (text, queue)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"items": []}, {"items": [{"a": 1}, {"b": 1}]}, {"items": [{"a": 1}], "queue": 2}, {"items": [{"a": "x\ny"}]}],
+)
+def test_items_that_make_no_jobs_are_refused(wrong: dict[str, object]) -> None:
+    with pytest.raises(minipool.SubmitError):
+        minipool.Submit(executable="/bin/true", **wrong)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("job", "text"), [("12.3", "12.3"), (12, "12"), ((12, 3), "12.3"), (JobId(12, 3), "12.3")])
+def test_jobs_may_be_named_in_many_ways(job: object, text: str) -> None:
+    assert id_of(job) == text
+
+
+def test_the_package_offers_what_it_lists_and_imports_nothing_before() -> None:
+    import subprocess
+    import sys
+
+    assert all(hasattr(minipool, name) for name in minipool.__all__)
+    with pytest.raises(AttributeError, match="nosuch"):
+        minipool.nosuch  # type: ignore[attr-defined]
+    code = "import sys, minipool; print('pool.classad' in sys.modules, 'trio' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=os.environ)
+    assert done.stdout.split() == ["False", "False"]
