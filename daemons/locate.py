@@ -40,6 +40,11 @@ def negotiator_address(config: Config) -> Address:
     return _at(config, config.list("COLLECTOR_HOST")[0], "negotiator")
 
 
+def central_master(config: Config) -> Address:
+    """The master beside the pool's first collector."""
+    return _at(config, config.list("COLLECTOR_HOST")[0], "master")
+
+
 def nearest(config: Config, address: Address | str) -> Address:
     """The unix socket of a daemon that turns out to be this host's; any other address as it is."""
     where = Address.parse(address) if isinstance(address, str) else address

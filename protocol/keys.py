@@ -24,9 +24,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from pool.errors import UserError
-from protocol.security import CA_FILE, HOST_CERTIFICATE_FILE, HOST_KEY_FILE, SIGNING_KEY_DIRECTORY
+from protocol.security import CA_FILE, CA_KEY_FILE, HOST_CERTIFICATE_FILE, HOST_KEY_FILE, SIGNING_KEY_DIRECTORY
 
-CA_KEY_FILE: Final = "ca.key"
 DUTIES: Final = ("central", "submit", "execute")
 SIGNING_KEY_BYTES: Final = 64
 _CA_DAYS: Final = 3650

@@ -30,6 +30,7 @@ DEFAULT_METHODS: Final = ("FS", "SSL", "TOKEN")
 _SPELLINGS: Final = {"TOKENS": "TOKEN", "IDTOKEN": "TOKEN", "IDTOKENS": "TOKEN"}
 
 CA_FILE: Final = "ca.pem"
+CA_KEY_FILE: Final = "ca.key"
 HOST_CERTIFICATE_FILE: Final = "host.pem"
 HOST_KEY_FILE: Final = "host.key"
 SIGNING_KEY_DIRECTORY: Final = "passwords.d"
@@ -66,6 +67,7 @@ class Security(Record):
     lists: AccessLists = field(default_factory=AccessLists)
     tickets: TicketBook = field(default_factory=TicketBook)
     ticket: str = ""
+    tokens: tuple[str, ...] = ()  # held besides those of the directories
     pair_identity: str = ""
     pair_levels: frozenset[Level] = ALL_LEVELS
     now: Callable[[], float] = time.time
@@ -110,10 +112,14 @@ class Security(Record):
         return ("TICKET", "PAIR", *self.offer) if self.ticket else ("PAIR", *self.offer)
 
     def held_tokens(self) -> list[str]:
-        """The tokens of the token directories."""
+        """The tokens of the token directories, and those given."""
         from protocol.auth import idtoken
 
-        return list(idtoken.held_tokens(self.token_directories))
+        return [*idtoken.held_tokens(self.token_directories), *self.tokens]
+
+    def with_token(self, token: str) -> Security:
+        """The same, holding one more token."""
+        return replace(self, tokens=(*self.tokens, token))
 
     def client(self, link: Link) -> ClientSide:
         """How this side proves itself over a channel."""
@@ -149,10 +155,13 @@ class Security(Record):
         duty: str = "",
         key_id: str = "POOL",
     ) -> str:
-        """A token for `identity` (the UID domain is added to a bare name); ConfigError where no signing key is."""
+        """A token for `identity` (the UID domain is added to a bare name); ConfigError where no signing key is.
+
+        The key `CA` makes tokens that every host of the pool can check; a signing key's are for hosts that have it.
+        """
         from protocol.auth import idtoken
 
-        key = self.signing_keys().get(key_id)
+        key = self._ca_key() if key_id == idtoken.CA_KEY else self.signing_keys().get(key_id)
         if key is None:
             raise ConfigError(f"this host has no signing key {key_id!r}, so it can make no tokens")
         subject = identity if "@" in identity else f"{identity}@{self.uid_domain}"
@@ -167,6 +176,34 @@ class Security(Record):
             key_id=key_id,
             duty=duty,
         )
+
+    @property
+    def is_ca(self) -> bool:
+        """Whether this process can sign as the pool's CA."""
+        return bool(self.keys) and os.access(os.path.join(self.keys, CA_KEY_FILE), os.R_OK)
+
+    def _ca_key(self) -> bytes | None:
+        try:
+            with open(os.path.join(self.keys, CA_KEY_FILE), "rb") as file:
+                return file.read() if self.keys else None
+        except OSError:
+            return None
+
+    def own_ca(self) -> str:
+        """The CA's certificate of the keys directory, "" where there is none: what a server judges tokens by."""
+        found = self._cache.get("own_ca")
+        if not isinstance(found, str):
+            try:
+                with open(os.path.join(self.keys, CA_FILE), encoding="ascii") as file:
+                    found = file.read() if self.keys else ""
+            except OSError:
+                found = ""
+            self._cache["own_ca"] = found
+        return found
+
+    def checks_tokens(self) -> bool:
+        """Whether this process can tell a good token from a bad one."""
+        return bool(self.signing_keys()) or bool(self.own_ca())
 
     def check_token(self, token: Token) -> None:
         """What this pool asks of a token beyond its signature and times: its age, and that it was not revoked."""

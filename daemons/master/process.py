@@ -35,6 +35,7 @@ def run_master(source: Source) -> int:
             Path(config.path("RUN"), "ready").unlink(missing_ok=True)  # a killed master's
             if runs_here(config, "collector"):
                 make_keys(config)
+            publish_ca(config)
             return run_process("master", source)
     except ConfigError as error:
         print(f"master: {error}", file=sys.stderr)
@@ -66,8 +67,21 @@ def make_keys(config: Config) -> None:
         host=config.str("FULL_HOSTNAME"),
         trust_domain=security.trust_domain,
         names=host_names(config),
-        publish_ca=Path(config.path("RUN")) / "ca.pem",
     )
+
+
+def publish_ca(config: Config) -> None:
+    """Put the CA's certificate where every account's tools can read it."""
+    from protocol.security import CA_FILE
+
+    try:
+        certificate = Path(config.path("KEYS"), CA_FILE).read_bytes()
+    except OSError:
+        return  # a host that has not joined anything
+    shown = Path(config.path("RUN"), CA_FILE)
+    temporary = shown.with_name(f".{CA_FILE}.{os.getpid()}")
+    temporary.write_bytes(certificate)
+    temporary.replace(shown)
 
 
 @contextmanager

@@ -1,7 +1,8 @@
-"""TOKEN: signed statements of who somebody is (JWT, HS256), after HTCondor's IDTOKENS.
+"""TOKEN: signed statements of who somebody is (JWT), after HTCondor's IDTOKENS.
 
 A token names its subject (`alice@pool`), its issuer (the trust domain), when it was made and when it ends. It may carry
-scopes (`condor:/READ`), which only take levels away. Whoever has the signing key can make one and check one.
+scopes (`condor:/READ`), which only take levels away. With a signing key (HS256), whoever has it can make tokens and
+check them; those that the pool's CA signed (ES256, key `CA`) can be checked by every host of the pool.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ SCOPE_PREFIX: Final = "condor:/"
 TOKEN_BYTES_MAX: Final = 8192
 CLOCK_SKEW_S: Final = 60.0
 SIGNING_KEY_BYTES_MIN: Final = 32
+CA_KEY: Final = "CA"
 
 
 class BadToken(PeerError):
@@ -62,7 +64,10 @@ def create_token(
     key_id: str = "POOL",
     duty: str = "",
 ) -> str:
-    """A signed token. `scopes` are levels (READ) or whole scopes (condor:/READ); `duty` makes it one to join with."""
+    """A signed token. `scopes` are levels (READ) or whole scopes (condor:/READ); `duty` makes it one to join with.
+
+    The key named `CA` is the CA's private key (PEM); any other is a signing key.
+    """
     if len(key) < SIGNING_KEY_BYTES_MIN:
         raise UserError("the signing key is too short", expected=f"{SIGNING_KEY_BYTES_MIN} bytes or more")
     claims: dict[str, Any] = {"sub": subject, "iss": issuer, "iat": int(now), "jti": id}
@@ -73,20 +78,18 @@ def create_token(
         claims["scope"] = " ".join(whole)
     if duty:
         claims["duty"] = duty
-    signed = f"{_encode({'alg': 'HS256', 'kid': key_id, 'typ': 'JWT'})}.{_encode(claims)}"
-    return f"{signed}.{_b64(_sign(key, signed))}"
+    algorithm = "ES256" if key_id == CA_KEY else "HS256"
+    signed = f"{_encode({'alg': algorithm, 'kid': key_id, 'typ': 'JWT'})}.{_encode(claims)}"
+    return f"{signed}.{_b64(_sign_as_ca(key, signed) if key_id == CA_KEY else _sign(key, signed))}"
 
 
-def verify_token(text: str, keys: Mapping[str, bytes], *, issuer: str, now: float) -> Token:
-    """The token's statement when its signature, issuer and times hold; BadToken says which does not."""
+def verify_token(text: str, keys: Mapping[str, bytes], *, issuer: str, now: float, ca: str = "") -> Token:
+    """The token's statement when its signature, issuer and times hold; BadToken says which does not.
+
+    `ca` is the certificate (PEM) of the pool's CA.
+    """
     header, claims, signed, signature = _take_apart(text)
-    if header.get("alg") != "HS256":
-        raise BadToken(f"the token is signed with {str(header.get('alg'))[:20]!r}", expected="HS256")
-    key = keys.get(str(header.get("kid", "POOL")))
-    if key is None:
-        raise BadToken(f"no signing key {str(header.get('kid'))[:40]!r} here")
-    if not hmac.compare_digest(signature, _sign(key, signed)):
-        raise BadToken("the token's signature does not hold")
+    _check_signature(header, signed, signature, keys, ca)
     token = _token(header, claims)
     if token.issuer != issuer:
         raise BadToken(f"the token was issued by {token.issuer[:80]!r}", expected=repr(issuer))
@@ -95,6 +98,33 @@ def verify_token(text: str, keys: Mapping[str, bytes], *, issuer: str, now: floa
     if token.issued_at > now + CLOCK_SKEW_S:
         raise BadToken(f"the token was issued {token.issued_at - now:.0f} s in the future")
     return token
+
+
+def _check_signature(
+    header: Mapping[str, Any], signed: str, signature: bytes, keys: Mapping[str, bytes], ca: str
+) -> None:
+    """The key's name decides how it signs, so that no public key can pass for a secret one."""
+    algorithm, name = header.get("alg"), str(header.get("kid", "POOL"))
+    expected = "ES256" if name == CA_KEY else "HS256"
+    if algorithm != expected:
+        raise BadToken(f"the token is signed with {str(algorithm)[:20]!r}", expected=expected)
+    if name == CA_KEY:
+        from protocol.auth import signature as ca_signature
+
+        good = bool(ca) and ca_signature.holds(ca, signed.encode("ascii", "replace"), signature)
+    else:
+        key = keys.get(name)
+        if key is None:
+            raise BadToken(f"no signing key {name[:40]!r} here")
+        good = hmac.compare_digest(signature, _sign(key, signed))
+    if not good:
+        raise BadToken("the token's signature does not hold")
+
+
+def _sign_as_ca(key: bytes, signed: str) -> bytes:
+    from protocol.auth import signature as ca_signature
+
+    return ca_signature.sign(key, signed.encode("ascii", "replace"))
 
 
 def read_token(text: str) -> Token:

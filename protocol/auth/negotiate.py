@@ -100,7 +100,7 @@ class ServerSide:
             "PAIR": link.kind == "pair",
             "FS": link.credentials is not None and link.kind != "pair",
             "SSL": link.certificate is not None,
-            "TOKEN": bool(security.signing_keys()),
+            "TOKEN": security.checks_tokens(),
             "CLAIMTOBE": True,
             "ANONYMOUS": True,
         }
@@ -136,7 +136,13 @@ class ServerSide:
         security = self._security
         if not isinstance(text, str):
             raise PeerError("a token that is not a text")
-        token = idtoken.verify_token(text, security.signing_keys(), issuer=security.trust_domain, now=security.now())
+        token = idtoken.verify_token(
+            text,
+            security.signing_keys(),
+            issuer=security.trust_domain,
+            now=security.now(),
+            ca=security.own_ca(),
+        )
         security.check_token(token)
         if token.duty:  # made to join the pool with, and for nothing else
             return Who(

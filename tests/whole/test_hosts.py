@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -81,11 +82,26 @@ def test_every_host_sees_the_nodes_and_the_queue(hosts: Hosts, home: Path) -> No
     with hosts.submit.as_user("nobody"):
         cluster = hosts.submit.submit("executable = /bin/true\nhold = true\nqueue\n", cwd=home)
     for host in hosts.all():
-        assert {ad["Machine"] for ad in host.slots()} == {node.name for node in hosts.execute}
-        queue = host.tool("condor_q", "-allusers", "-name", hosts.submit.name, "-af", "ClusterId", "JobStatus")
-        assert f"{cluster} 5" in queue.splitlines()
+        for account in (None, "nobody"):  # whose daemons they are, and somebody who has neither token nor certificate
+            host.user = account
+            assert {ad["Machine"] for ad in host.slots()} == {node.name for node in hosts.execute}
+            queue = host.tool("condor_q", "-allusers", "-name", hosts.submit.name, "-af", "ClusterId", "JobStatus")
+            assert f"{cluster} 5" in queue.splitlines()
+            host.user = None
     with hosts.submit.as_user("nobody"):
         hosts.submit.tool("condor_rm", str(cluster))
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs a second account")
+def test_a_users_token_of_the_central_manager_is_good_on_every_host(hosts: Hosts, home: Path) -> None:
+    with hosts.submit.as_user("nobody"):
+        cluster = hosts.submit.submit("executable = /bin/true\nhold = true\nqueue\n", cwd=home)
+    remove = ("condor_rm", "-name", hosts.submit.name, str(cluster))
+    with hosts.execute[0].as_user("nobody"), pytest.raises(AssertionError, match="needs WRITE"):
+        hosts.execute[0].tool(*remove)  # a node vouches for who reads, no more
+    with hosts.central.as_user("nobody"):
+        hosts.central.tool(*remove)
+    assert hosts.submit.jobs(str(cluster)) == []
 
 
 def refused(host: Host, central: Host, word: str) -> str:
