@@ -9,12 +9,15 @@ from typing import Final
 
 import msgpack
 
-from daemons import run
+from daemons import first_zygote, run
+from daemons.starter.warm import warm_up
 from daemons.zygote import Birth
+
+__all__ = ["child_main", "warm_up"]
 
 DAEMONS: Final = ("collector", "negotiator", "schedd", "startd")
 
-for _name in DAEMONS:
+for _name in (*DAEMONS, "starter", "agent"):
     with contextlib.suppress(ImportError):  # whoever starts that daemon will read why in its log
         importlib.import_module(f"daemons.{_name}.main")
 
@@ -23,5 +26,6 @@ def child_main(birth: Birth) -> int:
     """Be the daemon that the payload names."""
     os.close(birth.life)  # the channel tells as well when the master is gone
     order = msgpack.unpackb(birth.payload)
+    first_zygote.fork_for(order["name"])
     source = run.Source.unpacked(order["source"])
     return run.run_process(order["name"], source, port_address=order["port_address"], control=birth.channel)

@@ -1,7 +1,7 @@
 """The owner's side of a zygote: keep one running, ask it for children, know when they end.
 
     zygote = Zygote({"starter": KINDS["starter"]})
-    await nursery.start(zygote.run)            # executes the zygote, and a new one whenever it dies
+    await nursery.start(zygote.run)            # has one (see first_zygote), and executes a new one whenever it dies
     child = await zygote.fork("starter", payload)
     child.pid, child.channel                   # a trio stream: one end of the socket pair that the child was born with
     status = await child.wait()                # wait status as of os.waitpid; None when nobody could learn it
@@ -26,6 +26,7 @@ from typing import Any, Final, Protocol
 import msgpack
 import trio
 
+from daemons import first_zygote
 from daemons.linux import become_subreaper, reap, zombie_children
 from daemons.zygote import DESCRIPTORS_MAX, KINDS, PACKET_BYTES_MAX
 from pool.errors import PoolError
@@ -213,17 +214,15 @@ class Zygote:
             self._asked.pop(number, None)
 
     async def _run_one(self) -> bool:
-        """Execute a zygote and hear it out; whether it ever was ready."""
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with ours, theirs:
-            command = [sys.executable, "-P", "-m", "daemons.zygote", str(theirs.fileno())]
-            command += [f"{kind}={entry}" for kind, entry in self._kinds.items()]
-            env = {**os.environ, "OPENBLAS_NUM_THREADS": "1", **(self._env or {})}
-            process = await trio.lowlevel.open_process(
-                command, stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()], start_new_session=True, env=env
-            )
-            theirs.close()
-            self.pid = process.pid
+        """Have a zygote and hear it out; whether it ever was ready."""
+        process: first_zygote.FirstZygote | trio.Process | None
+        process = first_zygote.take(self._kinds) if self._env is None else None
+        if process is not None:
+            ours = process.owner
+        else:
+            process, ours = await self._execute()
+        self.pid = process.pid
+        with ours:
             owner = trio.socket.from_stdlib_socket(ours)
             was_ready = False
             try:
@@ -243,6 +242,21 @@ class Zygote:
             self._failed = f"the zygote could not start (exit status {process.returncode})"
             self._ready.set()
         return was_ready
+
+    async def _execute(self) -> tuple[trio.Process, socket.socket]:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            command = [sys.executable, "-P", "-m", "daemons.zygote", str(theirs.fileno())]
+            command += [f"{kind}={entry}" for kind, entry in self._kinds.items()]
+            env = {**os.environ, "OPENBLAS_NUM_THREADS": "1", **(self._env or {})}
+            try:
+                process = await trio.lowlevel.open_process(
+                    command, stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()], start_new_session=True, env=env
+                )
+            except BaseException:
+                ours.close()
+                raise
+        return process, ours
 
     async def _hear(self, owner: trio.socket.SocketType) -> bool:
         """Take the zygote's packets until it is gone; whether it ever was ready."""

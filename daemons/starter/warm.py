@@ -7,6 +7,7 @@ before the fork, that work and the memory it writes are shared by all starters.
 from __future__ import annotations
 
 import socket
+from functools import cache
 from typing import Any, Final
 
 import trio
@@ -76,6 +77,7 @@ async def _be_parent(nursery: trio.Nursery, end: socket.socket, security: Securi
     await rpc.open_pair(nursery, net.pair_channel(end), parent=True, security=security, service=service)
 
 
+@cache
 def warm_up() -> None:
-    """Do it all; nothing is left but what was learnt."""
+    """Do it all, once; nothing is left but what was learnt."""
     trio.run(_talk)

@@ -265,17 +265,16 @@ def test_p1_a_master_that_dies_takes_its_daemons_along_and_loses_no_job(pool: Re
 
 
 def _zygotes(pool: RealPool) -> list[int]:
-    """The zygotes of the schedd and the startd: each was executed by its owner, and its children look like it."""
-    looks = {pid: looks for pid in pool.processes() if (looks := _words(pid)) and b"daemons.zygote" in looks}
-    mine = {pid for pid, words in looks.items() if any(word.startswith((b"starter=", b"agent=")) for word in words)}
-    return [pid for pid in mine if looks.get(_parent(pid)) != looks[pid]]
+    """The zygotes of the schedd and the startd."""
+    owners = (b"condor_schedd", b"condor_startd")
+    return [pid for pid in pool.processes() if _comm(pid) == b"condor_zygote" and _comm(_parent(pid)) in owners]
 
 
-def _words(pid: int) -> list[bytes]:
+def _comm(pid: int) -> bytes:
     try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+        return Path(f"/proc/{pid}/comm").read_bytes().strip()
     except OSError:
-        return []
+        return b""
 
 
 def _parent(pid: int) -> int:
