@@ -6,30 +6,31 @@ Everything is handed in with `install`; without it there is no time (the epoch),
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import random
 
 
-@dataclass(slots=True)
 class Environment:
     """The one environment of a process; tools and daemons install theirs at start, tests hand in their own."""
 
-    clock: Callable[[], float] = lambda: 0.0
-    #: Chance for random(); without one, a seeded source.
-    rng: random.Random | None = None
-    #: Offset of local time from UTC, in seconds, at a moment given in epoch seconds; without daylight saving if asked.
-    zone: Callable[[int, bool], int] = lambda _at, _no_dst: 0
-    #: Name of a user's home directory, or None; None itself while CLASSAD_ENABLE_USER_HOME is off.
-    user_home: Callable[[str], str | None] | None = None
-    #: Mapping functions by map name: user -> comma-separated groups, or None (CLASSAD_USER_MAP_NAMES).
-    user_maps: Mapping[str, Callable[[str], str | None]] = field(default_factory=dict)
-    #: Where debug() reports to.
-    debug: Callable[[str], None] = lambda _line: None
-    #: STRICT_CLASSAD_EVALUATION: unscoped names stay in their ad, no CurrentTime, C-like integer literals.
-    strict: bool = False
+    __slots__ = ("clock", "debug", "rng", "strict", "user_home", "user_maps", "zone")
+
+    def __init__(self) -> None:
+        self.clock: Callable[[], float] = lambda: 0.0
+        #: Chance for random(); without one, a seeded source.
+        self.rng: random.Random | None = None
+        #: Offset of local time from UTC, in seconds, at a moment in epoch seconds; without daylight saving if asked.
+        self.zone: Callable[[int, bool], int] = lambda _at, _no_dst: 0
+        #: Name of a user's home directory, or None; None itself while CLASSAD_ENABLE_USER_HOME is off.
+        self.user_home: Callable[[str], str | None] | None = None
+        #: Mapping functions by map name: user -> comma-separated groups, or None (CLASSAD_USER_MAP_NAMES).
+        self.user_maps: Mapping[str, Callable[[str], str | None]] = {}
+        #: Where debug() reports to.
+        self.debug: Callable[[str], None] = lambda _line: None
+        #: STRICT_CLASSAD_EVALUATION: unscoped names stay in their ad, no CurrentTime, C-like integer literals.
+        self.strict = False
 
 
 ENV = Environment()

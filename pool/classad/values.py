@@ -7,7 +7,6 @@ surrogates, and lengths and order are those of the bytes, as in HTCondor.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias, Union, final
 
 if TYPE_CHECKING:
@@ -55,19 +54,48 @@ UNDEFINED: Final = Undefined()
 ERROR: Final = Error()
 
 
-@dataclass(frozen=True, slots=True)
+# Written out, because the dataclasses module would cost every command-line tool 10 ms.
+
+
+@final
 class AbsTime:
-    """A moment: seconds since the epoch, and the offset from UTC (seconds) with which it is shown."""
+    """A moment: seconds since the epoch, and the offset from UTC (seconds) with which it is shown. Never changed."""
 
-    secs: int
-    offset: int = 0
+    __slots__ = ("offset", "secs")
+    __match_args__ = ("secs", "offset")
+
+    def __init__(self, secs: int, offset: int = 0) -> None:
+        self.secs = secs
+        self.offset = offset
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, AbsTime) and (self.secs, self.offset) == (other.secs, other.offset)
+
+    def __hash__(self) -> int:
+        return hash((AbsTime, self.secs, self.offset))
+
+    def __repr__(self) -> str:
+        return f"AbsTime(secs={self.secs!r}, offset={self.offset!r})"
 
 
-@dataclass(frozen=True, slots=True)
+@final
 class RelTime:
-    """A span of time in seconds. As a literal in an ad it evaluates to a real, as HTCondor's does."""
+    """A span of time in seconds. As a literal in an ad it evaluates to a real, as HTCondor's does. Never changed."""
 
-    secs: float
+    __slots__ = ("secs",)
+    __match_args__ = ("secs",)
+
+    def __init__(self, secs: float) -> None:
+        self.secs = secs
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, RelTime) and self.secs == other.secs
+
+    def __hash__(self) -> int:
+        return hash((RelTime, self.secs))
+
+    def __repr__(self) -> str:
+        return f"RelTime(secs={self.secs!r})"
 
 
 Scalar: TypeAlias = bool | int | float | str | Undefined | Error | AbsTime | RelTime

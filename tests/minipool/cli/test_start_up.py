@@ -10,7 +10,19 @@ import pytest
 
 from minipool.cli.names import POOL_VERBS, TOOLS
 
-SLOW = ("trio", "numpy", "rich", "psutil", "lark", "cryptography", "asyncio", "argparse", "pool.classad.builtins.table")
+SLOW = (
+    "trio",
+    "numpy",
+    "rich",
+    "psutil",
+    "lark",
+    "cryptography",
+    "asyncio",
+    "argparse",
+    "dataclasses",
+    "inspect",
+    "pool.classad.builtins.table",
+)
 USUAL = """
 import sys
 import minipool.cli.main, minipool.cli.tool, minipool.cli.options

@@ -17,7 +17,7 @@ from pool.errors import ClassAdError, ConfigError
 @pytest.fixture(autouse=True)
 def environment() -> Iterator[None]:
     """Each test leaves the environment as it was."""
-    before = {name: getattr(ENV, name) for name in ENV.__dataclass_fields__}
+    before = {name: getattr(ENV, name) for name in ENV.__slots__}
     yield
     for name, value in before.items():
         setattr(ENV, name, value)
