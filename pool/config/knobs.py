@@ -37,6 +37,7 @@ class Knob:
 
 _by_name: dict[str, Knob] = {}
 _families: list[tuple[list[str], Knob]] = []
+_by_letter: dict[str, list[tuple[list[str], Knob]]] = {}
 _found: dict[str, Knob | None] = {}
 
 _DAEMONS = frozenset(
@@ -91,7 +92,10 @@ def find(name: str) -> Knob | None:
 
 def _family(name: str) -> Knob | None:
     upper = name.upper()
-    for parts, knob in _families:
+    letter = upper[:1]
+    if letter not in _by_letter:
+        _by_letter[letter] = [one for one in _families if one[0][0][:1] in ("", letter)]
+    for parts, knob in _by_letter[letter]:
         if _fits(upper, parts) and (knob.name != "<SUBSYS>" or upper in _DAEMONS):
             return knob
     return None
