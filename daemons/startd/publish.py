@@ -10,12 +10,15 @@ from daemons.adverts import Adverts
 from daemons.startd.ads import Ads, select
 from daemons.startd.slot import Slot, Slots
 from pool.classad import ClassAd, expr
+from pool.slots.machine import State
 from protocol.messages.collector import QueryAds
 from protocol.messages.common import AdBatch
 from protocol.rpc import Peer
 from protocol.service import SendItem
 
 DEBOUNCE_S: Final = 0.01
+CLAIMED_DEBOUNCE_S: Final = 0.5
+"""A claim that goes from job to job changes its slot's ad at each, and nobody can use the slot meanwhile."""
 ADS_PER_BATCH: Final = 100
 
 
@@ -28,9 +31,13 @@ class Publisher:
         self._adverts = adverts
         self._stale: dict[str, None] = {}
         self._wake = trio.Event()
+        self._urgent = trio.Event()
+        self._known_claimed: set[str] = set()
 
     def changed(self, slot: Slot) -> None:
         """The slot's ad is not what the collectors have."""
+        if slot.state.state is not State.CLAIMED or slot.name not in self._known_claimed:
+            self._urgent.set()
         self._stale[slot.name] = None
         if slot.parent is not None:
             self._stale[slot.parent.name] = None
@@ -40,13 +47,18 @@ class Publisher:
         """Every slot's ad is to be sent."""
         for slot in self._slots:
             self._stale[slot.name] = None
+        self._urgent.set()
         self._wake.set()
 
     def put_now(self) -> None:
         """Hand over the ads of all slots that have changed."""
         stale, self._stale = self._stale, {}
+        self._urgent = trio.Event()
         for name in stale:
             slot = self._slots.get(name)
+            self._known_claimed.discard(name)
+            if slot is not None and slot.state.state is State.CLAIMED:
+                self._known_claimed.add(name)
             if slot is None:
                 self._adverts.drop("Machine", name)
             else:
@@ -62,6 +74,8 @@ class Publisher:
                 if interval.cancelled_caught:
                     self._ads.refresh()
                     self.all_changed()
+            with trio.move_on_after(CLAIMED_DEBOUNCE_S):
+                await self._urgent.wait()
             await trio.sleep(DEBOUNCE_S)
             self.put_now()
 
