@@ -23,7 +23,8 @@ class Submitted(Record):
 class SubmitJobs(Request[Submitted], tag="schedd.submit"):
     """Queue one cluster. `procs` are chunks of at most 500 proc ads each (`protocol.codec.pack_ads`), in order.
 
-    A proc ad holds only what differs from `cluster_ad`. ClusterId, ProcId, Owner, User and QDate are the schedd's to set.
+    A proc ad holds only what differs from `cluster_ad`. ClusterId, ProcId, Owner, User and QDate are the
+    schedd's to set.
     `hold_for_spool`: files will follow (-spool); the jobs wait on hold with code 16.
     """
 
@@ -61,7 +62,7 @@ class QueryJobs(StreamRequest[AdBatch], tag="schedd.query_jobs"):
 
 
 class QueryHistory(StreamRequest[AdBatch], tag="schedd.query_history"):
-    """Ads of jobs that left the queue, newest first unless `forwards`; `since` (an expression or id) ends the search."""
+    """Ads of jobs that left the queue, newest first unless `forwards`; `since` (expression or id) ends the search."""
 
     select: Selection
     projection: list[str] = []
