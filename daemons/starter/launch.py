@@ -25,6 +25,10 @@ from pool.execute.exit import Hold, cannot_enter, cannot_execute, cannot_open
 from pool.execute.plan import Plan
 
 _REPORT: Final = struct.Struct("ii")
+_SIGNALS: Final = tuple(
+    int(signum) for signum in signal.valid_signals() if signum not in (signal.SIGKILL, signal.SIGSTOP, 32, 33)
+)
+"""All that can be set; 32 and 33 are the C library's own."""
 _JOB_UMASK: Final = 0o022
 _OOM_SCORE: Final = b"800"
 """The kernel takes jobs before daemons when the machine runs out of memory (HTCondor's value)."""
@@ -90,6 +94,7 @@ def launch(plan: Plan, account: Account, entrances: Sequence[int] = (), *, nice:
     """Fork the job's process; OSError when that cannot be. `entrances` are the control group's."""
     environment = {os.fsencode(k): os.fsencode(v) for k, v in plan.environment.items()}
     argv = [os.fsencode(word) for word in plan.argv]
+    handled = _handled_signals()
     readable, writable = os.pipe2(os.O_CLOEXEC)
     try:
         pid = os.fork()
@@ -98,7 +103,7 @@ def launch(plan: Plan, account: Account, entrances: Sequence[int] = (), *, nice:
         os.close(writable)
         raise
     if pid == 0:
-        _child(plan, account, entrances, nice, argv, environment, writable)
+        _child(plan, account, entrances, nice, argv, environment, handled, writable)
     os.close(writable)
     return Started(pid, plan, readable)
 
@@ -110,6 +115,7 @@ def _child(
     nice: int,
     argv: list[bytes],
     environment: dict[bytes, bytes],
+    handled: list[int],
     report: int,
 ) -> NoReturn:
     """Become the job; never returns."""
@@ -119,7 +125,7 @@ def _child(
         for entrance in entrances:
             os.write(entrance, b"0")
         stage = Stage.ACCOUNT
-        _quieten_oom_and_signals()
+        _quieten_oom_and_signals(handled)
         if nice:
             os.nice(nice)
         _limit(plan)
@@ -144,8 +150,13 @@ def _child(
         os._exit(127)
 
 
-def _quieten_oom_and_signals() -> None:
-    """The kernel's preference, and the signal state of a fresh program (signals 32 and 33 are the C library's own)."""
+def _handled_signals() -> list[int]:
+    """The signals that a fresh program has otherwise; asked before the fork, after which each touch costs a page."""
+    return [signum for signum in _SIGNALS if signal.getsignal(signum) != signal.SIG_DFL]
+
+
+def _quieten_oom_and_signals(handled: Sequence[int]) -> None:
+    """The kernel's preference, and the signal state of a fresh program."""
     try:
         fd = os.open("/proc/self/oom_score_adj", os.O_WRONLY)
         os.write(fd, _OOM_SCORE)
@@ -153,9 +164,8 @@ def _quieten_oom_and_signals() -> None:
     except OSError:
         pass
     signal.set_wakeup_fd(-1)
-    for signum in signal.valid_signals():
-        if signum not in (signal.SIGKILL, signal.SIGSTOP, 32, 33) and signal.getsignal(signum) != signal.SIG_DFL:
-            signal.signal(signum, signal.SIG_DFL)
+    for signum in handled:
+        signal.signal(signum, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 
