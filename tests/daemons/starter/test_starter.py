@@ -65,7 +65,8 @@ async def test_a_job_has_nothing_of_its_starters() -> None:
         "status = dict(l.split(':', 1) for l in open('/proc/self/status'))\n"
         "print(status['SigBlk'].strip(), status['Groups'].split(), status['Uid'].split(), status['CapEff'].strip())\n"
         "print(os.getsid(0) == os.getpid() or os.getsid(0) == os.getppid())\n"
-        "print(int(status['SigIgn'], 16) & ~((1 << 12) | (1 << 24)))\n"
+        # 13 and 25 are Python's own; 32 and 33 are glibc's, which its posix_spawn leaves ignored (make uses that)
+        "print(int(status['SigIgn'], 16) & ~((1 << 12) | (1 << 24) | (0b11 << 31)))\n"
     )
     async with bench() as b:
         job = b.job_ad(Arguments="'-I' '-c' '" + show.replace("'", "''") + "'", Cmd="/usr/bin/python3")
@@ -75,7 +76,7 @@ async def test_a_job_has_nothing_of_its_starters() -> None:
         assert out[0] == "[0, 1, 2]"
         assert out[1] == "[]"
         words = out[2].split(" ", 1)
-        assert int(words[0], 16) == 0
+        assert int(words[0], 16) & ~(0b11 << 31) == 0
         if os.getuid() == 0:
             assert "'0'" not in words[1]
             assert words[1].endswith("0000000000000000")
