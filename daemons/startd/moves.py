@@ -29,6 +29,7 @@ from protocol.rpc import Peer
 ROUNDS_MAX: Final = 12
 """Most moves of one slot at one evaluation; a policy that contradicts itself waits for the next."""
 
+FAST_STOP_S: Final = 5.0
 CLOSE_S: Final = 0.001
 """A deadline this near has come: what is left of it is lost in the clock's rounding."""
 
@@ -47,7 +48,7 @@ class Moves:
         self.starters: Starters | None = None
         self.deadline_moved: Callable[[], None] = lambda: None
         self.drained: Callable[[], None] = lambda: None
-        self.stopping = False
+        self.stopping = self._stops_fast = False
         self.claim_ended = trio.Event()
         """Set, and replaced, when any claim is over."""
         self.job_ended = trio.Event()
@@ -199,7 +200,7 @@ class Moves:
 
     def shut_down(self, how: StopHow) -> None:
         """Every claim ends: after retirement, or as long as its job wants, or now."""
-        self.stopping = True
+        self.stopping, self._stops_fast = True, how is StopHow.FAST
         for slot in self._slots:
             self.give_up(slot, "the startd is shutting down", how, retire=how is StopHow.GRACEFUL)
 
@@ -357,7 +358,10 @@ class Moves:
         self._stop(slot, StopHow.GRACEFUL, vacate_s)
 
     def _hard_kill(self, slot: Slot) -> None:
-        slot.kill_at = trio.current_time() + self._ads.settings.killing_timeout_s
+        patience = self._ads.settings.killing_timeout_s
+        if self._stops_fast:  # nobody may be left to whom the starter could report; it must not hold up the stop
+            patience = min(patience, FAST_STOP_S)
+        slot.kill_at = trio.current_time() + patience
         self._stop(slot, StopHow.FAST, 0.0)
 
     def _stop(self, slot: Slot, how: StopHow, vacate_s: float) -> None:

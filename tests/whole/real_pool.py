@@ -102,6 +102,7 @@ class RealPool:
         for pid in left:
             with _gone_is_fine():
                 os.kill(pid, signal.SIGKILL)
+        self.until(lambda: not self.processes(), "the end of what was killed")
 
     def restart_of(self, daemon: str) -> None:
         """Kill a daemon with SIGKILL; returns when the master has it up again."""
