@@ -164,14 +164,12 @@ def _skip(window: _Window) -> bool:
     while True:
         found = _BLANKS.match(window.text, window.at)
         assert found is not None
-        rest = len(window.text) - found.end()
-        if rest > 1 or (rest and window.text[found.end()] != "/"):
-            if window.text.startswith("/*", found.end()) and window.more():
-                continue
-            window.at = found.end()
-            return True
-        if not window.more():
-            window.at = min(len(window.text), found.end())
+        window.at = found.end()
+        rest = len(window.text) - window.at
+        if rest > 1 or (rest and window.text[window.at] != "/"):
+            if not window.text.startswith("/*", window.at) or not window.more():
+                return True
+        elif not window.more():
             return window.at < len(window.text)
 
 

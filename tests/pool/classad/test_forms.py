@@ -130,3 +130,9 @@ def test_a_mistake_far_into_a_file_has_its_line() -> None:
 def test_json_numbers_and_names_follow_the_language() -> None:
     ad = parse_json('{"a": 99999999999999999999, "b": 9223372036854775808, "B": -1.5e3, "c": "/Expr(A)/", "d": null}')
     assert ad.new() == "[ a = 0; b = -1.500000000000000E+03; c = A; d = undefined ]"
+
+
+def test_a_comment_that_never_ends_after_a_blank_is_an_error_with_its_place() -> None:
+    for text in ("[a=1] /*", "  /* x", "[a = 1]\n\n /* and then"):
+        with pytest.raises(ClassAdError):
+            read_text(text)
