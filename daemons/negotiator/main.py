@@ -38,6 +38,12 @@ from protocol.rpc import Peer
 
 CYCLES_SHOWN: Final = 3
 
+SAVE_PAUSE_S: Final = 1.0
+"""How old the accounts on disk may be after a cycle; a crash costs their submitters' use of that time."""
+
+PAIRS_IN_PLACE_MAX: Final = 64
+"""So few pairs of a request and a slot are matched sooner than a thread would be found."""
+
 SLOTS_FOR_COLUMNS: Final = 64
 """From this many slots on, they are matched by columns."""
 
@@ -73,7 +79,7 @@ class Negotiator:
         self._cycles: deque[CycleReport] = deque(maxlen=CYCLES_SHOWN)
         self._evaluate: Evaluate | None = None
         self._wanted = trio.Event()
-        self._published_at = float("-inf")
+        self._published_at = self._saved_at = float("-inf")
         self.slots = SlotWatch(start, self._offers, self.wake)
         service = start.service
         service.on(AnnounceWork, self.announce_work, level=Level.DAEMON)
@@ -148,12 +154,14 @@ class Negotiator:
             self._wanted = trio.Event()
             self._offers.expire(trio.current_time(), self._knobs.match_timeout_s)
             self._charge()
-            if requests := self._requests():
+            requests = self._requests()
+            if requests:
                 await self._cycle(requests)
-            await self._save()
+            await self._save_now_and_then()
             self._publish_accounts()
-            took_s = trio.current_time() - began  # at most half of the time is spent on cycles
-            await trio.sleep_until(began + max(self._knobs.min_interval_s, 2 * took_s))
+            if requests:  # where nobody wanted anything, the next cycle need not wait
+                took_s = trio.current_time() - began  # at most half of the time is spent on cycles
+                await trio.sleep_until(began + max(self._knobs.min_interval_s, 2 * took_s))
             with trio.move_on_at(self._next_round(began)):
                 await self._wanted.wait()
 
@@ -177,7 +185,10 @@ class Negotiator:
     async def _cycle(self, requests: list[Request]) -> None:
         began, wall = trio.current_time(), self._start.world.wall()
         snapshot = self._snapshot(requests)
-        plan = await self._start.world.threads.run_sync(self._plan, snapshot)
+        if len(snapshot.slots) * len(requests) <= PAIRS_IN_PLACE_MAX:
+            plan = self._plan(snapshot)
+        else:
+            plan = await self._start.world.threads.run_sync(self._plan, snapshot)
         await self._carry_out(plan)
         took_s = trio.current_time() - began
         submitters = {request.submitter for request in requests}
@@ -269,7 +280,12 @@ class Negotiator:
     def _charge(self) -> None:
         self._accountant.charge(self._offers.use(), now=self._start.world.wall())
 
+    async def _save_now_and_then(self) -> None:
+        if trio.current_time() - self._saved_at >= SAVE_PAUSE_S:
+            await self._save()
+
     async def _save(self) -> None:
+        self._saved_at = trio.current_time()
         accounts, updated_at = list(self._accountant.accounts.values()), self._accountant.updated_at
         try:
             await self._start.world.threads.run_sync(self._store.save, accounts, updated_at)

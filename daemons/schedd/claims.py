@@ -7,7 +7,7 @@ claims live on until their leases run out, and whoever comes back first is taken
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import trio
@@ -15,6 +15,7 @@ import trio
 from daemons.faults import fault
 from daemons.locate import nearest
 from daemons.schedd.core import Core
+from daemons.schedd.run_now import coalesce
 from daemons.schedd.shadow import Shadow
 from pool.classad import ClassAd
 from pool.errors import PoolError
@@ -33,12 +34,14 @@ from protocol.authorize import Level
 from protocol.message import Record, Request
 from protocol.messages.common import StopHow
 from protocol.messages.schedd import ClaimChange, ClaimChanged, Match
-from protocol.messages.startd import KeepAlive, ReconnectClaim, ReleaseClaim, RequestClaim
+from protocol.messages.startd import ClaimAnswer, Coalesced, KeepAlive, ReconnectClaim, ReleaseClaim, RequestClaim
 from protocol.rpc import Peer
 from protocol.service import Service
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Iterable
+
+    from daemons.schedd.run_now import Wish
 
 REQUEST_CLAIM_S: Final = 1800.0
 """How long a job in the slot may take to make room for a better one."""
@@ -46,6 +49,8 @@ LEASE_DEFAULT_S: Final = 2400.0
 ALIVE_MIN_S: Final = 10.0
 REPORT_GRACE_S: Final = 2.0
 """How long a starter's own report may be behind the startd's word that it is gone."""
+LINGER_S: Final = 300.0
+"""How long the connection to a startd is kept when no claim is left there."""
 RETRY_FIRST_S: Final = 0.2
 RETRY_MAX_S: Final = 20.0
 
@@ -67,6 +72,8 @@ class Claim:
     shadow: Shadow | None = None
     reusable: bool = True
     gone: bool = False
+    wish: Wish | None = None
+    """A job that shall have the slot next (condor_now)."""
 
     @property
     def public(self) -> str:
@@ -109,6 +116,8 @@ class Startd:
     def __init__(self, address: str, claims: Claims) -> None:
         self.address = address
         self.claims: set[Claim] = set()
+        self.asked_for = 0
+        """Claims that were asked for and not answered yet."""
         self._all = claims
         self._core = claims.core
         self._peer: Peer | None = None
@@ -132,6 +141,15 @@ class Startd:
                 self._peer.on_close(self._lost)
             return self._peer
 
+    async def ask_for(self, request: RequestClaim) -> ClaimAnswer:
+        """Ask for a claim; the connection is kept meanwhile."""
+        self.asked_for += 1
+        try:
+            peer = await self.peer()
+            return await peer.call(request, timeout=REQUEST_CLAIM_S)
+        finally:
+            self.asked_for -= 1
+
     def add(self, claim: Claim) -> None:
         """Keep this claim alive from now on."""
         self.claims.add(claim)
@@ -152,10 +170,12 @@ class Startd:
                 claim.shadow.slot_lost(f"The connection to {claim.slot_name or self.address} is lost")
 
     async def _keep(self) -> None:
-        """Renew leases while connected, reconnect while not, until no claim is left."""
+        """Renew leases while connected, reconnect while not, until no claim is left, nor any asked for of late."""
         retry_s = RETRY_FIRST_S
-        while self.claims:
+        while self.claims or await self._may_have_claims_soon():
             self._changed = trio.Event()
+            if not self.claims:
+                continue
             if self._peer is None or self._peer.closed.is_set():
                 if await self._reconnect():
                     retry_s = RETRY_FIRST_S
@@ -171,8 +191,16 @@ class Startd:
                 await self._renew()
         self._running = False
         peer, self._peer = self._peer, None
-        if peer is not None and not self._all.keeps(self.address):
+        if peer is not None:
             await peer.aclose()
+
+    async def _may_have_claims_soon(self) -> bool:
+        """Keep the connection for a while, so that the next claim need not make one."""
+        self._changed = trio.Event()
+        with trio.move_on_after(LINGER_S) as quiet:
+            await self._changed.wait()
+        connected = self._peer is not None and not self._peer.closed.is_set()
+        return bool(self.claims) or (connected and (self.asked_for > 0 or not quiet.cancelled_caught))
 
     async def _renew(self) -> None:
         claims = list(self.claims)
@@ -238,11 +266,6 @@ class Claims:
             found = self._startds[address] = Startd(address, self)
         return found
 
-    def keeps(self, address: str) -> bool:
-        """Whether any claim is at this startd."""
-        startd = self._startds.get(address)
-        return startd is not None and bool(startd.claims)
-
     def reach(self, address: str) -> Address:
         """The way to a startd: through its unix socket when it is on this host."""
         return nearest(self.core.start.config, address)
@@ -304,18 +327,7 @@ class Claims:
         core = self.core
         try:
             startd = self.startd(claim.startd)
-            peer = await startd.peer()
-            answer = await peer.call(
-                RequestClaim(
-                    claim_id=str(claim.id),
-                    job_ad=core.queue.ad(job).flat(),
-                    schedd_name=core.settings.name,
-                    submitter=claim.submitter,
-                    lease_s=claim.lease_s,
-                    alive_interval_s=claim.alive_s,
-                ),
-                timeout=REQUEST_CLAIM_S,
-            )
+            answer = await startd.ask_for(self._claim_request(claim, job))
             fault("schedd.claim_requested")
             refused = "" if answer.granted else answer.reason or "no reason given"
         except PoolError as error:
@@ -328,6 +340,13 @@ class Claims:
             core.cool_down(job, failures)
             return
         self._refused.pop(job, None)
+        self._granted(claim, answer)
+        core.log.full(f"Claimed {claim.slot_name}.", claim=claim.public, job=job.id)
+        await self.work(claim, self._first(claim, job))
+
+    def _granted(self, claim: Claim, answer: ClaimAnswer) -> None:
+        """The slot is ours."""
+        core = self.core
         if answer.slot_ad is not None:
             claim.slot_ad = answer.slot_ad
         claim.lease_s, claim.alive_s = answer.lease_s or claim.lease_s, answer.alive_interval_s or claim.alive_s
@@ -339,9 +358,27 @@ class Claims:
             label=claim.public,
         )
         core.queue.put_claim(claim.row())
-        startd.add(claim)
-        core.log.full(f"Claimed {claim.slot_name}.", claim=claim.public, job=job.id)
-        await self.work(claim, self._first(claim, job))
+        self.startd(claim.startd).add(claim)
+
+    def begin_coalesced(self, like: Claim, job: Job, made: Coalesced) -> None:
+        """A startd has made one slot out of several, among them that of the claim `like`: run the job there."""
+        core = self.core
+        claim = replace(like, id=ClaimId(made.claim_id), ticket=new_secret(), renewed_at=core.now(), wish=None)
+        self._claims[claim.public] = claim
+        core.claims_of[claim.submitter] += 1
+        job.busy = False
+        self._granted(claim, made.answer)
+        core.nursery.start_soon(self._guarded, claim, job, self.work(claim, self._first(claim, job)))
+
+    def _claim_request(self, claim: Claim, job: Job) -> RequestClaim:
+        return RequestClaim(
+            claim_id=str(claim.id),
+            job_ad=self.core.queue.ad(job).flat(),
+            schedd_name=self.core.settings.name,
+            submitter=claim.submitter,
+            lease_s=claim.lease_s,
+            alive_interval_s=claim.alive_s,
+        )
 
     def _first(self, claim: Claim, job: Job) -> Shadow | None:
         """Begin the job that the slot was claimed for, if it still wants to run, or one like it."""
@@ -360,6 +397,8 @@ class Claims:
     def next(self, claim: Claim, like: Job) -> Shadow | None:
         """Begin the next job of the same autocluster, if there is one and the claim may run it."""
         core = self.core
+        if claim.wish is not None:
+            return self._wished(claim, claim.wish)
         while claim.reusable and not claim.gone and not self.stopping:
             job = core.waiting.next(claim.submitter, core.autoclusters.number_of(like))
             if job is None or not core.queue.ad(job).eval_bool("Requirements", True, claim.slot_ad):
@@ -369,6 +408,16 @@ class Claims:
             if shadow is not None:
                 return shadow
         return None
+
+    def _wished(self, claim: Claim, wish: Wish) -> Shadow | None:
+        """Begin the job that was to have this slot; where it is to have several, `work` sees to it."""
+        if not wish.is_for_one:
+            return None
+        claim.wish = None
+        if not claim.reusable or claim.gone or self.stopping or wish.job.group is None:
+            return None
+        self.core.waiting.discard(wish.job)
+        return self.begin(claim, wish.job)
 
     def begin(self, claim: Claim, job: Job) -> Shadow | None:
         """Make an execution of the job under the claim, as part of the current transaction; None when it was held."""
@@ -395,6 +444,8 @@ class Claims:
         """Run one execution after another, then give the slot back."""
         while shadow is not None:
             shadow = await shadow.run()
+        if claim.wish is not None and await coalesce(self, claim, claim.wish):
+            return
         await self.release(claim)
 
     async def release(self, claim: Claim, how: StopHow = StopHow.GRACEFUL) -> None:

@@ -1,7 +1,8 @@
 """Tells the negotiator what waits, and takes the slots that it offers, on one connection that the schedd keeps.
 
-New work is announced within ANNOUNCE_NEW_S; that there is less of it, which happens with each job that a claim takes,
-only within ANNOUNCE_LESS_S: too many slots offered in the meantime are handed back.
+New work is announced at once, though not sooner than ANNOUNCE_PAUSE_S after the last; that there is less of it, which
+happens with each job that a claim takes, only within ANNOUNCE_LESS_S: too many slots offered in the meantime are handed
+back.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from protocol.messages.schedd import MatchesTaken, OfferMatches, RejectRequests
 from protocol.rpc import Peer
 from protocol.service import Service
 
-ANNOUNCE_NEW_S: Final = 0.002
+ANNOUNCE_PAUSE_S: Final = 0.01
 ANNOUNCE_LESS_S: Final = 0.3
 RETRY_FIRST_S: Final = 0.1
 RETRY_MAX_S: Final = 5.0
@@ -79,11 +80,12 @@ class Negotiation:
             nursery.start_soon(self._end_with, peer, nursery.cancel_scope)
             while not peer.closed.is_set():
                 self._more, self._changed = trio.Event(), trio.Event()
+                announced_at = trio.current_time()
                 await self._announce(peer)
                 await self._changed.wait()
                 with trio.move_on_after(ANNOUNCE_LESS_S):
                     await self._more.wait()
-                await trio.sleep(ANNOUNCE_NEW_S)
+                await trio.sleep_until(announced_at + ANNOUNCE_PAUSE_S)
 
     @staticmethod
     async def _end_with(peer: Peer, scope: trio.CancelScope) -> None:

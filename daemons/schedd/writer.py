@@ -44,7 +44,7 @@ class Writer:
         self._lazy = trio.Event()
         self._turn = trio.Event()
         self._failed = False
-        self._usual_s = 1.0
+        self._usual_s: float | None = None
         self._since_checkpoint = 0
         self._full = trio.Event()
         self.commits = 0
@@ -105,12 +105,13 @@ class Writer:
         batch, touched = self._queue.take()
         self._taken += 1
         self._failed = True
-        if self._usual_s < IN_PLACE_MAX_S and len(batch.jobs) + len(batch.events) <= IN_PLACE_ROWS_MAX:
+        quick = self._usual_s is not None and self._usual_s < IN_PLACE_MAX_S
+        if quick and len(batch.jobs) + len(batch.events) <= IN_PLACE_ROWS_MAX:
             took_s = _commit_timed(self._connection, batch)
         else:
             with trio.CancelScope(shield=True):
                 took_s = await self._threads.run_sync(_commit_timed, self._connection, batch)
-        self._usual_s += (took_s - self._usual_s) / 8
+        self._note_time(took_s)
         self._failed = False
         self._since_checkpoint += 1
         if self._since_checkpoint >= CHECKPOINT_COMMITS:
@@ -122,6 +123,11 @@ class Writer:
             callback(batch, touched)
         turn, self._turn = self._turn, trio.Event()
         turn.set()
+
+    def _note_time(self, took_s: float) -> None:
+        """Keep what a commit usually takes; one that had to wait for a core says little about the disk."""
+        took_s = min(took_s, 4 * IN_PLACE_MAX_S)
+        self._usual_s = took_s if self._usual_s is None else self._usual_s + (took_s - self._usual_s) / 8
 
 
 def _commit_timed(connection: sqlite3.Connection, batch: Batch) -> float:
