@@ -61,10 +61,19 @@ def own_ads(plan: SubmitPlan) -> Iterator[ClassAd]:
         yield ad
 
 
-def request(plan: SubmitPlan, *, cluster: int | None = None, limit: int | None = None) -> SubmitJobs:
-    """The plan as a request. `cluster` is the id that was reserved for it; `limit` refuses larger clusters."""
+def request(
+    plan: SubmitPlan, *, cluster: int | None = None, limit: int | None = None, late: bool = False
+) -> SubmitJobs:
+    """The plan as a request. `cluster` is the id that was reserved for it; `limit` refuses larger clusters.
+
+    `late`: the schedd makes the jobs, whether the description says so or not.
+    """
     if limit is not None and plan.count > limit:
         raise SubmitError(f"Number of submitted jobs would exceed {limit} (there are {plan.count})")
+    if plan.count and (late or plan.late):
+        from pool.submit.recipe import recipe
+
+        return SubmitJobs(cluster_ad=plan.cluster_ad, procs=[], cluster=cluster, factory=recipe(plan))
     chunks: list[bytes] = []
     chunk: list[ClassAd] = []
     for ad in own_ads(plan):

@@ -6,9 +6,11 @@ from typing import Final
 
 from daemons.schedd.claims import Claims
 from daemons.schedd.core import Core
-from daemons.schedd.selection import Chosen, may_manage, owner_of
+from daemons.schedd.factories import Factories
+from daemons.schedd.selection import Chosen, may_manage, may_manage_cluster, owner_of
 from pool.classad import ClassAd, Expr, expr
 from pool.errors import ClassAdError, PoolError, UserError
+from pool.ids import JobId
 from pool.jobs import event_log
 from pool.jobs.codes import HoldCode, VacateCode
 from pool.jobs.job_queue import Job
@@ -50,9 +52,10 @@ TOOLS: Final = {
 class Actions:
     """Handlers of what users do to jobs."""
 
-    def __init__(self, core: Core, claims: Claims) -> None:
+    def __init__(self, core: Core, claims: Claims, factories: Factories) -> None:
         self._core = core
         self._claims = claims
+        self._factories = factories
         service = core.start.service
         service.on(ActOnJobs, self.act, level=Level.WRITE)
         service.on(EditJobs, self.edit, level=Level.WRITE)
@@ -66,6 +69,7 @@ class Actions:
         results: list[ActResult] = []
         seen = set()
         changed = 0
+        made = self._act_on_factories(peer, chosen, request.action, reason)
         async for job in chosen.find(core.queue):
             seen.add(job.id)
             if not mine(job):
@@ -80,8 +84,29 @@ class Actions:
         for id in sorted(chosen.jobs - seen):
             if core.queue.get(id) is None:
                 results.append(ActResult(job_id=id, outcome=Outcome.NOT_FOUND))
+        if not any(result.outcome is Outcome.DONE for result in results):
+            results += made
         await core.writer.durable()
         return ActResults(results=results)
+
+    def _act_on_factories(self, peer: Peer, chosen: Chosen, action: Action, reason: str) -> list[ActResult]:
+        """A cluster that makes its jobs later stops, or goes on, together with those that it has."""
+        results = []
+        mine = may_manage_cluster(self._core, peer)
+        for cluster in chosen.factories(self._core.queue):
+            if not mine(cluster):
+                continue
+            done = False
+            if action is Action.HOLD:
+                done = self._factories.pause(cluster, reason, hold_code=HoldCode.USER_REQUEST)
+            elif action is Action.RELEASE:
+                done = self._factories.resume(cluster, reason)
+            elif action is Action.REMOVE:
+                done = True
+                self._factories.end(cluster, complete=False)
+            if done:
+                results.append(ActResult(job_id=JobId(cluster.id, cluster.procs), outcome=Outcome.DONE))
+        return results
 
     async def _do(self, job: Job, action: Action, reason: str, subcode: int) -> Outcome:
         core = self._core
@@ -150,6 +175,11 @@ class Actions:
         core = self._core
         values = _read_assignments(request.assignments)
         chosen, mine = Chosen.read(request.select), may_manage(core, peer)
+        made = []
+        for cluster in chosen.factories(core.queue):
+            if may_manage_cluster(core, peer)(cluster):
+                self._factories.edit(cluster, dict(values))
+                made.append(ActResult(job_id=JobId(cluster.id, cluster.procs), outcome=Outcome.DONE))
         results, changed, seen = [], 0, set()
         async for job in chosen.find(core.queue):
             seen.add(job.id)
@@ -164,7 +194,7 @@ class Actions:
         for id in sorted(chosen.jobs - seen):
             results.append(ActResult(job_id=id, outcome=Outcome.NOT_FOUND))
         await core.writer.durable()
-        return ActResults(results=results)
+        return ActResults(results=results or made)
 
     def _set(self, job: Job, values: dict[str, Expr]) -> None:
         core = self._core

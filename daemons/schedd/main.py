@@ -10,6 +10,7 @@ from typing import Final
 
 import trio
 
+from daemons.cron_manager import CronManager
 from daemons.run import DaemonStart
 from daemons.schedd.actions import Actions
 from daemons.schedd.advertise import Advertise
@@ -17,15 +18,18 @@ from daemons.schedd.agent_process import StartAgents
 from daemons.schedd.agents import Agents
 from daemons.schedd.claims import Claims
 from daemons.schedd.core import Core
+from daemons.schedd.factories import Factories
 from daemons.schedd.negotiate import Negotiation
 from daemons.schedd.policy_timer import PolicyTimer
 from daemons.schedd.query import Queries
+from daemons.schedd.run_now import RunNowHandler
 from daemons.schedd.settings import Settings
 from daemons.schedd.starters import Starters
 from daemons.schedd.submit import Submits
 from daemons.schedd.writer import Touched, Writer
 from daemons.zygote import KINDS
 from pool.config import Config
+from pool.cron_jobs.jobs import SCHEDD, read_table
 from pool.errors import PoolError
 from pool.ids import JobId
 from pool.jobs import run, store
@@ -49,15 +53,22 @@ class Schedd:
         self._connection = connection
         settings = Settings.read(start.config, start.host)
         self.queue = JobQueue(settings.name, next_cluster=store.read_counter(connection, "next_cluster", 1))
-        self.queue.load(store.read_clusters(connection), store.read_jobs(connection))
+        self.queue.load(
+            store.read_clusters(connection), store.read_jobs(connection), store.read_factories(connection)
+        )
         self.core = core = Core(start, settings, self.queue)
         core.writer = Writer(self.queue, connection, start.world.threads)
         self.claims = Claims(core)
         self.negotiation = Negotiation(core, self.claims)
         self.timer = PolicyTimer(core)
         self.advertise = Advertise(core)
-        Actions(core, self.claims)
-        Submits(core)
+        table = read_table(start.config, SCHEDD)
+        self.cron = CronManager(start, table, scope=self.advertise.plain_ad, published=self._cron_said)
+        self.advertise.cron = self.cron
+        self.factories = Factories(core)
+        Actions(core, self.claims, self.factories)
+        RunNowHandler(core, self.claims)
+        Submits(core, self.factories)
         Starters(core)
         core.writer.on_commit(self._committed)
         Queries(core, lambda: HistoryReader(store.open_for_reading(path), settings.name))
@@ -69,6 +80,12 @@ class Schedd:
         self.core.settings = Settings.read(config, self.start.host)
         for knob in self.core.settings.system.ignored:
             self.start.log.always(f"WARNING: ignoring invalid {knob} expression")
+        self.cron.reconfigure(self.cron.table)  # another table takes a restart
+
+    def _cron_said(self, changed: bool, send: bool) -> None:
+        """A program has described the schedd."""
+        if changed or send:
+            self.start.adverts.refresh()
 
     async def run(self, nursery: trio.Nursery) -> None:
         """Start everything that lives as long as the schedd."""
@@ -87,9 +104,11 @@ class Schedd:
         nursery.start_soon(core.writer.run)
         await self._recover()
         nursery.start_soon(self.negotiation.run)
+        nursery.start_soon(self.factories.run)
         nursery.start_soon(self.timer.run)
         nursery.start_soon(self.timer.prune_history, self._connection)
         nursery.start_soon(self.advertise.run)
+        nursery.start_soon(self.cron.run)
 
     # ---- taking up what was left
 

@@ -10,6 +10,7 @@ import trio
 
 from daemons.pace import Pace
 from daemons.schedd.core import Core
+from daemons.schedd.factories import Factories
 from daemons.schedd.selection import Chosen, any_of
 from daemons.schedd.writer import Touched
 from pool.classad import ClassAd, expr
@@ -55,6 +56,11 @@ class Queries:
         chosen = any_of(request.select)
         left = request.limit
         ads: list[ClassAd] = []
+        if request.factories:
+            shown = [Factories.shown(cluster) for cluster in chosen.factories(self._core.queue)]
+            wanted = request.projection
+            await send(AdBatch(ads=[ad.project(wanted) if wanted else ad.flat() for ad in shown[:left]]))
+            return
         now = int(self._core.now())
         async for job in chosen.find(self._core.queue):
             if left is not None and left <= 0:
@@ -79,6 +85,8 @@ class Queries:
             rejected = self._core.waiting.rejected(job.group)
             if rejected is not None:
                 extra["LastRejMatchReason"], extra["LastRejMatchTime"] = rejected[0], int(rejected[1])
+        if job.cluster.factory is not None:
+            extra["JobMaterializeNextProcId"] = job.cluster.procs
         shown = ad.project(projection) if projection else ad.flat()
         wanted = {name.lower() for name in projection}
         for name, value in extra.items():

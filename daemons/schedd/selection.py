@@ -11,7 +11,7 @@ from daemons.schedd.settings import Settings
 from pool.classad import ClassAd, Expr, expr
 from pool.errors import UserError
 from pool.ids import JobId
-from pool.jobs.job_queue import Job, JobQueue
+from pool.jobs.job_queue import Cluster, Job, JobQueue
 from protocol.authorize import Level
 from protocol.messages.schedd import Selection
 from protocol.rpc import Peer
@@ -83,6 +83,16 @@ class Chosen:
                 found += cluster.jobs.values()
         return sorted(set(found))
 
+    def factories(self, queue: JobQueue) -> list[Cluster]:
+        """Clusters among the ids and users that make their jobs one after another."""
+        return [
+            cluster
+            for number, cluster in sorted(queue.clusters.items())
+            if cluster.factory is not None
+            and (self.everything or number in self.clusters or bool(self.users & {cluster.owner, cluster.user}))
+            and self.satisfied_by(cluster.ad)
+        ]
+
 
 def any_of(select: Selection) -> Chosen:
     """A query's selection: one that names nothing means all."""
@@ -109,9 +119,15 @@ def is_super_user(settings: Settings, peer: Peer) -> bool:
 
 def may_manage(core: Core, peer: Peer) -> Callable[[Job], bool]:
     """A test for the jobs that the peer may change: his own, or everybody's."""
+    manages = may_manage_cluster(core, peer)
+    return lambda job: manages(job.cluster)
+
+
+def may_manage_cluster(core: Core, peer: Peer) -> Callable[[Cluster], bool]:
+    """The same for clusters."""
     if is_super_user(core.settings, peer):
-        return lambda job: True
+        return lambda cluster: True
     if not peer.allows(Level.WRITE):
         raise UserError(f"{peer.identity} may not change anything here")
     identity, owner = peer.identity, owner_of(peer)
-    return lambda job: job.cluster.user == identity or job.cluster.owner == owner
+    return lambda cluster: cluster.user == identity or cluster.owner == owner

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 import time
 from collections.abc import Iterable, Sequence
@@ -19,6 +18,7 @@ from minipool.cli.tool import ADDR, DEBUG, FORMATTING, HELP, NAME, POOL, VERSION
 from minipool.session import NotFound, Session
 from pool.classad import ClassAd, expr
 from pool.errors import ClassAdError, PeerError, UserError
+from pool.late_pattern import late_pattern
 
 if TYPE_CHECKING:
     from protocol.blocking import BlockingPeer
@@ -76,7 +76,7 @@ TOOL = Tool(
     usage_on_stdout=True,
 )
 
-_JOB = re.compile(r"\d+(\.\d+)?\Z")
+_JOB = late_pattern(r"\d+(\.\d+)?\Z")
 _NO_SCHEDD = """
 Extra Info: the schedd keeps the job queue of an access point. It may not be running: `pool up` starts a pool here, and
 `pool who` shows what runs. To ask another host, name its schedd with -name and its
@@ -257,7 +257,12 @@ def fetch(peer: BlockingPeer, asked: Asked, projection: Sequence[str]) -> list[C
     """The selected jobs, by id; each knows the time at which it was asked for."""
     from protocol.messages.schedd import QueryJobs
 
-    request = QueryJobs(select=asked.selection(), projection=list(projection), limit=asked.limit)
+    request = QueryJobs(
+        select=asked.selection(),
+        projection=list(projection),
+        limit=asked.limit,
+        factories=asked.view == "factory" and asked.analyze is None,
+    )
     ads = [ad for batch in peer.stream(request) for ad in batch.ads]
     if not projection or "ServerTime" in projection:
         now = int(time.time())

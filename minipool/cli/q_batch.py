@@ -10,7 +10,7 @@ from pool.classad import ClassAd
 
 NEEDS = (
     "ClusterId", "ProcId", "Owner", "QDate", "JobStatus", "JobUniverse", "JobBatchName", "DAGManJobId", "DAGNodeName",
-    "TotalSubmitProcs", "DAG_NodesTotal", "DAG_NodesDone",
+    "TotalSubmitProcs", "JobMaterializeNextProcId", "DAG_NodesTotal", "DAG_NodesDone",
 )  # fmt: skip
 
 SCHEDULER_UNIVERSE = 7
@@ -172,7 +172,8 @@ def _add_total(batch: _Batch, ad: ClassAd, present: int, partial: bool, of_clust
         return
     batch.total += total
     if not partial:
-        batch.done += max(0, total - present)
+        made = ad.eval_int("JobMaterializeNextProcId", total)  # the others are still to be made
+        batch.done += max(0, made - present)
 
 
 def _is_dag(ad: ClassAd) -> bool:

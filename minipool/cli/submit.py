@@ -36,7 +36,7 @@ TOOL = Tool(
         Opt("queue", 1, 0, "ARGUMENTS...", "the arguments of the queue statement; all words that follow"),
         Opt("maxjobs", 3, 1, "N", "refuse a description that makes more jobs"),
         Opt("single-cluster", 3, says="refuse a description that makes several clusters (always so)"),
-        Opt("factory", 3),
+        Opt("factory", 3, says="have the schedd make the jobs as they are needed"),
         Opt("file", 1, 1, "FILE", "the submit description"),
         Opt("allow-crlf-script", 3, says="let scripts end their lines as on Windows"),
         DEBUG,
@@ -146,7 +146,8 @@ class Submitter:
             cluster = peer.call(ReserveCluster()).cluster
             plan = plan.for_cluster(cluster)
         limit = self.parsed.number("maxjobs", 0) if self.parsed.has("maxjobs") else None
-        answer = peer.call(request(plan, cluster=cluster, limit=limit), timeout=600.0)
+        wanted = request(plan, cluster=cluster, limit=limit, late=self.parsed.has("factory"))
+        answer = peer.call(wanted, timeout=600.0)
         return plan, answer.cluster, answer.warnings
 
     def _say(self, plan: SubmitPlan, cluster: int) -> None:
@@ -160,7 +161,7 @@ class Submitter:
                 out.write(f"** Proc {cluster}.{proc}:\n{_long(ad, cluster)}\n")
             out.write("\n")
             return
-        dots = "" if self.parsed.has("factory") else "." * plan.count
+        dots = "" if plan.late or self.parsed.has("factory") else "." * plan.count
         out.write(f"{dots}\n{plan.count} job(s) submitted to cluster {cluster}.\n")
         out.flush()
         sys.stderr.write(f"To monitor your job(s), run: condor_watch_q -clusters {cluster}\n")

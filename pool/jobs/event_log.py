@@ -144,6 +144,37 @@ class ClusterRemoved(Event):
 
 
 @dataclass(frozen=True)
+class FactoryPaused(Event):
+    """037: no more jobs of such a cluster are made for now."""
+
+    number = 37
+    reason: str
+    pause_code: int
+    hold_code: int = 0
+
+    def lines(self) -> Iterator[str]:
+        yield "Job Materialization Paused"
+        yield f"\t{one_line(self.reason)}"
+        if self.pause_code:
+            yield f"\tPauseCode {self.pause_code}"
+        if self.hold_code:
+            yield f"\tHoldCode {self.hold_code}"
+
+
+@dataclass(frozen=True)
+class FactoryResumed(Event):
+    """038: they are made again."""
+
+    number = 38
+    reason: str
+
+    def lines(self) -> Iterator[str]:
+        yield "Job Materialization Resumed"
+        if self.reason:
+            yield f"\t{one_line(self.reason)}"
+
+
+@dataclass(frozen=True)
 class Executing(Event):
     """001: the program was started. `properties` are what the slot gives: Cpus, Memory, CondorScratchDir ..."""
 

@@ -26,7 +26,10 @@ MADE_UP: Final = frozenset({"procid", "jobstatus", "globaljobid"})
 class Cluster:
     """Jobs that were submitted together. `procs` is how many were made so far, the next ProcId."""
 
-    __slots__ = ("ad", "autocluster", "crontab", "id", "jobs", "macros", "owner", "periodic", "procs", "qdate", "user")
+    __slots__ = (
+        *("ad", "autocluster", "crontab", "factory", "id", "jobs"),
+        *("macros", "owner", "periodic", "procs", "qdate", "user"),
+    )
 
     def __init__(self, id: int, ad: ClassAd, *, user: str, owner: str, procs: int = 0) -> None:
         self.id = id
@@ -36,6 +39,8 @@ class Cluster:
         self.procs = procs
         self.qdate = ad.eval_int("QDate") or 0
         self.jobs: dict[int, Job] = {}
+        self.factory: str | None = None
+        """The recipe of jobs that are still to be made; while there is one, the cluster stays without jobs too."""
         self.autocluster: tuple[int, int] | None = None
         self.periodic: bool | None = None
         self.macros: bool | None = None
@@ -96,6 +101,8 @@ class JobQueue:
         self._claim_work: dict[str, ClaimWork] = {}
         self._claims_gone: list[tuple[str]] = []
         self._history: list[HistoryRow] = []
+        self._factories: dict[int, str] = {}
+        self._factories_gone: list[tuple[int]] = []
         self._next_cluster_dirty = False
         self._made: tuple[Job, ClassAd] | None = None
         """The ad that was made last; forgotten when any ad is given up."""
@@ -153,6 +160,21 @@ class JobQueue:
             self._new_jobs.append(JobRow(cluster.id, job.proc, int(job.status), job.prio, job.packed))
             if self.changed is not None:
                 self.changed(job)
+
+    def add_factory(self, cluster: Cluster, recipe: str) -> None:
+        """The cluster makes its jobs one after another."""
+        cluster.factory = self._factories[cluster.id] = recipe
+
+    def end_factory(self, cluster: Cluster) -> None:
+        """The cluster makes no more jobs; without any, it leaves the queue."""
+        cluster.factory = None
+        self._factories.pop(cluster.id, None)
+        self._factories_gone.append((cluster.id,))
+        self._forget_if_empty(cluster)
+
+    def _forget_if_empty(self, cluster: Cluster) -> None:
+        if not cluster.jobs and cluster.factory is None and self.clusters.pop(cluster.id, None) is not None:
+            self._clusters[cluster.id] = cluster
 
     def change(self, job: Job, attributes: Mapping[str, object], drop: Iterable[str] = ()) -> None:
         """Set attributes of the job, and take some away."""
@@ -222,9 +244,7 @@ class JobQueue:
         job._ad = ad  # the last watchers are told
         if self.changed is not None:
             self.changed(job)
-        if not cluster.jobs:
-            del self.clusters[cluster.id]
-            self._clusters[cluster.id] = cluster
+        self._forget_if_empty(cluster)
 
     def log(self, cluster: Cluster, log: str, text: str) -> EventRow:
         """A log shall have this event; durable with the next batch, and pending until `written`."""
@@ -265,6 +285,8 @@ class JobQueue:
             or self._claims
             or self._claim_work
             or self._claims_gone
+            or self._factories
+            or self._factories_gone
             or self._next_cluster_dirty
         )
 
@@ -298,7 +320,10 @@ class JobQueue:
             claims_gone=self._claims_gone,
             history=self._history,
             next_cluster=self.next_cluster if self._next_cluster_dirty else None,
+            factories=list(self._factories.items()),
+            factories_gone=self._factories_gone,
         )
+        self._factories, self._factories_gone = {}, []
         self._new_jobs, self._gone, self._events, self._written = [], [], [], []
         self._clusters, self._claims, self._claim_work, self._claims_gone = {}, {}, {}, []
         self._history = []
@@ -325,7 +350,9 @@ class JobQueue:
 
     # At a start.
 
-    def load(self, clusters: Iterable[ClusterRow], jobs: Iterable[JobRow]) -> None:
+    def load(
+        self, clusters: Iterable[ClusterRow], jobs: Iterable[JobRow], factories: Mapping[int, str] | None = None
+    ) -> None:
         """Fill the empty queue from what the store has."""
         for row in clusters:
             self.clusters[row.cluster] = Cluster(
@@ -337,5 +364,8 @@ class JobQueue:
             cluster.jobs[proc] = Job(cluster, proc, statuses[status], prio, packed)
             self.counts[statuses[status]] += 1
             self.by_owner.setdefault(cluster.owner, Counter())[statuses[status]] += 1
-        for number in [number for number, cluster in self.clusters.items() if not cluster.jobs]:
+        for number, recipe in (factories or {}).items():
+            self.clusters[number].factory = recipe
+        idle = [number for number, cluster in self.clusters.items() if not cluster.jobs and cluster.factory is None]
+        for number in idle:
             del self.clusters[number]

@@ -15,7 +15,9 @@ from typing import Final, NamedTuple
 
 from pool.errors import ConfigError
 
-VERSION: Final = 1
+SCHEMAS: Final = ("schema.sql", "schema_2.sql")
+"""What leads from each version of the file to the next; a new file goes through all of them."""
+VERSION: Final = len(SCHEMAS)
 BUSY_TIMEOUT_S: Final = 10.0
 
 
@@ -101,6 +103,8 @@ class Batch:
     claims_gone: Sequence[tuple[str]] = ()
     history: Sequence[HistoryRow] = ()
     next_cluster: int | None = None
+    factories: Sequence[tuple[int, str]] = ()
+    factories_gone: Sequence[tuple[int]] = ()
 
 
 def open_queue(path: str | Path) -> sqlite3.Connection:
@@ -134,8 +138,8 @@ def _migrate(connection: sqlite3.Connection, path: str) -> None:
         return
     if version > VERSION:
         raise ConfigError(f"{path} was written by a newer minipool (schema {version}, this one knows {VERSION})")
-    schema = files("pool.jobs").joinpath("schema.sql").read_text()
-    connection.executescript(f"BEGIN IMMEDIATE;\n{schema}\nPRAGMA user_version = {VERSION};\nCOMMIT;")
+    steps = "\n".join(files("pool.jobs").joinpath(name).read_text() for name in SCHEMAS[version:])
+    connection.executescript(f"BEGIN IMMEDIATE;\n{steps}\nPRAGMA user_version = {VERSION};\nCOMMIT;")
 
 
 def commit(connection: sqlite3.Connection, batch: Batch) -> None:
@@ -168,6 +172,10 @@ def commit(connection: sqlite3.Connection, batch: Batch) -> None:
             )
         if batch.claims_gone:
             many("DELETE FROM claims WHERE claim_id = ?", batch.claims_gone)
+        if batch.factories:
+            many("INSERT OR REPLACE INTO factories VALUES (?, ?)", batch.factories)
+        if batch.factories_gone:
+            many("DELETE FROM factories WHERE cluster = ?", batch.factories_gone)
         if batch.next_cluster is not None:
             run("INSERT OR REPLACE INTO counters VALUES ('next_cluster', ?)", (batch.next_cluster,))
         run("COMMIT")
@@ -203,6 +211,11 @@ def read_events(connection: sqlite3.Connection) -> list[EventRow]:
 def read_claims(connection: sqlite3.Connection) -> list[ClaimRow]:
     """The slots that were held."""
     return [ClaimRow._make(row) for row in connection.execute("SELECT * FROM claims")]
+
+
+def read_factories(connection: sqlite3.Connection) -> dict[int, str]:
+    """The recipes of clusters that still make jobs."""
+    return dict(connection.execute("SELECT cluster, recipe FROM factories"))
 
 
 def read_counter(connection: sqlite3.Connection, name: str, default: int) -> int:

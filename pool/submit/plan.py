@@ -52,9 +52,9 @@ class SubmitPlan:
         cluster: int,
         warnings: list[str],
     ) -> None:
-        self._scope = scope
-        self._around = around
-        self._batches = batches
+        self.scope = scope
+        self.around = around
+        self.batches = batches
         self.cluster = cluster
         self.warnings = warnings
         self.count = sum(len(rows) for _, rows in batches)
@@ -71,7 +71,7 @@ class SubmitPlan:
         names = ("cluster", "clusterid", "jobid", "joblistid")
         return any(
             one.name.partition(",")[0].strip().lower() in names
-            for batch, _ in self._batches
+            for batch, _ in self.batches
             for macro in batch.macros
             if "$" in macro.text
             for one in references(macro.text)
@@ -84,23 +84,25 @@ class SubmitPlan:
 
     def for_cluster(self, cluster: int) -> SubmitPlan:
         """The same with another cluster id."""
-        return SubmitPlan(self._scope, self._around, self._batches, cluster, self.warnings)
+        return SubmitPlan(self.scope, self.around, self.batches, cluster, self.warnings)
 
-    def procs(self) -> Iterator[ClassAd]:
-        """One ad per job, in order, with what differs from `cluster_ad`, which is its parent."""
+    def procs(self, start: int = 0) -> Iterator[ClassAd]:
+        """One ad per job from `start` on, in order, with what differs from `cluster_ad`, which is its parent."""
         from pool.submit.template import JobTemplate  # a single job needs none
 
         cluster_ad = self.cluster_ad
         proc = 0
-        for batch, rows in self._batches:
+        for batch, rows in self.batches:
             template = None
             self._use(batch)
-            for row in rows:
+            skipped = min(len(rows), max(0, start - proc))
+            proc += skipped
+            for row in rows.after(skipped) if skipped else rows:
                 if proc == 0:
                     yield self._proc_zero(cluster_ad)
                 else:
                     if template is None:
-                        template = JobTemplate(self._scope, self._around, self._first_job(), rows)
+                        template = JobTemplate(self.scope, self.around, self._first_job(), rows)
                     ad = template.fill(row, proc)
                     if ad is None:
                         self._enter(row, proc)
@@ -113,8 +115,8 @@ class SubmitPlan:
         said: list[str] = []
         if not self.count:
             return said
-        used = self._scope.used
-        for batch, rows in self._batches:
+        used = self.scope.used
+        for batch, rows in self.batches:
             live = {name.lower() for name in rows.variables}
             said.extend(
                 f"the Queue variable '{name}' was unused by condor_submit. Is it a typo?"
@@ -129,18 +131,18 @@ class SubmitPlan:
         return list(dict.fromkeys(said))
 
     def _use(self, batch: Batch) -> None:
-        self._scope.macros = batch.macros
-        self._scope.live = {}
+        self.scope.macros = batch.macros
+        self.scope.live = {}
 
     def _enter(self, row: Row, proc: int) -> None:
-        row.enter(self._scope, self.cluster, proc)
+        row.enter(self.scope, self.cluster, proc)
 
     def _first_job(self) -> Job:
         if self._first is None:
-            batch, rows = self._batches[0]
+            batch, rows = self.batches[0]
             self._use(batch)
             self._enter(rows.first(), 0)
-            job = make(self._scope, self._around, 0, None, None)
+            job = make(self.scope, self.around, 0, None, None)
             job.ad.attrs.pop("procid", None)
             job.ad["ClusterId"] = self.cluster
             self._first = job
@@ -154,7 +156,7 @@ class SubmitPlan:
 
     def _make(self, proc: int) -> Job:
         first = self._first_job()
-        return make(self._scope, self._around, proc, first.ad, first)
+        return make(self.scope, self.around, proc, first.ad, first)
 
 
 def unused_line(name: str, text: str) -> str:

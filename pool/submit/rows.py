@@ -36,8 +36,8 @@ class Rows:
         self.variables = list(queue.variables)
         self.items = items
         self.count = count
-        self._queue = queue
-        self._places = places
+        self.table = queue.table
+        self.places = places
         self.warn_unused = self.variables != ["Item"]
 
     @classmethod
@@ -54,14 +54,24 @@ class Rows:
 
     def values(self, item: str) -> list[str]:
         """The values of the variables for one item."""
-        return split_row(item, len(self.variables), self._queue.table) if self.variables else []
+        return split_row(item, len(self.variables), self.table) if self.variables else []
 
     def __iter__(self) -> Iterator[Row]:
+        return self.after(0)
+
+    def after(self, skipped: int) -> Iterator[Row]:
+        """The rows after the first so many."""
         names = [name.lower() for name in self.variables]
         values = [""] * len(names)
-        for place, item in enumerate(self.items):
+        begin, done = divmod(skipped, max(1, self.count))
+        earlier = next((item for item in reversed(self.items[:begin]) if item), "")
+        if earlier:
+            values = self.values(earlier)
+        for place in range(begin, len(self.items)):
+            item = self.items[place]
             if item:  # an empty item leaves the values of the one before it
                 values = self.values(item)
-            index = place if self._places is None else self._places[place]
-            for step in range(self.count):
+            index = place if self.places is None else self.places[place]
+            for step in range(done, self.count):
                 yield Row(names, values, index, step)
+            done = 0

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from pool.classad import ClassAd, expr
 from pool.classad.expression import storable
 from pool.errors import ClassAdError, PoolError, SubmitError
+from pool.late_pattern import late_pattern
 from pool.macros import functions
 from pool.macros.expand import Expander, Reference
 from pool.macros.macro_set import MacroSet
@@ -26,9 +27,9 @@ from pool.submit.scope import Scope
 from pool.submit.world import SubmitWorld
 
 # A word means the same wherever it stands; a line does where only its own quotes and edges could matter.
-_WORD = re.compile(r"[\w.+:@%=~^-]+(?:/[\w.+:@%=~^-]+)*\Z", re.ASCII)
-_LINE = re.compile(r"[^\s\"'\\$](?:[^\"'\\$\n]*[^\s\"'\\$])?\Z")
-_DOUBLE = re.compile(r"\s\s|[\t\r]")
+_WORD = late_pattern(r"[\w.+:@%=~^-]+(?:/[\w.+:@%=~^-]+)*\Z", re.ASCII)
+_LINE = late_pattern(r"[^\s\"'\\$](?:[^\"'\\$\n]*[^\s\"'\\$])?\Z")
+_DOUBLE = late_pattern(r"\s\s|[\t\r]")
 
 _COMMANDS = frozenset(
     (
@@ -171,6 +172,8 @@ class JobTemplate:
         self._scope = scope
         self._around = around
         self._cluster_ad = first.ad
+        shared = first.ad.attrs
+        self._shared = shared.__getitem__ if shared.plain else shared.lookup
         self._stand_ins = _StandIns()
         self._fillings: list[_Filling] = []
         self._constants: list[tuple[str, str, object]] = []
@@ -233,17 +236,16 @@ class JobTemplate:
         ad = ClassAd(parent=self._cluster_ad)
         attrs = ad.attrs
         attrs["procid"] = proc
-        attrs["jobstatus"] = self._cluster_ad.attrs["jobstatus"]
+        attrs["jobstatus"] = self._shared("jobstatus")
         for key, name, value in self._constants:
             attrs.spell(key, name)
             attrs[key] = value
-        parent = self._cluster_ad.attrs
         for one in self._fillings:
             text = one.format % tuple([values[index] for index in one.order])
             filled = _filled(one, text)
             if filled is None:
                 return None
-            same = parent[one.key]
+            same = self._shared(one.key)
             if type(same) is not type(filled) or same != filled:
                 attrs.spell(one.key, one.name)
                 attrs[one.key] = filled

@@ -32,6 +32,7 @@ class SubmitJobs(Request[Submitted], tag="schedd.submit"):
     procs: list[bytes]
     hold_for_spool: bool = False
     cluster: int | None = None  # the id that ReserveCluster gave to this caller, whose ads mention it
+    factory: str = ""  # instead of `procs`: the recipe (pool.submit.recipe) by which the schedd makes the jobs itself
 
 
 class ReservedCluster(Record):
@@ -54,11 +55,15 @@ class Selection(Record):
 
 
 class QueryJobs(StreamRequest[AdBatch], tag="schedd.query_jobs"):
-    """Effective job ads (cluster attributes merged in), in order of id. `projection` empty: all attributes."""
+    """Effective job ads (cluster attributes merged in), in order of id. `projection` empty: all attributes.
+
+    `factories`: instead of jobs, the ads of clusters that make their jobs one after another.
+    """
 
     select: Selection
     projection: list[str] = []
     limit: int | None = None
+    factories: bool = False
 
 
 class QueryHistory(StreamRequest[AdBatch], tag="schedd.query_history"):
@@ -144,6 +149,16 @@ class EditJobs(Request[ActResults], tag="schedd.edit"):
 
     select: Selection
     assignments: dict[str, str]
+
+
+class RunNow(Request[Done], tag="schedd.run_now"):
+    """Vacate the running jobs `instead_of` fast, and give their slots to the idle `job` (`condor_now`).
+
+    Answered when the jobs were told to leave; `job` starts when they have. Several slots are made into one.
+    """
+
+    job: JobId
+    instead_of: list[JobId]
 
 
 class Reschedule(Request[Done], tag="schedd.reschedule"):

@@ -1,0 +1,231 @@
+"""Clusters that make their jobs one after another (late materialisation): at submit, and whenever there is room.
+
+A factory is its cluster's recipe and the number of jobs made so far, both in the queue's file; each job comes in one
+transaction with that number, so a restart neither repeats nor loses one. A job that cannot be made pauses its factory,
+with the reason in the cluster's ad and log; nothing of it is in the queue then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Final
+
+import trio
+
+from daemons.schedd.core import Core
+from daemons.schedd.new_jobs import SubmitEvents, new_job, room
+from daemons.schedd.writer import Touched
+from pool.classad import ClassAd
+from pool.errors import PoolError, SubmitError
+from pool.jobs import event_log, factory
+from pool.jobs.event_log import Event
+from pool.jobs.factory import EDITED, Paused
+from pool.jobs.job_queue import Cluster, Job
+from pool.jobs.states import EXECUTING
+from pool.jobs.store import Batch
+from pool.submit.recipe import made_later, plan_of
+
+CHUNK: Final = 100
+"""Jobs that are made before others get their turn."""
+
+
+class _Line:
+    """The jobs that a factory still makes, from its cluster's next on."""
+
+    def __init__(self, core: Core, cluster: Cluster, recipe: str) -> None:
+        plan = plan_of(recipe, config=core.start.config, cluster=cluster.id, chance=core.start.world.rng)
+        self.total = plan.count
+        self.items = len(plan.batches[0][1].items)
+        self.next = cluster.procs
+        self.ads: Iterator[ClassAd] = made_later(plan, cluster.procs)
+
+
+class Factories:
+    """All factories, and the task that has them make jobs."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self._lines: dict[int, _Line] = {}
+        self._wanted: dict[int, None] = {}
+        self._short: set[int] = set()
+        """Clusters that would make more jobs if the schedd's own limits let them."""
+        self._wake = trio.Event()
+        core.writer.on_commit(self._committed)
+
+    def look_at(self, cluster: Cluster) -> None:
+        """There may be something to do for the cluster."""
+        self._wanted[cluster.id] = None
+        self._wake.set()
+
+    def begin(self, cluster: Cluster, recipe: str) -> tuple[list[Job], int]:
+        """Put a new cluster with its first jobs into the queue; they, and how many there will be.
+
+        SubmitError when its first jobs cannot be made: then nothing has changed.
+        """
+        core = self._core
+        try:
+            line = _Line(core, cluster, recipe)
+            factory.begin(cluster.ad, cluster.id, line.total, line.items)
+            jobs = self._make(cluster, line)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise SubmitError(f"the recipe of cluster {cluster.id} cannot be read: {error}") from None
+        core.queue.add(cluster, jobs)
+        core.queue.add_factory(cluster, recipe)
+        self._lines[cluster.id] = line
+        self._write(cluster, event_log.ClusterSubmitted(core.start.address))
+        self._log(cluster, jobs)
+        return jobs, line.total
+
+    async def run(self) -> None:
+        """Make jobs whenever there is room for them."""
+        for cluster in self._core.queue.clusters.values():
+            if cluster.factory is not None:
+                self.look_at(cluster)
+        while True:
+            await self._wake.wait()
+            self._wake = trio.Event()
+            while self._wanted:
+                number = next(iter(self._wanted))
+                del self._wanted[number]
+                known = self._core.queue.clusters.get(number)
+                if known is not None and known.factory is not None:
+                    await self._grow(known)
+
+    def _committed(self, batch: Batch, touched: Touched) -> None:
+        """Jobs that leave, or begin to run, make room."""
+        if not self._lines:
+            return
+        left = False
+        for job in touched:
+            if job.cluster.factory is not None:
+                self.look_at(job.cluster)
+            left = left or job.cluster.jobs.get(job.proc) is not job
+        if left and self._short:
+            for number in self._short:
+                self._wanted[number] = None
+            self._short.clear()
+            self._wake.set()
+
+    # ---- making jobs
+
+    async def _grow(self, cluster: Cluster) -> None:
+        core = self._core
+        while cluster.factory is not None:
+            try:
+                line = self._line(cluster, cluster.factory)
+                jobs = self._make(cluster, line)
+            except PoolError as error:
+                self._lines.pop(cluster.id, None)
+                core.log.always(f"The factory of cluster {cluster.id} makes no more jobs: {error}")
+                self.pause(cluster, str(error), Paused.INVALID)
+                return
+            if line.next >= line.total and not cluster.jobs and not jobs:
+                self.end(cluster, complete=True)
+                return
+            if not jobs:
+                return
+            core.queue.add(cluster, jobs)
+            self._log(cluster, jobs)
+            core.stats["JobsSubmitted"] += len(jobs)
+            for job in jobs:
+                core.settle(job)
+            core.writer.soon()
+            await trio.lowlevel.checkpoint()
+
+    def _line(self, cluster: Cluster, recipe: str) -> _Line:
+        line = self._lines.get(cluster.id)
+        if line is None:
+            line = self._lines[cluster.id] = _Line(self._core, cluster, recipe)
+        return line
+
+    def _make(self, cluster: Cluster, line: _Line) -> list[Job]:
+        """As many new jobs as there is room for, a chunk at most."""
+        present = cluster.jobs.values()
+        name, current, limit = room(self._core, cluster.owner)
+        if name == "MAX_JOBS_PER_SUBMISSION":
+            limit -= len(present)
+        left = min(CHUNK, line.total - line.next)
+        not_running = 0
+        if "JobMaterializeMaxIdle" in cluster.ad:
+            not_running = sum(job.status not in EXECUTING for job in present)
+        count = factory.wanted(cluster.ad, len(present), not_running, left)
+        if count > limit - current:
+            self._short.add(cluster.id)
+            count = max(0, limit - current)
+        edited = cluster.ad.eval_str(EDITED, "").split()
+        jobs: list[Job] = []
+        for own in islice(line.ads, count):
+            for name in edited:
+                if name in own:
+                    del own[name]
+            jobs.append(new_job(cluster, own, line.next + len(jobs)))
+        line.next += len(jobs)
+        return jobs
+
+    def _log(self, cluster: Cluster, jobs: list[Job]) -> None:
+        events = SubmitEvents(self._core, cluster)
+        events.add(jobs)
+        events.write()
+
+    # ---- what users do to factories
+
+    def pause(self, cluster: Cluster, reason: str, why: Paused = Paused.HELD, hold_code: int = 0) -> bool:
+        """Make no more jobs; whether that is a change."""
+        if cluster.ad.eval_int("JobMaterializePaused", 0) == why:
+            return False
+        self._core.queue.change_cluster(
+            cluster, {"JobMaterializePaused": int(why), "JobMaterializePauseReason": reason}
+        )
+        self._write(cluster, event_log.FactoryPaused(reason, int(why), hold_code))
+        self._core.writer.soon()
+        return True
+
+    def resume(self, cluster: Cluster, reason: str) -> bool:
+        """Make jobs again; whether that is a change."""
+        if cluster.ad.eval_int("JobMaterializePaused", 0) == Paused.NO:
+            return False
+        self._core.queue.change_cluster(
+            cluster, {"JobMaterializePaused": int(Paused.NO), "JobMaterializePauseReason": ""}
+        )
+        self._write(cluster, event_log.FactoryResumed(reason))
+        self.look_at(cluster)
+        return True
+
+    def end(self, cluster: Cluster, *, complete: bool) -> None:
+        """There will be no more jobs of the cluster."""
+        if cluster.factory is None:
+            return
+        items = cluster.ad.eval_int("JobMaterializeItemCount", 0)
+        self._write(cluster, event_log.ClusterRemoved(cluster.procs, items, complete))
+        self._lines.pop(cluster.id, None)
+        self._short.discard(cluster.id)
+        self._core.queue.end_factory(cluster)
+        self._core.writer.soon()
+
+    def edit(self, cluster: Cluster, values: dict[str, object]) -> None:
+        """Set attributes of the jobs that are still to be made."""
+        names = factory.edited(cluster.ad, list(values))
+        self._core.queue.change_cluster(cluster, {**values, EDITED: names})
+        self.look_at(cluster)
+
+    def _write(self, cluster: Cluster, event: Event) -> None:
+        core = self._core
+        text = event_log.cluster_text(event, cluster.id, core.now())
+        for path in core.logs_of(cluster.ad):
+            core.queue.log(cluster, path, text)
+
+    # ---- what users see of them
+
+    @staticmethod
+    def shown(cluster: Cluster) -> ClassAd:
+        """The cluster's ad with what its jobs do now."""
+        ad = cluster.ad.copy()
+        states = [int(job.status) for job in cluster.jobs.values()]
+        running = [int(status) for status in EXECUTING]
+        ad["ClusterId"] = cluster.id
+        ad["JobMaterializeNextProcId"] = cluster.procs
+        ad["JobsPresent"] = len(states)
+        ad["JobsIdle"], ad["JobsHeld"] = states.count(1), states.count(5)
+        ad["JobsRunning"] = sum(state in running for state in states)
+        return ad

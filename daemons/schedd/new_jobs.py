@@ -1,0 +1,150 @@
+"""New jobs in the making: their ads as the schedd completes them, the limits on their number, their submit events.
+
+Submissions and factories make jobs in the same way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from daemons.schedd.core import Core
+from pool.classad import ClassAd
+from pool.errors import SubmitError
+from pool.jobs import event_log
+from pool.jobs.codes import HoldCode
+from pool.jobs.job_queue import MADE_UP, Cluster, Job
+from pool.jobs.pack import pack
+from pool.jobs.run import hold_attributes
+from pool.jobs.states import JobStatus
+from pool.version import CONDOR_PLATFORM, CONDOR_VERSION
+
+DEFAULTS: Final[dict[str, object]] = {
+    "BytesRecvd": 0.0,
+    "BytesSent": 0.0,
+    "CommittedSlotTime": 0.0,
+    "CommittedSuspensionTime": 0,
+    "CommittedTime": 0,
+    "CumulativeRemoteSysCpu": 0.0,
+    "CumulativeRemoteUserCpu": 0.0,
+    "CumulativeSlotTime": 0.0,
+    "CumulativeSuspensionTime": 0,
+    "CurrentHosts": 0,
+    "ExitBySignal": False,
+    "ExitStatus": 0,
+    "JobPrio": 0,
+    "JobUniverse": 5,
+    "LastSuspensionTime": 0,
+    "LeaveJobInQueue": False,
+    "MaxHosts": 1,
+    "MinHosts": 1,
+    "MyType": "Job",
+    "NumCkpts": 0,
+    "NumJobCompletions": 0,
+    "NumJobStarts": 0,
+    "NumRestarts": 0,
+    "NumSystemHolds": 0,
+    "Rank": 0.0,
+    "RemoteSysCpu": 0.0,
+    "RemoteUserCpu": 0.0,
+    "RemoteWallClockTime": 0.0,
+    "TargetType": "Machine",
+    "TotalSuspensions": 0,
+}
+"""What every job's ad has from the beginning."""
+
+_SCHEDDS_OWN: Final = ("ClusterId", "ProcId", "JobStatus", "GlobalJobId")
+
+
+def cluster_ad(given: ClassAd, owner: str, identity: str, now: int) -> ClassAd:
+    """The ad of a new cluster of this user's."""
+    ad = ClassAd(DEFAULTS)
+    for name, value in given.items():
+        ad[name] = value
+    if ad.eval_int("JobUniverse", 5) not in (5, 14):
+        known = "vanilla and container jobs"
+        raise SubmitError(f"universe {ad.eval_int('JobUniverse', 5)} is not supported here", expected=known)
+    ad["Owner"], ad["User"], ad["QDate"], ad["EnteredCurrentStatus"] = owner, identity, now, now
+    ad["CondorVersion"], ad["CondorPlatform"] = CONDOR_VERSION, CONDOR_PLATFORM
+    ad["JobStatus"] = ad.eval_int("JobStatus", int(JobStatus.IDLE))
+    return ad
+
+
+def new_job(cluster: Cluster, own: ClassAd, proc: int, *, hold_for_spool: bool = False) -> Job:
+    """A job from what its submitter says of it alone."""
+    own.parent = cluster.ad
+    status = JobStatus.HELD if own.eval_int("JobStatus") == JobStatus.HELD else JobStatus.IDLE
+    hold = None
+    if hold_for_spool:
+        hold = ("Spooling input data files", HoldCode.SPOOLING_INPUT)
+    elif status is JobStatus.HELD:
+        hold = ("submitted on hold at user's request", HoldCode.SUBMITTED_ON_HOLD)
+    if hold is not None:
+        status = JobStatus.HELD
+        for name, value in hold_attributes(own, *hold, 0, 0.0).items():
+            own[name] = value
+    for name in _SCHEDDS_OWN:
+        if any(name.lower() == given.lower() for given, _ in own.own()):
+            del own[name]
+    prio = own.eval_int("JobPrio", 0)
+    own.parent = None
+    return Job(cluster, proc, status, prio, pack(own, MADE_UP))
+
+
+def room(core: Core, owner: str) -> tuple[str, int, int]:
+    """The limit that is nearest for this user: its name, how many jobs there are, and how many there may be."""
+    total, own = len(core.queue), sum(core.queue.by_owner.get(owner, {}).values())
+    settings = core.settings
+    return min(
+        ("MAX_JOBS_SUBMITTED", total, settings.jobs_submitted_max),
+        ("MAX_JOBS_PER_OWNER", own, settings.jobs_per_owner_max),
+        ("MAX_JOBS_PER_SUBMISSION", 0, settings.jobs_per_submission_max),
+        key=lambda one: one[2] - one[1],
+    )
+
+
+def check_limits(core: Core, owner: str, count: int) -> None:
+    """SubmitError when so many more jobs of this user are too many."""
+    name, current, limit = room(core, owner)
+    if current + count > limit:
+        raise SubmitError(f"{name} exceeded, submit failed. Current total is {current}. Limit is {limit}")
+
+
+class SubmitEvents:
+    """The submit events of a cluster's new jobs, gathered for each log."""
+
+    def __init__(self, core: Core, cluster: Cluster) -> None:
+        self._core = core
+        self._cluster = cluster
+        self._at, self._host = core.now(), core.start.address
+        self._batch = cluster.ad.eval_str("JobBatchName", "")
+        self._shared: list[str] | None = None
+        self._parts: dict[str, list[str]] = {}
+
+    def add(self, jobs: Sequence[Job], warnings: str = "") -> None:
+        """These jobs are new."""
+        core, cluster = self._core, self._cluster
+        for job in jobs:
+            alone = "log" in job.packed.lower()
+            ad = core.queue.ad(job) if alone else cluster.ad
+            if not alone and self._shared is None:
+                self._shared = core.logs_of(cluster.ad)
+            logs = core.logs_of(ad) if alone else self._shared
+            if not logs:
+                continue
+            event = event_log.Submitted(
+                self._host,
+                batch_name=self._batch,
+                log_notes=ad.eval_str("SubmitEventNotes", ""),
+                user_notes=ad.eval_str("SubmitEventUserNotes", ""),
+                warnings=warnings,
+            )
+            text = event_log.text(event, job.id, self._at)
+            for log in logs:
+                self._parts.setdefault(log, []).append(text)
+
+    def write(self) -> None:
+        """Each log shall have its events, as part of the current transaction."""
+        for log, several in self._parts.items():
+            self._core.queue.log(self._cluster, log, "".join(several))
+        self._parts.clear()
