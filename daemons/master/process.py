@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -58,16 +58,49 @@ def make_directories(config: Config) -> None:
 
 def make_keys(config: Config) -> None:
     """The first start of a central manager makes the pool's CA, signing key and host certificate."""
-    from protocol import keys
     from protocol.security import Security
 
     security = Security.from_config(config, "MASTER")
-    keys.make_pool_keys(
-        config.path("KEYS"),
-        host=config.str("FULL_HOSTNAME"),
-        trust_domain=security.trust_domain,
-        names=host_names(config),
-    )
+
+    def make() -> None:
+        from protocol import keys
+
+        keys.make_pool_keys(
+            config.path("KEYS"),
+            host=config.str("FULL_HOSTNAME"),
+            trust_domain=security.trust_domain,
+            names=host_names(config),
+        )
+
+    in_child(make)
+
+
+class ChildFailed(PoolError):
+    """What a short-lived child could not do."""
+
+
+def in_child(work: Callable[[], None]) -> None:
+    """Do `work` in a child that ends with it: what it imports, and memory that held keys, does not stay here.
+
+    Only for a process without threads. Whatever goes wrong is raised here as ChildFailed, in the child's words.
+    """
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        said = b""
+        try:
+            work()
+        except BaseException as error:
+            said = (str(error) or type(error).__name__).encode()
+        finally:
+            os.write(writing, said)
+            os._exit(1 if said else 0)
+    os.close(writing)
+    with open(reading, encoding="utf-8", errors="replace") as file:
+        said_here = file.read()
+    _, status = os.waitpid(pid, 0)
+    if status != 0:
+        raise ChildFailed(said_here or f"a child ended with wait status {status}")
 
 
 def publish_ca(config: Config) -> None:
