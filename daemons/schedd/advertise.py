@@ -7,6 +7,7 @@ from typing import Final
 
 import trio
 
+from daemons.cron_manager import CronManager
 from daemons.pace import Pace
 from daemons.schedd.core import Core
 from pool.classad import ClassAd
@@ -31,9 +32,17 @@ class Advertise:
         self._core = core
         self._known: set[str] = set()
         self._said: tuple[object, ...] = ()
+        self.cron: CronManager | None = None
 
     def ad(self) -> ClassAd:
-        """The schedd's own ad."""
+        """The schedd's own ad, with what its cron jobs have said."""
+        ad = self.plain_ad()
+        for one in self.cron.ads if self.cron is not None else ():
+            ad.update(one.ad)
+        return ad
+
+    def plain_ad(self) -> ClassAd:
+        """What the schedd knows of itself."""
         core = self._core
         queue, start = core.queue, core.start
         ad = ClassAd(

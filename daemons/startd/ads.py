@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import trio
@@ -13,6 +13,7 @@ from daemons.startd.benchmarks import averaged
 from daemons.startd.settings import Settings, policy_attributes
 from daemons.startd.slot import Slot, Slots
 from pool.classad import ClassAd, Expr, expr
+from pool.cron_jobs.merge import Published, merge
 from pool.slots import detect
 from pool.slots.ad import SlotView, look_attributes, private_ad, share_between_slots, slot_ad
 from pool.slots.detect import Look
@@ -32,6 +33,8 @@ class Ads:
         self._slots = slots
         self.settings = settings
         self.base = base
+        self.cron: Callable[[], list[Published]] = list
+        """What cron jobs and benchmarks have said."""
         self.drain: Drain | None = None
         self.drain_started = self.drain_stopped = 0.0
         self.seen = self._look()
@@ -123,6 +126,8 @@ class Ads:
         if slot.fixed_ad is None:
             slot.fixed_ad = self._fixed(slot)
         ad = slot_ad(slot.fixed_ad, view)
+        if published := self.cron():
+            merge(published, ad)
         if slot.kind is SlotKind.PARTITIONABLE:
             ad["NumDynamicSlots"] = len(slot.children)
         slot.matching_ad = slot.matching_ad or ad  # retirement is an expression of this very ad

@@ -7,7 +7,7 @@ the clock. All of it is plain code without awaits, so a slot is never seen in th
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 import trio
@@ -48,6 +48,7 @@ class Moves:
         self.starters: Starters | None = None
         self.deadline_moved: Callable[[], None] = lambda: None
         self.drained: Callable[[], None] = lambda: None
+        self.benchmark_programs: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint
         self.stopping = self._stops_fast = False
         self.claim_ended = trio.Event()
         """Set, and replaced, when any claim is over."""
@@ -115,6 +116,14 @@ class Moves:
         for slot in self._slots:
             self.evaluate(slot)
         self._settle_drain()
+        self.deadline_moved()
+
+    def facts_changed(self) -> None:
+        """The machine's own attributes are different now, and the policy may be about them."""
+        for slot in self._slots:
+            slot.matching_ad = None
+        for slot in self._slots:
+            self.evaluate(slot)
         self.deadline_moved()
 
     def wake(self) -> None:
@@ -330,6 +339,7 @@ class Moves:
 
     async def _benchmark(self, slot: Slot) -> None:
         """Measure the machine for all slots; whoever claims the slot meanwhile has it at once."""
+        await self.benchmark_programs()
         self._ads.benchmarked(*await self._start.world.threads.run_sync(measure))
         self._if_can(slot, Event.BENCHMARKED)
         for other in self._slots:

@@ -1,0 +1,244 @@
+"""Runs the cron jobs of a daemon: starts each when it is due and there is room, and keeps what they have last said.
+
+manager = CronManager(start, read_table(config, STARTD), scope=lambda: ad, published=startd.cron_published)
+nursery.start_soon(manager.run)
+merge(manager.ads, slot_ad)
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+import trio
+
+from daemons.programs import Finished, daemons_identity, kill_session, run_program
+from daemons.run import DaemonStart
+from daemons.world import Process
+from pool.classad import ClassAd
+from pool.cron_jobs.jobs import CronJob, CronTable
+from pool.cron_jobs.merge import Published
+from pool.cron_jobs.output import CronAd, OutputReader
+from pool.cron_jobs.schedule import Runs, has_room, next_start
+from pool.errors import PoolError
+
+TERM_S: Final = 1.0
+"""How long a job that is to be killed may take for an end of its own."""
+COMPLAINTS_MAX: Final = 20
+"""Most lines of one run that are reported one by one."""
+STDERR_LINES_MAX: Final = 200
+
+
+@dataclass(eq=False)
+class _Running:
+    """A job, what it has done, and its process while it runs."""
+
+    job: CronJob
+    runs: Runs = field(default_factory=Runs)
+    process: Process | None = None
+    scope: trio.CancelScope = field(default_factory=trio.CancelScope)
+    dying: bool = False
+    gone: bool = False
+    unread: list[str] = field(default_factory=list)
+    unread_count: int = 0
+
+    def complain(self, line: str) -> None:
+        """A line of the output cannot be read."""
+        self.unread_count += 1
+        if self.unread_count <= COMPLAINTS_MAX:
+            self.unread.append(line)
+
+
+class CronManager:
+    """The jobs of one table. `published` is told of each ad: whether anything in it is new, whether to send it now."""
+
+    def __init__(
+        self,
+        start: DaemonStart,
+        table: CronTable,
+        *,
+        scope: Callable[[], ClassAd],
+        published: Callable[[bool, bool], None],
+    ) -> None:
+        self._start = start
+        self._scope = scope
+        self._published = published
+        self._jobs: dict[str, _Running] = {}
+        self._ads: dict[tuple[str, str], Published] = {}
+        self._wake = trio.Event()
+        self._ended = trio.Event()
+        self._nursery: trio.Nursery | None = None
+        self.table = table
+        self._take(table)
+
+    @property
+    def ads(self) -> list[Published]:
+        """What all jobs have last said, in the order of the table; of each job the ad without a name first."""
+        return list(self._ads.values())
+
+    async def run(self) -> None:
+        """Start what is due, for ever. Cancelled, running jobs are killed."""
+        async with trio.open_nursery() as nursery:
+            self._nursery = nursery
+            while True:
+                self._wake = trio.Event()
+                until = self._start_due(nursery)
+                with trio.move_on_at(until):
+                    await self._wake.wait()
+
+    def reconfigure(self, table: CronTable) -> None:
+        """Another table, or the same again: jobs that have changed begin anew, others hear of it as they wish."""
+        now = trio.current_time()
+        before = dict(self._jobs)
+        self._take(table)
+        for name, known in before.items():
+            current = self._jobs.get(name)
+            if current is not known:
+                known.gone = True
+                known.scope.cancel()
+                self._forget(name)
+                continue
+            if known.job.hears_of_reconfiguration and known.process is not None:
+                kill_session(known.process.pid, signal.SIGHUP)
+            if known.job.runs_at_reconfiguration:
+                known.runs.due_at = now
+        self._wake.set()
+
+    async def run_all(self) -> None:
+        """Run every job once, on demand; returns when all have ended."""
+        now = trio.current_time()
+        for one in self._jobs.values():
+            one.runs.due_at = now
+        self._wake.set()
+        while any(one.runs.due_at is not None or one.runs.running for one in self._jobs.values()):
+            await self._ended.wait()
+
+    # ---- inside
+
+    def _take(self, table: CronTable) -> None:
+        self.table = table
+        for problem in table.problems:
+            self._start.log.always(problem)
+        known, self._jobs = self._jobs, {}
+        for name, job in table.jobs.items():
+            old = known.get(name)
+            self._jobs[name] = old if old is not None and old.job == job else _Running(job)
+
+    def _forget(self, name: str) -> None:
+        gone = [key for key in self._ads if key[0] == name]
+        for key in gone:
+            del self._ads[key]
+        if gone:
+            self._published(True, True)
+
+    def _start_due(self, nursery: trio.Nursery) -> float:
+        """Start all that is due and has room; when to look again."""
+        now = trio.current_time()
+        load = sum(one.job.load for one in self._jobs.values() if one.runs.running)
+        later = float("inf")
+        due = sorted(((next_start(one.job, one.runs), one) for one in self._jobs.values()), key=lambda pair: pair[0])
+        for at, one in due:
+            if at > now:
+                later = min(later, at)
+            elif one.runs.running:
+                self._end_early(nursery, one)
+            elif not self._wanted(one.job):
+                one.runs = Runs(now, now)
+                later = min(later, next_start(one.job, one.runs))
+                self._tell_ended()
+            elif has_room(one.job, load, self.table.max_load):
+                load += one.job.load
+                one.runs = Runs(now)
+                later = min(later, next_start(one.job, one.runs))  # when it is to be killed, if it may be
+                nursery.start_soon(self._run, one)
+            elif one.job.load > self.table.max_load:
+                one.runs = Runs(now, now)  # never: it was said when the table was read
+                later = min(later, next_start(one.job, one.runs))
+                self._tell_ended()
+        return later
+
+    def _wanted(self, job: CronJob) -> bool:
+        """Whether the job's CONDITION is true."""
+        if job.condition is None:
+            return True
+        value = job.condition.eval(self._scope())
+        return isinstance(value, bool | int | float) and bool(value)
+
+    def _end_early(self, nursery: trio.Nursery, one: _Running) -> None:
+        """The next run is due, and this one is to make room for it."""
+        if not one.dying and one.process is not None:
+            one.dying = True
+            one.runs.due_at = trio.current_time()
+            self._start.log.always(f"{self.table.manager} job {one.job.name} still runs; ending it")
+            nursery.start_soon(self._end, one.process)
+
+    async def _end(self, process: Process) -> None:
+        kill_session(process.pid, signal.SIGTERM)
+        with trio.move_on_after(TERM_S):
+            await process.wait()
+            return
+        kill_session(process.pid)
+
+    async def _run(self, one: _Running) -> None:
+        job, start = one.job, self._start
+        one.unread, one.unread_count = [], 0
+        reader = OutputReader(job, lambda said: self._publish(job, said), one.complain)
+
+        def started(process: Process) -> None:
+            one.process = process
+
+        with trio.CancelScope() as one.scope:
+            if one.gone:
+                return
+            try:
+                end = await run_program(
+                    start.world.spawner,
+                    [job.name, *job.arguments],
+                    executable=job.executable,
+                    environment={**start.world.env, **job.environment},
+                    directory=job.directory,
+                    taken=reader.take,
+                    started=started,
+                    **daemons_identity(start.config),
+                )
+                reader.end()
+                self._report(one, end)
+            except (PoolError, ValueError) as error:
+                start.log.always(f"{self.table.manager} job {job.name} does not run: {job.executable}: {error}")
+        one.process, one.dying = None, False
+        one.runs.ended_at = trio.current_time()
+        self._tell_ended()
+        self._wake.set()
+
+    def _tell_ended(self) -> None:
+        ended, self._ended = self._ended, trio.Event()
+        ended.set()
+
+    def _publish(self, job: CronJob, said: CronAd) -> None:
+        if self._jobs.get(job.name) is None or self._jobs[job.name].job is not job:
+            return
+        key = (job.name, said.tag)
+        if (job.name, "") not in self._ads:  # the ad without a name goes first: those with one say more
+            self._ads[job.name, ""] = Published(job, "", ClassAd(), ClassAd())
+        known = self._ads.setdefault(key, Published(job, said.tag, ClassAd(), ClassAd()))
+        changed = known.update(said, self._start.world.wall()) if len(said.ad) or len(said.controls) else False
+        self._published(changed, self._to_be_sent(said, changed))
+
+    def _to_be_sent(self, said: CronAd, changed: bool) -> bool:
+        if said.update is not None:
+            return said.update
+        return self.table.autopublish == "always" or (self.table.autopublish == "if_changed" and changed)
+
+    def _report(self, one: _Running, end: Finished) -> None:
+        """What could not be read, and how the job ended where that is of interest."""
+        log, name = self._start.log, f"{self.table.manager} job {one.job.name}"
+        for complaint in one.unread:
+            log.always(f"{name}: {complaint}")
+        if more := one.unread_count - len(one.unread):
+            log.always(f"{name}: {more} more lines of the output are not attributes")
+        say = log.always if (end.status > 0 and self.table.logs_failures) or end.status < 0 else log.full
+        say(f"{name} {end}")
+        for line in end.stderr.splitlines()[:STDERR_LINES_MAX]:
+            say(f"{name}: {line}")

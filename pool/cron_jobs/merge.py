@@ -1,0 +1,80 @@
+"""Where the ads of cron jobs go: which slots show them, and how a monitor's figures add up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from pool.classad import ClassAd
+from pool.cron_jobs.jobs import CronJob, Metric
+from pool.cron_jobs.output import CronAd
+
+
+@dataclass
+class Published:
+    """What is current of one job's output under one name."""
+
+    job: CronJob
+    tag: str
+    ad: ClassAd
+    controls: ClassAd
+
+    def update(self, said: CronAd, now: float) -> bool:
+        """Take a newer ad of the same name; whether anything but its time is different."""
+        stamp = f"{self.job.prefix}LastUpdate"
+        fresh = said.ad.copy()
+        if self.job.metrics:
+            _add_up(self.job, self.ad, fresh)
+        known = self.ad.copy()
+        known.pop(stamp, None)
+        changed = known != fresh or self.controls != said.controls
+        fresh[stamp] = int(now)
+        self.ad, self.controls = fresh, said.controls
+        return changed
+
+    def belongs_to(self, slot: ClassAd) -> bool:
+        """Whether the slot shows this ad: by the first attribute that says where it goes, else always."""
+        if self.job.slots and slot.eval_int("SlotID") not in self.job.slots:
+            return False
+        controls = self.controls
+        if "SlotMergeConstraint" in controls:
+            scope = self.ad.copy()
+            scope["SlotMergeConstraint"] = controls["SlotMergeConstraint"]
+            return scope.eval_bool("SlotMergeConstraint", False, slot)
+        name = controls.eval_str("SlotName") or controls.eval_str("Name")
+        if name:
+            return (slot.eval_str("Name") or "").lower().startswith(name.lower())
+        for ours, theirs in (("SlotTypeId", "SlotTypeID"), ("SlotId", "SlotID")):
+            wanted = controls.eval_int(ours)
+            if wanted is not None:
+                return wanted == slot.eval_int(theirs)
+        return True
+
+
+def merge(published: Iterable[Published], slot: ClassAd) -> None:
+    """Put what belongs to the slot into its ad; several resources of a monitor add up."""
+    seen: ClassAd | None = None
+    for one in published:
+        if not one.belongs_to(slot):
+            continue
+        if one.job.metrics:
+            seen = ClassAd() if seen is None else seen
+            fresh = one.ad.copy()
+            _add_up(one.job, seen, fresh)
+            seen.update(fresh)
+            continue
+        for name, value in one.ad.items():
+            slot[name] = value
+    if seen is not None:
+        for name, value in seen.items():
+            slot[name] = value
+
+
+def _add_up(job: CronJob, before: ClassAd, now: ClassAd) -> None:
+    """Let the metrics of `now` go on from those of `before`."""
+    for name in list(now):
+        metric = job.metrics.get(name.lower())
+        old, new = before.eval_float(name), now.eval_float(name)
+        if metric is None or old is None or new is None:
+            continue
+        now[name] = old + new if metric is Metric.SUM else max(old, new)
