@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from typing import NamedTuple
 
 from pool.errors import UserError
+from pool.late_pattern import late_pattern
 
-_JOB_ID = re.compile(r"(\d{1,9})\.(\d{1,9})\Z")
+_JOB_ID = late_pattern(r"(\d{1,9})\.(\d{1,9})\Z")
 
 
 class JobId(NamedTuple):

@@ -85,7 +85,8 @@ class Security(Record):
         uid_domain = config.str("UID_DOMAIN", default="localdomain") or "localdomain"
         keys = config.str("KEYS", default="") or ""
         owner = _owner_of(config.str("LOCAL_DIR", default="") or "")
-        lists = _read_lists(config, role, uid_domain, owner)
+        # A tool answers nobody: its lists would be read for nothing, at each start.
+        lists = AccessLists() if role == "TOOL" else _read_lists(config, role, uid_domain, owner)
         return cls(
             trust_domain=config.str("TRUST_DOMAIN", default=uid_domain) or uid_domain,
             uid_domain=uid_domain,

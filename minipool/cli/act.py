@@ -6,7 +6,6 @@ standard output when something was done, on standard error after an empty line w
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -16,6 +15,7 @@ from minipool.cli.options import Opt, Parsed, UsageError
 from minipool.cli.tool import ADDR, DEBUG, HELP, NAME, POOL, VERSION_OPT, Tool, run
 from minipool.session import NotFound
 from pool.errors import PeerError, UserError
+from pool.late_pattern import late_pattern
 
 if TYPE_CHECKING:
     from protocol.blocking import BlockingPeer
@@ -68,8 +68,8 @@ VERBS: Final[dict[str, Verb]] = {
 }  # fmt: skip
 """By the name of the program; two have a second way."""
 
-_JOB = re.compile(r"\d+\.\d+\Z")
-_CLUSTER = re.compile(r"\d+\Z")
+_JOB = late_pattern(r"\d+\.\d+\Z")
+_CLUSTER = late_pattern(r"\d+\Z")
 _COMMON = (
     HELP,
     VERSION_OPT,

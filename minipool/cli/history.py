@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Iterable, Sequence
 
@@ -17,6 +16,7 @@ from minipool.cli.tool import DEBUG, FORMATTING, HELP, NAME, POOL, VERSION_OPT, 
 from minipool.session import NotFound, Session
 from pool.classad import ClassAd, expr
 from pool.errors import ClassAdError, PeerError, UserError
+from pool.late_pattern import late_pattern
 
 TOOL = Tool(
     "condor_history",
@@ -46,7 +46,7 @@ TOOL = Tool(
     usage_on_stdout=True,
 )
 
-_JOB = re.compile(r"\d+(\.\d+)?\Z")
+_JOB = late_pattern(r"\d+(\.\d+)?\Z")
 
 
 def _id(ad: ClassAd) -> str:

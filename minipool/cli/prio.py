@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -11,6 +10,7 @@ from minipool.cli.context import open_session
 from minipool.cli.options import Opt, Parsed, UsageError
 from minipool.cli.tool import DEBUG, HELP, NAME, POOL, VERSION_OPT, Tool, run
 from pool.errors import PeerError, UserError
+from pool.late_pattern import late_pattern
 
 if TYPE_CHECKING:
     from protocol.blocking import BlockingPeer
@@ -31,8 +31,8 @@ TOOL = Tool(
     notes="+N and -N raise and lower the priority that each job has.",
 )
 
-_JOB = re.compile(r"\d+(\.\d+)?\Z")
-_STEP = re.compile(r"[-+]\d+\Z")
+_JOB = late_pattern(r"\d+(\.\d+)?\Z")
+_STEP = late_pattern(r"[-+]\d+\Z")
 
 
 def main(verb: str, argv: Sequence[str]) -> int:

@@ -12,6 +12,7 @@ from minipool.cli.options import Opt, Parsed, UsageError
 from minipool.cli.tool import DEBUG, HELP, NAME, POOL, VERSION_OPT, Tool, run
 from pool.classad import expr
 from pool.errors import ClassAdError, PeerError, UserError
+from pool.late_pattern import late_pattern
 
 if TYPE_CHECKING:
     from protocol.messages.schedd import Selection
@@ -34,8 +35,8 @@ TOOL = Tool(
     ),
 )
 
-_ASSIGNMENT = re.compile(r"\s*([A-Za-z_]\w*)\s*=(?![=?!])\s*(.*)\Z", re.DOTALL)
-_JOB = re.compile(r"\d+(\.\d+)?\Z")
+_ASSIGNMENT = late_pattern(r"\s*([A-Za-z_]\w*)\s*=(?![=?!])\s*(.*)\Z", re.DOTALL)
+_JOB = late_pattern(r"\d+(\.\d+)?\Z")
 _FIXED = {"clusterid", "procid", "owner", "user", "mytype", "targettype", "qdate", "globaljobid"}
 _NOTHING_SET = "Transaction failed.  No attributes were set."
 

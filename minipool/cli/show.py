@@ -9,10 +9,11 @@ from typing import Final, NamedTuple
 
 from pool.classad import ERROR, UNDEFINED, ClassAd, Expr, Value, expr
 from pool.errors import ClassAdError
+from pool.late_pattern import late_pattern
 
-_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
-_CONVERSION: Final = re.compile(r"%([-+ #0]*)(\d*)((?:\.\d+)?)(?:hh|h|ll|l|q|j|z|t|L)?([a-zA-Z%])")
-_ESCAPES: Final = re.compile(r"\\([abfnrtv\\'\"?]|[0-7]{1,3}|x[0-9a-fA-F]{1,2})")
+_NAME: Final = late_pattern(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+_CONVERSION: Final = late_pattern(r"%([-+ #0]*)(\d*)((?:\.\d+)?)(?:hh|h|ll|l|q|j|z|t|L)?([a-zA-Z%])")
+_ESCAPES: Final = late_pattern(r"\\([abfnrtv\\'\"?]|[0-7]{1,3}|x[0-9a-fA-F]{1,2})")
 _ESCAPED: Final = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "?": "?"}
 
 

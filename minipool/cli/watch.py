@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -11,6 +10,7 @@ from minipool.cli.context import open_session
 from minipool.cli.options import Opt, Parsed
 from minipool.cli.tool import DEBUG, HELP, NAME, POOL, VERSION_OPT, Tool, run
 from pool.errors import PeerError, UserError
+from pool.late_pattern import late_pattern
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -34,7 +34,7 @@ WATCH = Tool(
 )
 WATCH_Q = WATCH._replace(name="condor_watch_q")
 TOOLS = (WATCH, WATCH_Q)
-_JOB = re.compile(r"\d+(\.\d+)?\Z")
+_JOB = late_pattern(r"\d+(\.\d+)?\Z")
 
 
 def main(verb: str, argv: Sequence[str]) -> int:

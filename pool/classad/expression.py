@@ -11,6 +11,7 @@ from pool.classad.attrs import NOTHING, Attrs
 from pool.classad.environment import ENV
 from pool.classad.evaluate import BoundList, Frame, evaluate, frames
 from pool.classad.nodes import (
+    PRECEDENCE,
     AdNode,
     Binary,
     ListNode,
@@ -22,7 +23,6 @@ from pool.classad.nodes import (
     Ternary,
     Unary,
 )
-from pool.classad.parse import PRECEDENCE, parse_expression
 from pool.classad.unparse import unparse
 from pool.classad.values import (
     ERROR,
@@ -284,6 +284,8 @@ def expr(text: str, *, old: bool = False) -> Expr:
     known = _INTERNED.get(key)
     if known is not None:
         return known
+    from pool.classad.parse import parse_expression  # a tool may meet no expression at all
+
     try:
         found = Expr(parse_expression(text, old=old, strict=ENV.strict))
     except RecursionError:

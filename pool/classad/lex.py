@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 
 from pool.classad.values import ERROR, INT_MAX, INT_MIN, UNDEFINED, Scalar, from_bytes, to_bytes
 from pool.errors import ClassAdError, Span
+from pool.late_pattern import late_pattern
 
 END: Final = "end"
 LITERAL: Final = "literal"
@@ -38,7 +39,7 @@ _OPERATOR: Final = (
 
 def _tokens(string: str) -> re.Pattern[str]:
     quoted = [string.format("text", '"'), string.format("quoted", "'")]
-    return re.compile("|".join([_BLANK, _NAME, _NUMBER, *quoted, _OPERATOR]), re.DOTALL)
+    return late_pattern("|".join([_BLANK, _NAME, _NUMBER, *quoted, _OPERATOR]), re.DOTALL)
 
 
 _NEW: Final = _tokens(_NEW_STRING)
@@ -56,9 +57,9 @@ _WORDS: Final[dict[str, tuple[str, Scalar]]] = {
 _OPERANDS: Final = frozenset({LITERAL, NAME, "]", ")", "}", "."})
 
 _ESCAPES: Final = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
-_ESCAPE: Final = re.compile(r"\\([0-3][0-7]{1,2}|[0-7]{1,2}|.)", re.DOTALL)
-_GLUE: Final = {q: re.compile(rf"(?<!\\)((?:\\\\)*){q}[ \t\n\v\f\r]*{q}") for q in "\"'"}
-_SUFFIX: Final = re.compile(r"[bBkKmMgGtT](?![A-Za-z0-9_])")
+_ESCAPE: Final = late_pattern(r"\\([0-3][0-7]{1,2}|[0-7]{1,2}|.)", re.DOTALL)
+_GLUE: Final = {q: late_pattern(rf"(?<!\\)((?:\\\\)*){q}[ \t\n\v\f\r]*{q}") for q in "\"'"}
+_SUFFIX: Final = late_pattern(r"[bBkKmMgGtT](?![A-Za-z0-9_])")
 _SCALE: Final = {"b": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 
 

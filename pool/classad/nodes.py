@@ -6,7 +6,7 @@ They are written out rather than made by `dataclass`, which would cost every too
 
 from __future__ import annotations
 
-from typing import TypeAlias, final
+from typing import Final, TypeAlias, final
 
 from pool.classad.values import Scalar
 
@@ -163,6 +163,20 @@ class AdNode(_Node):
     def __init__(self, items: tuple[tuple[str, Node], ...]) -> None:
         self.items = items
 
+
+#: Binary operators by how tightly they bind; all of them group from the left.
+PRECEDENCE: Final = {
+    "||": 1,
+    "&&": 2,
+    "|": 3,
+    "^": 4,
+    "&": 5,
+    **dict.fromkeys(("==", "!=", "=?=", "=!="), 6),
+    **dict.fromkeys(("<", "<=", ">", ">="), 7),
+    **dict.fromkeys(("<<", ">>", ">>>"), 8),
+    **dict.fromkeys(("+", "-"), 9),
+    **dict.fromkeys(("*", "/", "%"), 10),
+}
 
 Node: TypeAlias = Lit | Ref | RootRef | Select | Unary | Binary | Ternary | Paren | Call | ListNode | AdNode
 

@@ -9,6 +9,7 @@ from typing import Final
 from pool.classad.lex import END, LITERAL, NAME, Token, fail, tokenize
 from pool.classad.limits import MAX_NESTING, MAX_TEXT
 from pool.classad.nodes import (
+    PRECEDENCE,
     AdNode,
     Binary,
     Call,
@@ -26,19 +27,6 @@ from pool.classad.times import read_abstime, read_reltime
 from pool.classad.values import UNDEFINED, Scalar
 from pool.errors import ClassAdError
 
-#: Binary operators by how tightly they bind; all of them group from the left.
-PRECEDENCE: Final = {
-    "||": 1,
-    "&&": 2,
-    "|": 3,
-    "^": 4,
-    "&": 5,
-    **dict.fromkeys(("==", "!=", "=?=", "=!="), 6),
-    **dict.fromkeys(("<", "<=", ">", ">="), 7),
-    **dict.fromkeys(("<<", ">>", ">>>"), 8),
-    **dict.fromkeys(("+", "-"), 9),
-    **dict.fromkeys(("*", "/", "%"), 10),
-}
 _PREFIXES: Final = frozenset("-+~!")
 _POSTFIXES: Final = frozenset((".", "[", "?:"))
 

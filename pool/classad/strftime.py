@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from pool.classad.times import civil, days_before
+from pool.late_pattern import late_pattern
 
 _DAYS: Final = ("Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday")
 _MONTHS: Final = (
@@ -158,7 +159,7 @@ _FIELDS: Final[dict[str, Callable[[Moment], str]]] = {
     "Z": lambda _m: "",
     "%": lambda _m: "%",
 }
-_DIRECTIVE: Final = re.compile(r"%[EO]?(.)", re.DOTALL)
+_DIRECTIVE: Final = late_pattern(r"%[EO]?(.)", re.DOTALL)
 
 
 def strftime(form: str, moment: Moment) -> str:

@@ -9,12 +9,13 @@ from typing import Final
 
 from pool.classad.environment import ENV
 from pool.classad.values import AbsTime, RelTime, int32_of
+from pool.late_pattern import late_pattern
 
 _SPACE: Final = " \t\n\v\f\r"
-_ZONE: Final = re.compile(r"([+-])(\d\d):?(\d\d)\Z", re.ASCII)
-_YEAR: Final = re.compile(r"\D*(\d...)", re.ASCII | re.DOTALL)
-_FIELD: Final = re.compile(r"\D*(\d.)", re.ASCII | re.DOTALL)
-_DIGIT: Final = re.compile(r"\D*\d", re.ASCII)
+_ZONE: Final = late_pattern(r"([+-])(\d\d):?(\d\d)\Z", re.ASCII)
+_YEAR: Final = late_pattern(r"\D*(\d...)", re.ASCII | re.DOTALL)
+_FIELD: Final = late_pattern(r"\D*(\d.)", re.ASCII | re.DOTALL)
+_DIGIT: Final = late_pattern(r"\D*\d", re.ASCII)
 
 
 def read_abstime(text: str) -> AbsTime | None:

@@ -25,14 +25,15 @@ from pool.classad.nodes import (
 )
 from pool.classad.times import show_abstime, show_reltime
 from pool.classad.values import AbsTime, Error, RelTime, Scalar, Undefined, from_bytes, to_bytes
+from pool.late_pattern import late_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_IDENTIFIER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+_IDENTIFIER: Final = late_pattern(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _RESERVED: Final = frozenset({"error", "false", "is", "isnt", "parent", "true", "undefined"})
 _WORDS: Final = _RESERVED - {"parent"}
-_TO_ESCAPE: Final = re.compile(r"[^ !#-\[\]-~]")
+_TO_ESCAPE: Final = late_pattern(r"[^ !#-\[\]-~]")
 _ESCAPES: Final = {
     "\a": "\\a",
     "\b": "\\b",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pool.config.knob_table import ROWS
+from pool.config.knob_table import ROWS, Row
 
 
 class Knob:
@@ -10,7 +10,7 @@ class Knob:
 
     __slots__ = ("default", "kind", "name", "range", "restart", "section", "sentence")
 
-    def __init__(self, section: str, row: tuple[str, str, str, str, str, str]) -> None:
+    def __init__(self, section: str, row: Row) -> None:
         self.section = section
         self.name, self.kind, self.default, self.range, restart, self.sentence = row
         self.restart = bool(restart)
@@ -35,8 +35,9 @@ class Knob:
         return f"at least {low}" if low else f"at most {high}" if high else "any"
 
 
-_by_name: dict[str, Knob] = {}
-_families: list[tuple[list[str], Knob]] = []
+# Tools look a few dozen knobs up at each start, so a row becomes a Knob, and a family is taken apart, when asked for.
+_rows: dict[str, tuple[str, Row]] = {}
+_families: list[tuple[str, Row]] = []
 _by_letter: dict[str, list[tuple[list[str], Knob]]] = {}
 _found: dict[str, Knob | None] = {}
 
@@ -51,12 +52,10 @@ _DAEMONS = frozenset(
 def _load() -> None:
     for section, rows in ROWS:
         for row in rows:
-            if "<" not in row[0]:
-                _by_name[row[0].lower()] = Knob(section, row)
-                continue
-            _families.append((_parts(row[0]), Knob(section, row)))
-    # the family with the most fixed letters wins
-    _families.sort(key=lambda pair: -sum(map(len, pair[0][::2])))
+            if "<" in row[0]:
+                _families.append((section, row))
+            else:
+                _rows[row[0].lower()] = (section, row)
 
 
 def _parts(name: str) -> list[str]:
@@ -66,7 +65,7 @@ def _parts(name: str) -> list[str]:
 
 def _fits(name: str, parts: list[str]) -> bool:
     """Whether `name` is a member of the family; each variable part has one letter at least."""
-    if not name.startswith(parts[0]) or not name.endswith(parts[-1]):
+    if not name.endswith(parts[-1]) or not name.startswith(parts[0]):
         return False
     at = len(parts[0])
     for index in range(1, len(parts), 2):
@@ -84,9 +83,10 @@ def find(name: str) -> Knob | None:
     """The knob of that name, or the family that it belongs to."""
     key = name.lower()
     if key not in _found:
-        if not _by_name:
+        if not _rows:
             _load()
-        _found[key] = _by_name.get(key) or _family(name)
+        at = _rows.get(key)
+        _found[key] = Knob(*at) if at is not None else _family(name)
     return _found[key]
 
 
@@ -94,18 +94,25 @@ def _family(name: str) -> Knob | None:
     upper = name.upper()
     letter = upper[:1]
     if letter not in _by_letter:
-        _by_letter[letter] = [one for one in _families if one[0][0][:1] in ("", letter)]
+        _by_letter[letter] = _beginning_with(letter)
     for parts, knob in _by_letter[letter]:
         if _fits(upper, parts) and (knob.name != "<SUBSYS>" or upper in _DAEMONS):
             return knob
     return None
 
 
+def _beginning_with(letter: str) -> list[tuple[list[str], Knob]]:
+    """The families of names that may begin so; the one with the most fixed letters is asked first."""
+    found = [(_parts(row[0]), Knob(section, row)) for section, row in _families if row[0][0].upper() in ("<", letter)]
+    found.sort(key=lambda pair: -sum(map(len, pair[0][::2])))
+    return found
+
+
 def names() -> list[str]:
     """The names of all knobs that are no families."""
-    if not _by_name:
+    if not _rows:
         _load()
-    return [knob.name for knob in _by_name.values()]
+    return [row[0] for _, row in _rows.values()]
 
 
 def sections() -> list[tuple[str, list[Knob]]]:

@@ -10,9 +10,10 @@ import re
 from collections.abc import Iterator
 
 from pool.config.template_texts import TEXTS
+from pool.late_pattern import late_pattern
 from pool.nearest import nearest_name
 
-_ARGUMENT = re.compile(r"\$\((\d+)([?#+]?)(?::((?:[^()]|\([^()]*\))*))?\)")
+_ARGUMENT = late_pattern(r"\$\((\d+)([?#+]?)(?::((?:[^()]|\([^()]*\))*))?\)")
 
 
 def register(category: str, name: str, text: str) -> None:

@@ -11,11 +11,12 @@ from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from pool.errors import PoolError, UserError
+from pool.late_pattern import late_pattern
 
-_START = re.compile(r"\$(\$?)(\w*)(\(?)", re.ASCII)
+_START = late_pattern(r"\$(\$?)(\w*)(\(?)", re.ASCII)
 # A name, and after a colon a default: names, a few separators, and whatever stands in parentheses.
-_NAME_BODY = re.compile(r"([\w./]*)(?::((?:[\w./$ ,\\:]|\([^)]*\))*))?\)", re.ASCII)
-_FILE_FUNCTION = re.compile(r"F[pnxdqabfwuPNXDQABFWU]*\Z")
+_NAME_BODY = late_pattern(r"([\w./]*)(?::((?:[\w./$ ,\\:]|\([^)]*\))*))?\)", re.ASCII)
+_FILE_FUNCTION = late_pattern(r"F[pnxdqabfwuPNXDQABFWU]*\Z")
 _FUNCTIONS = frozenset(
     ("RANDOM_CHOICE", "RANDOM_INTEGER", "CHOICE", "SUBSTR", "INT", "REAL", "STRING", "EVAL", "BASENAME", "DIRNAME")
 )

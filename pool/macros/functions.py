@@ -6,10 +6,12 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from pool.late_pattern import late_pattern
+
 if TYPE_CHECKING:
     from pool.macros.expand import Expander
 
-_FORMAT = re.compile(r"[^%]*(?:%%[^%]*)*%[-+ #0]*\d*(?:\.\d+)?(?:ll|l|h)?([a-zA-Z])[^%]*(?:%%[^%]*)*\Z")
+_FORMAT = late_pattern(r"[^%]*(?:%%[^%]*)*%[-+ #0]*\d*(?:\.\d+)?(?:ll|l|h)?([a-zA-Z])[^%]*(?:%%[^%]*)*\Z")
 
 
 def evaluate(expander: Expander, function: str, body: str) -> str:

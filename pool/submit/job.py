@@ -10,12 +10,13 @@ from pool.classad.expression import storable
 from pool.classad.nodes import Paren
 from pool.config import Config
 from pool.errors import ClassAdError, SubmitError
+from pool.late_pattern import late_pattern
 from pool.macros.functions import as_int, evaluated
 from pool.submit.commands import VANILLA
 from pool.submit.scope import Scope
 from pool.submit.world import SubmitWorld
 
-_BYTES = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*(?:([kKmMgGtT])[bB]?)?\s*(?=\Z|,)")
+_BYTES = late_pattern(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*(?:([kKmMgGtT])[bB]?)?\s*(?=\Z|,)")
 _SCALE = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _TRUE = frozenset(("true", "1"))
 _FALSE = frozenset(("false", "0"))

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 
+from pool.late_pattern import late_pattern
 from pool.macros.functions import as_int
 from pool.submit.world import SubmitWorld
 
 _MODES = frozenset(("in", "from", "matching"))
 _MOST = 2**31 - 1
-_QUALIFIER = re.compile(r"(files|dirs|any|table)(?=[\s(\[]|\Z)", re.IGNORECASE)
-_SLICE = re.compile(r"\[(\s*-?\d*)(?::(\s*-?\d*))?(?::(\s*-?\d*))?\]")
+_QUALIFIER = late_pattern(r"(files|dirs|any|table)(?=[\s(\[]|\Z)", re.IGNORECASE)
+_SLICE = late_pattern(r"\[(\s*-?\d*)(?::(\s*-?\d*))?(?::(\s*-?\d*))?\]")
 
 
 class BadQueue(Exception):

@@ -9,10 +9,11 @@ from pool.classad.builtins.table import MANY, framed, plain
 from pool.classad.environment import ENV
 from pool.classad.evaluate import BoundList, Frame, members
 from pool.classad.values import ERROR, UNDEFINED, fold, wrap32
+from pool.late_pattern import late_pattern
 
 _SPACE: Final = " \t\n\r"
 _DELIMITERS: Final = "!#$%&*+,-/:;<>?@^`|~\x1f"
-_TOKEN: Final = re.compile(r"'(?:[^']|'')*'|[^ \t\n\r']")
+_TOKEN: Final = late_pattern(r"'(?:[^']|'')*'|[^ \t\n\r']")
 
 
 def split_arguments(text: str) -> list[str] | None:

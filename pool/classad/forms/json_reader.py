@@ -13,6 +13,7 @@ from pool.classad.lex import fail
 from pool.classad.limits import MAX_NESTING
 from pool.classad.values import INT_MAX, INT_MIN, UNDEFINED, Member
 from pool.errors import ClassAdError
+from pool.late_pattern import late_pattern
 
 _START: Final = "/Expr("
 _END: Final = ")/"
@@ -101,7 +102,7 @@ _DECODER: Final = json.JSONDecoder(object_pairs_hook=_ad, parse_int=_integer, pa
 
 
 #: Strings (the last one may be cut short) and brackets; everything else is passed over.
-_MARKS: Final = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\\?\Z)|[{}\[\]]', re.DOTALL)
+_MARKS: Final = late_pattern(r'"(?:[^"\\]|\\.)*(?:"|\\?\Z)|[{}\[\]]', re.DOTALL)
 
 
 def _check_nesting(text: str, at: int, end: int, file: str) -> None:

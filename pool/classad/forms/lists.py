@@ -15,6 +15,7 @@ from pool.classad.forms.old_form import parse_longs
 from pool.classad.lex import fail
 from pool.classad.limits import MAX_TEXT
 from pool.errors import ClassAdError, Span
+from pool.late_pattern import late_pattern
 
 FORMS: Final = ("long", "new", "xml", "json")
 PIECE: Final = 1 << 16
@@ -28,7 +29,7 @@ class Source(Protocol):
     def read(self, size: int, /) -> str: ...
 
 
-_BLANKS: Final = re.compile(r"(?:\s+|//[^\n]*\n|/\*(?:[^*]|\*(?!/))*\*/)*")
+_BLANKS: Final = late_pattern(r"(?:\s+|//[^\n]*\n|/\*(?:[^*]|\*(?!/))*\*/)*")
 
 
 def detect(text: str) -> str:
@@ -195,7 +196,7 @@ def _at_file(window: _Window, error: ClassAdError) -> Span | None:
     return placed.span if placed.span is None else placed.span._replace(text=text)
 
 
-_INSIDE: Final = re.compile(
+_INSIDE: Final = late_pattern(
     r"[^\"'/\[\]]+|\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'|//[^\n]*|/\*(?:[^*]|\*(?!/))*\*/|/(?![/*])|[\[\]]", re.DOTALL
 )
 

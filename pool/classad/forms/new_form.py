@@ -5,12 +5,13 @@ from __future__ import annotations
 from pool.classad.ad import ClassAd
 from pool.classad.environment import ENV
 from pool.classad.expression import attrs_of
-from pool.classad.parse import parse_ad_node
 from pool.errors import ClassAdError
 
 
 def parse_ad(text: str, *, file: str = "ad") -> ClassAd:
     """Read one ad in the new form; ClassAdError with line and column when it is none."""
+    from pool.classad.parse import parse_ad_node  # tools get their ads from daemons, and seldom read one
+
     try:
         return ClassAd(attrs=attrs_of(parse_ad_node(text, strict=ENV.strict, file=file)))
     except RecursionError:

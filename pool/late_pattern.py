@@ -1,0 +1,29 @@
+"""Regular expressions that are compiled when they are first used.
+
+Compiling one costs as much as importing a module, and a tool uses few of those whose modules it imports: two dozen of
+them were a seventh of `condor_q`'s start-up.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+
+class _Late:
+    """Becomes the pattern when a method of it is first asked for, and from then on costs what the pattern does."""
+
+    def __init__(self, text: str, flags: int) -> None:
+        self._text = text
+        self._flags = flags
+
+    def __getattr__(self, name: str) -> Any:
+        pattern = re.compile(self._text, self._flags)
+        for method in ("match", "fullmatch", "search", "sub", "split", "findall", "finditer", "pattern"):
+            setattr(self, method, getattr(pattern, method))
+        return getattr(pattern, name)
+
+
+def late_pattern(text: str, flags: int = 0) -> re.Pattern[str]:
+    """As `re.compile`, which is called at the first use."""
+    return _Late(text, flags)  # type: ignore[return-value]  # it has the methods of one
