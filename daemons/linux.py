@@ -11,6 +11,8 @@ from typing import Final
 _PR_SET_PDEATHSIG: Final = 1
 _PR_SET_NAME: Final = 15
 _PR_SET_CHILD_SUBREAPER: Final = 36
+_PR_CAP_AMBIENT: Final = 47
+_PR_CAP_AMBIENT_CLEAR_ALL: Final = 4
 
 _HAS_CHILDREN_FILE: Final = Path(f"/proc/self/task/{os.getpid()}/children").exists()
 
@@ -31,6 +33,20 @@ def become_subreaper() -> None:
 def die_with_parent(signum: int = signal.SIGKILL) -> None:
     """Be sent `signum` when the parent dies."""
     _prctl(_PR_SET_PDEATHSIG, signum)
+
+
+def leave_nothing_to_programs() -> None:
+    """A program that a child executes gets no descriptor above standard error, and no capability, of this process's."""
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            if int(name) > 2:
+                os.set_inheritable(int(name), False)
+        except OSError:  # the one that read the directory
+            continue
+    try:
+        _prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL)
+    except OSError:  # a kernel without such capabilities
+        pass
 
 
 def name_process(name: str) -> None:

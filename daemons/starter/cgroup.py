@@ -12,9 +12,11 @@ import os
 import signal
 import time
 from collections.abc import Iterable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Final
 
+from daemons.starter.doors import Doors
 from daemons.starter.tree import send
 from pool.execute.cgroup import (
     CONTROLLERS_V2,
@@ -31,6 +33,8 @@ from pool.execute.usage import Sample
 
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
 _READ_BYTES: Final = 16384
+VISIT_BYTES: Final = 16 << 20
+"""How much of a limit on memory must be free for the starter to enter its job's group."""
 REMOVE_TRIES_MAX: Final = 100
 REMOVE_PAUSE_S: Final = 0.005
 
@@ -114,7 +118,8 @@ class Group:
         self.trees = trees
         self.name = name
         self._paths = {controller: os.path.join(mount, name) for controller, mount in trees.mounts if name}
-        self._enter: list[int] = []
+        self._doors = Doors(trees, list(self._paths.values()))
+        self._frozen = False
         self._oom_before = 0
         self._cpu_before = (0.0, 0.0)
         self._limits: Limits | None = None
@@ -138,8 +143,11 @@ class Group:
         if self._paths and (self._limits is None or not os.path.isdir(self._paths[self._watchtower])):
             self._limits = None
             self._forget_oom()
+            self._doors.close()
             for path in self._paths.values():
                 os.makedirs(path, exist_ok=True)
+        if self._frozen:  # whoever entered would stand still
+            self.freeze(False)
         failed: list[str] = []
         if limits != self._limits:
             failed = [said for write in self._writes(limits) if (said := self._set(write)) is not None]
@@ -164,11 +172,24 @@ class Group:
 
     def entrances(self) -> list[int]:
         """Descriptors to which a process writes `0` to enter; they stay open for the claim's next jobs."""
-        if not self._enter:
-            self._enter = [
-                os.open(os.path.join(path, "cgroup.procs"), os.O_WRONLY | os.O_CLOEXEC) for path in self._paths.values()
-            ]
-        return self._enter
+        return self._doors.entrances()
+
+    def inside(self) -> AbstractContextManager[None]:
+        """What this process makes inside the `with` is born in the group. OSError when there is no safe way."""
+        if not self._paths:
+            return nullcontext()
+        if not self._has_room():
+            raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
+        return self._doors.inside()
+
+    def _has_room(self) -> bool:
+        """Whether a visitor can be sure not to meet the limit of memory, which might end it in the job's stead."""
+        limit = self._limits.memory if self._limits is not None else 0
+        if not limit:
+            return True
+        v1 = self.trees.version == 1
+        used = self._file("memory" if v1 else "", "memory.usage_in_bytes" if v1 else "memory.current").strip()
+        return not used.isdigit() or int(used) + VISIT_BYTES <= limit
 
     @property
     def _watchtower(self) -> str:
@@ -273,6 +294,7 @@ class Group:
 
     def freeze(self, frozen: bool) -> None:
         """Freeze or thaw all its processes."""
+        self._frozen = frozen
         try:
             if "freezer" in self._paths:
                 _write(os.path.join(self._paths["freezer"], "freezer.state"), "FROZEN" if frozen else "THAWED")
@@ -299,9 +321,7 @@ class Group:
 
     def remove(self) -> None:
         """Remove the group; it has to be empty, but the last process may not have been collected yet."""
-        for fd in self._enter:
-            os.close(fd)
-        self._enter = []
+        self._doors.close()
         self._forget_oom()
         self._limits = None
         for path in self._paths.values():

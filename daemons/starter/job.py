@@ -26,6 +26,7 @@ from daemons.starter.launch import LaunchError, launch
 from daemons.starter.processes import Processes, Watched
 from daemons.starter.settings import StarterSettings
 from daemons.starter.shadow_link import Refused, ShadowLink
+from daemons.starter.spawn import Spawner
 from daemons.starter.transfer import FileMover, Held
 from pool.classad import ClassAd, expr
 from pool.errors import PeerError, PoolError, UserError
@@ -67,6 +68,7 @@ class Context:
     network: Network
     processes: Processes
     group: Group
+    spawner: Spawner
     startd: Peer
 
 
@@ -258,22 +260,24 @@ class JobRun:
         if context.group.works:
             for problem in context.group.prepare(self._limits()):
                 context.log.always("A limit could not be set", limit=problem)
-        entrances = context.group.entrances() if context.group.works else ()
-        started = launch(plan, account, entrances, nice=plan.nice + context.settings.nice)
-        self.watched = context.processes.watch(started.pid)
+        started = launch(plan, account, context.spawner, nice=plan.nice + context.settings.nice)
+        watched = context.processes.watch(started.pid)
         try:
             await started.begun()
+        except trio.Cancelled:  # told to leave while it waits for a pipe that nobody opens
+            with trio.CancelScope(shield=True):
+                await context.processes.end_all(context.group)
+            raise
         except LaunchError as error:
             await context.processes.end_all(context.group)
-            self.watched = None
             hold = error.hold()
             if hold is None:
                 return Result(Ending.FAILED, reason=f"Failed to execute '{plan.program}': {error}")
             return Result(Ending.HOLD, hold.ad(), hold.reason)
-        self.usage = self.usage.begun()
+        self.watched, self.usage = watched, self.usage.begun()
         context.log.always("The job runs", job=self.request.job_id, pid=started.pid, user=account.name)
         fault("starter.job_started")
-        return await self._watch(self.watched)
+        return await self._watch(watched)
 
     def _limits(self) -> Limits:
         settings, slot = self.context.settings, self.slot

@@ -1,15 +1,15 @@
-"""Start a job's program: fork, become its account in its session and control group, open its files, execute.
+"""Start a job's program: in its session, its control group, as its account, with its files.
 
-What can fail between fork and exec is told through a pipe as (stage, errno), so that the job's hold reason can name the
-file and the fault. The child touches nothing but system calls; it leaves no descriptor, no signal disposition, no group
-and no limit of the starter's to the job. Everything a user named is opened after the identity has changed.
+Nearly always `spawn.py` does it. What it does not do is done here by a fork that becomes the job step by step: what can
+fail between fork and exec is told through a pipe as (stage, errno), so that the job's hold reason can name the file and
+the fault. The child touches nothing but system calls; it leaves no descriptor, no signal disposition, no group and no
+limit of the starter's to the job. Everything a user named is opened after the identity has changed.
 """
 
 from __future__ import annotations
 
 import errno
 import os
-import resource
 import signal
 import struct
 from collections.abc import Sequence
@@ -20,18 +20,12 @@ from typing import Final, NoReturn
 import trio
 
 from daemons.starter.account import Account, become
+from daemons.starter.spawn import JOB_UMASK, OOM_SCORE, SIGNALS, Spawner, output_flags, soft_limits
 from pool.errors import PoolError
 from pool.execute.exit import Hold, cannot_enter, cannot_execute, cannot_open
 from pool.execute.plan import Plan
 
 _REPORT: Final = struct.Struct("ii")
-_SIGNALS: Final = tuple(
-    int(signum) for signum in signal.valid_signals() if signum not in (signal.SIGKILL, signal.SIGSTOP, 32, 33)
-)
-"""All that can be set; 32 and 33 are the C library's own."""
-_JOB_UMASK: Final = 0o022
-_OOM_SCORE: Final = b"800"
-"""The kernel takes jobs before daemons when the machine runs out of memory (HTCondor's value)."""
 
 
 class Stage(IntEnum):
@@ -72,14 +66,16 @@ class LaunchError(PoolError):
 
 @dataclass
 class Started:
-    """A child that was forked; whether it got to its program is known when `begun` returns."""
+    """A child; whether it got to its program is known when `begun` returns. Without a pipe it did."""
 
     pid: int
     plan: Plan
-    _pipe: int
+    _pipe: int = -1
 
     async def begun(self) -> None:
         """Return when the program runs; LaunchError when it does not."""
+        if self._pipe < 0:
+            return
         try:
             await trio.lowlevel.wait_readable(self._pipe)
             report = os.read(self._pipe, _REPORT.size)
@@ -90,10 +86,25 @@ class Started:
             raise LaunchError(Stage(stage), number, self.plan)
 
 
-def launch(plan: Plan, account: Account, entrances: Sequence[int] = (), *, nice: int = 0) -> Started:
-    """Fork the job's process; OSError when that cannot be. `entrances` are the control group's."""
+def launch(plan: Plan, account: Account, spawner: Spawner, *, nice: int = 0) -> Started:
+    """Make the job's process; OSError when that cannot be."""
     environment = {os.fsencode(k): os.fsencode(v) for k, v in plan.environment.items()}
     argv = [os.fsencode(word) for word in plan.argv]
+    if not nice:
+        pid = spawner.spawn(plan, account, argv, environment)
+        if pid is not None:
+            return Started(pid, plan)
+    return _fork(plan, account, spawner.group.entrances(), nice, argv, environment)
+
+
+def _fork(
+    plan: Plan,
+    account: Account,
+    entrances: Sequence[int],
+    nice: int,
+    argv: list[bytes],
+    environment: dict[bytes, bytes],
+) -> Started:
     handled = _handled_signals()
     readable, writable = os.pipe2(os.O_CLOEXEC)
     try:
@@ -128,9 +139,9 @@ def _child(
         _quieten_oom_and_signals(handled)
         if nice:
             os.nice(nice)
-        _limit(plan)
+        soft_limits(plan.rlimits)
         become(account)
-        os.umask(_JOB_UMASK)
+        os.umask(JOB_UMASK)
         stage = Stage.DIRECTORY
         os.chdir(plan.directory)
         for stage, fd, path in (  # noqa: B007 (the report tells it)
@@ -152,14 +163,14 @@ def _child(
 
 def _handled_signals() -> list[int]:
     """The signals that a fresh program has otherwise; asked before the fork, after which each touch costs a page."""
-    return [signum for signum in _SIGNALS if signal.getsignal(signum) != signal.SIG_DFL]
+    return [signum for signum in SIGNALS if signal.getsignal(signum) != signal.SIG_DFL]
 
 
 def _quieten_oom_and_signals(handled: Sequence[int]) -> None:
     """The kernel's preference, and the signal state of a fresh program."""
     try:
         fd = os.open("/proc/self/oom_score_adj", os.O_WRONLY)
-        os.write(fd, _OOM_SCORE)
+        os.write(fd, OOM_SCORE)
         os.close(fd)
     except OSError:
         pass
@@ -169,25 +180,13 @@ def _quieten_oom_and_signals(handled: Sequence[int]) -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 
-def _limit(plan: Plan) -> None:
-    """Lower soft limits; what exceeds the hard limit stops there."""
-    for name, wanted in plan.rlimits.items():
-        kind: int = getattr(resource, f"RLIMIT_{name}")
-        _, hard = resource.getrlimit(kind)
-        soft = hard if wanted < 0 else wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-        try:
-            resource.setrlimit(kind, (soft, hard))
-        except (OSError, ValueError):
-            continue
-
-
 def _open_as(fd: int, path: str, plan: Plan) -> None:
     """Open one standard file; standard error joins standard output when both are one file."""
     if fd == 2 and path == plan.stdout:
         os.dup2(1, 2)
         return
-    flags = os.O_RDONLY if fd == 0 else os.O_WRONLY | os.O_CREAT | (os.O_APPEND if plan.append_output else os.O_TRUNC)
-    opened = os.open(path, flags | os.O_NOCTTY, 0o666)
+    flags = os.O_RDONLY | os.O_NOCTTY if fd == 0 else output_flags(plan)
+    opened = os.open(path, flags, 0o666)
     if opened != fd:
         os.dup2(opened, fd)
         os.close(opened)

@@ -14,12 +14,13 @@ from pathlib import Path
 import trio
 
 from daemons import faults
-from daemons.linux import become_subreaper
+from daemons.linux import become_subreaper, leave_nothing_to_programs
 from daemons.log import Log
 from daemons.starter.cgroup import Group
 from daemons.starter.job import Context, JobRun
 from daemons.starter.processes import Processes
 from daemons.starter.settings import StarterSettings
+from daemons.starter.spawn import JOB_UMASK, Spawner
 from daemons.starter.warm import warm_up
 from daemons.zygote import Birth
 from pool.errors import PeerError
@@ -52,6 +53,8 @@ def child_main(birth: Birth) -> None:
     log.capture_logging()
     faults.arm(settings.fault_points, settings.run_dir or ".")
     become_subreaper()
+    os.umask(JOB_UMASK)
+    leave_nothing_to_programs()
     try:
         trio.run(main, birth, settings, log, RealNetwork())
     except* PeerError as group:  # the fork was given up before it could be answered
@@ -71,6 +74,7 @@ class Starter:
         self._security: Security = settings.client_security()
         self._processes = Processes()
         self._group = Group(settings.trees, settings.group)
+        self._spawner = Spawner(self._group)
         self._startd: Peer | None = None
         self._job: JobRun | None = None
         self._last = ""
@@ -118,7 +122,14 @@ class Starter:
         assert self._nursery is not None
         assert self._startd is not None
         context = Context(
-            self._settings, self._log, self._security, self._network, self._processes, self._group, self._startd
+            self._settings,
+            self._log,
+            self._security,
+            self._network,
+            self._processes,
+            self._group,
+            self._spawner,
+            self._startd,
         )
         self._job, self._idle = JobRun(context, request), trio.Event()
         self._nursery.start_soon(self._run, self._job)

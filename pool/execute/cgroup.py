@@ -6,7 +6,7 @@ A machine whose version 2 tree lacks the memory controller while version 1 trees
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -140,16 +140,41 @@ def find_trees(mountinfo: Iterable[str]) -> Trees:
     """What `/proc/self/mountinfo` says about control groups; a later mount over the same point hides an earlier one."""
     v1: dict[str, str] = {}
     v2: str | None = None
-    for line in mountinfo:
-        left, _, right = line.partition(" - ")
-        words, kind = left.split(), right.split()
-        if len(words) < 5 or len(kind) < 3:
-            continue
-        point = words[4].replace("\\040", " ")
-        if kind[0] == "cgroup2":
+    for controllers, _, point in _mounts(mountinfo):
+        if controllers is None:
             v2 = point
-        elif kind[0] == "cgroup":
-            v1.update({name: point for name in kind[2].split(",") if name in CONTROLLERS_V1})
+        else:
+            v1.update({name: point for name in controllers if name in CONTROLLERS_V1})
     if "memory" in v1 or (v1 and v2 is None):
         return Trees(1, tuple(v1.items()))
     return Trees(2, (("", v2),)) if v2 is not None else Trees(0)
+
+
+def _mounts(mountinfo: Iterable[str]) -> Iterator[tuple[list[str] | None, str, str]]:
+    """Each mounted tree: its options, controllers among them (None: version 2), which part of it, and where."""
+    for line in mountinfo:
+        left, _, right = line.partition(" - ")
+        words, kind = left.split(), right.split()
+        if len(words) >= 5 and len(kind) >= 3 and kind[0] in ("cgroup", "cgroup2"):
+            root, point = (word.replace("\\040", " ") for word in words[3:5])
+            yield (kind[2].split(",") if kind[0] == "cgroup" else None), root, point
+
+
+def own_groups(trees: Trees, mountinfo: Iterable[str], membership: Iterable[str]) -> list[str]:
+    """The groups that a process is in, in those trees, by its `/proc/PID/cgroup`; none when one is out of sight."""
+    where: dict[str, tuple[str, str]] = {}
+    for controllers, root, point in _mounts(mountinfo):
+        where.update(dict.fromkeys([""] if controllers is None else controllers, (root, point)))
+    paths: dict[str, str] = {}
+    for line in membership:
+        _, controllers_of_line, path = line.split(":", 2)
+        paths.update(dict.fromkeys(controllers_of_line.split(","), path))
+    groups: list[str] = []
+    for controller, _ in trees.mounts:
+        root, point = where.get(controller, ("", ""))
+        path = paths.get(controller, "")
+        inner = path if root == "/" else path.removeprefix(root)
+        if not root or not path or (inner == path and root != "/") or "/.." in path or inner[:1] not in ("", "/"):
+            return []
+        groups.append(point + inner.rstrip("/"))
+    return groups

@@ -1,0 +1,32 @@
+"""Holds a job back until the moment that it asked for, by this machine's clock."""
+
+from __future__ import annotations
+
+import time
+from typing import Final
+
+import trio
+
+from pool.classad import ClassAd
+from pool.execute.exit import Hold
+from pool.jobs.codes import HoldCode
+from pool.jobs.deferral import DeferralError, Late, deferral_of
+
+LONGEST_SLEEP_S: Final = 10.0
+"""The clock may be set while the job waits."""
+
+
+async def wait_for_moment(job: ClassAd, slot: ClassAd) -> Hold | None:
+    """Return when the job may start; why it is to be held when its moment has passed, or is none."""
+    if "DeferralTime" not in job:
+        return None
+    try:
+        deferral = deferral_of(job, target=slot)
+    except DeferralError as error:
+        return Hold(f"Invalid deferral: {error}", HoldCode.MISSED_DEFERRED_EXECUTION_TIME)
+    assert deferral is not None
+    while (late := deferral.judge(now := time.time())) is Late.WAIT:
+        await trio.sleep(min(LONGEST_SLEEP_S, deferral.left(now)))
+    if late is Late.MISSED:
+        return Hold("Job missed deferred execution time", HoldCode.MISSED_DEFERRED_EXECUTION_TIME)
+    return None

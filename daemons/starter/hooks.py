@@ -1,0 +1,168 @@
+"""The hooks of a running job: started as the job's account, with the job's ad to read, in its sandbox.
+
+A prepare hook is waited for, and its answer changes the job or refuses it. An update hook is not waited for, and one
+that still runs is not started again. The exit hook is waited for as long as its timeout says. What hooks write to
+standard error goes to the starter's log. A job without hooks has no JobHooks at all.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import trio
+
+from daemons.log import Log
+from daemons.programs import Finished, ProgramError, kill_session, refusal, run_program
+from daemons.starter.account import Account
+from daemons.starter.processes import Processes, Watched
+from pool.classad import ClassAd
+from pool.hooks.answers import Prepared, Verdict, prepared
+from pool.hooks.table import Hook, HookProgram, HookTable, job_keyword
+
+STDERR_LINES_MAX: Final = 200
+_UMASK: Final = 0o022
+NOT_RUN: Final = 1
+"""The status of a prepare hook that is refused or cannot be started."""
+
+
+class _HookProcess:
+    """A hook's process; the starter collects all its children itself."""
+
+    stdin = stdout = stderr = None
+
+    def __init__(self, process: subprocess.Popen[bytes], watched: Watched) -> None:
+        self._process, self._watched = process, watched
+        self.pid = process.pid
+
+    @property
+    def returncode(self) -> int | None:
+        """The exit status, or the negative signal; None while it runs."""
+        return os.waitstatus_to_exitcode(self._watched.status) if self._watched.ended.is_set() else None
+
+    async def wait(self) -> int:
+        """Wait for the end."""
+        await self._watched.ended.wait()
+        code = self._process.returncode = os.waitstatus_to_exitcode(self._watched.status)
+        return code
+
+    def send_signal(self, sig: Any, /) -> None:
+        """To the hook and what it has started."""
+        kill_session(self.pid, sig)
+
+    def terminate(self) -> None:
+        """Ask it to end."""
+        kill_session(self.pid, signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End it."""
+        kill_session(self.pid)
+
+
+@dataclass(frozen=True)
+class _HookSpawner:
+    """Starts hooks as the job's account."""
+
+    processes: Processes
+    account: Account
+
+    async def start(self, argv: Sequence[str], **options: Any) -> _HookProcess:
+        """Start a program; nothing is awaited between its birth and its being watched."""
+        if self.account.switches:
+            options.update(user=self.account.uid, group=self.account.gid, extra_groups=list(self.account.groups))
+        process = subprocess.Popen(list(argv), umask=_UMASK, **options)
+        return _HookProcess(process, self.processes.watch(process.pid))
+
+
+class JobHooks:
+    """The hooks of one job."""
+
+    def __init__(
+        self,
+        programs: Mapping[Hook, HookProgram],
+        log: Log,
+        processes: Processes,
+        account: Account,
+        directory: str,
+        environment: Mapping[str, str],
+    ) -> None:
+        self._programs = programs
+        self._log = log
+        self._spawner = _HookSpawner(processes, account)
+        self._directory = directory
+        self._environment = {**os.environ, **environment}
+        self._updating = False
+
+    def has(self, hook: Hook) -> bool:
+        """Whether there is such a hook."""
+        return hook in self._programs
+
+    async def prepare(self, hook: Hook, job: ClassAd) -> Prepared:
+        """Run a prepare hook; what it has decided. Without one the job goes on."""
+        program = self._programs.get(hook)
+        if program is None:
+            return Prepared(Verdict.GO)
+        if reason := refusal(program.path):
+            self._log.always(f"{hook.value} is refused: {reason}")
+            return prepared(program, NOT_RUN, f"HookStatusMessage = {ClassAd({'m': f'refused: {reason}'}).text('m')}")
+        try:
+            end = await self._run(program, job)
+        except ProgramError as error:
+            self._log.always(f"{hook.value}: {error}")
+            return prepared(program, NOT_RUN, f"HookStatusMessage = {ClassAd({'m': str(error)}).text('m')}")
+        answer = prepared(program, end.status, end.stdout, timed_out=end.timed_out)
+        self._log.always(answer.message or f"{hook.value} ({program.name}) {end}")
+        return answer
+
+    async def update(self, job: ClassAd) -> None:
+        """Tell the update hook how the job is, unless it is still reading what it was told before."""
+        if self._updating or not self.has(Hook.UPDATE_JOB_INFO):
+            return
+        self._updating = True
+        try:
+            await self._tell(Hook.UPDATE_JOB_INFO, job)
+        finally:
+            self._updating = False
+
+    async def job_exit(self, job: ClassAd, how: str, *, at_most_s: float = float("inf")) -> None:
+        """Run the exit hook, and wait for it as long as it may take."""
+        await self._tell(Hook.JOB_EXIT, job, how, at_most_s=at_most_s)
+
+    async def _tell(self, hook: Hook, job: ClassAd, *words: str, at_most_s: float = float("inf")) -> None:
+        """Run a hook whose answer does not count."""
+        program = self._programs.get(hook)
+        if program is None:
+            return
+        if reason := refusal(program.path):
+            self._log.always(f"{hook.value} is refused: {reason}")
+            return
+        try:
+            end = await self._run(program, job, *words, at_most_s=at_most_s)
+        except ProgramError as error:
+            self._log.always(f"{hook.value}: {error}")
+            return
+        self._log.always(f"{hook.value} ({program.name}) {end}")
+
+    async def _run(self, program: HookProgram, job: ClassAd, *words: str, at_most_s: float = float("inf")) -> Finished:
+        end = await run_program(
+            self._spawner,
+            [program.path, *program.arguments, *words],
+            text=job.long(),
+            environment=self._environment,
+            directory=self._directory,
+            timeout_s=min(program.timeout_s, at_most_s) if program.timeout_s else at_most_s,
+        )
+        for line in end.stderr.splitlines()[:STDERR_LINES_MAX]:
+            self._log.always(f"{program.hook.value} ({program.name}): {line}")
+        return end
+
+
+def programs_of(job: ClassAd, table: HookTable, *, forced: str, default: str) -> Mapping[Hook, HookProgram]:
+    """The hooks that this job has on this machine."""
+    if not table.keywords:
+        return {}
+    return table.of(job_keyword(job, table, forced=forced, default=default))

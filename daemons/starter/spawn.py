@@ -1,0 +1,141 @@
+"""Start a job's program without copying this process: what nearly every job takes.
+
+A fork copies this process's page tables, and both sides pay for each page that they touch afterwards; that cost more
+than all else in a short job. Here the starter itself takes on what the job is to have (account, directory, limits,
+control group), for the moment in which the C library starts the program in a child that borrows this process's memory,
+and takes it off again. Nothing is awaited meanwhile. Whatever is unusual or fails is left to `launch.py`, which forks
+and can tell what went wrong.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import stat
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Final
+
+from daemons.starter.account import Account, standing_in_for
+from daemons.starter.cgroup import Group
+from pool.execute.plan import NULL, Plan
+
+OOM_SCORE: Final = b"800"
+"""The kernel takes jobs before daemons when the machine runs out of memory (HTCondor's value)."""
+JOB_UMASK: Final = 0o022
+SIGNALS: Final = tuple(
+    int(signum) for signum in signal.valid_signals() if signum not in (signal.SIGKILL, signal.SIGSTOP, 32, 33)
+)
+"""All that can be set; 32 and 33 are the C library's own."""
+
+_Action = tuple[int, int, str, int, int] | tuple[int, int, int]
+
+
+class Spawner:
+    """What a starter keeps between its jobs: where it is at home, and how the kernel rates it when memory is short."""
+
+    def __init__(self, group: Group) -> None:
+        self.group = group
+        self._home = -1
+        self._oom: tuple[int, bytes] | None = None
+
+    def spawn(self, plan: Plan, account: Account, argv: list[bytes], environment: Mapping[bytes, bytes]) -> int | None:
+        """The process of the job, whose program was executed; None when this way cannot tell or do it."""
+        try:
+            with self._rated_as_a_job(), self.group.inside(), standing_in_for(account), self._at(plan.directory):
+                actions = _file_actions(plan)
+                if actions is None:
+                    return None
+                with limited(plan.rlimits):
+                    return os.posix_spawn(
+                        os.fsencode(plan.program),
+                        argv,
+                        environment,
+                        file_actions=actions,
+                        setsid=True,
+                        setsigmask=(),
+                        setsigdef=SIGNALS,
+                    )
+        except OSError:
+            return None
+
+    @contextmanager
+    def _at(self, directory: str) -> Iterator[None]:
+        if self._home < 0:
+            self._home = os.open(".", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        os.chdir(directory)
+        try:
+            yield
+        finally:
+            os.fchdir(self._home)
+
+    @contextmanager
+    def _rated_as_a_job(self) -> Iterator[None]:
+        """A child has its parent's rating, and not every starter may change another process's."""
+        if self._oom is None:
+            fd = os.open("/proc/self/oom_score_adj", os.O_RDWR | os.O_CLOEXEC)
+            self._oom = (fd, os.read(fd, 16).strip())
+        fd, own = self._oom
+        os.pwrite(fd, OOM_SCORE, 0)
+        try:
+            yield
+        finally:
+            os.pwrite(fd, own, 0)
+
+
+@contextmanager
+def limited(rlimits: Mapping[str, int]) -> Iterator[None]:
+    """The job's soft limits hold inside the `with`."""
+    before = soft_limits(rlimits)
+    try:
+        yield
+    finally:
+        for kind, pair in before:
+            resource.setrlimit(kind, pair)
+
+
+def soft_limits(rlimits: Mapping[str, int]) -> list[tuple[int, tuple[int, int]]]:
+    """Set soft limits; what exceeds the hard limit stops there. What was there before, where that was different."""
+    before: list[tuple[int, tuple[int, int]]] = []
+    for name, wanted in rlimits.items():
+        kind: int = getattr(resource, f"RLIMIT_{name}")
+        was, hard = resource.getrlimit(kind)
+        soft = hard if wanted < 0 else wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        try:
+            if soft != was:
+                resource.setrlimit(kind, (soft, hard))
+                before.append((kind, (was, hard)))
+        except (OSError, ValueError):
+            continue
+    return before
+
+
+def _file_actions(plan: Plan) -> list[_Action] | None:
+    """How the standard files are opened; None when one of them might keep this process waiting, as a pipe does."""
+    if not all(map(_opens_at_once, {plan.stdin, plan.stdout, plan.stderr})):
+        return None
+    flags = output_flags(plan)
+    actions: list[_Action] = [
+        (os.POSIX_SPAWN_OPEN, 0, plan.stdin, os.O_RDONLY | os.O_NOCTTY, 0),
+        (os.POSIX_SPAWN_OPEN, 1, plan.stdout, flags, 0o666),
+    ]
+    if plan.stderr == plan.stdout:
+        actions.append((os.POSIX_SPAWN_DUP2, 1, 2))
+    else:
+        actions.append((os.POSIX_SPAWN_OPEN, 2, plan.stderr, flags, 0o666))
+    return actions
+
+
+def output_flags(plan: Plan) -> int:
+    """How standard output and error are opened."""
+    return os.O_WRONLY | os.O_CREAT | os.O_NOCTTY | (os.O_APPEND if plan.append_output else os.O_TRUNC)
+
+
+def _opens_at_once(path: str) -> bool:
+    if path == NULL:
+        return True
+    try:
+        return stat.S_ISREG(os.stat(path).st_mode)
+    except OSError:  # it is made, or whoever opens it is told why not
+        return True
