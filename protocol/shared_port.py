@@ -7,7 +7,6 @@ is for the default daemon.
 from __future__ import annotations
 
 import os
-import re
 from typing import Final
 
 from pool.errors import PeerError
@@ -17,15 +16,19 @@ NAME_BYTES: Final = 64
 PREFACE_BYTES: Final = len(MAGIC) + NAME_BYTES + 1
 TLS_FIRST_BYTE: Final = 0x16
 DEFAULT_DAEMON: Final = "collector"
-_NAME: Final = re.compile(rb"[A-Za-z0-9_.@-]{1,64}\Z")
+_LETTERS: Final = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.@-")
 
 
 def preface(name: str) -> bytes:
     """The bytes that ask for the daemon `name`."""
     encoded = name.encode("ascii", "replace")
-    if not _NAME.match(encoded):
+    if not _is_name(encoded):
         raise PeerError(f"{name[:80]!r} is not the name of a daemon", expected="1 to 64 of A-Z a-z 0-9 _ . @ -")
     return MAGIC + encoded.ljust(NAME_BYTES) + b"\n"
+
+
+def _is_name(name: bytes) -> bool:
+    return 1 <= len(name) <= NAME_BYTES and _LETTERS.issuperset(name)
 
 
 def begins_well(data: bytes) -> bool:
@@ -38,7 +41,7 @@ def read_preface(data: bytes) -> str:
     if len(data) != PREFACE_BYTES or not data.startswith(MAGIC) or not data.endswith(b"\n"):
         raise PeerError("the connection does not begin with the shared port's preface")
     name = data[len(MAGIC) : -1].rstrip(b" ")
-    if not _NAME.match(name):
+    if not _is_name(name):
         raise PeerError("the preface names no daemon")
     return name.decode("ascii")
 

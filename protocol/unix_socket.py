@@ -5,15 +5,18 @@ A socket's name holds 107 bytes at most. A longer path is reached through a desc
 
 from __future__ import annotations
 
+import _socket
 import os
-import socket
 import stat
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from protocol.identity import Credentials
+
+if TYPE_CHECKING:
+    import socket
 
 PATH_BYTES_MAX: Final = 107
 _UCRED: Final = struct.Struct("3i")
@@ -38,7 +41,7 @@ def bind(path: str, *, mode: int = 0o666, backlog: int = 1024) -> socket.socket:
     Nobody can connect before `listen`, and by then the mode is set. A long path gets its socket under a short name in
     the same directory first, and then its own.
     """
-    sock = _bound(socket.SOCK_STREAM, path, mode)
+    sock = _bound(_socket.SOCK_STREAM, path, mode)
     sock.listen(backlog)
     return sock
 
@@ -47,13 +50,15 @@ def bind_datagram(path: str) -> socket.socket:
     """A datagram socket at `path` to which this account and root can send."""
     mask = os.umask(0o177)  # anybody could send between bind and chmod
     try:
-        return _bound(socket.SOCK_DGRAM, path, 0o600)
+        return _bound(_socket.SOCK_DGRAM, path, 0o600)
     finally:
         os.umask(mask)
 
 
-def _bound(kind: socket.SocketKind, path: str, mode: int) -> socket.socket:
-    sock = socket.socket(socket.AF_UNIX, kind | socket.SOCK_CLOEXEC)
+def _bound(kind: int, path: str, mode: int) -> socket.socket:
+    import socket  # not for tools, which only connect: it takes 3 ms to import
+
+    sock = socket.socket(socket.AF_UNIX, kind | _socket.SOCK_CLOEXEC)
     try:
         _remove_stale(path, kind)
         if len(os.fsencode(path)) <= PATH_BYTES_MAX:
@@ -77,12 +82,14 @@ def _bind_long(sock: socket.socket, path: str) -> None:
         os.close(directory)
 
 
-def _remove_stale(name: str, kind: socket.SocketKind) -> None:
+def _remove_stale(name: str, kind: int) -> None:
     try:
         if not stat.S_ISSOCK(os.lstat(name).st_mode):
             raise FileExistsError(f"{name} exists and is no socket")
     except FileNotFoundError:
         return
+    import socket
+
     with socket.socket(socket.AF_UNIX, kind) as probe, reachable(name) as short:
         probe.setblocking(False)
         try:
@@ -105,7 +112,7 @@ class _HasOptions(Protocol):
 
 def peer_credentials(sock: _HasOptions) -> Credentials:
     """The process at the other end, by the kernel's word."""
-    data = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size)
+    data = sock.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, _UCRED.size)
     pid, uid, gid = _UCRED.unpack(data)
     return Credentials(pid=pid, uid=uid, gid=gid)
 
