@@ -55,10 +55,14 @@ class Core:
         """How many slots each submitter holds."""
         self.work_changed: Callable[[bool], None] = lambda more: None
         """Called when what waits for slots changes; `more`: there is new work."""
+        self.own_ad: Callable[[], ClassAd] = ClassAd
+        """The schedd's own ad, which submit requirements may speak of."""
         self.stats: Counter[str] = Counter()
         self.writer: Writer
         self.agents: Agents
         self.nursery: trio.Nursery
+        self.requested: dict[Job, Callable[[], None]] = {}
+        """Jobs for which a slot is being asked, which may take long; called when the job needs it no more."""
         self._cooling: set[Job] = set()
 
     def now(self) -> float:
@@ -99,6 +103,8 @@ class Core:
     def settle(self, job: Job) -> None:
         """Let the job wait for a slot, or not, according to its state."""
         present = job.cluster.jobs.get(job.proc) is job
+        if job in self.requested and (not present or job.status is not JobStatus.IDLE):
+            self.requested.pop(job)()
         if present and job.status is JobStatus.IDLE and not job.busy and job not in self._cooling:
             if job.group is None:
                 self._wait_for_slot(job)

@@ -8,7 +8,7 @@ with the reason in the cluster's ad and log; nothing of it is in the queue then.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import islice
+from itertools import chain, islice
 from typing import Final
 
 import trio
@@ -58,8 +58,8 @@ class Factories:
         self._wanted[cluster.id] = None
         self._wake.set()
 
-    def begin(self, cluster: Cluster, recipe: str) -> tuple[list[Job], int]:
-        """Put a new cluster with its first jobs into the queue; they, and how many there will be.
+    def begin(self, cluster: Cluster, recipe: str) -> tuple[list[Job], int, str]:
+        """Put a new cluster with its first jobs into the queue; they, how many there will be, and perhaps a warning.
 
         SubmitError when its first jobs cannot be made: then nothing has changed.
         """
@@ -67,6 +67,7 @@ class Factories:
         try:
             line = _Line(core, cluster, recipe)
             factory.begin(cluster.ad, cluster.id, line.total, line.items)
+            warning = self._admit(cluster, line)
             jobs = self._make(cluster, line)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise SubmitError(f"the recipe of cluster {cluster.id} cannot be read: {error}") from None
@@ -75,7 +76,22 @@ class Factories:
         self._lines[cluster.id] = line
         self._write(cluster, event_log.ClusterSubmitted(core.start.address))
         self._log(cluster, jobs)
-        return jobs, line.total
+        return jobs, line.total, warning
+
+    def _admit(self, cluster: Cluster, line: _Line) -> str:
+        """Change the cluster's ad as the access point wants it; a warning, or SubmitError when it is refused."""
+        core = self._core
+        rules = core.settings.admission
+        if not rules:
+            return ""
+        first = next(line.ads, ClassAd())
+        line.ads = chain((first.copy(),), line.ads)
+        touched = rules.transform_cluster(cluster.ad, first, core.log.always)
+        if touched:
+            cluster.ad[EDITED] = factory.edited(cluster.ad, [cluster.ad.attrs.name_any(name) for name in touched])
+        view = ClassAd([(name, value) for name, value in first.own() if name.lower() not in touched])
+        view.parent = cluster.ad
+        return rules.judge(view, core.own_ad())
 
     async def run(self) -> None:
         """Make jobs whenever there is room for them."""
@@ -153,7 +169,7 @@ class Factories:
         if count > limit - current:
             self._short.add(cluster.id)
             count = max(0, limit - current)
-        edited = cluster.ad.eval_str(EDITED, "").split()
+        edited = factory.edited_names(cluster.ad)
         jobs: list[Job] = []
         for own in islice(line.ads, count):
             for name in edited:

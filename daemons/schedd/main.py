@@ -73,13 +73,20 @@ class Schedd:
         core.writer.on_commit(self._committed)
         Queries(core, lambda: HistoryReader(store.open_for_reading(path), settings.name))
         start.describe(self.advertise.ad)
+        core.own_ad = self.advertise.ad
+        self._say_what_is_ignored()
         start.on_reconfigure(self.reconfigured)
 
     def reconfigured(self, config: Config) -> None:
         """The knobs may say something else now."""
         self.core.settings = Settings.read(config, self.start.host)
+        self._say_what_is_ignored()
+
+    def _say_what_is_ignored(self) -> None:
         for knob in self.core.settings.system.ignored:
             self.start.log.always(f"WARNING: ignoring invalid {knob} expression")
+        for said in self.core.settings.admission.ignored:
+            self.start.log.always(f"WARNING: ignoring {said}")
         self.cron.reconfigure(self.cron.table)  # another table takes a restart
 
     def _cron_said(self, changed: bool, send: bool) -> None:

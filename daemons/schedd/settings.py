@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pool.config import Config
+from pool.jobs.admission import Admission, admission
 from pool.jobs.policy import SystemPolicy, system_policy
 
 MIB = 1024 * 1024
@@ -30,6 +31,7 @@ class Settings:
     history_rows_max: int
     significant: tuple[str, ...]
     system: SystemPolicy
+    admission: Admission
 
     @classmethod
     def read(cls, config: Config, host: str) -> Settings:
@@ -50,6 +52,7 @@ class Settings:
             history_rows_max=_history_rows(config),
             significant=tuple(config.list("ADD_SIGNIFICANT_ATTRIBUTES", default=[])),
             system=system_policy(config),
+            admission=admission(config),
         )
 
 

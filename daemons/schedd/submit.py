@@ -27,6 +27,35 @@ BREATH: Final = 200
 """Jobs that are dealt with before others get their turn."""
 
 
+COMMITTED: Final = "Committed job submission into the queue with the following warning(s):"
+
+
+class Gate:
+    """What the access point makes of a cluster's jobs before they are in the queue."""
+
+    def __init__(self, core: Core, cluster: Cluster) -> None:
+        self._rules = core.settings.admission
+        self._complain = core.log.always
+        self._cluster = cluster
+        self._before = cluster.ad
+        self._touched: set[str] = set()
+        self._schedd = core.own_ad() if self._rules.requirements else ClassAd()
+        self.warning = ""
+
+    def pass_through(self, own: ClassAd, proc: int) -> None:
+        """Change a job's own attributes; SubmitError when the job is refused."""
+        rules, cluster = self._rules, self._cluster
+        own["ProcId"] = proc
+        if rules.transforms:
+            if not proc:
+                cluster.ad = self._before.copy()
+                self._touched = rules.transform_cluster(cluster.ad, own, self._complain)
+            rules.transform_job(own, self._before, cluster.ad, self._touched, self._complain)
+        if rules.requirements:
+            own.parent = cluster.ad
+            self.warning = rules.judge(own, self._schedd) or self.warning
+
+
 class Submits:
     """The handler of submissions."""
 
@@ -63,22 +92,26 @@ class Submits:
         if request.factory:
             return await self._submit_factory(peer, request, cluster)
         jobs: list[Job] = []
+        gate = Gate(core, cluster) if core.settings.admission else None
         for chunk in request.procs or [b"\x91\x80"]:
             for own in self._procs(chunk, len(jobs)):
+                if gate is not None:
+                    gate.pass_through(own, len(jobs))
                 jobs.append(new_job(cluster, own, len(jobs), hold_for_spool=request.hold_for_spool))
             check_limits(core, owner, len(jobs))
             await trio.lowlevel.checkpoint()
         cluster.id = self._id_for(peer, request.cluster)
-        ad["ClusterId"], ad["TotalSubmitProcs"] = cluster.id, len(jobs)
+        cluster.ad["ClusterId"], cluster.ad["TotalSubmitProcs"] = cluster.id, len(jobs)
         events = SubmitEvents(core, cluster)
+        warning = "" if gate is None else gate.warning
         for at in range(0, len(jobs), BREATH):
-            events.add(jobs[at : at + BREATH])
+            events.add(jobs[at : at + BREATH], warning)
             await trio.lowlevel.checkpoint()
         check_limits(core, owner, len(jobs))
         fault("schedd.before_submit_commit")
         core.queue.add(cluster, jobs)
         events.write()
-        return await self._answer(cluster, jobs, len(jobs))
+        return await self._answer(cluster, jobs, len(jobs), warning)
 
     async def _submit_factory(self, peer: Peer, request: SubmitJobs, cluster: Cluster) -> Submitted:
         """Queue a cluster whose jobs are made one after another, and the first of them."""
@@ -90,13 +123,13 @@ class Submits:
         check_limits(core, cluster.owner, 1)
         cluster.id = self._id_for(peer, request.cluster)
         cluster.ad["ClusterId"] = cluster.id
-        jobs, total = self._factories.begin(cluster, request.factory)
+        jobs, total, warning = self._factories.begin(cluster, request.factory)
         fault("schedd.before_submit_commit")
-        answer = await self._answer(cluster, jobs, total)
+        answer = await self._answer(cluster, jobs, total, warning)
         self._factories.look_at(cluster)
         return answer
 
-    async def _answer(self, cluster: Cluster, jobs: Sequence[Job], total: int) -> Submitted:
+    async def _answer(self, cluster: Cluster, jobs: Sequence[Job], total: int, warning: str) -> Submitted:
         """Once all is durable and logged."""
         core = self._core
         last_event = core.queue.next_event - 1
@@ -110,7 +143,7 @@ class Submits:
         await core.agents.wait(cluster.owner, last_event)
         fault("schedd.before_submit_answer")
         core.log.full(f"Submitted {len(jobs)} jobs of {cluster.user}.", cluster=cluster.id)
-        return Submitted(cluster=cluster.id, count=total, warnings=self._warnings(jobs))
+        return Submitted(cluster=cluster.id, count=total, warnings=self._warnings(jobs, warning))
 
     @staticmethod
     def _procs(chunk: bytes, made: int) -> list[ClassAd]:
@@ -119,10 +152,11 @@ class Submits:
             raise SubmitError(f"{len(ads)} jobs in one chunk (after {made} others)", expected=f"{PROCS_PER_CHUNK_MAX}")
         return ads
 
-    def _warnings(self, jobs: Sequence[Job]) -> list[str]:
+    def _warnings(self, jobs: Sequence[Job], warning: str) -> list[str]:
         """What went wrong with jobs that are nevertheless in the queue: a log that cannot be written, first of all."""
+        said = [COMMITTED, warning] if warning else []
         for job in jobs[:1]:
             ad = self._core.queue.ad(job)
             if ad.eval_int("HoldReasonCode", 0) == HoldCode.UNABLE_TO_INIT_USER_LOG:
-                return [ad.eval_str("HoldReason", "")]
-        return []
+                said.append(ad.eval_str("HoldReason", ""))
+        return said

@@ -49,5 +49,10 @@ def wanted(ad: ClassAd, present: int, not_running: int, room: int) -> int:
 
 def edited(ad: ClassAd, names: list[str]) -> str:
     """EditedClusterAttrs with these names added."""
-    known = {name.lower(): name for name in [*ad.eval_str(EDITED, "").split(), *names]}
-    return " ".join(sorted(known.values(), key=str.lower))
+    known = {name.lower(): name for name in [*edited_names(ad), *names]}
+    return ",".join(sorted(known.values(), key=str.lower))
+
+
+def edited_names(ad: ClassAd) -> list[str]:
+    """The names in EditedClusterAttrs."""
+    return ad.eval_str(EDITED, "").replace(",", " ").split()
