@@ -83,11 +83,11 @@ def new_job(cluster: Cluster, own: ClassAd, proc: int, *, hold_for_spool: bool =
         status = JobStatus.HELD
         for name, value in hold_attributes(own, *hold, 0, 0.0).items():
             own[name] = value
-    for name in _SCHEDDS_OWN:
-        if any(name.lower() == given.lower() for given, _ in own.own()):
-            del own[name]
     prio = own.eval_int("JobPrio", 0)
     own.parent = None
+    for name in _SCHEDDS_OWN:
+        if name in own:
+            del own[name]
     return Job(cluster, proc, status, prio, pack(own, MADE_UP))
 
 

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable
 from typing import Any, Final
 
 from pool.classad import ClassAd, Member, expr
+from pool.classad.ad import text_of
 
 _PLAIN: Final = frozenset({bool, int, float, str})
 _encode: Final = json.JSONEncoder(separators=(",", ":")).encode
@@ -14,11 +15,12 @@ _encode: Final = json.JSONEncoder(separators=(",", ":")).encode
 
 def pack(ad: ClassAd, without: Collection[str] = ()) -> str:
     """The ad's own attributes (not its parent's), less those `without` (lower case)."""
+    attrs = ad.attrs
     return _encode(
         {
-            name: value if type(value) in _PLAIN else {"x": ad.text(name)}
-            for name, value in ad.own()
-            if name.lower() not in without
+            attrs.name(key): value if type(value) in _PLAIN else {"x": text_of(value, old=True)}
+            for key, value in dict.items(attrs)
+            if key not in without
         }
     )
 
