@@ -57,6 +57,8 @@ from protocol.service import Service
 
 EXIT_BAD_CONFIG: Final = 2
 EXIT_FAILED: Final = 4
+EXIT_FOR_GOOD: Final = 99
+"""The daemon ended because it was told to, and is not to be started again (`condor_drain -exit-on-completion`)."""
 
 LOG_NAMES: Final[Mapping[str, str]] = {
     "MASTER": "MasterLog",
@@ -134,6 +136,8 @@ class DaemonStart:
         self.common = CommonServices(self)
         self.adverts = Adverts(self)
         self.source = source
+        self.exit_status = 0
+        """What the process ends with when nothing went wrong; EXIT_FOR_GOOD: the master lets it be."""
         self._how: StopHow | None = None
         self._stop_changed = trio.Event()
         self._listeners_of_config: list[Callable[[Config], None]] = []
@@ -320,8 +324,8 @@ def run_process(name: str, source: Source, *, port_address: str = "", control: s
             return EXIT_BAD_CONFIG if isinstance(cause, ConfigError) else EXIT_FAILED
         start.log.error(f"{name} failed", error)
         return EXIT_FAILED
-    start.log.always(f"**** {name} (pid {os.getpid()}) EXITING WITH STATUS 0")
-    return 0
+    start.log.always(f"**** {name} (pid {os.getpid()}) EXITING WITH STATUS {start.exit_status}")
+    return start.exit_status
 
 
 def _banner(start: DaemonStart) -> list[str]:

@@ -114,6 +114,12 @@ class Session:
         if daemon == "collector":
             return self.collector_address()
         ad = self.daemon_ad(daemon, name)
+        return self.address_in(ad, daemon)
+
+    def address_in(self, ad: ClassAd, daemon: str) -> Address:
+        """Where the daemon of this ad is."""
+        from protocol.address import Address
+
         text = ad.eval_str("MyAddress")
         if not text:
             raise NotFound(f"the ad of {daemon} {ad.eval_str('Name')} has no address")

@@ -10,6 +10,7 @@ from typing import Final
 import trio
 
 from daemons.log import Log
+from daemons.run import EXIT_FOR_GOOD
 from daemons.world import ChildProcess, ZygoteLike
 from pool.classad import ClassAd
 from pool.config import Config
@@ -153,6 +154,8 @@ class Keeper:
         await trio.aclose_forcefully(process.channel)
         self._last_exit = _in_words(status)
         self._log.always(f"The {self.name} (pid {process.pid}) {self._last_exit}.")
+        if status is not None and os.WIFEXITED(status) and os.WEXITSTATUS(status) == EXIT_FOR_GOOD:
+            self._happened(Event.STOP)
         self._happened(Event.EXITED)
 
     async def _listen(self, process: ChildProcess) -> None:

@@ -327,11 +327,14 @@ class Claims:
         core = self.core
         try:
             startd = self.startd(claim.startd)
+            back = ReleaseClaim(claim_id=str(claim.id))
+            core.requested[job] = lambda: core.nursery.start_soon(self.tell, claim, back)
             answer = await startd.ask_for(self._claim_request(claim, job))
             fault("schedd.claim_requested")
             refused = "" if answer.granted else answer.reason or "no reason given"
         except PoolError as error:
             refused = str(error)
+        core.requested.pop(job, None)
         job.busy = False
         if refused:
             core.log.always(f"No claim on {claim.public} for job {job.id}: {refused}")
@@ -363,7 +366,7 @@ class Claims:
     def begin_coalesced(self, like: Claim, job: Job, made: Coalesced) -> None:
         """A startd has made one slot out of several, among them that of the claim `like`: run the job there."""
         core = self.core
-        claim = replace(like, id=ClaimId(made.claim_id), ticket=new_secret(), renewed_at=core.now(), wish=None)
+        claim = replace(like, id=ClaimId(made.claim_id), ticket=new_secret(), renewed_at=core.now(), gone=False)
         self._claims[claim.public] = claim
         core.claims_of[claim.submitter] += 1
         job.busy = False

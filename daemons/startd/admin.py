@@ -5,12 +5,12 @@ from __future__ import annotations
 from enum import Enum
 from typing import TypeVar
 
-from daemons.run import DaemonStart
+from daemons.run import EXIT_FOR_GOOD, DaemonStart
 from daemons.startd.ads import Ads
 from daemons.startd.moves import Moves
-from daemons.startd.slot import Slots
+from daemons.startd.slot import Slot, Slots
 from pool.classad import Expr, expr
-from pool.errors import ClassAdError, UserError
+from pool.errors import ClassAdError, PoolError, UserError
 from pool.slots.drain import Afterwards, Drain, HowFast, begin_drain, end_drain
 from pool.slots.machine import Event, State, can
 from protocol.authorize import Level
@@ -73,7 +73,7 @@ class Admin:
     def vacate(self, peer: Peer, asked: VacateSlots) -> Done:
         """End claims; UserError when a slot is not known."""
         wanted = {name.partition("@")[0].lower() for name in asked.slots}
-        chosen = [slot for slot in self._slots if not wanted or slot.short.lower() in wanted]
+        chosen = [slot for slot in self._slots if not wanted or _names(slot) & wanted]
         if wanted and not chosen:
             raise UserError(f"there is no slot {', '.join(asked.slots)} here")
         for slot in chosen:
@@ -89,8 +89,16 @@ class Admin:
         self._start.log.always("The machine is drained.", request=drain.request_id)
         if drain.afterwards is Afterwards.RESUME:
             self._resume()
+        elif drain.afterwards is Afterwards.RECONFIG:
+            self._resume()
+            try:
+                self._start.reconfigure()
+            except PoolError as error:
+                self._start.log.error(f"The configuration is wrong; the old one stays in force: {error}")
         elif drain.afterwards in (Afterwards.EXIT, Afterwards.RESTART):
-            self._start.stop(StopHow.GRACEFUL)  # the master starts it again when it is to run
+            if drain.afterwards is Afterwards.EXIT:
+                self._start.exit_status = EXIT_FOR_GOOD
+            self._start.stop(StopHow.GRACEFUL)  # the master starts it again unless it is to end for good
 
     def _resume(self) -> None:
         self._ads.drain, self._ads.drain_stopped = None, self._start.world.wall()
@@ -104,6 +112,11 @@ class Admin:
         for slot in self._slots:
             slot.changed()
             self._moves.note(slot)
+
+
+def _names(slot: Slot) -> set[str]:
+    """What a slot is called: its own name, and that of the partitionable slot it was carved out of."""
+    return {slot.short.lower(), slot.parent.short.lower() if slot.parent is not None else slot.short.lower()}
 
 
 def _member(kind: type[E], value: object, name: str, expected: str) -> E:

@@ -209,7 +209,7 @@ class Claims:
         running = slot.claim.activation
         if running is not None and running.activation == asked.activation:
             return ActivateAnswer(started=True)
-        if running is not None and not await self._until_free(slot, asked.claim_id):
+        if running is not None and not await self.until_free(slot, asked.claim_id):
             return ActivateAnswer(started=False, reason=f"job {running.job_id} still runs in {slot.name}")
         self._moves.evaluate(slot)  # the owner may have come back since the slot was claimed
         reason = self._refusal(slot, asked.job_ad)
@@ -219,7 +219,7 @@ class Claims:
         self._begin(slot, asked)
         return await self._run(slot, asked)
 
-    async def _until_free(self, slot: Slot, claim_id: str) -> bool:
+    async def until_free(self, slot: Slot, claim_id: str) -> bool:
         """A schedd sends the next job as soon as it has the result of the last; its starter is still cleaning up."""
         with trio.move_on_after(CLEANUP_S):
             while self._slots.holding(claim_id) is slot and slot.claim is not None:
@@ -307,14 +307,14 @@ class Claims:
     def deactivate(self, peer: Peer, asked: DeactivateClaim) -> Done:
         """End the job; its starter reports."""
         if (slot := self._mine(peer, asked.claim_id)) is not None:
-            self._moves.stop_job(slot, asked.how, asked.reason)
+            self._moves.stop_job(slot, asked.how, asked.reason, asked.cause)
         return DONE
 
     def release(self, peer: Peer, asked: ReleaseClaim) -> Done:
         """The schedd wants the slot no more."""
         slot = self._mine(peer, asked.claim_id)
         if slot is not None:
-            self._moves.give_up(slot, "the schedd released the claim", asked.how)
+            self._moves.give_up(slot, "the schedd released the claim", asked.how, by_holder=True)
         else:
             self._withdraw(asked.claim_id)
         return DONE

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import trio
 
+from daemons.cron_manager import CronManager
 from daemons.linux import become_subreaper
 from daemons.run import DaemonStart
 from daemons.startd.admin import Admin
 from daemons.startd.ads import Ads
 from daemons.startd.claims import Claims
+from daemons.startd.coalesce import Coalesce
 from daemons.startd.deadlines import Deadlines, poll
 from daemons.startd.moves import Moves
 from daemons.startd.publish import Publisher
@@ -29,6 +31,7 @@ from daemons.startd.sweep import Records
 from daemons.starter.cgroup import usable_trees
 from pool.classad import ClassAd
 from pool.config import Config
+from pool.cron_jobs.jobs import BENCHMARKS, STARTD, read_table
 from pool.slots.carve import carvable, resource_names
 from pool.slots.claim import ClaimIds
 from pool.slots.machine import State
@@ -78,11 +81,28 @@ class Startd:
         )
         self.moves.starters = self.starters
         self.deadlines = Deadlines(self.slots, self.moves)
-        Claims(start, self.slots, self.ads, self.moves, self.starters).answer_on(start.service)
+        self.cron = self._cron_manager(STARTD)
+        self.benchmarks = self._cron_manager(BENCHMARKS)
+        self.ads.cron = lambda: self.benchmarks.ads + self.cron.ads
+        self.moves.benchmark_programs = self.benchmarks.run_all
+        claims = Claims(start, self.slots, self.ads, self.moves, self.starters)
+        claims.answer_on(start.service)
+        Coalesce(self.slots, self.moves, claims).answer_on(start.service)
         Admin(start, self.slots, self.ads, self.moves).answer_on(start.service)
         start.service.on(QueryAds, self.publisher.answer, level=Level.READ)
         start.describe(self.own_ad)
         start.on_reconfigure(self.reconfigured)
+
+    def _cron_manager(self, name: str) -> CronManager:
+        table = read_table(self.start.config, name)
+        return CronManager(self.start, table, scope=lambda: self.ads.base, published=self._cron_said)
+
+    def _cron_said(self, changed: bool, send: bool) -> None:
+        """A program has described the machine: the policy sees it now, the pool when it is to be sent."""
+        if changed:
+            self.moves.facts_changed()
+        if send:
+            self.publisher.all_changed()
 
     def upcoming(self, count: int) -> list[str]:
         """The slots that will want a starter next, the likeliest first."""
@@ -133,6 +153,8 @@ class Startd:
         self.ads.settings = settings
         self.ads.base = machine_part(self.start, self.hardware, self.facts, len(self.slots))
         self.starters.forget_settings()
+        self.cron.reconfigure(read_table(config, STARTD))
+        self.benchmarks.reconfigure(read_table(config, BENCHMARKS))
         self.moves.evaluate_all()
         self.publisher.all_changed()
 
@@ -165,6 +187,8 @@ async def main(start: DaemonStart, *, task_status: trio.TaskStatus[None] = trio.
             startd.publisher.put_now()
             services.start_soon(start.adverts.run)
             services.start_soon(poll, startd.moves)
+            services.start_soon(startd.cron.run)
+            services.start_soon(startd.benchmarks.run)
             services.start_soon(startd.deadlines.run)
             services.start_soon(startd.publisher.run)
             await services.start(startd.starters.run)

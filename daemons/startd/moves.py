@@ -141,9 +141,12 @@ class Moves:
             if min(slot.soft_at, slot.hard_at, slot.match_at) <= now:
                 self.evaluate(slot)
 
-    def give_up(self, slot: Slot, reason: str, how: StopHow, *, retire: bool = False) -> None:
+    def give_up(self, slot: Slot, reason: str, how: StopHow, *, retire: bool = False, by_holder: bool = False) -> None:
         """Take the slot from its claim for good. `retire` grants the job its retirement, PEACEFUL all its time."""
         if slot.claim is None:
+            return
+        if by_holder and slot.pending is not None and slot.state.leaving is Leaving.BETTER_CLAIM:
+            self._hasten(slot, how)
             return
         slot.state = leave(slot.state, Leaving.FOR_GOOD)
         if slot.pending is not None:
@@ -163,6 +166,14 @@ class Moves:
                 self.evaluate(slot)
             else:
                 self._if_can(slot, Event.VACATE)
+
+    def _hasten(self, slot: Slot, how: StopHow) -> None:
+        """Its holder needs the slot no more: the better claim that waits for it need not wait for retirement."""
+        slot.retirement_cap = 0.0
+        if how is StopHow.FAST:
+            self._if_can(slot, Event.KILL)
+        else:
+            self.evaluate(slot)
 
     def make_room(self, slot: Slot) -> None:
         """A better claim waits for this slot."""
@@ -197,14 +208,14 @@ class Moves:
         if slot.state.activity is Activity.SUSPENDED and can(slot.state, Event.CONTINUE):
             self.apply(slot, Event.CONTINUE)
 
-    def stop_job(self, slot: Slot, how: StopHow, reason: str) -> None:
+    def stop_job(self, slot: Slot, how: StopHow, reason: str, cause: str = "") -> None:
         """End the job but keep the claim: the schedd wants it so."""
         if slot.starter is None or slot.claim is None or slot.claim.activation is None or how is StopHow.PEACEFUL:
             return
         vacate_s = self._eviction(slot).vacate_s if how is StopHow.GRACEFUL else 0.0
         slot.kill_at = trio.current_time() + vacate_s + self._ads.settings.killing_timeout_s
         activation = slot.claim.activation.activation
-        slot.starter.tell(StopJob(activation=activation, how=how, reason=reason, vacate_s=vacate_s))
+        slot.starter.tell(StopJob(activation=activation, how=how, reason=reason, vacate_s=vacate_s, cause=cause))
         self.deadline_moved()
 
     def shut_down(self, how: StopHow) -> None:

@@ -21,6 +21,8 @@ class Tool(NamedTuple):
     usage_on_stdout: bool = False
     stop_at_word: bool = False
     notes: str = ""
+    bad_usage_status: int = 1
+    """Exit status of a wrong command line; with another than 1 the sentence stands alone, without the usage."""
 
 
 HELP = Opt("help", 1, says="show this")
@@ -73,8 +75,9 @@ def run(tool: Tool, main: Main, argv: Sequence[str]) -> int:
         return main(parsed)
     except UsageError as error:
         sys.stderr.write(f"{error}\n")
-        (sys.stdout if tool.usage_on_stdout else sys.stderr).write(usage(tool))
-        return 1
+        if tool.bad_usage_status == 1:
+            (sys.stdout if tool.usage_on_stdout else sys.stderr).write(usage(tool))
+        return tool.bad_usage_status
     except MissingValue as error:
         sys.stderr.write(f"{error}\n")
         return 1

@@ -29,6 +29,7 @@ class Afterwards(StrEnum):
     RESUME = "resume"
     EXIT = "exit"
     RESTART = "restart"
+    RECONFIG = "reconfig"
 
 
 @dataclass(frozen=True)

@@ -256,6 +256,14 @@ class JobUpdate(Message, tag="schedd.job_update"):
     ad: ClassAd
 
 
+class JobNotice(Message, tag="schedd.job_notice"):
+    """A sentence for the job's log, from the machine that runs it."""
+
+    job_id: JobId
+    activation: str
+    message: str
+
+
 class Ending(str, Enum):
     """How an activation ended."""
 

@@ -59,11 +59,15 @@ class ActivateClaim(Request[ActivateAnswer], tag="startd.activate_claim"):
 
 
 class DeactivateClaim(Request[Done], tag="startd.deactivate_claim"):
-    """End the claim's job, keep the claim. Its starter reports JobEnded with EVICTED as usual."""
+    """End the claim's job, keep the claim. Its starter reports JobEnded with EVICTED as usual.
+
+    `cause` is what the schedd does to the job: "hold", "remove", or nothing.
+    """
 
     claim_id: str
     how: StopHow = StopHow.GRACEFUL
     reason: str = ""
+    cause: str = ""
 
 
 class ReleaseClaim(Request[Done], tag="startd.release_claim"):
@@ -114,6 +118,22 @@ class ReconnectClaim(Request[ReconnectAnswer], tag="startd.reconnect_claim"):
     alive_interval_s: float
 
 
+class Coalesced(Record):
+    """The claim that takes the place of those that were given up for it, or why there is none."""
+
+    claim_id: str = ""
+    answer: ClaimAnswer
+
+
+class CoalesceClaims(Request[Coalesced], tag="startd.coalesce_claims"):
+    """Make one slot for `job_ad` out of the idle dynamic slots of these claims (`condor_now`); the claims end."""
+
+    claim_ids: list[str]
+    job_ad: ClassAd
+    lease_s: float
+    alive_interval_s: float
+
+
 # ---- administrators
 
 
@@ -126,7 +146,8 @@ class DrainStarted(Record):
 class DrainMachine(Request[DrainStarted], tag="startd.drain"):
     """Take no more jobs and let those that run leave (`condor_drain`): `how_fast` 0 gracefully, 10 quickly, 20 fast.
 
-    `on_completion`: nothing, resume, exit, restart. `check` must hold for every slot; `start` is START meanwhile.
+    `on_completion`: nothing, resume, exit, restart, reconfig. `check` must hold for every slot; `start` is START
+    meanwhile.
     """
 
     how_fast: int = 0

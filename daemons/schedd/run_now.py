@@ -1,0 +1,136 @@
+"""condor_now: running jobs leave at once, and their slots go to a job that their owner wants to run first.
+
+One slot is simply the claim's next job. Several wait, each idle, until the last of them is free; then the startd makes
+one slot out of them. Whatever goes wrong on the way, the job stays idle, and the slots go back.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from daemons.schedd.core import Core
+from daemons.schedd.selection import may_manage
+from pool.errors import PoolError, UserError
+from pool.jobs.codes import VacateCode
+from pool.jobs.job_queue import Job
+from pool.jobs.states import JobStatus
+from protocol.authorize import Level
+from protocol.message import DONE, Done
+from protocol.messages.schedd import RunNow
+from protocol.messages.startd import CoalesceClaims
+from protocol.rpc import Peer
+
+if TYPE_CHECKING:
+    from daemons.schedd.claims import Claim, Claims
+
+VANILLA = 5
+
+
+@dataclass(eq=False)
+class Wish:
+    """A job that shall have the slots of others. `coming`: the claims whose jobs have not left yet."""
+
+    job: Job
+    claims: list[Claim]
+    coming: set[Claim] = field(default_factory=set)
+
+    @property
+    def is_for_one(self) -> bool:
+        """Whether there is nothing to put together."""
+        return len(self.claims) == 1
+
+
+class RunNowHandler:
+    """Takes the requests, and puts slots together."""
+
+    def __init__(self, core: Core, claims: Claims) -> None:
+        self._core = core
+        self._claims = claims
+        core.start.service.on(RunNow, self.run, level=Level.WRITE)
+
+    async def run(self, peer: Peer, request: RunNow) -> Done:
+        """Have the jobs leave and note who comes next."""
+        core = self._core
+        mine = may_manage(core, peer)
+        job = core.queue.get(request.job)
+        if job is None:
+            raise UserError("no such job (now-job)")
+        if not mine(job):
+            raise UserError("you must own the now-job")
+        if core.queue.ad(job).eval_int("JobUniverse", VANILLA) != VANILLA:
+            raise UserError("the now-job must be in the vanilla universe")
+        if job.status is not JobStatus.IDLE:
+            raise UserError("the now-job must be idle")
+        if not request.instead_of:
+            raise UserError("missing vacate-job ID")
+        leaving = dict.fromkeys(self._running(core.queue.get(id), mine) for id in request.instead_of)
+        if job.busy or any(claim.wish is not None and claim.wish.job is job for claim in self._claims.all()):
+            raise UserError("the now-job must not already be scheduled to run immediately")
+        claims = [core.shadow_of[one].claim for one in leaving]
+        if any(claim.wish is not None for claim in claims):
+            raise UserError("a vacate-job's slot is already promised to another job")
+        wish = Wish(job, claims, set(claims))
+        for claim in claims:
+            claim.wish = wish
+        for one in leaving:
+            core.vacate(one, f"condor_now {job.id}", VacateCode.USER_VACATE_JOB, fast=True)
+        await core.writer.durable()
+        return DONE
+
+    def _running(self, job: Job | None, mine: object) -> Job:
+        if job is None:
+            raise UserError("no such job (vacate-job)")
+        if callable(mine) and not mine(job):
+            raise UserError("you must own the vacate-job")
+        if self._core.queue.ad(job).eval_int("JobUniverse", VANILLA) != VANILLA:
+            raise UserError("vacate-job must be in the vanilla universe")
+        if job.status is not JobStatus.RUNNING:
+            raise UserError("vacate-job must be running")
+        if job not in self._core.shadow_of:
+            raise UserError("no match for vacate-job ID")
+        return job
+
+
+async def coalesce(claims: Claims, claim: Claim, wish: Wish) -> bool:
+    """The claim's job has left; the last of a wish puts the slots together. Whether the claim is looked after."""
+    wish.coming.discard(claim)
+    if wish.coming:
+        return not claim.gone  # it waits for the others
+    core, held = claims.core, [one for one in wish.claims if not one.gone]
+    for one in wish.claims:
+        one.wish = None
+    reason = ""
+    if len(held) < len(wish.claims):
+        reason = "not all of the slots are ours any more"
+    elif len({one.startd for one in held}) > 1:
+        reason = "the slots are on different machines"
+    elif wish.job.group is None:
+        reason = "the job does not wait for a slot any more"
+    if not reason:
+        core.waiting.discard(wish.job)
+        wish.job.busy = True  # reserved, as for a match
+        try:
+            peer = await claims.startd(claim.startd).peer()
+            made = await peer.call(
+                CoalesceClaims(
+                    claim_ids=[str(one.id) for one in held],
+                    job_ad=core.queue.ad(wish.job).flat(),
+                    lease_s=claim.lease_s,
+                    alive_interval_s=claim.alive_s,
+                )
+            )
+            if made.answer.granted:
+                claims.begin_coalesced(claim, wish.job, made)
+            reason = made.answer.reason
+        except PoolError as error:
+            reason = str(error)
+        if reason:
+            wish.job.busy = False
+            core.settle(wish.job)
+    if reason:
+        core.log.always(f"Job {wish.job.id} does not run now: {reason}")
+    for one in held:
+        if one is not claim:
+            await claims.release(one)
+    return False

@@ -1,0 +1,68 @@
+"""Which startds a command line means: names of machines or slots, addresses, a constraint, or all of the pool."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from minipool.session import Session
+from pool.errors import UserError
+
+if TYPE_CHECKING:
+    from pool.classad import ClassAd
+    from protocol.address import Address
+
+
+class Machine(NamedTuple):
+    """One startd to speak to; `slot` when only one of its slots is meant."""
+
+    address: Address
+    says: str
+    """How a sentence calls it: `local startd`, `startd NAME`."""
+    name: str
+    shown: str
+    """Its address, as it prints."""
+    slot: str = ""
+
+
+def local(session: Session) -> Machine:
+    """The startd of this host."""
+    address = session.address("startd")
+    return Machine(address, "local startd", session.config["FULL_HOSTNAME"] or "", session.sinful("startd"))
+
+
+def at(session: Session, text: str) -> Machine:
+    """The startd at an address."""
+    return Machine(session.address("startd", addr=text), f"startd at {text}", text, text)
+
+
+def named(session: Session, name: str) -> Machine:
+    """The startd of this machine, or of this slot; UserError when the pool has none."""
+    from pool.classad import quote
+
+    names = dict.fromkeys((name, session.qualified(name)))
+    wanted = " || ".join(f"Name == {quote(one)} || Machine == {quote(one)}" for one in names)
+    for ad in session.query("Machine", constraint=wanted, projection=_SHOWN, limit=1):
+        return _of(session, ad, slot=ad.eval_str("Name", "") if "@" in name else "")
+    for ad in session.query("StartD", constraint=wanted, projection=_SHOWN, limit=1):  # one whose slots are all gone
+        return _of(session, ad)
+    raise UserError(f"Can't find address for startd {name}\nPerhaps you need to query another pool.")
+
+
+def matching(session: Session, constraint: str | None) -> list[Machine]:
+    """Every slot that the expression is true for; without one every machine, once."""
+    ads: Sequence[ClassAd] = session.query("Machine", constraint=constraint, projection=_SHOWN)
+    if not ads:
+        which = f"for constraint '{constraint}'" if constraint is not None else "for -all"
+        raise UserError(f"Can't find addresses for startd's {which}\nPerhaps you need to query another pool.")
+    if constraint is not None:
+        return [_of(session, ad, slot=ad.eval_str("Name", "")) for ad in ads]
+    return list({machine.shown: machine for machine in (_of(session, ad) for ad in ads)}.values())
+
+
+_SHOWN = ("Name", "Machine", "MyAddress")
+
+
+def _of(session: Session, ad: ClassAd, *, slot: str = "") -> Machine:
+    name = slot or ad.eval_str("Machine") or ad.eval_str("Name", "")
+    return Machine(session.address_in(ad, "startd"), f"startd {name}", name, ad.eval_str("MyAddress", ""), slot)

@@ -1,0 +1,237 @@
+"""The owner's conditions, with real daemons and jobs: suspending, vacating, draining, preferring, and giving slots on.
+
+One pool for all tests: slot1 is static and ranks jobs, slot2 is partitionable. Each test leaves both free.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pool.classad import ClassAd
+from tests.whole.real_pool import RealPool, real_pool
+
+IDLE, RUNNING, SUSPENDED = 1, 2, 7
+STATIC, PARTITIONABLE = 'SlotType == "Static"', "PartitionableSlot =?= true || DynamicSlot =?= true"
+QUIET_S = 1.0
+
+
+@pytest.fixture(scope="module")
+def pool() -> Iterator[RealPool]:
+    with real_pool(
+        NUM_CPUS=3,
+        MEMORY=3000,
+        SLOT_TYPE_1="cpus=1, memory=1000, disk=25%",
+        NUM_SLOTS_TYPE_1=1,
+        SLOT_TYPE_2="cpus=2, memory=2000, disk=50%",
+        NUM_SLOTS_TYPE_2=1,
+        SLOT_TYPE_2_PARTITIONABLE="true",
+        RANK="TARGET.Loved ?: 0",
+        MAXJOBRETIREMENTTIME="TARGET.Patience ?: 0",
+        MachineMaxVacateTime=5,
+        NEGOTIATOR_CONSIDER_EARLY_PREEMPTION="true",
+        NEGOTIATOR_INTERVAL=2,
+        NEGOTIATOR_MIN_INTERVAL=1,
+        POLLING_INTERVAL=1,
+    ) as pool:
+        yield pool
+
+
+@pytest.fixture
+def home(pool: RealPool, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Path]:
+    """A directory in which the submitting user may write; afterwards both slots are free again."""
+    home = pool.directory / f"home-{request.node.name[:40]}"
+    home.mkdir()
+    home.chmod(0o777)
+    yield home
+    for directory in (home, *(path for path in home.iterdir() if path.is_dir())):
+        (directory / "go").touch()
+    admin(pool, "condor_rm", "-all", check=False)
+    pool.until(lambda: not pool.jobs(), "an empty queue")
+    pool.until(lambda: states(pool) == {"slot1": "Unclaimed/Idle", "slot2": "Unclaimed/Idle"}, "free slots")
+
+
+def admin(pool: RealPool, *argv: str, check: bool = True) -> str:
+    """Run a tool as the pool's owner."""
+    user, pool.user = pool.user, None
+    try:
+        return pool.tool(*argv, check=check)
+    finally:
+        pool.user = user
+
+
+def states(pool: RealPool) -> dict[str, str]:
+    """Every slot's state and activity, by short name."""
+    return {
+        ad.eval_str("Name", "").partition("@")[0]: f"{ad.eval_str('State')}/{ad.eval_str('Activity')}"
+        for ad in pool.slots()
+    }
+
+
+def until_state(pool: RealPool, slot: str, state: str) -> None:
+    pool.until(lambda: states(pool).get(slot) == state, f"{slot} to be {state}")
+
+
+def a_ticking_job(home: Path, *, requirements: str = STATIC, more: str = "", trap: str = "") -> str:
+    """A job that adds a line to `ticks.PID` ten times a second until `go` exists."""
+    script = f"{trap}echo x >> {home}/begun; while [ ! -e {home}/go ]; do echo x >> {home}/ticks; sleep 0.1; done"
+    return f"""executable = /bin/sh
+arguments = "-c '{script}'"
+should_transfer_files = NO
+requirements = {requirements}
+request_memory = 100
+request_disk = 1000
+log = {home}/log
+{more}
+queue
+"""
+
+
+def lines(file: Path) -> int:
+    return len(file.read_text().splitlines()) if file.exists() else 0
+
+
+def stands_still(file: Path) -> bool:
+    before = lines(file)
+    time.sleep(QUIET_S)
+    return lines(file) == before
+
+
+def started(pool: RealPool, home: Path, **options: str) -> int:
+    """Submit such a job and wait until it ticks."""
+    cluster = pool.submit(a_ticking_job(home, **options), cwd=home)
+    pool.until(lambda: lines(home / "ticks") > 0, "the first tick")
+    return cluster
+
+
+def job(pool: RealPool, cluster: int) -> ClassAd:
+    (ad,) = pool.jobs(str(cluster))
+    return ad
+
+
+def test_suspending_stops_the_ticking_and_continuing_resumes_it(pool: RealPool, home: Path) -> None:
+    cluster = started(pool, home)
+    pool.tool("condor_suspend", f"{cluster}.0")
+    pool.until_status(cluster, SUSPENDED)
+    until_state(pool, "slot1", "Claimed/Suspended")
+    pool.until(lambda: stands_still(home / "ticks"), "silence")
+    before = lines(home / "ticks")
+    pool.tool("condor_continue", f"{cluster}.0")
+    pool.until_status(cluster, RUNNING)
+    pool.until(lambda: lines(home / "ticks") > before, "another tick")
+    events = [line[:3] for line in (home / "log").read_text().splitlines() if line[:3] in ("010", "011")]
+    assert events == ["010", "011"]
+
+
+def test_vacating_a_slot_sends_kill_sig_and_waits_as_long_as_the_job_needs(pool: RealPool, home: Path) -> None:
+    leave = f'trap "echo got >> {home}/left; sleep 1; echo left >> {home}/left; exit 0" USR1; '.replace('"', '""')
+    cluster = started(pool, home, trap=leave, more="kill_sig = SIGUSR1\nmax_job_retirement_time = 0")
+    (name,) = [ad.eval_str("Name", "") for ad in pool.slots() if ad.eval_str("SlotType") == "Static"]
+    assert admin(pool, "condor_vacate", name) == f'Sent "Vacate-Claim" command to startd {name}\n'
+    pool.until(lambda: lines(home / "left") >= 2, "the job's last words")
+    assert (home / "left").read_text().split()[:2] == ["got", "left"]
+    pool.until(lambda: lines(home / "begun") == 2, "the job to start anew")  # it went back to its queue
+    assert job(pool, cluster).eval_int("NumJobStarts") == 2
+    assert "004 (" in (home / "log").read_text()
+
+
+def test_a_fast_vacate_of_the_whole_machine_kills(pool: RealPool, home: Path) -> None:
+    started(pool, home, trap='trap "" TERM; '.replace('"', '""'))
+    assert admin(pool, "condor_vacate", "-fast") == 'Sent "Vacate-All-Claims-Fast" command to local startd\n'
+    pool.until(lambda: lines(home / "begun") == 2, "the job to start anew")
+
+
+def test_whoever_is_not_the_owner_cannot_vacate_or_drain(pool: RealPool, home: Path) -> None:
+    if pool.user is None:
+        pytest.skip("the tests' account owns the pool")
+    assert pool.tool("condor_vacate", check=False) == ""
+    (machine,) = {ad.eval_str("Machine", "") for ad in pool.slots()}
+    assert pool.tool("condor_drain", machine, check=False) == ""
+    assert states(pool)["slot1"] == "Unclaimed/Idle"
+
+
+def test_a_machine_that_is_drained_is_empty_and_takes_jobs_again(pool: RealPool, home: Path) -> None:
+    cluster = started(pool, home)
+    (machine,) = {ad.eval_str("Machine", "") for ad in pool.slots()}
+    said = admin(pool, "condor_drain", "-quick", "-verbose", "-reason", "new disk", machine)
+    assert said.startswith("Sent request to drain the startd <")
+    assert f" with {machine}. This only affects the single startd;" in said
+    request_id = said.rpartition("Request id: ")[2].strip()
+    until_state(pool, "slot1", "Drained/Idle")
+    until_state(pool, "slot2", "Drained/Idle")
+    pool.until_status(cluster, IDLE)
+    assert {ad.eval_str("DrainReason") for ad in pool.slots()} == {"new disk"}
+    assert admin(pool, "condor_drain", "-cancel", "-request-id", "7", machine, check=False) == ""
+    said = admin(pool, "condor_drain", "-cancel", "-request-id", request_id, machine)
+    assert said == f"Sent request to cancel draining on {machine}\n"
+    pool.until(lambda: lines(home / "begun") == 2, "the job to start anew")
+
+
+def test_a_check_that_fails_drains_nothing_and_resuming_follows_by_itself(pool: RealPool, home: Path) -> None:
+    cluster = started(pool, home)
+    (machine,) = {ad.eval_str("Machine", "") for ad in pool.slots()}
+    assert admin(pool, "condor_drain", "-check", 'State == "Unclaimed"', machine, check=False) == ""
+    assert states(pool)["slot1"] == "Claimed/Busy"
+    admin(pool, "condor_drain", "-fast", "-resume-on-completion", machine)
+    pool.until(lambda: lines(home / "begun") == 2, "the job to start anew")
+    assert job(pool, cluster).eval_int("NumJobStarts") == 2
+
+
+def test_a_startd_that_was_drained_to_exit_stays_down_until_it_is_turned_on(pool: RealPool, home: Path) -> None:
+    (machine,) = {ad.eval_str("Machine", "") for ad in pool.slots()}
+    before = pool.pid_of("startd")
+    admin(pool, "condor_drain", "-exit-on-completion", machine)
+    pool.until(lambda: pool.pid_of("startd") == 0, "the startd's end")
+    pool.until(lambda: not pool.slots(), "no slots")
+    assert pool.pid_of("startd") == 0
+    admin(pool, "condor_on", "-startd")
+    pool.until(lambda: pool.pid_of("startd") not in (0, before), "another startd")
+
+
+def test_a_better_job_gets_the_slot_after_retirement(pool: RealPool, home: Path) -> None:
+    first = started(pool, home, more="+Patience = 8")
+    (home / "better").mkdir(mode=0o777)
+    (home / "better").chmod(0o777)
+    second = pool.submit(a_ticking_job(home / "better", more="+Loved = 10"), cwd=home)
+    until_state(pool, "slot1", "Claimed/Retiring")
+    pool.until_status(second, RUNNING)
+    assert job(pool, first).eval_int("JobStatus") == IDLE
+    assert states(pool)["slot1"] == "Claimed/Busy"
+    events = [line[:3] for line in (home / "log").read_text().splitlines() if line[:4] in ("001 ", "004 ")]
+    assert events == ["001", "004"]
+
+
+def test_a_job_that_retires_goes_on_when_the_better_one_goes_away(pool: RealPool, home: Path) -> None:
+    first = started(pool, home, more="+Patience = 1000")
+    second = pool.submit(a_ticking_job(home, more="+Loved = 10"), cwd=home)
+    until_state(pool, "slot1", "Claimed/Retiring")
+    pool.tool("condor_rm", str(second))
+    until_state(pool, "slot1", "Claimed/Busy")
+    assert job(pool, first).eval_int("NumJobStarts") == 1
+    assert lines(home / "begun") == 1
+
+
+def test_condor_now_gives_a_running_jobs_slot_to_another(pool: RealPool, home: Path) -> None:
+    first = started(pool, home)
+    (home / "next").mkdir()
+    (home / "next").chmod(0o777)
+    second = pool.submit(a_ticking_job(home / "next"), cwd=home)
+    pool.tool("condor_now", f"{second}.0", f"{first}.0")
+    pool.until_status(second, RUNNING)
+    assert job(pool, first).eval_int("JobStatus") == IDLE
+    assert pool.tool("condor_now", f"{first}.0", f"{second}.7", check=False) == ""
+
+
+def test_condor_now_makes_one_slot_out_of_several(pool: RealPool, home: Path) -> None:
+    small = [started(pool, home, requirements=PARTITIONABLE) for _ in range(2)]
+    for cluster in small:
+        pool.until_status(cluster, RUNNING)
+    (home / "large").mkdir()
+    (home / "large").chmod(0o777)
+    large = pool.submit(a_ticking_job(home / "large", requirements=PARTITIONABLE, more="request_cpus = 2"), cwd=home)
+    pool.tool("condor_now", f"{large}.0", *(f"{cluster}.0" for cluster in small))
+    ads = pool.until_status(large, RUNNING)
+    assert ads[0].eval_int("CpusProvisioned") == 2
