@@ -181,7 +181,7 @@ def _times(make: Callable[..., object], parts: object, kinds: tuple[type, ...]) 
 
 def _row(ad: ClassAd) -> dict[str, Any]:
     """An ad as a map."""
-    return dict((ad if ad.parent is None else ad.flat()).own())
+    return (ad if ad.parent is None else ad.flat()).attrs.spelled()
 
 
 # Lower-case keys of names that are spelt as usual: most attributes of most ads, and then nothing else needs to be kept.

@@ -70,6 +70,7 @@ class Claim:
     renewed_at: float
     """Wall clock."""
     shadow: Shadow | None = None
+    starter: Peer | None = None
     reusable: bool = True
     gone: bool = False
     wish: Wish | None = None
@@ -84,6 +85,18 @@ class Claim:
     def slot_name(self) -> str:
         """The slot's name."""
         return self.slot_ad.eval_str("Name", "")
+
+    def meet(self, starter: Peer) -> None:
+        """The claim's starter is on this connection, for one job after another."""
+        if self.starter is not starter:
+            self.starter = starter
+            starter.on_close(self._starter_gone)
+
+    def _starter_gone(self, starter: Peer) -> None:
+        if self.starter is starter:
+            self.starter = None
+        if self.shadow is not None:
+            self.shadow.starter_gone(starter)
 
     def work(self) -> ClaimWork:
         """What it does now, as the store keeps it."""

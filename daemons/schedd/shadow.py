@@ -289,7 +289,7 @@ class Shadow:
     def starter_ready(self, peer: Peer, address: str) -> None:
         """The starter is here, for the first time or again."""
         self._starter, self._activated = peer, True
-        peer.on_close(self._starter_gone)
+        self.claim.meet(peer)
         core = self.core
         changes = run.reconnected(core.queue.ad(self.job), address)
         if changes.events:
@@ -299,7 +299,8 @@ class Shadow:
             core.nursery.start_soon(self._tell_to_leave, StopHow.GRACEFUL)
         fault("schedd.activated")
 
-    def _starter_gone(self, peer: Peer) -> None:
+    def starter_gone(self, peer: Peer) -> None:
+        """The claim's connection to its starter is lost."""
         if self._starter is peer and not self._over.is_set():
             self._starter = None
             try:

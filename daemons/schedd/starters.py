@@ -63,6 +63,8 @@ class Starters:
         if shadow is None:
             return DONE
         fault("schedd.job_ended_received")
+        if request.executing is not None:
+            shadow.executing(request.executing.at, request.executing.ad)
         shadow.take_end(End(Ending(request.ending.value), request.ad, request.reason, request.at))
         await shadow.acknowledged.wait()
         fault("schedd.before_end_answer")

@@ -25,7 +25,7 @@ from daemons.starter.cgroup import Group
 from daemons.starter.launch import LaunchError, launch
 from daemons.starter.processes import Processes, Watched
 from daemons.starter.settings import StarterSettings
-from daemons.starter.shadow_link import Refused, ShadowLink
+from daemons.starter.shadow_link import ClaimLine, Refused, ShadowLink
 from daemons.starter.spawn import Spawner
 from daemons.starter.transfer import FileMover, Held
 from pool.classad import ClassAd, expr
@@ -70,6 +70,7 @@ class Context:
     group: Group
     spawner: Spawner
     startd: Peer
+    line: ClaimLine
 
 
 class JobRun:
@@ -79,7 +80,7 @@ class JobRun:
         self.context = context
         self.request = request
         self.job, self.slot = request.job_ad, request.slot_ad
-        self.link = ShadowLink(request, context.security, context.network, context.log)
+        self.link = ShadowLink(request, context.line, context.log)
         self.sandbox = sandbox.path_of(context.settings.execute, os.getpid())
         self.usage = Usage()
         self.watched: Watched | None = None

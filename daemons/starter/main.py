@@ -20,6 +20,7 @@ from daemons.starter.cgroup import Group
 from daemons.starter.job import Context, JobRun
 from daemons.starter.processes import Processes
 from daemons.starter.settings import StarterSettings
+from daemons.starter.shadow_link import ClaimLine
 from daemons.starter.spawn import JOB_UMASK, Spawner
 from daemons.starter.warm import warm_up
 from daemons.zygote import Birth
@@ -82,6 +83,7 @@ class Starter:
         self._idle.set()
         self._leave = trio.Event()
         self._nursery: trio.Nursery | None = None
+        self._line: ClaimLine | None = None
 
     async def serve(self, birth: Birth) -> None:
         """The life of the process."""
@@ -94,6 +96,7 @@ class Starter:
         try:
             async with trio.open_nursery() as nursery:
                 self._nursery = nursery
+                self._line = ClaimLine(nursery, self._security, self._network)
                 await nursery.start(self._processes.run)
                 channel = net.pair_channel(birth.channel, "startd")
                 self._startd = await rpc.open_pair(
@@ -121,6 +124,7 @@ class Starter:
             raise Busy(f"the starter of {self._settings.slot} is leaving")
         assert self._nursery is not None
         assert self._startd is not None
+        assert self._line is not None
         context = Context(
             self._settings,
             self._log,
@@ -130,6 +134,7 @@ class Starter:
             self._group,
             self._spawner,
             self._startd,
+            self._line,
         )
         self._job, self._idle = JobRun(context, request), trio.Event()
         self._nursery.start_soon(self._run, self._job)

@@ -1,8 +1,9 @@
 """The starter's line to its shadow task in the schedd: kept up, and made anew, until the job's lease runs out.
 
-A schedd that restarts loses the connection but not the job (P5): the starter tries again and again, says who it is, and
-repeats what was not acknowledged. Only when it has heard nothing for a whole lease does it give up; then nobody waits
-for the job any more, and it has to end.
+The connection is the claim's: one activation after another uses it, each saying first who is here, so that a schedd
+that has given an execution up can refuse it. A schedd that restarts loses the connection but not the job (P5): the
+starter tries again and again, says who it is, and repeats what was not acknowledged. Only when it has heard nothing for
+a whole lease does it give up; then nobody waits for the job any more, and it has to end.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import trio
 from daemons.log import Log
 from pool.errors import PeerError, PoolError
 from protocol import rpc
+from protocol.message import replace
 from protocol.messages.schedd import JobEnded, JobExecuting, JobUpdate, StarterReady
 from protocol.messages.starter import RunJob
 from protocol.net import Network
@@ -24,6 +26,8 @@ from protocol.service import Service
 FIRST_PAUSE_S: Final = 0.2
 LONGEST_PAUSE_S: Final = 5.0
 FIRST_CONTACT_S: Final = 60.0
+SHORT_JOB_S: Final = 0.02
+"""A job that is over sooner says only at its end that it ran."""
 PASSING_CODES: Final = frozenset({"internal", "busy"})
 
 
@@ -31,13 +35,39 @@ class Refused(PoolError):
     """The schedd does not want this activation (any more)."""
 
 
-class ShadowLink:
-    """One activation's connection; `run` keeps it."""
+class ClaimLine:
+    """The claim's connection, while there is one; its tasks live in `nursery`, beyond any activation."""
 
-    def __init__(self, job: RunJob, security: Security, network: Network, log: Log) -> None:
+    def __init__(self, nursery: trio.Nursery, security: Security, network: Network) -> None:
+        self._nursery, self._security, self._network = nursery, security, network
+        self._peer: Peer | None = None
+        self._for = ("", "")
+        self._opening = trio.Lock()
+
+    async def peer(self, address: str, ticket: str) -> Peer:
+        """The connection to this schedd with this ticket, made if there is none; PeerError when it cannot be."""
+        async with self._opening:
+            peer, self._peer = self._peer, None
+            if peer is None or peer.closed.is_set() or self._for != (address, ticket):
+                if peer is not None:
+                    peer.abort("another claim")
+                peer = await rpc.open_peer(
+                    self._nursery,
+                    address,
+                    security=self._security.with_ticket(ticket),
+                    network=self._network,
+                    service=Service("starter"),
+                )
+            self._peer, self._for = peer, (address, ticket)
+            return peer
+
+
+class ShadowLink:
+    """One activation's use of its claim's line; `run` keeps that up."""
+
+    def __init__(self, job: RunJob, line: ClaimLine, log: Log) -> None:
         self._job = job
-        self._security = security.with_ticket(job.ticket)
-        self._network = network
+        self._line = line
         self._log = log
         self._peer: Peer | None = None
         self._changed = trio.Event()
@@ -52,40 +82,37 @@ class ShadowLink:
     async def run(self) -> None:
         """Connect, and connect again, until there is no point."""
         patience, heard_at = FIRST_CONTACT_S, trio.current_time()
-        async with trio.open_nursery() as nursery:
-            while True:
-                peer: Peer | None = None
-                try:
-                    with trio.move_on_at(heard_at + patience):
-                        peer = await self._meet_again_and_again(nursery)
-                except Refused as error:
-                    self._give_up(str(error))
-                    return
-                if peer is None:
-                    self._give_up(f"heard nothing from the schedd for {patience:.0f} s")
-                    return
-                self._set(peer)
-                await peer.closed.wait()
-                self._set(None)
-                self._log.always("The connection to the schedd is lost", reason=peer.close_reason)
-                patience, heard_at = self._job.lease_s, peer.heard_at
+        while True:
+            peer: Peer | None = None
+            try:
+                with trio.move_on_at(heard_at + patience):
+                    peer = await self._meet_again_and_again()
+            except Refused as error:
+                self._give_up(str(error))
+                return
+            if peer is None:
+                self._give_up(f"heard nothing from the schedd for {patience:.0f} s")
+                return
+            self._set(peer)
+            await peer.closed.wait()
+            self._set(None)
+            self._log.always("The connection to the schedd is lost", reason=peer.close_reason)
+            patience, heard_at = self._job.lease_s, peer.heard_at
 
-    async def _meet_again_and_again(self, nursery: trio.Nursery) -> Peer:
+    async def _meet_again_and_again(self) -> Peer:
         pause = FIRST_PAUSE_S
         while True:
-            peer = await self._meet(nursery)
+            peer = await self._meet()
             if peer is not None:
                 return peer
             await trio.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE_S)
 
-    async def _meet(self, nursery: trio.Nursery) -> Peer | None:
-        """Connect and say who is here; None when it may work later."""
+    async def _meet(self) -> Peer | None:
+        """Connect, if need be, and say who is here; None when it may work later."""
         job = self._job
         try:
-            peer = await rpc.open_peer(
-                nursery, job.shadow_address, security=self._security, network=self._network, service=Service("starter")
-            )
+            peer = await self._line.peer(job.shadow_address, job.ticket)
         except (PeerError, OSError) as error:
             self._log.always("Cannot reach the schedd", address=job.shadow_address, error=str(error))
             return None
@@ -130,7 +157,8 @@ class ShadowLink:
         self._executing = message
 
     async def say_that_it_runs(self) -> None:
-        """Tell the schedd now, if there is a connection."""
+        """Tell the schedd, unless the job is over in a moment, if there is a connection."""
+        await trio.sleep(SHORT_JOB_S)
         peer, message = self._peer, self._executing
         if peer is None or message is None or self._told:
             return
@@ -157,10 +185,7 @@ class ShadowLink:
         while True:
             peer = await self.peer()
             try:
-                if self._executing is not None and not self._told:  # a short job may be over before it was told
-                    await peer.call(self._executing)
-                    self._told = True
-                await peer.call(message)
+                await peer.call(message if self._told else replace(message, executing=self._executing))
                 return
             except (ConnectionLost, TimedOut):
                 peer.abort("no answer")

@@ -54,11 +54,12 @@ class ClassAd(MutableMapping[str, Member]):
         return stored  # type: ignore[no-any-return]
 
     def __setitem__(self, name: str, value: object) -> None:
-        key = name.lower()
-        stored = value if type(value) is str or type(value) is bool else storable(value)
-        if key not in self.attrs:
-            self.attrs.spell(key, name)
-        self.attrs[key] = stored
+        key, attrs, kind = name.lower(), self.attrs, type(value)
+        if kind is not str and kind is not bool and kind is not float:
+            value = storable(value)
+        if key not in attrs:
+            attrs.spell(key, name)
+        attrs[key] = value
 
     def __delitem__(self, name: str) -> None:
         """Remove an attribute; one that the parent has is covered by UNDEFINED."""
@@ -105,8 +106,7 @@ class ClassAd(MutableMapping[str, Member]):
 
     def own(self) -> list[tuple[str, Member]]:
         """Names and stored values of this ad alone, without its parent's."""
-        attrs = self.attrs
-        return [(attrs.name(key), stored) for key, stored in dict.items(attrs)]
+        return list(self.attrs.spelled().items())
 
     def copy(self) -> ClassAd:
         """An ad that may be changed without changing this one; it has the same parent."""
@@ -155,6 +155,8 @@ class ClassAd(MutableMapping[str, Member]):
         stored = self.attrs[name.lower()]
         if type(stored) in PLAIN:
             return stored  # type: ignore[no-any-return]
+        if stored is MISSING:
+            return UNDEFINED
         if stored.__class__ is Expr:
             return stored.eval(self, target)
         return public(self._value(name, target))

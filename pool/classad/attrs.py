@@ -73,6 +73,8 @@ class Attrs(dict[str, Any]):
     def spell(self, key: str, name: str) -> None:
         """Remember that `key` is written `name`."""
         usual = _SPELLINGS.get(key)
+        if usual == name and self.names is None and key not in SCOPE_NAMES:
+            return
         if usual is None and len(_SPELLINGS) < _MAX_SPELLINGS:
             _SPELLINGS[key] = usual = name
         if usual != name:
@@ -90,6 +92,13 @@ class Attrs(dict[str, Any]):
         if names is not None and key in names:
             return names[key]
         return _SPELLINGS.get(key, key)
+
+    def spelled(self) -> dict[str, Any]:
+        """What is here by names as they are written."""
+        usual = _SPELLINGS.get
+        if self.names is None:
+            return {usual(key, key): stored for key, stored in dict.items(self)}
+        return {self.name(key): stored for key, stored in dict.items(self)}
 
     def keys_all(self) -> list[str]:
         """Keys of the parent's tables, then of this one, each once."""

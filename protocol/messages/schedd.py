@@ -276,7 +276,8 @@ class Ending(str, Enum):
 class JobEnded(Request[Done], tag="schedd.job_ended"):
     """The activation is over and its output delivered; repeated until answered, so it is idempotent.
 
-    Answered when the result is durable; then the starter may forget it.
+    Answered when the result is durable; then the starter may forget it. `executing` is what was not said before the
+    end of a short job.
     """
 
     job_id: JobId
@@ -285,3 +286,4 @@ class JobEnded(Request[Done], tag="schedd.job_ended"):
     at: float
     reason: str = ""
     ad: ClassAd
+    executing: JobExecuting | None = None

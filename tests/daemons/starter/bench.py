@@ -58,6 +58,8 @@ class Bench:
     agent: Peer | None = None
     agent_child: Child | None = None
     heard: list[Any] = field(default_factory=list)
+    callers: list[Peer] = field(default_factory=list)
+    """Who said StarterReady, each time."""
     _news: trio.Event = field(default_factory=trio.Event)
     _schedd: trio.CancelScope = field(default_factory=trio.CancelScope)
     owner: trio.CancelScope = field(default_factory=trio.CancelScope)
@@ -110,8 +112,10 @@ class Bench:
         self._schedd.cancel()
 
     def _hear(self, peer: Peer, message: Any) -> Done:
-        if isinstance(message, StarterReady) and peer.ticket != message.activation:
-            raise PeerError("no such activation")
+        if isinstance(message, StarterReady):
+            if peer.ticket not in (message.activation, "claim"):
+                raise PeerError("no such activation")
+            self.callers.append(peer)
         self.heard.append(message)
         news, self._news = self._news, trio.Event()
         news.set()
@@ -147,14 +151,16 @@ class Bench:
             }
         )
 
-    async def run(self, job: ClassAd, *, memory: int = 256, lease_s: float = 2400.0, files: bool = False) -> str:
-        """Have the starter run this job; its activation."""
+    async def run(
+        self, job: ClassAd, *, memory: int = 256, lease_s: float = 2400.0, files: bool = False, claim: str = ""
+    ) -> str:
+        """Have the starter run this job, under a claim of its own or the one named; its activation."""
         assert self.startd is not None
         self._count += 1
         activation = f"activation-{self._count}"
-        self.security.tickets.add(
-            f"secret-{self._count}", identity="starter@test", levels=[Level.READ], label=activation
-        )
+        ticket = f"secret-{claim or self._count}"
+        label = "claim" if claim else activation
+        self.security.tickets.add(ticket, identity="starter@test", levels=[Level.READ], label=label)
         address = ""
         if files:
             self._jobs[activation] = job
@@ -166,7 +172,7 @@ class Bench:
                 job_ad=job,
                 slot_ad=ClassAd({"Name": SLOT, "Cpus": 1, "Memory": memory, "FileSystemDomain": "test"}),
                 shadow_address=str(self.root / "schedd.sock"),
-                ticket=f"secret-{self._count}",
+                ticket=ticket,
                 agent_address=address,
                 agent_ticket="files" if files else "",
                 lease_s=lease_s,

@@ -31,7 +31,8 @@ async def test_a_job_runs_where_its_files_are_and_its_end_is_reported() -> None:
         assert (b.iwd / "out").read_text() == "hello\n"
         assert (b.iwd / "err").read_text() == "oops\n"
         kinds = [type(m) for m in b.heard]
-        assert kinds.index(StarterReady) < kinds.index(JobExecuting)
+        assert kinds.index(StarterReady) < kinds.index(JobEnded)
+        assert JobExecuting in kinds or end.executing is not None
         assert not b.sandbox.exists()
 
 
@@ -40,6 +41,24 @@ async def test_a_starter_runs_one_job_after_another() -> None:
         for number in range(3):
             end = await b.ended(await b.run(b.job_ad(f"exit {number}")))
             assert end.ad.eval_int("ExitCode") == number
+
+
+async def test_the_jobs_of_a_claim_share_its_connection_to_the_schedd() -> None:
+    async with bench() as b:
+        for _ in range(2):
+            await b.ended(await b.run(b.job_ad("exit 0"), claim="one"))
+        await b.ended(await b.run(b.job_ad("exit 0"), claim="other"))
+        assert b.callers[0] is b.callers[1]
+        assert b.callers[1] is not b.callers[2]
+
+
+async def test_the_next_job_of_a_claim_whose_connection_was_lost_makes_another() -> None:
+    async with bench() as b:
+        await b.ended(await b.run(b.job_ad("exit 0"), claim="one"))
+        b.callers[0].abort("cut")
+        end = await b.ended(await b.run(b.job_ad("exit 7"), claim="one"))
+        assert end.ad.eval_int("ExitCode") == 7
+        assert b.callers[0] is not b.callers[-1]
 
 
 async def test_the_job_is_told_where_it_is() -> None:
