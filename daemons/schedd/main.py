@@ -81,13 +81,13 @@ class Schedd:
         """The knobs may say something else now."""
         self.core.settings = Settings.read(config, self.start.host)
         self._say_what_is_ignored()
+        self.cron.reconfigure(self.cron.table)  # another table takes a restart
 
     def _say_what_is_ignored(self) -> None:
         for knob in self.core.settings.system.ignored:
             self.start.log.always(f"WARNING: ignoring invalid {knob} expression")
         for said in self.core.settings.admission.ignored:
             self.start.log.always(f"WARNING: ignoring {said}")
-        self.cron.reconfigure(self.cron.table)  # another table takes a restart
 
     def _cron_said(self, changed: bool, send: bool) -> None:
         """A program has described the schedd."""
