@@ -103,6 +103,8 @@ def tokenize(text: str, *, old: bool, strict: bool, file: str) -> list[Token]:
             at, value = _number(text, start, piece, at, strict, file)
         else:
             last = LITERAL if kind == "text" else NAME
+            if "\0" in piece:
+                raise fail(text, start, "a string may not contain the character 0", file=file)
             value = piece[1:-1].replace("\\" + piece[0], piece[0]) if old else _unescape(text, start, piece, file)
         tokens.append(Token(last, value, start))
     tokens.append(Token(END, UNDEFINED, min(at, size)))
@@ -123,7 +125,7 @@ def _number(text: str, start: int, piece: str, end: int, strict: bool, file: str
     digits = piece.lstrip("-")
     hexadecimal = digits[:2].lower() == "0x"
     real = not hexadecimal and not digits.isdigit()
-    if after == "." and not (real and text[end + 1 : end + 2].isdigit()):
+    if after == "." and not real:
         raise fail(text, start, "a number ends in a point", expected="a digit after the point", file=file)
     if not hexadecimal and after in "eE" and after and "e" not in digits.lower():
         raise fail(text, start, "the exponent has no digits", file=file)

@@ -222,6 +222,8 @@ class Parser:
                 continue
             if self.token.kind != NAME:
                 raise self.unexpected("the name of an attribute, or ]")
+            if not self.token.value:
+                raise fail(self._text, self.token.at, "an attribute without a name", file=self._file)
             name = str(self.next().value)
             self.take("=")
             pairs.append((name, self.expression()))

@@ -8,7 +8,7 @@ import time
 from typing import Final
 
 from pool.classad.environment import ENV
-from pool.classad.values import AbsTime, RelTime, int32_of
+from pool.classad.values import AbsTime, RelTime, int32_of, wrap32
 from pool.late_pattern import late_pattern
 
 _SPACE: Final = " \t\n\v\f\r"
@@ -106,7 +106,8 @@ def _read_span(text: str) -> float | None:
         sign, rest = -1, rest[:-1].rstrip(_SPACE)
     if rest:
         return None
-    return sign * (counts[2] * 86400 + counts[1] * 3600 + counts[0] * 60 + secs)
+    # Days, hours and minutes add up in 32 bits, as HTCondor counts them; seconds are a real.
+    return sign * (wrap32(counts[2] * 86400 + counts[1] * 3600 + counts[0] * 60) + secs)
 
 
 def _cut_digits(text: str) -> tuple[str, str]:

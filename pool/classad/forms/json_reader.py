@@ -71,6 +71,10 @@ def from_json(value: Any) -> Member:
 def _ad(pairs: list[tuple[str, Any]]) -> ClassAd:
     attrs = Attrs()
     for name, value in pairs:
+        if not name:
+            raise ClassAdError("an attribute without a name")
+        if "\0" in name:
+            raise ClassAdError("a name may not contain the character 0")
         key = name.lower()
         if key not in attrs:
             attrs.spell(key, name)

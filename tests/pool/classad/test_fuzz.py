@@ -73,6 +73,40 @@ def test_what_fuzzing_found(reader: str, text: str) -> None:
     check(reader, text)
 
 
+#: Texts that once printed as what is not read back, or meant something else than to HTCondor: what they print as.
+PRINTED: list[tuple[str, str]] = [
+    (".5 .n", "5.000000000000000E-01.n"),  # a selection from a real: the point follows a digit
+    ("1e3.n", "1.000000000000000E+03.n"),
+    ("1.5e3.x.y", "1.500000000000000E+03.x.y"),
+    ('relTime("191992+00:00:01")', 'relTime("-6849+01:53:03")'),  # days, hours and minutes wrap around in 32 bits
+    ('relTime("-191992+00:00:01")', 'relTime("6849+01:53:03")'),
+    ('relTime("1000000:00:00")', 'relTime("-8043+14:28:16")'),
+    ('relTime("0+1193046:71582788:00")', 'relTime("-28:32")'),
+]
+REFUSED: list[tuple[str, str, str]] = [
+    ("expression", '"a\0b"', "may not contain the character 0"),  # its escape was refused already
+    ("expression", "'a\0b'", "may not contain the character 0"),
+    ("expression", "5.n", "ends in a point"),
+    ("expression", "1.5.", "the name of an attribute"),
+    ("ad", "['' = 1]", "an attribute without a name"),
+    ("json list", '[{"": 1}]', "an attribute without a name"),
+    ("json list", '[{"a\\u0000": 1}]', "a name may not contain the character 0"),
+]
+
+
+@pytest.mark.parametrize(("text", "printed"), PRINTED)
+def test_what_fuzzing_found_prints_as_what_is_read_back(text: str, printed: str) -> None:
+    assert str(expr(text)) == printed
+    assert str(expr(printed)) == printed
+
+
+@pytest.mark.parametrize(("reader", "text", "says"), REFUSED)
+def test_what_no_form_can_carry_is_refused(reader: str, text: str, says: str) -> None:
+    with pytest.raises(ClassAdError, match=says) as caught:
+        READERS[reader](text)
+    assert caught.value.span is not None
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("block", range(20))
