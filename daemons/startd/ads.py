@@ -68,6 +68,8 @@ class Ads:
 
     def public(self, slot: Slot) -> ClassAd:
         """The ad as the pool sees it."""
+        if slot.kind is not SlotKind.PARTITIONABLE:  # nothing is only for show
+            return self.matching(slot)
         ad = self._make(slot, [self.matching(child) for child in slot.children.values()])
         if self.settings.slot_attrs:
             self._share({slot.short: ad})

@@ -349,7 +349,7 @@ class Claims:
             return ReconnectAnswer(held=False)
         lease = begin_lease(asked.lease_s, asked.alive_interval_s, now=trio.current_time())
         slot.claim = replace(slot.claim, lease=lease, alive_interval_s=asked.alive_interval_s)
-        self._moves.deadline_moved()
+        self._moves.deadline_moved(slot)
         running = slot.claim.activation
         return ReconnectAnswer(
             held=True,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import trio
 
+from daemons.pace import Pace
 from daemons.startd.moves import Moves
-from daemons.startd.slot import NEVER, Slots
+from daemons.startd.slot import NEVER, Slot, Slots
 
 
 class Deadlines:
@@ -17,9 +18,11 @@ class Deadlines:
         self._alarm = trio.CancelScope()
         moves.deadline_moved = self.moved
 
-    def moved(self) -> None:
-        """A slot's deadlines have changed."""
-        self._alarm.deadline = min(self._alarm.deadline, self._next())
+    def moved(self, slot: Slot | None = None) -> None:
+        """The slot's deadlines have changed, or any slot's."""
+        soonest = self._next() if slot is None else slot.next_deadline()
+        if soonest < self._alarm.deadline:
+            self._alarm.deadline = soonest
 
     async def run(self) -> None:
         """Sleep, wake, deal with what is due."""
@@ -35,5 +38,7 @@ class Deadlines:
 async def poll(moves: Moves) -> None:
     """Look at the machine and at the policy every POLLING_INTERVAL."""
     while True:
-        moves.evaluate_all()
+        pace = Pace()
+        for _ in moves.evaluate_each():
+            await pace.breathe()
         await trio.sleep(moves.polling_s)

@@ -7,7 +7,7 @@ the clock. All of it is plain code without awaits, so a slot is never seen in th
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Final
 
 import trio
@@ -46,7 +46,7 @@ class Moves:
         self._ads = ads
         self._changed = changed
         self.starters: Starters | None = None
-        self.deadline_moved: Callable[[], None] = lambda: None
+        self.deadline_moved: Callable[[Slot | None], None] = lambda slot: None
         self.drained: Callable[[], None] = lambda: None
         self.benchmark_programs: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint
         self.stopping = self._stops_fast = False
@@ -91,7 +91,7 @@ class Moves:
         for effect in effects:
             self._do[effect](slot)
         self._changed(slot)
-        self.deadline_moved()
+        self.deadline_moved(slot)
 
     def evaluate(self, slot: Slot) -> None:
         """Let the owner's policy say what should become of the slot, until it is content."""
@@ -112,11 +112,17 @@ class Moves:
 
     def evaluate_all(self) -> None:
         """Every slot, with a fresh look at the machine."""
+        for _ in self.evaluate_each():
+            pass
+
+    def evaluate_each(self) -> Iterator[Slot]:
+        """The same, one slot after another, for a caller who gives way in between."""
         self._ads.refresh()
         for slot in self._slots:
             self.evaluate(slot)
+            yield slot
         self._settle_drain()
-        self.deadline_moved()
+        self.deadline_moved(None)
 
     def facts_changed(self) -> None:
         """The machine's own attributes are different now, and the policy may be about them."""
@@ -124,7 +130,7 @@ class Moves:
             slot.matching_ad = None
         for slot in self._slots:
             self.evaluate(slot)
-        self.deadline_moved()
+        self.deadline_moved(None)
 
     def wake(self) -> None:
         """Deal with every deadline that has passed."""
@@ -216,7 +222,7 @@ class Moves:
         slot.kill_at = trio.current_time() + vacate_s + self._ads.settings.killing_timeout_s
         activation = slot.claim.activation.activation
         slot.starter.tell(StopJob(activation=activation, how=how, reason=reason, vacate_s=vacate_s, cause=cause))
-        self.deadline_moved()
+        self.deadline_moved(None)
 
     def shut_down(self, how: StopHow) -> None:
         """Every claim ends: after retirement, or as long as its job wants, or now."""

@@ -7,6 +7,7 @@ from typing import Final
 import trio
 
 from daemons.adverts import Adverts
+from daemons.pace import Pace
 from daemons.startd.ads import Ads, select
 from daemons.startd.slot import Slot, Slots
 from pool.classad import ClassAd, expr
@@ -52,17 +53,23 @@ class Publisher:
 
     def put_now(self) -> None:
         """Hand over the ads of all slots that have changed."""
+        for name in self._take_stale():
+            self._put(name)
+
+    def _take_stale(self) -> list[str]:
         stale, self._stale = self._stale, {}
         self._urgent = trio.Event()
-        for name in stale:
-            slot = self._slots.get(name)
-            self._known_claimed.discard(name)
-            if slot is not None and slot.state.state is State.CLAIMED:
-                self._known_claimed.add(name)
-            if slot is None:
-                self._adverts.drop("Machine", name)
-            else:
-                self._adverts.put(self._ads.public(slot), self._ads.private(slot))
+        return list(stale)
+
+    def _put(self, name: str) -> None:
+        slot = self._slots.get(name)
+        self._known_claimed.discard(name)
+        if slot is not None and slot.state.state is State.CLAIMED:
+            self._known_claimed.add(name)
+        if slot is None:
+            self._adverts.drop("Machine", name)
+        else:
+            self._adverts.put(self._ads.public(slot), self._ads.private(slot))
 
     async def run(self) -> None:
         """Send at each change, and everything each UPDATE_INTERVAL."""
@@ -77,7 +84,10 @@ class Publisher:
             with trio.move_on_after(CLAIMED_DEBOUNCE_S):
                 await self._urgent.wait()
             await trio.sleep(DEBOUNCE_S)
-            self.put_now()
+            pace = Pace()
+            for name in self._take_stale():
+                self._put(name)
+                await pace.breathe()
 
     async def answer(self, peer: Peer, asked: QueryAds, send: SendItem[AdBatch]) -> None:
         """The slots' ads as they are now (`condor_status -direct`)."""
