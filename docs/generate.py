@@ -104,7 +104,7 @@ def all_tools() -> dict[str, tuple[str, str]]:
     for verb, (module, summary) in (*POOL_VERBS.items(), *TOOLS.items()):
         loaded = import_module(f"minipool.cli.{module}")
         if hasattr(loaded, "USAGE"):
-            found[verb] = (summary[0].upper() + summary[1:] + ".", loaded.USAGE)
+            found[f"condor_{verb}" if verb in TOOLS else verb] = (summary[0].upper() + summary[1:] + ".", loaded.USAGE)
             continue
         for tool in getattr(loaded, "TOOLS", None) or (loaded.TOOL,):
             found[tool.name] = (tool.summary, usage(tool))

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import trio
 
 from daemons.run import DaemonStart
 from daemons.startd.benchmarks import averaged
-from daemons.startd.settings import Settings, policy_attributes
+from daemons.startd.settings import CPU_BUSY, Settings, policy_attributes, private_policy
 from daemons.startd.slot import Slot, Slots
 from pool.classad import ClassAd, Expr, expr
 from pool.cron_jobs.merge import Published, merge
-from pool.slots import detect
+from pool.slots import detect, latch
 from pool.slots.ad import SlotView, look_attributes, private_ad, share_between_slots, slot_ad
+from pool.slots.custom import Custom
 from pool.slots.detect import Look
 from pool.slots.drain import Drain, drain_attributes
 from pool.slots.policy import retirement_s
@@ -33,6 +34,8 @@ class Ads:
         self._slots = slots
         self.settings = settings
         self.base = base
+        self.customs: Mapping[str, Custom] = {}
+        """The custom resources whose pieces have names."""
         self.cron: Callable[[], list[Published]] = list
         """What cron jobs and benchmarks have said."""
         self.drain: Drain | None = None
@@ -62,18 +65,38 @@ class Ads:
         """The ad for policy and matching: all but what is only for show (the lists about dynamic slots)."""
         if slot.matching_ad is None:
             slot.matching_ad = self._make(slot, [])
+            for name, value in private_policy(slot.policy).items():
+                slot.matching_ad[name] = value
+            self._latch(slot, slot.matching_ad)
+        if slot.kind is not SlotKind.PARTITIONABLE:  # nothing is only for show
+            return self.matching(slot)
             if self.settings.slot_attrs:
                 self._share({slot.short: slot.matching_ad})
         return slot.matching_ad
 
     def public(self, slot: Slot) -> ClassAd:
         """The ad as the pool sees it."""
-        if slot.kind is not SlotKind.PARTITIONABLE:  # nothing is only for show
-            return self.matching(slot)
+        self.matching(slot)  # looks at the latches
         ad = self._make(slot, [self.matching(child) for child in slot.children.values()])
+        self._show_latches(slot, ad)
         if self.settings.slot_attrs:
             self._share({slot.short: ad})
         return ad
+
+    def _latch(self, slot: Slot, ad: ClassAd) -> None:
+        """Note when the values of the latched expressions change."""
+        names = dict.fromkeys((*self.settings.latches, CPU_BUSY))
+        slot.latches = latch.look(slot.latches, names, ad, now=self._start.world.wall())
+        self._show_latches(slot, ad)
+
+    def _show_latches(self, slot: Slot, ad: ClassAd) -> None:
+        latched = self.settings.latches
+        busy = slot.latches[CPU_BUSY]
+        ad["CpuIsBusy"] = bool(busy.value)
+        ad[f"{CPU_BUSY}Time"] = int(self._start.world.wall() - busy.changed_at) if busy.value else 0
+        shown = {name: slot.latches[name] for name in latched}
+        for name, figure in latch.latch_attributes(shown, slot.attributes).items():
+            ad[name] = figure
 
     def private(self, slot: Slot) -> ClassAd:
         """The half of the ad with the claim ids."""
@@ -121,6 +144,8 @@ class Ads:
             preemptions=slot.preemptions,
             extra=self._extra(slot, now),
             job_attrs=self.settings.job_attrs,
+            customs=self.customs,
+            own_ids=slot.free.ids if slot.parent is not None else slot.spec.ids,
             children=children,
             child_attrs=self.settings.child_attrs,
             dynamic_made=slot.children_made,

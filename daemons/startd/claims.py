@@ -20,7 +20,7 @@ from daemons.startd.wait import either
 from pool.classad import ClassAd
 from pool.errors import PoolError, UserError
 from pool.ids import ClaimId
-from pool.slots.carve import fit_request
+from pool.slots.carve import fit_request, pieces_for
 from pool.slots.claim import Activation, Claim, Holder
 from pool.slots.lease import begin_lease
 from pool.slots.machine import Activity, Event, Leaving, State, can
@@ -134,8 +134,9 @@ class Claims:
             return slot
         ad = self._ads.matching(slot)
         wanted = fit_request(asked.job_ad, ad, slot.free.amounts, self._ads.settings.rounding)
+        pieces_for(slot.free, wanted, asked.job_ad, self._slots.properties)  # fails before the id is used up
         self._slots.use_offer(slot, asked.claim_id)
-        return self._slots.carve(slot, wanted, now=self._start.world.wall())
+        return self._slots.carve(slot, wanted, now=self._start.world.wall(), job=asked.job_ad)
 
     def _claim(self, slot: Slot, peer: Peer, asked: RequestClaim) -> Claim:
         now = trio.current_time()

@@ -6,6 +6,8 @@ startd is told to stop, the claims end as the order says; then it leaves.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import trio
 
 from daemons.cron_manager import CronManager
@@ -16,6 +18,7 @@ from daemons.startd.ads import Ads
 from daemons.startd.claims import Claims
 from daemons.startd.coalesce import Coalesce
 from daemons.startd.deadlines import Deadlines, poll
+from daemons.startd.inventory import take_stock
 from daemons.startd.moves import Moves
 from daemons.startd.publish import Publisher
 from daemons.startd.settings import (
@@ -34,6 +37,7 @@ from pool.config import Config
 from pool.cron_jobs.jobs import BENCHMARKS, STARTD, read_table
 from pool.slots.carve import carvable, resource_names
 from pool.slots.claim import ClaimIds
+from pool.slots.inventory import Inventory
 from pool.slots.machine import State
 from pool.slots.slot_types import SlotKind
 from protocol.authorize import Level
@@ -49,23 +53,28 @@ OWN_ATTRS = ("Arch", "OpSys", "OpSysAndVer", "DetectedCpus", "DetectedMemory", "
 class Startd:
     """Everything that one startd has, put together."""
 
-    def __init__(self, start: DaemonStart, nursery: trio.Nursery) -> None:
+    def __init__(self, start: DaemonStart, nursery: trio.Nursery, inventories: Mapping[str, Inventory]) -> None:
         self.start = start
         config = start.config
         self.execute = config.path("EXECUTE")
-        self.hardware, self.facts = machine_hardware(config, self.execute)
+        self.hardware, self.facts = machine_hardware(config, self.execute, inventories)
         self.layout = machine_layout(config, self.hardware)
         self.resources = resource_names(custom.name for custom in self.hardware.customs)
         rng = start.world.rng
         ids = ClaimIds(start.address, int(start.started_at), lambda: f"{rng.getrandbits(SECRET_BITS):032x}")
         settings = read_settings(config, self.resources)
+        customs = {custom.name: custom for custom in self.hardware.customs if custom.ids}
         self.slots = Slots(_slot_host(start), ids)
+        self.slots.properties = {
+            name: {one: custom.piece(one) for one in custom.ids} for name, custom in customs.items()
+        }
         for spec in self.layout.slots:
             prefix = config.str(f"SLOT_TYPE_{spec.type_id}_NAME_PREFIX", default="slot") or "slot"
             policy, attributes = settings.policy_of(spec), settings.attributes_of(spec)
             self.slots.add(spec, policy, attributes, now=start.world.wall(), prefix=prefix)
         base = machine_part(start, self.hardware, self.facts, len(self.slots))
         self.ads = Ads(start, self.slots, settings, base)
+        self.ads.customs = customs
         self.publisher = Publisher(self.slots, self.ads, start.adverts)
         self.moves = Moves(start, nursery, self.slots, self.ads, self.publisher.changed)
         trees = usable_trees(settings.base_cgroup)
@@ -176,7 +185,8 @@ async def main(start: DaemonStart, *, task_status: trio.TaskStatus[None] = trio.
     """Serve until told to stop, then end the claims and leave."""
     become_subreaper()
     async with trio.open_nursery() as connections:
-        startd = Startd(start, connections)
+        inventories = await start.world.threads.run_sync(take_stock, start.config)
+        startd = Startd(start, connections, inventories)
         for reason in startd.layout.broken.values():
             start.log.always(reason)
         await startd.sweep()

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import Any, Final
 
 from daemons.run import DaemonStart
 from pool.classad import ClassAd, Expr, Member, expr
@@ -15,11 +15,16 @@ from pool.errors import ClassAdError
 from pool.slots import detect
 from pool.slots.ad import ABILITIES, CHILD_ATTRS, limits_expr, number
 from pool.slots.carve import Rounding, resource_names
+from pool.slots.consumption import consumption_attributes
 from pool.slots.custom import custom_resources
-from pool.slots.policy import Policy, read_policy
+from pool.slots.inventory import Inventory
+from pool.slots.policy import REFERABLE, Policy, read_policy
 from pool.slots.resources import exact
-from pool.slots.slot_types import Hardware, Layout, SlotSpec, layout
+from pool.slots.slot_types import Hardware, Layout, SlotKind, SlotSpec, layout
 from pool.version import CONDOR_PLATFORM, CONDOR_VERSION
+
+CPU_BUSY: Final = "CpuBusy"
+"""Whether the owner has work for the machine: every slot shows since when, latched or not."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +41,7 @@ class Settings:
     job_attrs: tuple[str, ...]
     child_attrs: tuple[str, ...]
     slot_attrs: tuple[str, ...]
+    latches: tuple[str, ...]
     consoles: tuple[str, ...]
     keyboard_slots: int
     console_slots: int
@@ -53,13 +59,20 @@ class Settings:
         config = self.config
         names = [*config.list("STARTD_ATTRS"), *config.list("STARTD_EXPRS", default=())]
         names += config.list(f"SLOT{spec.slot_id}_STARTD_ATTRS", default=())
+        names += [*self.latches, CPU_BUSY]
         read = self._reader(spec)
         found: dict[str, Member] = {}
         for name in names:
             value = read(name)
             if value is not None:
                 found[name] = value
+        if spec.kind is SlotKind.PARTITIONABLE and self._has_consumption_policy(spec):
+            found.update(consumption_attributes(spec.amounts, read))
         return found
+
+    def _has_consumption_policy(self, spec: SlotSpec) -> bool:
+        own = f"SLOT_TYPE_{spec.type_id}_CONSUMPTION_POLICY"
+        return self.config.bool(own if self.config.is_set(own) else "CONSUMPTION_POLICY", default=False)
 
     def _reader(self, spec: SlotSpec) -> Callable[[str], Expr | None]:
         prefixes = (f"SLOT{spec.slot_id}_", f"SLOT_TYPE_{spec.type_id}_", "")
@@ -91,6 +104,7 @@ def read_settings(config: Config, resources: Iterable[str]) -> Settings:
         job_attrs=tuple(config.list("STARTD_JOB_ATTRS", default=())),
         child_attrs=tuple(dict.fromkeys((*CHILD_ATTRS, *extra_children))),
         slot_attrs=tuple(config.list("STARTD_SLOT_ATTRS", default=())),
+        latches=tuple(dict.fromkeys(config.list("STARTD_LATCH_EXPRS", default=()))),
         consoles=tuple(config.list("CONSOLE_DEVICES", default=("mouse", "console"))),
         keyboard_slots=config.int("SLOTS_CONNECTED_TO_KEYBOARD", default=0),
         console_slots=config.int("SLOTS_CONNECTED_TO_CONSOLE", default=0),
@@ -101,8 +115,13 @@ def read_settings(config: Config, resources: Iterable[str]) -> Settings:
     )
 
 
-def machine_hardware(config: Config, execute: str) -> tuple[Hardware, detect.HardwareFacts]:
-    """What there is to divide: what was detected, unless knobs say otherwise, less what is reserved."""
+def machine_hardware(
+    config: Config, execute: str, inventories: Mapping[str, Inventory] | None = None
+) -> tuple[Hardware, detect.HardwareFacts]:
+    """What there is to divide: what was detected, unless knobs say otherwise, less what is reserved.
+
+    `inventories` is what programs have said about custom resources.
+    """
     facts = detect.hardware_facts(hyperthreads=config.bool("COUNT_HYPERTHREAD_CPUS", default=True))
     cpus = facts.cpus
     if config.is_set("NUM_CPUS"):
@@ -125,7 +144,7 @@ def machine_hardware(config: Config, execute: str) -> tuple[Hardware, detect.Har
         memory=max(0, memory),
         swap=facts.swap,
         disks=disks,
-        customs=custom_resources(config.names(with_defaults=False), _only_set(config)),
+        customs=custom_resources(config.names(with_defaults=False), _only_set(config), inventories),
     )
     return hardware, facts
 
@@ -143,6 +162,7 @@ def machine_layout(config: Config, hardware: Hardware) -> Layout:
         _only_set(config),
         hardware,
         lambda slot_id: detect.file_system(execute_directory(config, slot_id)),
+        lambda knob: str(config.where(knob)) if config.is_set(knob) else "",
     )
 
 
@@ -191,12 +211,15 @@ def machine_part(start: DaemonStart, hardware: Hardware, facts: detect.HardwareF
         "LastBenchmark": 0,
         "TimeToLive": 2147483647,
         "IsLocalStartd": False,
-        "CpuBusy": False,
+        CPU_BUSY: False,
     }
     for name, value in put.items():
         ad[name] = value
     for custom in hardware.customs:
-        ad[f"Total{custom.name}"] = ad[f"Detected{custom.name}"] = number(exact(custom.total))
+        ad[f"Total{custom.name}"] = number(exact(custom.usable))
+        ad[f"Detected{custom.name}"] = custom.said if custom.said is not None else number(exact(custom.usable))
+        for fact, rule in custom.facts.items():
+            ad[fact] = rule
         if custom.offline:
             ad[f"Offline{custom.name}"] = ",".join(custom.offline)
     return ad
@@ -219,6 +242,11 @@ def _slot_directories(config: Config) -> list[str]:
         for name in config.names(with_defaults=False)
         if name.upper().startswith("SLOT") and name.upper().endswith("_EXECUTE") and (path := config.path(name))
     ]
+
+
+def private_policy(policy: Policy) -> dict[str, Expr]:
+    """The owner's expressions by their names, so that one may be written in terms of others; nobody else sees these."""
+    return {name: policy.expr(name) for name in REFERABLE}
 
 
 def read_expression(text: str, knob: str) -> Expr:

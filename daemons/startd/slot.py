@@ -16,6 +16,7 @@ from pool.classad import ClassAd, Member
 from pool.ids import ClaimId
 from pool.slots.carve import Holding, carvable, carve, give_back
 from pool.slots.claim import Claim, ClaimIds, Purse
+from pool.slots.latch import Latch
 from pool.slots.machine import SlotState, State, begin
 from pool.slots.policy import Policy
 from pool.slots.resources import Amounts
@@ -85,6 +86,7 @@ class Slot:
     children_made: int = 0
     freed: trio.Event = field(default_factory=trio.Event)
     """Set, and replaced, when the slot's job is gone."""
+    latches: dict[str, Latch] = field(default_factory=dict)
     fixed_ad: ClassAd | None = None
     """The part of the ad that changes only with the configuration."""
     matching_ad: ClassAd | None = None
@@ -123,6 +125,8 @@ class Slots:
         self._by_name: dict[str, Slot] = {}
         self._by_claim: dict[str, Slot] = {}
         self._offers: dict[str, Slot] = {}
+        self.properties: Mapping[str, Mapping[str, ClassAd]] = {}
+        """What is known of the pieces of custom resources, by resource and id."""
 
     def __iter__(self) -> Iterator[Slot]:
         return iter(list(self._by_name.values()))
@@ -161,9 +165,9 @@ class Slots:
         self.refill(slot)
         return slot
 
-    def carve(self, parent: Slot, wanted: Amounts, *, now: float) -> Slot:
-        """A dynamic slot out of `parent`; UserError when there is too little left."""
-        child_holding, rest = carve(parent.free, wanted, parent.whole)
+    def carve(self, parent: Slot, wanted: Amounts, *, now: float, job: ClassAd | None = None) -> Slot:
+        """A dynamic slot out of `parent`; UserError when there is too little left that suits the job."""
+        child_holding, rest = carve(parent.free, wanted, parent.whole, job, self.properties)
         parent.free = rest
         number = next(n for n in range(1, len(parent.children) + 2) if n not in parent.children)
         short = f"{parent.short}_{number}"

@@ -33,6 +33,7 @@ TOOLS: Final[dict[str, tuple[str, str]]] = {
     "ping": ("ping", "show who a daemon takes you for"),
     "token_create": ("tokens", "make a token"),
     "token_list": ("tokens", "list your tokens"),
+    "gpu_discovery": ("gpu_discovery", "show the GPUs of this machine"),
     "version": ("version", "show the version"),
 }
 """verb -> (module, what it is for); `condor_VERB` and `pool VERB` are the same program."""

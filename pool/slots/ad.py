@@ -16,6 +16,7 @@ from pool.classad import UNDEFINED, ClassAd, Expr, expr
 from pool.ids import ClaimId
 from pool.slots.carve import Holding
 from pool.slots.claim import Claim
+from pool.slots.custom import Custom
 from pool.slots.detect import Look
 from pool.slots.machine import SlotState, State
 from pool.slots.resources import CPUS, DISK, MEMORY, SWAP, Amount, Amounts
@@ -89,6 +90,10 @@ class SlotView:
     preemptions: int = 0
     extra: Mapping[str, Any] = field(default_factory=dict)
     job_attrs: Sequence[str] = ()
+    customs: Mapping[str, Custom] = field(default_factory=dict)
+    """The custom resources whose pieces have names."""
+    own_ids: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Which pieces are the slot's, whether free or not."""
     children: Sequence[ClassAd] = ()
     child_attrs: Sequence[str] = CHILD_ATTRS
     dynamic_made: int = 0
@@ -112,6 +117,9 @@ def slot_ad(base: ClassAd, view: SlotView) -> ClassAd:
     ad = base.copy()
     _put_identity(ad, view)
     _put_amounts(ad, view.free, view.whole)
+    for name, ids in (view.own_ids or view.free.ids).items():
+        if ids:
+            _put_pieces(ad, view, name, ids)
     _put_state(ad, view)
     ad["Start"] = view.start
     closed = view.draining and not view.accept_while_draining
@@ -186,8 +194,32 @@ def _put_amounts(ad: ClassAd, free: Holding, whole: Amounts) -> None:
     for name, amount in free.amounts.items():
         ad[name] = number(amount)
         ad[f"TotalSlot{name}"] = number(whole.of(name))
-    for name, ids in free.ids.items():
-        ad[f"Assigned{name}"] = ",".join(ids)
+
+
+def _put_pieces(ad: ClassAd, view: SlotView, name: str, ids: tuple[str, ...]) -> None:
+    """Which pieces of a custom resource the slot has, what is known of each, and which a job can still be given."""
+    ad[f"Assigned{name}"] = ",".join(ids)
+    custom = view.customs.get(name)
+    if custom is None:
+        return
+    free = ", ".join(custom.piece_name(one) for one in dict.fromkeys(view.free.ids.get(name, ())))
+    ad[f"Available{name}"] = expr(f"{{ {free} }}")
+    pieces = {custom.piece_name(one): custom.piece(one) for one in ids}
+    for piece_name, piece in pieces.items():
+        ad[piece_name] = piece
+    if view.kind is not SlotKind.PARTITIONABLE:
+        for fact, value in shared_facts(list(pieces.values())).items():
+            ad[f"{name}_{fact}"] = value
+
+
+def shared_facts(pieces: Sequence[ClassAd]) -> dict[str, Any]:
+    """The properties in which all pieces agree, but for their ids."""
+    first, *others = pieces
+    return {
+        fact: value
+        for fact, value in first.items()
+        if fact.lower() != "id" and all(fact in one and one[fact] == value for one in others)
+    }
 
 
 def _put_state(ad: ClassAd, view: SlotView) -> None:

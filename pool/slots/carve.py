@@ -14,6 +14,8 @@ from typing import Final
 
 from pool.classad import ClassAd, Expr
 from pool.errors import UserError
+from pool.slots.consumption import consumed, has_policy
+from pool.slots.pieces import choose, without
 from pool.slots.resources import CPUS, DISK, MEMORY, STANDARD, SWAP, Amount, Amounts, exact
 
 DEFAULT_REQUEST: Final = {CPUS: 1, MEMORY: 1, DISK: 1}
@@ -67,6 +69,11 @@ def rounded(request: Amounts, job: ClassAd, slot: ClassAd, rounding: Rounding) -
 
 def fit_request(job: ClassAd, slot: ClassAd, free: Amounts, rounding: Rounding) -> Amounts:
     """What to carve for `job` out of `free`; UserError says what there is too little of."""
+    if has_policy(slot):
+        wanted = consumed(job, slot, free)
+        if short := free.short_of(wanted):
+            raise UserError(f"not enough {', '.join(short)}")
+        return wanted
     plain = request_of(job, slot, free)
     wanted = rounded(plain, job, slot, rounding)
     if not free.fits(wanted) and not rounding.must:
@@ -76,23 +83,42 @@ def fit_request(job: ClassAd, slot: ClassAd, free: Amounts, rounding: Rounding) 
     return wanted
 
 
-def carve(parent: Holding, wanted: Amounts, whole: Amounts) -> tuple[Holding, Holding]:
+def carve(
+    parent: Holding,
+    wanted: Amounts,
+    whole: Amounts,
+    job: ClassAd | None = None,
+    properties: Mapping[str, Mapping[str, ClassAd]] | None = None,
+) -> tuple[Holding, Holding]:
     """A dynamic slot of the wanted size, and what `parent` has left. `whole` is what the parent had at first.
 
-    Swap is not asked for: a slot has the same share of it as of the memory.
+    Swap is not asked for: a slot has the same share of it as of the memory. Of resources whose pieces have names the
+    slot gets pieces that the job's Require<name> is true for, given their `properties`.
     """
     share = Fraction(wanted.of(MEMORY)) / whole.of(MEMORY) if whole.of(MEMORY) else Fraction(0)
     swap = min(math.floor(whole.of(SWAP) * share), parent.amounts.of(SWAP))
     child = Amounts({name: swap if name == SWAP else wanted.of(name) for name in parent.amounts})
     rest = parent.amounts - child
-    given: dict[str, tuple[str, ...]] = {}
-    kept: dict[str, tuple[str, ...]] = {}
-    for name, ids in parent.ids.items():
-        count = math.ceil(child.of(name))
-        if count > len(ids):
-            raise UserError(f"not enough {name} ({len(ids)} of {count})")
-        given[name], kept[name] = ids[:count], ids[count:]
+    given = pieces_for(parent, child, job, properties)
+    kept = {name: without(ids, given[name]) for name, ids in parent.ids.items()}
     return Holding(child, given), Holding(rest, kept)
+
+
+def pieces_for(
+    parent: Holding,
+    wanted: Amounts,
+    job: ClassAd | None,
+    properties: Mapping[str, Mapping[str, ClassAd]] | None = None,
+) -> dict[str, tuple[str, ...]]:
+    """The pieces that a dynamic slot of the wanted size gets; UserError when too few suit the job."""
+    given: dict[str, tuple[str, ...]] = {}
+    for name, ids in parent.ids.items():
+        count = math.ceil(wanted.of(name))
+        chosen = choose(name, ids, count, job, (properties or {}).get(name, {}))
+        if chosen is None:
+            raise UserError(f"not enough {name} that the job takes ({count} wanted, {len(ids)} free)")
+        given[name] = chosen
+    return given
 
 
 def give_back(parent: Holding, child: Holding) -> Holding:

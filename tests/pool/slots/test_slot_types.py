@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from pool.errors import ConfigError
 from pool.slots.custom import Custom, custom_resources
+from pool.slots.inventory import read_inventory
 from pool.slots.resources import CPUS, DISK, MEMORY, SWAP, Amounts
 from pool.slots.slot_types import Hardware, Layout, SlotKind, layout
 
@@ -132,15 +133,18 @@ def test_what_does_not_fit_is_reported_and_the_rest_made() -> None:
     ],
 )
 def test_a_wrong_slot_type_is_refused_by_name(text: str, says: str) -> None:
-    with pytest.raises(ConfigError, match=says) as caught:
-        one(text)
-    assert "SLOT_TYPE_1" in str(caught.value)
+    made = laid_out({"SLOT_TYPE_1": text, "NUM_SLOTS_TYPE_1": "1", "NUM_SLOTS_TYPE_2": "1"})
+    assert says in made.broken[1]
+    assert "SLOT_TYPE_1" in made.broken[1]
+    assert [slot.type_id for slot in made.slots] == [2]
+    with pytest.raises(ConfigError, match=says):
+        laid_out({"SLOT_TYPE_1": text, "NUM_SLOTS_TYPE_1": "1", "SLOT_CONFIG_FAILURE_MODE": "ABORT"})
 
 
 def test_machine_resource_names_selects_and_inventories_count() -> None:
     knobs = {"MACHINE_RESOURCE_Cogs": "16", "MACHINE_RESOURCE_Lenses": "2", "MACHINE_RESOURCE_NAMES": "Cogs, GPUs"}
-    found = custom_resources(knobs, knobs.get, {"GPUs": 'DetectedGPUs="GPU-1, GPU-2"\n'})
-    assert found == [Custom("Cogs", 16), Custom("GPUs", 2, ("GPU-1", "GPU-2"))]
+    found = custom_resources(knobs, knobs.get, {"GPUs": read_inventory("GPUs", 'DetectedGPUs="GPU-1, GPU-2"\n')})
+    assert found == [Custom("Cogs", 16), Custom("GPUs", 2, ("GPU-1", "GPU-2"), said="GPU-1, GPU-2")]
 
 
 SIZES = st.sampled_from(["auto", "10%", "25%", "1/3", "1/2", "1", "7"])

@@ -1,0 +1,89 @@
+"""Takes stock of custom resources at start: runs MACHINE_RESOURCE_INVENTORY_<name> programs, and looks for GPUs.
+
+condor_gpu_discovery is a part of this very program; where it is not installed as a file of its own, and for the
+look that every startd takes by itself (STARTD_DETECT_GPUS), it is asked without starting a process.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from typing import IO, Final
+
+from pool.config import Config
+from pool.errors import ConfigError, UserError
+from pool.gpus.discover import discover, parse_options
+from pool.gpus.nvml import nvidia_devices
+from pool.slots.inventory import Inventory, read_inventory
+
+PREFIX: Final = "MACHINE_RESOURCE_INVENTORY_"
+DISCOVERY: Final = "condor_gpu_discovery"
+LIMIT_S: Final = 20.0
+"""How long a program may take; HTCondor's default for programs that a startd waits for."""
+PRINTED_MAX: Final = 1024 * 1024
+_OFF: Final = frozenset(("", "0", "false", "f", "no"))
+
+
+def take_stock(config: Config, limit_s: float = LIMIT_S) -> dict[str, Inventory]:
+    """What each program says there is, by resource. Blocks; ConfigError names the knob and what went wrong."""
+    found = {}
+    for knob in config.names(with_defaults=False):
+        if knob.upper().startswith(PREFIX) and (command := config[knob]):
+            found[knob[len(PREFIX) :]] = _stock(config, knob, command, limit_s)
+    if not any(name.lower() == "gpus" for name in found) and not config.is_set("MACHINE_RESOURCE_GPUs"):
+        words = config.str("STARTD_DETECT_GPUS", default="").strip()
+        if words.lower() not in _OFF:
+            gpus = read_inventory("GPUs", _discovered("STARTD_DETECT_GPUS", shlex.split(words)))
+            found["GPUs"] = gpus
+    return found
+
+
+def _stock(config: Config, knob: str, command: str, limit_s: float) -> Inventory:
+    name = knob[len(PREFIX) :]
+    try:
+        argv = shlex.split(command.strip().strip('"'))
+    except ValueError as error:
+        raise ConfigError(f"{knob} = {command}: {error} ({config.where(knob)})") from None
+    if os.path.basename(argv[0]) == DISCOVERY and not os.access(argv[0], os.X_OK):
+        return read_inventory(name, _discovered(knob, argv[1:]))
+    try:
+        return read_inventory(name, _printed(knob, argv, limit_s))
+    except ConfigError as error:
+        raise ConfigError(f"{error} ({config.where(knob)})") from None
+
+
+def _discovered(knob: str, words: Sequence[str], environ: Mapping[str, str] = os.environ) -> str:
+    try:
+        return "\n".join(discover(parse_options(words), nvidia_devices, environ))
+    except UserError as error:
+        raise ConfigError(f"{knob} = {' '.join(words)}: {error.message}") from None
+
+
+def _printed(knob: str, argv: Sequence[str], limit_s: float) -> str:
+    """What the program prints; when its time is over, all that it started is killed with it."""
+    program = argv[0]
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as errors:
+        try:
+            child = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=out, stderr=errors, start_new_session=True)
+        except OSError as error:
+            raise ConfigError(f"{knob}: cannot run {program}: {error.strerror}") from None
+        try:
+            status = child.wait(limit_s)
+        except subprocess.TimeoutExpired:
+            os.killpg(child.pid, signal.SIGKILL)
+            child.wait()
+            raise ConfigError(f"{knob}: {program} did not end within {limit_s:g} s") from None
+        if status:
+            how = f"signal {-status}" if status < 0 else f"status {status}"
+            says = _text(errors)[:400].strip()
+            raise ConfigError(f"{knob}: {program} ended with {how}{f': {says}' if says else ''}")
+        return _text(out)
+
+
+def _text(file: IO[bytes]) -> str:
+    file.seek(0)
+    return file.read(PRINTED_MAX).decode(errors="replace")

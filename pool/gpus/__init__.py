@@ -1,0 +1,1 @@
+"""What GPUs a machine has, as condor_gpu_discovery reports them."""

@@ -1,0 +1,66 @@
+"""Consumption policies: what a match takes of a partitionable slot, by expressions of the slot's owner.
+
+With CONSUMPTION_POLICY the slot's ad carries an expression ConsumptionCpus, ConsumptionMemory ... for every resource;
+the negotiator carves by them while it matches, and the startd when the claim comes. Without, the job's request counts,
+rounded as MODIFY_REQUEST_EXPR_* say.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
+
+from pool.classad import ClassAd, Expr, expr
+from pool.errors import UserError
+from pool.slots.resources import CPUS, DISK, MEMORY, SWAP, Amounts, exact
+
+DEFAULTS: Final[Mapping[str, str]] = {
+    CPUS: "quantize(target.RequestCpus,{1})",
+    MEMORY: "quantize(target.RequestMemory,{128})",
+    DISK: "quantize(target.RequestDisk,{1024})",
+}
+"""Custom resources have none."""
+
+
+def has_policy(slot: ClassAd) -> bool:
+    """Whether the slot's ad says what a match takes."""
+    return "ConsumptionCpus" in slot
+
+
+def consumption_attributes(names: Iterable[str], read: Callable[[str], Expr | None]) -> dict[str, Expr]:
+    """The attributes of a slot whose owner has such a policy, WithinResourceLimits included.
+
+    `read` answers CONSUMPTION_<name> for the slot; UserError when a resource has no expression.
+    """
+    found: dict[str, Expr] = {}
+    limits = []
+    for name in names:
+        if name == SWAP:
+            continue
+        rule = read(f"CONSUMPTION_{name}")
+        if rule is None and name in DEFAULTS:
+            rule = expr(DEFAULTS[name])
+        if rule is None:
+            raise UserError(
+                f"the consumption policy says nothing about {name}", expected=f"CONSUMPTION_{name} = EXPRESSION"
+            )
+        found[f"Consumption{name}"] = rule
+        limits.append(f"MY.{name} >= MY.Consumption{name}")
+    found["WithinResourceLimits"] = expr(" && ".join(limits))
+    return found
+
+
+def consumed(job: ClassAd, slot: ClassAd, names: Iterable[str]) -> Amounts:
+    """What a match with `job` takes; UserError when an expression gives no amount."""
+    taken = {}
+    for name in names:
+        if name == SWAP:
+            continue
+        value = slot.eval(f"Consumption{name}", job)
+        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
+            raise UserError(f"the slot's Consumption{name} gives no amount for this job")
+        taken[name] = math.ceil(value) if name in (MEMORY, DISK) else exact(value)
+    if not any(taken.values()):
+        raise UserError("the slot's consumption policy takes nothing for this job")
+    return Amounts(taken)
