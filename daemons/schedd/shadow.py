@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 DISCONNECT_S: Final = 10.0
 """How long a starter's connection may be away before the user's log hears of it."""
+_CAUSES: Final = {JobStatus.HELD: "hold", JobStatus.REMOVED: "remove"}
+"""What the starter's hooks hear of why a job ends."""
 BUSY_TRIES_MAX: Final = 100
 BUSY_PAUSE_S: Final = 0.01
 
@@ -273,7 +275,8 @@ class Shadow:
     async def _tell_to_leave(self, how: StopHow) -> None:
         self._told_to_leave = True
         reason = self._stop.reason if self._stop is not None else ""
-        request = DeactivateClaim(claim_id=str(self.claim.id), how=how, reason=reason)
+        cause = _CAUSES.get(self.job.status, "")
+        request = DeactivateClaim(claim_id=str(self.claim.id), how=how, reason=reason, cause=cause)
         try:
             peer = await self.claims.startd(self.claim.startd).peer()
             await peer.call(request)
@@ -375,6 +378,11 @@ class Shadow:
         core = self.core
         self._apply_soon(run.used(core.queue.ad(self.job), ad))
         self.check_policy()
+
+    def notice(self, message: str) -> None:
+        """The starter has something to say to the job's user."""
+        if not self._over.is_set():
+            self._apply_soon(run.noticed(self.claim.slot_name, message))
 
     def check_policy(self) -> None:
         """Ask the job's periodic policy."""

@@ -9,7 +9,7 @@ from pool.errors import PeerError
 from pool.jobs.run import End, Ending
 from protocol.authorize import Level
 from protocol.message import DONE, Done
-from protocol.messages.schedd import JobEnded, JobExecuting, JobUpdate, StarterReady
+from protocol.messages.schedd import JobEnded, JobExecuting, JobNotice, JobUpdate, StarterReady
 from protocol.rpc import Peer
 
 
@@ -26,6 +26,7 @@ class Starters:
         service.on(StarterReady, self.ready, level=Level.READ)
         service.on(JobExecuting, self.executing, level=Level.READ)
         service.on(JobUpdate, self.update, level=Level.READ)
+        service.on(JobNotice, self.notice, level=Level.READ)
         service.on(JobEnded, self.ended, level=Level.READ)
 
     def _shadow(self, peer: Peer, activation: str) -> Shadow | None:
@@ -56,6 +57,12 @@ class Starters:
         shadow = self._shadow(peer, message.activation)
         if shadow is not None:
             shadow.update(message.ad)
+
+    def notice(self, peer: Peer, message: JobNotice) -> None:
+        """A sentence for the job's log."""
+        shadow = self._shadow(peer, message.activation)
+        if shadow is not None:
+            shadow.notice(message.message)
 
     async def ended(self, peer: Peer, request: JobEnded) -> Done:
         """The execution is over; answered when its result is durable and in the log."""

@@ -25,8 +25,10 @@ async def wait_for_moment(job: ClassAd, slot: ClassAd) -> Hold | None:
     except DeferralError as error:
         return Hold(f"Invalid deferral: {error}", HoldCode.MISSED_DEFERRED_EXECUTION_TIME)
     assert deferral is not None
-    while (late := deferral.judge(now := time.time())) is Late.WAIT:
-        await trio.sleep(min(LONGEST_SLEEP_S, deferral.left(now)))
-    if late is Late.MISSED:
+    grace_s = 0.0
+    while (late := deferral.judge(now := int(time.time()))) is Late.WAIT:
+        grace_s = LONGEST_SLEEP_S  # whoever waited has not missed the moment by what waking up takes
+        await trio.sleep(min(LONGEST_SLEEP_S, max(0.01, deferral.time - time.time())))
+    if late is Late.MISSED and now - deferral.time > deferral.window + grace_s:
         return Hold("Job missed deferred execution time", HoldCode.MISSED_DEFERRED_EXECUTION_TIME)
     return None

@@ -1,8 +1,8 @@
 """The hooks of a running job: started as the job's account, with the job's ad to read, in its sandbox.
 
-A prepare hook is waited for, and its answer changes the job or refuses it. An update hook is not waited for, and one
-that still runs is not started again. The exit hook is waited for as long as its timeout says. What hooks write to
-standard error goes to the starter's log. A job without hooks has no JobHooks at all.
+A prepare hook is waited for, and its answer changes the job or refuses it. The job never waits for an update hook. The
+exit hook is waited for as long as its timeout says. What hooks write to standard error goes to the starter's log. A job
+without hooks has no JobHooks at all.
 """
 
 from __future__ import annotations
@@ -14,15 +14,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-import trio
-
 from daemons.log import Log
 from daemons.programs import Finished, ProgramError, kill_session, refusal, run_program
 from daemons.starter.account import Account
 from daemons.starter.processes import Processes, Watched
 from pool.classad import ClassAd
 from pool.hooks.answers import Prepared, Verdict, prepared
-from pool.hooks.table import Hook, HookProgram, HookTable, job_keyword
+from pool.hooks.table import Hook, HookProgram
 
 STDERR_LINES_MAX: Final = 200
 _UMASK: Final = 0o022
@@ -95,7 +93,6 @@ class JobHooks:
         self._spawner = _HookSpawner(processes, account)
         self._directory = directory
         self._environment = {**os.environ, **environment}
-        self._updating = False
 
     def has(self, hook: Hook) -> bool:
         """Whether there is such a hook."""
@@ -119,14 +116,8 @@ class JobHooks:
         return answer
 
     async def update(self, job: ClassAd) -> None:
-        """Tell the update hook how the job is, unless it is still reading what it was told before."""
-        if self._updating or not self.has(Hook.UPDATE_JOB_INFO):
-            return
-        self._updating = True
-        try:
-            await self._tell(Hook.UPDATE_JOB_INFO, job)
-        finally:
-            self._updating = False
+        """Tell the update hook how the job is; returns when it has ended."""
+        await self._tell(Hook.UPDATE_JOB_INFO, job)
 
     async def job_exit(self, job: ClassAd, how: str, *, at_most_s: float = float("inf")) -> None:
         """Run the exit hook, and wait for it as long as it may take."""
@@ -159,10 +150,3 @@ class JobHooks:
         for line in end.stderr.splitlines()[:STDERR_LINES_MAX]:
             self._log.always(f"{program.hook.value} ({program.name}): {line}")
         return end
-
-
-def programs_of(job: ClassAd, table: HookTable, *, forced: str, default: str) -> Mapping[Hook, HookProgram]:
-    """The hooks that this job has on this machine."""
-    if not table.keywords:
-        return {}
-    return table.of(job_keyword(job, table, forced=forced, default=default))

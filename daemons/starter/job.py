@@ -8,6 +8,7 @@ there is nothing to ask, while it runs it gets its signal and its time, afterwar
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import time
@@ -22,6 +23,8 @@ from daemons.log import Log
 from daemons.starter import sandbox
 from daemons.starter.account import Account, account_for
 from daemons.starter.cgroup import Group
+from daemons.starter.deferral import wait_for_moment
+from daemons.starter.hooks import JobHooks
 from daemons.starter.launch import LaunchError, launch
 from daemons.starter.processes import Processes, Watched
 from daemons.starter.settings import StarterSettings
@@ -32,13 +35,16 @@ from pool.classad import ClassAd, expr
 from pool.errors import PeerError, PoolError, UserError
 from pool.execute.cgroup import Limits, memory_limits
 from pool.execute.exit import Exited, Hold, exited, over_memory
-from pool.execute.plan import Plan, Surroundings, plan_job
+from pool.execute.plan import Plan, Surroundings, facts, plan_job
 from pool.execute.signals import HOLD, VACATE, soft_kill_signal
 from pool.execute.transfer import Stamp
 from pool.execute.usage import Usage
+from pool.hooks.ads import Executed, ended_job, running_job
+from pool.hooks.answers import Verdict, changed_by
+from pool.hooks.table import Hook, HookTable, job_keyword
 from pool.jobs.codes import HoldCode
 from protocol.messages.common import StopHow
-from protocol.messages.schedd import Ending, JobEnded, JobExecuting, JobUpdate
+from protocol.messages.schedd import Ending, JobEnded, JobExecuting, JobNotice, JobUpdate
 from protocol.messages.starter import JobInfo, RunJob, StopJob
 from protocol.net import Network
 from protocol.rpc import Peer
@@ -47,6 +53,10 @@ from protocol.security import Security
 INPUT_TRIES_MAX: Final = 3
 INPUT_PAUSE_S: Final = 1.0
 VACATE_DEFAULT_S: Final = 600.0
+
+
+class HookFailed(PoolError):
+    """A prepare hook wants the job to be tried elsewhere."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +94,8 @@ class JobRun:
         self.sandbox = sandbox.path_of(context.settings.execute, os.getpid())
         self.usage = Usage()
         self.watched: Watched | None = None
+        self.executed: Executed | None = None
+        self.hooks: JobHooks | None = None
         self.suspended = False
         self._made_sandbox = False
         self._stop: StopJob | None = None
@@ -201,19 +213,31 @@ class JobRun:
         self._made_sandbox = True
         sandbox.write_ads(self.sandbox, account, self.job, self.slot)
         fault("starter.sandbox_made")
-        plan = self._limited(plan_job(self.job, self.slot, self._surroundings(account)))
+        plan = self._plan(account)
+        if self.context.settings.hooks:
+            self.hooks = self._hooks_for(account)
+            plan = await self._prepared(Hook.PREPARE_JOB_BEFORE_TRANSFER, plan, account)
         mover: FileMover | None = None
         before: Mapping[str, Stamp] = {}
         if plan.transfers:
             mover = self._mover(account)
             await self._fetch(mover)
             before = mover.catalog()
+        if self.hooks is not None:
+            plan = await self._prepared(Hook.PREPARE_JOB, plan, account)
         fault("starter.input_done")
+        if (missed := await wait_for_moment(self.job, self.slot)) is not None:
+            return Result(Ending.HOLD, missed.ad(), missed.reason)
         result = await self._run_program(plan, account)
+        if self.hooks is not None and self.executed is not None:
+            await self._tell_of_exit(self.hooks, self.executed, result)
         if mover is not None and result.ending is Ending.EXITED:
             self._moved["BytesSent"] = float(await mover.push_output(before, result.ad.eval_int("ExitCode")))
         fault("starter.output_pushed")
         return result if self._stop is None or result.ending is not Ending.EXITED else self._evicted()
+
+    def _plan(self, account: Account) -> Plan:
+        return self._limited(plan_job(self.job, self.slot, self._surroundings(account)))
 
     def _limited(self, plan: Plan) -> Plan:
         """The plan with this machine's limits added to the job's own."""
@@ -276,6 +300,7 @@ class JobRun:
                 return Result(Ending.FAILED, reason=f"Failed to execute '{plan.program}': {error}")
             return Result(Ending.HOLD, hold.ad(), hold.reason)
         self.watched, self.usage = watched, self.usage.begun()
+        self.executed = Executed(started.pid, time.time())
         context.log.always("The job runs", job=self.request.job_id, pid=started.pid, user=account.name)
         fault("starter.job_started")
         return await self._watch(watched)
@@ -314,6 +339,8 @@ class JobRun:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self.link.say_that_it_runs)
             nursery.start_soon(self._update_now_and_then)
+            if self.hooks is not None and self.hooks.has(Hook.UPDATE_JOB_INFO):
+                nursery.start_soon(self._tell_hook_now_and_then, self.hooks)
             nursery.start_soon(self._obey, watched)
             nursery.start_soon(self._notice_lack_of_memory, watched)
             if self.suspended:
@@ -328,7 +355,10 @@ class JobRun:
         self._look()
         self.usage = self.usage.with_disk(sandbox.disk_usage(self.sandbox))
         self._report_memory_if_out()
-        return self._judge(exited(watched.status))
+        end = exited(watched.status)
+        if self.executed is not None:
+            self.executed = replace(self.executed, end=end)
+        return self._judge(end)
 
     def _judge(self, end: Exited) -> Result:
         """What the program's end means."""
@@ -383,6 +413,54 @@ class JobRun:
                 await self.context.startd.notify(JobInfo(activation=self.request.activation, ad=ad))
             except PeerError:
                 continue
+
+    # ---- hooks
+
+    def _hooks_for(self, account: Account) -> JobHooks | None:
+        """The job's hooks on this machine, if it has any."""
+        context, settings = self.context, self.context.settings
+        table = HookTable.unpacked(settings.hooks)
+        keyword = job_keyword(self.job, table, forced=settings.hook_keyword, default=settings.default_hook_keyword)
+        if not (programs := table.of(keyword)):
+            return None
+        told = facts(self.job, self.slot, self._surroundings(account))
+        return JobHooks(programs, context.log, context.processes, account, self.sandbox, told)
+
+    async def _prepared(self, hook: Hook, plan: Plan, account: Account) -> Plan:
+        """Let a prepare hook change the job; Held or HookFailed when it refuses it."""
+        if self.hooks is None or not self.hooks.has(hook):
+            return plan
+        answer = await self.hooks.prepare(hook, self.job)
+        if answer.verdict is Verdict.HOLD:
+            raise Held(Hold(answer.message, HoldCode.HOOK_PREPARE_JOB_FAILURE, answer.status))
+        if answer.verdict is Verdict.IDLE:
+            raise HookFailed(answer.message)
+        if answer.message:
+            request = self.request
+            notice = JobNotice(job_id=request.job_id, activation=request.activation, message=answer.message)
+            await self.link.notice(notice)
+        self.job = changed_by(self.job, answer.updates)
+        sandbox.write_ads(self.sandbox, account, self.job, self.slot)
+        return self._plan(account)
+
+    async def _tell_hook_now_and_then(self, hooks: JobHooks) -> None:
+        """Run the update hook whenever the schedd hears how the job is; never two at a time."""
+        settings = self.context.settings
+        at = trio.current_time() + settings.update_first_s
+        while self.executed is not None:
+            await trio.sleep_until(at)
+            self._look()
+            state = "Suspended" if self.suspended else "Running"
+            await hooks.update(running_job(self.job, self.usage.ad(), self.executed, state))
+            at = max(at + settings.update_s, trio.current_time())
+
+    async def _tell_of_exit(self, hooks: JobHooks, executed: Executed, result: Result) -> None:
+        """Run the exit hook, before output moves and anybody hears of the end."""
+        stop = self._stop
+        reason = result.reason or (stop.reason if stop is not None else "")
+        ad = ended_job(self.job, self.usage.ad(), executed, time.time(), reason)
+        patience_s = self.context.settings.killing_timeout_s / 2 if self._must_be_fast() else math.inf
+        await hooks.job_exit(ad, "exit" if stop is None else stop.cause or "evict", at_most_s=patience_s)
 
     # ---- leaving
 

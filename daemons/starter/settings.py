@@ -14,6 +14,7 @@ import msgpack
 from pool.execute.cgroup import Trees, claim_group
 from pool.execute.plan import THREAD_VARIABLES
 from pool.execute.quoting import split_new
+from pool.hooks.table import STARTER_HOOKS, read_hooks
 from protocol.message import Record, decode, encode
 from protocol.security import Security
 
@@ -82,6 +83,9 @@ class StarterSettings(Birthright):
     run_as_owner: bool = True
     soft_uid_domain: bool = False
     address_space_mb: int = 0
+    hooks: list[list[str]] = []  # see pool.hooks.table.HookTable.packed
+    hook_keyword: str = ""
+    default_hook_keyword: str = ""
 
     @property
     def trees(self) -> Trees:
@@ -138,6 +142,9 @@ def starter_payload(config: Config, slot_name: str, *, trees: Trees, machine_mem
         run_as_owner=config.bool("STARTER_ALLOW_RUNAS_OWNER"),
         soft_uid_domain=config.bool("SOFT_UID_DOMAIN"),
         address_space_mb=config.int("STARTER_RLIMIT_AS"),
+        hooks=read_hooks(config, STARTER_HOOKS).packed(),
+        hook_keyword=config.str("STARTER_JOB_HOOK_KEYWORD", default=""),
+        default_hook_keyword=config.str("STARTER_DEFAULT_JOB_HOOK_KEYWORD", default=""),
     ).pack()
 
 

@@ -16,7 +16,7 @@ from daemons.log import Log
 from pool.errors import PeerError, PoolError
 from protocol import rpc
 from protocol.message import replace
-from protocol.messages.schedd import JobEnded, JobExecuting, JobUpdate, StarterReady
+from protocol.messages.schedd import JobEnded, JobExecuting, JobNotice, JobUpdate, StarterReady
 from protocol.messages.starter import RunJob
 from protocol.net import Network
 from protocol.rpc import ConnectionLost, Peer, RemoteError, TimedOut
@@ -173,6 +173,14 @@ class ShadowLink:
 
     async def update(self, message: JobUpdate) -> None:
         """Tell the usage, if anybody listens; the next update says it all again."""
+        if self._peer is not None:
+            try:
+                await self._peer.notify(message)
+            except PeerError:
+                pass
+
+    async def notice(self, message: JobNotice) -> None:
+        """Say something to the job's user; it is lost when nobody listens."""
         if self._peer is not None:
             try:
                 await self._peer.notify(message)

@@ -171,6 +171,12 @@ def _environment(job: ClassAd, slot: ClassAd, around: Surroundings, directory: s
     return environment
 
 
+def facts(job: ClassAd, slot: ClassAd, around: Surroundings) -> dict[str, str]:
+    """What the programs around a job are told about where it runs; none of the job's own variables."""
+    transfers = wants_transfer(job, slot) if around.transfers is None else around.transfers
+    return _facts(slot, around, around.sandbox if transfers else job.eval_str("Iwd") or around.sandbox)
+
+
 def _facts(slot: ClassAd, around: Surroundings, directory: str) -> dict[str, str]:
     sandbox = around.sandbox
     facts = {

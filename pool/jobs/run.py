@@ -171,6 +171,11 @@ def used(job: ClassAd, update: ClassAd) -> Changes:
     return Changes(attributes, events=(event,))
 
 
+def noticed(host: str, message: str) -> Changes:
+    """The machine has something to say to the job's user, and the job goes on."""
+    return Changes(events=(log.RemoteError("starter", host, message, critical=False),))
+
+
 def suspended(job: ClassAd, now: float) -> Changes:
     """The job's processes were frozen."""
     attributes = {"LastSuspensionTime": int(now), "TotalSuspensions": _plus(job, "TotalSuspensions")}
@@ -481,6 +486,7 @@ __all__ = [
     "hold",
     "lost",
     "not_started",
+    "noticed",
     "reconnected",
     "release",
     "remove",

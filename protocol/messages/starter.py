@@ -31,6 +31,7 @@ class StopJob(Request[Done], tag="starter.stop_job"):
     how: StopHow
     reason: str = ""
     vacate_s: float | None = None
+    cause: str = ""  # what the schedd does to the job: "hold", "remove", or nothing
     hold_code: int = 0
     hold_subcode: int = 0
 

@@ -29,7 +29,7 @@ from protocol.identity import Link
 from protocol.message import DONE, Done
 from protocol.messages.agent import OpenTransfer
 from protocol.messages.common import StopHow
-from protocol.messages.schedd import JobEnded, JobExecuting, JobUpdate, StarterReady
+from protocol.messages.schedd import JobEnded, JobExecuting, JobNotice, JobUpdate, StarterReady
 from protocol.messages.starter import ActivationOver, JobInfo, LeaveNow, RunJob, StopJob
 from protocol.net import Channel, RealNetwork
 from protocol.rpc import Peer
@@ -97,6 +97,7 @@ class Bench:
         service.on(StarterReady, self._hear, Level.READ)
         service.on(JobExecuting, self._hear, Level.READ)
         service.on(JobUpdate, self._hear, Level.READ)
+        service.on(JobNotice, self._hear, Level.READ)
         service.on(JobEnded, self._hear, Level.READ)
         self._schedd = trio.CancelScope()
 
