@@ -113,12 +113,13 @@ class Core:
             self.work_changed(False)
 
     def _wait_for_slot(self, job: Job) -> None:
-        ad = self.queue.ad(job)
-        if ad.eval_bool("IsNoopJob", False):
-            self._finish_noop(job, ad)
-            return
-        if has_crontab(ad) and not self._set_clock(job, ad):
-            return
+        if _may_not_wait(job):
+            ad = self.queue.ad(job)
+            if ad.eval_bool("IsNoopJob", False):
+                self._finish_noop(job, ad)
+                return
+            if has_crontab(ad) and not self._set_clock(job, ad):
+                return
         self.waiting.add(job, self.submitter(job.cluster))
         self.work_changed(True)
 
@@ -221,6 +222,14 @@ class Core:
         shadow = self.shadow_of.get(job)
         if shadow is not None:
             shadow.stop(reason, code, subcode, fast=fast)
+
+
+def _may_not_wait(job: Job) -> bool:
+    """Whether the ad must tell if a slot is all that the job waits for; making ads is most of the cost of new jobs."""
+    cluster = job.cluster
+    if cluster.crontab is None:
+        cluster.crontab = has_crontab(cluster.ad)
+    return cluster.crontab or "isnoopjob" in cluster.ad.attrs or job.may_have("isnoopjob", "cron")
 
 
 def has_crontab(ad: ClassAd) -> bool:

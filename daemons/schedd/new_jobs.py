@@ -118,30 +118,33 @@ class SubmitEvents:
         self._cluster = cluster
         self._at, self._host = core.now(), core.start.address
         self._batch = cluster.ad.eval_str("JobBatchName", "")
-        self._shared: list[str] | None = None
         self._parts: dict[str, list[str]] = {}
 
     def add(self, jobs: Sequence[Job], warnings: str = "") -> None:
         """These jobs are new."""
         core, cluster = self._core, self._cluster
+        shared: tuple[list[str], event_log.Submitted] | None = None
         for job in jobs:
-            alone = "log" in job.packed.lower()
-            ad = core.queue.ad(job) if alone else cluster.ad
-            if not alone and self._shared is None:
-                self._shared = core.logs_of(cluster.ad)
-            logs = core.logs_of(ad) if alone else self._shared
-            if not logs:
-                continue
-            event = event_log.Submitted(
-                self._host,
-                batch_name=self._batch,
-                log_notes=ad.eval_str("SubmitEventNotes", ""),
-                user_notes=ad.eval_str("SubmitEventUserNotes", ""),
-                warnings=warnings,
-            )
-            text = event_log.text(event, job.id, self._at)
-            for log in logs:
-                self._parts.setdefault(log, []).append(text)
+            own = job.packed.lower()
+            if "log" in own or '"submitevent' in own:
+                ad = core.queue.ad(job)
+                logs, event = core.logs_of(ad), self._event(ad, warnings)
+            else:
+                shared = shared or (core.logs_of(cluster.ad), self._event(cluster.ad, warnings))
+                logs, event = shared
+            if logs:
+                text = event_log.text(event, job.id, self._at)
+                for log in logs:
+                    self._parts.setdefault(log, []).append(text)
+
+    def _event(self, ad: ClassAd, warnings: str) -> event_log.Submitted:
+        return event_log.Submitted(
+            self._host,
+            batch_name=self._batch,
+            log_notes=ad.eval_str("SubmitEventNotes", ""),
+            user_notes=ad.eval_str("SubmitEventUserNotes", ""),
+            warnings=warnings,
+        )
 
     def write(self) -> None:
         """Each log shall have its events, as part of the current transaction."""

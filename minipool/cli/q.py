@@ -118,7 +118,8 @@ def _live(session: Session, asked: Asked) -> int:
             with connected(session, asked, name) as peer:
                 banner_name, address = identity(session, peer, name)
                 try:
-                    expr(asked.constraint or "true")
+                    if asked.constraint:
+                        expr(asked.constraint)
                     ads = fetch(peer, asked, asked.projection())
                     if asked.parsed.has("unmatchable"):
                         from minipool.cli.q_analyze import unmatchable

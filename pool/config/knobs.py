@@ -91,6 +91,8 @@ def find(name: str) -> Knob | None:
 
 
 def _family(name: str) -> Knob | None:
+    if "." in name:
+        return None  # TOOL.LOG: no family's names have a point, and each look-up asks for such names first
     upper = name.upper()
     letter = upper[:1]
     if letter not in _by_letter:

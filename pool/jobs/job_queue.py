@@ -70,6 +70,16 @@ class Job:
         """Its name in the queue."""
         return JobId(self.cluster.id, self.proc)
 
+    def may_have(self, *beginnings: str) -> bool:
+        """Whether the job may have, apart from its cluster, an attribute whose name begins so (lower case).
+
+        Perhaps said in vain, for it is found out without making the job's ad.
+        """
+        if self._ad is not None:
+            return True
+        packed = self.packed.lower()
+        return any(f'"{one}' in packed for one in beginnings)
+
     def __lt__(self, other: Job) -> bool:
         return (self.cluster.id, self.proc) < (other.cluster.id, other.proc)
 

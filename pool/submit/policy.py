@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import signal
 
 from pool.classad import Expr, expr
 from pool.classad.expression import node_of
@@ -192,6 +191,8 @@ def kill_signals(job: Job) -> None:
 
 def signal_name(text: str) -> str | None:
     """SIGTERM for `SIGTERM`, `sigterm` and `15`."""
+    import signal  # most jobs name none
+
     word = text.strip().upper()
     try:
         digits = re.match(r"-?\d+", word)
