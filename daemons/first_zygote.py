@@ -7,7 +7,6 @@ memory: a host imports its code once. The child keeps no descriptor of its paren
 from __future__ import annotations
 
 import gc
-import importlib
 import os
 import signal
 import socket
@@ -22,7 +21,7 @@ from daemons import zygote
 
 KINDS: Final[Mapping[str, Mapping[str, str]]] = {
     "master": {"daemon": "daemons.born:child_main"},
-    "schedd": {"agent": zygote.KINDS["agent"]},
+    "schedd": {"agent": zygote.KINDS["agent"], "local": zygote.KINDS["local"]},
     "startd": {"starter": zygote.KINDS["starter"]},
 }
 """What the zygotes of each daemon make."""
@@ -66,7 +65,7 @@ def fork_for(daemon: str) -> None:
     if kinds is None or threading.active_count() > 1:
         return
     for entry in kinds.values():
-        importlib.import_module(entry.partition(":")[0])
+        zygote.load(entry)  # before the fork, so that this process and its zygote share what comes of it
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     gc.freeze()
     pid = os.fork()

@@ -49,6 +49,7 @@ STRAY_PAUSE_S: Final = 0.005
 KINDS: Final[Mapping[str, str]] = {
     "starter": "daemons.starter.main:child_main",
     "agent": "daemons.agent.main:child_main",
+    "local": "daemons.local_job:child_main",
 }
 
 
@@ -187,7 +188,7 @@ class _Zygote:
             self.owner_is_there = False
 
 
-def _load(spec: str) -> ChildMain:
+def load(spec: str) -> ChildMain:
     """The child's main function; its module may have a `warm_up` to be called once, before there are children."""
     module, _, function = spec.partition(":")
     importlib.import_module("pool.classad.builtins")  # imported late elsewhere; a job's account may not be able to
@@ -215,7 +216,7 @@ def main(argv: list[str]) -> int:
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     become_subreaper()
     name_process("condor_zygote")
-    mains = {kind: _load(spec) for kind, _, spec in (argument.partition("=") for argument in argv[1:])}
+    mains = {kind: load(spec) for kind, _, spec in (argument.partition("=") for argument in argv[1:])}
     zygote = _Zygote(owner, mains, *_wakeup_pipe())
     gc.collect()
     gc.disable()

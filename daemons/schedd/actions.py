@@ -132,7 +132,7 @@ class Actions:
                     return Outcome.BAD_STATUS
                 await self._remove_locally(job)
             case Action.VACATE | Action.VACATE_FAST:
-                if job not in core.shadow_of or job.status in OVER or job.status is JobStatus.HELD:
+                if core.execution_of(job) is None or job.status in OVER or job.status is JobStatus.HELD:
                     return Outcome.BAD_STATUS
                 core.vacate(job, reason, VacateCode.USER_VACATE_JOB, fast=action is Action.VACATE_FAST)
             case Action.SUSPEND:
@@ -144,6 +144,10 @@ class Actions:
     async def _remove_locally(self, job: Job) -> None:
         """Forget a job that cannot be got off its slot; what runs there ends with the claim."""
         core = self._core
+        local = core.local_runs.get(job)
+        if local is not None:
+            local.stop("removed by force", 0, 0, fast=True)
+            return
         shadow = core.shadow_of.get(job)
         if shadow is None:
             core.write(job, event_log.Aborted(core.queue.ad(job).eval_str("RemoveReason", "")))

@@ -13,6 +13,7 @@ from daemons.schedd.core import Core
 from pool.classad import ClassAd
 from pool.jobs.job_queue import Cluster
 from pool.jobs.states import JobStatus
+from pool.submit.commands import LOCAL
 from pool.version import CONDOR_VERSION
 
 AT_LEAST_BETWEEN_S: Final = 5.0
@@ -67,10 +68,10 @@ class Advertise:
         ad["TotalRunningJobs"] = sum(
             queue.counts[s] for s in (JobStatus.RUNNING, JobStatus.SUSPENDED, JobStatus.TRANSFERRING_OUTPUT)
         )
-        for name in ("TotalFlockedJobs", "TotalLocalJobsIdle", "TotalLocalJobsRunning"):
+        local = sum(job.cluster.ad.eval_int("JobUniverse") == LOCAL for job in core.local_runs)
+        for name in ("TotalFlockedJobs", "TotalLocalJobsIdle", "TotalSchedulerJobsIdle"):
             ad[name] = 0
-        for name in ("TotalSchedulerJobsIdle", "TotalSchedulerJobsRunning"):
-            ad[name] = 0
+        ad["TotalLocalJobsRunning"], ad["TotalSchedulerJobsRunning"] = local, len(core.local_runs) - local
         for name in ("JobsSubmitted", "JobsStarted", "JobsExited", "JobsCompleted"):
             ad[name] = core.stats[name]
         return ad

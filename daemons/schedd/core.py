@@ -11,7 +11,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 import trio
 
@@ -38,6 +38,16 @@ COOL_DOWN_FIRST_S: Final = 1.0
 COOL_DOWN_MAX_S: Final = 60.0
 
 
+class Execution(Protocol):
+    """A job that runs, as far as policy and users have to do with it."""
+
+    def stop(self, reason: str, code: int, subcode: int, *, fast: bool = False) -> None:
+        """The job shall leave."""
+
+    def check_policy(self) -> None:
+        """Ask the job's periodic policy."""
+
+
 class Core:
     """The schedd's shared state."""
 
@@ -51,6 +61,10 @@ class Core:
         self.shadows: dict[str, Shadow] = {}
         """Executions by their activation."""
         self.shadow_of: dict[Job, Shadow] = {}
+        self.local_runs: dict[Job, Execution] = {}
+        """Executions that have no slot (local and scheduler universe)."""
+        self.start_local: Callable[[Job], None] = lambda job: None
+        """Called with each job that wants to run here."""
         self.claims_of: Counter[str] = Counter()
         """How many slots each submitter holds."""
         self.work_changed: Callable[[bool], None] = lambda more: None
@@ -120,6 +134,9 @@ class Core:
                 return
             if has_crontab(ad) and not self._set_clock(job, ad):
                 return
+        if is_local(job.cluster):
+            self.start_local(job)
+            return
         self.waiting.add(job, self.submitter(job.cluster))
         self.work_changed(True)
 
@@ -186,23 +203,26 @@ class Core:
             self.leave(job)
         self.writer.soon()
 
+    def execution_of(self, job: Job) -> Execution | None:
+        """The job's execution, while it has one."""
+        return self.shadow_of.get(job) or self.local_runs.get(job)
+
     # ---- holding, releasing, removing: the same for users and for policy
 
     def hold(self, job: Job, reason: str, code: int, subcode: int = 0) -> None:
         """Put the job on hold; one that runs leaves its slot first, and its log hears of it then."""
         ad = self.queue.ad(job)
         self.apply(job, run.hold(ad, reason, code, subcode, self.now()))
-        shadow = self.shadow_of.get(job)
-        if shadow is None:
+        execution = self.execution_of(job)
+        if execution is None:
             self.write(job, event_log.Held(reason, code, subcode))
         else:
-            shadow.stop(reason, code, subcode)
+            execution.stop(reason, code, subcode)
 
     def release(self, job: Job, reason: str) -> None:
         """Let a job on hold run again."""
         ad = self.queue.ad(job)
-        shadow = self.shadow_of.get(job)
-        if shadow is not None:  # its execution is still on its way out
+        if self.execution_of(job) is not None:  # its execution is still on its way out
             code, subcode = ad.eval_int("HoldReasonCode", 0), ad.eval_int("HoldReasonSubCode", 0)
             self.write(job, event_log.Held(ad.eval_str("HoldReason", ""), code, subcode))
         self.apply(job, run.release(ad, reason, self.now()))
@@ -210,18 +230,23 @@ class Core:
     def remove(self, job: Job, reason: str) -> None:
         """Remove the job; one that runs leaves its slot first."""
         self.apply(job, run.remove(reason))
-        shadow = self.shadow_of.get(job)
-        if shadow is None:
+        execution = self.execution_of(job)
+        if execution is None:
             self.write(job, event_log.Aborted(reason))
             self.leave(job)
         else:
-            shadow.stop(reason, 0, 0)
+            execution.stop(reason, 0, 0)
 
     def vacate(self, job: Job, reason: str, code: int, subcode: int = 0, *, fast: bool = False) -> None:
         """Have the job leave its slot and run again elsewhere."""
-        shadow = self.shadow_of.get(job)
-        if shadow is not None:
-            shadow.stop(reason, code, subcode, fast=fast)
+        execution = self.execution_of(job)
+        if execution is not None:
+            execution.stop(reason, code, subcode, fast=fast)
+
+
+def is_local(cluster: Cluster) -> bool:
+    """Whether the cluster's jobs run at the access point itself."""
+    return cluster.ad.attrs["jobuniverse"] in (12, 7)
 
 
 def _may_not_wait(job: Job) -> bool:

@@ -17,8 +17,9 @@ from daemons.schedd.advertise import Advertise
 from daemons.schedd.agent_process import StartAgents
 from daemons.schedd.agents import Agents
 from daemons.schedd.claims import Claims
-from daemons.schedd.core import Core
+from daemons.schedd.core import Core, is_local
 from daemons.schedd.factories import Factories
+from daemons.schedd.local_jobs import LocalJobs
 from daemons.schedd.negotiate import Negotiation
 from daemons.schedd.policy_timer import PolicyTimer
 from daemons.schedd.query import Queries
@@ -28,6 +29,7 @@ from daemons.schedd.starters import Starters
 from daemons.schedd.submit import Submits
 from daemons.schedd.writer import Touched, Writer
 from daemons.zygote import KINDS
+from pool.classad import ClassAd
 from pool.config import Config
 from pool.cron_jobs.jobs import SCHEDD, read_table
 from pool.errors import PoolError
@@ -37,6 +39,7 @@ from pool.jobs.codes import HoldCode
 from pool.jobs.history import HistoryReader
 from pool.jobs.job_queue import JobQueue
 from pool.jobs.pack import unpack
+from pool.jobs.run import End, Ending
 from pool.jobs.states import EXECUTING, OVER, JobEvent, JobStatus, allowed
 from pool.jobs.store import Batch, EventRow
 from protocol.rpc import RemoteError
@@ -53,9 +56,7 @@ class Schedd:
         self._connection = connection
         settings = Settings.read(start.config, start.host)
         self.queue = JobQueue(settings.name, next_cluster=store.read_counter(connection, "next_cluster", 1))
-        self.queue.load(
-            store.read_clusters(connection), store.read_jobs(connection), store.read_factories(connection)
-        )
+        self.queue.load(store.read_clusters(connection), store.read_jobs(connection), store.read_factories(connection))
         self.core = core = Core(start, settings, self.queue)
         core.writer = Writer(self.queue, connection, start.world.threads)
         self.claims = Claims(core)
@@ -98,8 +99,9 @@ class Schedd:
         """Start everything that lives as long as the schedd."""
         core, start = self.core, self.start
         core.nursery = nursery
-        zygote = start.world.zygote({"agent": KINDS["agent"]})
+        zygote = start.world.zygote({"agent": KINDS["agent"], "local": KINDS["local"]})
         nursery.start_soon(zygote.run)
+        local = LocalJobs(core, zygote)
         core.agents = Agents(
             StartAgents(start, zygote, nursery),
             start.log,
@@ -112,6 +114,7 @@ class Schedd:
         await self._recover()
         nursery.start_soon(self.negotiation.run)
         nursery.start_soon(self.factories.run)
+        nursery.start_soon(local.run)
         nursery.start_soon(self.timer.run)
         nursery.start_soon(self.timer.prune_history, self._connection)
         nursery.start_soon(self.advertise.run)
@@ -133,7 +136,11 @@ class Schedd:
             self.claims.recover(row, unpack(row.slot_ad), job)
         for at, job in enumerate(list(self.queue.jobs())):
             if job not in core.shadow_of:
-                if job.status in EXECUTING:
+                if job.status in EXECUTING and is_local(job.cluster):
+                    gone = End(Ending.EVICTED, ClassAd(), "The schedd was restarted", core.now())
+                    changes, _ = run.ended(self.queue.ad(job), job.status, gone, None, core.now(), core.settings.system)
+                    core.apply(job, changes)
+                elif job.status in EXECUTING:
                     core.apply(job, run.not_started(self.queue.ad(job)))
                 elif job.status is JobStatus.REMOVED:
                     core.leave(job)
@@ -164,9 +171,9 @@ class Schedd:
                 said = f"Failed to initialize user log to {row.log}: {reason}"
                 ad = self.queue.ad(job)
                 self.core.apply(job, run.hold(ad, said, HoldCode.UNABLE_TO_INIT_USER_LOG, 0, self.core.now()))
-                shadow = self.core.shadow_of.get(job)
-                if shadow is not None:
-                    shadow.stop(said, HoldCode.UNABLE_TO_INIT_USER_LOG, 0)
+                execution = self.core.execution_of(job)
+                if execution is not None:
+                    execution.stop(said, HoldCode.UNABLE_TO_INIT_USER_LOG, 0)
         self.core.writer.soon()
 
 

@@ -17,6 +17,7 @@ from pool.jobs.job_queue import MADE_UP, Cluster, Job
 from pool.jobs.pack import pack
 from pool.jobs.run import hold_attributes
 from pool.jobs.states import JobStatus
+from pool.submit.commands import SUPPORTED_UNIVERSES
 from pool.version import CONDOR_PLATFORM, CONDOR_VERSION
 
 DEFAULTS: Final[dict[str, object]] = {
@@ -53,6 +54,8 @@ DEFAULTS: Final[dict[str, object]] = {
 }
 """What every job's ad has from the beginning."""
 
+CONTAINER: Final = 14
+"""What some submitters call a vanilla job in a container."""
 _SCHEDDS_OWN: Final = ("ClusterId", "ProcId", "JobStatus", "GlobalJobId")
 
 
@@ -61,9 +64,11 @@ def cluster_ad(given: ClassAd, owner: str, identity: str, now: int) -> ClassAd:
     ad = ClassAd(DEFAULTS)
     for name, value in given.items():
         ad[name] = value
-    if ad.eval_int("JobUniverse", 5) not in (5, 14):
-        known = "vanilla and container jobs"
-        raise SubmitError(f"universe {ad.eval_int('JobUniverse', 5)} is not supported here", expected=known)
+    universe = ad.eval_int("JobUniverse", 5)
+    if universe not in SUPPORTED_UNIVERSES and universe != CONTAINER:
+        known = "vanilla, container, java, local or scheduler"
+        raise SubmitError(f"universe {universe} is not supported here", expected=known)
+    ad["JobUniverse"] = universe
     ad["Owner"], ad["User"], ad["QDate"], ad["EnteredCurrentStatus"] = owner, identity, now, now
     ad["CondorVersion"], ad["CondorPlatform"] = CONDOR_VERSION, CONDOR_PLATFORM
     ad["JobStatus"] = ad.eval_int("JobStatus", int(JobStatus.IDLE))

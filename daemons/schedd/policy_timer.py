@@ -72,9 +72,9 @@ class PolicyTimer:
                 return False
             core.leave(job)
             return True
-        shadow = core.shadow_of.get(job)
-        if shadow is not None:
-            shadow.check_policy()
+        execution = core.execution_of(job)
+        if execution is not None:
+            execution.check_policy()
             return False
         if job.status in OVER or job.busy:
             return False

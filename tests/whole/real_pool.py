@@ -107,6 +107,7 @@ class RealPool:
     def restart_of(self, daemon: str) -> None:
         """Kill a daemon with SIGKILL; returns when the master has it up again."""
         before = self.pid_of(daemon)
+        assert before, f"there is no {daemon}"
         os.kill(before, signal.SIGKILL)
         self.until(lambda: self.pid_of(daemon) not in (0, before), f"another {daemon}")
 

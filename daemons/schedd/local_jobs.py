@@ -1,0 +1,357 @@
+"""Jobs of the local and the scheduler universe: they run at the access point, with no slot, as their owner.
+
+Beside each runs one process (`daemons.local_job`) that starts it and sees it out. A job waits here, not among those
+that want slots, until its time has come and START_LOCAL_UNIVERSE or START_SCHEDULER_UNIVERSE holds. A schedd that ends
+takes these jobs along; the next one runs them again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import trio
+
+from daemons.linux import is_zombie
+from daemons.schedd.core import Core
+from daemons.spawn_child import Zygote
+from daemons.starter import sandbox, tree
+from daemons.starter.account import Account, NoAccount, named_account, own_account
+from pool.classad import ClassAd
+from pool.errors import PoolError
+from pool.execute.plan import Surroundings, plan_job
+from pool.jobs import policy, run
+from pool.jobs.codes import HoldCode
+from pool.jobs.deferral import DeferralError, Late, deferral_of
+from pool.jobs.job_queue import Job
+from pool.jobs.policy import Action
+from pool.jobs.run import End, Ending, Fate, Stop
+from pool.jobs.states import JobStatus
+from pool.submit.commands import LOCAL, SCHEDULER
+
+if TYPE_CHECKING:
+    from daemons.world import ZygoteLike
+
+UNIVERSES: Final = frozenset({LOCAL, SCHEDULER})
+GRACE_S: Final = {LOCAL: 30.0, SCHEDULER: 120.0}
+"""How long a job may take to leave after its signal, unless it says itself (JobMaxVacateTime, KillSigTimeout)."""
+LOOK_S: Final = 60.0
+"""The longest wait before jobs that may not start yet are looked at again."""
+LINE_BYTES_MAX: Final = 1 << 20
+ROUNDS_MAX: Final = 400
+PAUSE_S: Final = 0.005
+MARK: Final = "_CONDOR_LOCAL_JOB_OF"
+
+
+class LocalJobs:
+    """Jobs of these universes that wait, and that run."""
+
+    def __init__(self, core: Core, zygote: ZygoteLike) -> None:
+        self.core = core
+        self.zygote = zygote
+        self.directory = Path(core.start.config.path("LOCAL_UNIV_EXECUTE"))
+        self.mark = f"{MARK}={core.start.run_dir}"
+        self._waiting: dict[Job, None] = {}
+        self._wake = trio.Event()
+        core.start_local = self.want
+
+    def want(self, job: Job) -> None:
+        """The job would like to run."""
+        self._waiting[job] = None
+        self._wake.set()
+
+    def look_again(self) -> None:
+        """One that ran has ended: another may start."""
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Start jobs as soon as they may."""
+        threads = self.core.start.world.threads
+        await threads.run_sync(clear, self.directory, self.mark)
+        while True:
+            self._wake = trio.Event()
+            wait_s = min([LOOK_S, *(self._consider(job) for job in list(self._waiting))])
+            with trio.move_on_after(wait_s):
+                await self._wake.wait()
+
+    def _consider(self, job: Job) -> float:
+        """Start the job if it may; else how many seconds there are until it is worth another look."""
+        core = self.core
+        if job.cluster.jobs.get(job.proc) is not job or job.status is not JobStatus.IDLE or job.busy:
+            del self._waiting[job]
+            return LOOK_S
+        ad = core.queue.ad(job)
+        try:
+            deferral = deferral_of(ad)
+        except DeferralError as error:
+            core.hold(job, f"Invalid deferral: {error}", HoldCode.MISSED_DEFERRED_EXECUTION_TIME)
+            return LOOK_S
+        if deferral is not None:
+            late = deferral.judge(core.now())
+            if late is Late.WAIT:
+                return max(0.0, deferral.left(core.now()))
+            if late is Late.MISSED:
+                core.hold(job, "Job missed deferred execution time", HoldCode.MISSED_DEFERRED_EXECUTION_TIME)
+                core.writer.soon()
+                return LOOK_S
+        if not self._may_start(ad):
+            return LOOK_S
+        del self._waiting[job]
+        execution = LocalRun(self, job)
+        core.local_runs[job] = execution
+        core.queue.set_busy(job, True)
+        core.nursery.start_soon(execution.run)
+        return LOOK_S
+
+    def _may_start(self, ad: ClassAd) -> bool:
+        word = "LOCAL" if universe(ad) == LOCAL else "SCHEDULER"
+        wanted = self.core.start.config.expr(f"START_{word}_UNIVERSE")
+        if wanted is None:
+            return True
+        value = wanted.eval(self.core.own_ad(), ad)
+        return isinstance(value, bool | int | float) and bool(value)
+
+
+class LocalRun:
+    """One execution of such a job."""
+
+    def __init__(self, jobs: LocalJobs, job: Job) -> None:
+        self._jobs = jobs
+        self._core = jobs.core
+        self.job = job
+        self._stop: Stop | None = None
+        self._told = trio.Event()
+        self._fast = False
+        self._channel: trio.abc.Stream | None = None
+        self._scratch = jobs.directory / f"{job.id}.{self._core.start.world.rng.getrandbits(32):08x}"
+
+    # ---- what the schedd wants of it
+
+    def stop(self, reason: str, code: int, subcode: int, *, fast: bool = False) -> None:
+        """The job shall end."""
+        self._stop = Stop(reason, code, subcode)
+        self._fast = self._fast or fast
+        self._told.set()
+
+    def check_policy(self) -> None:
+        """Ask the job's periodic policy."""
+        core, job = self._core, self.job
+        if job.status in (JobStatus.HELD, JobStatus.REMOVED, JobStatus.IDLE):
+            return
+        decision = policy.periodic(core.queue.ad(job), job.status, core.now(), core.settings.system)
+        if decision is None:
+            return
+        if decision.action is Action.HOLD:
+            core.hold(job, decision.reason, decision.code, decision.subcode)
+        elif decision.action is Action.REMOVE:
+            core.remove(job, decision.reason)
+        elif decision.action is Action.VACATE:
+            self.stop(decision.reason, decision.code, decision.subcode)
+        core.writer.soon()
+
+    # ---- the task
+
+    async def run(self) -> None:
+        """See the job from its start to its end."""
+        core, job = self._core, self.job
+        ad = core.queue.ad(job)
+        core.apply(job, run.begin(ad, self._slot(), "", core.start.address, core.now()))
+        core.stats["JobsStarted"] += 1
+        await core.writer.durable()
+        try:
+            end = await self._execute(ad)
+        except (PoolError, OSError) as error:
+            core.log.error(f"Job {job.id} was not run here", error)
+            end = End(Ending.FAILED, ClassAd(), str(error), core.now())
+        self._conclude(end)
+        await core.writer.durable()
+
+    def _slot(self) -> ClassAd:
+        """What stands for the slot that the job does not have."""
+        core = self._core
+        name = core.settings.name
+        return ClassAd({"Name": name, "Cpus": 1, "MachineResources": "Cpus", "UidDomain": core.settings.uid_domain})
+
+    async def _execute(self, ad: ClassAd) -> End:
+        """Have the process beside the job run it."""
+        core, threads = self._core, self._core.start.world.threads
+        try:
+            account = own_account() if os.geteuid() else named_account(self.job.cluster.owner)
+        except NoAccount as error:
+            return self._held(str(error), HoldCode.FAILED_TO_ACCESS_USER_ACCOUNT)
+        order = self._order(ad, account)
+        if self._told.is_set():
+            return End(Ending.EVICTED, ClassAd(), at=core.now())
+        await threads.run_sync(make_scratch, self._scratch, account)
+        who = {"name": account.name, "uid": account.uid, "gid": account.gid, "groups": list(account.groups)}
+        process = await self._jobs.zygote.fork("local", json.dumps(who).encode())
+        self._channel = process.channel
+        ended = None
+        try:
+            await self._channel.send_all(json.dumps(order).encode() + b"\n")
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._make_it_leave)
+                ended = await self._hear()
+                nursery.cancel_scope.cancel()
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            ended = None
+        finally:
+            if ended is None:
+                process.kill()
+            await self._channel.aclose()
+        with trio.CancelScope(shield=True):
+            await process.wait()
+            if ended is None and isinstance(self._jobs.zygote, Zygote):
+                await self._jobs.zygote.kill_strays()
+            await threads.run_sync(sandbox.remove, str(self._scratch))
+        return ended or End(Ending.FAILED, ClassAd(), "The process that watched the job has died", core.now())
+
+    def _order(self, ad: ClassAd, account: Account) -> dict[str, object]:
+        around = Surroundings(
+            sandbox=str(self._scratch),
+            slot="local",
+            starter_pid=os.getpid(),
+            home=account.home,
+            user=account.name,
+            transfers=False,
+        )
+        plan = plan_job(ad, self._slot(), around)
+        name, _, value = self._jobs.mark.partition("=")
+        environment: Mapping[str, str] = {**plan.environment, name: value}
+        return {
+            "program": plan.program,
+            "arguments": list(plan.arguments),
+            "environment": dict(environment),
+            "directory": plan.directory,
+            "stdin": plan.stdin,
+            "stdout": plan.stdout,
+            "stderr": plan.stderr,
+            "append": plan.append_output,
+            "rlimits": dict(plan.rlimits),
+            "nice": plan.nice,
+        }
+
+    async def _hear(self) -> End | None:
+        """What the process says, until it says how the job ended; None when it ends without a word."""
+        received = b""
+        assert self._channel is not None
+        while len(received) < LINE_BYTES_MAX:
+            while b"\n" in received:
+                line, _, received = received.partition(b"\n")
+                said = json.loads(line)
+                if "started" in said:
+                    self._started(ClassAd({"JobPid": said["started"]}), said["at"])
+                elif "failed" in said:
+                    return self._held(said["reason"], said["failed"], said["subcode"])
+                else:
+                    return self._exited(said)
+            more = await self._channel.receive_some(65536)
+            if not more:
+                return None
+            received += more
+        return None
+
+    def _started(self, started: ClassAd, at: float) -> None:
+        core, job = self._core, self.job
+        core.apply(job, run.executing(core.queue.ad(job), self._slot(), core.start.address, started, at), at)
+        core.writer.soon()
+
+    def _exited(self, said: Mapping[str, Any]) -> End:
+        status = said["ended"]
+        ad = ClassAd({"RemoteUserCpu": float(said["user"]), "RemoteSysCpu": float(said["system"])})
+        if os.WIFSIGNALED(status):
+            ad["ExitBySignal"], ad["ExitSignal"] = True, os.WTERMSIG(status)
+        else:
+            ad["ExitBySignal"], ad["ExitCode"] = False, os.WEXITSTATUS(status)
+        evicted = self._stop is not None and self.job.status not in (JobStatus.HELD, JobStatus.REMOVED)
+        return End(Ending.EVICTED if evicted else Ending.EXITED, ad, at=self._core.now())
+
+    def _held(self, reason: str, code: int, subcode: int = 0) -> End:
+        ad = ClassAd({"HoldReason": reason, "HoldReasonCode": int(code), "HoldReasonSubCode": subcode})
+        return End(Ending.HOLD, ad, reason, self._core.now())
+
+    # ---- making it leave
+
+    async def _make_it_leave(self) -> None:
+        """Once it shall end: its signal, and, after a while, the end of all its processes."""
+        await self._told.wait()
+        ad = self._core.queue.ad(self.job)
+        if not self._fast:
+            await self._say({"signal": leaving_signal(ad, self.job.status)})
+            with trio.move_on_after(grace_s(ad)):
+                while not self._fast:
+                    self._told = trio.Event()
+                    await self._told.wait()
+        await self._say({"kill": True})
+
+    async def _say(self, said: Mapping[str, object]) -> None:
+        assert self._channel is not None
+        await self._channel.send_all(json.dumps(said).encode() + b"\n")
+
+    # ---- the end
+
+    def _conclude(self, end: End) -> None:
+        core, job = self._core, self.job
+        now = core.now()
+        core.local_runs.pop(job, None)
+        changes, fate = run.ended(core.queue.ad(job), job.status, end, self._stop, now, core.settings.system)
+        job.busy = False
+        if end.ending is Ending.FAILED and fate is Fate.WAITS:
+            core.cool_down(job, core.queue.ad(job).eval_int("NumShadowExceptions", 0) + 1)
+        core.apply(job, changes)
+        core.queue.set_busy(job, False)
+        core.stats["JobsExited"] += 1
+        if fate is Fate.LEAVES:
+            core.stats["JobsCompleted"] += job.status is JobStatus.COMPLETED
+            core.leave(job)
+        self._jobs.look_again()
+
+
+def universe(ad: ClassAd) -> int:
+    """JobUniverse."""
+    return ad.eval_int("JobUniverse", 5)
+
+
+def leaving_signal(ad: ClassAd, status: JobStatus) -> int:
+    """The signal that asks a job to end, by what shall become of it."""
+    own = {JobStatus.REMOVED: "RemoveKillSig", JobStatus.HELD: "HoldKillSig"}.get(status, "KillSig")
+    for name in (own, "KillSig"):
+        value = ad.eval(name)
+        if isinstance(value, int) and not isinstance(value, bool):
+            return value
+        if isinstance(value, str) and value.upper() in signal.Signals.__members__:
+            return int(signal.Signals[value.upper()])
+    return int(signal.SIGTERM)
+
+
+def grace_s(ad: ClassAd) -> float:
+    """How long the job may take to leave."""
+    for name in ("JobMaxVacateTime", "KillSigTimeout"):
+        seconds = ad.eval_float(name)
+        if seconds is not None:
+            return max(0.0, seconds)
+    return GRACE_S.get(universe(ad), GRACE_S[LOCAL])
+
+
+def make_scratch(path: Path, account: Account) -> None:
+    """A directory of the job's own."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.mkdir(mode=0o700)
+    if account.switches:
+        os.chown(path, account.uid, account.gid)
+
+
+def clear(directory: Path, mark: str) -> None:
+    """End what an earlier schedd's jobs left behind, and remove their directories."""
+    for _ in range(ROUNDS_MAX):
+        left = {pid for pid in tree.marked(os.fsencode(mark)) if not is_zombie(pid)}
+        if not tree.send(left, signal.SIGKILL):
+            break
+        time.sleep(PAUSE_S)
+    for path in directory.glob("*") if directory.is_dir() else ():
+        sandbox.remove(str(path))

@@ -1,0 +1,149 @@
+"""Jobs that run at the access point: the local and the scheduler universe, with real processes."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pool.classad import ClassAd
+from tests.whole.real_pool import RealPool, real_pool
+
+RUNNING, REMOVED, COMPLETED, HELD = 2, 3, 4, 5
+
+
+@pytest.fixture(scope="module")
+def pool() -> Iterator[RealPool]:
+    with real_pool(
+        DAEMON_LIST="MASTER, COLLECTOR, SCHEDD",
+        START_SCHEDULER_UNIVERSE="TARGET.NotYet =!= true",
+        SCHEDD_INTERVAL="1",
+    ) as pool:
+        home = pool.directory / "home"
+        home.mkdir()
+        home.chmod(0o777)
+        yield pool
+
+
+@pytest.fixture
+def home(pool: RealPool) -> Path:
+    """A directory in which the submitting user may write."""
+    return pool.directory / "home"
+
+
+def submit(pool: RealPool, home: Path, universe: str, script: str, more: str = "") -> int:
+    (home / "job.sh").write_text(f"#!/bin/sh\n{script}\n")
+    (home / "job.sh").chmod(0o755)
+    text = f"universe = {universe}\nexecutable = job.sh\narguments = one 2\nlog = log.$(Cluster)\n{more}\nqueue\n"
+    return pool.submit(text, cwd=home)
+
+
+def events(home: Path, cluster: int) -> list[str]:
+    lines = (home / f"log.{cluster}").read_text().splitlines()
+    return [line[:3] for line in lines if line[3:5] == " (" and line[:3].isdigit()]
+
+
+@pytest.mark.parametrize("universe", ["local", "scheduler"])
+def test_it_runs_here_as_its_owner_in_its_directory(pool: RealPool, home: Path, universe: str) -> None:
+    script = 'echo $1 $2 $X; id -u; pwd; cat; test -d "$_CONDOR_SCRATCH_DIR"; exit 3'
+    (home / "in").write_text("said\n")
+    more = 'output = out\nerror = out\ninput = in\nenvironment = "X=y"'
+    (ad,) = pool.until_done(submit(pool, home, universe, script, more))
+    uid = (home / "out").stat().st_uid
+    assert (home / "out").read_text() == f"one 2 y\n{uid}\n{home}\nsaid\n"
+    assert uid != 0 or os.geteuid() != 0
+    assert (ad.eval_int("JobStatus"), ad.eval_int("ExitCode"), ad.eval_int("NumJobStarts")) == (COMPLETED, 3, 1)
+    assert events(home, ad.eval_int("ClusterId", 0)) == ["000", "001", "005"]
+    scratch = pool.directory / "spool" / "local_univ_execute"
+    pool.until(lambda: not list(scratch.iterdir()), "the scratch directory's end")
+
+
+def test_what_it_leaves_running_ends_with_it(pool: RealPool, home: Path) -> None:
+    cluster = submit(pool, home, "local", "setsid sleep 1000 & echo $! > left\nexit 0")
+    pool.until_done(cluster)
+    left = int((home / "left").read_text())
+    pool.until(lambda: not os.path.exists(f"/proc/{left}"), "the end of what was left")
+
+
+def test_a_removed_job_gets_its_signal_and_leaves(pool: RealPool, home: Path) -> None:
+    script = "trap 'echo asked > asked; exit 0' USR1\ntouch ready\nwhile :; do sleep 0.05; done"
+    cluster = submit(pool, home, "scheduler", script, "remove_kill_sig = SIGUSR1")
+    pool.until((home / "ready").exists, "the job's own start")
+    pool.tool("condor_rm", str(cluster))
+    (ad,) = pool.until_done(cluster)
+    assert ad.eval_int("JobStatus") == REMOVED
+    assert (home / "asked").read_text() == "asked\n"
+    assert events(home, cluster) == ["000", "001", "004", "009"]
+
+
+def test_a_job_that_does_not_leave_is_ended(pool: RealPool, home: Path) -> None:
+    script = "trap '' TERM\ntouch stubborn\nwhile :; do sleep 0.05; done"
+    cluster = submit(pool, home, "local", script, "kill_sig_timeout = 1")
+    pool.until((home / "stubborn").exists, "the job's own start")
+    pool.tool("condor_hold", str(cluster))
+    pool.until_status(cluster, HELD)
+    pool.until(lambda: events(home, cluster)[-1] == "012", "the hold in the log")
+    (home / "stubborn").unlink()
+    pool.tool("condor_release", str(cluster))
+    pool.until((home / "stubborn").exists, "another run")
+    pool.tool("condor_rm", str(cluster))
+    pool.until_done(cluster)
+
+
+def held(pool: RealPool, home: Path, more: str) -> ClassAd:
+    cluster = submit(pool, home, "local", "exit 0", more)
+    (ad,) = pool.until_status(cluster, HELD)
+    pool.tool("condor_rm", str(cluster))
+    return ad
+
+
+def test_what_cannot_be_started_is_held_with_the_reason(pool: RealPool, home: Path) -> None:
+    ad = held(pool, home, "input = nothing\nskip_filechecks = true")
+    assert (ad.eval_int("HoldReasonCode"), ad.eval_int("HoldReasonSubCode")) == (8, 2)
+    ad = held(pool, home, "executable = none\nskip_filechecks = true\ntransfer_executable = false")
+    assert ad.eval_int("HoldReasonCode") == 6
+    assert "none" in ad.eval_str("HoldReason", "")
+    ad = held(pool, home, "deferral_time = 1000000000")
+    assert ad.eval_int("HoldReasonCode") == 20
+
+
+def test_a_job_waits_until_the_access_point_lets_it_start(pool: RealPool, home: Path) -> None:
+    cluster = submit(pool, home, "scheduler", "exit 0", "+NotYet = true")
+    other = submit(pool, home, "scheduler", "exit 0")
+    pool.until_done(other)
+    (ad,) = pool.jobs(str(cluster))
+    assert ad.eval_int("JobStatus") == 1
+    pool.tool("condor_qedit", str(cluster), "NotYet", "false")
+    pool.until_done(cluster)
+
+
+def test_a_schedd_that_dies_takes_its_jobs_along_and_runs_them_again(pool: RealPool, home: Path) -> None:
+    script = "echo $$ >> pids\nwhile [ ! -e go ]; do sleep 0.05; done"
+    cluster = submit(pool, home, "local", script)
+    pids = home / "pids"
+    pool.until(lambda: pids.exists() and pids.read_text().strip(), "the job's own start")
+    pool.restart_of("schedd")
+    pool.until(lambda: len(pids.read_text().split()) == 2, "another run")
+    first = int(pids.read_text().split()[0])
+    pool.until(lambda: not os.path.exists(f"/proc/{first}"), "the end of the first run")
+    (home / "go").touch()
+    (ad,) = pool.until_done(cluster)
+    assert (ad.eval_int("JobStatus"), ad.eval_int("NumJobStarts")) == (COMPLETED, 2)
+
+
+def test_the_death_of_the_process_beside_it_costs_a_run_and_leaves_nothing(pool: RealPool, home: Path) -> None:
+    (home / "go").unlink(missing_ok=True)
+    script = "echo $$ >> runs\nwhile [ ! -e go ]; do sleep 0.05; done"
+    cluster = submit(pool, home, "local", script)
+    runs = home / "runs"
+    pool.until(lambda: runs.exists() and runs.read_text().strip(), "the job's own start")
+    first = int(runs.read_text().split()[0])
+    stat = Path(f"/proc/{first}/stat").read_text()
+    os.kill(int(stat.rpartition(")")[2].split()[1]), signal.SIGKILL)
+    pool.until(lambda: len(runs.read_text().split()) == 2, "another run")
+    pool.until(lambda: not os.path.exists(f"/proc/{first}"), "the end of the first run")
+    (home / "go").touch()
+    pool.until_done(cluster)
