@@ -8,6 +8,7 @@ import pwd
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from typing import Final
 
 from pool.classad import ClassAd
@@ -49,8 +50,12 @@ def own_account() -> Account:
     return Account(entry.pw_name, uid, os.getgid(), tuple(os.getgroups()), entry.pw_dir)
 
 
+@cache
 def named_account(name: str, *, is_owner: bool = True) -> Account:
-    """An account of this machine; NoAccount when there is none, or when it is the superuser."""
+    """An account of this machine; NoAccount when there is none, or when it is the superuser.
+
+    A process looks an account up once: a claim's jobs are all of one owner.
+    """
     try:
         entry = pwd.getpwnam(name)
     except KeyError:

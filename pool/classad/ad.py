@@ -227,11 +227,11 @@ class ClassAd(MutableMapping[str, Member]):
     def long(self) -> str:
         """The long form: a line `Name = expression` for each attribute."""
         attrs = self.attrs
-        lines = [
-            f"{identifier(attrs.name_any(key), old=True)} = {text_of(attrs.lookup(key), old=True)}\n"
-            for key in attrs.keys_all()
-        ]
-        return "".join(lines)
+        if attrs.parent is None:
+            found = [(attrs.name(key), stored) for key, stored in attrs.items()]
+        else:
+            found = [(attrs.name_any(key), attrs.lookup(key)) for key in attrs.keys_all()]
+        return "".join([f"{identifier(name, old=True)} = {text_of(stored, old=True)}\n" for name, stored in found])
 
     def new(self) -> str:
         """The new form: `[ a = 1; b = a + 1 ]`."""

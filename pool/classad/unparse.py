@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from pool.classad.nodes import (
@@ -62,6 +63,7 @@ def _escape(found: re.Match[str]) -> str:
     return short if short is not None else "".join(f"\\{byte:03o}" for byte in to_bytes(found[0]))
 
 
+@lru_cache(4096)
 def identifier(name: str, *, old: bool = False) -> str:
     """`name` as an attribute's name, in single quotes when it would not be read as one otherwise."""
     if _IDENTIFIER.match(name) and name.lower() not in _RESERVED:
