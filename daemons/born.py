@@ -9,17 +9,21 @@ from typing import Final
 
 import msgpack
 
-from daemons import first_zygote, run
-from daemons.starter.warm import warm_up
+from daemons import first_zygote, run, warm
+from daemons.starter import warm as starter_warm
 from daemons.zygote import Birth
-
-__all__ = ["child_main", "warm_up"]
 
 DAEMONS: Final = ("collector", "negotiator", "schedd", "startd")
 
 for _name in (*DAEMONS, "starter", "agent"):
     with contextlib.suppress(ImportError):  # whoever starts that daemon will read why in its log
         importlib.import_module(f"daemons.{_name}.main")
+
+
+def warm_up() -> None:
+    """What is done once for all daemons and starters."""
+    starter_warm.warm_up()
+    warm.warm_up()
 
 
 def child_main(birth: Birth) -> int:

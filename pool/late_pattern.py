@@ -7,7 +7,9 @@ them were a seventh of `condor_q`'s start-up.
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, Final
+
+_known: Final[list[_Late]] = []
 
 
 class _Late:
@@ -16,6 +18,7 @@ class _Late:
     def __init__(self, text: str, flags: int) -> None:
         self._text = text
         self._flags = flags
+        _known.append(self)
 
     def __getattr__(self, name: str) -> Any:
         pattern = re.compile(self._text, self._flags)
@@ -27,3 +30,9 @@ class _Late:
 def late_pattern(text: str, flags: int = 0) -> re.Pattern[str]:
     """As `re.compile`, which is called at the first use."""
     return _Late(text, flags)  # type: ignore[return-value]  # it has the methods of one
+
+
+def compile_all() -> None:
+    """Compile all that modules which are imported have, for a process whose children will use them."""
+    for pattern in _known:
+        pattern.__getattr__("pattern")

@@ -9,7 +9,6 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -19,6 +18,9 @@ SCHEMAS: Final = ("schema.sql", "schema_2.sql")
 """What leads from each version of the file to the next; a new file goes through all of them."""
 VERSION: Final = len(SCHEMAS)
 BUSY_TIMEOUT_S: Final = 10.0
+
+_HERE: Final = Path(__file__).parent
+"""Where the schema is. importlib.resources would import zipfile and more: 2 MB in every schedd."""
 
 
 class ClusterRow(NamedTuple):
@@ -138,7 +140,7 @@ def _migrate(connection: sqlite3.Connection, path: str) -> None:
         return
     if version > VERSION:
         raise ConfigError(f"{path} was written by a newer minipool (schema {version}, this one knows {VERSION})")
-    steps = "\n".join(files("pool.jobs").joinpath(name).read_text() for name in SCHEMAS[version:])
+    steps = "\n".join(_HERE.joinpath(name).read_text("utf-8") for name in SCHEMAS[version:])
     connection.executescript(f"BEGIN IMMEDIATE;\n{steps}\nPRAGMA user_version = {VERSION};\nCOMMIT;")
 
 

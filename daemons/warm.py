@@ -1,0 +1,52 @@
+"""What is done once, before the first fork, so that no daemon has to: messages, patterns, knobs, a first event loop.
+
+What a process learns in its first moments it writes into its own memory: a copy for each of a dozen processes, and all
+around it pages that it shared until then. Learnt before the fork, it is shared by all of them. Nothing here knows a
+secret or the host's configuration: a zygote holds no key.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import ssl
+from functools import cache
+
+import trio
+
+from daemons.log import Log
+from daemons.run import DaemonStart, Source
+from daemons.world import World
+from pool import late_pattern
+from pool.config import load_config
+from protocol import message
+from protocol.security import Security
+
+SUBSYSTEMS = ("MASTER", "COLLECTOR", "NEGOTIATOR", "SCHEDD", "STARTD")
+
+
+@cache
+def warm_up() -> None:
+    """Do it all, once; nothing is left but what was learnt."""
+    late_pattern.compile_all()
+    for kind in list(message.MESSAGES.values()):
+        message.fields_of(kind)
+    ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    for subsystem in SUBSYSTEMS:
+        _be_born(subsystem)
+
+
+def _be_born(subsystem: str) -> None:
+    """The first steps of a daemon, as far as they need nothing of this host."""
+    world = World.real()
+    config = load_config([], overrides={"LOCAL_DIR": os.devnull}, environ={}, subsystem=subsystem)
+    start = DaemonStart(subsystem.lower(), Source(), world, log=Log(None), config=config, security=Security())
+    start.own_ad().long()
+    trio.run(_breathe)
+
+
+async def _breathe() -> None:
+    async with trio.open_nursery() as nursery:
+        with trio.open_signal_receiver(signal.SIGHUP):
+            nursery.start_soon(trio.sleep, 0)
