@@ -7,6 +7,7 @@ secret or the host's configuration: a zygote holds no key.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import ssl
@@ -19,6 +20,7 @@ from daemons.run import DaemonStart, Source
 from daemons.world import World
 from pool import late_pattern
 from pool.config import load_config
+from pool.errors import PoolError
 from protocol import message
 from protocol.security import Security
 
@@ -34,7 +36,8 @@ def warm_up() -> None:
     ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     for subsystem in SUBSYSTEMS:
-        _be_born(subsystem)
+        with contextlib.suppress(PoolError, OSError):  # the daemon itself will say what is wrong with this host
+            _be_born(subsystem)
 
 
 def _be_born(subsystem: str) -> None:
