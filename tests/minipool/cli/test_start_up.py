@@ -21,6 +21,9 @@ SLOW = (
     "argparse",
     "dataclasses",
     "inspect",
+    "socket",
+    "ssl",
+    "logging",
     "pool.classad.builtins.table",
 )
 USUAL = """
