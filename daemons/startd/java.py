@@ -1,0 +1,50 @@
+"""Whether this machine has Java, and which: asked once, after the startd has begun, and shown by all slots."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from typing import TYPE_CHECKING, Final
+
+from daemons.world import RealSpawner
+from pool.config import Config
+from pool.execute.java import PROBE, java_facts
+
+if TYPE_CHECKING:
+    from daemons.startd.main import Startd
+
+PATIENCE_S: Final = 60.0
+
+
+async def probe(startd: Startd) -> None:
+    """Ask Java, and tell the pool."""
+    start = startd.start
+    if not isinstance(start.world.spawner, RealSpawner):
+        return
+    facts = await start.world.threads.run_sync(ask, start.config)
+    if facts:
+        startd.machine_facts.update(facts)
+        startd.ads.base.update(facts)
+        for slot in startd.slots:
+            slot.fixed_ad = None
+        startd.moves.facts_changed()
+        startd.publisher.all_changed()
+
+
+def ask(config: Config) -> dict[str, bool | str]:
+    """What JAVA says of itself; nothing where there is none, or where it does not run."""
+    program = config.str("JAVA", default="")
+    if not program or not os.access(program, os.X_OK):
+        return {}
+    try:
+        done = subprocess.run(
+            [program, *PROBE],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=PATIENCE_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return {}
+    return java_facts(done.stdout.decode(errors="replace")) if done.returncode == 0 else {}
