@@ -45,6 +45,8 @@ class _Activation:
     """One execution of a job, as far as its files go."""
 
     ticket: str
+    label: str
+    """What its ticket is called: by its claim, or by the activation itself."""
     job: ClassAd
     stored: Stored | None = None
     arrived: trio.Event = field(default_factory=trio.Event)
@@ -74,10 +76,9 @@ class Transfers:
         known = self._activations.get(request.activation)
         if known is None or known.ticket != request.ticket:
             self._forget(request.activation)
-            self._activations[request.activation] = _Activation(request.ticket, request.job_ad)
-            self._security.tickets.add(
-                request.ticket, identity=self._identity, levels=[Level.READ], label=request.activation
-            )
+            label = request.claim or request.activation
+            self._activations[request.activation] = _Activation(request.ticket, label, request.job_ad)
+            self._security.tickets.add(request.ticket, identity=self._identity, levels=[Level.READ], label=label)
         return TransferOpened(address=self._address)
 
     def close(self, _peer: Peer, request: CloseTransfer) -> Done:
@@ -88,7 +89,8 @@ class Transfers:
     def _forget(self, name: str) -> None:
         known = self._activations.pop(name, None)
         if known is not None:
-            self._security.tickets.revoke(known.ticket)
+            if not any(other.ticket == known.ticket for other in self._activations.values()):
+                self._security.tickets.revoke(known.ticket)
             if known.push is not None:
                 known.push.cancel()
 
@@ -97,7 +99,7 @@ class Transfers:
     def _of(self, peer: Peer, name: str) -> _Activation:
         """The activation, if it is this peer's."""
         known = self._activations.get(name)
-        if known is None or peer.ticket != name:
+        if known is None or peer.ticket != known.label:
             raise NotOpen(f"no files move for activation {name}")
         return known
 

@@ -170,8 +170,10 @@ class Shadow:
 
     async def _open_transfer(self, ad: ClassAd) -> tuple[str, str]:
         """Let the starter move the job's files. Its ticket follows from the claim's: a restart does not change it."""
-        ticket = hashlib.sha256(f"{self.claim.ticket} {self.activation}".encode()).hexdigest()
-        request = OpenTransfer(activation=self.activation, ticket=ticket, job_id=self.job.id, job_ad=ad)
+        ticket = hashlib.sha256(f"{self.claim.ticket} files".encode()).hexdigest()
+        request = OpenTransfer(
+            activation=self.activation, ticket=ticket, job_id=self.job.id, job_ad=ad, claim=self.claim.public
+        )
         self._agent_open = True
         return await self.core.agents.of(self.job.cluster.owner).open_transfer(request), ticket
 

@@ -26,9 +26,10 @@ from daemons.starter.cgroup import Group
 from daemons.starter.deferral import wait_for_moment
 from daemons.starter.hooks import JobHooks
 from daemons.starter.launch import LaunchError, launch
+from daemons.starter.line import Line
 from daemons.starter.processes import Processes, Watched
 from daemons.starter.settings import StarterSettings
-from daemons.starter.shadow_link import ClaimLine, Refused, ShadowLink
+from daemons.starter.shadow_link import Refused, ShadowLink
 from daemons.starter.spawn import Spawner
 from daemons.starter.transfer import FileMover, Held
 from pool.classad import ClassAd, expr
@@ -80,7 +81,8 @@ class Context:
     group: Group
     spawner: Spawner
     startd: Peer
-    line: ClaimLine
+    line: Line
+    agent: Line
 
 
 class JobRun:
@@ -260,9 +262,7 @@ class JobRun:
 
     def _mover(self, account: Account) -> FileMover:
         context = self.context
-        return FileMover(
-            self.request, self.sandbox, account, context.settings.slot, context.security, context.network, context.log
-        )
+        return FileMover(self.request, self.sandbox, account, context.settings.slot, context.agent, context.log)
 
     async def _fetch(self, mover: FileMover) -> None:
         for last in [False] * (INPUT_TRIES_MAX - 1) + [True]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import signal
+from functools import partial
 from pathlib import Path
 
 import trio
@@ -18,9 +19,9 @@ from daemons.linux import become_subreaper, leave_nothing_to_programs
 from daemons.log import Log
 from daemons.starter.cgroup import Group
 from daemons.starter.job import Context, JobRun
+from daemons.starter.line import Line
 from daemons.starter.processes import Processes
 from daemons.starter.settings import StarterSettings
-from daemons.starter.shadow_link import ClaimLine
 from daemons.starter.spawn import JOB_UMASK, Spawner
 from daemons.starter.warm import warm_up
 from daemons.zygote import Birth
@@ -83,7 +84,7 @@ class Starter:
         self._idle.set()
         self._leave = trio.Event()
         self._nursery: trio.Nursery | None = None
-        self._line: ClaimLine | None = None
+        self._lines: tuple[Line, Line] | None = None
 
     async def serve(self, birth: Birth) -> None:
         """The life of the process."""
@@ -96,7 +97,8 @@ class Starter:
         try:
             async with trio.open_nursery() as nursery:
                 self._nursery = nursery
-                self._line = ClaimLine(nursery, self._security, self._network)
+                line = partial(Line, nursery, self._security, self._network)
+                self._lines = line(), line()  # to the schedd, and to the file agent
                 await nursery.start(self._processes.run)
                 channel = net.pair_channel(birth.channel, "startd")
                 self._startd = await rpc.open_pair(
@@ -124,7 +126,7 @@ class Starter:
             raise Busy(f"the starter of {self._settings.slot} is leaving")
         assert self._nursery is not None
         assert self._startd is not None
-        assert self._line is not None
+        assert self._lines is not None
         context = Context(
             self._settings,
             self._log,
@@ -134,7 +136,7 @@ class Starter:
             self._group,
             self._spawner,
             self._startd,
-            self._line,
+            *self._lines,
         )
         self._job, self._idle = JobRun(context, request), trio.Event()
         self._nursery.start_soon(self._run, self._job)

@@ -13,15 +13,12 @@ from typing import Final
 import trio
 
 from daemons.log import Log
+from daemons.starter.line import Line
 from pool.errors import PeerError, PoolError
-from protocol import rpc
 from protocol.message import replace
 from protocol.messages.schedd import JobEnded, JobExecuting, JobNotice, JobUpdate, StarterReady
 from protocol.messages.starter import RunJob
-from protocol.net import Network
 from protocol.rpc import ConnectionLost, Peer, RemoteError, TimedOut
-from protocol.security import Security
-from protocol.service import Service
 
 FIRST_PAUSE_S: Final = 0.2
 LONGEST_PAUSE_S: Final = 5.0
@@ -35,37 +32,10 @@ class Refused(PoolError):
     """The schedd does not want this activation (any more)."""
 
 
-class ClaimLine:
-    """The claim's connection, while there is one; its tasks live in `nursery`, beyond any activation."""
-
-    def __init__(self, nursery: trio.Nursery, security: Security, network: Network) -> None:
-        self._nursery, self._security, self._network = nursery, security, network
-        self._peer: Peer | None = None
-        self._for = ("", "")
-        self._opening = trio.Lock()
-
-    async def peer(self, address: str, ticket: str) -> Peer:
-        """The connection to this schedd with this ticket, made if there is none; PeerError when it cannot be."""
-        async with self._opening:
-            peer, self._peer = self._peer, None
-            if peer is None or peer.closed.is_set() or self._for != (address, ticket):
-                if peer is not None:
-                    peer.abort("another claim")
-                peer = await rpc.open_peer(
-                    self._nursery,
-                    address,
-                    security=self._security.with_ticket(ticket),
-                    network=self._network,
-                    service=Service("starter"),
-                )
-            self._peer, self._for = peer, (address, ticket)
-            return peer
-
-
 class ShadowLink:
     """One activation's use of its claim's line; `run` keeps that up."""
 
-    def __init__(self, job: RunJob, line: ClaimLine, log: Log) -> None:
+    def __init__(self, job: RunJob, line: Line, log: Log) -> None:
         self._job = job
         self._line = line
         self._log = log

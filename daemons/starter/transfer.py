@@ -18,6 +18,7 @@ import trio
 from daemons.file_stream import FileTrouble, in_place, receive_files, send_files
 from daemons.log import Log
 from daemons.starter.account import Account, acting_as
+from daemons.starter.line import Line
 from daemons.starter.sandbox import stamps
 from pool.classad import ClassAd
 from pool.errors import PeerError
@@ -33,12 +34,9 @@ from pool.execute.transfer import (
     standard_outputs,
 )
 from pool.jobs.codes import HoldCode
-from protocol import rpc
 from protocol.messages.agent import FetchInput, FileEntry, InputFiles, OutputStored, PushOutput, Trouble
 from protocol.messages.starter import RunJob
-from protocol.net import Network
 from protocol.rpc import ConnectionLost, Peer, RemoteError, TimedOut
-from protocol.security import Security
 
 CALL_S = 120.0
 PAUSE_S = 1.0
@@ -64,8 +62,7 @@ class FileMover:
     sandbox: str
     account: Account
     slot: str
-    security: Security
-    network: Network
+    line: Line
     log: Log
 
     @property
@@ -187,8 +184,7 @@ class FileMover:
         return os.path.join(self.sandbox, name)
 
     def _agent(self) -> AbstractAsyncContextManager[Peer]:
-        security = self.security.with_ticket(self.request.agent_ticket)
-        return rpc.connected(self.request.agent_address, security=security, network=self.network)
+        return self.line.held(self.request.agent_address, self.request.agent_ticket)
 
     def _input_hold(self, trouble: FileTrouble) -> Hold:
         reason = (

@@ -33,12 +33,13 @@ class TransferOpened(Record):
 
 
 class OpenTransfer(Request[TransferOpened], tag="agent.open_transfer"):
-    """From now on `ticket` lets one starter move the files of this job ad."""
+    """From now on `ticket` lets one starter move the files of this job ad; the activations of a `claim` share it."""
 
     activation: str
     ticket: str
     job_id: JobId
     job_ad: ClassAd
+    claim: str = ""
 
 
 class CloseTransfer(Request[Done], tag="agent.close_transfer"):

@@ -185,7 +185,9 @@ class Bench:
         """Let the starter move this activation's files; where the agent is."""
         assert self.agent is not None
         opened = await self.agent.call(
-            OpenTransfer(activation=activation, ticket="files", job_id=JobId(1, 1), job_ad=self._jobs[activation])
+            OpenTransfer(
+                activation=activation, ticket="files", job_id=JobId(1, 1), job_ad=self._jobs[activation], claim="claim"
+            )
         )
         return opened.address
 

@@ -1,0 +1,55 @@
+"""A connection that a claim's jobs use one after another: to the schedd, and to the user's file agent.
+
+A handshake costs both sides more than a short job's messages. The connection is made when it is needed, stays when a
+job is over, and is made anew when it was lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+import trio
+
+from protocol import rpc
+from protocol.net import Network
+from protocol.rpc import Peer
+from protocol.security import Security
+from protocol.service import Service
+
+
+class Line:
+    """The connection, while there is one; its tasks live in `nursery`, beyond any activation."""
+
+    def __init__(self, nursery: trio.Nursery, security: Security, network: Network) -> None:
+        self._nursery, self._security, self._network = nursery, security, network
+        self._peer: Peer | None = None
+        self._for = ("", "")
+        self._opening = trio.Lock()
+
+    async def peer(self, address: str, ticket: str) -> Peer:
+        """The connection to this address with this ticket, made if there is none; PeerError when it cannot be."""
+        async with self._opening:
+            peer, self._peer = self._peer, None
+            if peer is None or peer.closed.is_set() or self._for != (address, ticket):
+                if peer is not None:
+                    peer.abort("another is needed")
+                peer = await rpc.open_peer(
+                    self._nursery,
+                    address,
+                    security=self._security.with_ticket(ticket),
+                    network=self._network,
+                    service=Service("starter"),
+                )
+            self._peer, self._for = peer, (address, ticket)
+            return peer
+
+    @asynccontextmanager
+    async def held(self, address: str, ticket: str) -> AsyncGenerator[Peer, None]:
+        """The connection for what must be finished: when the block is not, nobody can use it any more."""
+        peer = await self.peer(address, ticket)
+        try:
+            yield peer
+        except BaseException:
+            peer.abort("left in the middle")
+            raise
