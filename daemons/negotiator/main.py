@@ -257,7 +257,7 @@ class Negotiator:
         now = trio.current_time()
         for m in matches:
             self._offers.hand_out(
-                HandedOut(m.claim_id, m.slot, schedd.name, m.request.submitter, m.weight, m.taken, now)
+                HandedOut(m.claim_id, m.slot, schedd.name, m.request.submitter, m.weight, m.taken, now, m.pieces)
             )
 
     async def _tell(self, schedd: Schedd, matches: list[Matched], rejected: list[Rejected]) -> None:

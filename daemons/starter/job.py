@@ -26,6 +26,7 @@ from daemons.starter.cgroup import Group
 from daemons.starter.deferral import wait_for_moment
 from daemons.starter.hooks import JobHooks
 from daemons.starter.launch import LaunchError, launch
+from daemons.starter.local_link import LocalLink
 from daemons.starter.line import Line
 from daemons.starter.processes import Processes, Watched
 from daemons.starter.settings import StarterSettings
@@ -34,6 +35,7 @@ from daemons.starter.spawn import Spawner
 from daemons.starter.transfer import FileMover, Held
 from pool.classad import ClassAd, expr
 from pool.errors import PeerError, PoolError, UserError
+from pool.execute.assigned import DEFAULTS as ASSIGNED_KNOBS
 from pool.execute.cgroup import Limits, memory_limits
 from pool.execute.exit import Exited, Hold, exited, over_memory
 from pool.execute.plan import Plan, Surroundings, facts, plan_job
@@ -54,6 +56,8 @@ from protocol.security import Security
 INPUT_TRIES_MAX: Final = 3
 INPUT_PAUSE_S: Final = 1.0
 VACATE_DEFAULT_S: Final = 600.0
+SHORT_JOB_S: Final = 0.02
+"""A job that is over sooner is not attended to; only at its end is it said that it ran."""
 
 
 class HookFailed(PoolError):
@@ -92,8 +96,12 @@ class JobRun:
         self.context = context
         self.request = request
         self.job, self.slot = request.job_ad, request.slot_ad
-        self.link = ShadowLink(request, context.line, context.log)
         self.sandbox = sandbox.path_of(context.settings.execute, os.getpid())
+        self.link: ShadowLink | LocalLink
+        if request.shadow_address:
+            self.link = ShadowLink(request, context.line, context.log)
+        else:
+            self.link = LocalLink(request, self.sandbox, context.log, self._account)
         self.usage = Usage()
         self.watched: Watched | None = None
         self.executed: Executed | None = None
@@ -141,8 +149,7 @@ class JobRun:
         """Do it all; whether the end was reported, and if not, why."""
         context = self.context
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self.link.run)
-            nursery.start_soon(self._stop_when_nobody_waits)
+            nursery.start_soon(self._keep_link)
             result = await self._execute()
             context.log.always(
                 "The job ended", job=self.request.job_id, ending=result.ending.value, reason=result.reason
@@ -152,9 +159,11 @@ class JobRun:
         self._clean_up()
         return reported, reason
 
-    async def _stop_when_nobody_waits(self) -> None:
-        await self.link.is_over.wait()
-        self.stop(StopJob(activation=self.request.activation, how=StopHow.FAST, reason=self.link.over or ""))
+    async def _keep_link(self) -> None:
+        """Speak with the schedd; stop when nobody waits for the job any more."""
+        await self.link.run()
+        if self.link.over is not None:
+            self.stop(StopJob(activation=self.request.activation, how=StopHow.FAST, reason=self.link.over))
 
     async def _report(self, result: Result) -> tuple[bool, str]:
         ad = result.ad.copy()
@@ -203,14 +212,7 @@ class JobRun:
             return Result(Ending.FAILED, reason=str(error))
 
     async def _prepare_and_run(self) -> Result:
-        settings = self.context.settings
-        account = account_for(
-            self.job,
-            uid_domain=settings.uid_domain,
-            fallback=settings.fallback_account,
-            run_as_owner=settings.run_as_owner,
-            soft_uid_domain=settings.soft_uid_domain,
-        )
+        account = self._account()
         sandbox.make(self.sandbox, account)
         self._made_sandbox = True
         sandbox.write_ads(self.sandbox, account, self.job, self.slot)
@@ -238,6 +240,16 @@ class JobRun:
         fault("starter.output_pushed")
         return result if self._stop is None or result.ending is not Ending.EXITED else self._evicted()
 
+    def _account(self) -> Account:
+        settings = self.context.settings
+        return account_for(
+            self.job,
+            uid_domain=settings.uid_domain,
+            fallback=settings.fallback_account,
+            run_as_owner=settings.run_as_owner,
+            soft_uid_domain=settings.soft_uid_domain,
+        )
+
     def _plan(self, account: Account) -> Plan:
         return self._limited(plan_job(self.job, self.slot, self._surroundings(account)))
 
@@ -256,7 +268,9 @@ class JobRun:
             home=account.home if settings.sets_home else None,
             user=account.name,
             thread_variables=settings.thread_variables,
+            assigned_knobs=settings.assigned_knobs or ASSIGNED_KNOBS,
             starter_environment=settings.given_environment(),
+            java=settings.java,
             transfers=bool(self.request.agent_address),
         )
 
@@ -336,20 +350,15 @@ class JobRun:
             ad=ClassAd({"JobPid": watched.pid}),
         )
         self.link.runs(executing)
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(self.link.say_that_it_runs)
-            nursery.start_soon(self._update_now_and_then)
-            if self.hooks is not None and self.hooks.has(Hook.UPDATE_JOB_INFO):
-                nursery.start_soon(self._tell_hook_now_and_then, self.hooks)
-            nursery.start_soon(self._obey, watched)
-            nursery.start_soon(self._notice_lack_of_memory, watched)
-            if self.suspended:
-                context.processes.suspend(context.group)
+        if self.suspended:
+            context.processes.suspend(context.group)
+        with trio.move_on_after(SHORT_JOB_S):
             await watched.ended.wait()
-            fault("starter.job_exited")
-            if context.processes.any():  # the last chance to see what others of the job use
-                self._look()
-            nursery.cancel_scope.cancel()
+        if not watched.ended.is_set():
+            await self._attend_to(watched)
+        fault("starter.job_exited")
+        if context.processes.any():  # the last chance to see what others of the job use
+            self._look()
         await context.processes.end_all(context.group)
         self.watched = None
         self._look()
@@ -359,6 +368,18 @@ class JobRun:
         if self.executed is not None:
             self.executed = replace(self.executed, end=end)
         return self._judge(end)
+
+    async def _attend_to(self, watched: Watched) -> None:
+        """All that is done for a running program, until it has ended; a job of a moment needs none of it."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self.link.say_that_it_runs)
+            nursery.start_soon(self._update_now_and_then)
+            if self.hooks is not None and self.hooks.has(Hook.UPDATE_JOB_INFO):
+                nursery.start_soon(self._tell_hook_now_and_then, self.hooks)
+            nursery.start_soon(self._obey, watched)
+            nursery.start_soon(self._notice_lack_of_memory, watched)
+            await watched.ended.wait()
+            nursery.cancel_scope.cancel()
 
     def _judge(self, end: Exited) -> Result:
         """What the program's end means."""

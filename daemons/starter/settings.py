@@ -11,7 +11,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgpack
 
+from pool.execute.assigned import DEFAULTS as ASSIGNED_KNOBS
+from pool.execute.assigned import is_assigned_knob
 from pool.execute.cgroup import Trees, claim_group
+from pool.execute.java import KNOBS as JAVA_KNOBS
 from pool.execute.plan import THREAD_VARIABLES
 from pool.execute.quoting import split_new
 from pool.hooks.table import STARTER_HOOKS, read_hooks
@@ -75,6 +78,7 @@ class StarterSettings(Birthright):
     update_s: float = 300.0
     killing_timeout_s: float = 30.0
     thread_variables: list[str] = list(THREAD_VARIABLES)
+    assigned_knobs: dict[str, str] = {}
     job_environment: str = ""
     inherit_environment: bool = False
     sets_home: bool = True
@@ -86,6 +90,7 @@ class StarterSettings(Birthright):
     hooks: list[list[str]] = []  # see pool.hooks.table.HookTable.packed
     hook_keyword: str = ""
     default_hook_keyword: str = ""
+    java: dict[str, str] = {}
 
     @property
     def trees(self) -> Trees:
@@ -134,6 +139,8 @@ def starter_payload(config: Config, slot_name: str, *, trees: Trees, machine_mem
         update_s=config.seconds("STARTER_UPDATE_INTERVAL"),
         killing_timeout_s=config.seconds("KILLING_TIMEOUT"),
         thread_variables=config.list("STARTER_NUM_THREADS_ENV_VARS") or list(THREAD_VARIABLES),
+        assigned_knobs=_assigned_knobs(config),
+        java={name: config.str(name, default="") for name in JAVA_KNOBS if config.is_set(name)},
         job_environment=config.str("STARTER_JOB_ENVIRONMENT"),
         inherit_environment=config.bool("JOB_INHERITS_STARTER_ENVIRONMENT", default=False),
         sets_home=config.bool("STARTER_SETS_HOME_ENV"),
@@ -146,6 +153,12 @@ def starter_payload(config: Config, slot_name: str, *, trees: Trees, machine_mem
         hook_keyword=config.str("STARTER_JOB_HOOK_KEYWORD", default=""),
         default_hook_keyword=config.str("STARTER_DEFAULT_JOB_HOOK_KEYWORD", default=""),
     ).pack()
+
+
+def _assigned_knobs(config: Config) -> dict[str, str]:
+    """ENVIRONMENT_FOR_Assigned<name> and its kin, as far as somebody has set them or they have defaults."""
+    names = [*ASSIGNED_KNOBS, *(name for name in config.names(with_defaults=False) if is_assigned_knob(name))]
+    return {name: config.str(name, default="") for name in names}
 
 
 def group_name(config: Config, slot_name: str) -> str:

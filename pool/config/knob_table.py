@@ -1748,6 +1748,23 @@ ROWS: tuple[tuple[str, tuple[Row, ...]], ...] = (
                 "",
                 "The environment variables that tell a job which pieces it has.",
             ),
+            (
+                "ENVIRONMENT_FOR_AssignedGPUs",
+                "string",
+                "GPU_DEVICE_ORDINAL=/(CUDA|OCL)//  CUDA_VISIBLE_DEVICES=/CUDA//",
+                "",
+                "",
+                "The environment variables that tell a job which GPUs it has.",
+            ),
+            ("ENVIRONMENT_VALUE_FOR_UnAssignedGPUs", "string", "10000", "", "", "Their value for a job without a GPU."),
+            (
+                "AUTO_SET_NVIDIA_VISIBLE_DEVICES",
+                "bool",
+                "true",
+                "",
+                "",
+                "Whether NVIDIA_VISIBLE_DEVICES tells a job, and containers, which GPUs it has.",
+            ),
             ("ENVIRONMENT_VALUE_FOR_UnAssigned<NAME>", "string", "", "", "", "Their value for a job that has none."),
             ("GPU_DISCOVERY_EXTRA", "string", "-extra", "", "restart", "Arguments for the discovery of GPUs."),
             (

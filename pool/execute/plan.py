@@ -8,6 +8,9 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from pool.classad import ClassAd
+from pool.execute.assigned import DEFAULTS as ASSIGNED_KNOBS
+from pool.execute.assigned import assigned_environment
+from pool.execute.java import is_java, java_argv
 from pool.execute.quoting import arguments_of, environment_of
 from pool.units import parse_in_units
 
@@ -44,7 +47,11 @@ class Surroundings:
     thread_variables: Sequence[str] = THREAD_VARIABLES
     starter_environment: Mapping[str, str] = field(default_factory=dict)
     """What the pool's administrator gives to every job (STARTER_JOB_ENVIRONMENT)."""
+    assigned_knobs: Mapping[str, str] = field(default_factory=lambda: ASSIGNED_KNOBS)
+    """ENVIRONMENT_FOR_Assigned<name> and its kin."""
     chirp_prefix: str = "CHIRP"
+    java: Mapping[str, str] = field(default_factory=dict)
+    """The machine's JAVA* knobs."""
     transfers: bool | None = None
     """Whether files move, where that has been decided already; else the job's ad says."""
 
@@ -100,9 +107,13 @@ def plan_job(job: ClassAd, slot: ClassAd, around: Surroundings) -> Plan:
         transfers = wants_transfer(job, slot)
     directory = around.sandbox if transfers else job.eval_str("Iwd") or around.sandbox
     stdin, stdout, stderr = _standard_files(job, directory, transfers)
+    if is_java(job):
+        program, *arguments = java_argv(job, arguments_of(job), around.java, transfers=transfers)
+    else:
+        program, arguments = _program(job, directory, around.sandbox, transfers), arguments_of(job)
     return Plan(
-        program=_program(job, directory, around.sandbox, transfers),
-        arguments=tuple(arguments_of(job)),
+        program=program,
+        arguments=tuple(arguments),
         environment=_environment(job, slot, around, directory),
         directory=directory,
         stdin=stdin,
@@ -195,30 +206,8 @@ def _facts(slot: ClassAd, around: Surroundings, directory: str) -> dict[str, str
         "TEMP": sandbox,
         "TMP": sandbox,
     }
-    for resource in (slot.eval_str("MachineResources") or "").split():
-        assigned = slot.eval_str(f"Assigned{resource}")
-        if assigned is not None:
-            facts[f"_CONDOR_Assigned{resource}"] = assigned
-    facts.update(_gpus(slot))
+    facts.update(assigned_environment(slot, around.assigned_knobs))
     return facts
-
-
-def _gpus(slot: ClassAd) -> dict[str, str]:
-    """Which graphics devices a job may see: those assigned to its slot, which may be none."""
-    if "gpus" not in (slot.eval_str("MachineResources") or "").lower().split():
-        return {}
-    assigned = slot.eval_str("AssignedGPUs") or ""
-    names = [name.strip() for name in assigned.split(",") if name.strip()]
-    if not names:
-        return {"NVIDIA_VISIBLE_DEVICES": "none", "CUDA_VISIBLE_DEVICES": "10000", "GPU_DEVICE_ORDINAL": "10000"}
-    plain = ",".join(_cuda_name(name) for name in names)
-    return {"NVIDIA_VISIBLE_DEVICES": plain, "CUDA_VISIBLE_DEVICES": plain, "GPU_DEVICE_ORDINAL": plain}
-
-
-def _cuda_name(name: str) -> str:
-    """`CUDA0` and `OCL1` are known to the libraries as 0 and 1; a `GPU-...` or `MIG-...` name is theirs already."""
-    digits = name.removeprefix("CUDA").removeprefix("OCL")
-    return digits if digits.isdigit() else name
 
 
 def _rlimits(job: ClassAd) -> dict[str, int]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from pool.classad import ClassAd, Expr, is_match, rank
-from pool.matching.offers import Offer
+from pool.matching.offers import Offer, Pieces
 from pool.matching.preempt import PreemptionPolicy, Preempts, preempts
 from pool.slots.resources import Amounts
 
@@ -41,6 +41,8 @@ class Working:
     claim_ids: list[str]
     version: int = 0
     free: Amounts | None = None
+    gone: Pieces = field(default_factory=dict)
+    """Pieces of custom resources that were handed out of it in this cycle."""
 
 
 @dataclass(frozen=True, slots=True)

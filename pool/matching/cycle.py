@@ -10,15 +10,16 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from pool.classad import ClassAd
 from pool.errors import UserError
 from pool.matching.accounting import PRIORITY_MIN, weight_of
 from pool.matching.candidates import Asker, Candidates, Evaluate, Order, Working, evaluate_each
-from pool.matching.offers import Offer, free_of, less, piece
+from pool.matching.offers import Offer, Pieces, free_of, less, piece, pieces_for, together
 from pool.slots.carve import Rounding, fit_request
+from pool.slots.consumption import has_policy
 from pool.slots.resources import Amounts
 
 NO_MATCH: Final = "no match found"
@@ -67,6 +68,7 @@ class Matched:
     slot_ad: ClassAd
     weight: float
     taken: Amounts | None = None
+    pieces: Pieces = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,8 +182,14 @@ class _Cycle:
         slot = self._slots[index]
         free = slot.free if slot.free is not None else free_of(slot.ad)
         taken = fit_request(request.ad, slot.ad, free, self._snapshot.settings.rounding)
-        matched = self._matched(request, slot, piece(slot.offer.ad, taken), taken)
-        slot.ad, slot.free = less(slot.offer.ad, taken, free), free - taken
+        pieces = pieces_for(request.ad, slot.ad, taken)
+        if pieces:
+            slot.gone = together((slot.gone, pieces))
+        left = less(slot.offer.ad, taken, free, slot.gone)
+        matched = self._matched(request, slot, piece(slot.offer.ad, taken, pieces), taken, pieces)
+        if has_policy(slot.ad):  # what the match costs is by how much less the slot weighs
+            matched = replace(matched, weight=max(0.0, weight_of(slot.ad) - weight_of(left)))
+        slot.ad, slot.free = left, free - taken
         if slot.claim_ids:
             slot.version += 1
             self._changes.append(index)
@@ -190,9 +198,12 @@ class _Cycle:
         return matched
 
     @staticmethod
-    def _matched(request: Request, slot: Working, ad: ClassAd, taken: Amounts | None) -> Matched:
+    def _matched(
+        request: Request, slot: Working, ad: ClassAd, taken: Amounts | None, pieces: Pieces | None = None
+    ) -> Matched:
         claim_id = slot.claim_ids.pop(0)
-        return Matched(request, slot.offer.name, claim_id, slot.offer.address, ad, weight_of(ad), taken)
+        name, address = slot.offer.name, slot.offer.address
+        return Matched(request, name, claim_id, address, ad, weight_of(ad), taken, pieces or {})
 
 
 def negotiate(snapshot: Snapshot, evaluate: Evaluate = evaluate_each) -> Plan:

@@ -7,15 +7,21 @@ takes of a partitionable slot is taken off until then too, whatever ads the star
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
-from pool.classad import ClassAd, Expr
+from pool.classad import ClassAd, Expr, expr
+from pool.errors import UserError
 from pool.matching.accounting import Use, weight_of
+from pool.slots.inventory import attribute_of
+from pool.slots.pieces import choose
 from pool.slots.resources import NONE, Amount, Amounts
 
 STANDARD: Final = ("Cpus", "Memory", "Disk", "VirtualMemory")
+Pieces = Mapping[str, Sequence[str]]
+"""Ids of pieces by custom resource."""
 HELD_STATES: Final = frozenset({"Claimed", "Preempting"})
 
 
@@ -42,6 +48,8 @@ class HandedOut:
     weight: float
     taken: Amounts | None
     at: float
+    pieces: Pieces = field(default_factory=dict)
+    """Which pieces of custom resources it will get, as far as that was looked at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,8 +179,9 @@ class Offers:
         partitionable = bool(slot.ad.eval_bool("PartitionableSlot", False))
         ad = slot.ad
         if out and partitionable:
-            taken = (self._handed[claim_id].taken for claim_id in out)
-            ad = less(ad, sum((amounts for amounts in taken if amounts is not None), start=NONE))
+            handed = [self._handed[claim_id] for claim_id in out]
+            taken = sum((one.taken for one in handed if one.taken is not None), start=NONE)
+            ad = less(ad, taken, pieces=together(one.pieces for one in handed))
         return Offer(name, ad, left, address, partitionable, slot.ad.eval_str("State") in HELD_STATES)
 
 
@@ -207,19 +216,63 @@ def free_of(slot: ClassAd) -> Amounts:
     return Amounts(amounts)
 
 
-def less(slot: ClassAd, taken: Amounts, free: Amounts | None = None) -> ClassAd:
+def less(slot: ClassAd, taken: Amounts, free: Amounts | None = None, pieces: Pieces | None = None) -> ClassAd:
     """A partitionable slot's ad after `taken` was carved from it; `free` is what it had, where that is known."""
     free = free_of(slot) if free is None else free
-    left = {name: _number(max(0, free.of(name) - taken.of(name))) for name in taken if name in free}
+    left: dict[str, object] = {name: _number(max(0, free.of(name) - taken.of(name))) for name in taken if name in free}
+    for name, gone in (pieces or {}).items():
+        left[f"Available{name}"] = _listed(name, [one for one in available(slot, name) if one not in gone])
     return ClassAd(left, parent=slot)
 
 
-def piece(slot: ClassAd, taken: Amounts) -> ClassAd:
+def piece(slot: ClassAd, taken: Amounts, pieces: Pieces | None = None) -> ClassAd:
     """The dynamic slot that the startd would carve, as far as the negotiator knows."""
     own: dict[str, object] = {name: _number(amount) for name, amount in taken.items()}
+    for name, given in (pieces or {}).items():
+        own[f"Assigned{name}"] = ",".join(given)
+        own[f"Available{name}"] = _listed(name, given)
     if not isinstance(slot.get("SlotWeight"), Expr):
         own["SlotWeight"] = own.get("Cpus", 1)
     return ClassAd(own, parent=slot)
+
+
+def available(slot: ClassAd, name: str) -> dict[str, ClassAd]:
+    """The pieces of a custom resource that a slot has left, by id."""
+    found: dict[str, ClassAd] = {}
+    listed = slot.eval(f"Available{name}")
+    for ad in listed if isinstance(listed, list) else ():
+        one = ad.eval_str("Id") if isinstance(ad, ClassAd) else None
+        if isinstance(ad, ClassAd) and one is not None:
+            found[one] = ad
+    return found
+
+
+def pieces_for(job: ClassAd, slot: ClassAd, taken: Amounts) -> dict[str, tuple[str, ...]]:
+    """Which pieces of the slot's custom resources the job will be given; UserError when too few suit it."""
+    given: dict[str, tuple[str, ...]] = {}
+    for name, amount in taken.items():
+        if name in STANDARD or not amount or f"Available{name}" not in slot:
+            continue
+        known = available(slot, name)
+        chosen = choose(name, list(known), math.ceil(amount), job, known)
+        if chosen is not None:
+            given[name] = chosen
+        elif f"Require{name}" in job:
+            raise UserError(f"too few {name} that the job takes")
+    return given
+
+
+def together(parts: Iterable[Pieces]) -> dict[str, tuple[str, ...]]:
+    """All that several matches were given."""
+    all_pieces: dict[str, tuple[str, ...]] = {}
+    for part in parts:
+        for name, ids in part.items():
+            all_pieces[name] = all_pieces.get(name, ()) + tuple(ids)
+    return all_pieces
+
+
+def _listed(name: str, ids: Iterable[str]) -> Expr:
+    return expr(f"{{ {', '.join(f'{name}_{attribute_of(one)}' for one in ids)} }}")
 
 
 def _number(amount: Amount) -> int | float:

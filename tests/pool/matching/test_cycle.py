@@ -187,3 +187,38 @@ def test_p7_no_slot_promises_more_than_it_has(cpus: list[int], wants: list[tuple
     for rejected in plan.rejections:  # nothing that would fit was left over
         size = rejected.request.ad.eval_int("RequestCpus", 0)
         assert all(slot.ad.eval_int("Cpus", 0) - taken[slot.name] < size for slot in slots)
+
+
+def a_gpu_slot() -> Offer:
+    devices = {
+        f"GPUs_GPU_{name}": ClassAd({"Id": f"GPU-{name}", "Capability": capability})
+        for name, capability in (("old", 2.0), ("new", 8.0), ("newer", 9.0))
+    }
+    listed = expr(f"{{ {', '.join(devices)} }}")
+    resources = "Cpus Memory Disk Swap GPUs"
+    return a_pslot("gpus", 8, GPUs=3, MachineResources=resources, AvailableGPUs=listed, **devices)
+
+
+def test_jobs_that_require_certain_devices_get_different_ones_in_one_cycle() -> None:
+    wants = expr("countMatches(MY.RequireGPUs, TARGET.AvailableGPUs) >= RequestGPUs")
+    new = a_request("alice", 3, RequestGPUs=1, RequireGPUs=expr("Capability >= 8"), Requirements=wants)
+    old = a_request("bob", 2, RequestGPUs=1, RequireGPUs=expr("Capability < 8"), Requirements=wants)
+    plan = negotiate(Snapshot([a_gpu_slot()], [new, old]))
+    given = sorted((m.request.submitter, m.slot_ad.eval("AssignedGPUs")) for m in plan.matches)
+    assert given == [("alice", "GPU-new"), ("alice", "GPU-newer"), ("bob", "GPU-old")]
+    assert sorted((r.request.submitter, r.unmatched) for r in plan.rejections) == [("alice", 1), ("bob", 1)]
+
+
+def test_a_consumption_policy_carves_and_the_difference_of_weights_is_charged() -> None:
+    slot = a_pslot(
+        "mine",
+        8,
+        ConsumptionCpus=expr("TARGET.RequestCpus * 2"),
+        ConsumptionMemory=expr("quantize(TARGET.RequestMemory, {128})"),
+        ConsumptionDisk=expr("quantize(TARGET.RequestDisk, {1024})"),
+        Requirements=expr("Start && MY.Cpus >= MY.ConsumptionCpus"),
+    )
+    plan = negotiate(Snapshot([slot], [a_request(count=9)]))
+    assert [matched.slot_ad.eval("Cpus") for matched in plan.matches] == [2, 2, 2, 2]
+    assert [matched.slot_ad.eval("Memory") for matched in plan.matches] == [128] * 4
+    assert plan.charges == {"alice@pool": 8.0}

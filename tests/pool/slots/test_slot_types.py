@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from pool.classad import ClassAd
 from pool.errors import ConfigError
 from pool.slots.custom import Custom, custom_resources
 from pool.slots.inventory import read_inventory
@@ -108,6 +109,17 @@ def test_named_pieces_are_handed_out_once_and_a_string_asks_for_one() -> None:
         {"SLOT_TYPE_1": 'GPUs = 1 : "CUDA2"\n50%', "NUM_SLOTS_TYPE_1": "1", "NUM_SLOTS_TYPE_2": "1"}, hardware
     )
     assert [slot.ids["GPUs"] for slot in made.slots] == [("CUDA2",), ("CUDA0",)]
+
+
+def test_a_type_whose_devices_are_not_there_is_reported_and_those_that_are_particular_choose_first() -> None:
+    known = {"a": ClassAd({"Id": "a", "Capability": 2.0}), "b": ClassAd({"Id": "b", "Capability": 8.0})}
+    hardware = Hardware(4, 256, 0, {"": 100}, [Custom("GPUs", 2, ("b", "a"), properties=known)])
+    knobs = {"SLOT_TYPE_1": "GPUs=1, 25%", "NUM_SLOTS_TYPE_1": "1", "NUM_SLOTS_TYPE_2": "1"}
+    made = laid_out({**knobs, "SLOT_TYPE_2": "GPUs = 1 : Capability >= 8.0\n25%"}, hardware)
+    assert [slot.ids["GPUs"] for slot in made.slots] == [("a",), ("b",)]
+    made = laid_out({**knobs, "SLOT_TYPE_2": "GPUs = 1 : Capability >= 9, 25%"}, hardware)
+    assert [slot.type_id for slot in made.slots] == [1]
+    assert "not enough GPUs: 1 wanted, and 0 are left with Capability >= 9" in made.broken[2]
 
 
 def test_what_does_not_fit_is_reported_and_the_rest_made() -> None:
