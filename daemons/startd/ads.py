@@ -10,7 +10,7 @@ import trio
 
 from daemons.run import DaemonStart
 from daemons.startd.benchmarks import averaged
-from daemons.startd.settings import CPU_BUSY, Settings, policy_attributes, private_policy
+from daemons.startd.settings import CPU_BUSY, Settings, policy_attributes
 from daemons.startd.slot import Slot, Slots
 from pool.classad import ClassAd, Expr, expr
 from pool.cron_jobs.merge import Published, merge
@@ -19,7 +19,7 @@ from pool.slots.ad import SlotView, look_attributes, private_ad, share_between_s
 from pool.slots.custom import Custom
 from pool.slots.detect import Look
 from pool.slots.drain import Drain, drain_attributes
-from pool.slots.policy import retirement_s
+from pool.slots.policy import REFERABLE, retirement_s
 from pool.slots.resources import CPUS
 from pool.slots.slot_types import SlotKind
 
@@ -65,18 +65,21 @@ class Ads:
         """The ad for policy and matching: all but what is only for show (the lists about dynamic slots)."""
         if slot.matching_ad is None:
             slot.matching_ad = self._make(slot, [])
-            for name, value in private_policy(slot.policy).items():
-                slot.matching_ad[name] = value
             self._latch(slot, slot.matching_ad)
-        if slot.kind is not SlotKind.PARTITIONABLE:  # nothing is only for show
-            return self.matching(slot)
             if self.settings.slot_attrs:
                 self._share({slot.short: slot.matching_ad})
         return slot.matching_ad
 
+    def for_policy(self, slot: Slot) -> ClassAd:
+        """The ad with the owner's expressions under their names, where they mention one another."""
+        ad, policy = self.matching(slot), slot.policy
+        return ClassAd({name: policy.expr(name) for name in REFERABLE}, parent=ad) if policy.refers_to_itself else ad
+
     def public(self, slot: Slot) -> ClassAd:
         """The ad as the pool sees it."""
-        self.matching(slot)  # looks at the latches
+        ad = self.matching(slot)  # looks at the latches
+        if slot.kind is not SlotKind.PARTITIONABLE:  # nothing is only for show
+            return ad
         ad = self._make(slot, [self.matching(child) for child in slot.children.values()])
         self._show_latches(slot, ad)
         if self.settings.slot_attrs:

@@ -48,6 +48,7 @@ class Moves:
         self.starters: Starters | None = None
         self.deadline_moved: Callable[[Slot | None], None] = lambda slot: None
         self.drained: Callable[[], None] = lambda: None
+        self.evicting: Callable[[Slot], None] = lambda _slot: None
         self.benchmark_programs: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint
         self.stopping = self._stops_fast = False
         self.claim_ended = trio.Event()
@@ -98,7 +99,7 @@ class Moves:
         for _ in range(ROUNDS_MAX):
             if self._slots.get(slot.name) is not slot:
                 return
-            event = next_event(slot.policy, slot.state, self._ads.matching(slot), slot.job, self._facts(slot))
+            event = next_event(slot.policy, slot.state, self._ads.for_policy(slot), slot.job, self._facts(slot))
             if event is None or not can(slot.state, event):
                 break
             if event is Event.CONTINUE and slot.user_suspended:
@@ -328,7 +329,7 @@ class Moves:
 
     def _explain(self, slot: Slot, event: Event) -> None:
         """Note why the job has to go, for the message that it is evicted with."""
-        ad, job = self._ads.matching(slot), slot.job
+        ad, job = self._ads.for_policy(slot), slot.job
         if event is Event.PREEMPT and not slot.why:
             drain = self._ads.drain
             slot.why = "the machine is draining" if drain is not None else "PREEMPT became true"
@@ -342,7 +343,7 @@ class Moves:
         """While a better claim waits, the owner may come back: then nobody gets the slot."""
         if slot.pending is None or slot.state.activity is not Activity.RETIRING:
             return
-        if slot.policy.is_true("PREEMPT", self._ads.matching(slot), slot.job):
+        if slot.policy.is_true("PREEMPT", self._ads.for_policy(slot), slot.job):
             slot.state = leave(slot.state, Leaving.FOR_GOOD)
             slot.pending.settle(False, "the machine's owner wants it back")
             slot.pending = None
@@ -395,6 +396,7 @@ class Moves:
         claim = slot.claim
         if claim is None or claim.activation is None:
             return
+        self.evicting(slot)
         reason, subcode = slot.hold if slot.hold is not None else (slot.why, 0)
         code = HOLD_BY_STARTD if slot.hold is not None else 0
         self._start.log.always(f"{slot.short}: job {self._job_name(slot)} must leave ({how.value}): {reason}")

@@ -18,7 +18,7 @@ from pool.slots.carve import Rounding, resource_names
 from pool.slots.consumption import consumption_attributes
 from pool.slots.custom import custom_resources
 from pool.slots.inventory import Inventory
-from pool.slots.policy import REFERABLE, Policy, read_policy
+from pool.slots.policy import Policy, read_policy
 from pool.slots.resources import exact
 from pool.slots.slot_types import Hardware, Layout, SlotKind, SlotSpec, layout
 from pool.version import CONDOR_PLATFORM, CONDOR_VERSION
@@ -242,11 +242,6 @@ def _slot_directories(config: Config) -> list[str]:
         for name in config.names(with_defaults=False)
         if name.upper().startswith("SLOT") and name.upper().endswith("_EXECUTE") and (path := config.path(name))
     ]
-
-
-def private_policy(policy: Policy) -> dict[str, Expr]:
-    """The owner's expressions by their names, so that one may be written in terms of others; nobody else sees these."""
-    return {name: policy.expr(name) for name in REFERABLE}
 
 
 def read_expression(text: str, knob: str) -> Expr:

@@ -35,6 +35,9 @@ BY_UNIVERSE: Final = (
     "WANT_HOLD_REASON",
     "WANT_HOLD_SUBCODE",
 )
+REFERABLE: Final = ("SUSPEND", "CONTINUE", "PREEMPT", "KILL", "WANT_SUSPEND", "WANT_VACATE", "IS_OWNER")
+"""Expressions that others may mention by name: `PREEMPT = SUSPEND && WANT_SUSPEND == False`."""
+
 HOLD_BY_STARTD: Final = 21
 """HoldReasonCode of a job that WANT_HOLD put on hold."""
 
@@ -69,6 +72,8 @@ class Policy:
 
     exprs: Mapping[str, Expr] = field(default_factory=dict)
     backfill: bool = False
+    refers_to_itself: bool = False
+    """Whether an expression mentions another by its name."""
 
     def expr(self, name: str, job: ClassAd | None = None) -> Expr:
         """The expression that counts for this job's universe."""
@@ -107,7 +112,12 @@ def read_policy(get: Callable[[str], Expr | None], *, backfill: bool = False) ->
         for universe in UNIVERSES.values():
             if (special := get(f"{name}_{universe}")) is not None:
                 exprs[f"{name}_{universe}"] = special
-    return Policy(exprs, backfill)
+    return Policy(exprs, backfill, any(map(_mentions_another, exprs.values())))
+
+
+def _mentions_another(one: Expr) -> bool:
+    inside, outside = one.references()
+    return any(name.upper() in REFERABLE for name in (*inside, *outside))
 
 
 @dataclass(frozen=True, slots=True)
