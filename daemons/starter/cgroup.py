@@ -153,6 +153,7 @@ class Group:
             failed = [said for write in self._writes(limits) if (said := self._set(write)) is not None]
             self._limits = limits
         self._reset_peak()
+        self._arm_oom()
         self._oom_before = self._oom_count()
         self._cpu_before = self._cpu()
         return failed
@@ -259,19 +260,23 @@ class Group:
         return int(text) if text.isdigit() else 0
 
     def oom_descriptor(self) -> int | None:
-        """A descriptor, for all jobs of the claim, that becomes readable when memory has run out.
+        """A descriptor that becomes readable when the present job has run out of memory.
 
         None where there is none (version 2, for one).
         """
+        return self._oom_fd if self._oom_fd >= 0 else None
+
+    def _arm_oom(self) -> None:
+        """Have such a descriptor, for all jobs of the claim, with nothing of an earlier job in it."""
         path = self._paths.get("memory")
         if self.trees.version != 1 or path is None:
-            return None
+            return
         if self._oom_fd >= 0:
             try:
-                os.eventfd_read(self._oom_fd)  # of an earlier job
+                os.eventfd_read(self._oom_fd)
             except BlockingIOError:
                 pass
-            return self._oom_fd
+            return
         eventfd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         try:
             control = os.open(os.path.join(path, "memory.oom_control"), os.O_RDONLY | os.O_CLOEXEC)
@@ -281,9 +286,8 @@ class Group:
                 os.close(control)
         except OSError:
             os.close(eventfd)
-            return None
-        self._oom_fd = eventfd
-        return eventfd
+        else:
+            self._oom_fd = eventfd
 
     # ---- what is done to it
 

@@ -23,8 +23,6 @@ from protocol.rpc import ConnectionLost, Peer, RemoteError, TimedOut
 FIRST_PAUSE_S: Final = 0.2
 LONGEST_PAUSE_S: Final = 5.0
 FIRST_CONTACT_S: Final = 60.0
-SHORT_JOB_S: Final = 0.02
-"""A job that is over sooner says only at its end that it ran."""
 PASSING_CODES: Final = frozenset({"internal", "busy"})
 
 
@@ -127,8 +125,7 @@ class ShadowLink:
         self._executing = message
 
     async def say_that_it_runs(self) -> None:
-        """Tell the schedd, unless the job is over in a moment, if there is a connection."""
-        await trio.sleep(SHORT_JOB_S)
+        """Tell the schedd now, if there is a connection."""
         peer, message = self._peer, self._executing
         if peer is None or message is None or self._told:
             return

@@ -20,7 +20,7 @@ from .bench import PATIENCE_S, bench
 async def test_a_job_starts_at_its_moment_and_says_so_then() -> None:
     async with bench() as b:
         moment = int(time.time()) + 2
-        activation = await b.run(b.job_ad("date +%s; sleep 1000", DeferralTime=moment))
+        activation = await b.run(b.job_ad("date +%s; sleep 1000", DeferralTime=moment, DeferralWindow=600))
         executing = await b.until(JobExecuting, activation)
         assert executing.at >= moment
         await b.stop(activation, StopHow.FAST)
@@ -63,7 +63,7 @@ async def test_a_waiting_job_that_is_told_to_leave_leaves_without_having_run() -
 
 async def test_a_waiting_job_that_is_suspended_waits_on_and_is_suspended_when_it_starts() -> None:
     async with bench() as b:
-        activation = await b.run(b.job_ad("sleep 1000", DeferralTime=int(time.time()) + 2))
+        activation = await b.run(b.job_ad("sleep 1000", DeferralTime=int(time.time()) + 2, DeferralWindow=600))
         assert b.startd is not None
         await b.startd.call(SuspendJob(activation=activation))
         executing = await b.until(JobExecuting, activation)
