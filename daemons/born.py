@@ -15,9 +15,12 @@ from daemons.zygote import Birth
 
 DAEMONS: Final = ("collector", "negotiator", "schedd", "startd")
 
-for _name in (*DAEMONS, "starter", "agent"):
+LATE: Final = ("daemons.local_job", "pool.classad.compile", "pool.classad.references", "encodings.idna")
+"""What daemons import only when they need it, and soon do: imported by each, it would be in memory once for each."""
+
+for _name in (*(f"daemons.{_daemon}.main" for _daemon in (*DAEMONS, "starter", "agent")), *LATE):
     with contextlib.suppress(ImportError):  # whoever starts that daemon will read why in its log
-        importlib.import_module(f"daemons.{_name}.main")
+        importlib.import_module(_name)
 
 
 def warm_up() -> None:
