@@ -303,6 +303,26 @@ class Claims:
             lease_s=slot.claim.lease.lease_s,
         )
 
+    # ---- work that the machine has fetched for itself
+
+    def mismatch(self, slot: Slot, job: ClassAd) -> str:
+        """Whose Requirements stand against the pair; empty when none do."""
+        return self._mismatch(slot, job)
+
+    def take_part(self, slot: Slot, claim_id: str, work: ClassAd) -> Slot:
+        """The slot for fetched work, or a new part of it; UserError when there is no room."""
+        asked = RequestClaim(
+            claim_id=claim_id, job_ad=work, schedd_name="", submitter="", lease_s=0.0, alive_interval_s=0.0
+        )
+        return self._take(slot, asked)
+
+    async def activate_own(self, slot: Slot, asked: ActivateClaim) -> ActivateAnswer:
+        """Set a starter to work on fetched work, under a claim that no schedd holds."""
+        if reason := self._refusal(slot, asked.job_ad):
+            return ActivateAnswer(started=False, reason=reason, claim_is_good=False)
+        self._begin(slot, asked)
+        return await self._run(slot, asked)
+
     # ---- the rest of a claim's life
 
     def deactivate(self, peer: Peer, asked: DeactivateClaim) -> Done:

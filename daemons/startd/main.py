@@ -13,11 +13,13 @@ import trio
 from daemons.cron_manager import CronManager
 from daemons.linux import become_subreaper
 from daemons.run import DaemonStart
+from daemons.startd import java
 from daemons.startd.admin import Admin
 from daemons.startd.ads import Ads
 from daemons.startd.claims import Claims
 from daemons.startd.coalesce import Coalesce
 from daemons.startd.deadlines import Deadlines, poll
+from daemons.startd.fetch_work import FetchWork
 from daemons.startd.inventory import take_stock
 from daemons.startd.moves import Moves
 from daemons.startd.publish import Publisher
@@ -45,6 +47,8 @@ from protocol.messages.collector import QueryAds
 from protocol.messages.common import StopHow
 
 SECRET_BITS = 128
+HOOKS_S = 5.0
+"""How long a startd that stops waits for the hooks that tell of it."""
 ADVERTISED_S = 20.0
 """How long the startd waits for a collector before it says that it is ready all the same."""
 OWN_ATTRS = ("Arch", "OpSys", "OpSysAndVer", "DetectedCpus", "DetectedMemory", "TotalCpus", "TotalMemory", "TotalDisk")
@@ -57,6 +61,8 @@ class Startd:
         self.start = start
         config = start.config
         self.execute = config.path("EXECUTE")
+        self.machine_facts: dict[str, bool | str] = {}
+        """What was found out about the machine after the start."""
         self.hardware, self.facts = machine_hardware(config, self.execute, inventories)
         self.layout = machine_layout(config, self.hardware)
         self.resources = resource_names(custom.name for custom in self.hardware.customs)
@@ -96,6 +102,7 @@ class Startd:
         self.moves.benchmark_programs = self.benchmarks.run_all
         claims = Claims(start, self.slots, self.ads, self.moves, self.starters)
         claims.answer_on(start.service)
+        self.fetch = FetchWork(start, self.slots, self.ads, self.moves, claims)
         Coalesce(self.slots, self.moves, claims).answer_on(start.service)
         Admin(start, self.slots, self.ads, self.moves).answer_on(start.service)
         start.service.on(QueryAds, self.publisher.answer, level=Level.READ)
@@ -161,7 +168,9 @@ class Startd:
             slot.policy, slot.attributes, slot.fixed_ad = policy, attributes, None
         self.ads.settings = settings
         self.ads.base = machine_part(self.start, self.hardware, self.facts, len(self.slots))
+        self.ads.base.update(self.machine_facts)
         self.starters.forget_settings()
+        self.fetch.reconfigured(config)
         self.cron.reconfigure(read_table(config, STARTD))
         self.benchmarks.reconfigure(read_table(config, BENCHMARKS))
         self.moves.evaluate_all()
@@ -198,7 +207,9 @@ async def main(start: DaemonStart, *, task_status: trio.TaskStatus[None] = trio.
             services.start_soon(start.adverts.run)
             services.start_soon(poll, startd.moves)
             services.start_soon(startd.cron.run)
+            services.start_soon(startd.fetch.run)
             services.start_soon(startd.benchmarks.run)
+            services.start_soon(java.probe, startd)
             services.start_soon(startd.deadlines.run)
             services.start_soon(startd.publisher.run)
             await services.start(startd.starters.run)
@@ -222,6 +233,8 @@ async def _until_stopped(start: DaemonStart, startd: Startd) -> None:
         if not patience.cancelled_caught or start.stop_how is None:
             break
         how = start.stop_how
+    with trio.move_on_after(HOOKS_S):
+        await startd.fetch.settled()
     await startd.starters.end_all()
 
 

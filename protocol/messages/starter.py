@@ -11,7 +11,10 @@ from protocol.messages.common import StopHow
 
 
 class RunJob(Request[Done], tag="starter.run_job"):
-    """Run one job (see startd.ActivateClaim); answered at once. A starter runs one job at a time, one claim's only."""
+    """Run one job (see startd.ActivateClaim); answered at once. A starter runs one job at a time, one claim's only.
+
+    Without a `shadow_address` the job is the machine's own: nobody but its startd hears of it.
+    """
 
     activation: str
     job_id: JobId

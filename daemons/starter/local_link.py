@@ -1,0 +1,109 @@
+"""What stands for the schedd where a job was fetched by the machine itself: nobody is told, but the job's own log is.
+
+It has the methods of a ShadowLink. StarterUserLog names the log, which is written as the job's account.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from typing import Final
+
+import trio
+
+from daemons.log import Log
+from daemons.starter.account import Account, acting_as
+from pool.classad import ClassAd
+from pool.classad.forms.xml_form import to_xml
+from pool.errors import PoolError
+from pool.hooks.fetched import log_path
+from pool.jobs import event_log as events
+from pool.jobs.event_reader import EventReader
+from protocol.messages.schedd import Ending, JobEnded, JobExecuting, JobNotice, JobUpdate
+from protocol.messages.starter import RunJob
+from protocol.rpc import Peer
+
+LOG_MODE: Final = 0o664
+
+
+class LocalLink:
+    """One activation of fetched work."""
+
+    def __init__(self, job: RunJob, directory: str, log: Log, account: Callable[[], Account]) -> None:
+        self._job = job
+        self._log = log
+        self._account = account
+        self._path = log_path(job.job_ad, directory)
+        self._as_xml = job.job_ad.eval_bool("StarterUserLogUseXML", False)
+        self._largest = 0
+        self._began: JobExecuting | None = None
+        self.over: str | None = None
+        self.is_over = trio.Event()
+        """Never set: there is nobody who could stop waiting."""
+
+    async def run(self) -> None:
+        """There is no connection to keep."""
+
+    async def peer(self) -> Peer | None:
+        """Nobody is there, and nobody is needed."""
+        await trio.lowlevel.checkpoint()
+        return None
+
+    def runs(self, message: JobExecuting) -> None:
+        """The program was started."""
+        self._began = message
+        slot = self._job.slot_ad
+        address = slot.eval_str("MyAddress") or slot.eval_str("Machine") or ""
+        self._write(events.Executing(address, slot.eval_str("Name") or ""), message.at)
+
+    async def say_that_it_runs(self) -> None:
+        """It is in the log."""
+
+    async def update(self, message: JobUpdate) -> None:
+        """The log hears of the job's size when that is new."""
+        size = message.ad.eval_int("ImageSize", 0)
+        if size > self._largest:
+            self._largest = size
+            memory, resident = message.ad.eval_int("MemoryUsage"), message.ad.eval_int("ResidentSetSize")
+            self._write(events.ImageSize(size, memory, resident), time.time())
+
+    async def notice(self, message: JobNotice) -> None:
+        """A hook's message."""
+        host = self._job.slot_ad.eval_str("Name") or ""
+        self._write(events.RemoteError("starter", host, message.message, critical=False), time.time())
+
+    async def ended(self, message: JobEnded) -> None:
+        """It is over."""
+        ad = message.ad
+        usage = events.Usage(ad.eval_float("RemoteUserCpu", 0.0), ad.eval_float("RemoteSysCpu", 0.0))
+        if message.ending is Ending.EXITED:
+            self._write(events.Terminated(_exit(ad), run_usage=usage, total_usage=usage), message.at)
+        elif self._began is not None:
+            self._write(events.Evicted(message.reason, run_usage=usage), message.at)
+        else:
+            host = self._job.slot_ad.eval_str("Name") or ""
+            self._write(events.RemoteError("starter", host, message.reason or "the job was not started"), message.at)
+
+    def _write(self, event: events.Event, at: float) -> None:
+        """Append an event; a log that cannot be written does not stop the job."""
+        if not self._path:
+            return
+        text = events.text(event, self._job.job_id, at)
+        if self._as_xml:
+            text = "".join(f"{to_xml(one.ad())}\n" for one in EventReader().feed(text))
+        try:
+            with acting_as(self._account()):
+                fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOCTTY, LOG_MODE)
+                try:
+                    os.write(fd, text.encode("utf-8", "surrogateescape"))
+                finally:
+                    os.close(fd)
+        except (OSError, PoolError) as error:
+            self._log.always(f"Cannot write the job's log {self._path}: {error}")
+
+
+def _exit(ad: ClassAd) -> events.Exit:
+    if ad.eval_bool("ExitBySignal", False):
+        return events.Exit(signal=ad.eval_int("ExitSignal", 0))
+    return events.Exit(code=ad.eval_int("ExitCode", 0))

@@ -1,0 +1,85 @@
+"""Work that a slot has fetched for itself: what its ad must say, and what is added so that a starter can run it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from pool.classad import ClassAd, parse_long
+from pool.errors import UserError
+from pool.ids import JobId
+
+FETCHED_JOB: Final = JobId(1, 0)
+"""What fetched work is called in logs."""
+
+REQUESTS: Final = ("RequestCpus", "RequestMemory", "RequestDisk")
+VANILLA, JAVA = 5, 10
+
+
+class BadWork(UserError):
+    """A FETCH_WORK hook has printed something that cannot be run."""
+
+
+def read_work(text: str) -> ClassAd | None:
+    """The job in a hook's output; None when there is no work. ClassAdError names the line that is no attribute."""
+    if not text.strip():
+        return None
+    ad = parse_long(text, file="output")
+    return ad if len(ad) else None
+
+
+def complete(job: ClassAd, keyword: str, *, partitionable: bool, as_root: bool, java: Sequence[str]) -> ClassAd:
+    """The job with what a starter needs besides; BadWork when something required is missing.
+
+    `java` is the words of the machine's Java program, its class path option last.
+    """
+    if not job.eval_str("Cmd"):
+        raise BadWork("the fetched work has no Cmd")
+    owner = job.eval_str("Owner") or (job.eval_str("User") or "").partition("@")[0] or job.eval_str("OsUser") or ""
+    if as_root and not owner:
+        raise BadWork("the fetched work has no Owner, and this startd is root's")
+    missing = [name for name in REQUESTS if partitionable and job.eval_int(name) is None]
+    if missing:
+        raise BadWork(f"the fetched work has no {', '.join(missing)}, and the slot is partitionable")
+    ad = job.flat()
+    universe = ad.eval_int("JobUniverse", VANILLA)
+    if universe == JAVA:
+        _make_java(ad, java)
+    elif universe != VANILLA:
+        raise BadWork(f"fetched work cannot be of universe {universe}", expected=f"{VANILLA} or {JAVA}")
+    if owner:
+        ad["Owner"] = owner
+    ad["HookKeyword"] = keyword
+    ad["TransferExecutable"] = False
+    for name, value in (
+        ("MyType", "Job"),
+        ("JobUniverse", VANILLA),
+        ("ClusterId", FETCHED_JOB.cluster),
+        ("ProcId", FETCHED_JOB.proc),
+        ("JobStatus", 2),
+        ("ShouldTransferFiles", "NO"),
+    ):
+        ad.setdefault(name, value)
+    return ad
+
+
+def _make_java(ad: ClassAd, java: Sequence[str]) -> None:
+    """A Java program as its machine runs it: the words before the main class are put before the arguments."""
+    jars = (ad.eval_str("JarFiles") or "").replace(",", " ").split()
+    *words, separator = java
+    path = separator.join([*jars, "."])
+    own = ad.eval_str("Arguments")
+    before = [*words[1:], path]
+    ad["Cmd"] = words[0]
+    if own is not None:
+        ad["Arguments"] = " ".join(["'" + word.replace("'", "''") + "'" for word in before] + [own])
+    else:
+        ad["Args"] = " ".join([*before, ad.eval_str("Args") or ""]).rstrip()
+
+
+def log_path(job: ClassAd, directory: str) -> str:
+    """Where the starter writes the job's own log; empty: nowhere."""
+    name = job.eval_str("StarterUserLog") or ""
+    if not name:
+        return ""
+    return name if name.startswith("/") else f"{(job.eval_str('Iwd') or directory).rstrip('/')}/{name}"

@@ -1,0 +1,320 @@
+"""Fetched work, job hooks and cron jobs in a whole pool: the hooks are real scripts, the daemons real processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pool.classad import ClassAd, parse_long
+from tests.whole.real_pool import RealPool, real_pool
+
+HELD, RUNNING = 5, 2
+
+FETCH = """#!/bin/sh
+# Prints the oldest ad of QUEUE, and takes it away.
+cat > {notes}/slot.$$ && mv {notes}/slot.$$ {notes}/slot
+for ad in {queue}/*.ad; do
+  [ -e "$ad" ] && mv "$ad" "$ad.taken" && cat "$ad.taken" && break
+done
+exit 0
+"""
+TELL = """#!/bin/sh
+cat > {notes}/{name}.$$
+echo "$*" >> {notes}/{name}.words
+mv {notes}/{name}.$$ {notes}/{name}
+"""
+
+
+class Site:
+    """A pool of static slots and a partitionable one, with hooks for some of them."""
+
+    def __init__(self, pool: RealPool) -> None:
+        self.pool = pool
+        self.hooks = pool.directory / "hooks"
+        self.hooks.mkdir()
+
+    def place(self, keyword: str) -> Path:
+        """Where a keyword's work waits, and what its hooks note down."""
+        place = self.pool.directory / keyword.lower()
+        if not place.exists():
+            for directory in (place, place / "queue", place / "notes", place / "home"):
+                directory.mkdir()
+                directory.chmod(0o777)
+        return place
+
+    def script(self, name: str, text: str) -> str:
+        path = self.hooks / name
+        path.write_text(text)
+        path.chmod(0o755)
+        return str(path)
+
+    def keyword(self, keyword: str) -> dict[str, str]:
+        """The knobs of a keyword whose three hooks note down what they are given."""
+        place = self.place(keyword)
+        lower = keyword.lower()
+        words = {"queue": place / "queue", "notes": place / "notes"}
+        return {
+            f"{keyword}_HOOK_FETCH_WORK": self.script(f"{lower}_fetch", FETCH.format(**words)),
+            f"{keyword}_HOOK_REPLY_FETCH": self.script(f"{lower}_reply", TELL.format(name="reply", **words)),
+            f"{keyword}_HOOK_EVICT_CLAIM": self.script(f"{lower}_evict", TELL.format(name="evict", **words)),
+        }
+
+    def offer(self, keyword: str, name: str, **attributes: object) -> Path:
+        """Have work wait for the hook; its home directory."""
+        place = self.place(keyword)
+        work: dict[str, object] = {"Owner": job_owner(), "IWD": str(place / "home"), **attributes}
+        path = place / "queue" / f"{name}.new"
+        path.write_text(ClassAd(work).long())
+        path.rename(place / "queue" / f"{name}.ad")
+        return place / "home"
+
+    def note(self, keyword: str, name: str) -> str:
+        """What a hook has noted down, once it has."""
+        path = self.place(keyword) / "notes" / name
+        self.pool.until(path.exists, f"{path}")
+        return path.read_text()
+
+    def replies(self, keyword: str) -> list[str]:
+        path = self.place(keyword) / "notes" / "reply.words"
+        return path.read_text().split() if path.exists() else []
+
+    def slot(self, number: int) -> ClassAd:
+        """The slot's ad as its startd has it."""
+        from pool.classad import parse_longs
+
+        said = self.pool.tool("condor_status", "-direct", _host(self.pool), "-long")
+        return next(ad for ad in parse_longs(said.splitlines()) if ad.eval_str("Name", "").startswith(f"slot{number}@"))
+
+    def until_text(self, path: Path, text: str) -> str:
+        self.pool.until(lambda: path.exists() and text in path.read_text(), f"{text!r} in {path}")
+        return path.read_text()
+
+
+def job_owner() -> str:
+    return "nobody" if os.geteuid() == 0 else __import__("pwd").getpwuid(os.geteuid()).pw_name
+
+
+def _host(pool: RealPool) -> str:
+    found = re.search(r"slot\d+@(\S+)", pool.tool("condor_status"))
+    assert found is not None
+    return found[1]
+
+
+@pytest.fixture(scope="module")
+def site() -> Iterator[Site]:
+    with real_pool(
+        start=False,
+        NUM_CPUS="12",
+        SLOT_TYPE_1="cpus=1, memory=128",
+        NUM_SLOTS_TYPE_1="7",
+        SLOT_TYPE_2="cpus=4, memory=1024",
+        SLOT_TYPE_2_PARTITIONABLE="true",
+        NUM_SLOTS_TYPE_2="1",
+        MEMORY="4096",
+        POLLING_INTERVAL="1",
+        FetchWorkDelay='ifThenElse(State == "Claimed" && Activity == "Idle", 0, 1)',
+        START='TARGET.Unwanted =!= true && (SlotID != 7 || Hour is "now")',
+        RANK="TARGET.Importance ?: 0",
+        KILLING_TIMEOUT="20",
+        STARTER_INITIAL_UPDATE_INTERVAL="1",
+        STARTER_UPDATE_INTERVAL="1",
+    ) as pool:
+        site = Site(pool)
+        for number, keyword in enumerate(("PLAIN", "RANKED", "REUSED", "EVICTED", "BROKEN"), 1):
+            pool.settings.update(site.keyword(keyword), **{f"SLOT{number}_JOB_HOOK_KEYWORD": keyword})
+        pool.settings.update(site.keyword("PARTS"), SLOT8_JOB_HOOK_KEYWORD="PARTS")
+        cron = site.script("describe", f"#!/bin/sh\ncat {pool.directory}/cron.out 2>/dev/null\nexit 0\n")
+        pool.settings.update(
+            STARTD_CRON_JOBLIST="describe",
+            STARTD_CRON_describe_EXECUTABLE=cron,
+            STARTD_CRON_describe_PERIOD="1s",
+            SCHEDD_CRON_JOBLIST="queue",
+            SCHEDD_CRON_queue_EXECUTABLE=site.script("queue", "#!/bin/sh\necho Site = '\"here\"'\n"),
+            SCHEDD_CRON_queue_MODE="OneShot",
+            SCHEDD_CRON_queue_PREFIX="My",
+        )
+        pool.start()
+        yield site
+
+
+def test_fetched_work_runs_with_all_that_its_ad_may_say(site: Site) -> None:
+    home = site.place("PLAIN") / "home"
+    (home / "in").write_text("from a file\n")
+    site.offer(
+        "PLAIN",
+        "one",
+        Cmd="/bin/sh",
+        Arguments="-c 'cat; echo \"$A $B\"; pwd; echo oops >&2; exit 3'",
+        Env="A=1;B=two words",
+        In="in",
+        Out="out",
+        Err="err",
+        JobUniverse=5,
+        StarterUserLog="log",
+    )
+    log = site.until_text(home / "log", "005 (001.000.000)")
+    assert (home / "out").read_text() == f"from a file\n1 two words\n{home}\n"
+    assert (home / "err").read_text() == "oops\n"
+    assert "001 (001.000.000)" in log
+    assert "(return value 3)" in log
+    assert site.replies("PLAIN")[0] == "accept"
+    job, _, slot = site.note("PLAIN", "reply").partition("-----\n")
+    assert parse_long(job).eval_str("HookKeyword") == "PLAIN"
+    assert parse_long(slot).eval_str("Name", "").startswith("slot1@")
+    assert parse_long(site.note("PLAIN", "slot")).eval_int("SlotID") == 1
+    assert not (site.place("PLAIN") / "notes" / "evict").exists()
+
+
+def test_arguments_of_the_old_form_and_a_log_in_xml(site: Site) -> None:
+    home = site.offer(
+        "PLAIN",
+        "old",
+        Cmd="/bin/echo",
+        Args="one two",
+        Out="old.out",
+        StarterUserLog="old.log",
+        StarterUserLogUseXML=True,
+    )
+    log = site.until_text(home / "old.log", "JobTerminatedEvent")
+    assert (home / "old.out").read_text() == "one two\n"
+    assert log.startswith("<c>\n")
+    assert "ExecuteEvent" in log
+
+
+def test_without_a_directory_work_runs_in_the_sandbox(site: Site) -> None:
+    out = site.place("PLAIN") / "home" / "where"
+    place = site.place("PLAIN") / "queue" / "bare"
+    text = ClassAd({"Cmd": "/bin/pwd", "Owner": job_owner(), "Out": str(out)}).long()
+    place.with_suffix(".new").write_text(text)
+    place.with_suffix(".new").rename(place.with_suffix(".ad"))
+    site.until_text(out, "\n")
+    assert re.search(r"/execute/dir_\d+$", out.read_text().strip())
+
+
+def test_work_that_start_does_not_want_is_rejected(site: Site) -> None:
+    before = len(site.replies("PLAIN"))
+    site.offer("PLAIN", "unwanted", Cmd="/bin/true", Unwanted=True)
+    site.pool.until(lambda: len(site.replies("PLAIN")) > before, "a reply")
+    assert site.replies("PLAIN")[before] == "reject"
+    assert parse_long(site.note("PLAIN", "reply").partition("-----\n")[0]).eval_bool("Unwanted")
+
+
+def test_better_work_takes_the_place_of_what_runs_and_worse_does_not(site: Site) -> None:
+    home = site.offer(
+        "RANKED",
+        "a",
+        Cmd="/bin/sh",
+        Arguments="-c 'trap \"echo asked > asked; exit\" QUIT; echo up > up; while :; do sleep 0.1; done'",
+        KillSig="SIGQUIT",
+        Importance=5,
+    )
+    site.until_text(home / "up", "up")
+    site.offer("RANKED", "b", Cmd="/bin/touch", Arguments="worse", Importance=1)
+    site.pool.until(lambda: site.replies("RANKED")[:2] == ["accept", "reject"], "the reply to worse work")
+    site.offer("RANKED", "c", Cmd="/bin/sh", Arguments="-c 'echo better > better'", Importance=9)
+    site.until_text(home / "better", "better")
+    assert (home / "asked").read_text() == "asked\n"
+    assert not (home / "worse").exists()
+    assert site.replies("RANKED")[2] == "accept"
+    job, _, slot = site.note("RANKED", "evict").partition("-----\n")
+    assert parse_long(job).eval_int("Importance") == 5
+    assert parse_long(slot).eval_int("SlotID") == 2
+
+
+def test_a_claim_is_used_again_while_there_is_work_and_ends_when_there_is_none(site: Site) -> None:
+    for number in range(3):
+        home = site.offer("REUSED", f"{number}", Cmd="/bin/sh", Arguments=f"-c 'echo {number} >> out'")
+    site.until_text(home / "out", "2")
+    site.pool.until(lambda: site.slot(3).eval_str("State") in ("Unclaimed", "Owner"), "the end of the claim")
+    assert sorted((home / "out").read_text().split()) == ["0", "1", "2"]
+    assert site.replies("REUSED") == ["accept"] * 3
+    assert not (site.place("REUSED") / "notes" / "evict").exists()
+
+
+def test_evicted_work_is_told_of_and_the_slot_is_given_back(site: Site) -> None:
+    home = site.offer(
+        "EVICTED", "long", Cmd="/bin/sh", Arguments="-c 'echo up > up; exec sleep 1000'", StarterUserLog="log"
+    )
+    site.until_text(home / "up", "up")
+    slot = site.slot(4)
+    assert (slot.eval_str("State"), slot.eval_str("Activity")) == ("Claimed", "Busy")
+    site.pool.tool("condor_vacate", "-fast", slot.eval_str("Name", ""), check=False)
+    job = site.note("EVICTED", "evict").partition("-----\n")[0]
+    assert parse_long(job).eval_str("Cmd") == "/bin/sh"
+    site.until_text(home / "log", "004 (001.000.000)")
+
+
+def test_parts_of_a_partitionable_slot_are_carved_for_fetched_work(site: Site) -> None:
+    home = site.offer(
+        "PARTS",
+        "fits",
+        Cmd="/bin/sh",
+        Arguments="-c 'echo $_CONDOR_SLOT > slot; while [ ! -e go ]; do sleep 0.1; done'",
+        RequestCpus=2,
+        RequestMemory=100,
+        RequestDisk=1024,
+    )
+    site.until_text(home / "slot", "slot8_1")
+    assert site.slot(8).eval_float("Cpus") == 2
+    (home / "go").touch()
+    site.pool.until(lambda: site.slot(8).eval_float("Cpus") == 4, "the part to be given back")
+    site.offer("PARTS", "unsized", Cmd="/bin/touch", Arguments="unsized")
+    log = site.pool.directory / "log" / "StartLog"
+    site.until_text(log, "the fetched work has no RequestCpus, RequestMemory, RequestDisk")
+    assert not (home / "unsized").exists()
+
+
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        ("echo complete nonsense", "this line has no attribute"),
+        ("echo 'Args = \"without a program\"'", "the fetched work has no Cmd"),
+        ("echo 'Cmd = \"/bin/true\"'; echo 'JobUniverse = 9'; echo 'Owner = \"nobody\"'", "cannot be of universe 9"),
+        ("echo trouble in the hook >&2; exit 9", "trouble in the hook"),
+    ],
+)
+def test_a_hook_that_prints_garbage_or_fails_is_logged_and_asked_again(site: Site, script: str, said: str) -> None:
+    site.script("broken_fetch.new", f"#!/bin/sh\n{script}\n")
+    (site.hooks / "broken_fetch.new").rename(site.hooks / "broken_fetch")
+    site.until_text(site.pool.directory / "log" / "StartLog", said)
+    assert site.slot(5).eval_str("State") == "Unclaimed"
+
+
+def test_a_schedds_better_job_takes_the_place_of_fetched_work(site: Site) -> None:
+    home = site.offer("RANKED", "d", Cmd="/bin/sh", Arguments="-c 'echo up > up2; exec sleep 1000'", Importance=1)
+    site.until_text(home / "up2", "up")
+    work = site.pool.directory / "work"
+    work.mkdir()
+    work.chmod(0o777)
+    cluster = site.pool.submit(
+        "executable = /bin/true\nrequirements = SlotID == 2\n+Importance = 8\nlog = log\nqueue\n", cwd=work
+    )
+    site.pool.until_done(cluster)
+
+
+def test_values_of_cron_jobs_enter_slot_ads_and_start_at_once(site: Site) -> None:
+    work = site.pool.directory / "cronwork"
+    work.mkdir()
+    work.chmod(0o777)
+    cluster = site.pool.submit("executable = /bin/true\nrequirements = SlotID == 7\nlog = log\nqueue\n", cwd=work)
+    out = site.pool.directory / "cron.out"
+    out.with_suffix(".new").write_text('Hour = "now"\nSlotId = 7\n- seven\nEverywhere = 5\n')
+    out.with_suffix(".new").rename(out)
+    site.pool.until_done(cluster)
+    shown = {ad.eval_int("SlotID"): ad for ad in site.pool.slots()}
+    assert shown[7].eval_str("Hour") == "now"
+    assert "Hour" not in shown[6]
+    assert {ad.eval_int("Everywhere") for ad in shown.values()} == {5}
+
+
+def test_the_schedds_ad_shows_what_its_cron_jobs_say(site: Site) -> None:
+    def shown() -> str | None:
+        ads = json.loads(site.pool.tool("condor_status", "-schedd", "-json") or "[]")
+        return ads[0].get("MySite") if ads else None
+
+    assert site.pool.until(shown, "the schedd's ad") == "here"
