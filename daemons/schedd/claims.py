@@ -399,7 +399,7 @@ class Claims:
     def _first(self, claim: Claim, job: Job) -> Shadow | None:
         """Begin the job that the slot was claimed for, if it still wants to run, or one like it."""
         core = self.core
-        core.settle(job)
+        core.settle(job, tell=False)  # it waits no longer than this function takes
         wants = job.group is not None
         core.waiting.discard(job)
         if wants:

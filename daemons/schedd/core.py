@@ -114,19 +114,19 @@ class Core:
                 found.append(path if path.startswith("/") else os.path.join(ad.eval_str("Iwd", "/"), path))
         return found
 
-    def settle(self, job: Job) -> None:
-        """Let the job wait for a slot, or not, according to its state."""
+    def settle(self, job: Job, *, tell: bool = True) -> None:
+        """Let the job wait for a slot, or not, according to its state. `tell`: the negotiator may hear of it."""
         present = job.cluster.jobs.get(job.proc) is job
         if job in self.requested and (not present or job.status is not JobStatus.IDLE):
             self.requested.pop(job)()
         if present and job.status is JobStatus.IDLE and not job.busy and job not in self._cooling:
             if job.group is None:
-                self._wait_for_slot(job)
+                self._wait_for_slot(job, tell)
         elif job.group is not None:
             self.waiting.discard(job)
             self.work_changed(False)
 
-    def _wait_for_slot(self, job: Job) -> None:
+    def _wait_for_slot(self, job: Job, tell: bool) -> None:
         if _may_not_wait(job):
             ad = self.queue.ad(job)
             if ad.eval_bool("IsNoopJob", False):
@@ -138,7 +138,8 @@ class Core:
             self.start_local(job)
             return
         self.waiting.add(job, self.submitter(job.cluster))
-        self.work_changed(True)
+        if tell:
+            self.work_changed(True)
 
     def _set_clock(self, job: Job, ad: ClassAd) -> bool:
         """Set when a job with a crontab runs next; one whose crontab is wrong is put on hold."""

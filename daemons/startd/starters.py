@@ -259,6 +259,7 @@ class Starters:
         for name, spare in list(self._spares.items()):
             if spare is starter:
                 del self._spares[name]
+        self._wanted.set()  # its slot may be the next that is claimed
         for problem in problems:
             self._start.log.always(f"Left behind by the starter {starter.pid}: {problem}")
         self._listener.starter_gone(starter, problems)
