@@ -402,6 +402,7 @@ class Claims:
         core.settle(job, tell=False)  # it waits no longer than this function takes
         wants = job.group is not None
         core.waiting.discard(job)
+        core.work_changed(False)
         if wants:
             shadow = self.begin(claim, job)
             if shadow is not None:
