@@ -15,7 +15,7 @@ from pool.jobs.policy import Action, Decision
 from pool.jobs.states import OVER, JobStatus
 
 PRUNE_S: Final = 600.0
-_OWN_POLICY: Final = ('"Periodic', '"TimerRemove', '"Allowed', '"LeaveJobInQueue', '"x":')
+_OWN_POLICY: Final = ('"Periodic', '"TimerRemove', '"Allowed', '"LeaveJobInQueue', '"x":', '"n":')
 
 
 class PolicyTimer:

@@ -77,7 +77,18 @@ def _is_leap(year: int) -> bool:
 def read_reltime(text: str) -> RelTime | None:
     """Read `[-][days+][hh:][mm:]ss[.s]`, also with d, h, m, s for the separators; None for anything else."""
     found = _read_span(text)
+    if found is None:
+        found = _read_overflow(text)
     return None if found is None else RelTime(found)
+
+
+def _read_overflow(text: str) -> float | None:
+    """What spans of 32 bits and more print as (`show_reltime`), so that every ad that was written can be read."""
+    sign, rest = (-1, text[1:]) if text.startswith("--") else (1, text)
+    before, mark, seconds = rest.partition("-24855+-3:-14:-")
+    if before or not mark or not seconds.replace(".", "", 1).isdecimal() or not seconds.isascii():
+        return None
+    return sign * (2**31 + 8 - float(seconds))
 
 
 def _read_span(text: str) -> float | None:

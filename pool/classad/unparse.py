@@ -136,6 +136,8 @@ def _write(node: Node, old: bool, out: list[str]) -> None:
             out.append(")")
         case Select(base=base, name=name):
             _write(base, old, out)
+            if type(base) is Lit and type(base.value) is int:
+                out.append(" ")  # `5.a` could not be read again
             out.append("." + selected(name, old=old))
         case Call(name=name, args=args):
             out.append(identifier(name, old=old) if not _IDENTIFIER.match(name) else name)

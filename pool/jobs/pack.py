@@ -1,4 +1,7 @@
-"""Ads as one short text for the queue's rows: JSON, where an expression is `{"x": text}`."""
+"""Ads as one short text for the queue's rows: JSON, where an expression is `{"n": text}` in the new form.
+
+The long form (`{"x": text}`, which older queues have) cannot say that a string ends in a backslash.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ def pack(ad: ClassAd, without: Collection[str] = ()) -> str:
     attrs = ad.attrs
     return _encode(
         {
-            attrs.name(key): value if type(value) in _PLAIN else {"x": text_of(value, old=True)}
+            attrs.name(key): value if type(value) in _PLAIN else {"n": text_of(value)}
             for key, value in dict.items(attrs)
             if key not in without
         }
@@ -31,7 +34,7 @@ def unpack(text: str, parent: ClassAd | None = None) -> ClassAd:
     attrs = ad.attrs  # plain values are stored as they are, without the checks that strangers' values need
     for name, value in json.loads(text).items():
         if type(value) is dict:
-            ad[name] = expr(value["x"], old=True)
+            ad[name] = expr(value["n"]) if "n" in value else expr(value["x"], old=True)
         else:
             key = name.lower()
             attrs[key] = value

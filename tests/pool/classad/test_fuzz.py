@@ -75,6 +75,10 @@ def test_what_fuzzing_found(reader: str, text: str) -> None:
 
 #: Texts that once printed as what is not read back, or meant something else than to HTCondor: what they print as.
 PRINTED: list[tuple[str, str]] = [
+    ("5 .n", "5 .n"),
+    ("-0 .n + 3", "0 .n + 3"),
+    ('relTime("24855+03:14:08")', 'relTime("-24855+-3:-14:-8")'),
+    ('relTime("-24855+03:14:08.5")', 'relTime("--24855+-3:-14:-7.5")'),
     (".5 .n", "5.000000000000000E-01.n"),  # a selection from a real: the point follows a digit
     ("1e3.n", "1.000000000000000E+03.n"),
     ("1.5e3.x.y", "1.500000000000000E+03.x.y"),

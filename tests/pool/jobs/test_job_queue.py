@@ -255,3 +255,16 @@ def test_old_history_is_forgotten_with_its_clusters(connection: sqlite3.Connecti
     assert history.prune(connection, 0) == 2
     assert connection.execute("SELECT count(*) FROM clusters").fetchone() == (0,)
     assert history.prune(connection, 0) == 0
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['f("tail\\\\", 2)', '"a\\\\" <= "b"', "5 .X", 'relTime("24855+03:14:08") + 0', "'a b' + 1", '{ "x\\ny", A }'],
+)
+def test_every_expression_that_is_packed_can_be_unpacked(text: str) -> None:
+    ad = ClassAd({"Foo": expr(text)})
+    assert unpack(pack(ad)).new() == ad.new()
+
+
+def test_expressions_of_older_queues_are_read_in_the_long_form() -> None:
+    assert unpack('{"Foo":{"x":"strcat(\\"a\\\\b\\")"}}').new() == '[ Foo = strcat("a\\\\b") ]'
