@@ -26,8 +26,8 @@ from daemons.starter.cgroup import Group
 from daemons.starter.deferral import wait_for_moment
 from daemons.starter.hooks import JobHooks
 from daemons.starter.launch import LaunchError, launch
-from daemons.starter.local_link import LocalLink
 from daemons.starter.line import Line
+from daemons.starter.local_link import LocalLink
 from daemons.starter.processes import Processes, Watched
 from daemons.starter.settings import StarterSettings
 from daemons.starter.shadow_link import Refused, ShadowLink

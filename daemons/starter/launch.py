@@ -88,23 +88,16 @@ class Started:
 
 def launch(plan: Plan, account: Account, spawner: Spawner, *, nice: int = 0) -> Started:
     """Make the job's process; OSError when that cannot be."""
-    environment = {os.fsencode(k): os.fsencode(v) for k, v in plan.environment.items()}
-    argv = [os.fsencode(word) for word in plan.argv]
     if not nice:
-        pid = spawner.spawn(plan, account, argv, environment)
+        pid = spawner.spawn(plan, account)
         if pid is not None:
             return Started(pid, plan)
-    return _fork(plan, account, spawner.group.entrances(), nice, argv, environment)
+    return _fork(plan, account, spawner.group.entrances(), nice)
 
 
-def _fork(
-    plan: Plan,
-    account: Account,
-    entrances: Sequence[int],
-    nice: int,
-    argv: list[bytes],
-    environment: dict[bytes, bytes],
-) -> Started:
+def _fork(plan: Plan, account: Account, entrances: Sequence[int], nice: int) -> Started:
+    environment = {os.fsencode(k): os.fsencode(v) for k, v in plan.environment.items()}
+    argv = [os.fsencode(word) for word in plan.argv]
     handled = _handled_signals()
     readable, writable = os.pipe2(os.O_CLOEXEC)
     try:

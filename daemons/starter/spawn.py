@@ -40,7 +40,7 @@ class Spawner:
         self._home = -1
         self._oom: tuple[int, bytes] | None = None
 
-    def spawn(self, plan: Plan, account: Account, argv: list[bytes], environment: Mapping[bytes, bytes]) -> int | None:
+    def spawn(self, plan: Plan, account: Account) -> int | None:
         """The process of the job, whose program was executed; None when this way cannot tell or do it."""
         try:
             with self._rated_as_a_job(), self.group.inside(), standing_in_for(account), self._at(plan.directory):
@@ -49,15 +49,15 @@ class Spawner:
                     return None
                 with limited(plan.rlimits):
                     return os.posix_spawn(
-                        os.fsencode(plan.program),
-                        argv,
-                        environment,
+                        plan.program,
+                        plan.argv,
+                        plan.environment,
                         file_actions=actions,
                         setsid=True,
                         setsigmask=(),
                         setsigdef=SIGNALS,
                     )
-        except OSError:
+        except (OSError, ValueError):  # ValueError: a null character, which no program can be given
             return None
 
     @contextmanager

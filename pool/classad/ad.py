@@ -228,10 +228,12 @@ class ClassAd(MutableMapping[str, Member]):
         """The long form: a line `Name = expression` for each attribute."""
         attrs = self.attrs
         if attrs.parent is None:
-            found = [(attrs.name(key), stored) for key, stored in attrs.items()]
+            names, values = attrs.spelt(), list(attrs.values())
         else:
-            found = [(attrs.name_any(key), attrs.lookup(key)) for key in attrs.keys_all()]
-        return "".join([f"{identifier(name, old=True)} = {text_of(stored, old=True)}\n" for name, stored in found])
+            keys = attrs.keys_all()
+            names, values = [attrs.name_any(key) for key in keys], [attrs.lookup(key) for key in keys]
+        pairs = zip(names, values, strict=True)
+        return "".join([f"{identifier(name, old=True)} = {text_of(stored, old=True)}\n" for name, stored in pairs])
 
     def new(self) -> str:
         """The new form: `[ a = 1; b = a + 1 ]`."""

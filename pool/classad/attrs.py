@@ -100,6 +100,13 @@ class Attrs(dict[str, Any]):
             return {usual(key, key): stored for key, stored in dict.items(self)}
         return {self.name(key): stored for key, stored in dict.items(self)}
 
+    def spelt(self) -> list[str]:
+        """How the keys that are here are written."""
+        usual, names = _SPELLINGS, self.names
+        if names is None:
+            return [usual.get(key, key) for key in self]
+        return [names[key] if key in names else usual.get(key, key) for key in self]
+
     def keys_all(self) -> list[str]:
         """Keys of the parent's tables, then of this one, each once."""
         if self.parent is None:

@@ -75,9 +75,8 @@ def _plan(home: Path, *words: str, **changes: Any) -> Plan:
 
 
 def _spawn(plan: Plan, group: Group | None = None) -> int | None:
-    environment = {os.fsencode(k): os.fsencode(v) for k, v in plan.environment.items()}
     spawner = Spawner(group if group is not None else Group(Trees(0), ""))
-    return spawner.spawn(plan, _account(), [os.fsencode(word) for word in plan.argv], environment)
+    return spawner.spawn(plan, _account())
 
 
 def _run(plan: Plan, group: Group | None = None) -> str:
