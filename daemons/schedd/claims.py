@@ -449,7 +449,16 @@ class Claims:
         shadow = Shadow(core, self, claim, job, activation, expanded)
         core.queue.set_busy(job, True)
         core.shadows[activation] = core.shadow_of[job] = claim.shadow = shadow
-        core.apply(job, run.begin(ad, claim.slot_ad, claim.public, claim.startd, core.now()))
+        changes = run.begin(
+            ad,
+            claim.slot_ad,
+            claim.public,
+            claim.startd,
+            core.now(),
+            machine_attrs=core.settings.machine_attrs,
+            history_length=core.settings.machine_attrs_length,
+        )
+        core.apply(job, changes)
         matched = {name: value for name, value in expanded.items() if name.startswith("MATCH_EXP_")}
         if matched:
             core.queue.change(job, matched)

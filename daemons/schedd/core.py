@@ -63,6 +63,8 @@ class Core:
         self.shadow_of: dict[Job, Shadow] = {}
         self.local_runs: dict[Job, Execution] = {}
         """Executions that have no slot (local and scheduler universe)."""
+        self.tell_owner: Callable[[ClassAd, Event], None] = lambda job, event: None
+        """Called with what happens to jobs whose owners want mail."""
         self.start_local: Callable[[Job], None] = lambda job: None
         """Called with each job that wants to run here."""
         self.claims_of: Counter[str] = Counter()
@@ -98,9 +100,15 @@ class Core:
 
     def write(self, job: Job, event: Event, at: float | None = None) -> None:
         """The job's logs shall have this event."""
-        logs = self.logs_of(self.queue.ad(job))
+        ad = self.queue.ad(job)
+        if ad.get("JobNotification"):
+            self.tell_owner(ad, event)
+        logs = self.logs_of(ad)
         if logs:
-            text = event_log.text(event, job.id, self.now() if at is None else at)
+            at = self.now() if at is None else at
+            text = event_log.text(event, job.id, at)
+            if "JobAdInformationAttrs" in ad:
+                text += event_log.text(event_log.information(ad, event), job.id, at)
             for path in logs:
                 self.queue.log(job.cluster, path, text)
 

@@ -131,16 +131,21 @@ class SubmitEvents:
         shared: tuple[list[str], event_log.Submitted] | None = None
         for job in jobs:
             own = job.packed.lower()
-            if "log" in own or '"submitevent' in own:
+            ad = cluster.ad
+            if "log" in own or '"submitevent' in own or '"jobadinfo' in own:
                 ad = core.queue.ad(job)
                 logs, event = core.logs_of(ad), self._event(ad, warnings)
             else:
-                shared = shared or (core.logs_of(cluster.ad), self._event(cluster.ad, warnings))
+                shared = shared or (core.logs_of(ad), self._event(ad, warnings))
                 logs, event = shared
-            if logs:
-                text = event_log.text(event, job.id, self._at)
-                for log in logs:
-                    self._parts.setdefault(log, []).append(text)
+            if not logs:
+                continue
+            text = event_log.text(event, job.id, self._at)
+            if "JobAdInformationAttrs" in ad:
+                whole = core.queue.ad(job)
+                text += event_log.text(event_log.information(whole, event), job.id, self._at)
+            for log in logs:
+                self._parts.setdefault(log, []).append(text)
 
     def _event(self, ad: ClassAd, warnings: str) -> event_log.Submitted:
         return event_log.Submitted(

@@ -25,6 +25,8 @@ class Settings:
     jobs_per_submission_max: int
     jobs_running_max: int
     late_materialization: bool
+    machine_attrs: tuple[str, ...]
+    machine_attrs_length: int
     periodic_s: float
     alive_interval_s: float
     alives_missed_max: int
@@ -46,6 +48,8 @@ class Settings:
             jobs_per_submission_max=config.int("MAX_JOBS_PER_SUBMISSION", default=20_000),
             jobs_running_max=config.int("MAX_JOBS_RUNNING", default=10_000),
             late_materialization=config.bool("SCHEDD_ALLOW_LATE_MATERIALIZE", default=True),
+            machine_attrs=tuple(config.list("SYSTEM_JOB_MACHINE_ATTRS", default=[])),
+            machine_attrs_length=config.int("SYSTEM_JOB_MACHINE_ATTRS_HISTORY_LENGTH", default=1),
             periodic_s=config.seconds("PERIODIC_EXPR_INTERVAL", default=60.0),
             alive_interval_s=config.seconds("ALIVE_INTERVAL", default=300.0),
             alives_missed_max=config.int("MAX_CLAIM_ALIVES_MISSED", default=6),

@@ -453,6 +453,15 @@ class JobAdInformation(Event):
             yield f"{name} = {ad.text(name)}"
 
 
+def information(job: ClassAd, event: Event) -> JobAdInformation:
+    """What goes along with an event: the attributes that job_ad_information_attrs names, and which event it was."""
+    attributes: dict[str, object] = {"TriggerEventTypeNumber": event.number}
+    for name in (job.eval_str("JobAdInformationAttrs") or "").replace(",", " ").split():
+        if name in job:
+            attributes[name] = job.eval(name)
+    return JobAdInformation(attributes)
+
+
 @dataclass(frozen=True)
 class AttributeUpdated(Event):
     """033: somebody changed the job's ad; values as expression texts."""

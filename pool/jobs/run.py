@@ -6,7 +6,7 @@ state, the events for its log. `ended` is where an execution's end, the job's st
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum
 from typing import Final
@@ -17,6 +17,7 @@ from pool.jobs import policy
 from pool.jobs.codes import NOT_A_SYSTEM_HOLD, HoldCode, VacateCode, hold_code_name
 from pool.jobs.event_log import Event, Usage
 from pool.jobs.policy import Action, Decision, SystemPolicy
+from pool.jobs.retry import cure
 from pool.jobs.states import JobEvent, JobStatus
 from pool.jobs.usage_table import usage_ad
 
@@ -81,12 +82,22 @@ _OF_THIS_RUN: Final = (
     "JobDisconnectedDate",
 )
 
+_HOLD: Final = ("HoldReason", "HoldReasonCode", "HoldReasonSubCode")
 EXIT_ATTRIBUTES: Final = ("ExitCode", "ExitSignal", "JobCoreDumped", "JobCoreFileName")
 DEFAULT_RESOURCES: Final = "Cpus, Memory, Disk, GPUs"
 
 
-def begin(job: ClassAd, slot: ClassAd, public_claim: str, startd_address: str, now: float) -> Changes:
-    """A slot is asked to run the job."""
+def begin(
+    job: ClassAd,
+    slot: ClassAd,
+    public_claim: str,
+    startd_address: str,
+    now: float,
+    *,
+    machine_attrs: Iterable[str] = (),
+    history_length: int = 1,
+) -> Changes:
+    """A slot is asked to run the job. `machine_attrs`: attributes of the slot that all jobs keep."""
     second = int(now)
     names = (slot.eval_str("MachineResources") or DEFAULT_RESOURCES).replace(",", " ").split()
     attributes: Attributes = {
@@ -117,9 +128,23 @@ def begin(job: ClassAd, slot: ClassAd, public_claim: str, startd_address: str, n
         assigned = slot.eval_str(f"Assigned{name}")
         if assigned:
             attributes[f"Assigned{name}"] = assigned
-    for name in (job.eval_str("JobMachineAttrs") or "").replace(",", " ").split():
-        attributes[f"MachineAttr{name}0"] = slot.eval(name)
+    own = (job.eval_str("JobMachineAttrs") or "").replace(",", " ").split()
+    for name in (*machine_attrs, *own) if own else machine_attrs:
+        if f"MachineAttr{name}0" not in attributes:
+            attributes[f"MachineAttr{name}0"] = slot.eval(name, job)
+    length = max(history_length, job.eval_int("JobMachineAttrsHistoryLength") or 0)
+    if length > 1:
+        _remember(job, attributes, length)
     return Changes(attributes, drop=EXIT_ATTRIBUTES, move=JobEvent.START)
+
+
+def _remember(job: ClassAd, attributes: Attributes, length: int) -> None:
+    """What was MachineAttrX0 in the run before is MachineAttrX1, and so on."""
+    for first in [name for name in attributes if name.startswith("MachineAttr")]:
+        for number in range(1, length):
+            before = f"{first[:-1]}{number - 1}"
+            if before in job:
+                attributes[f"{first[:-1]}{number}"] = job[before]
 
 
 def not_started(job: ClassAd) -> Changes:
@@ -353,9 +378,15 @@ def _cannot_run(job: ClassAd, attributes: Attributes, end: End) -> tuple[Changes
     code, subcode = job.eval_int("HoldReasonCode", 0), job.eval_int("HoldReasonSubCode", 0)
     host = job.eval_str("RemoteHost", "")
     attributes.update(_vacated(job, code, reason, subcode))
-    attributes.update(hold_attributes(job, reason, code, subcode, end.at))
     said = reason.removeprefix(f"Error from {host}: ")
     error = log.RemoteError("starter", host, said, code=code, subcode=subcode)
+    if "TransformOnEvict" in job and (better := cure(job, attributes)):
+        attributes.update(better)
+        for name in _HOLD:
+            attributes.pop(name, None)
+        moved = (error, _evicted_event(job, reason, code, subcode))
+        return Changes(attributes, (*_OF_THIS_RUN, *EXIT_ATTRIBUTES, *_HOLD), JobEvent.REQUEUE, moved), Fate.WAITS
+    attributes.update(hold_attributes(job, reason, code, subcode, end.at))
     events = (error, _evicted_event(job, reason, code, subcode), log.Held(reason, code, subcode))
     return Changes(attributes, (*_OF_THIS_RUN, *EXIT_ATTRIBUTES), JobEvent.HOLD, events), Fate.HELD
 

@@ -266,7 +266,13 @@ class FakeStartd:
             ending, ad = Ending.EVICTED, ClassAd()
         elif "HoldWith" in order.job_ad:
             ending = Ending.HOLD
-            ad = ClassAd({"HoldReason": "cannot", "HoldReasonCode": order.job_ad["HoldWith"], "HoldReasonSubCode": 2})
+            ad = ClassAd(
+                {
+                    "HoldReason": "cannot",
+                    "HoldReasonCode": order.job_ad["HoldWith"],
+                    "HoldReasonSubCode": order.job_ad.get("HoldReasonSub", 2),
+                }
+            )
         else:
             ending = Ending.EXITED
             ad = ClassAd({"ExitBySignal": False, "ExitCode": order.job_ad.eval_int("ExitWith", 0)})

@@ -1,0 +1,61 @@
+"""Sends mail about jobs with the MAIL program, once what it says is durable. Mail that fails costs a line of log."""
+
+from __future__ import annotations
+
+import subprocess
+from typing import Final
+
+import trio
+
+from daemons.schedd.core import Core
+from pool.classad import ClassAd
+from pool.jobs.event_log import Event
+from pool.jobs.mail import Letter, letter
+
+WAITING_MAX: Final = 1000
+PATIENCE_S: Final = 60.0
+
+
+class Mailer:
+    """The letters that wait, and the task that sends them."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self._send, self._receive = trio.open_memory_channel[Letter](WAITING_MAX)
+        core.tell_owner = self.consider
+
+    def consider(self, job: ClassAd, event: Event) -> None:
+        """The job's owner may want to know of this."""
+        found = letter(job, event, self._core.settings.uid_domain)
+        if found is None:
+            return
+        try:
+            self._send.send_nowait(found)
+        except trio.WouldBlock:
+            self._core.log.always(f"Too much mail: nobody is told {found.subject}")
+
+    async def run(self) -> None:
+        """Send what comes."""
+        core = self._core
+        async for one in self._receive:
+            await core.writer.durable()
+            program = core.start.config.str("MAIL", default="")
+            if not program:
+                continue
+            problem = await core.start.world.threads.run_sync(
+                send, program, one, core.start.config.str("MAIL_FROM", "")
+            )
+            if problem:
+                core.log.always(f"Mail to {', '.join(one.to)} was not sent: {problem}")
+
+
+def send(program: str, one: Letter, sender: str = "") -> str:
+    """Have the program send it; what went wrong, or nothing."""
+    command = [program, "-s", one.subject, *(["-r", sender] if sender else []), *one.to]
+    try:
+        done = subprocess.run(
+            command, input=one.body.encode(errors="replace"), capture_output=True, timeout=PATIENCE_S, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return str(error)
+    return "" if done.returncode == 0 else f"{program} ended with status {done.returncode}"

@@ -1,0 +1,38 @@
+"""A job that asked for too little gets more and runs again, where it said how (retry_request_memory and its kin).
+
+The submit commands became transforms, TransformBody_<tag>, with requirements about why the job left its slot. The first
+that changes a request of the job's cures it: the job waits for a better slot instead of being held.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from pool.classad import ClassAd
+from pool.classad.ad import same
+from pool.errors import PoolError
+from pool.transform import read_transform
+
+_LINES: Final = "\x1e"
+"""What stands between the lines of a transform in an attribute."""
+
+
+def cure(job: ClassAd, left: Mapping[str, object]) -> dict[str, object]:
+    """The attributes with which the job may run again; none when nothing cures it. `left`: why it left its slot."""
+    for tag in (job.eval_str("TransformOnEvict") or "").replace(",", " ").split():
+        body = job.eval_str(f"TransformBody_{tag}")
+        if not body:
+            continue
+        before = job.copy()
+        before.update(left)  # type: ignore[arg-type]
+        after = before.copy()
+        try:
+            transform = read_transform(tag, body.replace(_LINES, "\n"))
+            touched = transform.apply(after) if transform.matches(before) else set()
+        except PoolError:
+            continue
+        changed = {name for name in touched if name in after and not same(before.get(name), after[name])}
+        if any(name.startswith("request") for name in changed):
+            return {after.attrs.name_any(name): after[name] for name in sorted(changed)}
+    return {}
