@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -19,10 +19,21 @@ from pool.ids import JobId
 from pool.jobs.autocluster import Group
 from pool.jobs.history import HistoryReader
 from pool.jobs.job_queue import Job
+from pool.jobs.states import JobStatus
 from pool.jobs.store import Batch
+from pool.submit.commands import SCHEDULER
 from protocol.authorize import Level
 from protocol.messages.common import AdBatch
-from protocol.messages.schedd import JobDelta, JobsChanged, QueryHistory, QueryJobs, WatchJobs
+from protocol.messages.schedd import (
+    CountJobs,
+    JobCounts,
+    JobDelta,
+    JobsChanged,
+    OwnerCount,
+    QueryHistory,
+    QueryJobs,
+    WatchJobs,
+)
 from protocol.rpc import Peer
 from protocol.service import SendItem
 
@@ -45,6 +56,7 @@ class Queries:
         self._watchers: set[_Watcher] = set()
         service = core.start.service
         service.on(QueryJobs, self.jobs, level=Level.READ)
+        service.on(CountJobs, self.count, level=Level.READ)
         service.on(QueryHistory, self.history, level=Level.READ)
         service.on(WatchJobs, self.watch, level=Level.READ)
         core.writer.on_commit(self._committed)
@@ -93,6 +105,23 @@ class Queries:
             if not projection or name.lower() in wanted:
                 shown[name] = value
         return shown
+
+    async def count(self, peer: Peer, request: CountJobs) -> JobCounts:
+        """The totals."""
+        queue = self._core.queue
+        apart: dict[str, Counter[JobStatus]] = {}
+        for cluster in queue.clusters.values():
+            if cluster.ad.attrs["jobuniverse"] == SCHEDULER:
+                apart.setdefault(cluster.owner, Counter()).update(job.status for job in cluster.jobs.values())
+        found = []
+        for owner, states in queue.by_owner.items():
+            for status, count in states.items():
+                own = apart[owner][status] if owner in apart else 0
+                for scheduler, number in ((False, count - own), (True, own)):
+                    if number:
+                        found.append(OwnerCount(owner=owner, status=int(status), count=number, scheduler=scheduler))
+        await self._core.agents.settled()
+        return JobCounts(counts=found)
 
     # ---- the history
 

@@ -33,6 +33,7 @@ TOOLS: Final[dict[str, tuple[str, str]]] = {
     "ping": ("ping", "show who a daemon takes you for"),
     "token_create": ("tokens", "make a token"),
     "token_list": ("tokens", "list your tokens"),
+    "update_machine_ad": ("update_machine_ad", "change attributes in the ads of a machine"),
     "gpu_discovery": ("gpu_discovery", "show the GPUs of this machine"),
     "version": ("version", "show the version"),
 }
@@ -46,6 +47,7 @@ POOL_VERBS: Final[dict[str, tuple[str, str]]] = {
     "token": ("tokens", "make a token, also for a host that joins"),
     "join": ("join", "make this host a part of a pool"),
     "cron": ("cron", "say when crontab fields run next"),
+    "queue": ("queue", "back up, restore or check the job queue"),
     "classad": ("classad", "the ClassAd language: for other programs, and between forms"),
     "classad_eval": ("classad_eval", "evaluate ClassAd expressions"),
 }

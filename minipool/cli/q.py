@@ -100,7 +100,7 @@ def _main(parsed: Parsed) -> int:
                 ads = list(parse_longs(lines, file=asked.file))
         except OSError as error:
             raise UserError(f"Can't open file of job ads: {asked.file} ({error.strerror})") from None
-        show(asked, _matching(asked, ads), ads, f"Jobads: {asked.file}", "")
+        show(asked, _matching(asked, ads), q_totals.Tally.of_ads(ads), f"Jobads: {asked.file}", "")
         return 0
     session = open_session(parsed)
     asked.me = session.user()
@@ -120,12 +120,12 @@ def _live(session: Session, asked: Asked) -> int:
                 try:
                     if asked.constraint:
                         expr(asked.constraint)
-                    ads = fetch(peer, asked, asked.projection())
+                    ads = [] if asked.counts_suffice else fetch(peer, asked, asked.projection())
                     if asked.parsed.has("unmatchable"):
                         from minipool.cli.q_analyze import unmatchable
 
                         ads = unmatchable(session, ads)
-                    everybody = fetch_all(peer) if asked.needs_totals else []
+                    everybody = fetch_all(peer) if asked.needs_totals else q_totals.Tally()
                 except (ClassAdError, PeerError) as error:
                     sys.stderr.write(f"\n-- Failed to fetch ads from: {address} : {banner_name}\n{error}\n\n")
                     status = 1
@@ -222,6 +222,12 @@ class Asked:
             return False
         return self.view not in q_views.VIEWS or q_views.VIEWS[self.view].totals
 
+    @property
+    def counts_suffice(self) -> bool:
+        """Whether the totals say all that was asked for, so that no job need be looked at."""
+        narrowed = self.ids or self.users or self.constraint or self.file or self.limit is not None
+        return self.only_totals and not narrowed
+
     def selection(self) -> Selection:
         """Which jobs the schedd is asked for; only one's own unless others are named."""
         from protocol.messages.schedd import Selection
@@ -273,15 +279,16 @@ def fetch(peer: BlockingPeer, asked: Asked, projection: Sequence[str]) -> list[C
     return ads
 
 
-def fetch_all(peer: BlockingPeer) -> list[ClassAd]:
-    """Enough of every job to count it."""
-    from protocol.messages.schedd import QueryJobs, Selection
+def fetch_all(peer: BlockingPeer) -> q_totals.Tally:
+    """All jobs of the queue, counted."""
+    from protocol.messages.schedd import CountJobs
 
-    request = QueryJobs(select=Selection(all=True), projection=[*q_totals.NEEDS])
-    return [ad for batch in peer.stream(request) for ad in batch.ads]
+    tally = q_totals.Tally()
+    tally.rows = [(one.owner, one.status, one.scheduler, one.count) for one in peer.call(CountJobs()).counts]
+    return tally
 
 
-def show(asked: Asked, ads: list[ClassAd], everybody: Sequence[ClassAd], title: str, me: str) -> None:
+def show(asked: Asked, ads: list[ClassAd], everybody: q_totals.Tally, title: str, me: str) -> None:
     """Everything that goes to standard output about one queue."""
     out = sys.stdout
     if asked.only_totals:
@@ -327,28 +334,29 @@ def _grouped(ads: Sequence[ClassAd], keys: Sequence[str]) -> list[ClassAd]:
     return sorted(groups.values(), key=lambda ad: -ad.eval_int("JobCount", 0))
 
 
-def _totals(asked: Asked, ads: Sequence[ClassAd], everybody: Sequence[ClassAd], me: str) -> str:
-    mine = None if asked.always_all or asked.file else q_totals.Counts(_owned(asked, everybody))
-    return q_totals.totals_lines(q_totals.Counts(ads), q_totals.Counts(everybody), mine, me)
+def _totals(asked: Asked, ads: Sequence[ClassAd], everybody: q_totals.Tally, me: str) -> str:
+    mine = None if asked.always_all or asked.file else everybody.counts(asked.me)
+    return q_totals.totals_lines(_of_query(asked, ads, everybody), everybody.counts(), mine, me)
 
 
-def _only_totals(
-    asked: Asked, ads: Sequence[ClassAd], everybody: Sequence[ClassAd], title: str, me: str
-) -> Iterable[str]:
+def _of_query(asked: Asked, ads: Sequence[ClassAd], everybody: q_totals.Tally) -> q_totals.Counts:
+    """The jobs that were asked for; where those are all, or all of one's own, they have been counted already."""
+    if not asked.counts_suffice:
+        return q_totals.Counts(ads)
+    return everybody.counts() if asked.always_all else everybody.counts(asked.me)
+
+
+def _only_totals(asked: Asked, ads: Sequence[ClassAd], everybody: q_totals.Tally, title: str, me: str) -> Iterable[str]:
     if not (asked.form or asked.custom):
         yield f"\n\n-- {title} @ {stamp()}\n" + _totals(asked, ads, everybody, me)
         return
-    mine = q_totals.Counts(_owned(asked, everybody))
-    ad = q_totals.summary_ad(q_totals.Counts(ads), q_totals.Counts(everybody), mine, me, int(time.time()))
+    mine, query = everybody.counts(asked.me), _of_query(asked, ads, everybody)
+    ad = q_totals.summary_ad(query, everybody.counts(), mine, me, int(time.time()))
     if asked.form:
         yield from write_all([ad], asked.form, attribute_list(asked.parsed))
     else:
         yield from asked.custom.text([ad])
         yield "\n"
-
-
-def _owned(asked: Asked, everybody: Sequence[ClassAd]) -> list[ClassAd]:
-    return [ad for ad in everybody if ad.eval_str("Owner") == asked.me]
 
 
 def _matching(asked: Asked, ads: Sequence[ClassAd]) -> list[ClassAd]:

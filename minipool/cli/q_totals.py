@@ -23,12 +23,12 @@ class Counts:
         for ad in ads:
             self.add(ad.eval_int("JobStatus", 0), scheduler=ad.eval_int("JobUniverse", 5) == 7)
 
-    def add(self, status: int, *, scheduler: bool = False) -> None:
-        """One more job."""
+    def add(self, status: int, *, scheduler: bool = False, count: int = 1) -> None:
+        """One more job, or several."""
         before = "Scheduler" if scheduler else ""
         status = RUNNING if status == TRANSFERRING else status
         for word in ("Jobs", *(word for code, word in _WORDS if code == status)):
-            self.by[before + word] = self.by.get(before + word, 0) + 1
+            self.by[before + word] = self.by.get(before + word, 0) + count
 
     def get(self, word: str) -> int:
         """How many of a state (`Idle`, `SchedulerIdle`, `Jobs`)."""
@@ -38,6 +38,30 @@ class Counts:
         """`2 jobs; 0 completed, ...`."""
         words = ", ".join(f"{self.get(word) + self.get('Scheduler' + word)} {word.lower()}" for _, word in _WORDS)
         return f"{self.get('Jobs') + self.get('SchedulerJobs')} jobs; {words}"
+
+
+class Tally:
+    """A whole queue, counted by owner."""
+
+    def __init__(self) -> None:
+        self.rows: list[tuple[str, int, bool, int]] = []
+
+    @classmethod
+    def of_ads(cls, ads: Iterable[ClassAd]) -> Tally:
+        """From the jobs themselves."""
+        tally = cls()
+        for ad in ads:
+            scheduler = ad.eval_int("JobUniverse", 5) == 7
+            tally.rows.append((ad.eval_str("Owner", ""), ad.eval_int("JobStatus", 0), scheduler, 1))
+        return tally
+
+    def counts(self, *owners: str) -> Counts:
+        """The jobs of these owners, of all when none is named."""
+        counts = Counts()
+        for owner, status, scheduler, count in self.rows:
+            if not owners or owner in owners:
+                counts.add(status, scheduler=scheduler, count=count)
+        return counts
 
 
 def totals_lines(query: Counts, everybody: Counts, mine: Counts | None, me: str) -> str:

@@ -66,6 +66,25 @@ class QueryJobs(StreamRequest[AdBatch], tag="schedd.query_jobs"):
     factories: bool = False
 
 
+class OwnerCount(Record):
+    """How many jobs of an owner are in a state; `scheduler`: those of the scheduler universe, counted apart."""
+
+    owner: str
+    status: int
+    count: int
+    scheduler: bool = False
+
+
+class JobCounts(Record):
+    """All jobs of a queue, counted."""
+
+    counts: list[OwnerCount] = []
+
+
+class CountJobs(Request[JobCounts], tag="schedd.count_jobs"):
+    """The totals under condor_q's tables, without a look at each job."""
+
+
 class QueryHistory(StreamRequest[AdBatch], tag="schedd.query_history"):
     """Ads of jobs that left the queue, newest first unless `forwards`; `since` (expression or id) ends the search."""
 

@@ -11,6 +11,7 @@ from pool.ids import JobId
 from protocol.messages.collector import QueryAds
 from protocol.messages.schedd import (
     Action,
+    CountJobs,
     EditJobs,
     JobsChanged,
     Outcome,
@@ -50,6 +51,19 @@ async def test_jobs_are_found_by_id_user_and_constraint(tmp_path: Path, autojump
             await ids(bench, Selection(constraint="Tag =="))
         with pytest.raises(RemoteError):
             await ids(bench, Selection(ids=["1x"]))
+
+
+async def test_the_totals_count_owners_and_states_and_the_scheduler_universe_apart(
+    tmp_path: Path, autojump_clock: Clock
+) -> None:
+    async with a_bench(tmp_path, START_SCHEDULER_UNIVERSE="false") as bench:
+        await bench.submit(a_job(), {}, {"JobStatus": 5})
+        await bench.submit(a_job(JobUniverse=7), {}, {})
+        await bench.submit(a_job(), user="bin")
+        async with bench.connected() as peer:
+            counts = (await peer.call(CountJobs())).counts
+        found = {(one.owner, one.status, one.scheduler): one.count for one in counts}
+        assert found == {(USER, 1, False): 1, (USER, 5, False): 1, (USER, 1, True): 2, ("bin", 1, False): 1}
 
 
 async def test_an_idle_job_says_why_it_has_no_slot(tmp_path: Path, autojump_clock: Clock) -> None:

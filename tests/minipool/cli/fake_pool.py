@@ -15,7 +15,17 @@ from minipool.cli.main import dispatch
 from pool.classad import ClassAd, expr, parse_longs
 from protocol.message import Message
 from protocol.messages.common import AdBatch, AdReply, GetAd
-from protocol.messages.schedd import ActOnJobs, ActResults, EditJobs, QueryHistory, QueryJobs, Selection
+from protocol.messages.schedd import (
+    ActOnJobs,
+    ActResults,
+    CountJobs,
+    EditJobs,
+    JobCounts,
+    OwnerCount,
+    QueryHistory,
+    QueryJobs,
+    Selection,
+)
 
 CASES = Path(__file__).parents[2] / "cases" / "cli"
 
@@ -37,6 +47,8 @@ class FakePeer:
 
     def call(self, request: Message, **_: object) -> Any:
         self.asked.append(request)
+        if isinstance(request, CountJobs):
+            return JobCounts(counts=[counted(ad) for ad in self.jobs])
         answer = self.answers[type(request)]
         return answer(request) if callable(answer) else answer
 
@@ -45,6 +57,16 @@ class FakePeer:
         assert isinstance(request, QueryJobs | QueryHistory)
         found = [ad for ad in self.jobs if selected(request.select, ad)][: request.limit]
         yield AdBatch(ads=[ad.project(request.projection) if request.projection else ad.copy() for ad in found])
+
+
+def counted(ad: ClassAd) -> OwnerCount:
+    """One job, counted."""
+    return OwnerCount(
+        owner=ad.eval_str("Owner", ""),
+        status=ad.eval_int("JobStatus", 0),
+        count=1,
+        scheduler=ad.eval_int("JobUniverse", 5) == 7,
+    )
 
 
 def selected(select: Selection, ad: ClassAd) -> bool:
