@@ -22,7 +22,7 @@ from daemons.run import DaemonStart
 from daemons.spawn_child import SpawnError
 from daemons.startd.settings import execute_directory
 from daemons.startd.sweep import Place, Records
-from daemons.starter.settings import group_name, starter_payload
+from daemons.starter.settings import group_name, payload_of_neighbour, starter_payload
 from daemons.world import ChildProcess
 from daemons.zygote import KINDS
 from pool.errors import PeerError, PoolError
@@ -106,6 +106,8 @@ class Starters:
         self._memory_mb = machine_memory_mb
         self._zygote = start.world.zygote({"starter": KINDS["starter"]})
         self._payloads: dict[str, bytes] = {}
+        self._by_execute: dict[str, bytes] = {}
+        """A payload for each EXECUTE; those of its other slots are made from it."""
         self._spares: dict[str, Starter] = {}
         self._coming: dict[str, trio.Event] = {}
         self._wanted = trio.Event()
@@ -122,6 +124,7 @@ class Starters:
     def forget_settings(self) -> None:
         """The configuration has changed: starters made from now on get the new one."""
         self._payloads.clear()
+        self._by_execute.clear()
         for spare in list(self._spares.values()):
             spare.leave()
         self._spares.clear()
@@ -266,10 +269,13 @@ class Starters:
 
     def _payload(self, slot_name: str) -> bytes:
         if slot_name not in self._payloads:
-            config = self._start.config.with_overrides({"EXECUTE": self._place(slot_name).execute})
-            self._payloads[slot_name] = starter_payload(
-                config, slot_name, trees=self._trees, machine_memory_mb=self._memory_mb
-            )
+            execute = self._place(slot_name).execute
+            config = self._start.config.with_overrides({"EXECUTE": execute})
+            if (known := self._by_execute.get(execute)) is not None:
+                self._payloads[slot_name] = payload_of_neighbour(known, config, slot_name)
+            else:
+                made = starter_payload(config, slot_name, trees=self._trees, machine_memory_mb=self._memory_mb)
+                self._payloads[slot_name] = self._by_execute[execute] = made
         return self._payloads[slot_name]
 
     def _place(self, slot_name: str) -> Place:

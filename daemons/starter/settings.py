@@ -18,7 +18,7 @@ from pool.execute.java import KNOBS as JAVA_KNOBS
 from pool.execute.plan import THREAD_VARIABLES
 from pool.execute.quoting import split_new
 from pool.hooks.table import STARTER_HOOKS, read_hooks
-from protocol.message import Record, decode, encode
+from protocol.message import Record, decode, encode, replace
 from protocol.security import Security
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ def starter_payload(config: Config, slot_name: str, *, trees: Trees, machine_mem
     """What the startd gives to the starter of a claim on this slot."""
     execute = config.path("EXECUTE")
     return StarterSettings(
-        **_common(config, "STARTER", f"{config.path('STARTER_LOG')}.{_short(slot_name)}"),
+        **_common(config, "STARTER", _starter_log(config, slot_name)),
         slot=slot_name,
         execute=execute,
         group=group_name(config, slot_name) if trees.version else "",
@@ -153,6 +153,22 @@ def starter_payload(config: Config, slot_name: str, *, trees: Trees, machine_mem
         hook_keyword=config.str("STARTER_JOB_HOOK_KEYWORD", default=""),
         default_hook_keyword=config.str("STARTER_DEFAULT_JOB_HOOK_KEYWORD", default=""),
     ).pack()
+
+
+def payload_of_neighbour(payload: bytes, config: Config, slot_name: str) -> bytes:
+    """The payload for another slot of the same host that has the same EXECUTE: most of it is the same."""
+    settings = StarterSettings.unpack(payload)
+    return replace(
+        settings,
+        log_path=_starter_log(config, slot_name),
+        slot=slot_name,
+        group=group_name(config, slot_name) if settings.tree_version else "",
+        fallback_account=_slot_user(config, slot_name),
+    ).pack()
+
+
+def _starter_log(config: Config, slot_name: str) -> str:
+    return f"{config.path('STARTER_LOG')}.{_short(slot_name)}"
 
 
 def _assigned_knobs(config: Config) -> dict[str, str]:
