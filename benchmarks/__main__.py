@@ -12,7 +12,7 @@ import os
 import platform
 import sys
 
-SUITES = ("classad", "pool_run")
+SUITES = ("classad", "pool_run", "queue")
 
 
 def main(names: list[str]) -> int:
