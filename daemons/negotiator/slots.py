@@ -19,7 +19,10 @@ from protocol.messages.collector import AdDelta, Change, WatchAds
 RETRY_FIRST_S: Final = 0.1
 RETRY_MAX_S: Final = 10.0
 
-_MATTERS: Final = ("State", "Activity", "Cpus", "Memory", "Disk", "GPUs", "Start", "Requirements", "RemoteUser")
+_MATTERS: Final = (
+    *("State", "Activity", "Cpus", "Memory", "Disk", "GPUs", "Start", "Requirements", "RemoteUser"),
+    "StartdCronChanges",
+)
 """Attributes whose change is worth a cycle at once; all others are seen in the next."""
 
 

@@ -90,6 +90,14 @@ class Site:
         said = self.pool.tool("condor_status", "-direct", _host(self.pool), "-long")
         return next(ad for ad in parse_longs(said.splitlines()) if ad.eval_str("Name", "").startswith(f"slot{number}@"))
 
+    def as_owner(self, *argv: str) -> str:
+        """Run a tool as the pool's owner."""
+        user, self.pool.user = self.pool.user, None
+        try:
+            return self.pool.tool(*argv)
+        finally:
+            self.pool.user = user
+
     def until_text(self, path: Path, text: str) -> str:
         self.pool.until(lambda: path.exists() and text in path.read_text(), f"{text!r} in {path}")
         return path.read_text()
@@ -243,7 +251,7 @@ def test_evicted_work_is_told_of_and_the_slot_is_given_back(site: Site) -> None:
     site.until_text(home / "up", "up")
     slot = site.slot(4)
     assert (slot.eval_str("State"), slot.eval_str("Activity")) == ("Claimed", "Busy")
-    site.pool.tool("condor_vacate", "-fast", slot.eval_str("Name", ""), check=False)
+    site.as_owner("condor_vacate", "-fast", slot.eval_str("Name", ""))
     job = site.note("EVICTED", "evict").partition("-----\n")[0]
     assert parse_long(job).eval_str("Cmd") == "/bin/sh"
     site.until_text(home / "log", "004 (001.000.000)")
