@@ -13,10 +13,11 @@ from pool.classad import Expr, expr
 from pool.errors import ClassAdError, PoolError, UserError
 from pool.slots.drain import Afterwards, Drain, HowFast, begin_drain, end_drain
 from pool.slots.machine import Event, State, can
+from pool.slots.overrides import overridden
 from protocol.authorize import Level
 from protocol.message import DONE, Done
 from protocol.messages.common import StopHow
-from protocol.messages.startd import CancelDrain, DrainMachine, DrainStarted, VacateSlots
+from protocol.messages.startd import CancelDrain, DrainMachine, DrainStarted, UpdateMachineAd, VacateSlots
 from protocol.rpc import Peer
 from protocol.service import Service
 
@@ -39,6 +40,7 @@ class Admin:
         service.on(DrainMachine, self.drain, level=Level.ADMINISTRATOR)
         service.on(CancelDrain, self.cancel, level=Level.ADMINISTRATOR)
         service.on(VacateSlots, self.vacate, level=Level.ADMINISTRATOR)
+        service.on(UpdateMachineAd, self.update_ad, level=Level.ADMINISTRATOR)
 
     def drain(self, peer: Peer, asked: DrainMachine) -> DrainStarted:
         """Begin to drain."""
@@ -78,8 +80,17 @@ class Admin:
             raise UserError(f"there is no slot {', '.join(asked.slots)} here")
         for slot in chosen:
             self._moves.give_up(slot, f"vacated by {peer.identity}", asked.how)
+            self._moves.end_backfill(slot)
             if slot.state.state is State.MATCHED:
                 self._moves.apply(slot, Event.MATCH_OVER)
+        return DONE
+
+    def update_ad(self, peer: Peer, asked: UpdateMachineAd) -> Done:
+        """Change what the slots' ads say; UserError when an attribute is not to be changed."""
+        self._ads.overrides = overridden(self._ads.overrides, asked.ad, now=self._start.world.wall())
+        self._start.log.always(f"Machine ad updated by {peer.identity}: {', '.join(asked.ad)}")
+        self._note_all()
+        self._moves.facts_changed()
         return DONE
 
     def _drained(self) -> None:

@@ -19,9 +19,11 @@ from pool.slots.ad import SlotView, look_attributes, private_ad, share_between_s
 from pool.slots.custom import Custom
 from pool.slots.detect import Look
 from pool.slots.drain import Drain, drain_attributes
+from pool.slots.draining import Running, expected_draining
 from pool.slots.policy import REFERABLE, retirement_s
 from pool.slots.resources import CPUS
 from pool.slots.slot_types import SlotKind
+from pool.slots.statistics import Statistics
 
 _NO_START: Expr = expr("undefined")
 
@@ -36,17 +38,26 @@ class Ads:
         self.base = base
         self.customs: Mapping[str, Custom] = {}
         """The custom resources whose pieces have names."""
+        self.statistics = Statistics()
+        self.overrides: dict[str, Any] = {}
+        """What condor_update_machine_ad has changed."""
         self.cron: Callable[[], list[Published]] = list
         """What cron jobs and benchmarks have said."""
+        self.cron_changes = 0
+        """How often that has changed; a negotiator sees by it that there may be new matches."""
         self.drain: Drain | None = None
         self.drain_started = self.drain_stopped = 0.0
+        self._monitor = detect.SelfMonitor(start.started_at)
+        self._own = self._monitor.look(start.world.wall())
         self.seen = self._look()
+        self._machine_wide: tuple[int, dict[str, Any]] = (-1, {})
         self._owner_load: dict[str, float] = {}
         self._measured: dict[str, int] = {}
 
     def refresh(self) -> None:
         """Look at the machine again; ads made from now on show what is seen."""
         self.seen = self._look()
+        self._own = self._monitor.look(self._start.world.wall())
         self._share_load()
         for slot in self._slots:
             slot.matching_ad = None
@@ -158,6 +169,9 @@ class Ads:
         ad = slot_ad(slot.fixed_ad, view)
         if published := self.cron():
             merge(published, ad)
+            ad["StartdCronChanges"] = self.cron_changes
+        for name, value in self.overrides.items():
+            ad[name] = value
         if slot.kind is SlotKind.PARTITIONABLE:
             ad["NumDynamicSlots"] = len(slot.children)
         slot.matching_ad = slot.matching_ad or ad  # retirement is an expression of this very ad
@@ -179,7 +193,31 @@ class Ads:
         extra["LoadAvg"] = round(self._job_load(slot) + self._owner_load.get(slot.name, 0.0), 2)
         extra["TotalSlots"] = len(self._slots)
         extra.update(drain_attributes(self.drain, self.drain_started, self.drain_stopped))
+        extra.update(self._of_all_slots(now))
         return extra
+
+    def _of_all_slots(self, now: float) -> dict[str, Any]:
+        """What is true of the machine as a whole; looked at once a second."""
+        made_at, known = self._machine_wide
+        if made_at != int(now):
+            busy = [slot for slot in self._slots if slot.busy]
+            known = {
+                **self._own,
+                **expected_draining([self._running(slot) for slot in busy], now),
+                "TotalCondorLoadAvg": round(sum((self._job_load(slot) for slot in busy), 0.0), 2),
+            }
+            self._machine_wide = (int(now), known)
+        return {**known, **self.statistics.attributes(now)}
+
+    def _running(self, slot: Slot) -> Running:
+        now = trio.current_time()
+        ran_s = slot.claim.activation.ran_s(now=now) if slot.claim and slot.claim.activation else 0.0
+        left_s = max(0.0, (slot.retirement_cap or 0.0) - ran_s)
+        vacate_s = 0.0
+        if slot.matching_ad is not None:
+            left_s = slot.matching_ad.eval_float("RetirementTimeRemaining", 0.0)
+            vacate_s = max(0.0, slot.matching_ad.eval_float("MachineMaxVacateTime", 0.0))
+        return Running(float(slot.free.amounts.of(CPUS)), ran_s, left_s, vacate_s)
 
     def _idle(self, slot: Slot, now: float) -> dict[str, Any]:
         """Idle times as this slot may see them: a slot that is not connected sees the startd's age."""

@@ -84,6 +84,8 @@ class Claims:
         if waiting is not None and waiting.pending is not None:
             return await self._wait_for_room(waiting, waiting.pending, peer)
         slot = self._slots.offering(asked.claim_id)
+        if slot is not None and slot.state.state is State.BACKFILL and not self._mismatch(slot, asked.job_ad):
+            await self._moves.backfill.clear(slot)
         reason = self._objection(slot, asked)
         if slot is None or reason:
             self._start.log.always(f"Refused claim {_public(asked.claim_id)} of {asked.schedd_name}: {reason}")
@@ -253,6 +255,7 @@ class Claims:
         )
         slot.claim = slot.claim.with_activation(began, started=True)
         slot.job_starts += 1
+        self._ads.statistics.started(self._start.world.wall())
         slot.usage = None
         self._moves.apply(slot, Event.ACTIVATE)
 

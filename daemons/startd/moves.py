@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Awaitable, Callable, Iterator
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import trio
 
@@ -21,10 +21,14 @@ from pool.errors import PeerError
 from pool.slots.machine import Activity, Effect, Event, Leaving, State, can, leave, step
 from pool.slots.policy import HOLD_BY_STARTD, Eviction, Facts, eviction, next_event, wants_hold
 from pool.slots.slot_types import SlotKind
+from pool.slots.statistics import Preempted
 from protocol.messages.common import StopHow
 from protocol.messages.schedd import ClaimChange, ClaimChanged
 from protocol.messages.starter import ActivationOver, ContinueJob, JobInfo, StopJob, SuspendJob
 from protocol.rpc import Peer
+
+if TYPE_CHECKING:
+    from daemons.startd.backfill import Backfill
 
 ROUNDS_MAX: Final = 12
 """Most moves of one slot at one evaluation; a policy that contradicts itself waits for the next."""
@@ -46,6 +50,7 @@ class Moves:
         self._ads = ads
         self._changed = changed
         self.starters: Starters | None = None
+        self.backfill: Backfill
         self.deadline_moved: Callable[[Slot | None], None] = lambda slot: None
         self.drained: Callable[[], None] = lambda: None
         self.evicting: Callable[[Slot], None] = lambda _slot: None
@@ -65,6 +70,8 @@ class Moves:
             Effect.NEXT_CLAIM: self._next_claim,
             Effect.NO_JOB: lambda slot: self.apply(slot, Event.JOB_GONE),
             Effect.SETTLE: self.evaluate,
+            Effect.START_CLIENT: lambda slot: self.backfill.start_client(slot),
+            Effect.KILL_CLIENT: lambda slot: self.backfill.kill_client(slot),
             Effect.RUN_BENCHMARKS: lambda slot: nursery.start_soon(self._benchmark, slot),
         }
 
@@ -188,6 +195,10 @@ class Moves:
         slot.why = "a better job was found for the slot"
         slot.preemptions += slot.busy
         if slot.busy:
+            ranked = slot.pending is not None and slot.claim is not None and slot.pending.claim.rank > slot.claim.rank
+            self._ads.statistics.preempted(
+                Preempted.RANK if ranked else Preempted.USER_PRIO, self._start.world.wall()
+            )
             self._if_can(slot, Event.PREEMPT)
             self.evaluate(slot)
         else:
@@ -230,6 +241,12 @@ class Moves:
         self.stopping, self._stops_fast = True, how is StopHow.FAST
         for slot in self._slots:
             self.give_up(slot, "the startd is shutting down", how, retire=how is StopHow.GRACEFUL)
+            self.end_backfill(slot)
+
+    def end_backfill(self, slot: Slot) -> None:
+        """The backfill client has to leave the slot."""
+        if slot.state.state is State.BACKFILL:
+            self._if_can(slot, Event.EVICT_BACKFILL)
 
     # ---- what starters say
 
@@ -263,6 +280,8 @@ class Moves:
     def job_gone(self, slot: Slot) -> None:
         """Nothing runs in the slot any more."""
         if slot.claim is not None and slot.claim.activation is not None:
+            busy_s = trio.current_time() - slot.claim.activation.started_at
+            self._ads.statistics.ended(busy_s, self._start.world.wall())
             slot.claim = slot.claim.with_activation(None)
         freed, slot.freed = slot.freed, trio.Event()
         freed.set()
@@ -302,6 +321,8 @@ class Moves:
             match_over=slot.match_at <= now,
             worklife_over=claim is not None and claim.worklife_over(worklife, now=now),
             draining=self._ads.drain is not None and not self._welcome(slot),
+            backfill=not slot.children and not self.stopping,
+            no_client=slot.state.state is State.BACKFILL and not self.backfill.runs and not slot.claims_coming,
             benchmarks=not any(other.state.activity is Activity.BENCHMARKING for other in self._slots),
         )
 
@@ -334,6 +355,7 @@ class Moves:
             drain = self._ads.drain
             slot.why = "the machine is draining" if drain is not None else "PREEMPT became true"
             slot.preemptions += 1
+            self._ads.statistics.preempted(Preempted.OTHER, self._start.world.wall())
             if drain is None and job is not None and slot.policy.is_true("PREEMPT", ad, job):
                 slot.hold = wants_hold(slot.policy, ad, job)
         elif event in (Event.VACATE, Event.KILL) and not slot.why:

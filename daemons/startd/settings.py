@@ -52,7 +52,7 @@ class Settings:
 
     def policy_of(self, spec: SlotSpec) -> Policy:
         """The owner's policy for one slot: its own knobs win over those of its type, and those over the plain ones."""
-        return read_policy(self._reader(spec))
+        return read_policy(self._reader(spec), backfill=self.config.bool("ENABLE_BACKFILL", default=False))
 
     def attributes_of(self, spec: SlotSpec) -> dict[str, Member]:
         """STARTD_ATTRS and SLOT<N>_STARTD_ATTRS with the values that hold for this slot."""
@@ -208,6 +208,16 @@ def machine_part(start: DaemonStart, hardware: Hardware, facts: detect.HardwareF
         "CanHibernate": False,
         "HibernationLevel": 0,
         "HibernationState": "NONE",
+        "HibernationSupportedStates": "",
+        "IsWakeAble": False,
+        "IsWakeOnLanEnabled": False,
+        "IsWakeOnLanSupported": False,
+        "WakeOnLanEnabledFlags": "NONE",
+        "WakeOnLanSupportedFlags": "NONE",
+        "Unhibernate": expr(config.str("UNHIBERNATE", default="") or "MY.MachineLastMatchTime =!= undefined"),
+        "HasRotationalScratch": detect.is_rotational(config.path("EXECUTE")),
+        "StarterAbilityList": ",".join(name for name, has in ABILITIES.items() if has),
+        **detect.interface_facts(_ip_of(start.address)),
         "LastBenchmark": 0,
         "TimeToLive": 2147483647,
         "IsLocalStartd": False,
@@ -223,6 +233,11 @@ def machine_part(start: DaemonStart, hardware: Hardware, facts: detect.HardwareF
         if custom.offline:
             ad[f"Offline{custom.name}"] = ",".join(custom.offline)
     return ad
+
+
+def _ip_of(address: str) -> str:
+    """The IP address in `<10.0.0.1:9618?...>`."""
+    return address.strip("<>").partition("?")[0].rpartition(":")[0].strip("[]")
 
 
 def policy_attributes(policy: Policy) -> dict[str, Expr]:

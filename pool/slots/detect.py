@@ -88,6 +88,50 @@ def file_system(directory: str) -> str:
     return str(os.stat(directory).st_dev)
 
 
+def is_rotational(directory: str, sys: Path = Path("/sys")) -> bool:
+    """Whether the directory is on a disk that turns."""
+    device = os.stat(directory).st_dev
+    place = sys / "dev/block" / f"{os.major(device)}:{os.minor(device)}"
+    for part in (place / "queue", place / "../queue"):  # of a disk, or of a part of one
+        try:
+            return (part / "rotational").read_text().strip() == "1"
+        except OSError:
+            continue
+    return False
+
+
+def interface_facts(address: str) -> dict[str, str]:
+    """HardwareAddress and SubnetMask of the interface that has this IP address."""
+    for addresses in psutil.net_if_addrs().values():
+        for one in addresses:
+            if one.address == address:
+                hardware = next((a.address for a in addresses if a.family == psutil.AF_LINK), "")
+                facts = {"HardwareAddress": hardware, "SubnetMask": one.netmask or ""}
+                return {name: value for name, value in facts.items() if value}
+    return {}
+
+
+class SelfMonitor:
+    """What this process itself takes: MonitorSelf... attributes."""
+
+    def __init__(self, started_at: float) -> None:
+        self._started_at = started_at
+        self._process = psutil.Process()
+        self._process.cpu_percent()
+
+    def look(self, now: float) -> dict[str, int | float]:
+        """The figures at `now`, wall time; the cpu usage is that since the last look."""
+        memory = self._process.memory_info()
+        return {
+            "MonitorSelfAge": int(now - self._started_at),
+            "MonitorSelfCPUUsage": round(self._process.cpu_percent() / 100, 4),
+            "MonitorSelfImageSize": memory.vms // 1024,
+            "MonitorSelfRegisteredSocketCount": self._process.num_fds(),
+            "MonitorSelfResidentSetSize": memory.rss // 1024,
+            "MonitorSelfTime": int(now),
+        }
+
+
 def system_facts() -> dict[str, str | int | bool]:
     """Arch, OpSys and its kin, kernel and processor: attributes that are the same for all slots."""
     uname = os.uname()

@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
 from typing import Final
 
-from pool.errors import ConfigError
+from pool.classad import expr
+from pool.errors import ClassAdError, ConfigError
 from pool.slots.divide import Divider, broken_reason
 from pool.slots.shape import Hardware, Layout, SlotKind, SlotSpec, SlotType
 from pool.slots.sizes import Auto, Share, Sizes, parse_sizes
@@ -137,8 +138,10 @@ def _kind(number: int, get: Get, *, default: bool) -> SlotKind:
 
 def _count(knob: str, text: str) -> int:
     try:
-        count = int(text)
-    except ValueError:
+        count = expr(text).eval()  # a number, or as in `2*$(DETECTED_CORES)`
+    except ClassAdError:
+        count = None
+    if isinstance(count, bool) or not isinstance(count, int):
         raise ConfigError(f"{knob} = {text} is not a whole number") from None
     if not 0 <= count <= SLOTS_MAX:
         raise ConfigError(f"{knob} = {text} is out of range", expected=f"0 to {SLOTS_MAX}")

@@ -168,3 +168,9 @@ class VacateSlots(Request[Done], tag="startd.vacate"):
 
     slots: list[str] = []
     how: StopHow = StopHow.GRACEFUL
+
+
+class UpdateMachineAd(Request[Done], tag="startd.update_machine_ad"):
+    """Show these attributes in every slot's ad, until the startd starts again. Idempotent."""
+
+    ad: ClassAd

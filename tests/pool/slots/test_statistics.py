@@ -1,0 +1,63 @@
+"""What a startd counts, what draining would cost, and what an administrator may change."""
+
+from __future__ import annotations
+
+import pytest
+
+from pool.classad import ClassAd
+from pool.errors import UserError
+from pool.slots.draining import Running, expected_draining
+from pool.slots.overrides import overridden
+from pool.slots.statistics import Preempted, Statistics
+
+
+def test_jobs_are_counted_since_the_start_and_for_twenty_minutes() -> None:
+    counts = Statistics()
+    for at in (0.0, 100.0, 1000.0):
+        counts.started(at)
+    counts.preempted(Preempted.RANK, 50.0)
+    counts.preempted(Preempted.OTHER, 1150.0)
+    shown = counts.attributes(1200.0)
+    assert (shown["JobStarts"], shown["RecentJobStarts"]) == (3, 2)
+    assert (shown["JobPreemptions"], shown["RecentJobPreemptions"]) == (2, 2)
+    assert (shown["JobRankPreemptions"], shown["JobUserPrioPreemptions"]) == (1, 0)
+    assert counts.attributes(2300.0)["RecentJobPreemptions"] == 1
+    assert "JobBusyTimeAvg" not in shown
+
+
+def test_how_long_jobs_took_is_averaged() -> None:
+    counts = Statistics()
+    counts.ended(10.0, 100.0)
+    counts.ended(30.0, 1500.0)
+    shown = counts.attributes(1600.0)
+    assert [shown[f"JobBusyTime{name}"] for name in ("Avg", "Count", "Max", "Min")] == [20.0, 2, 30.0, 10.0]
+    assert [shown[f"RecentJobBusyTime{name}"] for name in ("Avg", "Count")] == [30.0, 1]
+    assert "RecentJobBusyTimeAvg" not in counts.attributes(9000.0)
+
+
+def test_draining_costs_what_jobs_have_run_and_gracefully_what_they_still_would() -> None:
+    jobs = [Running(2, ran_s=100, retirement_left_s=50, vacate_s=10), Running(1, 30, 0, 600)]
+    assert expected_draining(jobs, 1000.0) == {
+        "ExpectedMachineGracefulDrainingBadput": 330,
+        "ExpectedMachineGracefulDrainingCompletion": 1600,
+        "ExpectedMachineQuickDrainingBadput": 230,
+        "ExpectedMachineQuickDrainingCompletion": 1600,
+    }
+    assert set(expected_draining([], 7.0).values()) == {0, 7}
+
+
+def test_changed_attributes_add_up_and_the_vm_universe_goes_and_comes() -> None:
+    made = overridden({"A": 1}, ClassAd({"a": 2, "HasVM": False}), now=5.0)
+    assert made == {
+        "a": 2,
+        "HasVM": False,
+        "OfflineUniverses": ["VM", 13],
+        "VMOfflineTime": 5,
+        "VMOfflineReason": "condor_update_machine_ad",
+    }
+    assert overridden(made, ClassAd({"HasVM": True}), now=6.0) == {"a": 2, "HasVM": True}
+
+
+def test_what_a_slot_is_cannot_be_changed() -> None:
+    with pytest.raises(UserError, match="Name, state cannot be changed"):
+        overridden({}, ClassAd({"Name": "x", "state": "Owner", "Fine": 1}), now=0.0)
