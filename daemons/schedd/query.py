@@ -18,7 +18,7 @@ from pool.errors import PoolError, UserError
 from pool.ids import JobId
 from pool.jobs.autocluster import Group
 from pool.jobs.history import HistoryReader
-from pool.jobs.job_queue import Job
+from pool.jobs.job_queue import MADE_UP, Job, JobQueue, global_job_id
 from pool.jobs.states import JobStatus
 from pool.jobs.store import Batch
 from pool.submit.commands import SCHEDULER
@@ -74,11 +74,12 @@ class Queries:
             await send(AdBatch(ads=[ad.project(wanted) if wanted else ad.flat() for ad in shown[:left]]))
             return
         now = int(self._core.now())
+        projected = Projected(self._core.queue, request.projection)
         async for job in chosen.find(self._core.queue):
             if left is not None and left <= 0:
                 break
             left = None if left is None else left - 1
-            ads.append(self._shown(job, request.projection, now))
+            ads.append(self._shown(job, request.projection, projected, now))
             if len(ads) >= ADS_PER_BATCH:
                 await send(AdBatch(ads=ads))
                 ads = []
@@ -86,9 +87,8 @@ class Queries:
         if ads:
             await send(AdBatch(ads=ads))
 
-    def _shown(self, job: Job, projection: Sequence[str], now: int) -> ClassAd:
+    def _shown(self, job: Job, projection: Sequence[str], projected: Projected, now: int) -> ClassAd:
         """A job's ad with what is known of it beyond its row."""
-        ad = self._core.queue.ad(job)
         extra: dict[str, object] = {"ServerTime": now}
         if isinstance(job.group, Group):
             extra["AutoClusterId"] = job.group.autocluster
@@ -99,10 +99,9 @@ class Queries:
                 extra["LastRejMatchReason"], extra["LastRejMatchTime"] = rejected[0], int(rejected[1])
         if job.cluster.factory is not None:
             extra["JobMaterializeNextProcId"] = job.cluster.procs
-        shown = ad.project(projection) if projection else ad.flat()
-        wanted = {name.lower() for name in projection}
+        shown = projected.ad(job) if projection else self._core.queue.ad(job).flat()
         for name, value in extra.items():
-            if not projection or name.lower() in wanted:
+            if not projection or name.lower() in projected.wanted:
                 shown[name] = value
         return shown
 
@@ -191,6 +190,41 @@ class Queries:
         for watcher in self._watchers:
             for job, names in touched.items():
                 watcher.changed(job, names)
+
+
+class Projected:
+    """Some attributes of many jobs: what a job's row does not mention is its cluster's, and read once for all."""
+
+    def __init__(self, queue: JobQueue, projection: Sequence[str]) -> None:
+        self._queue = queue
+        self._projection = projection
+        self.wanted = {name.lower() for name in projection}
+        self._keys = [f'"{name}":' for name in self.wanted - MADE_UP]
+        self._bases: dict[int, tuple[ClassAd, ClassAd]] = {}
+
+    def ad(self, job: Job) -> ClassAd:
+        """The attributes of this job."""
+        if job.has_ad:
+            return self._queue.ad(job).project(self._projection)
+        packed = job.packed
+        if len(packed) > 2:
+            packed = packed.lower()
+            for key in self._keys:
+                if key in packed:
+                    return self._queue.ad(job).project(self._projection)
+        cluster = job.cluster
+        known = self._bases.get(cluster.id)
+        if known is None or known[0] is not cluster.ad:
+            known = self._bases[cluster.id] = (cluster.ad, self._queue.ad(job).project(self._projection))
+        ad = known[1].copy()
+        attrs = ad.attrs
+        if "procid" in attrs:
+            attrs["procid"] = job.proc
+        if "jobstatus" in attrs:
+            attrs["jobstatus"] = int(job.status)
+        if "globaljobid" in attrs:
+            attrs["globaljobid"] = global_job_id(self._queue.name, cluster.id, job.proc, cluster.qdate)
+        return ad
 
 
 class _Watcher:

@@ -68,7 +68,7 @@ class Chosen:
         pace = Pace()
         for job in self._candidates(queue):
             await pace.breathe()
-            if job.cluster.jobs.get(job.proc) is job and self.satisfied_by(queue.ad(job)):
+            if job.cluster.jobs.get(job.proc) is job and (self.constraint is None or self.satisfied_by(queue.ad(job))):
                 yield job
 
     def _candidates(self, queue: JobQueue) -> list[Job]:

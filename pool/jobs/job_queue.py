@@ -80,6 +80,11 @@ class Job:
         packed = self.packed.lower()
         return any(f'"{one}' in packed for one in beginnings)
 
+    @property
+    def has_ad(self) -> bool:
+        """Whether its ad is at hand, and perhaps says more than its row."""
+        return self._ad is not None
+
     def __lt__(self, other: Job) -> bool:
         return (self.cluster.id, self.proc) < (other.cluster.id, other.proc)
 
