@@ -165,18 +165,10 @@ class FetchWork:
                 self._keyword(slot),
                 partitionable=slot.kind is SlotKind.PARTITIONABLE,
                 as_root=os.geteuid() == 0,
-                java=self._java(),
             )
         except (ClassAdError, UserError) as error:
             self._start.log.always(f"{slot.short}: FETCH_WORK ({program.name}): {error}")
             return None
-
-    def _java(self) -> list[str]:
-        config = self._start.config
-        option = config.str("JAVA_CLASSPATH_ARGUMENT", default="-classpath")
-        separator = config.str("JAVA_CLASSPATH_SEPARATOR", default=":")
-        extra = config.str("JAVA_EXTRA_ARGUMENTS", default="").split()
-        return [config.str("JAVA", default="/usr/bin/java"), *extra, option, separator]
 
     def _no_more(self, slot: Slot) -> None:
         """There is no work: a claim that waited for some is over."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final
 
 from pool.classad import ClassAd, parse_long
@@ -28,11 +27,8 @@ def read_work(text: str) -> ClassAd | None:
     return ad if len(ad) else None
 
 
-def complete(job: ClassAd, keyword: str, *, partitionable: bool, as_root: bool, java: Sequence[str]) -> ClassAd:
-    """The job with what a starter needs besides; BadWork when something required is missing.
-
-    `java` is the words of the machine's Java program, its class path option last.
-    """
+def complete(job: ClassAd, keyword: str, *, partitionable: bool, as_root: bool) -> ClassAd:
+    """The job with what a starter needs besides; BadWork when something required is missing."""
     if not job.eval_str("Cmd"):
         raise BadWork("the fetched work has no Cmd")
     owner = job.eval_str("Owner") or (job.eval_str("User") or "").partition("@")[0] or job.eval_str("OsUser") or ""
@@ -44,7 +40,7 @@ def complete(job: ClassAd, keyword: str, *, partitionable: bool, as_root: bool, 
     ad = job.flat()
     universe = ad.eval_int("JobUniverse", VANILLA)
     if universe == JAVA:
-        _make_java(ad, java)
+        ad["JarFiles"] = ",".join((ad.eval_str("JarFiles") or "").replace(",", " ").split())
     elif universe != VANILLA:
         raise BadWork(f"fetched work cannot be of universe {universe}", expected=f"{VANILLA} or {JAVA}")
     if owner:
@@ -61,20 +57,6 @@ def complete(job: ClassAd, keyword: str, *, partitionable: bool, as_root: bool, 
     ):
         ad.setdefault(name, value)
     return ad
-
-
-def _make_java(ad: ClassAd, java: Sequence[str]) -> None:
-    """A Java program as its machine runs it: the words before the main class are put before the arguments."""
-    jars = (ad.eval_str("JarFiles") or "").replace(",", " ").split()
-    *words, separator = java
-    path = separator.join([*jars, "."])
-    own = ad.eval_str("Arguments")
-    before = [*words[1:], path]
-    ad["Cmd"] = words[0]
-    if own is not None:
-        ad["Arguments"] = " ".join(["'" + word.replace("'", "''") + "'" for word in before] + [own])
-    else:
-        ad["Args"] = " ".join([*before, ad.eval_str("Args") or ""]).rstrip()
 
 
 def log_path(job: ClassAd, directory: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -136,6 +137,11 @@ def site() -> Iterator[Site]:
         for number, keyword in enumerate(("PLAIN", "RANKED", "REUSED", "EVICTED", "BROKEN"), 1):
             pool.settings.update(site.keyword(keyword), **{f"SLOT{number}_JOB_HOOK_KEYWORD": keyword})
         pool.settings.update(site.keyword("PARTS"), SLOT8_JOB_HOOK_KEYWORD="PARTS")
+        warning = "#!/bin/sh\necho 'HookStatusMessage = \"the disk is slow\"'\n"
+        pool.settings.update(
+            FAILS_HOOK_PREPARE_JOB=site.script("fails", "#!/bin/sh\nexit 2\n"),
+            WARNS_HOOK_PREPARE_JOB=site.script("warns", warning),
+        )
         cron = site.script("describe", f"#!/bin/sh\ncat {pool.directory}/cron.out 2>/dev/null\nexit 0\n")
         pool.settings.update(
             STARTD_CRON_JOBLIST="describe",
@@ -303,6 +309,52 @@ def test_a_schedds_better_job_takes_the_place_of_fetched_work(site: Site) -> Non
         "executable = /bin/true\nrequirements = SlotID == 2\n+Importance = 8\nlog = log\nqueue\n", cwd=work
     )
     site.pool.until_done(cluster)
+
+
+def test_a_deferred_job_waits_on_its_machine_and_is_held_from_there(site: Site) -> None:
+    work = site.pool.directory / "deferred"
+    work.mkdir()
+    work.chmod(0o777)
+    job = "executable = /bin/true\nrequirements = SlotID == 6\nlog = log\ndeferral_prep_time = 7200\n"
+    moment = int(time.time()) + 3600
+    cluster = site.pool.submit(f"{job}deferral_time = {moment}\nqueue\n", cwd=work)
+    site.pool.until(lambda: site.slot(6).eval_str("Activity") == "Busy", "the slot to be busy")
+    assert site.pool.until_status(cluster, RUNNING)
+    assert "001 (" not in (work / "log").read_text()
+    site.pool.tool("condor_hold", str(cluster))
+    site.pool.until(lambda: site.slot(6).eval_str("Activity") != "Busy", "the slot to be free")
+    assert site.pool.until_status(cluster, HELD)
+    assert "001 (" not in (work / "log").read_text()
+    site.pool.tool("condor_rm", str(cluster))
+
+
+def test_a_failed_prepare_hook_is_in_the_jobs_log(site: Site) -> None:
+    work = site.pool.directory / "failing"
+    work.mkdir()
+    work.chmod(0o777)
+    lines = "executable = /bin/true\nrequirements = SlotID == 6\nlog = log\n+HookKeyword = "
+    cluster = site.pool.submit(f'{lines}"FAILS"\nqueue\n', cwd=work)
+    (held,) = site.pool.until_status(cluster, HELD)
+    said = "PREPARE_JOB (fails) failed (exited with status 2): <no message>"
+    assert held.eval_int("HoldReasonCode") == 19
+    assert held.eval_int("HoldReasonSubCode") == 2
+    assert said in held.eval_str("HoldReason", "")
+    log = site.until_text(work / "log", "012 (")
+    assert "021 (" in log
+    assert f"\t{said}\n" in log
+    site.pool.tool("condor_rm", str(cluster))
+
+
+def test_a_message_of_a_prepare_hook_is_in_the_jobs_log_and_the_job_runs(site: Site) -> None:
+    work = site.pool.directory / "warning"
+    work.mkdir()
+    work.chmod(0o777)
+    lines = "executable = /bin/true\nrequirements = SlotID == 6\nlog = log\n+HookKeyword = "
+    cluster = site.pool.submit(f'{lines}"WARNS"\nqueue\n', cwd=work)
+    (done,) = site.pool.until_done(cluster)
+    assert done.eval_int("ExitCode") == 0
+    log = (work / "log").read_text()
+    assert "PREPARE_JOB (warns) succeeded (exited with status 0): the disk is slow" in log
 
 
 def test_values_of_cron_jobs_enter_slot_ads_and_start_at_once(site: Site) -> None:
