@@ -16,6 +16,7 @@ from daemons.run import DaemonStart
 from daemons.startd import java
 from daemons.startd.admin import Admin
 from daemons.startd.ads import Ads
+from daemons.startd.backfill import Backfill
 from daemons.startd.claims import Claims
 from daemons.startd.coalesce import Coalesce
 from daemons.startd.deadlines import Deadlines, poll
@@ -29,6 +30,7 @@ from daemons.startd.settings import (
     machine_layout,
     machine_part,
     read_settings,
+    with_offline,
 )
 from daemons.startd.slot import Slots
 from daemons.startd.starters import Starters
@@ -36,12 +38,13 @@ from daemons.startd.sweep import Records
 from daemons.starter.cgroup import usable_trees
 from pool.classad import ClassAd
 from pool.config import Config
+from pool.config.restart import changed
 from pool.cron_jobs.jobs import BENCHMARKS, STARTD, read_table
 from pool.slots.carve import carvable, resource_names
 from pool.slots.claim import ClaimIds
 from pool.slots.inventory import Inventory
 from pool.slots.machine import State
-from pool.slots.slot_types import SlotKind
+from pool.slots.slot_types import SlotKind, is_layout_knob
 from protocol.authorize import Level
 from protocol.messages.collector import QueryAds
 from protocol.messages.common import StopHow
@@ -63,6 +66,7 @@ class Startd:
         self.execute = config.path("EXECUTE")
         self.machine_facts: dict[str, bool | str] = {}
         """What was found out about the machine after the start."""
+        self.started_with, self.inventories = config, inventories
         self.hardware, self.facts = machine_hardware(config, self.execute, inventories)
         self.layout = machine_layout(config, self.hardware)
         self.resources = resource_names(custom.name for custom in self.hardware.customs)
@@ -83,6 +87,7 @@ class Startd:
         self.ads.customs = customs
         self.publisher = Publisher(self.slots, self.ads, start.adverts)
         self.moves = Moves(start, nursery, self.slots, self.ads, self.publisher.changed)
+        self.backfill = Backfill(start, nursery, self.slots, self.moves)
         trees = usable_trees(settings.base_cgroup)
         self.records = Records(start.run_dir, trees)
         self.starters = Starters(
@@ -116,6 +121,7 @@ class Startd:
     def _cron_said(self, changed: bool, send: bool) -> None:
         """A program has described the machine: the policy sees it now, the pool when it is to be sent."""
         if changed:
+            self.ads.cron_changes += send
             self.moves.facts_changed()
         if send:
             self.publisher.all_changed()
@@ -167,6 +173,14 @@ class Startd:
         for slot, (policy, attributes) in found.items():
             slot.policy, slot.attributes, slot.fixed_ad = policy, attributes, None
         self.ads.settings = settings
+        self.hardware = with_offline(self.hardware, self.inventories, config)
+        self.slots.take_offline({custom.name: custom.offline for custom in self.hardware.customs if custom.ids})
+        for knob in changed(self.started_with, config):
+            if is_layout_knob(knob):
+                self.start.log.always(
+                    f"{knob} was changed; the slots stay as they are until the startd is started again "
+                    "(condor_restart -startd)"
+                )
         self.ads.base = machine_part(self.start, self.hardware, self.facts, len(self.slots))
         self.ads.base.update(self.machine_facts)
         self.starters.forget_settings()
@@ -180,6 +194,8 @@ class Startd:
         """Remove what an earlier life left."""
         directories = {self.execute, *(execute_directory(self.start.config, s.spec.slot_id) for s in self.slots)}
         threads = self.start.world.threads
+        if self.start.config.bool("ENABLE_BACKFILL", default=False):
+            await threads.run_sync(self.backfill.sweep)
         for problem in await threads.run_sync(self.records.clean_all, sorted(directories)):
             self.start.log.always(f"Left behind by an earlier life: {problem}")
 
@@ -235,6 +251,7 @@ async def _until_stopped(start: DaemonStart, startd: Startd) -> None:
         how = start.stop_how
     with trio.move_on_after(HOOKS_S):
         await startd.fetch.settled()
+    await startd.backfill.stop()
     await startd.starters.end_all()
 
 

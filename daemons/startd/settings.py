@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, Final
 
@@ -16,7 +16,7 @@ from pool.slots import detect
 from pool.slots.ad import ABILITIES, CHILD_ATTRS, limits_expr, number
 from pool.slots.carve import Rounding, resource_names
 from pool.slots.consumption import consumption_attributes
-from pool.slots.custom import custom_resources
+from pool.slots.custom import custom_resources, offline_ids
 from pool.slots.inventory import Inventory
 from pool.slots.policy import Policy, read_policy
 from pool.slots.resources import exact
@@ -147,6 +147,18 @@ def machine_hardware(
         customs=custom_resources(config.names(with_defaults=False), _only_set(config), inventories),
     )
     return hardware, facts
+
+
+def with_offline(hardware: Hardware, inventories: Mapping[str, Inventory], config: Config) -> Hardware:
+    """The same hardware with the pieces out of use that the configuration names now, or an inventory did."""
+    said = {name.lower(): inventory.offline for name, inventory in inventories.items()}
+    customs = [
+        custom.with_offline(
+            dict.fromkeys((*said.get(custom.name.lower(), ()), *offline_ids(custom, _only_set(config))))
+        )
+        for custom in hardware.customs
+    ]
+    return replace(hardware, customs=customs)
 
 
 def execute_directory(config: Config, slot_id: int) -> str:

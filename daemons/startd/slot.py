@@ -6,7 +6,7 @@ Nothing here decides: a `Slot` holds what `pool.slots` decides with, and `Slots`
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -14,7 +14,7 @@ import trio
 
 from pool.classad import ClassAd, Member
 from pool.ids import ClaimId
-from pool.slots.carve import Holding, carvable, carve, give_back
+from pool.slots.carve import Holding, carvable, carve, give_back, set_aside
 from pool.slots.claim import Claim, ClaimIds, Purse
 from pool.slots.latch import Latch
 from pool.slots.machine import SlotState, State, begin
@@ -79,11 +79,15 @@ class Slot:
     kill_at: float = NEVER
     match_at: float = NEVER
     user_suspended: bool = False
+    claims_coming: int = 0
+    """How many requests wait for the backfill client to leave."""
     lease_lost: bool = False
     """The schedd was silent too long: the claim ends, and is not held any more in its schedd's eyes."""
     job_starts: int = 0
     preemptions: int = 0
     children_made: int = 0
+    aside: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Free pieces of custom resources that are out of use for now."""
     freed: trio.Event = field(default_factory=trio.Event)
     """Set, and replaced, when the slot's job is gone."""
     latches: dict[str, Latch] = field(default_factory=dict)
@@ -127,6 +131,7 @@ class Slots:
         self._offers: dict[str, Slot] = {}
         self.properties: Mapping[str, Mapping[str, ClassAd]] = {}
         """What is known of the pieces of custom resources, by resource and id."""
+        self._offline: Mapping[str, Collection[str]] = {}
 
     def __iter__(self) -> Iterator[Slot]:
         return iter(list(self._by_name.values()))
@@ -205,9 +210,23 @@ class Slots:
         del parent.children[child.dslot_id]
         del self._by_name[child.name]
         parent.free = give_back(parent.free, child.free)
+        self._set_aside(parent)
         self._withdraw(child.purse, 0, child)
         self.refill(parent)
         parent.changed()
+
+    def take_offline(self, offline: Mapping[str, Collection[str]]) -> None:
+        """These pieces are out of use, and no others: they are in no new dynamic slot."""
+        self._offline = offline
+        for slot in self:
+            if slot.kind is SlotKind.PARTITIONABLE:
+                self._set_aside(slot)
+                self.refill(slot)
+                slot.changed()
+
+    def _set_aside(self, slot: Slot) -> None:
+        if self._offline or slot.aside:
+            slot.free, slot.aside = set_aside(slot.free, slot.aside, self._offline)
 
     # ---- claims and offers
 

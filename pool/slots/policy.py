@@ -130,6 +130,10 @@ class Facts:
     worklife_over: bool = False
     draining: bool = False
     benchmarks: bool = False
+    backfill: bool = True
+    """Whether the slot is all there: nothing was carved out of it."""
+    no_client: bool = False
+    """The slot is in Backfill without a client, and none comes."""
 
 
 def next_event(policy: Policy, slot: SlotState, ad: ClassAd, job: ClassAd | None, facts: Facts) -> Event | None:
@@ -219,7 +223,7 @@ def _unclaimed(policy: Policy, slot: SlotState, ad: ClassAd, job: ClassAd | None
         return Event.OWNER_BACK
     if facts.benchmarks and policy.is_true("RUNBENCHMARKS", ad):
         return Event.BENCHMARK
-    if policy.backfill and policy.is_true("START_BACKFILL", ad):
+    if policy.backfill and facts.backfill and policy.is_true("START_BACKFILL", ad):
         return Event.BACKFILL
     return None
 
@@ -230,7 +234,7 @@ def _matched(policy: Policy, slot: SlotState, ad: ClassAd, job: ClassAd | None, 
 
 
 def _claimed_idle(policy: Policy, slot: SlotState, ad: ClassAd, job: ClassAd | None, facts: Facts) -> Event | None:
-    over = facts.draining or facts.worklife_over or slot.leaving is not Leaving.NO or policy.is_false("START", ad)
+    over = facts.draining or facts.worklife_over or slot.leaving is not Leaving.NO or policy.is_false("START", ad, job)
     return leave_event(policy, ad, job) if over else None
 
 
@@ -267,7 +271,7 @@ def _vacating(policy: Policy, slot: SlotState, ad: ClassAd, job: ClassAd | None,
 
 
 def _backfill(policy: Policy, slot: SlotState, ad: ClassAd, job: ClassAd | None, facts: Facts) -> Event | None:
-    return Event.EVICT_BACKFILL if facts.draining or policy.is_true("EVICT_BACKFILL", ad) else None
+    return Event.EVICT_BACKFILL if facts.draining or facts.no_client or policy.is_true("EVICT_BACKFILL", ad) else None
 
 
 _DECISIONS: Final[Mapping[tuple[State, Activity], Decide]] = {
@@ -280,4 +284,5 @@ _DECISIONS: Final[Mapping[tuple[State, Activity], Decide]] = {
     (State.CLAIMED, Activity.RETIRING): _retiring,
     (State.PREEMPTING, Activity.VACATING): _vacating,
     (State.BACKFILL, Activity.BUSY): _backfill,
+    (State.BACKFILL, Activity.IDLE): _backfill,
 }

@@ -187,10 +187,12 @@ class Bench:
 
 
 @asynccontextmanager
-async def a_bench(directory: Path, *, files: tuple[str, ...] = (), **knobs: str) -> AsyncIterator[Bench]:
-    """A startd that is ready, with a collector."""
+async def a_bench(
+    directory: Path, *, files: tuple[str, ...] = (), only_files: bool = False, **knobs: str
+) -> AsyncIterator[Bench]:
+    """A startd that is ready, with a collector; `only_files`: the files say what the machine has."""
     farm = Farm()
-    async with one_host(directory, overrides={**KNOBS, **knobs}, zygote=farm) as host:
+    async with one_host(directory, overrides=knobs if only_files else {**KNOBS, **knobs}, zygote=farm) as host:
         host.source = replace(host.source, files=files)
         await host.start("collector")
         await host.start("startd")

@@ -1,0 +1,249 @@
+"""The backfill client: one program for the whole machine that works while slots have nothing better to do.
+
+Slots in Backfill share it. It starts with the first of them, is started again when it ends by itself, and ends with
+everything that it started when the last of them is wanted elsewhere. It finds what an earlier life left by a variable
+in the environment.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import IO, Any, Final
+
+import trio
+
+from daemons.linux import descendants, is_zombie
+from daemons.run import DaemonStart
+from daemons.startd.moves import Moves
+from daemons.startd.slot import Slot, Slots
+from daemons.starter import tree
+from daemons.starter.account import Account, acting_as, named_account, own_account
+from daemons.world import Process
+from pool.errors import ConfigError, PoolError
+from pool.slots.machine import Activity, Event, State, can
+from pool.submit.quoting import (
+    is_new_style,
+    parse_environment,
+    split_new_style,
+    split_old_style,
+    unquote_new_style,
+)
+
+GRACE_S: Final = 5.0
+"""How long the client may take to save its work; the slot waits for it."""
+KILL_ROUND_S: Final = 0.05
+SHORT_LIFE_S: Final = 10.0
+RETRY_FIRST_S: Final = 1.0
+RETRY_MAX_S: Final = 300.0
+MARK: Final = "_CONDOR_BACKFILL"
+SYSTEMS: Final = ("BOINC",)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to run, read from the BOINC_* knobs."""
+
+    argv: tuple[str, ...]
+    directory: str
+    env: dict[str, str]
+    output: str
+    error: str
+    owner: str
+
+
+class Backfill:
+    """The client of this startd, and the slots that share it."""
+
+    def __init__(self, start: DaemonStart, nursery: trio.Nursery, slots: Slots, moves: Moves) -> None:
+        self._start = start
+        self._nursery = nursery
+        self._slots = slots
+        self._moves = moves
+        self._mark = start.config.path("EXECUTE")
+        self._process: Process | None = None
+        self._beginning = False
+        self._ending = False
+        self._retry_s = 0.0
+        self._changed = trio.Event()
+        moves.backfill = self
+
+    @property
+    def runs(self) -> bool:
+        """Whether there is a client, or one is about to be."""
+        return self._process is not None or self._beginning
+
+    # ---- what the state machine asks for
+
+    def start_client(self, slot: Slot) -> None:
+        """The slot may have backfill work now."""
+        if self._process is not None and not self._ending:
+            self._moves.apply(slot, Event.CLIENT_STARTED)
+        elif not self.runs:
+            self._beginning = True
+            self._nursery.start_soon(self._live)
+
+    def kill_client(self, slot: Slot) -> None:
+        """The slot is wanted elsewhere; the client ends with the last of its slots."""
+        if any(other is not slot and other.state.where == (State.BACKFILL, Activity.BUSY) for other in self._slots):
+            self._moves.apply(slot, Event.CLIENT_GONE)
+        elif not self._ending and self._process is not None:
+            self._ending = True
+            self._nursery.start_soon(self._end, self._process)
+
+    async def clear(self, slot: Slot) -> None:
+        """Somebody claims the slot: get it out of the client's hands."""
+        slot.claims_coming += 1
+        try:
+            if slot.state.activity is Activity.BUSY:
+                self._moves.apply(slot, Event.EVICT_BACKFILL)
+            while slot.state.state is State.BACKFILL and slot.state.activity is not Activity.IDLE:
+                await self._changed.wait()
+        finally:
+            slot.claims_coming -= 1
+
+    async def stop(self) -> None:
+        """The startd leaves: so does the client."""
+        while self.runs:
+            if self._process is not None and not self._ending:
+                self._ending = True
+                self._nursery.start_soon(self._end, self._process)
+            await self._changed.wait()
+
+    def sweep(self) -> None:
+        """End a client that an earlier life of this startd left behind."""
+        tree.send(tree.marked(self._environment_mark()), signal.SIGKILL)
+
+    # ---- its life
+
+    async def _live(self) -> None:
+        """Start the client, see it to its end and tidy up."""
+        if self._retry_s:
+            await trio.sleep(self._retry_s)
+        began = trio.current_time()
+        process = await self._spawn() if self._wanted() else None
+        self._beginning, self._process = False, process
+        if process is not None:
+            self._start.log.always("Backfill client started.", pid=process.pid)
+            self._tell_all(Activity.IDLE, Event.CLIENT_STARTED)
+            if not self._wanted():
+                self._ending = True
+                self._nursery.start_soon(self._end, process)
+            status = await process.wait()
+            self._start.log.always(f"The backfill client (pid {process.pid}) ended.", status=status)
+            await self._kill_rest(process.pid)
+        self._process, ended, self._ending = None, self._ending, False
+        short = trio.current_time() - began < SHORT_LIFE_S and not ended
+        self._retry_s = min(RETRY_MAX_S, max(RETRY_FIRST_S, 2 * self._retry_s)) if short else 0.0
+        self._tell_all(Activity.KILLING, Event.CLIENT_GONE)
+        self._tell_all(Activity.BUSY, Event.CLIENT_GONE)
+        for slot in self._slots:  # where none could be started, or one was wanted too late
+            if slot.state.where == (State.BACKFILL, Activity.IDLE):
+                self._moves.evaluate(slot)
+        self._say_changed()
+
+    def _wanted(self) -> bool:
+        return any(slot.state.state is State.BACKFILL for slot in self._slots) and not self._moves.stopping
+
+    def _tell_all(self, activity: Activity, event: Event) -> None:
+        for slot in self._slots:
+            if slot.state.where == (State.BACKFILL, activity) and can(slot.state, event):
+                self._moves.apply(slot, event)
+        self._say_changed()
+
+    def _say_changed(self) -> None:
+        changed, self._changed = self._changed, trio.Event()
+        changed.set()
+
+    async def _spawn(self) -> Process | None:
+        """The client's process; None, and a line in the log, when it cannot be started."""
+        try:
+            plan = read_plan(self._start)
+            account = named_account(plan.owner) if os.geteuid() == 0 else own_account()
+            options: dict[str, Any] = {}
+            if account.switches:
+                options = {"user": account.uid, "group": account.gid, "extra_groups": account.groups}
+            with _outputs(plan, account) as (output, error):
+                return await self._start.world.spawner.start(
+                    plan.argv,
+                    cwd=plan.directory,
+                    env={**plan.env, MARK: self._mark},
+                    stdout=output,
+                    stderr=error,
+                    start_new_session=True,
+                    **options,
+                )
+        except (PoolError, OSError) as error:
+            self._start.log.error(f"The backfill client cannot be started: {error}")
+            return None
+
+    async def _end(self, process: Process) -> None:
+        """Ask it to end; end it when it takes too long."""
+        _signal_session(process.pid, signal.SIGTERM)
+        with trio.move_on_after(GRACE_S):
+            await process.wait()
+            return
+        _signal_session(process.pid, signal.SIGKILL)
+
+    async def _kill_rest(self, pid: int) -> None:
+        """Whatever the client has started, and is still there."""
+        while True:
+            left = await self._start.world.threads.run_sync(self._rest, pid)
+            if not left:
+                return
+            tree.send(left, signal.SIGKILL)
+            await trio.sleep(KILL_ROUND_S)
+
+    def _rest(self, pid: int) -> set[int]:
+        return {one for one in tree.marked(self._environment_mark()) | descendants(pid) if not is_zombie(one)} - {pid}
+
+    def _environment_mark(self) -> bytes:
+        return os.fsencode(f"{MARK}={self._mark}")
+
+
+def read_plan(start: DaemonStart) -> Plan:
+    """The client as the configuration has it; ConfigError names the knob that is missing or wrong."""
+    config = start.config
+    system = config.str("BACKFILL_SYSTEM", default="") or "BOINC"
+    if system.upper() not in SYSTEMS:
+        raise ConfigError(f"BACKFILL_SYSTEM is {system}", expected=" or ".join(SYSTEMS))
+    needed = ["BOINC_Executable", "BOINC_InitialDir", *(["BOINC_Owner"] if os.geteuid() == 0 else [])]
+    for name in needed:
+        if not config.str(name, default=""):
+            raise ConfigError(f"{name} is not set")
+    if (universe := config.str("BOINC_Universe", default="vanilla").lower()) not in ("vanilla", "5"):
+        raise ConfigError(f"BOINC_Universe is {universe}", expected="vanilla")
+    directory = config.str("BOINC_InitialDir")
+    env = {"PATH": os.defpath, "HOME": directory, "LANG": "C.UTF-8"}
+    return Plan(
+        argv=(config.str("BOINC_Executable"), *_arguments(config.str("BOINC_Arguments", default=""))),
+        directory=directory,
+        env={**env, **parse_environment(config.str("BOINC_Environment", default=""))},
+        output=config.str("BOINC_Output", default="") or os.devnull,
+        error=config.str("BOINC_Error", default="") or os.devnull,
+        owner=config.str("BOINC_Owner", default=""),
+    )
+
+
+@contextmanager
+def _outputs(plan: Plan, account: Account) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
+    """The files for what the client writes, opened with its own rights."""
+    with ExitStack() as files:
+        with acting_as(account):
+            output, error = (files.enter_context(open(path, "ab")) for path in (plan.output, plan.error))
+        yield output, error
+
+
+def _arguments(text: str) -> list[str]:
+    """In either of the submit language's styles."""
+    return split_new_style(unquote_new_style(text)) if is_new_style(text) else split_old_style(text)
+
+
+def _signal_session(pid: int, signum: int) -> None:
+    try:
+        os.killpg(pid, signum)
+    except (ProcessLookupError, PermissionError):
+        pass
