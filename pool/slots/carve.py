@@ -7,7 +7,7 @@ is never rounded down. A request that fits only unrounded is taken unrounded, un
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Final
@@ -125,6 +125,23 @@ def give_back(parent: Holding, child: Holding) -> Holding:
     """The partitionable slot after a dynamic slot of it is gone."""
     ids = {name: (*child.ids.get(name, ()), *kept) for name, kept in parent.ids.items()}
     return Holding(parent.amounts + child.amounts, ids)
+
+
+def set_aside(
+    parent: Holding, aside: Mapping[str, tuple[str, ...]], offline: Mapping[str, Collection[str]]
+) -> tuple[Holding, dict[str, tuple[str, ...]]]:
+    """A partitionable slot without its free pieces that are out of use; and those, until they are in use again.
+
+    `aside` is what was taken from it before. Pieces that dynamic slots have are not touched.
+    """
+    ids, gone, amounts = dict(parent.ids), dict[str, tuple[str, ...]](), parent.amounts
+    for name, kept in parent.ids.items():
+        out = offline.get(name, ())
+        everything = (*kept, *aside.get(name, ()))
+        ids[name] = tuple(one for one in everything if one not in out)
+        gone[name] = tuple(one for one in everything if one in out)
+        amounts = amounts.replaced(**{name: amounts.of(name) + len(ids[name]) - len(kept)})
+    return Holding(amounts, ids), gone
 
 
 def carvable(free: Amounts) -> int:

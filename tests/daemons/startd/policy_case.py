@@ -116,6 +116,8 @@ class Player:
             case [name, "is", "suspended", times]:
                 heard = self.jobs[name].starter.heard
                 assert heard.count("suspend") == int(times), heard
+            case [name, "releases"]:
+                await self.schedd.release(self.jobs[name].held)
             case [name, "leaves", "after", seconds]:
                 await self.leaves(self.jobs[name], float(seconds))
             case _:
