@@ -147,21 +147,41 @@ def test_a_job_that_requires_a_device_which_is_not_there_waits(pool: RealPool, h
     pool.tool("condor_rm", str(wanting))
 
 
+def as_owner(pool: RealPool, *argv: str, text: str | None = None) -> None:
+    user, pool.user = pool.user, None
+    try:
+        pool.tool(*argv, text=text)
+    finally:
+        pool.user = user
+
+
 def test_an_administrator_changes_what_the_slots_say_until_the_startd_starts_again(pool: RealPool) -> None:
     def said(constraint: str, name: str) -> list[str]:
         return pool.tool("condor_status", "-constraint", constraint, "-af", name).split("\n")[:-1]
 
-    def change(text: str) -> None:
-        user, pool.user = pool.user, None
-        try:
-            pool.tool("condor_update_machine_ad", text=text)
-        finally:
-            pool.user = user
-
     update = 'Disco = "yes"\nHasVM = False\nVMOfflineReason = "Cosmic rays."\n'
-    change(update)
+    as_owner(pool, "condor_update_machine_ad", text=update)
     found = pool.until(lambda: said('SlotID == 2 && Disco == "yes"', "OfflineUniverses"), "the change")
     assert found == ['{ "VM",13 }']
     assert said("SlotID == 2", "VMOfflineReason") == ["Cosmic rays."]
-    change("HasVM = True\n")
+    as_owner(pool, "condor_update_machine_ad", text="HasVM = True\n")
     pool.until(lambda: said("SlotID == 2 && HasVM && OfflineUniverses is undefined", "HasVM"), "the universe again")
+
+
+def test_a_reconfiguration_takes_devices_out_of_use_and_says_that_slot_types_wait_for_a_restart(
+    pool: RealPool,
+) -> None:
+    with (pool.directory / "config").open("a") as config:
+        config.write("OFFLINE_MACHINE_RESOURCE_GPUs = GPU-d3223334\nSLOT_TYPE_2 = cpus=2\n")
+    as_owner(pool, "condor_reconfig")
+
+    def one() -> ClassAd | None:
+        found = [ad for ad in pool.slots() if ad.eval("SlotID") == 1 and ad.eval("SlotType") == "Partitionable"]
+        return found[0] if found and found[0].eval("GPUs") == 2 else None
+
+    ad = pool.until(one, "the device to be out of use")
+    assert ad is not None
+    assert ad.eval("OfflineGPUs") == "GPU-d3223334"
+    assert ad.eval("TotalGPUs") == 3
+    said = "SLOT_TYPE_2 was changed; the slots stay as they are until the startd is started again"
+    pool.until(lambda: said in (pool.directory / "log/StartLog").read_text(), "word of the slot types")

@@ -9,7 +9,7 @@ import pytest
 
 from pool.classad import ClassAd, expr
 from pool.errors import UserError
-from pool.slots.carve import Holding, Rounding, carve, fit_request, give_back
+from pool.slots.carve import Holding, Rounding, carve, fit_request, give_back, set_aside
 from pool.slots.consumption import consumption_attributes
 from pool.slots.pieces import answers, choose, take_distinct, without
 from pool.slots.resources import CPUS, DISK, MEMORY, Amounts
@@ -130,3 +130,17 @@ def test_p7_carving_with_named_pieces_shared_devices_and_fractions_adds_up(seed:
         for name, ids in IDS.items():
             held = [one for holding in (parent, *(child for _, child in children)) for one in holding.ids[name]]
             assert Counter(held) == Counter(ids)
+
+
+def test_pieces_that_go_out_of_use_are_set_aside_and_come_back_but_not_out_of_jobs_hands() -> None:
+    whole = Amounts({CPUS: 4, MEMORY: 100, DISK: 100, "GPUs": 3})
+    job = ClassAd({"RequestGPUs": 1})
+    child, parent = carve(Holding(whole, {"GPUs": ("a", "b", "c")}), Amounts({"GPUs": 1}), whole, job)
+    assert child.ids["GPUs"] == ("a",)
+    parent, aside = set_aside(parent, {}, {"GPUs": {"a", "b"}})
+    assert (parent.ids["GPUs"], parent.amounts.of("GPUs"), aside) == (("c",), 1, {"GPUs": ("b",)})
+    parent, aside = set_aside(give_back(parent, child), aside, {"GPUs": {"a", "b"}})
+    assert (parent.ids["GPUs"], parent.amounts.of("GPUs")) == (("c",), 1)
+    parent, aside = set_aside(parent, aside, {})
+    assert sorted(parent.ids["GPUs"]) == ["a", "b", "c"]
+    assert (parent.amounts, aside) == (whole, {"GPUs": ()})
