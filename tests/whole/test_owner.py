@@ -199,7 +199,7 @@ def test_a_better_job_gets_the_slot_after_retirement(pool: RealPool, home: Path)
     until_state(pool, "slot1", "Claimed/Retiring")
     pool.until_status(second, RUNNING)
     assert job(pool, first).eval_int("JobStatus") == IDLE
-    assert states(pool)["slot1"] == "Claimed/Busy"
+    until_state(pool, "slot1", "Claimed/Busy")
     events = [line[:3] for line in (home / "log").read_text().splitlines() if line[:4] in ("001 ", "004 ")]
     assert events == ["001", "004"]
 
