@@ -48,6 +48,7 @@ POOL_VERBS: Final[dict[str, tuple[str, str]]] = {
     "join": ("join", "make this host a part of a pool"),
     "cron": ("cron", "say when crontab fields run next"),
     "queue": ("queue", "back up, restore or check the job queue"),
+    "eventlog": ("eventlog", "job event logs as JSON, also for other programs"),
     "classad": ("classad", "the ClassAd language: for other programs, and between forms"),
     "classad_eval": ("classad_eval", "evaluate ClassAd expressions"),
 }

@@ -14,6 +14,7 @@ from pool.ids import JobId
 from pool.jobs import event_log as log
 from pool.jobs.event_log import Event
 from pool.jobs.event_reader import EventReader, LoggedEvent
+from pool.jobs.event_requests import answer_line
 
 CASES = Path(__file__).parents[2] / "cases" / "eventlog"
 AT = 1_795_218_668.0
@@ -48,7 +49,7 @@ def read(text: str) -> list[LoggedEvent]:
     return list(EventReader().feed(text))
 
 
-@pytest.mark.parametrize("name", ["exitcode", "suspend"])
+@pytest.mark.parametrize("name", ["exitcode", "suspend", "all_kinds"])
 def test_htcondors_own_logs_are_read_as_it_reads_them(name: str) -> None:
     events = read((CASES / f"{name}.log").read_text())
     expected = json.loads((CASES / f"{name}.events.json").read_text())
@@ -60,8 +61,9 @@ def test_htcondors_own_logs_are_read_as_it_reads_them(name: str) -> None:
             wanted["proc"],
             wanted["subproc"],
         )
-        assert event.at == wanted["time"]
+        assert int(event.at) == wanted["time"]
         ad = event.ad()
+        assert {name.lower() for name in ad} == {name.lower() for name in wanted["attrs"]}, event
         for attribute, value in wanted["attrs"].items():
             if isinstance(value, dict):
                 assert ad[attribute] == parse_ad(value["text"])
@@ -182,6 +184,38 @@ def test_several_events_come_apart_again() -> None:
 def test_a_reason_with_line_ends_stays_on_its_line() -> None:
     (event,) = read(log.text(log.Held("one\ntwo\r\n...\nthree", 1), JOB, AT))
     assert event.attributes["HoldReason"] == "one|two |...|three"
+
+
+def test_programs_get_events_by_json_lines_whatever_the_zone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    for name in ("exitcode", "suspend", "all_kinds"):
+        request = {"id": name, "op": "eventlog", "text": (CASES / f"{name}.log").read_text()}
+        answer = json.loads(answer_line(json.dumps(request), year=2026))
+        assert answer["id"] == name
+        expected = json.loads((CASES / f"{name}.events.json").read_text())
+        assert len(answer["events"]) == len(expected)
+        for event, wanted in zip(answer["events"], expected, strict=True):
+            assert event | {"attrs": {}} == wanted | {"attrs": {}}
+            assert {key.lower() for key in event["attrs"]} == {key.lower() for key in wanted["attrs"]}
+            for key, value in event["attrs"].items():
+                if isinstance(value, dict):
+                    assert parse_ad(value["text"]) == parse_ad(wanted["attrs"][key]["text"])
+                elif key != "EventTime":
+                    assert value == wanted["attrs"][key], (name, key)
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("nonsense", "this line is no JSON"),
+        ("[1]", "a request is a JSON object"),
+        ('{"id": 1, "op": "classad"}', "there is no op 'classad'"),
+        ('{"id": 1, "op": "eventlog"}', "this op needs 'text'"),
+    ],
+)
+def test_a_question_about_nothing_is_answered_with_an_error(line: str, said: str) -> None:
+    assert json.loads(answer_line(line, year=2026))["error"].startswith(said)
 
 
 def test_what_is_no_event_is_skipped() -> None:
