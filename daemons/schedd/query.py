@@ -13,7 +13,7 @@ from daemons.schedd.core import Core
 from daemons.schedd.factories import Factories
 from daemons.schedd.selection import Chosen, any_of
 from daemons.schedd.writer import Touched
-from pool.classad import ClassAd, expr
+from pool.classad import ClassAd, Expr, expr
 from pool.errors import PoolError, UserError
 from pool.ids import JobId
 from pool.jobs.autocluster import Group
@@ -153,7 +153,7 @@ class Queries:
                         ended = True
                         break
                     if _is_about(chosen, ad) and chosen.satisfied_by(ad) and (left is None or left > 0):
-                        ads.append(ad.project(request.projection) if request.projection else ad.flat())
+                        ads.append(projected(ad, request.projection) if request.projection else ad.flat())
                         left = None if left is None else left - 1
                 await self._core.agents.settled()
                 for at in range(0, len(ads), ADS_PER_BATCH):
@@ -192,6 +192,20 @@ class Queries:
                 watcher.changed(job, names)
 
 
+def projected(ad: ClassAd, names: Sequence[str]) -> ClassAd:
+    """The attributes of these names, and those that they read: who gets them can evaluate them."""
+    shown = ad.project(names)
+    todo = [name for name, value in shown.own() if type(value) is Expr]
+    while todo:
+        for name in ad.references(todo.pop())[0]:
+            bare = name.rpartition(".")[2]
+            if bare in ad and bare not in shown:
+                shown[bare] = ad[bare]
+                if type(ad[bare]) is Expr:
+                    todo.append(bare)
+    return shown
+
+
 class Projected:
     """Some attributes of many jobs: what a job's row does not mention is its cluster's, and read once for all."""
 
@@ -205,17 +219,19 @@ class Projected:
     def ad(self, job: Job) -> ClassAd:
         """The attributes of this job."""
         if job.has_ad:
-            return self._queue.ad(job).project(self._projection)
+            return projected(self._queue.ad(job), self._projection)
         packed = job.packed
         if len(packed) > 2:
             packed = packed.lower()
             for key in self._keys:
                 if key in packed:
-                    return self._queue.ad(job).project(self._projection)
+                    return projected(self._queue.ad(job), self._projection)
         cluster = job.cluster
         known = self._bases.get(cluster.id)
         if known is None or known[0] is not cluster.ad:
             known = self._bases[cluster.id] = (cluster.ad, self._queue.ad(job).project(self._projection))
+        if any(type(value) is Expr for value in known[1].attrs.values()):  # what it reads may be the job's own
+            return projected(self._queue.ad(job), self._projection)
         ad = known[1].copy()
         attrs = ad.attrs
         if "procid" in attrs:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import trio.testing
 
+from pool.classad import expr
 from pool.ids import JobId
 from protocol.messages.collector import QueryAds
 from protocol.messages.schedd import (
@@ -51,6 +52,21 @@ async def test_jobs_are_found_by_id_user_and_constraint(tmp_path: Path, autojump
             await ids(bench, Selection(constraint="Tag =="))
         with pytest.raises(RemoteError):
             await ids(bench, Selection(ids=["1x"]))
+
+
+async def test_what_a_projected_expression_reads_comes_along(tmp_path: Path, autojump_clock: Clock) -> None:
+    async with a_bench(tmp_path) as bench:
+        await bench.submit(a_job(A=expr("B + ProcId"), B=expr("C * 2"), C=1), {}, {"C": 5})
+        await bench.act(Action.REMOVE, "1.1")
+        async with bench.connected() as peer:
+            for request in (
+                QueryJobs(select=Selection(), projection=["A"]),
+                QueryHistory(select=Selection(), projection=["A"]),
+            ):
+                async with peer.stream(request) as batches:
+                    (ad,) = [ad async for batch in batches for ad in batch.ads]
+                assert ad.eval("A") == (2 if isinstance(request, QueryJobs) else 11)
+                assert "Cmd" not in ad
 
 
 async def test_the_totals_count_owners_and_states_and_the_scheduler_universe_apart(
