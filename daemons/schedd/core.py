@@ -24,6 +24,8 @@ from pool.jobs.autocluster import Autoclusters, Waiting
 from pool.jobs.codes import HoldCode
 from pool.jobs.crontab import FIELDS
 from pool.jobs.deferral import next_deferral
+from pool.jobs.event_forms import Form, read_form
+from pool.jobs.event_forms import write as write_event
 from pool.jobs.event_log import Event
 from pool.jobs.job_queue import Cluster, Job, JobQueue
 from pool.jobs.run import Changes
@@ -31,6 +33,7 @@ from pool.jobs.states import JobEvent, JobStatus
 
 if TYPE_CHECKING:
     from daemons.schedd.agents import Agents
+    from daemons.schedd.global_log import GlobalLog
     from daemons.schedd.shadow import Shadow
     from daemons.schedd.writer import Writer
 
@@ -65,6 +68,8 @@ class Core:
         """Executions that have no slot (local and scheduler universe)."""
         self.tell_owner: Callable[[ClassAd, Event], None] = lambda job, event: None
         """Called with what happens to jobs whose owners want mail."""
+        self.global_log: GlobalLog | None = None
+        """The log of all jobs' events, when there is one."""
         self.start_local: Callable[[Job], None] = lambda job: None
         """Called with each job that wants to run here."""
         self.claims_of: Counter[str] = Counter()
@@ -104,22 +109,28 @@ class Core:
         if ad.get("JobNotification"):
             self.tell_owner(ad, event)
         logs = self.logs_of(ad)
-        if logs:
-            at = self.now() if at is None else at
-            text = event_log.text(event, job.id, at)
+        overall = self.global_log if self.settings.global_log.path else None
+        if not logs and overall is None:
+            return
+        at = self.now() if at is None else at
+        for path, form in logs:
+            text = write_event(event, job.id, at, form)
             if "JobAdInformationAttrs" in ad:
-                text += event_log.text(event_log.information(ad, event), job.id, at)
-            for path in logs:
-                self.queue.log(job.cluster, path, text)
+                text += write_event(event_log.information(ad, event), job.id, at, form)
+            self.queue.log(job.cluster, path, text)
+        if overall is not None:
+            overall.add(event, job.id, ad, at)
 
-    @staticmethod
-    def logs_of(ad: ClassAd) -> list[str]:
-        """The files that hear of a job: its user's log, and its DAG's."""
+    def logs_of(self, ad: ClassAd) -> list[tuple[str, Form]]:
+        """The files that hear of a job, and how they are written: its user's log, and its DAG's, which is never XML."""
         found = []
         for name in ("UserLog", "DAGManNodesLog"):
             path = ad.eval_str(name)
             if path and path != os.devnull:
-                found.append(path if path.startswith("/") else os.path.join(ad.eval_str("Iwd", "/"), path))
+                form = self.settings.log_form
+                if name == "UserLog" and "UserLogUseXML" in ad and ad.eval_bool("UserLogUseXML", False):
+                    form = read_form(["XML"], form)
+                found.append((path if path.startswith("/") else os.path.join(ad.eval_str("Iwd", "/"), path), form))
         return found
 
     def settle(self, job: Job, *, tell: bool = True) -> None:

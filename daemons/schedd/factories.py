@@ -19,6 +19,7 @@ from daemons.schedd.writer import Touched
 from pool.classad import ClassAd
 from pool.errors import PoolError, SubmitError
 from pool.jobs import event_log, factory
+from pool.jobs.event_forms import write_cluster
 from pool.jobs.event_log import Event
 from pool.jobs.factory import EDITED, Paused
 from pool.jobs.job_queue import Cluster, Job
@@ -227,9 +228,9 @@ class Factories:
 
     def _write(self, cluster: Cluster, event: Event) -> None:
         core = self._core
-        text = event_log.cluster_text(event, cluster.id, core.now())
-        for path in core.logs_of(cluster.ad):
-            core.queue.log(cluster, path, text)
+        at = core.now()
+        for path, form in core.logs_of(cluster.ad):
+            core.queue.log(cluster, path, write_cluster(event, cluster.id, at, form))
 
     # ---- what users see of them
 

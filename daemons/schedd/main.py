@@ -19,6 +19,7 @@ from daemons.schedd.agents import Agents
 from daemons.schedd.claims import Claims
 from daemons.schedd.core import Core, is_local
 from daemons.schedd.factories import Factories
+from daemons.schedd.global_log import GlobalLog
 from daemons.schedd.local_jobs import LocalJobs
 from daemons.schedd.mailer import Mailer
 from daemons.schedd.negotiate import Negotiation
@@ -117,6 +118,7 @@ class Schedd:
         nursery.start_soon(self.factories.run)
         nursery.start_soon(local.run)
         nursery.start_soon(Mailer(core).run)
+        nursery.start_soon(GlobalLog(core).run)
         nursery.start_soon(self.timer.run)
         nursery.start_soon(self.timer.prune_history, self._connection)
         nursery.start_soon(self.advertise.run)

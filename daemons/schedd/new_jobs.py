@@ -13,6 +13,8 @@ from pool.classad import ClassAd
 from pool.errors import SubmitError
 from pool.jobs import event_log
 from pool.jobs.codes import HoldCode
+from pool.jobs.event_forms import Form
+from pool.jobs.event_forms import write as write_event
 from pool.jobs.job_queue import MADE_UP, Cluster, Job
 from pool.jobs.pack import pack
 from pool.jobs.run import hold_attributes
@@ -128,7 +130,7 @@ class SubmitEvents:
     def add(self, jobs: Sequence[Job], warnings: str = "") -> None:
         """These jobs are new."""
         core, cluster = self._core, self._cluster
-        shared: tuple[list[str], event_log.Submitted] | None = None
+        shared: tuple[list[tuple[str, Form]], event_log.Submitted] | None = None
         for job in jobs:
             own = job.packed.lower()
             ad = cluster.ad
@@ -138,14 +140,14 @@ class SubmitEvents:
             else:
                 shared = shared or (core.logs_of(ad), self._event(ad, warnings))
                 logs, event = shared
-            if not logs:
-                continue
-            text = event_log.text(event, job.id, self._at)
-            if "JobAdInformationAttrs" in ad:
-                whole = core.queue.ad(job)
-                text += event_log.text(event_log.information(whole, event), job.id, self._at)
-            for log in logs:
+            for log, form in logs:
+                text = write_event(event, job.id, self._at, form)
+                if "JobAdInformationAttrs" in ad:
+                    whole = core.queue.ad(job)
+                    text += write_event(event_log.information(whole, event), job.id, self._at, form)
                 self._parts.setdefault(log, []).append(text)
+            if core.global_log is not None and core.settings.global_log.path:
+                core.global_log.add(event, job.id, core.queue.ad(job), self._at)
 
     def _event(self, ad: ClassAd, warnings: str) -> event_log.Submitted:
         return event_log.Submitted(

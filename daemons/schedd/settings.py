@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from daemons.schedd.global_log import GlobalLogSettings
 from pool.config import Config
 from pool.jobs.admission import Admission, admission
+from pool.jobs.event_forms import Form, read_form
 from pool.jobs.policy import SystemPolicy, system_policy
 
 MIB = 1024 * 1024
@@ -34,6 +36,8 @@ class Settings:
     significant: tuple[str, ...]
     system: SystemPolicy
     admission: Admission
+    log_form: Form
+    global_log: GlobalLogSettings
 
     @classmethod
     def read(cls, config: Config, host: str) -> Settings:
@@ -57,6 +61,8 @@ class Settings:
             significant=tuple(config.list("ADD_SIGNIFICANT_ATTRIBUTES", default=[])),
             system=system_policy(config),
             admission=admission(config),
+            log_form=read_form(config.list("DEFAULT_USERLOG_FORMAT_OPTIONS", default=[])),
+            global_log=GlobalLogSettings.read(config),
         )
 
 

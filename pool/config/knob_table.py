@@ -827,7 +827,7 @@ ROWS: tuple[tuple[str, tuple[Row, ...]], ...] = (
                 "",
                 "",
                 "",
-                "How users' event logs are written: UTC, ISO_DATE, SUB_SECOND, LEGACY.",
+                "How users' event logs are written: XML, JSON, UTC, ISO_DATE, SUB_SECOND, LEGACY.",
             ),
             ("ENABLE_USERLOG_FSYNC", "bool", "false", "", "", "Whether each event is forced to disk."),
             (

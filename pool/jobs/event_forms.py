@@ -1,0 +1,94 @@
+"""The forms that an event log may have: HTCondor's text with its ways to write times, XML, or JSON.
+
+    form = read_form(["XML", "UTC"])
+    write(event, JobId(7, 0), at, form)
+
+An ad in XML or JSON has what a reader of the text form gets from it, so that both kinds of log say the same.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Final
+
+from pool.classad.forms.json_form import to_json
+from pool.classad.forms.xml_form import to_xml
+from pool.ids import JobId
+from pool.jobs import event_log
+from pool.jobs.event_log import Event
+from pool.jobs.event_reader import EventReader, LoggedEvent
+
+
+@dataclass(frozen=True)
+class Form:
+    """How a log is written."""
+
+    xml: bool = False
+    json: bool = False
+    utc: bool = False
+    sub_second: bool = False
+    legacy: bool = False
+    """Dates without a year, as before HTCondor 8.8."""
+
+
+TEXT: Final = Form()
+
+
+def read_form(options: Iterable[str], form: Form = TEXT) -> Form:
+    """The form of a list such as DEFAULT_USERLOG_FORMAT_OPTIONS; `!` before an option takes it back."""
+    for option in options:
+        name, on = option.lstrip("!").upper(), not option.startswith("!")
+        if name == "XML":
+            form = replace(form, xml=on)
+        elif name == "JSON":
+            form = replace(form, json=on)
+        elif name == "UTC":
+            form = replace(form, utc=on)
+        elif name == "SUB_SECOND":
+            form = replace(form, sub_second=on)
+        elif name == "ISO_DATE":
+            form = replace(form, legacy=not on)
+        elif name == "LEGACY":
+            form = Form(xml=form.xml, json=form.json, legacy=True) if on else replace(form, legacy=False)
+    return TEXT if form == TEXT else form
+
+
+def write(event: Event, job: JobId, at: float, form: Form = TEXT) -> str:
+    """The whole event, ready to be appended to a log of this form."""
+    text = event_log.text(event, job, at)
+    return text if form is TEXT else _formed(text, at, form)
+
+
+def write_cluster(event: Event, cluster: int, at: float, form: Form = TEXT) -> str:
+    """An event of a whole cluster."""
+    text = event_log.cluster_text(event, cluster, at)
+    return text if form is TEXT else _formed(text, at, form)
+
+
+def _formed(text: str, at: float, form: Form) -> str:
+    if form.xml or form.json:
+        return "".join(_ad(replace(event, at=at if form.sub_second else int(at)), form) for event in _read(text))
+    head, _, rest = text.partition(") ")
+    return f"{head}) {_moment(at, form)}{rest[len('2026-11-20 23:51:08') :]}"
+
+
+def _read(text: str) -> Iterable[LoggedEvent]:
+    return EventReader().feed(text)
+
+
+def _ad(event: LoggedEvent, form: Form) -> str:
+    ad = event.ad(utc=form.utc)
+    if form.utc:
+        ad["EventTime"] = ad.eval_str("EventTime", "") + "Z"
+    names = sorted(ad, key=str.lower)
+    return (to_json(ad, names) if form.json else to_xml(ad, names)) + "\n"
+
+
+def _moment(at: float, form: Form) -> str:
+    moment = time.gmtime(at) if form.utc else time.localtime(at)
+    shown = time.strftime("%m/%d %H:%M:%S" if form.legacy else "%Y-%m-%d %H:%M:%S", moment)
+    if form.sub_second:
+        shown += f".{int(at % 1 * 1000):03d}"
+    return f"{shown}Z" if form.utc else shown
