@@ -170,11 +170,11 @@ class Moves:
         if how is StopHow.FAST:
             slot.retirement_cap = 0.0
             self._if_can(slot, Event.KILL)
-        elif how is StopHow.PEACEFUL and slot.busy:
+        elif how is StopHow.PEACEFUL and slot.busy and not by_holder:  # a schedd cannot grant itself more time
             slot.retirement_cap = math.inf
             self._if_can(slot, Event.PREEMPT)
         elif slot.state.state is State.CLAIMED:
-            slot.retirement_cap = None if retire else 0.0
+            slot.retirement_cap = None if retire or how is StopHow.PEACEFUL else 0.0
             if slot.busy:
                 self._if_can(slot, Event.PREEMPT)
                 self.evaluate(slot)
