@@ -28,15 +28,16 @@ def has_policy(slot: ClassAd) -> bool:
     return "ConsumptionCpus" in slot
 
 
-def consumption_attributes(names: Iterable[str], read: Callable[[str], Expr | None]) -> dict[str, Expr]:
+def consumption_attributes(whole: Amounts, read: Callable[[str], Expr | None]) -> dict[str, Expr]:
     """The attributes of a slot whose owner has such a policy, WithinResourceLimits included.
 
-    `read` answers CONSUMPTION_<name> for the slot; UserError when a resource has no expression.
+    `whole` is what the slot has, `read` answers CONSUMPTION_<name> for it; UserError when a resource that the slot has
+    some of has no expression.
     """
     found: dict[str, Expr] = {}
     limits = []
-    for name in names:
-        if name == SWAP:
+    for name, much in whole.items():
+        if name == SWAP or (not much and name not in DEFAULTS):
             continue
         rule = read(f"CONSUMPTION_{name}")
         if rule is None and name in DEFAULTS:
@@ -55,7 +56,7 @@ def consumed(job: ClassAd, slot: ClassAd, names: Iterable[str]) -> Amounts:
     """What a match with `job` takes; UserError when an expression gives no amount."""
     taken = {}
     for name in names:
-        if name == SWAP:
+        if name == SWAP or f"Consumption{name}" not in slot:
             continue
         value = slot.eval(f"Consumption{name}", job)
         if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:

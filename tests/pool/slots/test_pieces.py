@@ -64,7 +64,8 @@ def test_a_slot_types_constraint_is_an_id_or_asked_of_the_properties(constraint:
 
 def a_policy(**rules: str) -> ClassAd:
     read = {f"CONSUMPTION_{name}".lower(): expr(rule) for name, rule in rules.items()}
-    return ClassAd(dict(consumption_attributes([CPUS, MEMORY, DISK, "GPUs"], lambda name: read.get(name.lower()))))
+    whole = Amounts({CPUS: 8, MEMORY: 8, DISK: 8, "GPUs": 1, "Toys": 0})
+    return ClassAd(dict(consumption_attributes(whole, lambda name: read.get(name.lower()))))
 
 
 def test_a_consumption_policy_says_what_a_match_takes() -> None:
@@ -85,7 +86,7 @@ def test_a_consumption_that_is_no_amount_matches_nothing(rule: str) -> None:
         fit_request(job, a_policy(Cpus=rule, GPUs="0"), free, Rounding())
 
 
-def test_every_resource_needs_a_consumption() -> None:
+def test_every_resource_that_a_slot_has_needs_a_consumption() -> None:
     with pytest.raises(UserError, match="CONSUMPTION_GPUs = EXPRESSION"):
         a_policy()
 
