@@ -20,6 +20,8 @@ TOOLS: Final[dict[str, tuple[str, str]]] = {
     "vacate": ("vacate", "make the jobs on machines leave"),
     "watch_q": ("watch", "watch jobs run"),
     "wait": ("wait", "wait for jobs by their event log"),
+    "userlog": ("userlog", "summarize event logs"),
+    "check_userlogs": ("check_userlogs", "check event logs for what cannot be"),
     "prio": ("prio", "change the priority of jobs"),
     "qedit": ("qedit", "change attributes of jobs"),
     "userprio": ("userprio", "show and set the priorities of users"),
