@@ -14,7 +14,7 @@ from typing import Final
 
 import trio
 
-from daemons.programs import Finished, daemons_identity, kill_session, run_program
+from daemons.programs import MARK, Finished, daemons_identity, kill_session, run_program, sweep
 from daemons.run import DaemonStart
 from daemons.world import Process
 from pool.classad import ClassAd
@@ -69,7 +69,7 @@ class CronManager:
         self._ads: dict[tuple[str, str], Published] = {}
         self._wake = trio.Event()
         self._ended = trio.Event()
-        self._nursery: trio.Nursery | None = None
+        self._mark = f"{start.run_dir}/{start.name}/{table.manager}"
         self.table = table
         self._take(table)
 
@@ -80,8 +80,9 @@ class CronManager:
 
     async def run(self) -> None:
         """Start what is due, for ever. Cancelled, running jobs are killed."""
+        if self._jobs and (left := await self._start.world.threads.run_sync(sweep, self._mark)):
+            self._start.log.always(f"{self.table.manager}: ended {left} processes of an earlier life")
         async with trio.open_nursery() as nursery:
-            self._nursery = nursery
             while True:
                 self._wake = trio.Event()
                 until = self._start_due(nursery)
@@ -197,7 +198,7 @@ class CronManager:
                     start.world.spawner,
                     [job.name, *job.arguments],
                     executable=job.executable,
-                    environment={**start.world.env, **job.environment},
+                    environment={**start.world.env, **job.environment, MARK: self._mark},
                     directory=job.directory,
                     taken=reader.take,
                     started=started,

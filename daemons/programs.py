@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import trio
 
+from daemons.starter.tree import marked, send
 from daemons.world import Process, Spawner
 from pool.config import Config
 from pool.errors import PoolError
@@ -22,6 +23,10 @@ from pool.errors import PoolError
 OUTPUT_BYTES_MAX: Final = 4 * 1024 * 1024
 """What a program writes beyond this is dropped."""
 _CHUNK: Final = 65536
+
+
+MARK: Final = "_CONDOR_PROGRAM_OF"
+"""The variable by which a daemon knows the programs of its earlier life, which nobody reads any more."""
 
 
 class ProgramError(PoolError):
@@ -206,6 +211,13 @@ async def _until_ended(process: Process, pipes: Sequence[Pipe], timeout_s: float
             kill_session(process.pid)
             with trio.CancelScope(shield=True):
                 await process.wait()
+
+
+def sweep(mark: str) -> int:
+    """End the programs that an earlier life of a daemon has left; how many there were. Blocks."""
+    left = marked(f"{MARK}={mark}".encode()) - {os.getpid()}
+    send(left, signal.SIGKILL)
+    return len(left)
 
 
 def kill_session(pid: int, signum: int = signal.SIGKILL) -> None:

@@ -14,7 +14,7 @@ from typing import Final
 
 import trio
 
-from daemons.programs import Finished, ProgramError, daemons_identity, refusal, run_program
+from daemons.programs import MARK, Finished, ProgramError, daemons_identity, refusal, run_program, sweep
 from daemons.run import DaemonStart
 from daemons.startd.ads import Ads
 from daemons.startd.claims import Claims
@@ -64,6 +64,7 @@ class FetchWork:
         self._telling = 0
         self._all_told = trio.Event()
         self._table = HookTable()
+        self._mark = f"{start.run_dir}/{start.name}/hooks"
         moves.evicting = self._evicting
         self.reconfigured(start.config)
 
@@ -73,6 +74,8 @@ class FetchWork:
 
     async def run(self) -> None:
         """Fetch for whoever may, for ever."""
+        if self._table.keywords:
+            await self._start.world.threads.run_sync(sweep, self._mark)
         async with trio.open_nursery() as nursery:
             self._nursery = nursery
             while True:
@@ -309,7 +312,7 @@ class FetchWork:
                 self._start.world.spawner,
                 [program.path, *program.arguments, *words],
                 text=text,
-                environment=self._start.world.env,
+                environment={**self._start.world.env, MARK: self._mark},
                 timeout_s=program.timeout_s or NEVER,
                 **daemons_identity(self._start.config),
             )

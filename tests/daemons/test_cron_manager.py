@@ -12,6 +12,7 @@ import trio
 
 from daemons.cron_manager import CronManager
 from daemons.log import Log
+from daemons.programs import MARK
 from daemons.run import DaemonStart, Source
 from daemons.world import World
 from pool.classad import ClassAd
@@ -283,6 +284,18 @@ async def test_a_job_on_demand_runs_when_it_is_asked_for(setting: Setting) -> No
         assert setting.value("Mips") is None
         await manager.run_all()
         assert setting.value("Mips") == 42
+
+
+async def test_what_a_killed_daemon_has_left_running_is_ended_by_its_next_life(setting: Setting) -> None:
+    setting.job(
+        "endless", "echo $$ > pid.new; mv pid.new pid; exec sleep 1000", MODE="OneShot", CWD=str(setting.directory)
+    )
+    mark = f"{setting.directory}/run/startd/STARTD_CRON"
+    left = await trio.lowlevel.open_process(["sleep", "1000"], env={MARK: mark})
+    async with setting.running():
+        assert await left.wait() == -9
+        pid = (await setting.until_there("pid")).strip()
+        assert os.path.exists(f"/proc/{pid}")
 
 
 async def test_a_job_that_leaves_a_child_behind_holds_nobody_up(setting: Setting) -> None:

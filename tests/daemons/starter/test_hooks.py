@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import os
 import pwd
+import signal
 from pathlib import Path
 from typing import Any
 
 import pytest
 import trio
 
+from daemons.linux import is_zombie
+from daemons.starter.leftovers import Trace, sweep
+from daemons.starter.tree import start_ticks
 from pool.classad import ClassAd, parse_long
+from pool.execute.cgroup import Trees
 from pool.hooks.table import TIMEOUTS, Hook
 from protocol.messages.common import StopHow
 from protocol.messages.schedd import Ending, JobExecuting, JobNotice
@@ -265,6 +270,20 @@ async def test_what_a_prepare_hook_has_started_serves_the_job_and_ends_with_it(s
     async with bench(hooks=scripts.rows) as b:
         assert (await b.ended(await b.run(a_job(b)))).ending is Ending.EXITED
         assert not os.path.exists(f"/proc/{(await scripts.note('pid')).strip()}")
+
+
+@pytest.mark.parametrize("hook", [BEFORE, PREPARE, UPDATE, EXIT])
+async def test_p6_the_hooks_of_a_killed_starter_are_swept(scripts: Scripts, hook: Hook) -> None:
+    scripts.add(hook, "echo $$ > $notes/pid.new; mv $notes/pid.new $notes/pid; exec sleep 1000", timeout_s=1000)
+    async with bench(hooks=scripts.rows) as b:
+        await b.run(a_job(b, "sleep 1000" if hook is UPDATE else "true"))
+        pid = int(await scripts.note("pid"))
+        trace = Trace(b.starter.pid, start_ticks(b.starter.pid), str(b.sandbox))
+        b.starter.kill(signal.SIGKILL)
+        await b.starter.wait()
+        assert sweep(trace, Trees(0)) == []
+        assert not os.path.exists(f"/proc/{pid}") or is_zombie(pid)
+        assert not b.sandbox.exists()
 
 
 @pytest.mark.parametrize(
