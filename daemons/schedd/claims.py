@@ -340,6 +340,7 @@ class Claims:
         core = self.core
         try:
             startd = self.startd(claim.startd)
+            self._let_in(claim)
             back = ReleaseClaim(claim_id=str(claim.id))
             core.requested[job] = lambda: core.nursery.start_soon(self.tell, claim, back)
             answer = await startd.ask_for(self._claim_request(claim, job))
@@ -367,14 +368,22 @@ class Claims:
             claim.slot_ad = answer.slot_ad
         claim.lease_s, claim.alive_s = answer.lease_s or claim.lease_s, answer.alive_interval_s or claim.alive_s
         claim.renewed_at = core.now()
-        core.start.security.tickets.add(
+        core.queue.put_claim(claim.row())
+        self.startd(claim.startd).add(claim)
+
+    def _let_in(self, claim: Claim) -> None:
+        """Let the claim's starter connect."""
+        self.core.start.security.tickets.add(
             claim.ticket,
-            identity=f"starter@{core.settings.uid_domain}",
+            identity=f"starter@{self.core.settings.uid_domain}",
             levels={Level.READ},
             label=claim.public,
         )
-        core.queue.put_claim(claim.row())
-        self.startd(claim.startd).add(claim)
+
+    def shadow_address(self, claim: Claim) -> str:
+        """Where the claim's starter finds this schedd."""
+        start = self.core.start
+        return str(start.socket_path) if self.startd(claim.startd).is_local else start.address
 
     def begin_coalesced(self, like: Claim, job: Job, made: Coalesced) -> None:
         """A startd has made one slot out of several, among them that of the claim `like`: run the job there."""
@@ -383,6 +392,7 @@ class Claims:
         self._claims[claim.public] = claim
         core.claims_of[claim.submitter] += 1
         job.busy = False
+        self._let_in(claim)
         self._granted(claim, made.answer)
         core.nursery.start_soon(self._guarded, claim, job, self.work(claim, self._first(claim, job)))
 
@@ -394,6 +404,8 @@ class Claims:
             submitter=claim.submitter,
             lease_s=claim.lease_s,
             alive_interval_s=claim.alive_s,
+            shadow_address=self.shadow_address(claim),
+            ticket=claim.ticket,
         )
 
     def _first(self, claim: Claim, job: Job) -> Shadow | None:
@@ -588,9 +600,7 @@ class Claims:
         core.queue.set_busy(job, True)
         core.shadows[row.activation] = core.shadow_of[job] = claim.shadow = shadow
         shadow.recovered()
-        core.start.security.tickets.add(
-            claim.ticket, identity=f"starter@{core.settings.uid_domain}", levels={Level.READ}, label=claim.public
-        )
+        self._let_in(claim)
         self.startd(claim.startd).add(claim)
         core.nursery.start_soon(self._guarded, claim, job, self.work(claim, shadow))
 

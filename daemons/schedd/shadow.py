@@ -71,6 +71,8 @@ class Shadow:
         self._never_started = ""
         self._starter: Peer | None = None
         self._agent_open = False
+        self.durable = trio.Event()
+        """The execution is on disk: from now on its starter may run the job."""
         self.acknowledged = trio.Event()
         """The result is durable and logged; the starter may forget it."""
 
@@ -79,15 +81,15 @@ class Shadow:
     async def run(self) -> Shadow | None:
         """See the execution to its end; the claim's next one, already begun in the same transaction."""
         core = self.core
-        await core.writer.durable()
-        fault("schedd.claim_granted")
         if not self._recovered:
-            await self._activate()
+            await self._begin()
         await self._over.wait()
         following = self._conclude()
         last_event = core.queue.next_event - 1
         await core.writer.durable()
         fault("schedd.final_committed")
+        if following is not None:
+            following.durable.set()
         await core.agents.wait(self.job.cluster.owner, last_event)
         fault("schedd.event_marked")
         self.acknowledged.set()
@@ -95,6 +97,17 @@ class Shadow:
         if self._agent_open:
             core.nursery.start_soon(self._close_transfer)
         return following
+
+    async def _begin(self) -> None:
+        """Have the job started while the execution becomes durable; until then its starter gets no answer."""
+        if self.durable.is_set():
+            await self._activate()
+            return
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._activate)
+            await self.core.writer.durable()
+            self.durable.set()
+            fault("schedd.claim_granted")
 
     async def _activate(self) -> None:
         """Have the startd start the job; whatever comes of it, `_over` is set at some time."""
@@ -137,7 +150,7 @@ class Shadow:
 
     async def _request(self) -> ActivateClaim:
         """The request that starts the job, its files' way included."""
-        core, claim, job = self.core, self.claim, self.job
+        claim, job = self.claim, self.job
         ad = self._job_ad()
         address, ticket = "", ""
         if wants_transfer(ad, claim.slot_ad):
@@ -148,7 +161,7 @@ class Shadow:
             activation=self.activation,
             job_id=job.id,
             job_ad=ad,
-            shadow_address=str(core.start.socket_path) if local else core.start.address,
+            shadow_address=self.claims.shadow_address(claim),
             ticket=claim.ticket,
             agent_address=self._agent_address(address, local=local),
             agent_ticket=ticket,
@@ -349,6 +362,7 @@ class Shadow:
     def recovered(self) -> None:
         """This execution began in an earlier life of the schedd."""
         self._recovered = self._activated = True
+        self.durable.set()
         ad = self.core.queue.ad(self.job)
         began, started = ad.eval_int("JobCurrentStartExecutingDate"), ad.eval_int("ShadowBday", 0)
         self._executing = began is not None and began >= started

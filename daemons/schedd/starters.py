@@ -35,12 +35,13 @@ class Starters:
             raise NotYours(f"{peer} has no ticket for this execution")
         return shadow
 
-    def ready(self, peer: Peer, request: StarterReady) -> Done:
-        """A starter is here, or here again."""
+    async def ready(self, peer: Peer, request: StarterReady) -> Done:
+        """A starter is here, or here again; answered when the queue knows that the job was given away."""
         shadow = self._shadow(peer, request.activation)
         if shadow is None:
             raise PeerError(f"no execution {request.activation} of job {request.job_id} is known here")
         shadow.starter_ready(peer, request.starter_address)
+        await shadow.durable.wait()
         return DONE
 
     def executing(self, peer: Peer, request: JobExecuting) -> Done:

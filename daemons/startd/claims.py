@@ -41,7 +41,7 @@ from protocol.messages.startd import (
     RequestClaim,
     SuspendClaim,
 )
-from protocol.messages.starter import RunJob
+from protocol.messages.starter import MeetSchedd, RunJob
 from protocol.rpc import Peer
 from protocol.service import Service
 
@@ -60,6 +60,7 @@ class Claims:
         self._ads = ads
         self._moves = moves
         self._starters = starters
+        self._one_each_turn = trio.Lock()
 
     def answer_on(self, service: Service) -> None:
         """Put the handlers on the startd's service."""
@@ -77,12 +78,14 @@ class Claims:
 
     async def request(self, peer: Peer, asked: RequestClaim) -> ClaimAnswer:
         """Take a slot, or the part of a partitionable one that the job asks for."""
+        async with self._one_each_turn:  # many come at once; others of this process have their turn between them
+            pass
         held = self._slots.holding(asked.claim_id)
         if held is not None:
             return self._held_already(held, peer, asked)
         waiting = next((slot for slot in self._slots if _waits(slot, asked.claim_id)), None)
         if waiting is not None and waiting.pending is not None:
-            return await self._wait_for_room(waiting, waiting.pending, peer)
+            return await self._wait_for_room(waiting, waiting.pending, peer, asked)
         slot = self._slots.offering(asked.claim_id)
         if slot is not None and slot.state.state is State.BACKFILL and not self._mismatch(slot, asked.job_ad):
             await self._moves.backfill.clear(slot)
@@ -104,7 +107,7 @@ class Claims:
             self._moves.note(slot)
         self._start.log.always(f"{taken.short}: claimed by {asked.schedd_name} for {asked.submitter}")
         fault("startd.claim_granted")
-        return self._granted(taken)
+        return self._granted(taken, asked)
 
     def _objection(self, slot: Slot | None, asked: RequestClaim) -> str:
         """Why the claim cannot be had; empty when it can."""
@@ -165,9 +168,9 @@ class Claims:
         self._slots.use_offer(slot, asked.claim_id)
         slot.pending = pending = Pending(claim, peer)
         self._moves.make_room(slot)
-        return await self._wait_for_room(slot, pending, peer)
+        return await self._wait_for_room(slot, pending, peer, asked)
 
-    async def _wait_for_room(self, slot: Slot, pending: Pending, peer: Peer) -> ClaimAnswer:
+    async def _wait_for_room(self, slot: Slot, pending: Pending, peer: Peer, asked: RequestClaim) -> ClaimAnswer:
         """Wait until the slot is free. Whoever stops waiting gives the claim up; the same request may come again."""
         pending.waiting += 1
         try:
@@ -179,7 +182,7 @@ class Claims:
                 self._moves.preemption_over(slot)
         if pending.granted:
             slot.peer = peer
-            return self._granted(slot)
+            return self._granted(slot, asked)
         return ClaimAnswer(granted=False, reason=pending.reason or "the connection was lost")
 
     def _held_already(self, slot: Slot, peer: Peer, asked: RequestClaim) -> ClaimAnswer:
@@ -187,12 +190,13 @@ class Claims:
         if claim is None or slot.lease_lost or claim.holder.schedd_name != asked.schedd_name:
             return ClaimAnswer(granted=False, reason="the claim id is not good any more")
         self._touch(slot, peer)
-        return self._granted(slot)
+        return self._granted(slot, asked)
 
-    def _granted(self, slot: Slot) -> ClaimAnswer:
+    def _granted(self, slot: Slot, asked: RequestClaim) -> ClaimAnswer:
         claim = slot.claim
         assert claim is not None
-        self._starters.prepare(slot.name)
+        meeting = MeetSchedd(shadow_address=asked.shadow_address, ticket=asked.ticket) if asked.shadow_address else None
+        self._starters.prepare(slot.name, meeting)
         return ClaimAnswer(
             granted=True,
             slot_name=slot.name,

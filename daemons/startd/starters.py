@@ -30,7 +30,7 @@ from pool.execute.cgroup import Trees
 from protocol import rpc
 from protocol.identity import Link
 from protocol.message import DONE, Done, Request
-from protocol.messages.starter import ActivationOver, JobInfo, LeaveNow, RunJob
+from protocol.messages.starter import ActivationOver, JobInfo, LeaveNow, MeetSchedd, RunJob
 from protocol.net import Channel
 from protocol.service import Service
 
@@ -110,6 +110,7 @@ class Starters:
         """A payload for each EXECUTE; those of its other slots are made from it."""
         self._spares: dict[str, Starter] = {}
         self._coming: dict[str, trio.Event] = {}
+        self._to_meet: dict[str, MeetSchedd] = {}
         self._wanted = trio.Event()
         self._problem: PoolError | None = None
         self.living: set[Starter] = set()
@@ -130,9 +131,15 @@ class Starters:
         self._spares.clear()
         self._wanted.set()
 
-    def prepare(self, slot_name: str) -> None:
-        """This slot was claimed: let it have a starter before it asks."""
-        if slot_name not in self._spares and slot_name not in self._coming:
+    def prepare(self, slot_name: str, meeting: MeetSchedd | None) -> None:
+        """This slot was claimed: let it have a starter before it asks, and the starter its schedd."""
+        spare = self._spares.get(slot_name)
+        if meeting is not None:
+            if spare is not None:
+                spare.tell(meeting)
+            else:
+                self._to_meet[slot_name] = meeting
+        if spare is None and slot_name not in self._coming:
             self._coming[slot_name] = trio.Event()
             self._nursery.start_soon(self._make_spare, slot_name)
         self._wanted.set()
@@ -141,12 +148,14 @@ class Starters:
         """A starter for this slot, ready for its first job; SpawnError when there can be none."""
         if (coming := self._coming.get(slot_name)) is not None:
             await coming.wait()
+        self._to_meet.pop(slot_name, None)
         spare = self._spares.pop(slot_name, None)
         self._wanted.set()
         return spare if spare is not None and spare.usable else await self._fork(slot_name)
 
     def dismiss(self, slot_name: str) -> None:
         """The slot is no more; a starter that waits for it may go."""
+        self._to_meet.pop(slot_name, None)
         if (spare := self._spares.pop(slot_name, None)) is not None:
             spare.leave()
 
@@ -197,7 +206,9 @@ class Starters:
 
     async def _make_spare(self, slot_name: str) -> None:
         try:
-            self._spares[slot_name] = await self._fork(slot_name)
+            self._spares[slot_name] = spare = await self._fork(slot_name)
+            if (meeting := self._to_meet.pop(slot_name, None)) is not None:
+                spare.tell(meeting)
         except PoolError as error:
             self._start.log.always(f"Cannot make a starter for {slot_name}: {error}")
         finally:

@@ -1,6 +1,6 @@
 """One job, from RunJob to the acknowledged report: sandbox, input, program, output.
 
-    contact the shadow task -> sandbox -> input -> launch -> watch -> end what is left -> output -> report -> clean up
+    sandbox, contact the shadow task -> input -> launch -> watch -> end what is left -> output -> report -> clean up
 
 Whatever happens on the way becomes one `Result`. Telling the job to leave works at every step: before the program runs
 there is nothing to ask, while it runs it gets its signal and its time, afterwards its output has that time.
@@ -197,7 +197,6 @@ class JobRun:
         """Run the job; every way it can end is a Result."""
         try:
             with self._phase:
-                await self.link.peer()
                 return await self._prepare_and_run()
             return self._evicted()
         except Held as error:
@@ -218,6 +217,7 @@ class JobRun:
         sandbox.write_ads(self.sandbox, account, self.job, self.slot)
         fault("starter.sandbox_made")
         plan = self._plan(account)
+        await self.link.peer()  # which is there when the schedd has made the execution durable: only now may it run
         if self.context.settings.hooks:
             self.hooks = self._hooks_for(account)
             plan = await self._prepared(Hook.PREPARE_JOB_BEFORE_TRANSFER, plan, account)

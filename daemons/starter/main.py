@@ -30,7 +30,7 @@ from protocol import net, rpc
 from protocol.authorize import Level
 from protocol.message import DONE, Done
 from protocol.messages.common import StopHow
-from protocol.messages.starter import ActivationOver, ContinueJob, LeaveNow, RunJob, StopJob, SuspendJob
+from protocol.messages.starter import ActivationOver, ContinueJob, LeaveNow, MeetSchedd, RunJob, StopJob, SuspendJob
 from protocol.net import Network, RealNetwork
 from protocol.rpc import Peer
 from protocol.security import Security
@@ -90,6 +90,7 @@ class Starter:
         """The life of the process."""
         service = Service("starter")
         service.on(RunJob, self.run_job, Level.READ)
+        service.on(MeetSchedd, self.meet_schedd, Level.READ)
         service.on(StopJob, self.stop_job, Level.READ)
         service.on(SuspendJob, self.suspend_job, Level.READ)
         service.on(ContinueJob, self.continue_job, Level.READ)
@@ -141,6 +142,19 @@ class Starter:
         self._job, self._idle = JobRun(context, request), trio.Event()
         self._nursery.start_soon(self._run, self._job)
         return DONE
+
+    def meet_schedd(self, _peer: Peer, request: MeetSchedd) -> Done:
+        """Connect to the claim's schedd before there is a job."""
+        assert self._nursery is not None
+        self._nursery.start_soon(self._meet, request)
+        return DONE
+
+    async def _meet(self, request: MeetSchedd) -> None:
+        assert self._lines is not None
+        try:
+            await self._lines[0].peer(request.shadow_address, request.ticket)
+        except (PeerError, OSError) as error:  # the first job tries again
+            self._log.full("The schedd cannot be reached yet", error=str(error))
 
     async def _run(self, job: JobRun) -> None:
         self._log.always("Activation begins", job=job.request.job_id, activation=job.request.activation)

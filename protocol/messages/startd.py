@@ -22,7 +22,8 @@ class ClaimAnswer(Record):
 class RequestClaim(Request[ClaimAnswer], tag="startd.request_claim"):
     """Take the slot of `claim_id` for jobs like `job_ad`; a partitionable slot carves a dynamic one for it.
 
-    Idempotent: asked again by its holder, the answer is the same.
+    Idempotent: asked again by its holder, the answer is the same. The claim's starter may connect to `shadow_address`
+    with `ticket` before it has a job.
     """
 
     claim_id: str
@@ -31,6 +32,8 @@ class RequestClaim(Request[ClaimAnswer], tag="startd.request_claim"):
     submitter: str
     lease_s: float
     alive_interval_s: float
+    shadow_address: str = ""
+    ticket: str = ""
 
 
 class ActivateAnswer(Record):

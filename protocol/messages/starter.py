@@ -27,6 +27,13 @@ class RunJob(Request[Done], tag="starter.run_job"):
     lease_s: float = 2400.0
 
 
+class MeetSchedd(Request[Done], tag="starter.meet_schedd"):
+    """The starter's claim was granted: connect to its schedd, so that the first job need not wait for that."""
+
+    shadow_address: str
+    ticket: str
+
+
 class StopJob(Request[Done], tag="starter.stop_job"):
     """End the running job: with its kill signal and vacate time, or at once. It is then reported as EVICTED."""
 
