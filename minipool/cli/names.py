@@ -6,6 +6,7 @@ from typing import Final
 
 TOOLS: Final[dict[str, tuple[str, str]]] = {
     "submit": ("submit", "queue jobs from a submit description"),
+    "run": ("run_command", "run a shell command as a job and wait for it"),
     "q": ("q", "show jobs in the queue"),
     "status": ("status", "show machines and daemons of the pool"),
     "history": ("history", "show jobs that left the queue"),
@@ -37,6 +38,8 @@ TOOLS: Final[dict[str, tuple[str, str]]] = {
     "token_list": ("tokens", "list your tokens"),
     "update_machine_ad": ("update_machine_ad", "change attributes in the ads of a machine"),
     "gpu_discovery": ("gpu_discovery", "show the GPUs of this machine"),
+    "findhost": ("findhost", "find the machines that can be spared"),
+    "advertise": ("advertise", "give ads to a collector, or take them away"),
     "version": ("version", "show the version"),
 }
 """verb -> (module, what it is for); `condor_VERB` and `pool VERB` are the same program."""
