@@ -1,0 +1,26 @@
+"""A starter that has no job yet meets the schedd of its claim."""
+
+from __future__ import annotations
+
+from protocol.authorize import Level
+from protocol.messages.schedd import Ending
+from protocol.messages.starter import MeetSchedd
+
+from .bench import bench
+
+
+async def test_a_starter_that_met_its_schedd_runs_the_claims_jobs_over_that_connection() -> None:
+    async with bench() as b:
+        assert b.startd is not None
+        b.security.tickets.add("secret-one", identity="starter@test", levels=[Level.READ], label="claim")
+        await b.startd.call(MeetSchedd(shadow_address=str(b.root / "schedd.sock"), ticket="secret-one"))
+        for _ in range(2):
+            assert (await b.ended(await b.run(b.job_ad("exit 0"), claim="one"))).ending is Ending.EXITED
+        assert b.callers[0] is b.callers[1]
+
+
+async def test_a_schedd_that_cannot_be_met_costs_the_claims_first_job_nothing() -> None:
+    async with bench() as b:
+        assert b.startd is not None
+        await b.startd.call(MeetSchedd(shadow_address=str(b.root / "nobody.sock"), ticket="nothing"))
+        assert (await b.ended(await b.run(b.job_ad("exit 0")))).ending is Ending.EXITED
