@@ -42,10 +42,14 @@ class Case:
 
     @classmethod
     def read(cls, path: Path) -> Case:
-        lines = path.read_text().splitlines()
+        return cls.parse(path.name, path.read_text())
+
+    @classmethod
+    def parse(cls, name: str, text: str) -> Case:
+        lines = text.splitlines()
         cut = lines.index("---")
-        steps = [(n, text.strip()) for n, text in enumerate(lines[cut + 1 :], cut + 2) if text.strip()]
-        return cls(path.stem, "\n".join(lines[:cut]) + "\n", steps)
+        steps = [(n, line.strip()) for n, line in enumerate(lines[cut + 1 :], cut + 2) if line.strip()]
+        return cls(name, "\n".join(lines[:cut]) + "\n", steps)
 
     def machine(self) -> str:
         """The configuration with the machine before it; slots of its own replace the static one."""
@@ -197,4 +201,4 @@ async def play(case: Case, directory: Path, monkeypatch: pytest.MonkeyPatch) -> 
             try:
                 await player.play(text)
             except (AssertionError, trio.TooSlowError) as error:
-                raise AssertionError(f"{case.name}.policy:{line}: {text}: {error}") from error
+                raise AssertionError(f"{case.name}:{line}: {text}: {error}") from error
