@@ -48,18 +48,19 @@ class Ads:
         self.drain: Drain | None = None
         self.drain_started = self.drain_stopped = 0.0
         self._monitor = detect.SelfMonitor(start.started_at)
-        self._own = self._monitor.look(start.world.wall())
         self.seen = self._look()
-        self._machine_wide: tuple[int, dict[str, Any]] = (-1, {})
+        self._machine_wide: dict[str, Any] = {}
         self._owner_load: dict[str, float] = {}
         self._measured: dict[str, int] = {}
 
     def refresh(self) -> None:
         """Look at the machine again; ads made from now on show what is seen."""
         self.seen = self._look()
-        self._own = self._monitor.look(self._start.world.wall())
         self._share_load()
+        self._machine_wide = self._of_all_slots()
         for slot in self._slots:
+            if slot.fixed_ad is not None:
+                slot.fixed_ad.update(self._machine_wide)
             slot.matching_ad = None
 
     def benchmarked(self, mips: int, kflops: int) -> None:
@@ -154,8 +155,8 @@ class Ads:
             draining=drain is not None,
             accept_while_draining=drain is not None and start_expr is not _NO_START,
             load=self._job_load(slot),
-            job_starts=slot.job_starts,
-            preemptions=slot.preemptions,
+            job_starts=self.statistics.starts,
+            preemptions=self.statistics.preemptions,
             extra=self._extra(slot, now),
             job_attrs=self.settings.job_attrs,
             customs=self.customs,
@@ -186,6 +187,7 @@ class Ads:
         for name, figure in self._measured.items():
             ad[name] = figure
         ad["ExecuteVolume"] = slot.spec.disk
+        ad.update(self._machine_wide)
         return ad
 
     def _extra(self, slot: Slot, now: float) -> dict[str, Any]:
@@ -193,21 +195,18 @@ class Ads:
         extra["LoadAvg"] = round(self._job_load(slot) + self._owner_load.get(slot.name, 0.0), 2)
         extra["TotalSlots"] = len(self._slots)
         extra.update(drain_attributes(self.drain, self.drain_started, self.drain_stopped))
-        extra.update(self._of_all_slots(now))
         return extra
 
-    def _of_all_slots(self, now: float) -> dict[str, Any]:
-        """What is true of the machine as a whole; looked at once a second."""
-        made_at, known = self._machine_wide
-        if made_at != int(now):
-            busy = [slot for slot in self._slots if slot.busy]
-            known = {
-                **self._own,
-                **expected_draining([self._running(slot) for slot in busy], now),
-                "TotalCondorLoadAvg": round(sum((self._job_load(slot) for slot in busy), 0.0), 2),
-            }
-            self._machine_wide = (int(now), known)
-        return {**known, **self.statistics.attributes(now)}
+    def _of_all_slots(self) -> dict[str, Any]:
+        """What is true of the machine as a whole, as of the last look at it."""
+        now = self._start.world.wall()
+        busy = [slot for slot in self._slots if slot.busy]
+        return {
+            **self._monitor.look(now),
+            **self.statistics.attributes(now),
+            **expected_draining([self._running(slot) for slot in busy], now),
+            "TotalCondorLoadAvg": round(sum((self._job_load(slot) for slot in busy), 0.0), 2),
+        }
 
     def _running(self, slot: Slot) -> Running:
         now = trio.current_time()

@@ -85,13 +85,23 @@ class Statistics:
         """A job is gone, `busy_s` after it was given to its starter."""
         self._busy.note(max(0.0, busy_s), now)
 
+    @property
+    def starts(self) -> int:
+        """How many jobs have begun."""
+        return self._starts.total
+
+    @property
+    def preemptions(self) -> int:
+        """How many jobs had to go."""
+        return sum(one.total for one in self._preemptions.values())
+
     def attributes(self, now: float) -> dict[str, float | int]:
         """What every slot's ad shows."""
         ranked, by_user = self._preemptions[Preempted.RANK], self._preemptions[Preempted.USER_PRIO]
         return {
-            "JobStarts": self._starts.total,
+            "JobStarts": self.starts,
             "RecentJobStarts": self._starts.recent(now),
-            "JobPreemptions": sum(one.total for one in self._preemptions.values()),
+            "JobPreemptions": self.preemptions,
             "RecentJobPreemptions": sum(one.recent(now) for one in self._preemptions.values()),
             "JobRankPreemptions": ranked.total,
             "RecentJobRankPreemptions": ranked.recent(now),

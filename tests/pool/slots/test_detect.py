@@ -120,3 +120,31 @@ def test_idle_times_come_from_terminals_and_consoles(tmp_path: Path) -> None:
 def test_clock_attributes_are_minutes_and_days_from_sunday(text: str, minute: int, day: int) -> None:
     seen = detect.look(0.0, time.strptime(text, "%Y-%m-%d %H:%M"))
     assert (seen.clock_min, seen.clock_day) == (minute, day)
+
+
+@pytest.mark.parametrize(
+    ("place", "said", "turns"), [("queue", "1", True), ("queue", "0", False), ("../queue", "1", True)]
+)
+def test_a_disk_that_turns_is_known_by_its_queue(place: str, said: str, turns: bool, tmp_path: Path) -> None:
+    device = os.stat(tmp_path).st_dev
+    disk = tmp_path / "sys/dev/block" / f"{os.major(device)}:{os.minor(device)}"
+    disk.mkdir(parents=True)
+    (disk / place).mkdir()
+    (disk / place / "rotational").write_text(f"{said}\n")
+    assert detect.is_rotational(str(tmp_path), tmp_path / "sys") is turns
+
+
+def test_a_file_system_without_a_disk_does_not_turn(tmp_path: Path) -> None:
+    assert detect.is_rotational(str(tmp_path), tmp_path / "sys") is False
+
+
+def test_the_interface_is_that_with_the_address() -> None:
+    assert detect.interface_facts("192.0.2.1") == {}
+    assert detect.interface_facts("127.0.0.1").keys() <= {"HardwareAddress", "SubnetMask"}
+
+
+def test_a_process_looks_at_itself() -> None:
+    seen = detect.SelfMonitor(started_at=100.0).look(160.0)
+    assert (seen["MonitorSelfAge"], seen["MonitorSelfTime"]) == (60, 160)
+    assert 1000 < seen["MonitorSelfResidentSetSize"] < seen["MonitorSelfImageSize"]
+    assert seen["MonitorSelfRegisteredSocketCount"] > 2
