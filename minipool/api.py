@@ -47,6 +47,8 @@ from protocol.messages.schedd import (
 )
 
 SUBMIT_TIMEOUT_S = 600.0
+MADE_LATER_S = 0.5
+"""The pause before jobs are looked for again that their cluster has not made yet."""
 
 
 @asynccontextmanager
@@ -155,18 +157,33 @@ class Pool:
     async def wait(self, jobs: Sequence[Job]) -> list[JobResult]:
         """The results of all these jobs, in their order, once each has left the queue."""
         results: dict[JobId, JobResult] = {}
-        async for state in self.watch(*jobs, forever=False):
-            if state.left:
-                results[state.id] = result_of(state.id, state.ad)
-        missing = [job for job in jobs if job.id not in results]
-        if missing:
-            for ad in await self.history(*missing):
+        missing = list(jobs)
+        while missing:
+            async for state in self.watch(*missing, forever=False):
+                if state.left:
+                    results[state.id] = result_of(state.id, state.ad)
+            missing = [job for job in jobs if job.id not in results]
+            if missing := await self._not_in_history(missing, results):
+                made = await self._clusters_that_make_jobs(missing)
+                lost = await self._not_in_history([job for job in missing if job.id.cluster not in made], results)
+                if lost:
+                    raise UnknownJob(f"there is no job {lost[0].id}")
+                await trio.sleep(MADE_LATER_S)
+        return [results[job.id] for job in jobs]
+
+    async def _not_in_history(self, jobs: Sequence[Job], results: dict[JobId, JobResult]) -> list[Job]:
+        """Note the results that the history has; the jobs that it has not."""
+        if jobs:
+            for ad in await self.history(*jobs):
                 id = JobId(ad.eval_int("ClusterId", 0), ad.eval_int("ProcId", 0))
                 results[id] = result_of(id, ad)
-        for job in missing:
-            if job.id not in results:
-                raise UnknownJob(f"there is no job {job.id}")
-        return [results[job.id] for job in jobs]
+        return [job for job in jobs if job.id not in results]
+
+    async def _clusters_that_make_jobs(self, jobs: Sequence[Job]) -> set[int]:
+        """Those of the jobs' clusters that still make jobs, as there is room for them (max_materialize, max_idle)."""
+        clusters = {str(job.id.cluster) for job in jobs}
+        request = QueryJobs(select=selection(clusters), projection=["ClusterId"], factories=True)
+        return {ad.eval_int("ClusterId", 0) for ad in await _all_ads(self._peer, request)}
 
     async def act(
         self, action: Action, *which: object, constraint: str | None = None, reason: str | None = None

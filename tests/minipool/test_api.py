@@ -46,6 +46,15 @@ def test_every_example_of_the_documentation_runs(here: Path) -> None:
 
 
 @pytest.mark.timeout(WAIT_S)
+def test_jobs_that_are_made_later_are_waited_for(here: Path) -> None:
+    description = minipool.Submit(executable="/bin/true", max_materialize=1, should_transfer_files="NO")
+    with minipool.connect(str(here.parent)) as pool:
+        jobs = pool.submit(description, count=3)
+        assert [str(job.id.proc) for job in jobs] == ["0", "1", "2"]
+        assert [result.exit_code for result in pool.wait(jobs)] == [0, 0, 0]
+
+
+@pytest.mark.timeout(WAIT_S)
 def test_results_come_for_jobs_that_left_long_ago_too(here: Path) -> None:
     with minipool.connect() as pool:
         jobs = pool.submit({"executable": "/bin/false", "transfer_executable": False}, count=2)
