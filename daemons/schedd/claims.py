@@ -481,10 +481,29 @@ class Claims:
     async def work(self, claim: Claim, shadow: Shadow | None) -> None:
         """Run one execution after another, then give the slot back."""
         while shadow is not None:
+            like, keep_s = shadow.job, self.core.queue.ad(shadow.job).eval_float("KeepClaimIdle", 0.0)
             shadow = await shadow.run()
+            if shadow is None and keep_s > 0:
+                shadow = await self._keep_idle(claim, like, keep_s)
         if claim.wish is not None and await coalesce(self, claim, claim.wish):
             return
         await self.release(claim)
+
+    async def _keep_idle(self, claim: Claim, like: Job, keep_s: float) -> Shadow | None:
+        """Hold on to the slot for a while, as its last job asked for: the next job like it may be on its way."""
+        core = self.core
+        with trio.move_on_after(keep_s):
+            while claim.reusable and not claim.gone and not self.stopping:
+                following = self.next(claim, like)
+                if following is not None:
+                    return following
+                news = trio.Event()
+                core.idle_claims.add(news)
+                try:
+                    await news.wait()
+                finally:
+                    core.idle_claims.discard(news)
+        return None
 
     async def release(self, claim: Claim, how: StopHow = StopHow.GRACEFUL) -> None:
         """Give the slot back."""

@@ -66,6 +66,8 @@ class Core:
         self.shadow_of: dict[Job, Shadow] = {}
         self.local_runs: dict[Job, Execution] = {}
         """Executions that have no slot (local and scheduler universe)."""
+        self.idle_claims: set[trio.Event] = set()
+        """Set when there is work: slots that are kept idle for it (keep_claim_idle) wait for these."""
         self.tell_owner: Callable[[ClassAd, Event], None] = lambda job, event: None
         """Called with what happens to jobs whose owners want mail."""
         self.global_log: GlobalLog | None = None
@@ -157,6 +159,8 @@ class Core:
             self.start_local(job)
             return
         self.waiting.add(job, self.submitter(job.cluster))
+        for news in self.idle_claims:
+            news.set()
         if tell:
             self.work_changed(True)
 

@@ -45,6 +45,20 @@ async def test_a_job_that_needed_more_memory_runs_again_with_more(tmp_path: Path
         assert [order.job_ad["RequestMemory"] for order in startd.orders] == [100, 200, 400]
 
 
+async def test_a_claim_is_kept_for_the_next_job(tmp_path: Path, autojump_clock: Clock) -> None:
+    async with a_bench(tmp_path) as bench:
+        startd = await bench.startd()
+        await bench.submit(a_job(KeepClaimIdle=500))
+        await bench.match(startd)
+        await bench.until_events("1.0", [0, 1, 5])
+        assert startd.released == []
+        await bench.submit(a_job(KeepClaimIdle=500))
+        await bench.until_events("2.0", [0, 1, 5])
+        began = trio.current_time()
+        await bench.until(lambda: len(startd.released) == 1)
+        assert trio.current_time() - began > 400
+
+
 async def test_what_the_machine_was_is_kept_for_some_runs(tmp_path: Path, autojump_clock: Clock) -> None:
     async with a_bench(tmp_path) as bench:
         ad = a_job(JobMachineAttrs="Name, OpSys", JobMachineAttrsHistoryLength=2, OnExitRemove=False, RunsFor=10)
