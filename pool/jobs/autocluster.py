@@ -90,7 +90,9 @@ class Autoclusters:
         """Whether the job has a significant attribute of its own; rather too often than too seldom."""
         if not MADE_UP.isdisjoint(self._significant):
             return True
-        if len(job.packed) <= 2 and job._ad is None:
+        if job._ad is not None:  # what was just changed is not packed yet
+            return not self._significant.isdisjoint(job._ad.attrs)
+        if len(job.packed) <= 2:
             return False
         packed = job.packed.lower()
         return any(f'"{name}":' in packed for name in self._significant)

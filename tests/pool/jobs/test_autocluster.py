@@ -63,6 +63,15 @@ def test_what_requirements_read_of_the_job_tells_apart() -> None:
     assert bench.autoclusters.number_of(three) != bench.autoclusters.number_of(four)
 
 
+def test_a_job_that_was_just_changed_is_sorted_by_what_it_is_now() -> None:
+    bench = Bench()
+    one, two = bench.add({}, {})
+    before = bench.autoclusters.number_of(one)
+    bench.queue.change(two, {"RequestMemory": 2000})
+    assert bench.autoclusters.number_of(two) != before
+    assert bench.autoclusters.number_of(one) == before
+
+
 def test_one_and_true_and_text_are_not_alike() -> None:
     bench = Bench()
     jobs = [*bench.add(Rank=1), *bench.add(Rank=1.0), *bench.add(Rank=True), *bench.add(Rank="1")]
