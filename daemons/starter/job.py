@@ -25,20 +25,21 @@ from daemons.starter.account import Account, account_for
 from daemons.starter.cgroup import Group
 from daemons.starter.deferral import wait_for_moment
 from daemons.starter.hooks import JobHooks
-from daemons.starter.launch import LaunchError, launch
+from daemons.starter.launch import LaunchError, Stage, Started, launch
 from daemons.starter.line import Line
 from daemons.starter.local_link import LocalLink
 from daemons.starter.processes import Processes, Watched
 from daemons.starter.settings import StarterSettings
 from daemons.starter.shadow_link import Refused, ShadowLink
 from daemons.starter.spawn import Spawner
+from daemons.starter.terms import Terms, terms_for
 from daemons.starter.transfer import FileMover, Held
 from pool.classad import ClassAd, expr
 from pool.errors import PeerError, PoolError, UserError
 from pool.execute.assigned import DEFAULTS as ASSIGNED_KNOBS
 from pool.execute.cgroup import Limits, memory_limits
 from pool.execute.exit import Exited, Hold, exited, over_memory
-from pool.execute.plan import Plan, Surroundings, facts, plan_job
+from pool.execute.plan import Plan, Surroundings, facts, plan_job, wrapped
 from pool.execute.signals import HOLD, VACATE, soft_kill_signal
 from pool.execute.transfer import Stamp
 from pool.execute.usage import Usage
@@ -246,12 +247,14 @@ class JobRun:
             self.job,
             uid_domain=settings.uid_domain,
             fallback=settings.fallback_account,
-            run_as_owner=settings.run_as_owner,
+            run_as_owner=_holds(settings.run_as_owner, self.slot, self.job),
             soft_uid_domain=settings.soft_uid_domain,
         )
 
     def _plan(self, account: Account) -> Plan:
-        return self._limited(plan_job(self.job, self.slot, self._surroundings(account)))
+        plan = self._limited(plan_job(self.job, self.slot, self._surroundings(account)))
+        wrapper = self.context.settings.wrapper
+        return wrapped(plan, wrapper, self.sandbox) if wrapper else plan
 
     def _limited(self, plan: Plan) -> Plan:
         """The plan with this machine's limits added to the job's own."""
@@ -292,14 +295,25 @@ class JobRun:
     # ---- the program
 
     async def _run_program(self, plan: Plan, account: Account) -> Result:
-        context = self.context
         if self._stop is not None:
             return self._evicted()
+        settings, log = self.context.settings, self.context.log
+        with terms_for(settings, self.job, self.slot, plan, account, self.sandbox, log) as terms:
+            result = await self._run_on(terms, plan, account)
+        if plan.wrapped and (said := sandbox.wrapper_error(self.sandbox, account)) is not None:
+            log.error("The job wrapper has failed", wrapper=plan.program, said=said)
+            if result.ending is Ending.EXITED:
+                return Result(Ending.FAILED, reason=f"{plan.program} could not run the job: {said}")
+        return result
+
+    async def _run_on(self, terms: Terms, plan: Plan, account: Account) -> Result:
+        context = self.context
         context.processes.new_job()
         if context.group.works:
             for problem in context.group.prepare(self._limits()):
                 context.log.always("A limit could not be set", limit=problem)
-        started = launch(plan, account, context.spawner, nice=plan.nice + context.settings.nice)
+        context.processes.tracking = terms.tracking
+        started = launch(plan, account, context.spawner, terms)
         watched = context.processes.watch(started.pid)
         try:
             await started.begun()
@@ -310,14 +324,14 @@ class JobRun:
         except LaunchError as error:
             await context.processes.end_all(context.group)
             hold = error.hold()
-            if hold is None:
+            if hold is None or (plan.wrapped and error.stage is Stage.EXECUTE):  # the machine's program, not the job's
                 return Result(Ending.FAILED, reason=f"Failed to execute '{plan.program}': {error}")
             return Result(Ending.HOLD, hold.ad(), hold.reason)
         self.watched, self.usage = watched, self.usage.begun()
         self.executed = Executed(started.pid, time.time())
         context.log.always("The job runs", job=self.request.job_id, pid=started.pid, user=account.name)
         fault("starter.job_started")
-        return await self._watch(watched)
+        return await self._watch(watched, started)
 
     def _limits(self) -> Limits:
         settings, slot = self.context.settings, self.slot
@@ -338,9 +352,10 @@ class JobRun:
             memory_soft=limits.memory_soft,
             memory_and_swap=limits.memory_and_swap,
             cpus=max(1, slot.eval_int("Cpus") or 1),
+            processes=settings.processes_max,
         )
 
-    async def _watch(self, watched: Watched) -> Result:
+    async def _watch(self, watched: Watched, started: Started) -> Result:
         """Until the program has ended and nothing of it is left."""
         context = self.context
         executing = JobExecuting(
@@ -364,7 +379,7 @@ class JobRun:
         self._look()
         self.usage = self.usage.with_disk(sandbox.disk_usage(self.sandbox))
         self._report_memory_if_out()
-        end = exited(watched.status)
+        end = exited(started.status(watched.status))
         if self.executed is not None:
             self.executed = replace(self.executed, end=end)
         return self._judge(end)
@@ -523,3 +538,9 @@ def _signal(pid: int, number: int) -> None:
         os.kill(pid, number)
     except ProcessLookupError:
         pass
+
+
+def _holds(expression: str, slot: ClassAd, job: ClassAd) -> bool:
+    """Whether an expression of the machine's is true of the job."""
+    text = expression.strip()
+    return text.lower() == "true" or (bool(text) and expr(text).eval(slot, job) is True)

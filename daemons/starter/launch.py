@@ -13,14 +13,16 @@ import os
 import signal
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Final, NoReturn
 
 import trio
 
+from daemons.starter import first_process, namespaces
 from daemons.starter.account import Account, become
 from daemons.starter.spawn import JOB_UMASK, OOM_SCORE, SIGNALS, Spawner, output_flags, soft_limits
+from daemons.starter.terms import USUAL, Terms
 from pool.errors import PoolError
 from pool.execute.exit import Hold, cannot_enter, cannot_execute, cannot_open
 from pool.execute.plan import Plan
@@ -38,6 +40,7 @@ class Stage(IntEnum):
     STDOUT = 5
     STDERR = 6
     EXECUTE = 7
+    NAMESPACE = 8
 
 
 class LaunchError(PoolError):
@@ -71,6 +74,18 @@ class Started:
     pid: int
     plan: Plan
     _pipe: int = -1
+    _status: int = -1
+
+    def status(self, wait_status: int) -> int:
+        """How the program ended, given how the child ended, which may have been the program's parent."""
+        if self._status < 0:
+            return wait_status
+        try:
+            said = os.read(self._status, first_process.STATUS.size)
+        finally:
+            os.close(self._status)
+            self._status = -1
+        return int(first_process.STATUS.unpack(said)[0]) if said else wait_status
 
     async def begun(self) -> None:
         """Return when the program runs; LaunchError when it does not."""
@@ -86,37 +101,70 @@ class Started:
             raise LaunchError(Stage(stage), number, self.plan)
 
 
-def launch(plan: Plan, account: Account, spawner: Spawner, *, nice: int = 0) -> Started:
-    """Make the job's process; OSError when that cannot be."""
-    if not nice:
-        pid = spawner.spawn(plan, account)
+def launch(plan: Plan, account: Account, spawner: Spawner, terms: Terms = USUAL) -> Started:
+    """Make the job's process; OSError or IsolationError when that cannot be."""
+    if terms.group_id:
+        account = replace(account, groups=(*account.groups, terms.group_id))
+    if not terms.nice and not terms.isolation.processes:
+        pid = spawner.spawn(plan, account, terms)
         if pid is not None:
             return Started(pid, plan)
-    return _fork(plan, account, spawner.group.entrances(), nice)
+    return _fork(plan, account, spawner.group.entrances(), terms)
 
 
-def _fork(plan: Plan, account: Account, entrances: Sequence[int], nice: int) -> Started:
+def _fork(plan: Plan, account: Account, entrances: Sequence[int], terms: Terms) -> Started:
     environment = {os.fsencode(k): os.fsencode(v) for k, v in plan.environment.items()}
     argv = [os.fsencode(word) for word in plan.argv]
     handled = _handled_signals()
     readable, writable = os.pipe2(os.O_CLOEXEC)
+    ended, end = os.pipe2(os.O_CLOEXEC) if terms.isolation.processes else (-1, -1)
     try:
-        pid = os.fork()
-    except OSError:
-        os.close(readable)
-        os.close(writable)
+        with namespaces.inside(terms.isolation, account):
+            pid = os.fork()
+            if pid == 0:
+                if end >= 0:
+                    _first_process(account, entrances, writable, end)
+                _child(plan, account, entrances, terms, argv, environment, handled, writable)
+    except BaseException:
+        for fd in (readable, ended):
+            if fd >= 0:
+                os.close(fd)
         raise
-    if pid == 0:
-        _child(plan, account, entrances, nice, argv, environment, handled, writable)
-    os.close(writable)
-    return Started(pid, plan, readable)
+    finally:
+        for fd in (writable, end):
+            if fd >= 0:
+                os.close(fd)
+    return Started(pid, plan, readable, ended)
+
+
+def _first_process(account: Account, entrances: Sequence[int], report: int, status: int) -> None:
+    """Make the namespace's second process, which returns and becomes the program; the first one never returns."""
+    try:
+        os.setsid()
+        for entrance in entrances:
+            os.write(entrance, b"0")
+        namespaces.mount_proc()
+        signal.pthread_sigmask(signal.SIG_SETMASK, signal.valid_signals())
+        program = os.fork()
+        if program == 0:
+            os.close(status)
+            return
+        become(account)
+        os.dup2(status, 3, inheritable=False)
+        os.closerange(4, os.sysconf("SC_OPEN_MAX"))
+        first_process.attend(program, 3)
+    except OSError as error:
+        os.write(report, _REPORT.pack(Stage.NAMESPACE, error.errno or errno.EIO))
+    except BaseException:
+        os.write(report, _REPORT.pack(Stage.NAMESPACE, errno.EINVAL))
+    os._exit(127)
 
 
 def _child(
     plan: Plan,
     account: Account,
     entrances: Sequence[int],
-    nice: int,
+    terms: Terms,
     argv: list[bytes],
     environment: dict[bytes, bytes],
     handled: list[int],
@@ -130,8 +178,10 @@ def _child(
             os.write(entrance, b"0")
         stage = Stage.ACCOUNT
         _quieten_oom_and_signals(handled)
-        if nice:
-            os.nice(nice)
+        if terms.nice:
+            os.nice(terms.nice)
+        if terms.cpus:
+            os.sched_setaffinity(0, terms.cpus)
         soft_limits(plan.rlimits)
         become(account)
         os.umask(JOB_UMASK)

@@ -16,6 +16,7 @@ import trio
 from daemons.linux import descendants, is_zombie
 from daemons.starter import tree
 from daemons.starter.cgroup import Group
+from daemons.starter.tracking import NOBODY_ELSE, Tracking
 from pool.execute.usage import Sample
 
 FIRST_PAUSE_S: Final = 0.001
@@ -36,6 +37,8 @@ class Processes:
 
     def __init__(self) -> None:
         self._watched: dict[int, Watched] = {}
+        self.tracking: Tracking = NOBODY_ELSE
+        """By what else the present job's processes are known."""
         self._before = resource.getrusage(resource.RUSAGE_CHILDREN)
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
@@ -109,7 +112,7 @@ class Processes:
         pause = FIRST_PAUSE_S
         while True:
             grouped = group.kill() if group.works else 0
-            left = self.living()
+            left = self.living() | self.tracking.members()
             if left:
                 tree.send(left, signal.SIGKILL)
             self.reap()

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from daemons.starter.account import Account, acting_as
 from pool.classad import ClassAd
-from pool.execute.plan import JOB_AD_NAME, MACHINE_AD_NAME
+from pool.execute.plan import JOB_AD_NAME, MACHINE_AD_NAME, WRAPPER_ERROR_NAME
 from pool.execute.transfer import Stamp
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -40,6 +40,19 @@ def write_ads(path: str, account: Account, job: ClassAd, machine: ClassAd) -> No
                 os.write(fd, ad.long().encode("utf-8", "surrogateescape"))
             finally:
                 os.close(fd)
+
+
+def wrapper_error(path: str, account: Account) -> str | None:
+    """What a job wrapper that failed has said, at most some thousand characters; None when none has."""
+    with acting_as(account):
+        try:
+            fd = os.open(os.path.join(path, WRAPPER_ERROR_NAME), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        except OSError:
+            return None
+        try:
+            return os.read(fd, 4096).decode(errors="replace").strip() if stat.S_ISREG(os.fstat(fd).st_mode) else None
+        finally:
+            os.close(fd)
 
 
 def stamps(path: str) -> dict[str, Stamp]:

@@ -6,11 +6,13 @@ The owner reads its configuration once; a child is given what it needs, and star
 from __future__ import annotations
 
 import os
+import re
 import socket
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgpack
 
+from pool.errors import ConfigError
 from pool.execute.assigned import DEFAULTS as ASSIGNED_KNOBS
 from pool.execute.assigned import is_assigned_knob
 from pool.execute.cgroup import Trees, claim_group
@@ -82,9 +84,19 @@ class StarterSettings(Birthright):
     job_environment: str = ""
     inherit_environment: bool = False
     sets_home: bool = True
-    nice: int = 0
+    nice: str = "0"  # an expression over the job's ad
     fallback_account: str = "nobody"
-    run_as_owner: bool = True
+    run_as_owner: str = "true"  # an expression over the slot's ad (MY) and the job's (TARGET)
+    dedicated_accounts: str = ""
+    wrapper: str = ""
+    processes_max: int = 0
+    assign_cpus: str = ""
+    cpu_affinity: list[int] = []
+    tracking_gids: list[int] = []  # the first and the last
+    job_namespaces: bool = False
+    pid_namespaces: bool = False
+    mount_under_scratch: str = ""
+    private_shared_memory: bool = False
     soft_uid_domain: bool = False
     address_space_mb: int = 0
     hooks: list[list[str]] = []  # see pool.hooks.table.HookTable.packed
@@ -144,9 +156,19 @@ def starter_payload(config: Config, slot_name: str, *, trees: Trees, machine_mem
         job_environment=config.str("STARTER_JOB_ENVIRONMENT"),
         inherit_environment=config.bool("JOB_INHERITS_STARTER_ENVIRONMENT", default=False),
         sets_home=config.bool("STARTER_SETS_HOME_ENV"),
-        nice=config.int("JOB_RENICE_INCREMENT"),
+        nice=config.str("JOB_RENICE_INCREMENT"),
         fallback_account=_slot_user(config, slot_name),
-        run_as_owner=config.bool("STARTER_ALLOW_RUNAS_OWNER"),
+        run_as_owner=config.str("STARTER_ALLOW_RUNAS_OWNER"),
+        dedicated_accounts=config.str("DEDICATED_EXECUTE_ACCOUNT_REGEXP"),
+        wrapper=config.path("USER_JOB_WRAPPER"),
+        processes_max=config.int("JOB_PROCESSES_MAX"),
+        assign_cpus=_unless_false(config.str("ASSIGN_CPU_AFFINITY")),
+        cpu_affinity=_cpu_affinity(config, slot_name),
+        tracking_gids=_tracking_gids(config),
+        job_namespaces=config.bool("PER_JOB_NAMESPACES"),
+        pid_namespaces=config.bool("USE_PID_NAMESPACES"),
+        mount_under_scratch=config.str("MOUNT_UNDER_SCRATCH"),
+        private_shared_memory=config.bool("MOUNT_PRIVATE_DEV_SHM"),
         soft_uid_domain=config.bool("SOFT_UID_DOMAIN"),
         address_space_mb=config.int("STARTER_RLIMIT_AS"),
         hooks=read_hooks(config, STARTER_HOOKS).packed(),
@@ -164,6 +186,7 @@ def payload_of_neighbour(payload: bytes, config: Config, slot_name: str) -> byte
         slot=slot_name,
         group=group_name(config, slot_name) if settings.tree_version else "",
         fallback_account=_slot_user(config, slot_name),
+        cpu_affinity=_cpu_affinity(config, slot_name),
     ).pack()
 
 
@@ -220,7 +243,38 @@ def _slot_user(config: Config, slot_name: str) -> str:
     for name in (own, own.partition("_")[0]):
         if user := config.str(f"{name}_USER", default=""):
             return user
+    if pattern := config.raw("NOBODY_SLOT_USER"):
+        named = re.sub(r"(?i)\$\(STARTER_SLOT_NAME\)", _short(slot_name), pattern)
+        return config.expand(named).strip()
     return config.str("NOBODY_USER")
+
+
+def _unless_false(expression: str) -> str:
+    return "" if expression.strip().lower() in ("", "false", "0", "no", "f", "n") else expression
+
+
+def _cpu_affinity(config: Config, slot_name: str) -> list[int]:
+    """The cpus of a slot under ENFORCE_CPU_AFFINITY: `SLOT<N>_CPU_AFFINITY`, else the slot's own number less one."""
+    if not config.bool("ENFORCE_CPU_AFFINITY"):
+        return []
+    found = re.match(r"slot(\d+)", slot_name)
+    if found is None:
+        return []
+    listed = config.list(f"SLOT{found[1]}_CPU_AFFINITY", default=[])
+    return [int(word) for word in listed if word.isdigit()] or [int(found[1]) - 1]
+
+
+def _tracking_gids(config: Config) -> list[int]:
+    """The range of group ids that mark jobs, where USE_GID_PROCESS_TRACKING wants it; ConfigError when it is none."""
+    if not config.bool("USE_GID_PROCESS_TRACKING"):
+        return []
+    low, high = config.int("MIN_TRACKING_GID"), config.int("MAX_TRACKING_GID")
+    if not 0 < low <= high:
+        raise ConfigError(
+            f"USE_GID_PROCESS_TRACKING is true, and MIN_TRACKING_GID = {low}, MAX_TRACKING_GID = {high}",
+            expected="a range of group ids above 0 that no account has",
+        )
+    return [low, high]
 
 
 def _short(slot_name: str) -> str:

@@ -14,11 +14,13 @@ import resource
 import signal
 import stat
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Final
 
+from daemons.starter import namespaces
 from daemons.starter.account import Account, standing_in_for
 from daemons.starter.cgroup import Group
+from daemons.starter.terms import USUAL, Terms
 from pool.execute.plan import NULL, Plan
 
 OOM_SCORE: Final = b"800"
@@ -40,14 +42,20 @@ class Spawner:
         self._home = -1
         self._oom: tuple[int, bytes] | None = None
 
-    def spawn(self, plan: Plan, account: Account) -> int | None:
+    def spawn(self, plan: Plan, account: Account, terms: Terms = USUAL) -> int | None:
         """The process of the job, whose program was executed; None when this way cannot tell or do it."""
         try:
-            with self._rated_as_a_job(), self.group.inside(), standing_in_for(account), self._at(plan.directory):
+            with (
+                self._rated_as_a_job(),
+                self.group.inside(),
+                self._apart(terms, account),
+                standing_in_for(account),
+                self._at(plan.directory),
+            ):
                 actions = _file_actions(plan)
                 if actions is None:
                     return None
-                with limited(plan.rlimits):
+                with limited(plan.rlimits), bound_to(terms.cpus):
                     return os.posix_spawn(
                         plan.program,
                         plan.argv,
@@ -60,10 +68,13 @@ class Spawner:
         except (OSError, ValueError):  # ValueError: a null character, which no program can be given
             return None
 
-    @contextmanager
-    def _at(self, directory: str) -> Iterator[None]:
+    def _apart(self, terms: Terms, account: Account) -> AbstractContextManager[None]:
         if self._home < 0:
             self._home = os.open(".", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        return namespaces.inside(terms.isolation, account) if terms.isolation.wanted else nullcontext()
+
+    @contextmanager
+    def _at(self, directory: str) -> Iterator[None]:
         os.chdir(directory)
         try:
             yield
@@ -82,6 +93,20 @@ class Spawner:
             yield
         finally:
             os.pwrite(fd, own, 0)
+
+
+@contextmanager
+def bound_to(cpus: tuple[int, ...]) -> Iterator[None]:
+    """This thread, and what it makes, runs on those cpus only inside the `with`; none: wherever it may."""
+    if not cpus:
+        yield
+        return
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, cpus)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from pool.classad import ClassAd
@@ -19,7 +19,8 @@ STDOUT_NAME: Final = "_condor_stdout"
 STDERR_NAME: Final = "_condor_stderr"
 JOB_AD_NAME: Final = ".job.ad"
 MACHINE_AD_NAME: Final = ".machine.ad"
-OWN_NAMES: Final = frozenset({JOB_AD_NAME, MACHINE_AD_NAME, STDOUT_NAME, STDERR_NAME})
+WRAPPER_ERROR_NAME: Final = ".job_wrapper_failure"
+OWN_NAMES: Final = frozenset({JOB_AD_NAME, MACHINE_AD_NAME, STDOUT_NAME, STDERR_NAME, WRAPPER_ERROR_NAME})
 """What the starter itself puts into a sandbox."""
 
 SCRATCH_MARK: Final = "#CoNdOrScRaTcHdIr#"
@@ -71,11 +72,25 @@ class Plan:
     rlimits: Mapping[str, int]
     nice: int = 0
     append_output: bool = False
+    wrapped: bool = False
+    """The program is the machine's USER_JOB_WRAPPER, and the job's is its first argument."""
 
     @property
     def argv(self) -> list[str]:
         """The program's words, its name first."""
         return [self.program, *self.arguments]
+
+
+def wrapped(plan: Plan, wrapper: str, sandbox: str) -> Plan:
+    """The plan with the machine's wrapper in front of the job's program."""
+    error_file = posixpath.join(sandbox, WRAPPER_ERROR_NAME)
+    return replace(
+        plan,
+        program=wrapper,
+        arguments=(plan.program, *plan.arguments),
+        environment={**plan.environment, "_CONDOR_WRAPPER_ERROR_FILE": error_file},
+        wrapped=True,
+    )
 
 
 def wants_transfer(job: ClassAd, slot: ClassAd) -> bool:

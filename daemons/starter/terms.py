@@ -1,0 +1,156 @@
+"""What is unusual about how one job runs on this machine: how nice, on which cpus, apart from whom, tracked by what.
+
+Decided for each job just before it starts; what is taken for it (cpus, a group id) is given back when it has ended.
+"""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final
+
+from daemons.log import Log
+from daemons.starter import namespaces
+from daemons.starter.account import Account
+from daemons.starter.settings import StarterSettings
+from daemons.starter.tokens import Taken, take
+from daemons.starter.tracking import NOBODY_ELSE, Tracking
+from pool.classad import ClassAd, expr
+from pool.errors import PoolError
+from pool.execute.isolation import SEES_ALL, Isolation, isolation_of, private_directories
+from pool.execute.plan import Plan
+
+NICE_MAX: Final = 19
+
+
+class NoTrackingGroup(PoolError):
+    """All group ids of the range are in use."""
+
+
+@dataclass(frozen=True)
+class Terms:
+    """How the job's first process is made, where that is not as usual, and how its processes are found."""
+
+    nice: int = 0
+    cpus: tuple[int, ...] = ()
+    isolation: Isolation = SEES_ALL
+    group_id: int = 0
+    tracking: Tracking = NOBODY_ELSE
+
+
+USUAL: Final = Terms()
+
+
+@contextmanager
+def terms_for(
+    settings: StarterSettings, job: ClassAd, slot: ClassAd, plan: Plan, account: Account, sandbox: str, log: Log
+) -> Iterator[Terms]:
+    """This job's terms; what they take of the machine is the job's inside the `with`."""
+    taken: list[Taken] = []
+    try:
+        group_id = _group_id(settings, taken)
+        yield Terms(
+            nice=min(NICE_MAX, plan.nice + renice(settings.nice, job)),
+            cpus=_cpus(settings, job, slot, taken, log),
+            isolation=_isolation(settings, job, slot, plan, sandbox, log),
+            group_id=group_id,
+            tracking=_tracking(settings, account, group_id, log),
+        )
+    finally:
+        for token in taken:
+            token.give_back()
+
+
+def renice(expression: str, job: ClassAd) -> int:
+    """JOB_RENICE_INCREMENT for this job, from 0 to 19."""
+    text = expression.strip()
+    if text in ("", "0"):
+        return 0
+    value = expr(text).eval(job)
+    return max(0, min(NICE_MAX, int(value))) if isinstance(value, int | float) else 0
+
+
+# ---- tracking
+
+
+def _group_id(settings: StarterSettings, taken: list[Taken]) -> int:
+    low, high = settings.tracking_gids or (0, 0)
+    if not low or os.geteuid() != 0:
+        return 0
+    token = take(os.path.join(settings.run_dir, "tracking_gids"), range(low, high + 1), 1)
+    if token is None:
+        raise NoTrackingGroup(
+            f"No more tracking GIDs are left between MIN_TRACKING_GID = {low} and MAX_TRACKING_GID = {high}; "
+            "every running job needs one"
+        )
+    taken.append(token)
+    return token.numbers[0]
+
+
+def _tracking(settings: StarterSettings, account: Account, group_id: int, log: Log) -> Tracking:
+    dedicated = bool(
+        settings.dedicated_accounts and account.switches and re.fullmatch(settings.dedicated_accounts, account.name)
+    )
+    if dedicated:
+        log.always(f'Tracking process family by login "{account.name}"')
+    if group_id:
+        log.always(f"Tracking process family by group id {group_id}")
+    if settings.tree_version:
+        log.full("Tracking process family by control group", group=settings.group)
+    elif not dedicated and not group_id:
+        log.full("Tracking process family by parents, and by marks in the environment")
+    return Tracking(account.uid if dedicated else 0, group_id) if dedicated or group_id else NOBODY_ELSE
+
+
+# ---- cpus
+
+
+def _cpus(settings: StarterSettings, job: ClassAd, slot: ClassAd, taken: list[Taken], log: Log) -> tuple[int, ...]:
+    allowed = sorted(os.sched_getaffinity(0))
+    if settings.assign_cpus and expr(settings.assign_cpus).eval(job) is True:
+        wanted = max(1, slot.eval_int("Cpus") or 1)
+        token = take(os.path.join(settings.run_dir, "cpus"), allowed, wanted)
+        if token is None:
+            log.always("The job is not bound to cpus: there are too few that no other job has", cpus=wanted)
+            return ()
+        taken.append(token)
+        return token.numbers
+    fixed = tuple(cpu for cpu in settings.cpu_affinity if cpu in allowed)
+    if settings.cpu_affinity and not fixed:
+        log.always("The job is not bound to cpus: this machine has none of the slot's", cpus=settings.cpu_affinity)
+    return fixed
+
+
+# ---- namespaces
+
+
+def _isolation(settings: StarterSettings, job: ClassAd, slot: ClassAd, plan: Plan, sandbox: str, log: Log) -> Isolation:
+    if not settings.job_namespaces and not settings.pid_namespaces:
+        return SEES_ALL
+    if not namespaces.can_isolate():
+        if settings.pid_namespaces:
+            log.always("USE_PID_NAMESPACES has no effect: it takes root's rights")
+        return SEES_ALL
+    wanted: Sequence[str] = ()
+    if settings.job_namespaces:
+        wanted = private_directories(settings.mount_under_scratch, job, slot)
+    isolation, left = isolation_of(
+        sandbox,
+        execute=settings.execute if settings.job_namespaces else "",
+        wanted=wanted,
+        used=[plan.directory, *(posixpath.dirname(path) for path in _files(plan))],
+        shared_memory=settings.private_shared_memory and settings.job_namespaces,
+        processes=settings.pid_namespaces,
+    )
+    for directory in left:
+        log.full("The job shares a directory of MOUNT_UNDER_SCRATCH: what it works with is there", directory=directory)
+    return isolation
+
+
+def _files(plan: Plan) -> list[str]:
+    words = [plan.program, *plan.arguments[:1]] if plan.wrapped else [plan.program]
+    return [path for path in (*words, plan.stdin, plan.stdout, plan.stderr) if posixpath.isabs(path)]

@@ -1,0 +1,91 @@
+"""What of its machine a job sees otherwise than others do: its own directories, no other jobs' sandboxes or processes.
+
+Mounts belong to a namespace that ends with the job's last process, so none of this is ever cleaned up.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from pool.classad import ClassAd, expr
+from pool.errors import ClassAdError, ConfigError
+
+
+@dataclass(frozen=True)
+class Isolation:
+    """What a job's own namespaces hold.
+
+    `private`: directories of the machine in whose place the job finds directories of its sandbox. `execute`: the
+    directory of all sandboxes, of which the job sees only its own; empty: it sees them. `shared_memory`: it has a
+    /dev/shm of its own. `processes`: it sees and reaches its own processes only.
+    """
+
+    sandbox: str = ""
+    private: tuple[str, ...] = ()
+    execute: str = ""
+    shared_memory: bool = False
+    processes: bool = False
+
+    @property
+    def wanted(self) -> bool:
+        """Whether there is anything to do."""
+        return bool(self.private or self.execute or self.shared_memory or self.processes)
+
+    def behind(self, directory: str) -> str:
+        """Where a private directory really is: `/var/tmp` is `var/tmp` in the sandbox."""
+        return posixpath.join(self.sandbox, directory.lstrip("/"))
+
+
+SEES_ALL: Final = Isolation()
+
+
+def private_directories(expression: str, job: ClassAd, slot: ClassAd) -> list[str]:
+    """What MOUNT_UNDER_SCRATCH says for this job in this slot; ConfigError when that is no list of directories."""
+    text = expression.strip()
+    if not text:
+        return []
+    try:
+        value: object = expr(text).eval(job, slot)
+    except ClassAdError:
+        value = text if text.startswith("/") else None  # bare directories, as older configurations have them
+    if not isinstance(value, str):
+        raise ConfigError(
+            f"MOUNT_UNDER_SCRATCH = {expression} does not evaluate to a string",
+            expected='directories between quotes, such as "/tmp,/var/tmp"',
+        )
+    words = value.replace(",", " ").split()
+    for word in words:
+        if not word.startswith("/"):
+            raise ConfigError(f"MOUNT_UNDER_SCRATCH names {word!r}", expected="absolute paths")
+    return [posixpath.normpath(word) for word in words]
+
+
+def is_below(path: str, directory: str) -> bool:
+    """Whether `path` is the directory, or something in it."""
+    return path == directory or path.startswith(directory.rstrip("/") + "/")
+
+
+def isolation_of(
+    sandbox: str,
+    *,
+    execute: str,
+    wanted: Iterable[str],
+    used: Iterable[str],
+    shared_memory: bool = False,
+    processes: bool = False,
+) -> tuple[Isolation, list[str]]:
+    """How a job is kept apart, and the directories that have to stay as they are, since what it uses is in them.
+
+    `used`: the job's own directory, program and files, where these are not in the sandbox.
+    """
+    outside = [path for path in used if not is_below(path, sandbox)]
+    needed = [*outside, sandbox]
+    private: list[str] = []
+    left: list[str] = []
+    for directory in dict.fromkeys(wanted):
+        (left if any(is_below(path, directory) for path in needed) else private).append(directory)
+    hides = not any(is_below(path, execute) for path in outside)
+    return Isolation(sandbox, tuple(private), execute if hides else "", shared_memory, processes), left

@@ -1,0 +1,185 @@
+"""What a job sees of its machine: the kernel's word."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+
+from daemons.starter import namespaces
+from daemons.starter.account import Account, named_account
+from daemons.starter.cgroup import Group
+from daemons.starter.launch import LaunchError, launch
+from daemons.starter.namespaces import IsolationError, can_isolate
+from daemons.starter.spawn import Spawner
+from daemons.starter.terms import Terms
+from pool.execute.cgroup import Trees
+from pool.execute.isolation import Isolation
+from pool.execute.plan import NULL, Plan
+from protocol.messages.common import StopHow
+from protocol.messages.schedd import Ending, JobExecuting
+
+from .bench import bench, job_user
+
+pytestmark = pytest.mark.skipif(not can_isolate(), reason="namespaces are root's to make")
+
+
+class Scratch:
+    """A directory of all sandboxes, with one in it that is the job's."""
+
+    def __init__(self, root: Path, account: Account) -> None:
+        self.root, self.account = root, account
+        self.sandbox, self.other = self.make("dir_1"), self.make("dir_2")
+
+    def make(self, name: str) -> Path:
+        path = self.root / name
+        path.mkdir(0o700)
+        os.chown(path, self.account.uid, self.account.gid)
+        return path
+
+    def everything(self, **changes: Any) -> Isolation:
+        fields: dict[str, Any] = {
+            "sandbox": str(self.sandbox),
+            "private": ("/var/tmp",),
+            "execute": str(self.root),
+            "shared_memory": True,
+            **changes,
+        }
+        return Isolation(**fields)
+
+    async def run(self, command: str, isolation: Isolation, **terms: Any) -> tuple[list[str], int]:
+        """What the program printed, and its wait status."""
+        plan = Plan(
+            program="/bin/sh",
+            arguments=("-c", command),
+            environment={"PATH": "/bin:/usr/bin"},
+            directory=str(self.sandbox),
+            stdin=NULL,
+            stdout=str(self.sandbox / "out"),
+            stderr=str(self.sandbox / "err"),
+            transfers=True,
+            rlimits={},
+        )
+        started = launch(plan, self.account, Spawner(Group(Trees(0), "")), Terms(isolation=isolation, **terms))
+        try:
+            await started.begun()
+        finally:
+            status = started.status(os.waitpid(started.pid, 0)[1])
+        return (self.sandbox / "out").read_text().splitlines(), status
+
+
+@pytest.fixture
+def scratch() -> Iterator[Scratch]:
+    root = Path(tempfile.mkdtemp(prefix="minipool-apart-"))
+    root.chmod(0o755)
+    yield Scratch(root, named_account(job_user()))
+    shutil.rmtree(root, ignore_errors=True)
+
+
+def _own_namespaces() -> list[str]:
+    return [os.readlink(f"/proc/self/ns/{name}") for name in ("mnt", "pid", "pid_for_children")]
+
+
+@pytest.mark.parametrize("changes", [{}, {"nice": 1}], ids=["spawned", "forked"])
+@pytest.mark.parametrize("processes", [False, True], ids=["mounts", "and pids"])
+async def test_private_directories_are_in_the_sandbox_and_nobody_else_sees_them(
+    scratch: Scratch, changes: dict[str, Any], processes: bool
+) -> None:
+    before, here = _own_namespaces(), os.getcwd()
+    name = f"minipool-{os.getpid()}"
+    command = f"echo mine > /var/tmp/{name}; ls -A /var/tmp /dev/shm; stat -c %a /var/tmp"
+    out, status = await scratch.run(command, scratch.everything(processes=processes), **changes)
+    assert (out, status) == (["/dev/shm:", "", "/var/tmp:", name, "1777"], 0)
+    assert (scratch.sandbox / "var" / "tmp" / name).read_text() == "mine\n"
+    assert not Path("/var/tmp", name).exists()
+    assert (_own_namespaces(), os.getcwd()) == (before, here)
+    assert str(scratch.root) not in Path("/proc/self/mountinfo").read_text()
+
+
+async def test_of_all_sandboxes_a_job_sees_its_own(scratch: Scratch) -> None:
+    (scratch.other / "secret").write_text("")
+    out, _ = await scratch.run(f"ls {scratch.root}; ls -A {scratch.sandbox}; pwd", scratch.everything())
+    assert out == ["dir_1", "err", "out", "var", str(scratch.sandbox)]
+
+
+async def test_a_job_sees_no_processes_but_its_own(scratch: Scratch) -> None:
+    out, _ = await scratch.run(
+        "ls /proc | grep -c '^[0-9]'; cat /proc/1/comm; true", scratch.everything(processes=True)
+    )
+    assert int(out[0]) <= 5
+    assert out[1] != Path("/proc/1/comm").read_text().strip()
+
+
+@pytest.mark.parametrize(
+    ("command", "judge"),
+    [
+        ("exit 7", lambda status: os.WEXITSTATUS(status) == 7),
+        ("kill -USR1 $$", lambda status: os.WTERMSIG(status) == signal.SIGUSR1),
+        ("kill -KILL $$", lambda status: os.WTERMSIG(status) == signal.SIGKILL),
+        ("sleep 1000 & exit 3", lambda status: os.WEXITSTATUS(status) == 3),
+    ],
+)
+async def test_in_a_pid_namespace_a_program_ends_as_anywhere(
+    scratch: Scratch, command: str, judge: Callable[[int], bool]
+) -> None:
+    _, status = await scratch.run(command, scratch.everything(processes=True))
+    assert judge(status)
+
+
+async def test_a_program_that_is_not_there_is_told_from_inside_a_namespace(scratch: Scratch) -> None:
+    scratch.sandbox.chmod(0o000)
+    os.chown(scratch.sandbox, 0, 0)
+    with pytest.raises(LaunchError) as failure:
+        await scratch.run("true", Isolation(processes=True))
+    assert failure.value.hold() is not None
+
+
+async def test_what_cannot_be_mounted_is_told(scratch: Scratch) -> None:
+    before = _own_namespaces()
+    (scratch.sandbox / "var").write_text("in the way")
+    with pytest.raises(IsolationError, match=r"cannot make the private directory .*/dir_1/var/tmp: Not a directory"):
+        await scratch.run("true", scratch.everything())
+    with pytest.raises(IsolationError, match="mounting nothing on /no/such: No such file or directory"):
+        namespaces.mount("nothing", "/no/such", flags=4096)
+    assert _own_namespaces() == before
+
+
+async def test_a_link_in_the_sandbox_opens_nothing_that_is_closed_to_the_job(scratch: Scratch) -> None:
+    secret = scratch.root / "secret"
+    (secret / "tmp").mkdir(parents=True)
+    secret.chmod(0o700)
+    (scratch.sandbox / "var").symlink_to(secret)
+    with pytest.raises(IsolationError, match="Permission denied"):
+        await scratch.run("true", scratch.everything())
+
+
+async def test_everything_in_a_jobs_pid_namespace_ends_when_it_leaves() -> None:
+    async with bench(pid_namespaces=True, job_namespaces=True, mount_under_scratch='"/var/tmp"') as b:
+        daemonizing = "trap '' TERM; (setsid sh -c 'trap \"\" TERM; while :; do sleep 1; done' &) ; sleep 1000"
+        activation = await b.run(b.job_ad(daemonizing))
+        await b.until(JobExecuting, activation)
+        await b.stop(activation, StopHow.GRACEFUL, vacate_s=0.2)
+        assert (await b.ended(activation)).ending is Ending.EVICTED
+        assert not b.sandbox.exists()
+        end = await b.ended(await b.run(b.job_ad("ls /proc | grep '^[0-9]' | wc -l")))
+        assert end.ad.eval_int("ExitCode") == 0
+        assert int((b.iwd / "out").read_text()) <= 6
+
+
+async def test_a_job_in_a_pid_namespace_is_asked_to_leave_by_its_signal() -> None:
+    async with bench(pid_namespaces=True) as b:
+        job = b.job_ad("trap 'echo asked; exit 0' TERM; echo up > up; while :; do sleep 0.05; done")
+        activation = await b.run(job)
+        with trio.fail_after(60):
+            while not (b.iwd / "up").exists():
+                await trio.sleep(0.02)
+        await b.stop(activation, StopHow.GRACEFUL, vacate_s=60.0)
+        assert (await b.ended(activation)).ending is Ending.EVICTED
+        assert (b.iwd / "out").read_text() == "asked\n"
