@@ -106,7 +106,7 @@ def run(command: str, pool: RealPool, account: str | None) -> str:
         capture_output=True,
         text=True,
         check=False,
-        timeout=DEADLINE_S,
+        timeout=2 * DEADLINE_S,
         **as_account(account),
     )
     return done.stdout + done.stderr
