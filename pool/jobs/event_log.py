@@ -52,16 +52,16 @@ def cluster_text(event: Event, cluster: int, at: float) -> str:
     return f"{event.number:03d} ({cluster:03d}.-01.000) {local_time(at)} " + "\n".join(event.lines()) + "\n...\n"
 
 
-_last_time: tuple[int, str] = (-1, "")
+_last_time: tuple[int, int, str] = (-1, 0, "")
 
 
 def local_time(at: float) -> str:
     """`2026-11-20 23:51:08`, in the zone of this host."""
     global _last_time
     second = int(at)
-    if _last_time[0] != second:
-        _last_time = (second, time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(second)))
-    return _last_time[1]
+    if _last_time[0] != second or _last_time[1] != time.timezone:
+        _last_time = (second, time.timezone, time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(second)))
+    return _last_time[2]
 
 
 def one_line(reason: str) -> str:
