@@ -1,0 +1,85 @@
+"""The page docs/what-a-job-may-use.md: each example of it is read, and does what the page says."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from daemons.starter.settings import StarterSettings, starter_payload
+from daemons.starter.terms import renice
+from pool.classad import ClassAd, expr
+from pool.config.config import load_config
+from pool.errors import ConfigError
+from pool.execute.cgroup import Trees
+from pool.execute.isolation import private_directories
+
+from .bench import bench
+
+PAGE = Path(__file__).parents[3] / "docs" / "what-a-job-may-use.md"
+
+
+def _blocks(language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", PAGE.read_text(), re.DOTALL)
+
+
+def _settings(tmp_path: Path, containing: str) -> StarterSettings:
+    (block,) = [block for block in _blocks("condor-config") if containing in block]
+    overrides = {"LOCAL_DIR": str(tmp_path), "EXECUTE": str(tmp_path / "execute")}
+    file = tmp_path / "config"
+    file.write_text(block)
+    config = load_config([file], overrides=overrides, environ={})
+    return StarterSettings.unpack(starter_payload(config, "slot1_2@host", trees=Trees(0)))
+
+
+def test_accounts(tmp_path: Path) -> None:
+    settings = _settings(tmp_path, "SLOT2_USER")
+    assert settings.fallback_account == "cndrusr1"
+    assert re.fullmatch(settings.dedicated_accounts, settings.fallback_account)
+    assert expr(settings.run_as_owner).eval(ClassAd()) is False
+    assert _settings(tmp_path, "NOBODY_SLOT_USER").fallback_account == "slot1_2"
+    staff = expr(_settings(tmp_path, "AcctGroup").run_as_owner)
+    assert [staff.eval(ClassAd(), ClassAd({"AcctGroup": group})) for group in ("staff", "x")] == [True, False]
+
+
+def test_namespaces(tmp_path: Path) -> None:
+    settings = _settings(tmp_path, '= "/tmp')
+    assert settings.job_namespaces
+    assert private_directories(settings.mount_under_scratch, ClassAd(), ClassAd()) == ["/tmp", "/var/tmp"]
+    choice = _settings(tmp_path, "WantsSharedTmp").mount_under_scratch
+    assert private_directories(choice, ClassAd({"WantsSharedTmp": True}), ClassAd()) == ["/var/tmp"]
+    assert private_directories(choice, ClassAd(), ClassAd()) == ["/tmp", "/var/tmp"]
+    assert _settings(tmp_path, "USE_PID_NAMESPACES").pid_namespaces
+
+
+def test_limits(tmp_path: Path) -> None:
+    settings = _settings(tmp_path, "JOB_PROCESSES_MAX")
+    assert (settings.memory_policy, settings.disable_swap, settings.processes_max) == ("hard", True, 4096)
+    assert expr(_settings(tmp_path, "ASSIGN_CPU").assign_cpus).eval(ClassAd()) is True
+    assert _settings(tmp_path, "ENFORCE_CPU").cpu_affinity == [0, 1]
+    nice = _settings(tmp_path, "RENICE").nice
+    assert [renice(nice, ClassAd({"NiceUser": value})) for value in (True, False)] == [19, 5]
+    assert _settings(tmp_path, "MIN_TRACKING").tracking_gids == [750, 757]
+    assert _settings(tmp_path, "USER_JOB_WRAPPER").wrapper == "/usr/local/libexec/job-wrapper"
+
+
+async def test_the_wrapper() -> None:
+    (text,) = _blocks("sh")
+    async with bench(start=False) as b:
+        wrapper = b.root / "wrapper"
+        wrapper.write_text(text)
+        wrapper.chmod(0o755)
+        await b.start_starter(wrapper=str(wrapper))
+        end = await b.ended(await b.run(b.job_ad("echo $LICENSE_SERVER; pwd")))
+        assert end.ad.eval_int("ExitCode") == 0
+        assert (b.iwd / "out").read_text() == f"192.0.2.202:5012\n{b.sandbox}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("17", "MOUNT_UNDER_SCRATCH = 17 does not evaluate to a string"), ('"tmp"', "MOUNT_UNDER_SCRATCH names 'tmp'")],
+)
+def test_what_is_no_list_of_directories_is_told(text: str, said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        private_directories(text, ClassAd(), ClassAd())
