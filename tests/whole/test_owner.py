@@ -5,6 +5,7 @@ One pool for all tests: slot1 is static and ranks jobs, slot2 is partitionable. 
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -145,7 +146,7 @@ def test_a_fast_vacate_of_the_whole_machine_kills(pool: RealPool, home: Path) ->
 
 
 def test_whoever_is_not_the_owner_cannot_vacate_or_drain(pool: RealPool, home: Path) -> None:
-    if pool.user is None:
+    if os.geteuid() != 0:
         pytest.skip("the tests' account owns the pool")
     assert pool.tool("condor_vacate", check=False) == ""
     (machine,) = {ad.eval_str("Machine", "") for ad in pool.slots()}
