@@ -196,9 +196,7 @@ class Moves:
         slot.preemptions += slot.busy
         if slot.busy:
             ranked = slot.pending is not None and slot.claim is not None and slot.pending.claim.rank > slot.claim.rank
-            self._ads.statistics.preempted(
-                Preempted.RANK if ranked else Preempted.USER_PRIO, self._start.world.wall()
-            )
+            self._ads.statistics.preempted(Preempted.RANK if ranked else Preempted.USER_PRIO, self._start.world.wall())
             self._if_can(slot, Event.PREEMPT)
             self.evaluate(slot)
         else:
