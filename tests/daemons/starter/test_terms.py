@@ -200,3 +200,20 @@ async def test_a_fork_bomb_meets_the_limit_of_processes_and_leaves_nothing() -> 
         assert end.ad.eval_int("ExitCode") == 0
         assert (b.iwd / "out").read_text() == "11\n"
         assert (await b.ended(await b.run(b.job_ad("exit 5")))).ad.eval_int("ExitCode") == 5
+
+
+@ROOTS
+async def test_all_processes_of_a_dedicated_account_end_with_its_job() -> None:
+    uid = 200_000 + os.getpid() % 100_000  # an account that nobody else uses
+    lurker = subprocess.Popen(["/bin/sleep", "1000"], user=uid, group=uid, extra_groups=[], start_new_session=True)
+    try:
+        async with bench(soft_uid_domain=True, dedicated_accounts="2[0-9]{5}") as b:
+            b.iwd.chmod(0o777)
+            end = await b.ended(await b.run(b.job_ad("id -u", Owner=str(uid))))
+            assert end.ad.eval_int("ExitCode") == 0
+            assert (b.iwd / "out").read_text() == f"{uid}\n"
+            assert f'Tracking process family by login "{uid}"' in b.log()
+        assert lurker.wait(timeout=60) == -signal.SIGKILL
+    finally:
+        lurker.kill()
+        lurker.wait()
