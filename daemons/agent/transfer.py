@@ -5,13 +5,14 @@ from __future__ import annotations
 import errno
 import logging
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import trio
 
 from daemons.agent.input import gather
 from daemons.agent.output import Placement
-from daemons.file_stream import FileTrouble, receive_files, send_files
+from daemons.file_stream import FileTrouble, receive_files, regular, send_files, with_small, write_small
 from pool.classad import ClassAd
 from pool.errors import PeerError, UserError
 from pool.jobs.codes import HoldCode
@@ -114,13 +115,17 @@ class Transfers:
             number = error.errno or errno.EIO
             said = f"reading from file {error.filename}: (errno {number}) {os.strerror(number)}"
             return InputFiles(files=[], trouble=self._input_trouble(said, number))
-        self._nursery.start_soon(self._send, peer, gathered.entries, gathered.sources)
-        return InputFiles(files=gathered.entries)
+        sources = gathered.sources
 
-    async def _send(self, peer: Peer, entries: list[FileEntry], sources: dict[str, str]) -> None:
         def open_file(entry: FileEntry) -> int:
             return os.open(sources[entry.name], os.O_RDONLY | os.O_NOCTTY | os.O_CLOEXEC)
 
+        entries = with_small(gathered.entries, open_file)
+        if regular(entries):
+            self._nursery.start_soon(self._send, peer, entries, open_file)
+        return InputFiles(files=entries)
+
+    async def _send(self, peer: Peer, entries: list[FileEntry], open_file: Callable[[FileEntry], int]) -> None:
         try:
             trouble = await send_files(peer, entries, open_file, trio.to_thread.run_sync)
         except PeerError as error:
@@ -170,6 +175,10 @@ class Transfers:
                     placement.link(entry)
             except OSError as error:
                 trouble = trouble or FileTrouble("creating directory", entry.name, error.errno or errno.EIO)
+        if any(entry.data for entry in files):
+            trouble = await trio.to_thread.run_sync(write_small, files, placement.open) or trouble
+        else:  # empty ones at most: nothing that could take long
+            trouble = write_small(files, placement.open) or trouble
         trouble = await receive_files(peer, files, placement.open, trio.to_thread.run_sync) or trouble
         if trouble is None:
             try:

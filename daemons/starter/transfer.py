@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import trio
 
-from daemons.file_stream import FileTrouble, in_place, receive_files, send_files
+from daemons.file_stream import FileTrouble, in_place, receive_files, send_files, with_small, write_small
 from daemons.log import Log
 from daemons.starter.account import Account, acting_as
 from daemons.starter.line import Line
@@ -79,7 +79,8 @@ class FileMover:
                 raise Held(_hold_of(answer.trouble, self.slot))
             check_names(entry.name for entry in answer.files)
             self._make_directories(answer.files)
-            trouble = await receive_files(peer, answer.files, self._create, in_place)
+            small = write_small(answer.files, self._create)
+            trouble = await receive_files(peer, answer.files, self._create, in_place) or small
             if trouble is not None:
                 raise Held(self._input_hold(trouble))
             return sum(entry.size for entry in answer.files)
@@ -132,6 +133,7 @@ class FileMover:
                 return os.open(sources[entry.name], _READ)
 
         name = self.request.activation
+        entries = with_small(entries, open_file)
         async with self._agent() as peer:
             try:
                 await peer.call(PushOutput(activation=name, files=entries), timeout=CALL_S)

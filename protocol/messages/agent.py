@@ -52,13 +52,17 @@ class CloseTransfer(Request[Done], tag="agent.close_transfer"):
 
 
 class FileEntry(Record):
-    """A file on its way: `name` is relative to the sandbox, with `/`; a directory or symlink has no bytes."""
+    """A file on its way: `name` is relative to the sandbox, with `/`; a directory or symlink has no bytes.
+
+    A small file's bytes are `data`; those of the others follow.
+    """
 
     name: str
     size: int = 0
     mode: int = 0o644
     kind: str = "file"  # file, dir, link
     target: str = ""
+    data: bytes | None = None
 
 
 class Trouble(Record):
@@ -70,7 +74,7 @@ class Trouble(Record):
 
 
 class InputFiles(Record):
-    """What follows as bulk bytes, in this order; nothing follows when there is `trouble`."""
+    """The files; what is not in them follows as bulk bytes, in this order. Nothing follows when there is `trouble`."""
 
     files: list[FileEntry]
     trouble: Trouble | None = None
@@ -83,7 +87,10 @@ class FetchInput(Request[InputFiles], tag="agent.fetch_input"):
 
 
 class PushOutput(Request[Done], tag="agent.push_output"):
-    """These files follow as bulk bytes and go to where the job ad says; answered before the first byte is sent."""
+    """These files go to where the job ad says; the bytes that are not in them follow.
+
+    Answered before the first byte is sent.
+    """
 
     activation: str
     files: list[FileEntry]
