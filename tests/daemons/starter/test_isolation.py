@@ -13,20 +13,23 @@ from typing import Any
 import pytest
 import trio
 
+from daemons.linux import is_zombie
 from daemons.starter import namespaces
 from daemons.starter.account import Account, named_account
 from daemons.starter.cgroup import Group
 from daemons.starter.launch import LaunchError, launch
+from daemons.starter.leftovers import Trace, sweep
 from daemons.starter.namespaces import IsolationError, can_isolate
 from daemons.starter.spawn import Spawner
 from daemons.starter.terms import Terms
+from daemons.starter.tree import start_ticks
 from pool.execute.cgroup import Trees
 from pool.execute.isolation import Isolation
 from pool.execute.plan import NULL, Plan
 from protocol.messages.common import StopHow
 from protocol.messages.schedd import Ending, JobExecuting
 
-from .bench import bench, job_user
+from .bench import bench, group_settings, job_user, trees_of
 
 pytestmark = pytest.mark.skipif(not can_isolate(), reason="namespaces are root's to make")
 
@@ -183,3 +186,26 @@ async def test_a_job_in_a_pid_namespace_is_asked_to_leave_by_its_signal() -> Non
         await b.stop(activation, StopHow.GRACEFUL, vacate_s=60.0)
         assert (await b.ended(activation)).ending is Ending.EVICTED
         assert (b.iwd / "out").read_text() == "asked\n"
+
+
+@pytest.mark.parametrize("grouped", [True, False], ids=["in a group", "without groups"])
+async def test_p6_a_killed_starters_namespace_ends_with_the_sweep(grouped: bool) -> None:
+    settings = group_settings("swept-apart") if grouped else {}
+    async with bench(
+        **settings,
+        pid_namespaces=True,
+        job_namespaces=True,
+        mount_under_scratch='"/var/tmp"',
+        private_shared_memory=True,
+    ) as b:
+        activation = await b.run(b.job_ad("setsid sleep 1000 & sleep 1000"))
+        executing = await b.until(JobExecuting, activation)
+        first = executing.ad.eval_int("JobPid") or 0
+        trace = Trace(b.starter.pid, start_ticks(b.starter.pid), str(b.sandbox), settings.get("group", ""))
+        b.starter.kill(signal.SIGKILL)
+        await b.starter.wait()
+        assert sweep(trace, trees_of(settings) if settings else Trees(0)) == []
+        assert not b.sandbox.exists()
+        with trio.fail_after(60):
+            while not is_zombie(first):
+                await trio.sleep(0.02)
