@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator
+import signal
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -164,6 +165,15 @@ async def test_a_one_shot_job_runs_once_and_again_at_a_reconfiguration_if_it_wan
         assert setting.value("once") == 1
 
 
+@pytest.fixture
+def hangups() -> Iterator[None]:
+    """A program can only trap what its parent does not ignore, as it does below nohup; daemons handle it."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.usefixtures("hangups")
 async def test_a_reconfiguration_is_told_to_a_job_that_wants_to_hear_of_it(setting: Setting) -> None:
     setting.job(
         "listener",
