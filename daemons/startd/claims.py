@@ -100,7 +100,7 @@ class Claims:
         except UserError as error:
             return ClaimAnswer(granted=False, reason=error.message)
         self._slots.hold(taken, self._claim(taken, peer, asked))
-        taken.peer = peer
+        self._moves.heard_from(taken, peer)
         self._moves.apply(taken, Event.CLAIM)
         if taken is not slot:
             self._moves.evaluate(slot)
@@ -181,7 +181,7 @@ class Claims:
                 pending.settle(False, "the schedd that wanted the slot waits no more")
                 self._moves.preemption_over(slot)
         if pending.granted:
-            slot.peer = peer
+            self._moves.heard_from(slot, peer)
             return self._granted(slot, asked)
         return ClaimAnswer(granted=False, reason=pending.reason or "the connection was lost")
 
@@ -395,7 +395,7 @@ class Claims:
         return slot
 
     def _touch(self, slot: Slot, peer: Peer) -> None:
-        slot.peer = peer
+        self._moves.heard_from(slot, peer)
         if slot.claim is not None:
             slot.claim = slot.claim.renewed(now=trio.current_time())
 

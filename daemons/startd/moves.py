@@ -46,6 +46,7 @@ class Moves:
     ) -> None:
         self._start = start
         self._nursery = nursery
+        self._holders: set[Peer] = set()
         self._slots = slots
         self._ads = ads
         self._changed = changed
@@ -292,8 +293,31 @@ class Moves:
         self.evaluate(slot)
         ended, self.job_ended = self.job_ended, trio.Event()
         ended.set()
+        self._give_up_orphan(slot)
+
+    def heard_from(self, slot: Slot, peer: Peer) -> None:
+        """The claim's holder has spoken, over this connection."""
+        slot.peer = peer
+        if peer not in self._holders:
+            self._holders.add(peer)
+            self._nursery.start_soon(self._until_lost, peer)
 
     # ---- inside
+
+    async def _until_lost(self, peer: Peer) -> None:
+        await peer.closed.wait()
+        self._holders.discard(peer)
+        for slot in list(self._slots):
+            if slot.peer is peer:
+                self._give_up_orphan(slot)
+
+    def _give_up_orphan(self, slot: Slot) -> None:
+        """The lease protects a job while its schedd is away. A claim without one protects nothing: a schedd that died
+        before it knew of the claim never asks for it, and any other makes a new one."""
+        if slot.peer is None or not slot.peer.closed.is_set() or slot.state.where != (State.CLAIMED, Activity.IDLE):
+            return
+        if slot.claim is not None and slot.claim.activation is None:
+            self.give_up(slot, "its schedd is gone, and no job runs", StopHow.FAST)
 
     def _if_can(self, slot: Slot, event: Event) -> None:
         if can(slot.state, event):

@@ -238,6 +238,34 @@ async def test_p5_a_schedd_that_comes_back_within_the_lease_finds_its_job(
             await schedd.until_told(ClaimChange.STARTER_GONE)
 
 
+async def test_p4_a_claim_without_a_job_ends_with_its_schedds_connection(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    async with a_bench(tmp_path) as bench:
+        async with bench.schedd() as schedd:
+            assert (await schedd.claim(await bench.offer(), lease_s=2400)).answer.granted
+            assert await bench.where("slot1_1") == "Claimed/Idle"
+        lost_at = trio.current_time()
+        while list(await bench.ads()) != ["slot1"]:
+            await trio.sleep(1)
+        assert trio.current_time() - lost_at < 60
+
+
+async def test_p4_a_job_that_ends_while_its_schedd_is_away_leaves_no_claim(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    async with a_bench(tmp_path) as bench:
+        async with bench.schedd() as schedd:
+            held = await schedd.claim(await bench.offer(), lease_s=2400)
+            await schedd.run(held, a_job(RunsFor=500))
+            await bench.until_running()
+        await trio.sleep(400)
+        assert await bench.where("slot1_1") == "Claimed/Busy"
+        while list(await bench.ads()) != ["slot1"]:
+            await trio.sleep(1)
+        assert trio.current_time() < 600
+
+
 async def test_claim_worklife_ends_a_claim_after_its_job(tmp_path: Path, autojump_clock: MockClock) -> None:
     async with a_bench(tmp_path, CLAIM_WORKLIFE="0") as bench, bench.schedd() as schedd:
         held = await schedd.claim(await bench.offer())
