@@ -55,7 +55,7 @@ class Negotiation:
 
     async def run(self) -> None:
         """Stay connected to the negotiator, and keep it informed."""
-        retry_s = RETRY_FIRST_S
+        retry_s, said = RETRY_FIRST_S, ""
         while True:
             try:
                 address = negotiator_address(self._core.start.config)
@@ -66,12 +66,13 @@ class Negotiation:
                     service=self.service,
                 ) as peer:
                     self._core.log.full("Connected to the negotiator.", address=str(address))
-                    retry_s = RETRY_FIRST_S
+                    retry_s, said = RETRY_FIRST_S, ""
                     self._announced = False
                     await self._inform(peer)
             except PoolError as error:
-                category = "D_ALWAYS" if retry_s >= 1.0 else "D_FULLDEBUG"
-                self._core.log.say(category, f"No negotiator: {error}")
+                news = retry_s >= 1.0 and str(error) != said  # a restart of the negotiator is none, and once is enough
+                said = str(error) if news else said
+                self._core.log.say("D_ALWAYS" if news else "D_FULLDEBUG", f"No negotiator: {error}")
             await trio.sleep(retry_s)
             retry_s = min(RETRY_MAX_S, 2 * retry_s)
 
