@@ -133,6 +133,7 @@ class Submitter:
             plan = self.plan(session, text)
             plan, cluster, warnings = self._send(peer, plan)
         self._say(plan, cluster)
+        sys.stdout.flush()  # whoever reads both streams as one finds the cluster first
         for warning in [*plan.warnings, *plan.unused(), *warnings]:
             sys.stderr.write(f"WARNING: {warning}\n")
         return 0
