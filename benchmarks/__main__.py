@@ -12,7 +12,7 @@ import os
 import platform
 import sys
 
-SUITES = ("classad", "pool_run", "queue", "startd")
+SUITES = ("classad", "launch", "pool_run", "queue", "startd")
 
 
 def main(names: list[str]) -> int:

@@ -130,8 +130,9 @@ class RealPool:
     # ---- tools
 
     def env(self) -> dict[str, str]:
-        """The environment of daemons and tools: this pool's, and no configuration from elsewhere."""
-        kept = {name: value for name, value in os.environ.items() if not name.upper().startswith(("_CONDOR", "CONDOR"))}
+        """The environment of daemons and tools: this pool's, no configuration from elsewhere, output buffered as users have it."""
+        ours = ("_CONDOR", "CONDOR", "PYTHONUNBUFFERED")
+        kept = {name: value for name, value in os.environ.items() if not name.upper().startswith(ours)}
         return {**kept, "POOL_DIR": str(self.directory), MARK: self.mark}
 
     def tool(self, *argv: str, cwd: Path | None = None, check: bool = True, text: str | None = None) -> str:
