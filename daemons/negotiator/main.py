@@ -13,6 +13,7 @@ from typing import Final
 
 import trio
 
+from daemons.negotiator.notices import Notices
 from daemons.negotiator.schedds import Schedd, messages
 from daemons.negotiator.settings import Knobs
 from daemons.negotiator.slots import SlotWatch
@@ -80,6 +81,7 @@ class Negotiator:
         self._evaluate: Evaluate | None = None
         self._wanted = trio.Event()
         self._published_at = self._saved_at = float("-inf")
+        self.notices = Notices(start, self._knobs.timeout_s)
         self.slots = SlotWatch(start, self._offers, self.wake)
         service = start.service
         service.on(AnnounceWork, self.announce_work, level=Level.DAEMON)
@@ -110,6 +112,7 @@ class Negotiator:
         """Matches that a schedd could not use."""
         schedd = next((one for one in self._schedds.values() if one.peer is peer), None)
         if schedd is not None and self._offers.give_back(message.claim_ids, schedd.name):
+            self.notices.returned(message.claim_ids)
             self.wake()
 
     def negotiate_now(self, peer: Peer, request: NegotiateNow) -> Done:
@@ -142,6 +145,7 @@ class Negotiator:
     def _reconfigured(self) -> None:
         self._knobs = Knobs.read(self._start.config)
         self._accountant.halflife_s, self._accountant.factors = self._knobs.halflife_s, self._knobs.factors
+        self.notices.timeout_s = self._knobs.timeout_s
         self.wake()
 
     # ---- cycles
@@ -239,6 +243,8 @@ class Negotiator:
 
     async def _carry_out(self, plan: Plan) -> None:
         """Send each schedd what is its; all schedds at once."""
+        if self._knobs.inform_startds:
+            self.notices.made(plan.matches)
         matches: dict[str, list[Matched]] = {}
         rejections: dict[str, list[Rejected]] = {}
         for matched in plan.matches:
@@ -346,6 +352,7 @@ async def main(start: DaemonStart, *, task_status: trio.TaskStatus[None] = trio.
             await nursery.start(start.serve)
             nursery.start_soon(start.adverts.run)
             nursery.start_soon(negotiator.slots.run)
+            nursery.start_soon(negotiator.notices.run)
             nursery.start_soon(negotiator.run)
             task_status.started()
             await start.stopping()

@@ -25,6 +25,7 @@ class Knobs:
     factors: Factors
     cycle: Settings
     ignore_priorities: bool
+    inform_startds: bool
 
     @classmethod
     def read(cls, config: Config) -> Knobs:
@@ -44,6 +45,7 @@ class Knobs:
             ),
             cycle=Settings(_order(config), _rounding(config)),
             ignore_priorities=config.bool("NEGOTIATOR_IGNORE_USER_PRIORITIES"),
+            inform_startds=config.bool("NEGOTIATOR_INFORM_STARTD"),
         )
 
 

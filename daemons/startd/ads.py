@@ -152,6 +152,7 @@ class Ads:
             claim=slot.claim,
             pending=slot.pending.claim if slot.pending is not None else None,
             usage=slot.usage,
+            promised=bool(slot.promised),
             draining=drain is not None,
             accept_while_draining=drain is not None and start_expr is not _NO_START,
             load=self._job_load(slot),

@@ -20,6 +20,7 @@ from daemons.startd.wait import either
 from pool.classad import ClassAd
 from pool.errors import PoolError, UserError
 from pool.ids import ClaimId
+from pool.slots.ad import open_to
 from pool.slots.carve import fit_request, pieces_for
 from pool.slots.claim import Activation, Claim, Holder
 from pool.slots.lease import begin_lease
@@ -92,6 +93,7 @@ class Claims:
         reason = self._objection(slot, asked)
         if slot is None or reason:
             self._start.log.always(f"Refused claim {_public(asked.claim_id)} of {asked.schedd_name}: {reason}")
+            self._moves.match_over(asked.claim_id)
             return ClaimAnswer(granted=False, reason=reason)
         if slot.state.state is State.CLAIMED:
             return await self._preempt(slot, peer, asked)
@@ -124,7 +126,7 @@ class Claims:
     def _mismatch(self, slot: Slot, job: ClassAd) -> str:
         """Whose Requirements stand against the pair; empty when none do."""
         ad = self._ads.matching(slot)
-        if not ad.eval_bool("Requirements", False, job):
+        if not (open_to(ad) if slot.promised else ad).eval_bool("Requirements", False, job):
             cause = "START" if not ad.eval_bool("Start", False, job) else "its resources"
             return f"{slot.name} does not take this job ({cause})"
         if "Requirements" in job and not job.eval_bool("Requirements", False, ad):
@@ -345,6 +347,7 @@ class Claims:
             self._moves.give_up(slot, "the schedd released the claim", asked.how, by_holder=True)
         else:
             self._withdraw(asked.claim_id)
+            self._moves.match_over(asked.claim_id)
         return DONE
 
     def _withdraw(self, claim_id: str) -> None:

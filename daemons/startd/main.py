@@ -22,6 +22,7 @@ from daemons.startd.coalesce import Coalesce
 from daemons.startd.deadlines import Deadlines, poll
 from daemons.startd.fetch_work import FetchWork
 from daemons.startd.inventory import take_stock
+from daemons.startd.matches import Matches
 from daemons.startd.moves import Moves
 from daemons.startd.publish import Publisher
 from daemons.startd.settings import (
@@ -107,6 +108,7 @@ class Startd:
         self.moves.benchmark_programs = self.benchmarks.run_all
         claims = Claims(start, self.slots, self.ads, self.moves, self.starters)
         claims.answer_on(start.service)
+        Matches(self.slots, self.moves).answer_on(start.service)
         self.fetch = FetchWork(start, self.slots, self.ads, self.moves, claims)
         Coalesce(self.slots, self.moves, claims).answer_on(start.service)
         Admin(start, self.slots, self.ads, self.moves).answer_on(start.service)

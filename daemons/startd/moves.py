@@ -62,6 +62,7 @@ class Moves:
         self.job_ended = trio.Event()
         """Set, and replaced, when any job is gone from its slot."""
         self._do: dict[Effect, Callable[[Slot], None]] = {
+            Effect.FORGET_MATCH: self._forget_match,
             Effect.START_LEASE: lambda _slot: None,  # the claim brought it
             Effect.SUSPEND_JOB: self._suspend_job,
             Effect.CONTINUE_JOB: self._continue_job,
@@ -153,7 +154,10 @@ class Moves:
                 self.give_up(slot, "the claim's lease ran out", StopHow.GRACEFUL)
             if slot.kill_at <= now:
                 self._kill_starter(slot)
-            if min(slot.soft_at, slot.hard_at, slot.match_at) <= now:
+            if slot.match_at <= now:
+                self._start.log.always(f"{slot.short}: nobody came for the match in time.")
+                self.match_over(slot.promised)
+            if min(slot.soft_at, slot.hard_at) <= now:
                 self.evaluate(slot)
 
     def give_up(self, slot: Slot, reason: str, how: StopHow, *, retire: bool = False, by_holder: bool = False) -> None:
@@ -212,6 +216,26 @@ class Moves:
         elif slot.state.leaving is Leaving.BETTER_CLAIM:
             slot.state = leave(slot.state, Leaving.FOR_GOOD)
         self._changed(slot)
+
+    def matched(self, slot: Slot, claim_id: str) -> None:
+        """A schedd was given the slot, or the place of the job in it, and is expected to claim it."""
+        self._slots.promise(slot, claim_id)
+        self._if_can(slot, Event.MATCH)
+        self.evaluate(slot)
+        self._changed(slot)
+        self.deadline_moved(slot)
+
+    def match_over(self, claim_id: str) -> None:
+        """Nobody will claim the slot with the id that was given away; it is good no more."""
+        slot = self._slots.offering(claim_id)
+        if slot is None or slot.promised != claim_id:
+            return
+        if slot.state.state is State.MATCHED:
+            self.apply(slot, Event.MATCH_OVER)
+        else:
+            self._forget_match(slot)
+            self._set_deadlines(slot)
+            self._changed(slot)
 
     def suspend(self, slot: Slot) -> None:
         """The schedd wants the job frozen, whatever the policy says."""
@@ -361,14 +385,18 @@ class Moves:
         return eviction(slot.policy, self._ads.matching(slot), job, ran_s=ran_s, retirement=self._ads.retirement(slot))
 
     def _set_deadlines(self, slot: Slot) -> None:
-        now, activity, state = trio.current_time(), slot.state.activity, slot.state.state
+        now, activity = trio.current_time(), slot.state.activity
         slot.soft_at = now + self._eviction(slot).soft_in_s if activity is Activity.RETIRING and slot.busy else NEVER
         if activity is not Activity.VACATING:
             slot.hard_at = NEVER
-        if state is not State.MATCHED:
+        if not slot.promised:
             slot.match_at = NEVER
         elif slot.match_at == NEVER:
             slot.match_at = now + self._ads.settings.match_timeout_s
+
+    def _forget_match(self, slot: Slot) -> None:
+        if slot.promised:
+            self._slots.use_offer(slot, slot.promised)
 
     def _explain(self, slot: Slot, event: Event) -> None:
         """Note why the job has to go, for the message that it is evicted with."""
@@ -475,7 +503,7 @@ class Moves:
         if slot.starter is not None:
             slot.starter.leave()
             slot.starter = None
-        slot.peer, slot.why, slot.retirement_cap, slot.lease_lost = None, "", None, False
+        slot.peer, slot.why, slot.retirement_cap, slot.lease_lost, slot.promised = None, "", None, False, ""
         slot.soft_at = slot.hard_at = slot.kill_at = NEVER
         if slot.kind is SlotKind.DYNAMIC and slot.pending is None:
             self._slots.destroy(slot)

@@ -78,6 +78,8 @@ class Slot:
     hard_at: float = NEVER
     kill_at: float = NEVER
     match_at: float = NEVER
+    promised: str = ""
+    """The offered claim id that the negotiator has given to a schedd, where it tells of that."""
     user_suspended: bool = False
     claims_coming: int = 0
     """How many requests wait for the backfill client to leave."""
@@ -242,7 +244,15 @@ class Slots:
         """The id is somebody's now; another takes its place when there is use for one."""
         slot.purse.take(claim_id)
         self._offers.pop(claim_id, None)
+        if slot.promised:
+            slot.promised = ""
+            slot.changed()
         self.refill(slot)
+
+    def promise(self, slot: Slot, claim_id: str) -> None:
+        """A schedd was given this id of the slot; nobody else is to be matched with it meanwhile."""
+        slot.promised = claim_id
+        slot.changed()
 
     def hold(self, slot: Slot, claim: Claim) -> None:
         """The claim has the slot."""

@@ -83,6 +83,8 @@ class SlotView:
     usage: ClassAd | None = None
     """What the running job was last seen to use."""
     retirement_left_s: float = 0.0
+    promised: bool = False
+    """Whether a schedd was given the slot, and is expected to claim it."""
     draining: bool = False
     accept_while_draining: bool = False
     load: float = 0.0
@@ -122,7 +124,7 @@ def slot_ad(base: ClassAd, view: SlotView) -> ClassAd:
             _put_pieces(ad, view, name, ids)
     _put_state(ad, view)
     ad["Start"] = view.start
-    closed = view.draining and not view.accept_while_draining
+    closed = view.promised or (view.draining and not view.accept_while_draining)
     ad["Requirements"] = _NEVER if view.state.state in UNMATCHABLE or closed else _START
     if view.claim is not None:
         _put_claim(ad, view.claim, view)
@@ -157,6 +159,11 @@ def private_ad(name: str, kind: SlotKind, offers: Sequence[ClaimId]) -> ClassAd:
     elif offers:
         ad["ClaimId"] = str(offers[0])
     return ad
+
+
+def open_to(ad: ClassAd) -> ClassAd:
+    """The ad of a slot that is closed to all others, as the one it is promised to has to see it."""
+    return ClassAd({"Requirements": _START}, parent=ad)
 
 
 def share_between_slots(ads: Mapping[str, ClassAd], names: Iterable[str]) -> None:

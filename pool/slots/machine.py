@@ -72,6 +72,7 @@ class Event(StrEnum):
 class Effect(StrEnum):
     """What the startd must do because of a move."""
 
+    FORGET_MATCH = "offer another claim id"
     START_LEASE = "start the claim's lease"
     SUSPEND_JOB = "freeze the job"
     CONTINUE_JOB = "thaw the job"
@@ -142,7 +143,7 @@ MOVES: Final[tuple[Move, ...]] = (
     Move(5,  _UNCLAIMED,     _E.CLAIM,            _CLAIMED,       (_F.START_LEASE,)),
     Move(6,  _UNCLAIMED,     _E.MATCH,            _MATCHED),
     Move(7,  _UNCLAIMED,     _E.BACKFILL,         _BF_IDLE,       (_F.START_CLIENT,)),
-    Move(8,  _MATCHED,       _E.MATCH_OVER,       _OWNER,         (_F.SETTLE,)),
+    Move(8,  _MATCHED,       _E.MATCH_OVER,       _OWNER,         (_F.FORGET_MATCH, _F.SETTLE)),
     Move(9,  _MATCHED,       _E.CLAIM,            _CLAIMED,       (_F.START_LEASE,)),
     Move(10, _CLAIMED,       _E.VACATE,           _VACATING,      (_F.NO_JOB,)),
     Move(10, _CLAIMED,       _E.KILL,             _KILLING,       (_F.NO_JOB,)),

@@ -1,4 +1,4 @@
-"""What a schedd tells a startd about claims."""
+"""What schedds, the negotiator and administrators tell a startd."""
 
 from __future__ import annotations
 
@@ -126,6 +126,16 @@ class Coalesced(Record):
 
     claim_id: str = ""
     answer: ClaimAnswer
+
+
+class MatchMade(Request[Done], tag="startd.match_made"):
+    """The negotiator has given these claim ids to a schedd (NEGOTIATOR_INFORM_STARTD); `over`: they will not be used.
+
+    Ids that are unknown, or claimed already, are nothing to worry about. Idempotent.
+    """
+
+    claim_ids: list[str]
+    over: bool = False
 
 
 class CoalesceClaims(Request[Coalesced], tag="startd.coalesce_claims"):

@@ -16,7 +16,7 @@ from daemons.startd import ads
 from pool.slots.detect import Look
 from pool.slots.machine import MOVES
 from protocol.messages.common import StopHow
-from protocol.messages.startd import CancelDrain, ContinueClaim, DrainMachine, SuspendClaim, VacateSlots
+from protocol.messages.startd import CancelDrain, ContinueClaim, DrainMachine, MatchMade, SuspendClaim, VacateSlots
 from protocol.rpc import RemoteError
 from tests.daemons.startd.schedd import Bench, FakeSchedd, Held, a_bench, a_job
 
@@ -34,7 +34,7 @@ KNOBS = {
 }
 CALM = sum(1 << BITS.index(name) for name in ("START", "CONTINUE", "WANT_VACATE"))
 WEIGHTS = {
-    "mood": 6, "claim": 8, "run": 3, "release": 1, "freeze": 2, "thaw": 2, "vacate": 0.5, "drain": 0.5, "cancel": 2,
+    "mood": 6, "claim": 8, "run": 3, "release": 1, "freeze": 2, "thaw": 2, "vacate": 0.5, "drain": 0.5, "cancel": 2, "match": 1,
 }  # fmt: skip
 
 
@@ -74,6 +74,8 @@ class Walk:
                 await self.schedd.peer.call(SuspendClaim(claim_id=held.claim_id))
             case "thaw" if held is not None:
                 await self.schedd.peer.call(ContinueClaim(claim_id=held.claim_id))
+            case "match":
+                await self.match()
             case "vacate":
                 await self.schedd.peer.call(VacateSlots(how=self.rng.choice([StopHow.FAST, StopHow.GRACEFUL])))
             case "drain":
@@ -107,6 +109,11 @@ class Walk:
             if held.answer.granted:
                 self.held.append(held)
                 await self.run(held)
+
+    async def match(self) -> None:
+        offers = await self.bench.offers(self.rng.choice(sorted(await self.bench.ads())))
+        if offers:
+            await self.schedd.peer.call(MatchMade(claim_ids=offers[:1]))
 
     async def run(self, held: Held) -> None:
         with trio.move_on_after(8):
