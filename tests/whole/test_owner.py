@@ -6,6 +6,7 @@ One pool for all tests: slot1 is static and ranks jobs, slot2 is partitionable. 
 from __future__ import annotations
 
 import os
+import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -55,11 +56,11 @@ def home(pool: RealPool, request: pytest.FixtureRequest) -> Iterator[Path]:
     pool.until(lambda: states(pool) == {"slot1": "Unclaimed/Idle", "slot2": "Unclaimed/Idle"}, "free slots")
 
 
-def admin(pool: RealPool, *argv: str, check: bool = True) -> str:
+def admin(pool: RealPool, *argv: str, check: bool = True, text: str | None = None) -> str:
     """Run a tool as the pool's owner."""
     user, pool.user = pool.user, None
     try:
-        return pool.tool(*argv, check=check)
+        return pool.tool(*argv, check=check, text=text)
     finally:
         pool.user = user
 
@@ -245,3 +246,26 @@ def test_condor_now_makes_one_slot_out_of_several(pool: RealPool, home: Path) ->
     pool.tool("condor_now", f"{large}.0", *(f"{cluster}.0" for cluster in small))
     ads = pool.until_status(large, RUNNING)
     assert ads[0].eval_int("CpusProvisioned") == 2
+
+
+def test_a_slot_whose_schedd_does_not_come_for_its_match_goes_back_to_its_owner(pool: RealPool, home: Path) -> None:
+    (pool.directory / "config").write_text("NEGOTIATOR_INFORM_STARTD = true\nMATCH_TIMEOUT = 2\n")
+    admin(pool, "condor_reconfig")
+    cluster = pool.submit(a_ticking_job(home, requirements=f"({STATIC}) && Lent =?= true"), cwd=home)
+    pool.until(lambda: "LastRejMatchTime" in job(pool, cluster), "the negotiator to know of the job")
+    schedd = pool.pid_of("schedd")
+    os.kill(schedd, signal.SIGSTOP)
+    try:
+        admin(pool, "condor_update_machine_ad", text="Lent = true\n")
+        pool.until(lambda: waited_in_matched(pool) >= 1, "a match that is over")
+        until_state(pool, "slot1", "Unclaimed/Idle")
+    finally:
+        os.kill(schedd, signal.SIGCONT)
+    pool.until_status(cluster, RUNNING)
+    (pool.directory / "config").unlink()
+    admin(pool, "condor_reconfig")
+
+
+def waited_in_matched(pool: RealPool) -> int:
+    """How long slot1 has been in Matched, as its ad says."""
+    return max(ad.eval_int("TotalTimeMatchedIdle", 0) for ad in pool.slots() if ad.eval_str("SlotType") == "Static")
