@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 
 from minipool.session import Session
 from pool.classad import ClassAd
 from pool.errors import SubmitError
 from pool.submit import SubmitPlan, SubmitWorld, read_submit
-from protocol.codec import pack_ads
+from protocol.ad_table import pack_table
 from protocol.messages.schedd import SubmitJobs
 
 PROCS_PER_CHUNK = 500
@@ -74,13 +75,10 @@ def request(
         from pool.submit.recipe import recipe
 
         return SubmitJobs(cluster_ad=plan.cluster_ad, procs=[], cluster=cluster, factory=recipe(plan))
-    chunks: list[bytes] = []
-    chunk: list[ClassAd] = []
-    for ad in own_ads(plan):
-        chunk.append(ad)
-        if len(chunk) == PROCS_PER_CHUNK:
-            chunks.append(pack_ads(chunk))
-            chunk = []
-    if chunk:
-        chunks.append(pack_ads(chunk))
+    chunks = []
+    ads = own_ads(plan)
+    status = plan.cluster_ad.get("JobStatus")
+    while chunk := list(islice(ads, PROCS_PER_CHUNK)):
+        alike = all(ad.attrs.get("jobstatus", status) == status for ad in chunk)
+        chunks.append(pack_table(chunk, ("procid", "jobstatus") if alike else ("procid",)))
     return SubmitJobs(cluster_ad=plan.cluster_ad, procs=chunks, cluster=cluster)

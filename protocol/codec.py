@@ -107,11 +107,8 @@ def pack_ads(ads: Iterable[ClassAd]) -> bytes:
     return pack([_row(ad) for ad in ads])
 
 
-def unpack_ads(data: bytes) -> list[ClassAd]:
-    """The ads that `pack_ads` packed; PeerError when the bytes are anything else."""
-    rows = unpack(data)
-    if type(rows) is not list or any(type(row) is not dict for row in rows):
-        raise PeerError("not packed ads", expected="a list of maps")
+def make_ads(rows: Iterable[object]) -> list[ClassAd]:
+    """Ads of maps from names to values; PeerError when a value is none that an ad can have."""
     try:
         return [_make_ad(row) for row in rows]
     except PoolError as error:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
 import trio
@@ -27,7 +27,7 @@ from pool.jobs.deferral import next_deferral
 from pool.jobs.event_forms import Form, read_form
 from pool.jobs.event_forms import write as write_event
 from pool.jobs.event_log import Event
-from pool.jobs.job_queue import Cluster, Job, JobQueue
+from pool.jobs.job_queue import Cluster, Job, JobQueue, mention
 from pool.jobs.run import Changes
 from pool.jobs.states import JobEvent, JobStatus
 
@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 
 COOL_DOWN_FIRST_S: Final = 1.0
 COOL_DOWN_MAX_S: Final = 60.0
+_SPECIAL: Final = ('"isnoopjob', '"cron')
+"""Beginnings of attributes by which more than a slot may be what a job waits for."""
 
 
 class Execution(Protocol):
@@ -164,6 +166,27 @@ class Core:
         if tell:
             self.work_changed(True)
 
+    def settle_new(self, jobs: Sequence[Job]) -> None:
+        """The same as `settle` for jobs of one cluster that nobody has acted on yet, or only just."""
+        cluster = jobs[0].cluster
+        special = is_local(cluster) or _has_special_ad(cluster) or mention(jobs, _SPECIAL)
+        if special or self._cooling or self.requested:
+            for job in jobs:
+                self.settle(job)
+            return
+        present, idle = cluster.jobs, JobStatus.IDLE
+        wait = [
+            job
+            for job in jobs
+            if job.status is idle and not job.busy and job.group is None and present.get(job.proc) is job
+        ]
+        if not wait:
+            return
+        self.waiting.add_alike(wait, self.submitter(cluster))
+        for news in self.idle_claims:
+            news.set()
+        self.work_changed(True)
+
     def _set_clock(self, job: Job, ad: ClassAd) -> bool:
         """Set when a job with a crontab runs next; one whose crontab is wrong is put on hold."""
         try:
@@ -275,10 +298,13 @@ def is_local(cluster: Cluster) -> bool:
 
 def _may_not_wait(job: Job) -> bool:
     """Whether the ad must tell if a slot is all that the job waits for; making ads is most of the cost of new jobs."""
-    cluster = job.cluster
+    return _has_special_ad(job.cluster) or job.may_have("isnoopjob", "cron")
+
+
+def _has_special_ad(cluster: Cluster) -> bool:
     if cluster.crontab is None:
         cluster.crontab = has_crontab(cluster.ad)
-    return cluster.crontab or "isnoopjob" in cluster.ad.attrs or job.may_have("isnoopjob", "cron")
+    return cluster.crontab or "isnoopjob" in cluster.ad.attrs
 
 
 def has_crontab(ad: ClassAd) -> bool:

@@ -6,21 +6,25 @@ Submissions and factories make jobs in the same way.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from daemons.schedd.core import Core
 from pool.classad import ClassAd
 from pool.errors import SubmitError
 from pool.jobs import event_log
 from pool.jobs.codes import HoldCode
-from pool.jobs.event_forms import Form
 from pool.jobs.event_forms import write as write_event
-from pool.jobs.job_queue import MADE_UP, Cluster, Job
-from pool.jobs.pack import pack
+from pool.jobs.event_forms import write_events
+from pool.jobs.job_queue import MADE_UP, Cluster, Job, mention
+from pool.jobs.pack import pack, pack_columns
 from pool.jobs.run import hold_attributes
 from pool.jobs.states import JobStatus
 from pool.submit.commands import SUPPORTED_UNIVERSES
 from pool.version import CONDOR_PLATFORM, CONDOR_VERSION
+from protocol.ad_table import AdTable
+
+if TYPE_CHECKING:
+    from daemons.schedd.global_log import GlobalLog
 
 DEFAULTS: Final[dict[str, object]] = {
     "BytesRecvd": 0.0,
@@ -59,6 +63,9 @@ DEFAULTS: Final[dict[str, object]] = {
 CONTAINER: Final = 14
 """What some submitters call a vanilla job in a container."""
 _SCHEDDS_OWN: Final = ("ClusterId", "ProcId", "JobStatus", "GlobalJobId")
+_SHARED: Final = ("JobStatus", "JobPrio")
+_SEVERALLY: Final = frozenset(name.lower() for name in (*_SCHEDDS_OWN, *_SHARED))
+"""Attributes by which jobs of a cluster may differ in how they enter the queue."""
 
 
 def cluster_ad(given: ClassAd, owner: str, identity: str, now: int) -> ClassAd:
@@ -98,6 +105,23 @@ def new_job(cluster: Cluster, own: ClassAd, proc: int, *, hold_for_spool: bool =
     return Job(cluster, proc, status, prio, pack(own, MADE_UP))
 
 
+def new_jobs(cluster: Cluster, table: AdTable, first: int) -> list[Job]:
+    """Jobs from what their submitter says of them, the first of which gets the id `first`.
+
+    Without an ad for each of them, unless one may differ in more than what it says to the program.
+    """
+    shared = cluster.ad
+    if _SEVERALLY.isdisjoint(map(str.lower, table.names)) and all(type(shared.get(name)) is int for name in _SHARED):
+        try:
+            packed = pack_columns(table.names, table.columns, table.rows)
+        except TypeError as error:
+            raise SubmitError(f"a job has a value that no ad can hold: {error}") from None
+        status, prio = JobStatus(shared.eval_int("JobStatus", 0)), shared.eval_int("JobPrio", 0)
+        if status is JobStatus.IDLE:
+            return [Job(cluster, proc, status, prio, own) for proc, own in enumerate(packed, first)]
+    return [new_job(cluster, own, proc) for proc, own in enumerate(table.ads(), first)]
+
+
 def room(core: Core, owner: str) -> tuple[str, int, int]:
     """The limit that is nearest for this user: its name, how many jobs there are, and how many there may be."""
     total, own = len(core.queue), sum(core.queue.by_owner.get(owner, {}).values())
@@ -117,6 +141,10 @@ def check_limits(core: Core, owner: str, count: int) -> None:
         raise SubmitError(f"{name} exceeded, submit failed. Current total is {current}. Limit is {limit}")
 
 
+_TOLD: Final = ("log", '"submitevent', '"jobadinfo')
+"""What names of attributes contain that decide which submit event a job has, and where."""
+
+
 class SubmitEvents:
     """The submit events of a cluster's new jobs, gathered for each log."""
 
@@ -129,25 +157,27 @@ class SubmitEvents:
 
     def add(self, jobs: Sequence[Job], warnings: str = "") -> None:
         """These jobs are new."""
-        core, cluster = self._core, self._cluster
-        shared: tuple[list[tuple[str, Form]], event_log.Submitted] | None = None
-        for job in jobs:
-            own = job.packed.lower()
-            ad = cluster.ad
-            if "log" in own or '"submitevent' in own or '"jobadinfo' in own:
-                ad = core.queue.ad(job)
-                logs, event = core.logs_of(ad), self._event(ad, warnings)
-            else:
-                shared = shared or (core.logs_of(ad), self._event(ad, warnings))
-                logs, event = shared
-            for log, form in logs:
-                text = write_event(event, job.id, self._at, form)
-                if "JobAdInformationAttrs" in ad:
-                    whole = core.queue.ad(job)
-                    text += write_event(event_log.information(whole, event), job.id, self._at, form)
-                self._parts.setdefault(log, []).append(text)
-            if core.global_log is not None and core.settings.global_log.path:
-                core.global_log.add(event, job.id, core.queue.ad(job), self._at)
+        core, ad = self._core, self._cluster.ad
+        overall = core.global_log if core.settings.global_log.path else None
+        if overall is not None or "JobAdInformationAttrs" in ad or mention(jobs, _TOLD):
+            for job in jobs:
+                self._add_one(job, warnings, overall)
+            return
+        event = self._event(ad, warnings)
+        for log, form in core.logs_of(ad):
+            self._parts.setdefault(log, []).append(write_events(event, [job.id for job in jobs], self._at, form))
+
+    def _add_one(self, job: Job, warnings: str, overall: GlobalLog | None) -> None:
+        core = self._core
+        ad = core.queue.ad(job)
+        event = self._event(ad, warnings)
+        for log, form in core.logs_of(ad):
+            text = write_event(event, job.id, self._at, form)
+            if "JobAdInformationAttrs" in ad:
+                text += write_event(event_log.information(ad, event), job.id, self._at, form)
+            self._parts.setdefault(log, []).append(text)
+        if overall is not None:
+            overall.add(event, job.id, ad, self._at)
 
     def _event(self, ad: ClassAd, warnings: str) -> event_log.Submitted:
         return event_log.Submitted(

@@ -10,20 +10,20 @@ import trio
 from daemons.faults import fault
 from daemons.schedd.core import Core
 from daemons.schedd.factories import Factories
-from daemons.schedd.new_jobs import SubmitEvents, check_limits, cluster_ad, new_job
+from daemons.schedd.new_jobs import SubmitEvents, check_limits, cluster_ad, new_job, new_jobs
 from daemons.schedd.selection import owner_of
 from pool.classad import ClassAd
 from pool.errors import SubmitError
 from pool.jobs.codes import HoldCode
 from pool.jobs.job_queue import Cluster, Job
+from protocol.ad_table import AdTable, unpack_table
 from protocol.authorize import Level
-from protocol.codec import unpack_ads
 from protocol.messages.schedd import ReserveCluster, ReservedCluster, SubmitJobs, Submitted
 from protocol.rpc import Peer
 
 PROCS_PER_CHUNK_MAX: Final = 500
 RESERVED_MAX: Final = 10_000
-BREATH: Final = 200
+BREATH: Final = 1000
 """Jobs that are dealt with before others get their turn."""
 
 
@@ -94,10 +94,14 @@ class Submits:
         jobs: list[Job] = []
         gate = Gate(core, cluster) if core.settings.admission else None
         for chunk in request.procs or [b"\x91\x80"]:
-            for own in self._procs(chunk, len(jobs)):
-                if gate is not None:
-                    gate.pass_through(own, len(jobs))
-                jobs.append(new_job(cluster, own, len(jobs), hold_for_spool=request.hold_for_spool))
+            table = self._procs(chunk, len(jobs))
+            if isinstance(table, AdTable) and gate is None and not request.hold_for_spool:
+                jobs += new_jobs(cluster, table, len(jobs))
+            else:
+                for own in table.ads() if isinstance(table, AdTable) else table:
+                    if gate is not None:
+                        gate.pass_through(own, len(jobs))
+                    jobs.append(new_job(cluster, own, len(jobs), hold_for_spool=request.hold_for_spool))
             check_limits(core, owner, len(jobs))
             await trio.lowlevel.checkpoint()
         cluster.id = self._id_for(peer, request.cluster)
@@ -136,21 +140,21 @@ class Submits:
         core.stats["JobsSubmitted"] += len(jobs)
         await core.writer.durable()
         fault("schedd.after_submit_commit")
-        for at, job in enumerate(jobs):
-            core.settle(job)
-            if at % BREATH == BREATH - 1:
-                await trio.lowlevel.checkpoint()
+        for at in range(0, len(jobs), BREATH):
+            core.settle_new(jobs[at : at + BREATH])
+            await trio.lowlevel.checkpoint()
         await core.agents.wait(cluster.owner, last_event)
         fault("schedd.before_submit_answer")
         core.log.full(f"Submitted {len(jobs)} jobs of {cluster.user}.", cluster=cluster.id)
         return Submitted(cluster=cluster.id, count=total, warnings=self._warnings(jobs, warning))
 
     @staticmethod
-    def _procs(chunk: bytes, made: int) -> list[ClassAd]:
-        ads = unpack_ads(chunk)
-        if len(ads) > PROCS_PER_CHUNK_MAX:
-            raise SubmitError(f"{len(ads)} jobs in one chunk (after {made} others)", expected=f"{PROCS_PER_CHUNK_MAX}")
-        return ads
+    def _procs(chunk: bytes, made: int) -> AdTable | list[ClassAd]:
+        found = unpack_table(chunk)
+        count = found.rows if isinstance(found, AdTable) else len(found)
+        if count > PROCS_PER_CHUNK_MAX:
+            raise SubmitError(f"{count} jobs in one chunk (after {made} others)", expected=f"{PROCS_PER_CHUNK_MAX}")
+        return found
 
     def _warnings(self, jobs: Sequence[Job], warning: str) -> list[str]:
         """What went wrong with jobs that are nevertheless in the queue: a log that cannot be written, first of all."""

@@ -8,11 +8,13 @@ all jobs are sorted anew (`generation`).
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from operator import attrgetter
 from typing import Final
 
 from pool.classad import ClassAd, Expr, Member
-from pool.jobs.job_queue import MADE_UP, Job, JobQueue
+from pool.ids import JobId
+from pool.jobs.job_queue import MADE_UP, Job, JobQueue, mention
 
 ALWAYS: Final = frozenset(
     name.lower()
@@ -38,7 +40,13 @@ NOT_ANNOUNCED: Final = frozenset({"args", "arguments", "env", "environment", "su
 
 REJECTIONS_MAX: Final = 10_000
 
+ALIKE_MAX: Final = 1000
+"""Jobs of a cluster that are asked together whether they differ from it; one that does costs the others a look each."""
+
 SLOT_EXPRESSIONS: Final = ("Requirements", "Start", "Rank", "WithinResourceLimits")
+
+
+_proc: Final = attrgetter("proc")
 
 
 class Autoclusters:
@@ -85,6 +93,12 @@ class Autoclusters:
         ad = self._queue.ad(job)
         self._learn_job(ad)
         return self._number(ad)
+
+    def may_differ(self, jobs: Iterable[Job]) -> bool:
+        """Whether one of these jobs of a cluster may be of another autocluster than the cluster itself."""
+        if not MADE_UP.isdisjoint(self._significant):
+            return True
+        return mention(jobs, [f'"{name}":' for name in self._significant])
 
     def _differs(self, job: Job) -> bool:
         """Whether the job has a significant attribute of its own; rather too often than too seldom."""
@@ -141,7 +155,7 @@ def _key(value: Member | None) -> object:
 class Group:
     """Jobs of one submitter, autocluster and priority that wait for a slot, in order of id."""
 
-    __slots__ = ("_heap", "autocluster", "count", "prio", "submitter")
+    __slots__ = ("_heap", "_highest", "autocluster", "count", "prio", "submitter")
 
     def __init__(self, submitter: str, autocluster: int, prio: int) -> None:
         self.submitter = submitter
@@ -149,12 +163,25 @@ class Group:
         self.prio = prio
         self.count = 0
         self._heap: list[Job] = []
+        self._highest = JobId(0, 0)
 
     def add(self, job: Job) -> None:
         """One more waits."""
         job.group = self
         self.count += 1
         heapq.heappush(self._heap, job)
+        self._highest = max(self._highest, job.id)
+
+    def add_all(self, jobs: Sequence[Job]) -> None:
+        """More wait, in order of id."""
+        for job in jobs:
+            job.group = self
+        self.count += len(jobs)
+        in_order = not self._heap or self._highest < jobs[0].id
+        self._heap += jobs
+        if not in_order:  # what is larger than all of a heap leaves it one
+            heapq.heapify(self._heap)
+        self._highest = max(self._highest, jobs[-1].id)
 
     def discard(self, job: Job) -> None:
         """It waits no longer."""
@@ -163,6 +190,7 @@ class Group:
             self.count -= 1
             if not self.count:
                 self._heap.clear()
+                self._highest = JobId(0, 0)
 
     def members(self) -> list[Job]:
         """The jobs that wait, in no order."""
@@ -207,6 +235,24 @@ class Waiting:
         assert isinstance(job.group, Group)
         return job.group
 
+    def add_alike(self, jobs: Sequence[Job], submitter: str) -> None:
+        """These jobs of one cluster, none of which waits yet, want slots."""
+        self._put(jobs, submitter)
+        if self._autoclusters.generation != self._generation:
+            self.sort_anew()
+
+    def _put(self, jobs: Sequence[Job], submitter: str) -> None:
+        number_of = self._autoclusters.number_of
+        if self._autoclusters.may_differ(jobs):
+            for job in jobs:
+                self._group(submitter, number_of(job), job.prio).add(job)
+            return
+        by_prio: dict[int, list[Job]] = {}
+        for job in jobs:
+            by_prio.setdefault(job.prio, []).append(job)
+        for prio, alike in by_prio.items():
+            self._group(submitter, number_of(alike[0]), prio).add_all(alike)
+
     def discard(self, job: Job) -> None:
         """The job does not want a slot."""
         group = job.group
@@ -232,12 +278,15 @@ class Waiting:
 
     def sort_anew(self) -> None:
         """What is significant has changed: the same jobs wait in other groups."""
-        waiting = [(job, group.submitter) for group in self.groups() for job in group.members()]
+        by_cluster: dict[tuple[str, int], list[Job]] = {}
+        for group in self.groups():
+            for job in group.members():
+                by_cluster.setdefault((group.submitter, job.cluster.id), []).append(job)
         self._groups.clear()
-        for job, _ in waiting:
-            job.group = None
-        for job, submitter in waiting:
-            self._group(submitter, self._autoclusters.number_of(job), job.prio).add(job)
+        for (submitter, _), jobs in by_cluster.items():
+            jobs.sort(key=_proc)
+            for at in range(0, len(jobs), ALIKE_MAX):
+                self._put(jobs[at : at + ALIKE_MAX], submitter)
         self._generation = self._autoclusters.generation
 
     def _group(self, submitter: str, autocluster: int, prio: int) -> Group:

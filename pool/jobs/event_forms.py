@@ -9,7 +9,7 @@ An ad in XML or JSON has what a reader of the text form gets from it, so that bo
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -59,6 +59,16 @@ def write(event: Event, job: JobId, at: float, form: Form = TEXT) -> str:
     """The whole event, ready to be appended to a log of this form."""
     text = event_log.text(event, job, at)
     return text if form is TEXT else _formed(text, at, form)
+
+
+def write_events(event: Event, jobs: Sequence[JobId], at: float, form: Form = TEXT) -> str:
+    """The same event of several jobs."""
+    if form.xml or form.json or not jobs:
+        return "".join([write(event, job, at, form) for job in jobs])
+    first = write(event, jobs[0], at, form)
+    said = f"({jobs[0].cluster:03d}.{jobs[0].proc:03d}.000)"
+    before, _, after = first.partition(said)  # only the header's first words name the job
+    return "".join([f"{before}({cluster:03d}.{proc:03d}.000){after}" for cluster, proc in jobs])
 
 
 def write_cluster(event: Event, cluster: int, at: float, form: Form = TEXT) -> str:

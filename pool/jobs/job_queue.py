@@ -10,7 +10,7 @@ last time, in the order in which the store needs it, and forgets it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from pool.classad import ClassAd
@@ -89,13 +89,27 @@ class Job:
         return (self.cluster.id, self.proc) < (other.cluster.id, other.proc)
 
 
+def mention(jobs: Iterable[Job], words: Iterable[str]) -> bool:
+    """Whether one of the jobs may have, apart from its cluster, an attribute with one of the words (lower case) in it.
+
+    Perhaps said in vain. Much quicker than to ask the jobs one by one.
+    """
+    texts = []
+    for job in jobs:
+        if job._ad is not None:
+            return True
+        texts.append(job.packed)
+    packed = "\n".join(texts).lower()
+    return any(word in packed for word in words)
+
+
 def global_job_id(schedd_name: str, cluster: int, proc: int, qdate: int) -> str:
     """`schedd#12.0#1795217732`: unique in the world."""
     return f"{schedd_name}#{cluster}.{proc}#{qdate}"
 
 
 class JobQueue:
-    """All jobs by id. `changed` is called with each job that changes, before the change is durable."""
+    """All jobs by id."""
 
     def __init__(self, schedd_name: str, *, next_cluster: int = 1) -> None:
         self.name = schedd_name
@@ -104,7 +118,6 @@ class JobQueue:
         self.by_owner: dict[str, Counter[JobStatus]] = {}
         self.next_cluster = next_cluster
         self.next_event = 1
-        self.changed: Callable[[Job], None] | None = None
         self._dirty: dict[Job, set[str] | None] = {}
         self._new_jobs: list[JobRow] = []
         self._clusters: dict[int, Cluster] = {}
@@ -167,14 +180,14 @@ class JobQueue:
         self.clusters.setdefault(cluster.id, cluster)
         self._clusters[cluster.id] = cluster
         counts = self.by_owner.setdefault(cluster.owner, Counter())
-        for job in jobs:
-            cluster.jobs[job.proc] = job
-            cluster.procs = max(cluster.procs, job.proc + 1)
-            self.counts[job.status] += 1
-            counts[job.status] += 1
-            self._new_jobs.append(JobRow(cluster.id, job.proc, int(job.status), job.prio, job.packed))
-            if self.changed is not None:
-                self.changed(job)
+        jobs = list(jobs)
+        cluster.jobs.update((job.proc, job) for job in jobs)
+        cluster.procs = max(cluster.procs, *(job.proc + 1 for job in jobs)) if jobs else cluster.procs
+        states = Counter([job.status for job in jobs])
+        self.counts.update(states)
+        counts.update(states)
+        number = cluster.id
+        self._new_jobs += [JobRow(number, job.proc, job.status.value, job.prio, job.packed) for job in jobs]
 
     def add_factory(self, cluster: Cluster, recipe: str) -> None:
         """The cluster makes its jobs one after another."""
@@ -206,8 +219,6 @@ class JobQueue:
                     names.add(name)
         if "JobPrio" in attributes:
             job.prio = ad.eval_int("JobPrio") or 0
-        if self.changed is not None:
-            self.changed(job)
 
     def move(self, job: Job, event: JobEvent, now: float) -> JobStatus:
         """Let `event` happen to the job; IllegalMove when it cannot."""
@@ -257,8 +268,6 @@ class JobQueue:
         self.counts[job.status] -= 1
         self.by_owner[cluster.owner][job.status] -= 1
         job._ad = ad  # the last watchers are told
-        if self.changed is not None:
-            self.changed(job)
         self._forget_if_empty(cluster)
 
     def log(self, cluster: Cluster, log: str, text: str) -> EventRow:

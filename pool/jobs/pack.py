@@ -6,14 +6,17 @@ The long form (`{"x": text}`, which older queues have) cannot say that a string 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
+from json.encoder import encode_basestring_ascii
 from typing import Any, Final
 
 from pool.classad import ClassAd, Member, expr
 from pool.classad.ad import text_of
+from pool.classad.expression import storable
 
 _PLAIN: Final = frozenset({bool, int, float, str})
 _encode: Final = json.JSONEncoder(separators=(",", ":")).encode
+_INT_END: Final = 2**63
 
 
 def pack(ad: ClassAd, without: Collection[str] = ()) -> str:
@@ -26,6 +29,35 @@ def pack(ad: ClassAd, without: Collection[str] = ()) -> str:
             if key not in without
         }
     )
+
+
+def pack_columns(names: Sequence[str], columns: Sequence[Sequence[object]], count: int) -> list[str]:
+    """Each row of a table as `pack` packs an ad with these attributes; a value that is None is absent there."""
+    if not columns:
+        return ["{}"] * count
+    texts = [_column(column) for column in columns]
+    heads = [encode_basestring_ascii(name) + ":" for name in names]
+    if not any(None in column for column in texts):
+        form = "{" + ",".join(head.replace("%", "%%") + "%s" for head in heads) + "}"
+        return [form % row for row in zip(*texts, strict=True)]
+    return [
+        "{" + ",".join([head + text for head, text in zip(heads, row, strict=True) if text is not None]) + "}"
+        for row in zip(*texts, strict=True)
+    ]
+
+
+def _column(values: Sequence[Any]) -> list[str | None]:
+    kinds = set(map(type, values))
+    if kinds == {str}:
+        return list(map(encode_basestring_ascii, values))
+    if kinds == {int} and min(values) >= -_INT_END and max(values) < _INT_END:
+        return list(map(str, values))
+    return [None if value is None else _value(value) for value in values]
+
+
+def _value(value: object) -> str:
+    stored = storable(value)
+    return _encode(stored if type(stored) in _PLAIN else {"n": text_of(stored)})
 
 
 def unpack(text: str, parent: ClassAd | None = None) -> ClassAd:

@@ -21,7 +21,7 @@ class Submitted(Record):
 
 
 class SubmitJobs(Request[Submitted], tag="schedd.submit"):
-    """Queue one cluster. `procs` are chunks of at most 500 proc ads each (`protocol.codec.pack_ads`), in order.
+    """Queue one cluster. `procs` are chunks of at most 500 proc ads each (`protocol.ad_table`), in order.
 
     A proc ad holds only what differs from `cluster_ad`. ClusterId, ProcId, Owner, User and QDate are the
     schedd's to set.

@@ -7,7 +7,8 @@ import pytest
 
 from pool.classad import ERROR, UNDEFINED, AbsTime, ClassAd, RelTime
 from pool.errors import PeerError
-from protocol.codec import AD, EXPRESSION, is_private, pack, pack_ads, split_private, unpack, unpack_ads, unpack_plain
+from protocol.ad_table import unpack_ads
+from protocol.codec import AD, EXPRESSION, is_private, pack, pack_ads, split_private, unpack, unpack_plain
 
 
 def an_ad() -> ClassAd:

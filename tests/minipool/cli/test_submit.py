@@ -11,7 +11,7 @@ import pytest
 
 import minipool.cli.context
 from minipool.session import Session
-from protocol.codec import unpack_ads
+from protocol.ad_table import unpack_ads
 from protocol.messages.schedd import ReserveCluster, ReservedCluster, SubmitJobs, Submitted
 from tests.minipool.cli.fake_pool import FakePeer
 
