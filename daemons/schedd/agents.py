@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final, Protocol, TypeVar
 
 import trio
@@ -21,6 +22,7 @@ from protocol.message import Request
 from protocol.messages.agent import AppendEvents, CloseTransfer, LogEvent, OpenTransfer
 
 EVENTS_PER_REQUEST_MAX: Final = 500
+CHARS_PER_REQUEST_MAX: Final = 1_000_000
 RETRY_FIRST_S: Final = 0.1
 RETRY_MAX_S: Final = 30.0
 IDLE_S: Final = 300.0
@@ -152,7 +154,7 @@ class UserAgent:
             await peer.aclose()
 
     async def _append_some(self) -> None:
-        batch = [self._queue[at] for at in range(min(len(self._queue), EVENTS_PER_REQUEST_MAX))]
+        batch = self._next_batch()
         peer = await self.peer()
         if not batch:
             return
@@ -176,6 +178,16 @@ class UserAgent:
                     self._finish(1)
             return
         self._finish(len(batch))
+
+    def _next_batch(self) -> list[_Waiting]:
+        """What goes out in one request."""
+        batch, size = [], 0
+        for waiting in islice(self._queue, EVENTS_PER_REQUEST_MAX):
+            size += len(waiting.row.text)
+            if batch and size > CHARS_PER_REQUEST_MAX:
+                break
+            batch.append(waiting)
+        return batch
 
     async def _append(self, peer: AgentPeer, batch: list[_Waiting]) -> None:
         events = [LogEvent(log=w.row.log, text=w.row.text, check=w.check) for w in batch]

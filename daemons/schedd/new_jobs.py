@@ -141,6 +141,8 @@ def check_limits(core: Core, owner: str, count: int) -> None:
         raise SubmitError(f"{name} exceeded, submit failed. Current total is {current}. Limit is {limit}")
 
 
+ROW_CHARS: Final = 64 * 1024
+"""How long the text of one row of events gets; a cluster's may be a hundred megabytes."""
 _TOLD: Final = ("log", '"submitevent', '"jobadinfo')
 """What names of attributes contain that decide which submit event a job has, and where."""
 
@@ -191,5 +193,14 @@ class SubmitEvents:
     def write(self) -> None:
         """Each log shall have its events, as part of the current transaction."""
         for log, several in self._parts.items():
-            self._core.queue.log(self._cluster, log, "".join(several))
+            texts: list[str] = []
+            size = 0
+            for text in several:
+                texts.append(text)
+                size += len(text)
+                if size >= ROW_CHARS:
+                    self._core.queue.log(self._cluster, log, "".join(texts))
+                    texts, size = [], 0
+            if texts:
+                self._core.queue.log(self._cluster, log, "".join(texts))
         self._parts.clear()
