@@ -23,12 +23,7 @@ async def probe(startd: Startd) -> None:
         return
     facts = await start.world.threads.run_sync(ask, start.config)
     if facts:
-        startd.machine_facts.update(facts)
-        startd.ads.base.update(facts)
-        for slot in startd.slots:
-            slot.fixed_ad = None
-        startd.moves.facts_changed()
-        startd.publisher.all_changed()
+        startd.learn(facts)
 
 
 def ask(config: Config) -> dict[str, bool | str]:

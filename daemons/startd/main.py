@@ -7,13 +7,14 @@ startd is told to stop, the claims end as the order says; then it leaves.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import trio
 
 from daemons.cron_manager import CronManager
 from daemons.linux import become_subreaper
 from daemons.run import DaemonStart
-from daemons.startd import java
+from daemons.startd import java, plugins
 from daemons.startd.admin import Admin
 from daemons.startd.ads import Ads
 from daemons.startd.backfill import Backfill
@@ -65,8 +66,9 @@ class Startd:
         self.start = start
         config = start.config
         self.execute = config.path("EXECUTE")
-        self.machine_facts: dict[str, bool | str] = {}
+        self.machine_facts: dict[str, Any] = {}
         """What was found out about the machine after the start."""
+        self.plugins_changed = trio.Event()
         self.started_with, self.inventories = config, inventories
         self.hardware, self.facts = machine_hardware(config, self.execute, inventories)
         self.layout = machine_layout(config, self.hardware)
@@ -184,12 +186,23 @@ class Startd:
                     "(condor_restart -startd)"
                 )
         self.ads.base = machine_part(self.start, self.hardware, self.facts, len(self.slots))
+        self.machine_facts.pop(plugins.METHODS, None)
         self.ads.base.update(self.machine_facts)
+        self.plugins_changed.set()
         self.starters.forget_settings()
         self.fetch.reconfigured(config)
         self.cron.reconfigure(read_table(config, STARTD))
         self.benchmarks.reconfigure(read_table(config, BENCHMARKS))
         self.moves.evaluate_all()
+        self.publisher.all_changed()
+
+    def learn(self, facts: Mapping[str, Any]) -> None:
+        """Something was found out about the machine: its policy sees it, and the pool."""
+        self.machine_facts.update(facts)
+        self.ads.base.update(facts)
+        for slot in self.slots:
+            slot.fixed_ad = None
+        self.moves.facts_changed()
         self.publisher.all_changed()
 
     async def sweep(self) -> None:
@@ -228,6 +241,7 @@ async def main(start: DaemonStart, *, task_status: trio.TaskStatus[None] = trio.
             services.start_soon(startd.fetch.run)
             services.start_soon(startd.benchmarks.run)
             services.start_soon(java.probe, startd)
+            services.start_soon(plugins.keep_asking, startd)
             services.start_soon(startd.deadlines.run)
             services.start_soon(startd.publisher.run)
             await services.start(startd.starters.run)

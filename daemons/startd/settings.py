@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from daemons.run import DaemonStart
+from daemons.startd.plugins import known_at_once
 from pool.classad import ClassAd, Expr, Member, expr
 from pool.config import Config
 from pool.errors import ClassAdError
@@ -116,11 +117,15 @@ def read_settings(config: Config, resources: Iterable[str]) -> Settings:
 
 
 def machine_hardware(
-    config: Config, execute: str, inventories: Mapping[str, Inventory] | None = None
+    config: Config,
+    execute: str,
+    inventories: Mapping[str, Inventory] | None = None,
+    promised: Callable[[int, int], int] = lambda free_kib, _cpus: free_kib,
 ) -> tuple[Hardware, detect.HardwareFacts]:
     """What there is to divide: what was detected, unless knobs say otherwise, less what is reserved.
 
-    `inventories` is what programs have said about custom resources.
+    `inventories` is what programs have said about custom resources; `promised`, how much disk there is for jobs, given
+    what is free (KiB) and how many cpus there are.
     """
     facts = detect.hardware_facts(hyperthreads=config.bool("COUNT_HYPERTHREAD_CPUS", default=True))
     cpus = facts.cpus
@@ -135,7 +140,7 @@ def machine_hardware(
     directories = {execute, *_slot_directories(config)}
     disks = {
         detect.file_system(directory): max(
-            0, (detect.free_disk_kib(directory) if fixed is None else fixed) - reserved_kib
+            0, (promised(detect.free_disk_kib(directory), cpus) if fixed is None else fixed) - reserved_kib
         )
         for directory in directories
     }
@@ -193,7 +198,7 @@ def machine_part(start: DaemonStart, hardware: Hardware, facts: detect.HardwareF
     config = start.config
     customs = [custom.name for custom in hardware.customs]
     ad = ClassAd({"MyType": "Machine", "TargetType": "Job", "Machine": start.host})
-    for name, value in {**_system_facts(), **ABILITIES}.items():
+    for name, value in {**_system_facts(), **ABILITIES, **known_at_once(config)}.items():
         ad[name] = value
     put: dict[str, Any] = {
         "MyAddress": start.address,

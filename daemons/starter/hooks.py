@@ -8,72 +8,21 @@ without hooks has no JobHooks at all.
 from __future__ import annotations
 
 import os
-import signal
-import subprocess
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Final
 
 from daemons.log import Log
-from daemons.programs import Finished, ProgramError, kill_session, refusal, run_program
+from daemons.programs import Finished, ProgramError, refusal, run_program
 from daemons.starter.account import Account
-from daemons.starter.processes import Processes, Watched
+from daemons.starter.helpers import HelperSpawner
+from daemons.starter.processes import Processes
 from pool.classad import ClassAd
 from pool.hooks.answers import Prepared, Verdict, prepared
 from pool.hooks.table import Hook, HookProgram
 
 STDERR_LINES_MAX: Final = 200
-_UMASK: Final = 0o022
 NOT_RUN: Final = 1
 """The status of a prepare hook that is refused or cannot be started."""
-
-
-class _HookProcess:
-    """A hook's process; the starter collects all its children itself."""
-
-    stdin = stdout = stderr = None
-
-    def __init__(self, process: subprocess.Popen[bytes], watched: Watched) -> None:
-        self._process, self._watched = process, watched
-        self.pid = process.pid
-
-    @property
-    def returncode(self) -> int | None:
-        """The exit status, or the negative signal; None while it runs."""
-        return os.waitstatus_to_exitcode(self._watched.status) if self._watched.ended.is_set() else None
-
-    async def wait(self) -> int:
-        """Wait for the end."""
-        await self._watched.ended.wait()
-        code = self._process.returncode = os.waitstatus_to_exitcode(self._watched.status)
-        return code
-
-    def send_signal(self, sig: Any, /) -> None:
-        """To the hook and what it has started."""
-        kill_session(self.pid, sig)
-
-    def terminate(self) -> None:
-        """Ask it to end."""
-        kill_session(self.pid, signal.SIGTERM)
-
-    def kill(self) -> None:
-        """End it."""
-        kill_session(self.pid)
-
-
-@dataclass(frozen=True)
-class _HookSpawner:
-    """Starts hooks as the job's account."""
-
-    processes: Processes
-    account: Account
-
-    async def start(self, argv: Sequence[str], **options: Any) -> _HookProcess:
-        """Start a program; nothing is awaited between its birth and its being watched."""
-        if self.account.switches:
-            options.update(user=self.account.uid, group=self.account.gid, extra_groups=list(self.account.groups))
-        process = subprocess.Popen(list(argv), umask=_UMASK, **options)
-        return _HookProcess(process, self.processes.watch(process.pid))
 
 
 class JobHooks:
@@ -90,7 +39,7 @@ class JobHooks:
     ) -> None:
         self._programs = programs
         self._log = log
-        self._spawner = _HookSpawner(processes, account)
+        self._spawner = HelperSpawner(processes, account)
         self._directory = directory
         self._environment = {**os.environ, **environment}
 

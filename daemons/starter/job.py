@@ -24,22 +24,27 @@ from daemons.starter import sandbox
 from daemons.starter.account import Account, account_for
 from daemons.starter.cgroup import Group
 from daemons.starter.deferral import wait_for_moment
+from daemons.starter.disk import Disk
 from daemons.starter.hooks import JobHooks
 from daemons.starter.launch import LaunchError, Stage, Started, launch
 from daemons.starter.line import Line
 from daemons.starter.local_link import LocalLink
 from daemons.starter.processes import Processes, Watched
+from daemons.starter.scene import Scene
 from daemons.starter.settings import StarterSettings
 from daemons.starter.shadow_link import Refused, ShadowLink
+from daemons.starter.shell import Shells
 from daemons.starter.spawn import Spawner
 from daemons.starter.terms import Terms, terms_for
 from daemons.starter.transfer import FileMover, Held
-from pool.classad import ClassAd, expr
+from daemons.starter.url_mover import UrlMover, UrlSettings
+from pool.classad import ClassAd, Member, expr
 from pool.errors import PeerError, PoolError, UserError
 from pool.execute.assigned import DEFAULTS as ASSIGNED_KNOBS
 from pool.execute.cgroup import Limits, memory_limits
 from pool.execute.exit import Exited, Hold, exited, over_memory
 from pool.execute.plan import Plan, Surroundings, facts, plan_job, wrapped
+from pool.execute.plugins import BadPlugin, Plugin
 from pool.execute.signals import HOLD, VACATE, soft_kill_signal
 from pool.execute.transfer import Stamp
 from pool.execute.usage import Usage
@@ -88,6 +93,8 @@ class Context:
     startd: Peer
     line: Line
     agent: Line
+    plugins: dict[str, Plugin | BadPlugin] = field(default_factory=dict)
+    """What the machine's file transfer plug-ins have said of themselves."""
 
 
 class JobRun:
@@ -107,13 +114,18 @@ class JobRun:
         self.watched: Watched | None = None
         self.executed: Executed | None = None
         self.hooks: JobHooks | None = None
+        self.scene: Scene | None = None
+        """Set while the program runs, for those who visit it."""
+        self.shells = Shells(context.processes, context.group, context.log)
         self.suspended = False
+        self.disk = Disk(context.settings, self.job, self.slot, self.sandbox, context.log)
         self._made_sandbox = False
         self._stop: StopJob | None = None
         self._stopped = trio.Event()
         self._phase = trio.CancelScope()
         self._out_of_memory = False
-        self._moved: dict[str, float] = {}
+        self._out_of_disk: Hold | None = None
+        self._moved: dict[str, Member] = {}
 
     # ---- from outside
 
@@ -187,6 +199,7 @@ class JobRun:
 
     def _clean_up(self) -> None:
         if self._made_sandbox:
+            self.disk.remove()
             try:
                 sandbox.remove(self.sandbox)
             except OSError as error:  # the startd's sweep tries again when this process is gone
@@ -215,6 +228,7 @@ class JobRun:
         account = self._account()
         sandbox.make(self.sandbox, account)
         self._made_sandbox = True
+        self.disk.make(account)
         sandbox.write_ads(self.sandbox, account, self.job, self.slot)
         fault("starter.sandbox_made")
         plan = self._plan(account)
@@ -225,7 +239,7 @@ class JobRun:
         mover: FileMover | None = None
         before: Mapping[str, Stamp] = {}
         if plan.transfers:
-            mover = self._mover(account)
+            mover = self._mover(account, plan)
             await self._fetch(mover)
             before = mover.catalog()
         if self.hooks is not None:
@@ -277,15 +291,45 @@ class JobRun:
             transfers=bool(self.request.agent_address),
         )
 
-    def _mover(self, account: Account) -> FileMover:
-        context = self.context
-        return FileMover(self.request, self.sandbox, account, context.settings.slot, context.agent, context.log)
+    def _mover(self, account: Account, plan: Plan) -> FileMover:
+        context, settings = self.context, self.context.settings
+        urls = UrlMover(
+            self.job,
+            self.sandbox,
+            account,
+            context.processes,
+            {**os.environ, **plan.environment},
+            UrlSettings(
+                settings.url_plugins,
+                settings.plugin_query_s,
+                settings.plugin_lifetime_s,
+                self._jobs_plugins(),
+            ),
+            context.log,
+            context.plugins,
+        )
+        return FileMover(
+            self.request, self.sandbox, account, settings.slot, context.agent, context.log, urls, self._moved
+        )
+
+    def _jobs_plugins(self) -> str:
+        """Whether plug-ins that the job brings are used."""
+        text = self.context.settings.refuses_jobs_plugins.strip()
+        value = expr(text).eval(self.slot, self.job) if text else False
+        if value is not True and value == 2:
+            return "ignored"
+        return "refused" if isinstance(value, bool | int | float) and value else "allowed"
 
     async def _fetch(self, mover: FileMover) -> None:
         for last in [False] * (INPUT_TRIES_MAX - 1) + [True]:
             try:
                 self._moved["BytesRecvd"] = float(await mover.fetch_input())
                 return
+            except Held:
+                self.usage = self.disk.measured(self.usage)
+                if (over := self.disk.over(self.usage)) is not None:
+                    raise Held(over) from None
+                raise
             except PeerError as error:
                 if last:
                     raise
@@ -331,6 +375,7 @@ class JobRun:
         self.executed = Executed(started.pid, time.time())
         context.log.always("The job runs", job=self.request.job_id, pid=started.pid, user=account.name)
         fault("starter.job_started")
+        self.scene = Scene(self.job, self.slot, plan, account, terms, self.sandbox, started.pid)
         return await self._watch(watched, started)
 
     def _limits(self) -> Limits:
@@ -371,15 +416,18 @@ class JobRun:
             await watched.ended.wait()
         if not watched.ended.is_set():
             await self._attend_to(watched)
+        self.scene = None
         fault("starter.job_exited")
         if context.processes.any():  # the last chance to see what others of the job use
             self._look()
         await context.processes.end_all(context.group)
         self.watched = None
         self._look()
-        self.usage = self.usage.with_disk(sandbox.disk_usage(self.sandbox))
+        self.usage = self.disk.measured(self.usage)
         self._report_memory_if_out()
         end = exited(started.status(watched.status))
+        if self.shells.last_status is not None and self.job.eval_bool("InteractiveJob", False):
+            end = exited(self.shells.last_status)
         if self.executed is not None:
             self.executed = replace(self.executed, end=end)
         return self._judge(end)
@@ -393,8 +441,24 @@ class JobRun:
                 nursery.start_soon(self._tell_hook_now_and_then, self.hooks)
             nursery.start_soon(self._obey, watched)
             nursery.start_soon(self._notice_lack_of_memory, watched)
+            if self.disk.enforced:
+                nursery.start_soon(self._notice_lack_of_disk)
             await watched.ended.wait()
+            if self.shells.any:
+                await self._until_shells_are_closed()
             nursery.cancel_scope.cancel()
+
+    async def _until_shells_are_closed(self) -> None:
+        """A job goes on while somebody is in it, unless it has to leave."""
+        async with trio.open_nursery() as race:
+            race.start_soon(self._until_told_to_leave, race.cancel_scope)
+            await self.shells.all_closed()
+            race.cancel_scope.cancel()
+
+    async def _until_told_to_leave(self, scope: trio.CancelScope) -> None:
+        while self._stop is None:
+            await self._stopped.wait()
+        scope.cancel()
 
     def _judge(self, end: Exited) -> Result:
         """What the program's end means."""
@@ -407,7 +471,22 @@ class JobRun:
             if hold is None:
                 return Result(Ending.EVICTED, reason="The machine ran out of memory")
             return Result(Ending.HOLD, hold.ad(), hold.reason)
+        failed = end.signal is not None or end.code != 0
+        if (over := self._out_of_disk or (self.disk.over(self.usage) if failed else None)) is not None:
+            return Result(Ending.HOLD, over.ad(), over.reason)
         return Result(Ending.EXITED, end.ad())
+
+    async def _notice_lack_of_disk(self) -> None:
+        """A job that has used up its disk is ended: what it writes from now on is lost."""
+        while True:
+            began = time.monotonic()
+            self.usage = self.disk.measured(self.usage)
+            if (over := self.disk.over(self.usage)) is not None:
+                self._out_of_disk = over
+                self.context.log.always("The job has used up its disk", job=self.request.job_id, reason=over.reason)
+                await self.context.processes.end_all(self.context.group)
+                return
+            await self.disk.pause(time.monotonic() - began)
 
     def _report_memory_if_out(self) -> None:
         self._out_of_memory = self._out_of_memory or self.context.group.oom_killed()
@@ -441,7 +520,7 @@ class JobRun:
             await trio.sleep(pause)
             pause = settings.update_s
             self._look()
-            self.usage = self.usage.with_disk(sandbox.disk_usage(self.sandbox))
+            self.usage = self.disk.measured(self.usage)
             ad = self.usage.ad()
             ids = {"job_id": self.request.job_id, "activation": self.request.activation}
             await self.link.update(JobUpdate(ad=ad, **ids))  # type: ignore[arg-type]  # two types in one dict

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 import socket
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgpack
@@ -16,9 +17,11 @@ from pool.errors import ConfigError
 from pool.execute.assigned import DEFAULTS as ASSIGNED_KNOBS
 from pool.execute.assigned import is_assigned_knob
 from pool.execute.cgroup import Trees, claim_group
+from pool.execute.isolation import MOUNTS, PIDS
 from pool.execute.java import KNOBS as JAVA_KNOBS
 from pool.execute.plan import THREAD_VARIABLES
 from pool.execute.quoting import split_new
+from pool.execute.scratch import Store
 from pool.hooks.table import STARTER_HOOKS, read_hooks
 from protocol.message import Record, decode, encode, replace
 from protocol.security import Security
@@ -99,10 +102,20 @@ class StarterSettings(Birthright):
     private_shared_memory: bool = False
     soft_uid_domain: bool = False
     address_space_mb: int = 0
+    scratch: dict[str, str] = {}  # see pool.execute.scratch.Store.packed
+    encrypt_all: bool = False
+    encrypt_never: bool = False
+    disk_poll_s: float = 0.0  # 0: as often as the kind of file system allows
     hooks: list[list[str]] = []  # see pool.hooks.table.HookTable.packed
     hook_keyword: str = ""
     default_hook_keyword: str = ""
+    ssh_to_job: str = "true"  # as peek_job, an expression over the slot's ad (MY) and the job's (TARGET)
+    peek_job: str = "true"
     java: dict[str, str] = {}
+    url_plugins: list[str] = []
+    plugin_query_s: float = 20.0
+    plugin_lifetime_s: float = 72000.0
+    refuses_jobs_plugins: str = ""  # an expression over the slot's ad (MY) and the job's (TARGET): true, false or 2
 
     @property
     def trees(self) -> Trees:
@@ -132,8 +145,19 @@ class AgentSettings(Birthright):
     read_methods: list[str] = []
 
 
-def starter_payload(config: Config, slot_name: str, *, trees: Trees, machine_memory_mb: int = 0) -> bytes:
-    """What the startd gives to the starter of a claim on this slot."""
+def starter_payload(
+    config: Config,
+    slot_name: str,
+    *,
+    trees: Trees,
+    machine_memory_mb: int = 0,
+    store: Store | None = None,
+    refused: Collection[str] = (),
+) -> bytes:
+    """What the startd gives to the starter of a claim on this slot.
+
+    `refused`: which of MOUNTS and PIDS this machine does not let even root have.
+    """
     execute = config.path("EXECUTE")
     return StarterSettings(
         **_common(config, "STARTER", _starter_log(config, slot_name)),
@@ -165,16 +189,30 @@ def starter_payload(config: Config, slot_name: str, *, trees: Trees, machine_mem
         assign_cpus=_unless_false(config.str("ASSIGN_CPU_AFFINITY")),
         cpu_affinity=_cpu_affinity(config, slot_name),
         tracking_gids=_tracking_gids(config),
-        job_namespaces=config.bool("PER_JOB_NAMESPACES"),
-        pid_namespaces=config.bool("USE_PID_NAMESPACES"),
+        job_namespaces=config.bool("PER_JOB_NAMESPACES") and MOUNTS not in refused,
+        pid_namespaces=config.bool("USE_PID_NAMESPACES") and PIDS not in refused,
         mount_under_scratch=config.str("MOUNT_UNDER_SCRATCH"),
         private_shared_memory=config.bool("MOUNT_PRIVATE_DEV_SHM"),
         soft_uid_domain=config.bool("SOFT_UID_DOMAIN"),
         address_space_mb=config.int("STARTER_RLIMIT_AS"),
+        scratch=(store or Store()).packed(),
+        encrypt_all=config.bool("ENCRYPT_EXECUTE_DIRECTORY"),
+        encrypt_never=config.bool("DISABLE_EXECUTE_DIRECTORY_ENCRYPTION"),
         hooks=read_hooks(config, STARTER_HOOKS).packed(),
         hook_keyword=config.str("STARTER_JOB_HOOK_KEYWORD", default=""),
+        ssh_to_job=config.str("ENABLE_SSH_TO_JOB"),
+        peek_job=config.str("ENABLE_PEEK_JOB"),
         default_hook_keyword=config.str("STARTER_DEFAULT_JOB_HOOK_KEYWORD", default=""),
+        url_plugins=url_plugins(config),
+        plugin_query_s=config.seconds("FILETRANSFER_PLUGIN_CLASSAD_TIMEOUT"),
+        plugin_lifetime_s=config.seconds("MAX_FILE_TRANSFER_PLUGIN_LIFETIME"),
+        refuses_jobs_plugins=config.str("STARTER_DISABLE_USER_SUPPLIED_TRANSFER_PLUGINS", default=""),
     ).pack()
+
+
+def url_plugins(config: Config) -> list[str]:
+    """The programs that move files from and to URLs."""
+    return config.list("FILETRANSFER_PLUGINS") if config.bool("ENABLE_URL_TRANSFERS") else []
 
 
 def payload_of_neighbour(payload: bytes, config: Config, slot_name: str) -> bytes:

@@ -1,5 +1,7 @@
 """The sandbox's files: fetched from the user's file agent before the job, pushed back to it afterwards.
 
+What has a URL for its source or its destination goes through a plug-in instead (`url_mover.py`).
+
 Inside the sandbox everything is opened with the rights of the job's account, so that a link which the job made leads
 this process nowhere that the job could not have gone itself.
 """
@@ -11,7 +13,7 @@ import os
 import stat
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import trio
 
@@ -20,9 +22,11 @@ from daemons.log import Log
 from daemons.starter.account import Account, acting_as
 from daemons.starter.line import Line
 from daemons.starter.sandbox import stamps
-from pool.classad import ClassAd
-from pool.errors import PeerError
+from daemons.starter.url_mover import UrlMover
+from pool.classad import ClassAd, Member
+from pool.errors import PeerError, PoolError
 from pool.execute.exit import Hold
+from pool.execute.plugins import UrlFailed, UrlFile, stats_of
 from pool.execute.transfer import (
     Stamp,
     check_link,
@@ -32,6 +36,8 @@ from pool.execute.transfer import (
     output_name,
     output_wanted,
     standard_outputs,
+    url_destination,
+    url_inputs,
 )
 from pool.jobs.codes import HoldCode
 from protocol.messages.agent import FetchInput, FileEntry, InputFiles, OutputStored, PushOutput, Trouble
@@ -44,6 +50,10 @@ PASSING_CODES = frozenset({"internal", "busy", "NotOpen"})
 """Answers of an agent that may be different when its schedd has come back."""
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+class NotHere(PoolError):
+    """This machine cannot move the files; another may."""
 
 
 class Held(Exception):
@@ -64,6 +74,9 @@ class FileMover:
     slot: str
     line: Line
     log: Log
+    urls: UrlMover
+    told: dict[str, Member] = field(default_factory=dict)
+    """What the job's ad shall say of the transfers: TransferInputStats and its kin."""
 
     @property
     def _job(self) -> ClassAd:
@@ -83,7 +96,36 @@ class FileMover:
             trouble = await receive_files(peer, answer.files, self._create, in_place) or small
             if trouble is not None:
                 raise Held(self._input_hold(trouble))
-            return sum(entry.size for entry in answer.files)
+        size = sum(entry.size for entry in answer.files)
+        fetched = await self._fetch_urls()
+        self._tell("Input", len(answer.files), size)
+        return size + fetched
+
+    async def _fetch_urls(self) -> int:
+        """What has a URL comes after the rest: a plug-in may be part of that."""
+        files = [UrlFile(url, self._path(name)) for url, name in url_inputs(self._job)]
+        if not files:
+            return 0
+        try:
+            check_names(name for _, name in url_inputs(self._job))
+            return await self.urls.download(files)
+        except UrlFailed as error:
+            raise self._url_trouble("input", HoldCode.TRANSFER_INPUT_ERROR, error) from None
+
+    def _url_trouble(self, direction: str, code: HoldCode, error: UrlFailed) -> Held | NotHere:
+        reason = (
+            f"Transfer {direction} files failure at execution point {self.slot} using protocol {error.scheme}. "
+            f"Details: {error}"
+        )
+        return NotHere(reason) if error.elsewhere else Held(Hold(reason, code, error.subcode))
+
+    def _tell(self, direction: str, files: int, size: int) -> None:
+        """Note what has moved."""
+        name = f"Transfer{direction}Stats"
+        self.told[name] = stats_of(self.urls.answers, self._job.get(name), cedar_files=files, cedar_bytes=size)
+        if self.urls.answers:
+            self.told[f"{direction}PluginResultList"] = [*self.urls.answers]
+            self.urls.answers = []
 
     def _make_directories(self, files: list[FileEntry]) -> None:
         try:
@@ -116,16 +158,39 @@ class FileMover:
         """
         with acting_as(self.account):
             entries, sources = self._gather(before, exit_code)
+        uploads, entries = self._split(entries, sources)
+        sent = await self._send_urls(uploads) if uploads else 0
         if not entries:
-            return 0
+            self._tell("Output", 0, 0)
+            return sent
         while True:
             try:
-                return await self._push_once(entries, sources)
+                moved = await self._push_once(entries, sources)
+                self._tell("Output", len(entries), moved)
+                return sent + moved
             except (ConnectionLost, TimedOut, OSError) as error:
                 self.log.always("The file agent is lost, and is looked for again", error=str(error))
             except PeerError as error:
                 self.log.always("The file agent does not take the output yet", error=str(error))
             await trio.sleep(PAUSE_S)
+
+    def _split(self, entries: list[FileEntry], sources: Mapping[str, str]) -> tuple[list[UrlFile], list[FileEntry]]:
+        """What goes to URLs, and what to the access point. A URL has no directories and no links."""
+        uploads: list[UrlFile] = []
+        rest: list[FileEntry] = []
+        for entry in entries:
+            url = url_destination(self._job, entry.name)
+            if url is None:
+                rest.append(entry)
+            elif entry.kind == "file":
+                uploads.append(UrlFile(url, sources[entry.name]))
+        return uploads, rest
+
+    async def _send_urls(self, files: list[UrlFile]) -> int:
+        try:
+            return await self.urls.upload(files)
+        except UrlFailed as error:
+            raise self._url_trouble("output", HoldCode.TRANSFER_OUTPUT_ERROR, error) from None
 
     async def _push_once(self, entries: list[FileEntry], sources: Mapping[str, str]) -> int:
         def open_file(entry: FileEntry) -> int:

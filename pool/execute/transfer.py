@@ -15,10 +15,10 @@ from typing import Final
 from pool.classad import ClassAd
 from pool.errors import PeerError, UserError
 from pool.execute.plan import NULL, OWN_NAMES, STDERR_NAME, STDOUT_NAME, same_output_name
+from pool.execute.plugins import brought_plugins, file_name_of, is_url
 
 NAME_BYTES_MAX: Final = 255
 PATH_BYTES_MAX: Final = 4096
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 
 
 @dataclass(frozen=True)
@@ -57,14 +57,21 @@ def input_items(job: ClassAd) -> list[InputItem]:
     stdin = job.eval_str("In")
     if stdin and stdin != NULL and job.eval_bool("TransferIn", True):
         items.append(InputItem(_source(job, stdin), posixpath.basename(stdin)))
+    for path in dict.fromkeys(brought_plugins(job).values()):
+        if not is_url(path):
+            items.append(InputItem(_source(job, path), posixpath.basename(path), program=True))
     for path in file_list(job, "TransferInput") or []:
-        items.append(_listed_item(job, path))
+        if not is_url(path):
+            items.append(_listed_item(job, path))
     return items
 
 
+def url_inputs(job: ClassAd) -> list[tuple[str, str]]:
+    """What a plug-in fetches for this job: each URL, and its file's name in the sandbox."""
+    return [(path, file_name_of(path)) for path in file_list(job, "TransferInput") or [] if is_url(path)]
+
+
 def _listed_item(job: ClassAd, path: str) -> InputItem:
-    if _URL.match(path):
-        raise UserError(f"no file transfer plugin can fetch {path}")
     contents = path.endswith("/")
     name = posixpath.basename(path.rstrip("/"))
     if job.eval_bool("PreserveRelativePaths", False) and not path.startswith("/"):
@@ -127,6 +134,8 @@ def output_wanted(job: ClassAd, exit_code: int | None) -> bool:
 def destination(job: ClassAd, name: str) -> str:
     """Where at the access point the file that is sent as `name` goes; PeerError when this job has no such output."""
     check_name(name)
+    if (url := url_destination(job, name)) is not None:
+        raise PeerError(f"{name} goes to {url}, not here")
     iwd = job.eval_str("Iwd") or "/"
     for standard, attribute in ((STDOUT_NAME, "Out"), (STDERR_NAME, "Err")):
         if name == standard:
@@ -134,10 +143,27 @@ def destination(job: ClassAd, name: str) -> str:
                 raise PeerError(f"{name} is not wanted by this job")
             return posixpath.join(iwd, job.eval_str(attribute) or NULL)
     _check_expected(job, name)
+    return posixpath.join(iwd, _remapped(remaps_of(job), name))
+
+
+def url_destination(job: ClassAd, name: str) -> str | None:
+    """The URL that the output sent as `name` goes to; None when it goes to the access point.
+
+    A remap to a URL counts first; then OutputDestination takes all but the standard files, which go where their own
+    names say: beneath a URL that is the destination itself, or ends with `/`.
+    """
+    whole = job.eval_str("OutputDestination")
+    for standard, attribute in ((STDOUT_NAME, "Out"), (STDERR_NAME, "Err")):
+        if name == standard:
+            place = job.eval_str(attribute) or ""
+            if not is_url(place):
+                return None
+            beneath = place.endswith("/") or place.rstrip("/") == (whole or "").rstrip("/")
+            return f"{place.rstrip('/')}/{name}" if beneath else place
     target = _remapped(remaps_of(job), name)
-    if _URL.match(target):
-        raise PeerError(f"no file transfer plugin can store {target}")
-    return posixpath.join(iwd, target)
+    if is_url(target):
+        return target
+    return f"{whole.rstrip('/')}/{target.lstrip('/')}" if whole and is_url(whole) else None
 
 
 def _check_expected(job: ClassAd, name: str) -> None:

@@ -103,7 +103,7 @@ async def test_remaps_and_standard_files_find_their_places() -> None:
     ("attributes", "code", "subcode", "words"),
     [
         ({"TransferInput": "missing"}, 13, 2, ["missing", "No such file", "access.test", "slot1_1@test"]),
-        ({"TransferInput": "https://example.org/x"}, 13, 22, ["https://example.org/x"]),
+        ({"TransferInput": "gopher://example.org/x"}, 13, -1002, ["gopher://example.org/x", "slot1_1@test"]),
         ({"TransferInput": "pipe"}, 13, 22, ["pipe"]),
         ({"Cmd": "missing", "TransferExecutable": True}, 13, 2, ["missing"]),
         ({"TransferOutput": "missing"}, 12, 2, ["missing", "No such file", "slot1_1@test"]),

@@ -17,6 +17,8 @@ from pool.execute.transfer import (
     output_wanted,
     remaps_of,
     standard_outputs,
+    url_destination,
+    url_inputs,
 )
 
 
@@ -53,9 +55,27 @@ def test_relative_paths_can_be_kept() -> None:
         input_items(job(PreserveRelativePaths=True, TransferInput="../x"))
 
 
-def test_urls_need_a_plugin() -> None:
-    with pytest.raises(UserError, match="no file transfer plugin"):
-        input_items(job(TransferInput="https://example.org/x"))
+def test_urls_are_left_to_plugins_and_the_jobs_own_plugins_go_along() -> None:
+    a_job = job(TransferInput="https://example.org/x?y, plain", TransferPlugins="oak=lib/oak.py")
+    assert [item.name for item in input_items(a_job) if not item.name.startswith("run")][-2:] == ["oak.py", "plain"]
+    assert url_inputs(a_job) == [("https://example.org/x?y", "x")]
+
+
+@pytest.mark.parametrize(
+    ("attributes", "name", "url"),
+    [
+        ({}, "a", None),
+        ({"TransferOutputRemaps": "a=oak://b"}, "a", "oak://b"),
+        ({"TransferOutputRemaps": "d=oak://b"}, "d/a", "oak://b/a"),
+        ({"OutputDestination": "oak://b/"}, "d/a", "oak://b/d/a"),
+        ({"OutputDestination": "oak://b", "TransferOutputRemaps": "a=c"}, "a", "oak://b/c"),
+        ({"OutputDestination": "oak://b"}, "_condor_stdout", None),
+        ({"OutputDestination": "oak://b", "Out": "oak://b"}, "_condor_stdout", "oak://b/_condor_stdout"),
+        ({"Out": "oak://b/log.txt"}, "_condor_stdout", "oak://b/log.txt"),
+    ],
+)
+def test_which_output_goes_to_a_url(attributes: dict[str, object], name: str, url: str | None) -> None:
+    assert url_destination(job(**attributes), name) == url
 
 
 def test_new_and_changed_files_come_back() -> None:
