@@ -11,7 +11,7 @@ from minipool.session import Session
 from pool.classad import ClassAd
 from pool.errors import SubmitError
 from pool.submit import SubmitPlan, SubmitWorld, read_submit
-from protocol.ad_table import pack_table
+from protocol.ad_table import pack_alike
 from protocol.messages.schedd import SubmitJobs
 
 PROCS_PER_CHUNK = 500
@@ -80,5 +80,5 @@ def request(
     status = plan.cluster_ad.get("JobStatus")
     while chunk := list(islice(ads, PROCS_PER_CHUNK)):
         alike = all(ad.attrs.get("jobstatus", status) == status for ad in chunk)
-        chunks.append(pack_table(chunk, ("procid", "jobstatus") if alike else ("procid",)))
+        chunks.append(pack_alike(chunk, ("procid", "jobstatus") if alike else ("procid",)))
     return SubmitJobs(cluster_ad=plan.cluster_ad, procs=chunks, cluster=cluster)

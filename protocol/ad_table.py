@@ -1,12 +1,13 @@
 """Many ads that have nearly the same attributes, as columns: smaller than maps, and quicker to look through.
 
-A value that is absent in one of the ads is None. `pack_ads` of the codec makes the other form, a list of maps, which
-says everything; this one is for ads without parents whose names are spelt alike.
+`shared` is what all of them have; a column's value takes its place, but for None, where the ad has nothing of its own.
+`pack_ads` of the codec makes the other form, a list of maps, which says everything; this one is for ads whose names are
+spelt alike.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pool.errors import PeerError, PoolError
@@ -15,29 +16,53 @@ from protocol.codec import make_ads, pack, pack_ads, unpack
 if TYPE_CHECKING:
     from pool.classad import ClassAd
 
-_NAMES, _COLUMNS, _COUNT = "names", "columns", "count"
-_FIELDS: Final = {_NAMES, _COLUMNS, _COUNT}
+_NAMES, _COLUMNS, _ROWS, _SHARED = "names", "columns", "rows", "shared"
+_FIELDS: Final = {_NAMES, _COLUMNS, _ROWS, _SHARED}
+_PLAIN: Final = frozenset({str, bool, float})
+_INT_END: Final = 2**63
 
 
 class AdTable(NamedTuple):
-    """The ads' own attributes; row by row they are what the columns have at the same place."""
+    """Row by row the ads are what the columns have at the same place, over what they share."""
 
     names: list[str]
     columns: list[list[Any]]
     rows: int
+    shared: dict[str, Any]
 
     def ads(self) -> list[ClassAd]:
         """Each row as an ad; PeerError when a value is none that an ad can have."""
-        if not self.columns:
-            return make_ads([{} for _ in range(self.rows)])
-        found = []
-        for values in zip(*self.columns, strict=True):
-            row = dict(zip(self.names, values, strict=True))
-            found.append({name: value for name, value in row.items() if value is not None} if None in values else row)
-        return make_ads(found)
+        (base,) = make_ads([self.shared])
+        keys = [name.lower() for name in self.names]
+        for key, name in zip(keys, self.names, strict=True):
+            base.attrs.spell(key, name)
+        found = [base.copy() for _ in range(self.rows)]
+        if base.attrs.plain and not base.attrs.names and all(map(_is_plain, self.columns)):
+            for ad, values in zip(found, zip(*self.columns, strict=True), strict=False):
+                ad.attrs.update(zip(keys, values, strict=True))
+            return found
+        try:
+            for ad, values in zip(found, zip(*self.columns, strict=True), strict=False):
+                for name, value in zip(self.names, values, strict=True):
+                    if value is not None:
+                        ad[name] = value
+        except (PoolError, TypeError) as error:
+            raise PeerError(f"not a ClassAd value: {error}") from None
+        return found
 
 
-def pack_table(ads: Sequence[ClassAd], without: Iterable[str] = ()) -> bytes:
+def _is_plain(column: list[Any]) -> bool:
+    """Whether an ad stores these values as they are."""
+    kinds = set(map(type, column))
+    if int in kinds:
+        kinds.discard(int)
+        whole = column if not kinds else [value for value in column if type(value) is int]
+        if min(whole) < -_INT_END or max(whole) >= _INT_END:
+            return False
+    return kinds <= _PLAIN
+
+
+def pack_alike(ads: Sequence[ClassAd], without: Iterable[str] = ()) -> bytes:
     """The ads' own attributes, less those `without` (lower case)."""
     keys: dict[str, str] = {}
     for ad in ads:
@@ -48,31 +73,34 @@ def pack_table(ads: Sequence[ClassAd], without: Iterable[str] = ()) -> bytes:
             keys |= {key: attrs.name(key) for key in attrs}
     for key in without:
         keys.pop(key, None)
-    columns = [[ad.attrs.get(key) for ad in ads] for key in keys]
-    return pack({_NAMES: list(keys.values()), _COLUMNS: columns, _COUNT: len(ads)})
+    return pack_table([*keys.values()], [[ad.attrs.get(key) for ad in ads] for key in keys], len(ads))
+
+
+def pack_table(
+    names: Sequence[str], columns: Sequence[Sequence[object]], rows: int, shared: Mapping[str, object] | None = None
+) -> bytes:
+    """A table of values."""
+    return pack({_NAMES: names, _COLUMNS: columns, _ROWS: rows, _SHARED: shared or {}})
 
 
 def unpack_table(data: bytes) -> AdTable | list[ClassAd]:
-    """What either of the packers made; PeerError when the bytes are anything else."""
+    """What any of the packers made; PeerError when the bytes are anything else."""
     said = unpack(data)
     if type(said) is list and all(type(row) is dict for row in said):
         return make_ads(said)
     if type(said) is not dict or said.keys() != _FIELDS:
         raise PeerError("not packed ads", expected="a list of maps, or a table")
-    names, columns, count = said[_NAMES], said[_COLUMNS], said[_COUNT]
-    if type(names) is not list or type(columns) is not list or type(count) is not int or count < 0:
+    names, columns, rows, shared = said[_NAMES], said[_COLUMNS], said[_ROWS], said[_SHARED]
+    if type(names) is not list or type(columns) is not list or type(rows) is not int or rows < 0:
         raise PeerError("not a table of ads")
     if any(type(name) is not str for name in names) or len({name.lower() for name in names}) != len(names):
         raise PeerError("not a table of ads", expected="a different name for each column")
-    if len(columns) != len(names) or any(type(column) is not list or len(column) != count for column in columns):
-        raise PeerError("not a table of ads", expected=f"{len(names)} columns of {count} values")
-    return AdTable(names, columns, count)
+    if len(columns) != len(names) or any(type(column) is not list or len(column) != rows for column in columns):
+        raise PeerError("not a table of ads", expected=f"{len(names)} columns of {rows} values")
+    return AdTable(names, columns, rows, shared)
 
 
 def unpack_ads(data: bytes) -> list[ClassAd]:
     """The same as ads."""
     found = unpack_table(data)
-    try:
-        return found.ads() if isinstance(found, AdTable) else found
-    except PoolError as error:
-        raise PeerError(f"not a ClassAd value: {error}") from None
+    return found.ads() if isinstance(found, AdTable) else found

@@ -181,7 +181,8 @@ class UserAgent:
 
     def _next_batch(self) -> list[_Waiting]:
         """What goes out in one request."""
-        batch, size = [], 0
+        batch: list[_Waiting] = []
+        size = 0
         for waiting in islice(self._queue, EVENTS_PER_REQUEST_MAX):
             size += len(waiting.row.text)
             if batch and size > CHARS_PER_REQUEST_MAX:

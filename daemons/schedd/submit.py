@@ -95,7 +95,7 @@ class Submits:
         gate = Gate(core, cluster) if core.settings.admission else None
         for chunk in request.procs or [b"\x91\x80"]:
             table = self._procs(chunk, len(jobs))
-            if isinstance(table, AdTable) and gate is None and not request.hold_for_spool:
+            if isinstance(table, AdTable) and not table.shared and gate is None and not request.hold_for_spool:
                 jobs += new_jobs(cluster, table, len(jobs))
             else:
                 for own in table.ads() if isinstance(table, AdTable) else table:
