@@ -21,13 +21,13 @@ from daemons.startd.backfill import Backfill
 from daemons.startd.claims import Claims
 from daemons.startd.coalesce import Coalesce
 from daemons.startd.deadlines import Deadlines, poll
+from daemons.startd.discover import Discovered, discover
 from daemons.startd.fetch_work import FetchWork
-from daemons.startd.inventory import take_stock
 from daemons.startd.matches import Matches
 from daemons.startd.moves import Moves
 from daemons.startd.publish import Publisher
 from daemons.startd.settings import (
-    execute_directory,
+    execute_directories,
     machine_hardware,
     machine_layout,
     machine_part,
@@ -42,9 +42,9 @@ from pool.classad import ClassAd
 from pool.config import Config
 from pool.config.restart import changed
 from pool.cron_jobs.jobs import BENCHMARKS, STARTD, read_table
+from pool.errors import PoolError
 from pool.slots.carve import carvable, resource_names
 from pool.slots.claim import ClaimIds
-from pool.slots.inventory import Inventory
 from pool.slots.machine import State
 from pool.slots.slot_types import SlotKind, is_layout_knob
 from protocol.authorize import Level
@@ -62,15 +62,16 @@ OWN_ATTRS = ("Arch", "OpSys", "OpSysAndVer", "DetectedCpus", "DetectedMemory", "
 class Startd:
     """Everything that one startd has, put together."""
 
-    def __init__(self, start: DaemonStart, nursery: trio.Nursery, inventories: Mapping[str, Inventory]) -> None:
+    def __init__(self, start: DaemonStart, nursery: trio.Nursery, records: Records, discovered: Discovered) -> None:
         self.start = start
+        self.records, self.disk = records, discovered.disk
         config = start.config
         self.execute = config.path("EXECUTE")
-        self.machine_facts: dict[str, Any] = {}
-        """What was found out about the machine after the start."""
+        self.machine_facts: dict[str, Any] = discovered.attributes()
+        """What was found out about the machine by trying."""
         self.plugins_changed = trio.Event()
-        self.started_with, self.inventories = config, inventories
-        self.hardware, self.facts = machine_hardware(config, self.execute, inventories)
+        self.started_with, self.inventories = config, discovered.inventories
+        self.hardware, self.facts = machine_hardware(config, self.execute, self.inventories, self.disk.kib)
         self.layout = machine_layout(config, self.hardware)
         self.resources = resource_names(custom.name for custom in self.hardware.customs)
         rng = start.world.rng
@@ -86,21 +87,22 @@ class Startd:
             policy, attributes = settings.policy_of(spec), settings.attributes_of(spec)
             self.slots.add(spec, policy, attributes, now=start.world.wall(), prefix=prefix)
         base = machine_part(start, self.hardware, self.facts, len(self.slots))
+        base.update(self.machine_facts)
         self.ads = Ads(start, self.slots, settings, base)
         self.ads.customs = customs
         self.publisher = Publisher(self.slots, self.ads, start.adverts)
         self.moves = Moves(start, nursery, self.slots, self.ads, self.publisher.changed)
         self.backfill = Backfill(start, nursery, self.slots, self.moves)
-        trees = usable_trees(settings.base_cgroup)
-        self.records = Records(start.run_dir, trees)
         self.starters = Starters(
             start,
             nursery,
-            self.records,
-            trees,
+            records,
+            records.trees,
             self.moves,
             self.upcoming,
             machine_memory_mb=self.hardware.memory,
+            store=self.disk.store,
+            refused=discovered.refused,
         )
         self.moves.starters = self.starters
         self.deadlines = Deadlines(self.slots, self.moves)
@@ -205,14 +207,12 @@ class Startd:
         self.moves.facts_changed()
         self.publisher.all_changed()
 
-    async def sweep(self) -> None:
-        """Remove what an earlier life left."""
-        directories = {self.execute, *(execute_directory(self.start.config, s.spec.slot_id) for s in self.slots)}
-        threads = self.start.world.threads
-        if self.start.config.bool("ENABLE_BACKFILL", default=False):
-            await threads.run_sync(self.backfill.sweep)
-        for problem in await threads.run_sync(self.records.clean_all, sorted(directories)):
-            self.start.log.always(f"Left behind by an earlier life: {problem}")
+    async def remove_disk(self) -> None:
+        """Remove what sandboxes were made of, when there are none any more."""
+        try:
+            await self.start.world.threads.run_sync(self.disk.end)
+        except (PoolError, OSError) as error:
+            self.start.log.always(f"What sandboxes were made of stays: {error}")
 
     async def end_claims(self, how: StopHow) -> None:
         """Return when no slot is claimed any more."""
@@ -225,11 +225,14 @@ async def main(start: DaemonStart, *, task_status: trio.TaskStatus[None] = trio.
     """Serve until told to stop, then end the claims and leave."""
     become_subreaper()
     async with trio.open_nursery() as connections:
-        inventories = await start.world.threads.run_sync(take_stock, start.config)
-        startd = Startd(start, connections, inventories)
-        for reason in startd.layout.broken.values():
-            start.log.always(reason)
-        await startd.sweep()
+        records = Records(start.run_dir, usable_trees(start.config.str("BASE_CGROUP", default="htcondor")))
+        await sweep(start, records)
+        discovered = await start.world.threads.run_sync(discover, start.config)
+        startd = Startd(start, connections, records, discovered)
+        for line in (*discovered.said(), *startd.layout.broken.values()):
+            start.log.always(line)
+        if start.config.bool("ENABLE_BACKFILL", default=False):
+            await start.world.threads.run_sync(startd.backfill.sweep)
         async with trio.open_nursery() as services:
             await services.start(start.serve)
             startd.moves.evaluate_all()
@@ -250,7 +253,15 @@ async def main(start: DaemonStart, *, task_status: trio.TaskStatus[None] = trio.
             task_status.started()
             await _until_stopped(start, startd)
             services.cancel_scope.cancel()
+        await startd.remove_disk()
         connections.cancel_scope.cancel()
+
+
+async def sweep(start: DaemonStart, records: Records) -> None:
+    """Remove what an earlier life left, before what is free is measured."""
+    directories = execute_directories(start.config)
+    for problem in await start.world.threads.run_sync(records.clean_all, sorted(directories)):
+        start.log.always(f"Left behind by an earlier life: {problem}")
 
 
 async def _until_stopped(start: DaemonStart, startd: Startd) -> None:

@@ -137,7 +137,7 @@ def machine_hardware(
     memory -= config.int("RESERVED_MEMORY", default=0)
     reserved_kib = config.int("RESERVED_DISK", default=0) * 1024
     fixed = config.int("DISK", default=0) if config["DISK"] else None
-    directories = {execute, *_slot_directories(config)}
+    directories = {execute, *execute_directories(config)}
     disks = {
         detect.file_system(directory): max(
             0, (promised(detect.free_disk_kib(directory), cpus) if fixed is None else fixed) - reserved_kib
@@ -268,12 +268,14 @@ def policy_attributes(policy: Policy) -> dict[str, Expr]:
     }
 
 
-def _slot_directories(config: Config) -> list[str]:
-    return [
-        path
+def execute_directories(config: Config) -> set[str]:
+    """Where there are sandboxes: EXECUTE, and SLOT<N>_EXECUTE of slots that have their own."""
+    own = (
+        config.path(name)
         for name in config.names(with_defaults=False)
-        if name.upper().startswith("SLOT") and name.upper().endswith("_EXECUTE") and (path := config.path(name))
-    ]
+        if name.upper().startswith("SLOT") and name.upper().endswith("_EXECUTE")
+    )
+    return {config.path("EXECUTE"), *filter(None, own)}
 
 
 def read_expression(text: str, knob: str) -> Expr:

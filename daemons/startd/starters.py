@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
@@ -27,6 +27,7 @@ from daemons.world import ChildProcess
 from daemons.zygote import KINDS
 from pool.errors import PeerError, PoolError
 from pool.execute.cgroup import Trees
+from pool.execute.scratch import Store
 from protocol import rpc
 from protocol.identity import Link
 from protocol.message import DONE, Done, Request
@@ -96,6 +97,8 @@ class Starters:
         upcoming: Callable[[int], list[str]],
         *,
         machine_memory_mb: int,
+        store: Store | None = None,
+        refused: Collection[str] = (),
     ) -> None:
         self._start = start
         self._nursery = nursery
@@ -104,6 +107,7 @@ class Starters:
         self._listener = listener
         self._upcoming = upcoming
         self._memory_mb = machine_memory_mb
+        self._store, self._refused = store, refused
         self._zygote = start.world.zygote({"starter": KINDS["starter"]})
         self._payloads: dict[str, bytes] = {}
         self._by_execute: dict[str, bytes] = {}
@@ -285,7 +289,14 @@ class Starters:
             if (known := self._by_execute.get(execute)) is not None:
                 self._payloads[slot_name] = payload_of_neighbour(known, config, slot_name)
             else:
-                made = starter_payload(config, slot_name, trees=self._trees, machine_memory_mb=self._memory_mb)
+                made = starter_payload(
+                    config,
+                    slot_name,
+                    trees=self._trees,
+                    machine_memory_mb=self._memory_mb,
+                    store=self._store,
+                    refused=self._refused,
+                )
                 self._payloads[slot_name] = self._by_execute[execute] = made
         return self._payloads[slot_name]
 

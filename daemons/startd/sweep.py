@@ -17,6 +17,7 @@ from typing import Final
 from daemons.faults import fault
 from daemons.starter import sandbox, tree
 from daemons.starter.leftovers import Trace, sweep
+from daemons.starter.scratch.leftovers import sandboxes_with_volumes
 from pool.execute.cgroup import Trees
 
 _SANDBOX: Final = re.compile(r"dir_(\d+)\Z")
@@ -35,7 +36,7 @@ class Records:
 
     def __init__(self, run_dir: Path, trees: Trees) -> None:
         self._directory = run_dir / "starters"
-        self._trees = trees
+        self.trees = trees
         self._directory.mkdir(mode=0o755, parents=True, exist_ok=True)
 
     def write(self, pid: int, place: Place) -> None:
@@ -70,14 +71,15 @@ class Records:
             names = os.listdir(execute)
         except OSError as error:
             return [f"{execute}: {error.strerror}"]
-        for name in names:
+        names += map(os.path.basename, sandboxes_with_volumes(execute))
+        for name in sorted(set(names)):
             if found := _SANDBOX.match(name):
                 problems += sweep(Trace(int(found[1]), None, os.path.join(execute, name)), Trees(0))
         return problems
 
     def _sweep(self, trace: Trace) -> list[str]:
         fault("startd.before_sweep")
-        problems = sweep(trace, self._trees)
+        problems = sweep(trace, self.trees)
         if not problems:
             self._file(trace.starter_pid).unlink(missing_ok=True)
         return problems

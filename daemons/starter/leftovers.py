@@ -11,6 +11,7 @@ from typing import Final
 from daemons.linux import descendants, is_zombie
 from daemons.starter import sandbox, tree
 from daemons.starter.cgroup import Group
+from daemons.starter.scratch.leftovers import remove_volume
 from pool.execute.cgroup import Trees
 
 ROUNDS_MAX: Final = 400
@@ -36,6 +37,7 @@ def sweep(trace: Trace, trees: Trees) -> list[str]:
         problems.append(f"processes {', '.join(map(str, sorted(left)))} do not end")
     else:
         group.remove()
+        problems += remove_volume(trace.sandbox)
     try:
         sandbox.remove(trace.sandbox)
     except OSError as error:

@@ -8,7 +8,9 @@ opened with that account's rights, and mounted by its descriptor: nothing is rea
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
+import re
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from functools import cache
@@ -19,12 +21,16 @@ from daemons.starter.account import Account, acting_as
 from pool.errors import PoolError
 from pool.execute.isolation import Isolation
 
+_CLONE_FS: Final = 0x00000200
 _CLONE_NEWNS: Final = 0x00020000
 _CLONE_NEWPID: Final = 0x20000000
 _MS_NOSUID, _MS_NODEV, _MS_NOEXEC, _MS_BIND, _MS_REC, _MS_SLAVE = 2, 4, 8, 4096, 16384, 1 << 19
+_MNT_DETACH: Final = 2
 _CAP_SYS_ADMIN: Final = 21
 _LOST: Final = 72
 """The exit status of a starter that cannot leave its job's namespaces."""
+_OCTAL: Final = re.compile(rb"\\([0-7]{3})")
+"""How mountinfo writes a blank or a backslash in a path."""
 _DIRECTORY: Final = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -70,6 +76,31 @@ def inside(isolation: Isolation, account: Account) -> Iterator[None]:
                 _call("setns", _libc.setns(mounts, _CLONE_NEWNS))
                 if isolation.processes:
                     _call("setns", _libc.setns(pids, _CLONE_NEWPID))
+                os.fchdir(here)
+            except (PoolError, OSError):
+                os._exit(_LOST)  # neither here nor there: the startd sweeps
+
+
+@contextmanager
+def joined(pid: int, isolation: Isolation) -> Iterator[None]:
+    """Be in the namespaces of a job's process inside the `with`, in which nothing may be awaited."""
+    if not isolation.wanted:
+        yield
+        return
+    kinds = [("mnt", _CLONE_NEWNS), *([("pid", _CLONE_NEWPID)] if isolation.processes else [])]
+    with ExitStack() as opened:
+        here = _opened(opened, ".", os.O_PATH | os.O_CLOEXEC)
+        flags = os.O_RDONLY | os.O_CLOEXEC
+        theirs = [(_opened(opened, f"/proc/{pid}/ns/{name}", flags), kind) for name, kind in kinds]
+        own = [(_opened(opened, f"/proc/self/ns/{name}", flags), kind) for name, kind in kinds]
+        try:
+            for fd, kind in theirs:
+                _call("setns", _libc.setns(fd, kind))
+            yield
+        finally:
+            try:
+                for fd, kind in own:
+                    _call("setns", _libc.setns(fd, kind))
                 os.fchdir(here)
             except (PoolError, OSError):
                 os._exit(_LOST)  # neither here nor there: the startd sweeps
@@ -128,6 +159,93 @@ def mount(source: str, target: str, *, kind: str = "", flags: int = 0, options: 
     arguments = (os.fsencode(text) if text else None for text in (source, target, kind))
     source_, target_, kind_ = arguments
     _call(told, _libc.mount(source_, target_, kind_, ctypes.c_ulong(flags), os.fsencode(options) if options else None))
+
+
+def unmount(target: str) -> None:
+    """umount2(MNT_DETACH), whose failure is told in words; what is not mounted is no failure."""
+    while _libc.umount2(os.fsencode(target), _MNT_DETACH) == 0:
+        pass
+    number = ctypes.get_errno()
+    if number not in (errno.EINVAL, errno.ENOENT):
+        raise IsolationError(f"unmounting {target}: {os.strerror(number)}")
+
+
+def mounted_below(directory: str) -> list[str]:
+    """Where something is mounted in a directory or on it, the innermost first, as this process sees it."""
+    found = []
+    with open("/proc/self/mountinfo", "rb", buffering=0) as file:
+        for line in file.readall().splitlines():
+            path = os.fsdecode(_OCTAL.sub(lambda code: bytes([int(code[1], 8)]), line.split()[4]))
+            if path == directory or path.startswith(directory + "/"):
+                found.append(path)
+    return found[::-1]
+
+
+def try_mounts(directory: str) -> None:
+    """Unshare and mount as for a job, in a thread that nobody needs afterwards; IsolationError says what is refused."""
+    _call("unshare", _libc.unshare(_CLONE_NEWNS))
+    mount("none", "/", flags=_MS_REC | _MS_SLAVE)
+    mount(directory, directory, flags=_MS_BIND)
+    mount("tmpfs", directory, kind="tmpfs", flags=_MS_NOSUID | _MS_NODEV, options="mode=0755,size=64k")
+
+
+def try_pids() -> None:
+    """Make a first process that mounts its /proc, in a thread that nobody needs afterwards."""
+    _call("unshare", _libc.unshare(_CLONE_NEWNS | _CLONE_NEWPID))
+    mount("none", "/", flags=_MS_REC | _MS_SLAVE)
+    told, tell = os.pipe2(os.O_CLOEXEC)
+    try:
+        pid = os.fork()
+        if pid == 0:
+            try:
+                mount_proc()
+                os.write(tell, b"+")
+            except PoolError as error:
+                os.write(tell, str(error).encode())
+            finally:
+                os._exit(0)
+    finally:
+        os.close(tell)
+    try:
+        answer = os.read(told, 4096).decode(errors="replace")
+    finally:
+        os.close(told)
+        try:
+            os.waitpid(pid, 0)
+        except ChildProcessError:  # somebody else has collected it
+            pass
+    if answer != "+":
+        raise IsolationError(answer or "a first process died")
+
+
+class OwnMounts:
+    """A namespace in which this process, and what it starts from now on, can mount what nobody else sees.
+
+    `leave` takes it back to where it was, and what was mounted goes when its last process does, however that ends.
+    """
+
+    def __init__(self) -> None:
+        self._outside = os.open("/proc/self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            _call("unshare", _libc.unshare(_CLONE_NEWNS))
+            mount("none", "/", flags=_MS_REC | _MS_SLAVE)
+        except PoolError:
+            self.leave()
+            raise
+
+    def leave(self) -> None:
+        """Be outside again."""
+        if self._outside < 0:
+            return
+        try:
+            with ExitStack() as opened:
+                here = _opened(opened, ".", os.O_PATH | os.O_CLOEXEC)
+                _call("unshare", _libc.unshare(_CLONE_FS))  # a thread that shares it would not let this one go
+                _call("setns", _libc.setns(self._outside, _CLONE_NEWNS))
+                os.fchdir(here)
+        finally:
+            os.close(self._outside)
+            self._outside = -1
 
 
 def _call(what: str, result: int) -> None:

@@ -69,14 +69,15 @@ def stamps(path: str) -> dict[str, Stamp]:
     return found
 
 
-def disk_usage(path: str) -> int:
-    """Bytes that the sandbox takes on disk; files with several names count once."""
-    total, seen = 0, set()
+def disk_usage(path: str) -> tuple[int, int]:
+    """Bytes that the sandbox takes on disk, and how many things are in it; files with several names take once."""
+    total, things, seen = 0, 0, set()
     waiting = [path]
     while waiting:
         try:
             with os.scandir(waiting.pop()) as entries:
                 for entry in entries:
+                    things += 1
                     status = entry.stat(follow_symlinks=False)
                     if status.st_nlink > 1 and not stat.S_ISDIR(status.st_mode):
                         if status.st_ino in seen:
@@ -87,7 +88,7 @@ def disk_usage(path: str) -> int:
                         waiting.append(entry.path)
         except OSError:
             continue  # it went away, or its owner closed it
-    return total
+    return total, things
 
 
 def remove(path: str) -> None:

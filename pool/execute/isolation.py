@@ -13,6 +13,10 @@ from typing import Final
 from pool.classad import ClassAd, expr
 from pool.errors import ClassAdError, ConfigError
 
+MOUNTS: Final = "mounts"
+PIDS: Final = "pids"
+"""The two kinds of namespaces that a machine may refuse."""
+
 
 @dataclass(frozen=True)
 class Isolation:

@@ -31,6 +31,9 @@ class Usage:
     user_s: float = 0.0
     system_s: float = 0.0
     disk: int = 0
+    disk_now: int = 0
+    files: int = 0
+    """What is in the sandbox now."""
     processes: int = 0
     processes_seen: bool = False
     """Whether there has been anything to look at."""
@@ -75,6 +78,7 @@ class Usage:
             ad["MemoryUsage"] = _MEMORY_USAGE
         if self.disk:
             ad["DiskUsage"] = _up(self.disk, 1024)
+            ad["ScratchDirFileCount"] = self.files
         return ad
 
 

@@ -153,7 +153,14 @@ class Bench:
         )
 
     async def run(
-        self, job: ClassAd, *, memory: int = 256, lease_s: float = 2400.0, files: bool = False, claim: str = ""
+        self,
+        job: ClassAd,
+        *,
+        memory: int = 256,
+        lease_s: float = 2400.0,
+        files: bool = False,
+        claim: str = "",
+        disk: int | None = None,
     ) -> str:
         """Have the starter run this job, under a claim of its own or the one named; its activation."""
         assert self.startd is not None
@@ -163,6 +170,9 @@ class Bench:
         label = "claim" if claim else activation
         self.security.tickets.add(ticket, identity="starter@test", levels=[Level.READ], label=label)
         address = ""
+        slot = ClassAd({"Name": SLOT, "Cpus": 1, "Memory": memory, "FileSystemDomain": "test"})
+        if disk is not None:
+            slot["Disk"] = disk
         if files:
             self._jobs[activation] = job
             address = await self.open_transfer(activation)
@@ -171,7 +181,7 @@ class Bench:
                 activation=activation,
                 job_id=JobId(1, self._count),
                 job_ad=job,
-                slot_ad=ClassAd({"Name": SLOT, "Cpus": 1, "Memory": memory, "FileSystemDomain": "test"}),
+                slot_ad=slot,
                 shadow_address=str(self.root / "schedd.sock"),
                 ticket=ticket,
                 agent_address=address,

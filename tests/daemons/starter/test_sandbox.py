@@ -61,7 +61,8 @@ def test_removal_goes_as_deep_as_it_must(tmp_path: Path) -> None:
 def test_disk_usage_counts_a_file_once(tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub" / "file").write_bytes(b"x" * 100_000)
-    before = sandbox.disk_usage(str(tmp_path))
+    before, things = sandbox.disk_usage(str(tmp_path))
     os.link(tmp_path / "sub" / "file", tmp_path / "again")
     assert 100_000 <= before < 200_000
-    assert sandbox.disk_usage(str(tmp_path)) == before
+    assert things == 2
+    assert sandbox.disk_usage(str(tmp_path)) == (before, 3)

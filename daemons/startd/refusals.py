@@ -1,0 +1,54 @@
+"""Whether this machine lets root have namespaces and mounts for its jobs; containers often do not. Asked at the start.
+
+It is tried by a thread of its own, which nobody uses afterwards: it alone is in the namespaces that it makes.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from daemons.starter import namespaces
+from pool.config import Config
+from pool.errors import PoolError
+from pool.execute.isolation import MOUNTS, PIDS
+
+
+def refused(config: Config, execute: str) -> Mapping[str, str]:
+    """Of the kinds of namespaces that jobs are to have, those that this machine refuses, and how it says so. Blocks."""
+    wanted = {MOUNTS: config.bool("PER_JOB_NAMESPACES"), PIDS: config.bool("USE_PID_NAMESPACES")}
+    if not namespaces.can_isolate():
+        return {}
+    found: dict[str, str] = {}
+    attempts = {MOUNTS: partial(namespaces.try_mounts, execute), PIDS: namespaces.try_pids}
+    for kind, attempt in attempts.items():
+        if wanted[kind] and (problem := _told_by_a_thread(attempt)):
+            found[kind] = problem
+    return found
+
+
+def said(refused: Mapping[str, str]) -> list[str]:
+    """For the log."""
+    lines = {
+        MOUNTS: "Jobs have no private directories, and see each other's sandboxes: this machine refuses mounts",
+        PIDS: "Jobs have no pid namespaces: this machine refuses them",
+    }
+    return [f"{lines[kind]} ({problem})" for kind, problem in refused.items()]
+
+
+def _told_by_a_thread(attempt: Callable[[], None]) -> str:
+    problems: list[str] = []
+
+    def run() -> None:
+        try:
+            attempt()
+        except (PoolError, OSError) as error:
+            problems.append(str(error))
+
+    thread = threading.Thread(target=run, name="refusals")
+    thread.start()
+    thread.join()
+    return problems[0] if problems else ""
+
+

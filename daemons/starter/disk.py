@@ -1,0 +1,109 @@
+"""The disk of one job: its sandbox gets the size that the slot has, is measured, and is given back.
+
+Where the machine does not hold sandboxes to a size (STARTD_ENFORCE_DISK_LIMITS), it is measured only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+import trio
+
+from daemons.log import Log
+from daemons.starter.account import Account
+from daemons.starter.scratch import Order, ScratchError, Volume, volume_for
+from daemons.starter.settings import StarterSettings
+from pool.classad import ClassAd
+from pool.execute.exit import Hold
+from pool.execute.scratch import ENCRYPTABLE, MOUNTED, Store, hides, hold_bytes, over_disk, wants_encryption
+from pool.execute.usage import Usage
+
+PAUSE_MAX_S: Final = 60.0
+"""Sandboxes that take long to measure are measured less often, but at least this often."""
+MEASURING_SHARE: Final = 20
+"""A twentieth of the time may go into measuring."""
+
+
+class Disk:
+    """One activation's."""
+
+    def __init__(self, settings: StarterSettings, job: ClassAd, slot: ClassAd, sandbox: str, log: Log) -> None:
+        self._settings, self._job, self._slot, self._log = settings, job, slot, log
+        self._sandbox = sandbox
+        self._store = Store.unpacked(settings.scratch)
+        self._kib = slot.eval_int("Disk") or 0
+        self._volume: Volume | None = None
+        self._full = False
+
+    @property
+    def enforced(self) -> bool:
+        """Whether there is a limit."""
+        return self._store.kind is not None and self._kib > 0
+
+    def make(self, account: Account) -> None:
+        """Give the sandbox its size; ScratchError when this machine cannot, or not as the job wants it."""
+        store = self._store if self.enforced else Store()
+        order = Order(self._sandbox, account, store, self._kib, self._hidden(store), self._encrypted(store))
+        volume = volume_for(order)
+        volume.make()
+        self._volume = volume
+        if store.kind is not None:
+            how = " ".join(word for word, is_so in (("hidden", order.hidden), ("encrypted", order.encrypted)) if is_so)
+            self._log.full("The sandbox has a size", kind=store.kind, kib=self._kib, how=how or "seen by all")
+
+    def _hidden(self, store: Store) -> bool:
+        if store.kind not in MOUNTED:
+            return False
+        hidden = hides(store.hide, self._job, self._slot)
+        if hidden is None:
+            raise ScratchError("LVM_HIDE_MOUNT is true, and a container engine would not see the job's file system")
+        return hidden
+
+    def _encrypted(self, store: Store) -> bool:
+        settings = self._settings
+        if not wants_encryption(self._job, everywhere=settings.encrypt_all):
+            return False
+        if settings.encrypt_never:
+            if self._job.eval_bool("EncryptExecuteDirectory", False):
+                raise ScratchError(
+                    "the job wants an encrypted sandbox, and DISABLE_EXECUTE_DIRECTORY_ENCRYPTION is true"
+                )
+            return False
+        if not store.encrypts or store.kind not in ENCRYPTABLE:
+            raise ScratchError("the sandbox was to be encrypted, and this machine cannot do that")
+        return True
+
+    def measured(self, usage: Usage) -> Usage:
+        """The usage with what the sandbox holds now."""
+        if self._volume is None:
+            return usage
+        try:
+            used = self._volume.used()
+        except (OSError, ScratchError) as error:
+            self._log.always("The sandbox cannot be measured", error=str(error))
+            return usage
+        self._full = used.full
+        return replace(usage.with_disk(used.bytes), files=used.files, disk_now=used.bytes)
+
+    def over(self, usage: Usage) -> Hold | None:
+        """Why the job is to be held: it has reached its limit, or nothing more can be written."""
+        if not self.enforced:
+            return None
+        limit = hold_bytes(self._store, self._kib)
+        return over_disk(self._kib * 1024, usage.disk_now) if usage.disk_now >= limit or self._full else None
+
+    async def pause(self, measuring_s: float) -> None:
+        """Wait until the sandbox may be measured again."""
+        own = self._settings.disk_poll_s or (self._volume.poll_s if self._volume is not None else PAUSE_MAX_S)
+        await trio.sleep(min(PAUSE_MAX_S, max(own, MEASURING_SHARE * measuring_s)))
+
+    def remove(self) -> None:
+        """Give the space back; what cannot be given back is left to the startd's sweep."""
+        if self._volume is None:
+            return
+        try:
+            self._volume.remove()
+        except (OSError, ScratchError) as error:
+            self._log.error("Cannot remove the sandbox's file system", path=self._sandbox, reason=str(error))
+        self._volume = None

@@ -1,0 +1,212 @@
+"""Sandboxes that have a size: which kind of file system they are made of, how large, and when a job is over its disk.
+
+A kind is tried in the order that SCRATCH_FILE_SYSTEMS gives, and the first that the machine offers is used for all jobs
+of a startd's life. Nothing here knows how one is made.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from pool.classad import ClassAd
+from pool.errors import ConfigError
+from pool.execute.exit import OUT_OF_DISK, Hold
+from pool.jobs.codes import HoldCode
+
+KIB: Final = 1024
+MIB: Final = 1024 * 1024
+SMALLEST_BYTES: Final = 4 * MIB
+"""No file system is made smaller than this, which is a logical volume's usual extent."""
+UNIVERSE_VM: Final = 13
+
+
+class Kind(StrEnum):
+    """What holds a sandbox to its size."""
+
+    LVM = "lvm"  # a logical volume per job
+    BTRFS = "btrfs"  # EXECUTE is on btrfs: a subvolume with a limit
+    QUOTA = "quota"  # EXECUTE is on XFS or ext4 with project quotas
+    EXT4 = "ext4"  # a file with a file system in it, over a loop device
+    TMPFS = "tmpfs"  # memory
+    WALK = "walk"  # nothing: what is in the sandbox is added up now and then
+
+
+MOUNTED: Final = frozenset((Kind.LVM, Kind.EXT4, Kind.TMPFS))
+"""The kinds that are mounted on the sandbox, and so can be hidden."""
+ENCRYPTABLE: Final = frozenset((Kind.LVM, Kind.EXT4))
+"""The kinds that lie on a block device, over which dm-crypt can be put."""
+DEFAULT_ORDER: Final = (Kind.LVM, Kind.QUOTA, Kind.BTRFS, Kind.EXT4)
+
+
+class Hide(StrEnum):
+    """LVM_HIDE_MOUNT: whether only the job and its starter see the file system."""
+
+    AUTO = "auto"
+    NEVER = "false"
+    ALWAYS = "true"
+
+
+@dataclass(frozen=True)
+class Store:
+    """How the sandboxes of one machine are held to their size. No kind: they are not."""
+
+    kind: Kind | None = None
+    group: str = ""
+    pool: str = ""
+    extra_mb: int = 2000
+    margin: float = 0.98
+    hide: Hide = Hide.AUTO
+    encrypts: bool = False
+
+    def packed(self) -> dict[str, str]:
+        """As text, for a starter's payload."""
+        if self.kind is None:
+            return {}
+        return {
+            "kind": self.kind,
+            "group": self.group,
+            "pool": self.pool,
+            "extra_mb": str(self.extra_mb),
+            "margin": repr(self.margin),
+            "hide": self.hide,
+            "encrypts": "1" if self.encrypts else "",
+        }
+
+    @classmethod
+    def unpacked(cls, packed: Mapping[str, str]) -> Store:
+        """The reverse."""
+        if not packed:
+            return cls()
+        return cls(
+            Kind(packed["kind"]),
+            packed["group"],
+            packed["pool"],
+            int(packed["extra_mb"]),
+            float(packed["margin"]),
+            Hide(packed["hide"]),
+            bool(packed["encrypts"]),
+        )
+
+
+def kinds_in_order(words: Sequence[str]) -> list[Kind]:
+    """What SCRATCH_FILE_SYSTEMS says; ConfigError names the word that is none."""
+    found = []
+    for word in words:
+        try:
+            found.append(Kind(word.lower()))
+        except ValueError:
+            raise ConfigError(
+                f"SCRATCH_FILE_SYSTEMS names {word!r}",
+                expected=f"some of {', '.join(Kind)}, the one to try first first",
+            ) from None
+    return found
+
+
+def hide_mode(text: str) -> Hide:
+    """What LVM_HIDE_MOUNT says."""
+    word = text.strip().lower() or "auto"
+    spelt = {"t": "true", "yes": "true", "1": "true", "f": "false", "no": "false", "0": "false"}.get(word, word)
+    try:
+        return Hide(spelt)
+    except ValueError:
+        raise ConfigError(f"LVM_HIDE_MOUNT = {text}", expected="Auto, True or False") from None
+
+
+def hides(mode: Hide, job: ClassAd, slot: ClassAd) -> bool | None:
+    """Whether this job's file system is hidden; None: it would have to be, and the job cannot live with that.
+
+    A container engine mounts from outside of the starter's namespace.
+    """
+    outside = bool(
+        job.eval_bool("WantDocker", False)
+        or (job.eval_bool("WantDockerImage", False) and slot.eval_bool("HasDocker", False))
+        or job.eval_int("JobUniverse") == UNIVERSE_VM
+    )
+    if mode is Hide.ALWAYS:
+        return None if outside else True
+    return mode is Hide.AUTO and not outside
+
+
+def wants_encryption(job: ClassAd, *, everywhere: bool) -> bool:
+    """Whether this job's sandbox is to be encrypted: the machine's owner wants it for all, or the job for itself."""
+    return everywhere or bool(job.eval_bool("EncryptExecuteDirectory", False))
+
+
+# ---- names
+
+
+def volume_name(sandbox: str) -> str:
+    """What a sandbox's volume is called: the directory of all sandboxes has its share in it, so no two are the same."""
+    return f"{volume_prefix(posixpath.dirname(sandbox))}{posixpath.basename(sandbox)}"
+
+
+def volume_prefix(execute: str) -> str:
+    """How the names of all volumes of an EXECUTE begin."""
+    return f"condor_{zlib.crc32(execute.encode(errors='surrogateescape')):08x}_"
+
+
+def sandbox_pattern(execute: str) -> re.Pattern[str]:
+    """What the names of such volumes look like; the sandbox's own name is the first group."""
+    return re.compile(rf"{volume_prefix(execute)}(dir_\d+)")
+
+
+# ---- sizes
+
+
+def volume_bytes(store: Store, disk_kib: int) -> int:
+    """How large the volume of a slot's disk is made."""
+    wanted = max(disk_kib * KIB, SMALLEST_BYTES)
+    if store.kind is Kind.EXT4:  # its own tables take less than a fiftieth
+        return _up(wanted * 102 // 100 + MIB, 4 * KIB)
+    if store.kind is Kind.LVM and store.pool:
+        return wanted + store.extra_mb * MIB
+    return wanted
+
+
+def promised_kib(store: Store, free_kib: int, volumes: int) -> int:
+    """How much disk can be promised to jobs, given what is free and how many volumes there may be."""
+    if store.kind is Kind.EXT4:
+        return max(0, (free_kib - volumes * KIB) * 100 // 102)
+    return free_kib
+
+
+def hold_bytes(store: Store, disk_kib: int) -> int:
+    """At how many bytes a job is over its disk.
+
+    Where the file system itself stops at the slot's disk, the job is held shortly before its writes fail.
+    """
+    limit = disk_kib * KIB
+    soft = store.kind is Kind.WALK or bool(store.kind is Kind.LVM and store.pool)
+    return limit if soft else int(limit * store.margin)
+
+
+def over_disk(limit: int, used: int) -> Hold:
+    """The job has used up its disk: on hold, with what it had and what it used."""
+    return Hold(
+        f"Job has exceeded allocated disk ({spelt_bytes(limit)}). Last measured usage: {spelt_bytes(used)}. "
+        "Consider increasing the value of request_disk.",
+        HoldCode.JOB_OUT_OF_RESOURCES,
+        OUT_OF_DISK,
+    )
+
+
+def spelt_bytes(amount: int) -> str:
+    """`1.50 GB`, with powers of 1024."""
+    if amount < KIB:
+        return f"{amount} B"
+    value = float(amount)
+    for unit in "KMGT":
+        value /= KIB
+        if value < KIB or unit == "T":
+            break
+    return f"{value:.2f} {unit}B"
+
+
+def _up(amount: int, step: int) -> int:
+    return -(-amount // step) * step
