@@ -21,7 +21,16 @@ from protocol import events
 from protocol.authorize import Level
 from protocol.connection import Connection
 from protocol.identity import Link, Who
-from protocol.message import Message, Request, StreamRequest, decode, decode_answer, encode, encode_answer
+from protocol.message import (
+    Message,
+    Request,
+    StreamRequest,
+    decode,
+    decode_answer,
+    encode,
+    encode_answer,
+    replace,
+)
 from protocol.net import Channel
 from protocol.remote import ConnectionLost, RemoteError, TimedOut
 from protocol.service import Entry, Service
@@ -119,6 +128,10 @@ class Peer:
     def allows(self, level: Level) -> bool:
         """Whether it may do what needs this level."""
         return level in self.who.levels
+
+    def grant(self, level: Level) -> None:
+        """Let it do what needs this level: for a side that knows from elsewhere whom it has connected to."""
+        self.who = replace(self.who, levels=self.who.levels | {level})
 
     def __repr__(self) -> str:
         return f"<{self.identity} at {self.link.label}>"

@@ -21,6 +21,7 @@ from daemons.schedd.core import Core, is_local
 from daemons.schedd.factories import Factories
 from daemons.schedd.global_log import GlobalLog
 from daemons.schedd.local_jobs import LocalJobs
+from daemons.schedd.live import Live
 from daemons.schedd.mailer import Mailer
 from daemons.schedd.negotiate import Negotiation
 from daemons.schedd.policy_timer import PolicyTimer
@@ -73,6 +74,7 @@ class Schedd:
         RunNowHandler(core, self.claims)
         Submits(core, self.factories)
         Starters(core)
+        Live(core)
         core.writer.on_commit(self._committed)
         Queries(core, lambda: HistoryReader(store.open_for_reading(path), settings.name))
         start.describe(self.advertise.ad)

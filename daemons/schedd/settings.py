@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from daemons.schedd.global_log import GlobalLogSettings
+from pool.classad import Expr
 from pool.config import Config
 from pool.jobs.admission import Admission, admission
 from pool.jobs.event_forms import Form, read_form
@@ -38,6 +39,7 @@ class Settings:
     admission: Admission
     log_form: Form
     global_log: GlobalLogSettings
+    ssh_to_job: Expr | None
 
     @classmethod
     def read(cls, config: Config, host: str) -> Settings:
@@ -63,6 +65,7 @@ class Settings:
             admission=admission(config),
             log_form=read_form(config.list("DEFAULT_USERLOG_FORMAT_OPTIONS", default=[])),
             global_log=GlobalLogSettings.read(config),
+            ssh_to_job=config.expr("SCHEDD_ENABLE_SSH_TO_JOB"),
         )
 
 

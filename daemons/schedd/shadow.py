@@ -76,6 +76,11 @@ class Shadow:
         self.acknowledged = trio.Event()
         """The result is durable and logged; the starter may forget it."""
 
+    @property
+    def starter(self) -> Peer | None:
+        """The connection to the starter, while it is there."""
+        return self._starter
+
     # ---- the task
 
     async def run(self) -> Shadow | None:

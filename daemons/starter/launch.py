@@ -115,7 +115,7 @@ def launch(plan: Plan, account: Account, spawner: Spawner, terms: Terms = USUAL)
 def _fork(plan: Plan, account: Account, entrances: Sequence[int], terms: Terms) -> Started:
     environment = {os.fsencode(k): os.fsencode(v) for k, v in plan.environment.items()}
     argv = [os.fsencode(word) for word in plan.argv]
-    handled = _handled_signals()
+    handled = handled_signals()
     readable, writable = os.pipe2(os.O_CLOEXEC)
     ended, end = os.pipe2(os.O_CLOEXEC) if terms.isolation.processes else (-1, -1)
     try:
@@ -177,7 +177,7 @@ def _child(
         for entrance in entrances:
             os.write(entrance, b"0")
         stage = Stage.ACCOUNT
-        _quieten_oom_and_signals(handled)
+        quieten_oom_and_signals(handled)
         if terms.nice:
             os.nice(terms.nice)
         if terms.cpus:
@@ -204,12 +204,12 @@ def _child(
         os._exit(127)
 
 
-def _handled_signals() -> list[int]:
+def handled_signals() -> list[int]:
     """The signals that a fresh program has otherwise; asked before the fork, after which each touch costs a page."""
     return [signum for signum in SIGNALS if signal.getsignal(signum) != signal.SIG_DFL]
 
 
-def _quieten_oom_and_signals(handled: Sequence[int]) -> None:
+def quieten_oom_and_signals(handled: Sequence[int]) -> None:
     """The kernel's preference, and the signal state of a fresh program."""
     try:
         fd = os.open("/proc/self/oom_score_adj", os.O_WRONLY)

@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 import trio
 
 from protocol import rpc
+from protocol.authorize import Level
 from protocol.net import Network
 from protocol.rpc import Peer
 from protocol.security import Security
@@ -19,10 +20,16 @@ from protocol.service import Service
 
 
 class Line:
-    """The connection, while there is one; its tasks live in `nursery`, beyond any activation."""
+    """The connection, while there is one; its tasks live in `nursery`, beyond any activation.
 
-    def __init__(self, nursery: trio.Nursery, security: Security, network: Network) -> None:
+    `service` is what the other side may ask: whoever is at the address that came with the claim.
+    """
+
+    def __init__(
+        self, nursery: trio.Nursery, security: Security, network: Network, service: Service | None = None
+    ) -> None:
         self._nursery, self._security, self._network = nursery, security, network
+        self._service = service or Service("starter")
         self._peer: Peer | None = None
         self._for = ("", "")
         self._opening = trio.Lock()
@@ -39,8 +46,9 @@ class Line:
                     address,
                     security=self._security.with_ticket(ticket),
                     network=self._network,
-                    service=Service("starter"),
+                    service=self._service,
                 )
+                peer.grant(Level.READ)
             self._peer, self._for = peer, (address, ticket)
             return peer
 

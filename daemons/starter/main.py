@@ -20,6 +20,7 @@ from daemons.log import Log
 from daemons.starter.cgroup import Group
 from daemons.starter.job import Context, JobRun
 from daemons.starter.line import Line
+from daemons.starter.live import Live
 from daemons.starter.processes import Processes
 from daemons.starter.settings import StarterSettings
 from daemons.starter.spawn import JOB_UMASK, Spawner
@@ -99,7 +100,7 @@ class Starter:
             async with trio.open_nursery() as nursery:
                 self._nursery = nursery
                 line = partial(Line, nursery, self._security, self._network)
-                self._lines = line(), line()  # to the schedd, and to the file agent
+                self._lines = line(self._visits()), line()  # to the schedd, and to the file agent
                 await nursery.start(self._processes.run)
                 channel = net.pair_channel(birth.channel, "startd")
                 self._startd = await rpc.open_pair(
@@ -114,6 +115,16 @@ class Starter:
                 nursery.cancel_scope.cancel()
         finally:
             self._group.remove()
+
+    def _visits(self) -> Service:
+        """What tools may ask of the running job, through its schedd."""
+        service, settings = Service("starter"), self._settings
+        Live(self._present, ssh_to_job=settings.ssh_to_job, peek_job=settings.peek_job).add_to(service)
+        return service
+
+    def _present(self, activation: str) -> JobRun | None:
+        job = self._job
+        return job if job is not None and job.request.activation == activation else None
 
     # ---- what the startd asks
 

@@ -20,6 +20,8 @@ TOOLS: Final[dict[str, tuple[str, str]]] = {
     "drain": ("drain", "empty a machine of its jobs"),
     "vacate": ("vacate", "make the jobs on machines leave"),
     "watch_q": ("watch", "watch jobs run"),
+    "tail": ("tail", "show the last bytes of a running job's output"),
+    "ssh_to_job": ("ssh_to_job", "open a shell in a running job"),
     "wait": ("wait", "wait for jobs by their event log"),
     "userlog": ("userlog", "summarize event logs"),
     "check_userlogs": ("check_userlogs", "check event logs for what cannot be"),

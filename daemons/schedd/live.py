@@ -1,0 +1,110 @@
+"""Tools that reach into running jobs: the owner's requests go to the job's starter, its answers come back."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from daemons.schedd.core import Core
+from daemons.schedd.selection import may_manage
+from daemons.schedd.shadow import Shadow
+from pool.classad import ClassAd
+from pool.errors import PeerError, UserError
+from pool.ids import JobId
+from pool.jobs.states import JobStatus
+from protocol.authorize import Level
+from protocol.message import Done, Request, replace
+from protocol.messages.live import NotRunning, OpenShell, ResizeShell, ShellInput, ShellOutput, TailFiles, Tails
+from protocol.rpc import ConnectionLost, Peer, RemoteError, TimedOut
+from protocol.service import SendItem
+
+R = TypeVar("R")
+
+LOCAL_UNIVERSES = (7, 9, 12)
+"""Scheduler, grid and local: their jobs have no starter."""
+
+
+class Live:
+    """The handlers."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        service = core.start.service
+        service.on(TailFiles, self.tail, level=Level.WRITE, stops_with_caller=True)
+        service.on(OpenShell, self.open_shell, level=Level.WRITE)
+        service.on(ShellInput, self.shell_input, level=Level.WRITE)
+        service.on(ResizeShell, self.resize_shell, level=Level.WRITE)
+
+    async def tail(self, peer: Peer, request: TailFiles) -> Tails:
+        """The end of a job's files."""
+        shadow = self._shadow(peer, request.job_id)
+        return await self._ask(shadow, replace(request, activation=shadow.activation))
+
+    async def open_shell(self, peer: Peer, request: OpenShell, send: SendItem[ShellOutput]) -> None:
+        """A shell in the job's surroundings; it ends with either connection."""
+        shadow = self._shadow(peer, request.job_id)
+        enabled, ad = self._core.settings.ssh_to_job, self._core.queue.ad(shadow.job)
+        if enabled is not None and enabled.eval(ad) is not True:
+            raise UserError(f"Job {request.job_id} is denied by SCHEDD_ENABLE_SSH_TO_JOB.")
+        starter = self._starter(shadow)
+        self._core.log.always(f"{peer.identity} opens a shell in job {request.job_id}", command=request.command)
+        try:
+            async with starter.stream(replace(request, activation=shadow.activation)) as items:
+                async for item in items:
+                    await send(item)
+        except PeerError as error:
+            raise _as_ours(error, request.job_id) from None
+
+    async def shell_input(self, peer: Peer, request: ShellInput) -> Done:
+        """What is typed."""
+        shadow = self._shadow(peer, request.job_id)
+        return await self._ask(shadow, replace(request, activation=shadow.activation), timeout=None)
+
+    async def resize_shell(self, peer: Peer, request: ResizeShell) -> Done:
+        """A terminal's new size."""
+        shadow = self._shadow(peer, request.job_id)
+        return await self._ask(shadow, replace(request, activation=shadow.activation))
+
+    # ---- the way to the starter
+
+    async def _ask(self, shadow: Shadow, request: Request[R], timeout: float | None = 30.0) -> R:
+        try:
+            return await self._starter(shadow).call(request, timeout=timeout)
+        except PeerError as error:
+            raise _as_ours(error, shadow.job.id) from None
+
+    def _shadow(self, peer: Peer, id: JobId) -> Shadow:
+        """The job's execution, if the peer may have to do with it."""
+        job = self._core.queue.get(id)
+        if job is None:
+            raise UserError(f"No such job: {id}")
+        if not may_manage(self._core, peer)(job):
+            raise UserError(f"{peer.identity} is not authorized for access to the starter for job {id}")
+        ad = self._core.queue.ad(job)
+        if ad.eval_int("JobUniverse", 5) in LOCAL_UNIVERSES:
+            raise UserError(f"Job {id} does not support remote access.")
+        shadow = self._core.shadow_of.get(job)
+        if shadow is None or shadow.starter is None:
+            raise NotRunning(_why_not(id, ad, job.status))
+        return shadow
+
+    @staticmethod
+    def _starter(shadow: Shadow) -> Peer:
+        if shadow.starter is None:
+            raise NotRunning(f"The starter of job {shadow.job.id} cannot be reached now.")
+        return shadow.starter
+
+
+def _why_not(id: JobId, ad: ClassAd, status: JobStatus) -> str:
+    said = f"Job {id} is not running."
+    if status is JobStatus.HELD:
+        said += f" It is on hold: {ad.eval_str('HoldReason') or 'no reason is known'}"
+    return said
+
+
+def _as_ours(error: PeerError, id: JobId) -> PeerError | UserError:
+    """The starter's error, as the tool shall see it."""
+    if isinstance(error, ConnectionLost | TimedOut):
+        return NotRunning(f"The connection to the starter of job {id} was lost.")
+    if isinstance(error, RemoteError):
+        return NotRunning(str(error)) if error.code == NotRunning.__name__ else UserError(str(error))
+    return error

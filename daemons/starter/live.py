@@ -1,0 +1,77 @@
+"""What tools ask of the running job, as its schedd passes it on; the schedd has made sure that they may."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from daemons.starter.scene import Scene
+from daemons.starter.shell import Shells
+from daemons.starter.tail import tail
+from pool.classad import ClassAd, expr
+from pool.errors import UserError
+from protocol.authorize import Level
+from protocol.message import DONE, Done
+from protocol.messages.live import NotRunning, OpenShell, ResizeShell, ShellInput, ShellOutput, TailFiles, Tails
+from protocol.rpc import Peer
+from protocol.service import SendItem, Service
+
+
+class Visited(Protocol):
+    """A job that can be visited."""
+
+    scene: Scene | None
+    shells: Shells
+
+
+class Live:
+    """The handlers. `present` is the running job of an activation."""
+
+    def __init__(self, present: Callable[[str], Visited | None], *, ssh_to_job: str, peek_job: str) -> None:
+        self._present = present
+        self._ssh_to_job, self._peek_job = ssh_to_job, peek_job
+
+    def add_to(self, service: Service) -> None:
+        """Answer on the connection to the schedd."""
+        service.on(TailFiles, self.tail, Level.READ, stops_with_caller=True)
+        service.on(OpenShell, self.open_shell, Level.READ)
+        service.on(ShellInput, self.shell_input, Level.READ)
+        service.on(ResizeShell, self.resize_shell, Level.READ)
+
+    async def tail(self, _peer: Peer, request: TailFiles) -> Tails:
+        """The end of the job's files."""
+        job, scene = self._job(request.activation)
+        if not allows(self._peek_job, scene.slot, scene.job):
+            raise UserError("Rejecting request, because ENABLE_PEEK_JOB=false")
+        return await tail(scene, request, lambda: job.scene is not scene)
+
+    async def open_shell(self, _peer: Peer, request: OpenShell, send: SendItem[ShellOutput]) -> None:
+        """A shell in the job's surroundings, until its end or the caller's."""
+        job, scene = self._job(request.activation)
+        if not allows(self._ssh_to_job, scene.slot, scene.job):
+            raise UserError(f"Job {request.job_id} is denied by ENABLE_SSH_TO_JOB on {scene.slot.eval_str('Name')}.")
+        await job.shells.serve(scene, request, send)
+
+    async def shell_input(self, _peer: Peer, request: ShellInput) -> Done:
+        """What is typed."""
+        job, _ = self._job(request.activation)
+        await job.shells.feed(request.shell, request.data, over=request.over)
+        return DONE
+
+    def resize_shell(self, _peer: Peer, request: ResizeShell) -> Done:
+        """The terminal has another size."""
+        job, _ = self._job(request.activation)
+        job.shells.resize(request.shell, request.rows, request.columns)
+        return DONE
+
+    def _job(self, activation: str) -> tuple[Visited, Scene]:
+        job = self._present(activation)
+        if job is None or job.scene is None:
+            raise NotRunning("The job's program does not run now.")
+        return job, job.scene
+
+
+def allows(expression: str, slot: ClassAd, job: ClassAd) -> bool:
+    """Whether an expression over the machine's ad (MY) and the job's (TARGET) holds."""
+    text = expression.strip()
+    return text.lower() == "true" or (bool(text) and expr(text).eval(slot, job) is True)

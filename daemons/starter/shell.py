@@ -1,0 +1,343 @@
+"""Shells in a running job's surroundings, for its owner: what condor_ssh_to_job and interactive jobs use.
+
+A shell is one more process of the job: in its control group and its namespaces, with its account, environment,
+directory and limits. It has a terminal of its own, or pipes. It ends with the connection of whoever uses it, and a job
+does not end before its shells, unless it has to leave.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import struct
+import termios
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Final, NoReturn
+
+import trio
+
+from daemons.linux import descendants
+from daemons.log import Log
+from daemons.starter import namespaces
+from daemons.starter.account import acting_as, become
+from daemons.starter.cgroup import Group
+from daemons.starter.launch import handled_signals, quieten_oom_and_signals
+from daemons.starter.processes import Processes, Watched
+from daemons.starter.scene import Scene
+from daemons.starter.spawn import JOB_UMASK, soft_limits
+from pool.errors import UserError
+from protocol.messages.live import SHELL_CHUNK_BYTES, NotRunning, OpenShell, ShellOutput
+from protocol.service import SendItem
+
+SHELLS_MAX: Final = 16
+LAST_SHELL: Final = "/bin/sh"
+LAST_WORDS_S: Final = 0.3
+"""How long after the shell's end its output is waited for, where somebody else holds the terminal open."""
+MARK: Final = ".condor_ssh_to_job_{}"
+"""The directory in the sandbox that is there while a shell is; programs of interactive jobs look for it."""
+
+
+@dataclass
+class _Shell:
+    """One shell: its process, and this side's ends of its terminal or pipes."""
+
+    watched: Watched
+    typed: int
+    printed: int
+    errors: int
+    is_terminal: bool
+    mark: str
+    turn: trio.Lock
+
+    def close(self) -> None:
+        """Hang up."""
+        for fd in {self.typed, self.printed, self.errors} - {-1}:
+            os.close(fd)
+        self.typed = self.printed = self.errors = -1
+
+
+class Shells:
+    """The shells of one job."""
+
+    def __init__(self, processes: Processes, group: Group, log: Log) -> None:
+        self._processes, self._group, self._log = processes, group, log
+        self._open: dict[str, _Shell] = {}
+        self._closed = trio.Event()
+        self.last_status: int | None = None
+        """The wait status of the shell that ended last."""
+
+    # ---- for the job
+
+    @property
+    def any(self) -> bool:
+        """Whether a shell is open."""
+        return bool(self._open)
+
+    async def all_closed(self) -> None:
+        """Wait until no shell is open."""
+        while self._open:
+            await self._closed.wait()
+
+    # ---- for whoever uses them
+
+    async def serve(self, scene: Scene, request: OpenShell, send: SendItem[ShellOutput]) -> None:
+        """Run one shell, and send what it prints; to leave this is to hang up."""
+        if len(self._open) >= SHELLS_MAX or request.shell in self._open:
+            raise UserError(f"Job {request.job_id} has {len(self._open)} shells already.")
+        pids = _pids(scene)
+        shell = self._start(scene, request, pids)
+        self._open[request.shell] = shell
+        self._log.always("A shell is opened in the job", job=request.job_id, pid=shell.watched.pid)
+        try:
+            await send(ShellOutput(slot=scene.slot.eval_str("Name") or "", pids=pids))
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(_pump, shell, shell.printed, lambda data: ShellOutput(data=data), send)
+                if shell.errors >= 0:
+                    nursery.start_soon(_pump, shell, shell.errors, lambda data: ShellOutput(error=data), send)
+                await shell.watched.ended.wait()
+            self.last_status = shell.watched.status
+            await send(ShellOutput(status=shell.watched.status))
+        finally:
+            self._close(scene, request, shell)
+
+    def _close(self, scene: Scene, request: OpenShell, shell: _Shell) -> None:
+        shell.close()
+        if not shell.watched.ended.is_set():
+            with suppress(ProcessLookupError):
+                os.killpg(shell.watched.pid, signal.SIGHUP)
+                os.killpg(shell.watched.pid, signal.SIGCONT)
+        with acting_as(scene.account), suppress(OSError):
+            os.rmdir(shell.mark)
+        del self._open[request.shell]
+        if not self._open:
+            closed, self._closed = self._closed, trio.Event()
+            closed.set()
+            if scene.job.eval_bool("InteractiveJob", False):  # its program only waits for this
+                with suppress(ProcessLookupError):
+                    os.kill(scene.pid, signal.SIGTERM)
+        self._log.always("The shell is closed", job=request.job_id, pid=shell.watched.pid)
+
+    async def feed(self, name: str, data: bytes, *, over: bool) -> None:
+        """Type something; returns when the shell has taken it."""
+        shell = self._named(name)
+        async with shell.turn:
+            if over and shell.is_terminal:
+                data += b"\x04"
+            try:
+                await _write(shell, data)
+            except (BrokenPipeError, OSError):  # it has closed its input, or is gone
+                return
+            if over and not shell.is_terminal and shell.typed >= 0:
+                trio.lowlevel.notify_closing(shell.typed)
+                os.close(shell.typed)
+                shell.typed = -1
+
+    def resize(self, name: str, rows: int, columns: int) -> None:
+        """The terminal has another size; its foreground processes get SIGWINCH."""
+        shell = self._named(name)
+        if shell.is_terminal and shell.typed >= 0:
+            _set_size(shell.typed, rows, columns)
+
+    def _named(self, name: str) -> _Shell:
+        if name not in self._open:
+            raise NotRunning("The shell has ended.")
+        return self._open[name]
+
+    # ---- beginning
+
+    def _start(self, scene: Scene, request: OpenShell, pids: Sequence[int]) -> _Shell:
+        is_terminal = bool(request.terminal)
+        ours, theirs = _terminal(scene, request) if is_terminal else _pipes()
+        try:
+            mark = _make_mark(scene)
+            pid = _fork(scene, _words(request), _environment(scene, request, pids), theirs, self._group.entrances())
+        except BaseException:
+            for fd in set(ours) - {-1}:
+                os.close(fd)
+            raise
+        finally:
+            for fd in set(theirs):
+                os.close(fd)
+        for fd in set(ours) - {-1}:
+            os.set_blocking(fd, False)
+        return _Shell(self._processes.watch(pid), *ours, is_terminal, mark, trio.Lock())
+
+
+def _terminal(scene: Scene, request: OpenShell) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
+    """A new terminal that is the account's: our end, and the shell's."""
+    master, slave = os.openpty()
+    if scene.account.switches:
+        os.fchown(slave, scene.account.uid, -1)
+    if request.rows and request.columns:
+        _set_size(master, request.rows, request.columns)
+    return (master, master, -1), (slave, slave, slave)
+
+
+def _pipes() -> tuple[tuple[int, int, int], tuple[int, int, int]]:
+    (stdin, typed), (printed, stdout), (errors, stderr) = (os.pipe2(os.O_CLOEXEC) for _ in range(3))
+    return (typed, printed, errors), (stdin, stdout, stderr)
+
+
+def _set_size(fd: int, rows: int, columns: int) -> None:
+    fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows & 0xFFFF, columns & 0xFFFF, 0, 0))
+
+
+def _make_mark(scene: Scene) -> str:
+    with acting_as(scene.account):
+        for number in range(1, SHELLS_MAX + 2):
+            path = os.path.join(scene.sandbox, MARK.format(number))
+            with suppress(FileExistsError):
+                os.mkdir(path, 0o700)
+                return path
+    raise UserError("there are too many shells")
+
+
+def _words(request: OpenShell) -> list[tuple[str, list[str]]]:
+    """The programs to try, each with its words: a login shell, or one that runs the command."""
+    shells = [shell for shell in request.shells if shell.startswith("/")]
+    found = []
+    for shell in (*shells, LAST_SHELL):
+        name = os.path.basename(shell)
+        found.append((shell, [name, "-c", request.command] if request.command else [f"-{name}"]))
+    return found
+
+
+def _environment(scene: Scene, request: OpenShell, pids: Sequence[int]) -> dict[str, str]:
+    """The job's, and what tells a shell where it is."""
+    environment = {
+        "HOME": scene.sandbox,
+        **scene.plan.environment,
+        "_CONDOR_JOB_PIDS": " ".join(map(str, pids)),
+        "_CONDOR_JOB_IWD": scene.plan.directory,
+        "_CONDOR_SLOT_NAME": scene.slot.eval_str("Name") or "",
+    }
+    if request.terminal:
+        environment["TERM"] = request.terminal
+    return environment
+
+
+def _pids(scene: Scene) -> list[int]:
+    """The job's processes, its program first, by the numbers that they have where the job is."""
+    pids = [scene.pid, *sorted(descendants(scene.pid) - {scene.pid})]
+    if not scene.terms.isolation.processes:
+        return pids
+    inside = [number for pid in pids[1:] if (number := _number_inside(pid))]
+    return inside or [1]
+
+
+def _number_inside(pid: int) -> int:
+    try:
+        with open(f"/proc/{pid}/status") as file:
+            return next((int(line.split()[-1]) for line in file if line.startswith("NSpid:")), 0)
+    except OSError:
+        return 0
+
+
+def _fork(
+    scene: Scene,
+    programs: Sequence[tuple[str, list[str]]],
+    environment: Mapping[str, str],
+    fds: tuple[int, int, int],
+    entrances: Sequence[int],
+) -> int:
+    encoded = {os.fsencode(name): os.fsencode(value) for name, value in environment.items()}
+    words = [(os.fsencode(path), [os.fsencode(word) for word in argv]) for path, argv in programs]
+    handled = handled_signals()
+    with namespaces.joined(scene.pid, scene.terms.isolation):
+        pid = os.fork()
+        if pid == 0:
+            _child(scene, words, encoded, fds, entrances, handled)
+    return pid
+
+
+def _child(
+    scene: Scene,
+    programs: Sequence[tuple[bytes, list[bytes]]],
+    environment: Mapping[bytes, bytes],
+    fds: tuple[int, int, int],
+    entrances: Sequence[int],
+    handled: list[int],
+) -> NoReturn:
+    """Become the shell; never returns. What fails is said on its standard error."""
+    try:
+        os.setsid()
+        for number, fd in enumerate(fds):
+            os.dup2(fd, number)
+        for entrance in entrances:
+            os.write(entrance, b"0")
+        if os.isatty(0):
+            fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+        quieten_oom_and_signals(handled)
+        account, terms = scene.account, scene.terms
+        if terms.nice:
+            os.nice(terms.nice)
+        if terms.cpus:
+            os.sched_setaffinity(0, terms.cpus)
+        soft_limits(scene.plan.rlimits)
+        if terms.group_id:
+            account = replace(account, groups=(*account.groups, terms.group_id))
+        become(account)
+        os.umask(JOB_UMASK)
+        os.closerange(3, os.sysconf("SC_OPEN_MAX"))
+        os.chdir(scene.plan.directory)
+        for path, argv in programs:
+            with suppress(OSError):
+                os.execve(path, argv, environment)
+        os.write(2, b"None of the shells can be executed here.\n")
+    except OSError as error:
+        os.write(2, f"The shell cannot be started: {error}\n".encode(errors="replace"))
+    finally:
+        os._exit(127)
+
+
+# ---- moving bytes
+
+
+async def _pump(shell: _Shell, fd: int, item: Callable[[bytes], ShellOutput], send: SendItem[ShellOutput]) -> None:
+    """Send what comes out of one descriptor, until its end, or a moment after the shell's."""
+    while True:
+        try:
+            data = os.read(fd, SHELL_CHUNK_BYTES)
+        except BlockingIOError:
+            if not await _readable(shell, fd):
+                return
+            continue
+        except OSError:  # nobody has the terminal open any more
+            return
+        if not data:
+            return
+        await send(item(data))
+
+
+async def _readable(shell: _Shell, fd: int) -> bool:
+    """Wait for output; False when the shell has ended and none has come for a moment."""
+    ended = shell.watched.ended
+    if not ended.is_set():
+        async with trio.open_nursery() as race:
+            race.start_soon(_cancel_after, ended, race.cancel_scope)
+            await trio.lowlevel.wait_readable(fd)
+            race.cancel_scope.cancel()
+            return True
+    with trio.move_on_after(LAST_WORDS_S) as waiting:
+        await trio.lowlevel.wait_readable(fd)
+    return not waiting.cancelled_caught
+
+
+async def _cancel_after(event: trio.Event, scope: trio.CancelScope) -> None:
+    await event.wait()
+    scope.cancel()
+
+
+async def _write(shell: _Shell, data: bytes) -> None:
+    view = memoryview(data)
+    while view and shell.typed >= 0:
+        try:
+            view = view[os.write(shell.typed, view) :]
+        except BlockingIOError:
+            try:
+                await trio.lowlevel.wait_writable(shell.typed)
+            except trio.ClosedResourceError:
+                return

@@ -1,0 +1,160 @@
+"""condor_ssh_to_job: a shell, or a command, in the surroundings of a running job."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from minipool.cli.options import Opt, Parsed, UsageError
+from minipool.cli.tool import DEBUG, HELP, NAME, POOL, Tool, run
+from minipool.session import Session
+from pool.errors import PeerError, PoolError, UserError
+from pool.ids import JobId
+
+if TYPE_CHECKING:
+    from minipool.cli.terminal import Terminal
+    from protocol.messages.live import OpenShell
+
+TOOL = Tool(
+    "condor_ssh_to_job",
+    "Open a shell in a running job, or run a command there.",
+    "[options] CLUSTER | CLUSTER.PROC [COMMAND...]",
+    (
+        HELP,
+        DEBUG,
+        NAME,
+        POOL,
+        Opt("ssh", 1, 1, "COMMAND", 'a program of the ssh family to use instead: "sftp", "scp"'),
+        Opt("keygen-options", 1, 1, "OPTIONS", "accepted; there are no keys"),
+        Opt("auto-retry", 1, says="wait until the job runs"),
+        Opt("remove-on-interrupt", 1, says="remove the job when this program is interrupted"),
+        Opt("shells", 1, 1, "SHELL,...", "the shells to try, in order (SHELL of this environment)"),
+        Opt("x", 1, says="with -X too: accepted; there is no X11 forwarding"),
+    ),
+    unknown="Unrecognized argument: {}",
+    stop_at_word=True,
+)
+
+RETRY_S: Final = 1.0
+IN_PLACE_OF_SSH: Final = "--in-place-of-ssh"
+"""Not for people: OpenSSH's programs start this tool as they would start ssh."""
+
+
+def main(verb: str, argv: Sequence[str]) -> int:
+    """Run condor_ssh_to_job."""
+    words = list(argv)
+    for_ssh = IN_PLACE_OF_SSH in words[:6]
+    if for_ssh:
+        words.remove(IN_PLACE_OF_SSH)
+    return run(TOOL, lambda parsed: _main(parsed, for_ssh=for_ssh), words)
+
+
+def _main(parsed: Parsed, *, for_ssh: bool) -> int:
+    if not parsed.words:
+        raise UsageError("ERROR: You must specify a job!\n")
+    from minipool.cli.context import open_session
+
+    job, words = _job_id(parsed.words[0]), parsed.words[1:]
+    program = shlex.split(parsed.value("ssh") or "ssh") or ["ssh"]
+    if for_ssh:
+        from minipool.cli.ssh_family import command_of
+
+        words = [command_of(words)]
+    elif os.path.basename(program[0]) != "ssh":
+        from minipool.cli.ssh_family import run_over_shell
+
+        options = [f"-{key}={value}" for key in ("name", "pool") if (value := parsed.value(key))]
+        return run_over_shell(job, program, words, [part for option in options for part in option.split("=", 1)])
+    visit = Visit(open_session(parsed), job, parsed.value("name"))
+    shells = parsed.value("shells", os.environ.get("SHELL", "")) or ""
+    return visit.run(
+        " ".join(words),
+        [shell for shell in shells.split(",") if shell],
+        retry=parsed.has("auto-retry"),
+        remove=parsed.has("remove-on-interrupt"),
+    )
+
+
+def _job_id(text: str) -> JobId:
+    parts = text.split(".")
+    if not all(part.isdigit() for part in parts) or len(parts) > 3:
+        raise UserError(f"Invalid job id: {text}")
+    return JobId(int(parts[0]), int(parts[1]) if len(parts) > 1 else 0)
+
+
+class Visit:
+    """One shell in one job."""
+
+    def __init__(self, session: Session, job: JobId, schedd: str | None = None) -> None:
+        self.session, self.job, self.schedd = session, job, schedd
+
+    def run(self, command: str, shells: Sequence[str], *, retry: bool = False, remove: bool = False) -> int:
+        """Until the shell's end; its exit status is ours."""
+        from minipool.cli.terminal import Terminal
+
+        try:
+            with Terminal(wanted=not command) as terminal:
+                return self._attempt(lambda: self._request(command, shells, terminal), terminal, retry=retry)
+        except KeyboardInterrupt:
+            if remove:
+                self._remove()
+            return 130
+        except PeerError as error:
+            if remove:
+                self._remove()
+            raise UserError(str(error)) from None
+
+    def _request(self, command: str, shells: Sequence[str], terminal: Terminal) -> OpenShell:
+        from protocol.messages.live import OpenShell
+
+        rows, columns = terminal.size()
+        return OpenShell(
+            job_id=self.job,
+            shell=os.urandom(16).hex(),
+            command=command,
+            shells=list(shells),
+            terminal=(os.environ.get("TERM") or "dumb") if terminal.is_one else "",
+            rows=rows,
+            columns=columns,
+        )
+
+    def _attempt(self, request: Callable[[], OpenShell], terminal: Terminal, *, retry: bool) -> int:
+        from minipool.cli.terminal import Conversation
+
+        while True:
+            with self.session.daemon("schedd", name=self.schedd) as peer:
+                conversation = Conversation(
+                    peer, lambda: self.session.daemon("schedd", name=self.schedd), request(), terminal
+                )
+                try:
+                    return conversation.run()
+                except PeerError as error:
+                    if not retry or conversation.begun or getattr(error, "code", "") != "NotRunning":
+                        raise
+                    self._give_up_if_it_never_runs()
+            time.sleep(RETRY_S)
+
+    def _give_up_if_it_never_runs(self) -> None:
+        """A job on hold, or gone, is not waited for."""
+        from protocol.messages.schedd import QueryJobs, Selection
+
+        query = QueryJobs(select=Selection(ids=[str(self.job)]), projection=["JobStatus", "HoldReason"])
+        with self.session.daemon("schedd", name=self.schedd) as peer:
+            ads = [ad for batch in peer.stream(query) for ad in batch.ads]
+        if not ads:
+            raise UserError(f"No such job: {self.job}")
+        if ads[0].eval_int("JobStatus") == 5:
+            raise UserError(f"Job {self.job} is on hold: {ads[0].eval_str('HoldReason', '')}")
+
+    def _remove(self) -> None:
+        from protocol.messages.schedd import Action, ActOnJobs, Selection
+
+        try:
+            with self.session.daemon("schedd", name=self.schedd) as peer:
+                peer.call(ActOnJobs(select=Selection(ids=[str(self.job)]), action=Action.REMOVE))
+        except PoolError as error:
+            sys.stderr.write(f"Job {self.job} could not be removed: {error}\n")
