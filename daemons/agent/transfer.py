@@ -7,16 +7,18 @@ import logging
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 import trio
 
-from daemons.agent.input import gather
-from daemons.agent.output import Placement
-from daemons.file_stream import FileTrouble, receive_files, regular, send_files, with_small, write_small
+from daemons.file_stream import receive_files, send_files
 from pool.classad import ClassAd
 from pool.errors import PeerError, UserError
+from pool.execute.transfer import destination, input_items
 from pool.jobs.codes import HoldCode
 from protocol.authorize import Level
+from protocol.file_list import FileTrouble, regular, with_small, write_small
+from protocol.gather import gather
 from protocol.message import DONE, Done
 from protocol.messages.agent import (
     CloseTransfer,
@@ -30,6 +32,7 @@ from protocol.messages.agent import (
     TransferOpened,
     Trouble,
 )
+from protocol.placement import Placement
 from protocol.rpc import Peer
 from protocol.security import Security
 from protocol.service import Service
@@ -108,7 +111,7 @@ class Transfers:
         """List the input; its bytes follow the answer (a plain function: the answer goes out before they do)."""
         activation = self._of(peer, request.activation)
         try:
-            gathered = gather(activation.job)
+            gathered = gather(input_items(activation.job))
         except UserError as error:
             return InputFiles(files=[], trouble=self._input_trouble(str(error), errno.EINVAL))
         except OSError as error:
@@ -139,7 +142,7 @@ class Transfers:
         activation = self._of(peer, request.activation)
         if activation.push is not None:
             activation.push.cancel()
-        placement = Placement(activation.job, f"{request.activation[:40].replace('/', '_')}.part")
+        placement = Placement(partial(destination, activation.job), f"{request.activation[:40].replace('/', '_')}.part")
         placement.plan(request.files)
         activation.stored, activation.arrived = None, trio.Event()
         activation.push = trio.CancelScope()

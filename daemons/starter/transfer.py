@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 import trio
 
-from daemons.file_stream import FileTrouble, in_place, receive_files, send_files, with_small, write_small
+from daemons.file_stream import in_place, receive_files, send_files
 from daemons.log import Log
 from daemons.starter.account import Account, acting_as
 from daemons.starter.line import Line
@@ -40,6 +40,7 @@ from pool.execute.transfer import (
     url_inputs,
 )
 from pool.jobs.codes import HoldCode
+from protocol.file_list import FileTrouble, with_small, write_small
 from protocol.messages.agent import FetchInput, FileEntry, InputFiles, OutputStored, PushOutput, Trouble
 from protocol.messages.starter import RunJob
 from protocol.rpc import ConnectionLost, Peer, RemoteError, TimedOut

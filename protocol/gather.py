@@ -1,15 +1,14 @@
-"""What goes into a sandbox: a job's input becomes a list of entries, directories walked, as the user who owns it."""
+"""Files and directories that are to move become a list of entries, directories walked."""
 
 from __future__ import annotations
 
 import errno
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from pool.classad import ClassAd
-from pool.execute.transfer import InputItem, input_items
+from pool.execute.transfer import InputItem
 from protocol.messages.agent import FileEntry
 
 ENTRIES_MAX = 1_000_000
@@ -24,11 +23,11 @@ class Gathered:
     sources: dict[str, str]
 
 
-def gather(job: ClassAd) -> Gathered:
-    """All files of the job's input. OSError (with its path) when one is missing; UserError when one cannot be sent."""
+def gather(items: Iterable[InputItem]) -> Gathered:
+    """All files of these. OSError (with its path) when one is missing or cannot be read."""
     entries: dict[str, FileEntry] = {}
     sources: dict[str, str] = {}
-    for item in input_items(job):
+    for item in items:
         for entry, source in _expand(item):
             entries[entry.name] = entry  # a later one of the same name replaces the earlier
             if entry.kind == "file":

@@ -1,4 +1,4 @@
-"""What comes out of a job's sandbox: each file is written beside its place under another name, and moved there at last.
+"""Where files arrive: each is written beside its place under another name, and moved there at last.
 
 So nobody ever sees half an output file, and what was there before stays until all files have come. A link at the place
 is followed; what is neither missing nor a regular file (a terminal, a pipe) is written to as it is.
@@ -9,20 +9,20 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from daemons.file_stream import FileTrouble
-from pool.classad import ClassAd
 from pool.errors import PeerError
-from pool.execute.transfer import check_link, check_names, destination
+from pool.execute.transfer import check_link, check_names
+from protocol.file_list import FileTrouble
 from protocol.messages.agent import FileEntry
 
 
 @dataclass
 class Placement:
-    """The files of one push on their way to their places."""
+    """The files of one transfer on their way to their places; `where` says which place a name has."""
 
-    job: ClassAd
+    where: Callable[[str], str]
     mark: str
     places: dict[str, str] = field(default_factory=dict)
     _waiting: list[tuple[str, str]] = field(default_factory=list)  # temporary name, place
@@ -36,7 +36,7 @@ class Placement:
                 raise PeerError(f"{entry.name} is of the unknown kind {entry.kind!r}")
             if entry.kind == "link":
                 check_link(entry.name, entry.target)
-            self.places[entry.name] = destination(self.job, entry.name)
+            self.places[entry.name] = self.where(entry.name)
 
     def open(self, entry: FileEntry) -> int:
         """A descriptor for the bytes of one file."""
