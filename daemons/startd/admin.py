@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from daemons.run import EXIT_FOR_GOOD, DaemonStart
 from daemons.startd.ads import Ads
-from daemons.startd.moves import Moves
+from daemons.startd.moves import WHY_DRAIN, Moves
 from daemons.startd.slot import Slot, Slots
 from pool.classad import Expr, expr
 from pool.errors import ClassAdError, PoolError, UserError
@@ -61,7 +61,7 @@ class Admin:
         for slot in self._slots:
             if begun.how is not HowFast.GRACEFUL:
                 how = StopHow.FAST if begun.how is HowFast.FAST else StopHow.GRACEFUL
-                self._moves.give_up(slot, "the machine is draining", how)
+                self._moves.give_up(slot, WHY_DRAIN, how)
         self._moves.evaluate_all()
         self._note_all()
         return DrainStarted(request_id=begun.request_id)

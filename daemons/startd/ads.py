@@ -19,9 +19,10 @@ from pool.slots.ad import SlotView, look_attributes, private_ad, share_between_s
 from pool.slots.custom import Custom
 from pool.slots.detect import Look
 from pool.slots.drain import Drain, drain_attributes
-from pool.slots.draining import Running, expected_draining
+from pool.slots.draining import DrainingCost, Running, expected_draining
+from pool.slots.machine import State
 from pool.slots.policy import REFERABLE, retirement_s
-from pool.slots.resources import CPUS
+from pool.slots.resources import CPUS, DISK, MEMORY
 from pool.slots.slot_types import SlotKind
 from pool.slots.statistics import Statistics
 
@@ -38,7 +39,10 @@ class Ads:
         self.base = base
         self.customs: Mapping[str, Custom] = {}
         """The custom resources whose pieces have names."""
+        self.volumes: Mapping[str, int] = {}
+        """The sizes of the file systems that execute directories are on, in KiB."""
         self.statistics = Statistics()
+        self.draining_cost = DrainingCost()
         self.overrides: dict[str, Any] = {}
         """What condor_update_machine_ad has changed."""
         self.cron: Callable[[], list[Published]] = list
@@ -52,6 +56,18 @@ class Ads:
         self._machine_wide: dict[str, Any] = {}
         self._owner_load: dict[str, float] = {}
         self._measured: dict[str, int] = {}
+
+    def machine(self) -> dict[str, Any]:
+        """What the ad of the startd itself shows beside what all slots share: the machine, and how much is in use."""
+        top = [slot for slot in self._slots if slot.parent is None]
+        used = {CPUS: 0.0, MEMORY: 0.0, DISK: 0.0}
+        for slot in self._slots:
+            if slot.state.state in (State.CLAIMED, State.PREEMPTING):
+                for name in used:
+                    used[name] += float(slot.free.amounts.of(name))
+        in_use = {f"TotalInUse{name}": amount if name == CPUS else int(amount) for name, amount in used.items()}
+        volumes = sorted({slot.spec.disk for slot in top})
+        return {**self._machine_wide, **in_use, "ExecuteVolumes": volumes}
 
     def refresh(self) -> None:
         """Look at the machine again; ads made from now on show what is seen."""
@@ -149,6 +165,7 @@ class Ads:
             state=slot.state,
             start=start_expr,
             now=now,
+            now_monotonic=trio.current_time(),
             claim=slot.claim,
             pending=slot.pending.claim if slot.pending is not None else None,
             usage=slot.usage,
@@ -188,6 +205,8 @@ class Ads:
         for name, figure in self._measured.items():
             ad[name] = figure
         ad["ExecuteVolume"] = slot.spec.disk
+        if (size := self.volumes.get(slot.spec.disk)) is not None:
+            ad["DetectedDisk"] = size
         ad.update(self._machine_wide)
         return ad
 
@@ -202,9 +221,12 @@ class Ads:
         """What is true of the machine as a whole, as of the last look at it."""
         now = self._start.world.wall()
         busy = [slot for slot in self._slots if slot.busy]
+        drained = (slot.free.amounts.of(CPUS) for slot in self._slots if slot.state.state is State.DRAINED)
+        self.draining_cost.look(float(sum(drained)), now)
         return {
             **self._monitor.look(now),
             **self.statistics.attributes(now),
+            **self.draining_cost.attributes(),
             **expected_draining([self._running(slot) for slot in busy], now),
             "TotalCondorLoadAvg": round(sum((self._job_load(slot) for slot in busy), 0.0), 2),
         }

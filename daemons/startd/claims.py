@@ -79,6 +79,7 @@ class Claims:
 
     async def request(self, peer: Peer, asked: RequestClaim) -> ClaimAnswer:
         """Take a slot, or the part of a partitionable one that the job asks for."""
+        self._ads.statistics.claim_asked(self._start.world.wall())
         async with self._one_each_turn:  # many come at once; others of this process have their turn between them
             pass
         held = self._slots.holding(asked.claim_id)
@@ -211,6 +212,7 @@ class Claims:
 
     async def activate(self, peer: Peer, asked: ActivateClaim) -> ActivateAnswer:
         """Set a starter to work on the job."""
+        self._ads.statistics.activation_asked(self._start.world.wall())
         slot = self._slots.holding(asked.claim_id)
         if slot is None or slot.claim is None or slot.lease_lost:
             return ActivateAnswer(started=False, reason="there is no such claim", claim_is_good=False)

@@ -56,7 +56,8 @@ HOOKS_S = 5.0
 """How long a startd that stops waits for the hooks that tell of it."""
 ADVERTISED_S = 20.0
 """How long the startd waits for a collector before it says that it is ready all the same."""
-OWN_ATTRS = ("Arch", "OpSys", "OpSysAndVer", "DetectedCpus", "DetectedMemory", "TotalCpus", "TotalMemory", "TotalDisk")
+OF_SLOTS = frozenset(("TargetType", "WithinResourceLimits", "MyCurrentTime"))
+"""What all slots' ads share, and the startd's own lacks."""
 
 
 class Startd:
@@ -90,6 +91,7 @@ class Startd:
         base.update(self.machine_facts)
         self.ads = Ads(start, self.slots, settings, base)
         self.ads.customs = customs
+        self.ads.volumes = self.hardware.volumes
         self.publisher = Publisher(self.slots, self.ads, start.adverts)
         self.moves = Moves(start, nursery, self.slots, self.ads, self.publisher.changed)
         self.backfill = Backfill(start, nursery, self.slots, self.moves)
@@ -148,22 +150,10 @@ class Startd:
 
     def own_ad(self) -> ClassAd:
         """The ad of the daemon itself: what the machine has, and what could not be set up."""
-        ad = ClassAd({"MyType": "StartD", "NumSlots": len(self.slots)})
-        for name in (
-            "Arch",
-            "OpSys",
-            "OpSysAndVer",
-            "DetectedCpus",
-            "DetectedMemory",
-            "TotalCpus",
-            "TotalMemory",
-            "TotalDisk",
-        ):
-            if name in self.ads.base:
-                ad[name] = self.ads.base[name]
+        ad = ClassAd({name: self.ads.base[name] for name in self.ads.base if name not in OF_SLOTS})
+        ad.update(self.ads.machine())
         busy = [slot for slot in self.slots if slot.busy]
-        ad["NumBusySlots"] = len(busy)
-        ad["JobStarts"] = sum(slot.job_starts for slot in self.slots)
+        ad["MyType"], ad["NumSlots"], ad["NumBusySlots"] = "StartD", len(self.slots), len(busy)
         ad["TotalBusyCpus"] = sum(float(slot.free.amounts.of("Cpus")) for slot in busy)
         ad["NumStarters"] = len(self.starters.living)
         for number, reason in self.layout.broken.items():

@@ -20,6 +20,7 @@ from daemons.startd.starters import Starter, Starters
 from pool.errors import PeerError
 from pool.slots.machine import Activity, Effect, Event, Leaving, State, can, leave, step
 from pool.slots.policy import HOLD_BY_STARTD, Eviction, Facts, eviction, next_event, wants_hold
+from pool.slots.resources import CPUS
 from pool.slots.slot_types import SlotKind
 from pool.slots.statistics import Preempted
 from protocol.messages.common import StopHow
@@ -34,6 +35,7 @@ ROUNDS_MAX: Final = 12
 """Most moves of one slot at one evaluation; a policy that contradicts itself waits for the next."""
 
 FAST_STOP_S: Final = 5.0
+WHY_DRAIN: Final = "the machine is draining"
 CLOSE_S: Final = 0.001
 """A deadline this near has come: what is left of it is lost in the clock's rounding."""
 
@@ -286,6 +288,8 @@ class Moves:
         slot = self._slot_of(starter, over.activation)
         if slot is not None:
             self._start.log.always(f"{slot.short}: job {self._job_name(slot)} is over. {over.reason}".rstrip())
+            wall = self._start.world.wall()
+            self._ads.statistics.ran(over.ran_s, wall, received=over.received, sent=over.sent)
             self.job_gone(slot)
 
     def starter_gone(self, starter: Starter, problems: list[str]) -> None:
@@ -303,9 +307,11 @@ class Moves:
     def job_gone(self, slot: Slot) -> None:
         """Nothing runs in the slot any more."""
         if slot.claim is not None and slot.claim.activation is not None:
-            busy_s = trio.current_time() - slot.claim.activation.started_at
-            self._ads.statistics.ended(busy_s, self._start.world.wall())
-            slot.claim = slot.claim.with_activation(None)
+            now, running = trio.current_time(), slot.claim.activation
+            self._ads.statistics.ended(now - running.started_at, self._start.world.wall())
+            if slot.state.state is State.PREEMPTING and slot.why == WHY_DRAIN:
+                self._ads.draining_cost.evicted(float(slot.free.amounts.of(CPUS)), running.ran_s(now=now))
+            slot.claim = slot.claim.without_job(now=now)
         freed, slot.freed = slot.freed, trio.Event()
         freed.set()
         slot.usage = None
@@ -403,7 +409,7 @@ class Moves:
         ad, job = self._ads.for_policy(slot), slot.job
         if event is Event.PREEMPT and not slot.why:
             drain = self._ads.drain
-            slot.why = "the machine is draining" if drain is not None else "PREEMPT became true"
+            slot.why = WHY_DRAIN if drain is not None else "PREEMPT became true"
             slot.preemptions += 1
             self._ads.statistics.preempted(Preempted.OTHER, self._start.world.wall())
             if drain is None and job is not None and slot.policy.is_true("PREEMPT", ad, job):

@@ -144,12 +144,14 @@ def machine_hardware(
         )
         for directory in directories
     }
+    volumes = {detect.file_system(one): detect.disk_size_kib(one) if fixed is None else fixed for one in directories}
     hardware = Hardware(
         cpus=cpus,
         memory=max(0, memory),
         swap=facts.swap,
         disks=disks,
         customs=custom_resources(config.names(with_defaults=False), _only_set(config), inventories),
+        volumes=volumes,
     )
     return hardware, facts
 
@@ -213,7 +215,7 @@ def machine_part(start: DaemonStart, hardware: Hardware, facts: detect.HardwareF
         "DaemonLastReconfigTime": int(start.reconfigured_at),
         "DetectedCpus": facts.cpus_total,
         "DetectedMemory": facts.memory_total,
-        "DetectedDisk": sum(hardware.disks.values()),
+        "DetectedDisk": sum(hardware.volumes.values()),
         "TotalCpus": float(hardware.cpus),
         "TotalMemory": hardware.memory,
         "TotalDisk": sum(hardware.disks.values()),
@@ -232,6 +234,7 @@ def machine_part(start: DaemonStart, hardware: Hardware, facts: detect.HardwareF
         "WakeOnLanEnabledFlags": "NONE",
         "WakeOnLanSupportedFlags": "NONE",
         "Unhibernate": expr(config.str("UNHIBERNATE", default="") or "MY.MachineLastMatchTime =!= undefined"),
+        "HasSshd": detect.has_sshd(),
         "HasRotationalScratch": detect.is_rotational(config.path("EXECUTE")),
         "StarterAbilityList": ",".join(name for name, has in ABILITIES.items() if has),
         **detect.interface_facts(_ip_of(start.address)),

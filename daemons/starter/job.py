@@ -113,6 +113,8 @@ class JobRun:
         self.usage = Usage()
         self.watched: Watched | None = None
         self.executed: Executed | None = None
+        self.ran_s: float | None = None
+        """How long its program ran."""
         self.hooks: JobHooks | None = None
         self.scene: Scene | None = None
         """Set while the program runs, for those who visit it."""
@@ -376,7 +378,16 @@ class JobRun:
         context.log.always("The job runs", job=self.request.job_id, pid=started.pid, user=account.name)
         fault("starter.job_started")
         self.scene = Scene(self.job, self.slot, plan, account, terms, self.sandbox, started.pid)
-        return await self._watch(watched, started)
+        began = trio.current_time()
+        try:
+            return await self._watch(watched, started)
+        finally:
+            self.ran_s = trio.current_time() - began
+
+    def moved(self, name: str) -> int:
+        """How many bytes were transferred: BytesRecvd, BytesSent."""
+        figure = self._moved.get(name)
+        return int(figure) if isinstance(figure, int | float) else 0
 
     def _limits(self) -> Limits:
         settings, slot = self.context.settings, self.slot

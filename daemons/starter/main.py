@@ -171,7 +171,14 @@ class Starter:
         self._log.always("Activation begins", job=job.request.job_id, activation=job.request.activation)
         reported, reason = await job.run()
         self._last, self._job = job.request.activation, None
-        over = ActivationOver(activation=job.request.activation, reported=reported, reason=reason)
+        over = ActivationOver(
+            activation=job.request.activation,
+            reported=reported,
+            reason=reason,
+            ran_s=job.ran_s,
+            received=job.moved("BytesRecvd"),
+            sent=job.moved("BytesSent"),
+        )
         try:
             assert self._startd is not None
             await self._startd.call(over)

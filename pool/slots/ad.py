@@ -66,7 +66,7 @@ _NAMES: Final = {CPUS: "Cpus", MEMORY: "Memory", DISK: "Disk", SWAP: "VirtualMem
 
 @dataclass(frozen=True)
 class SlotView:
-    """All that the ad of one slot shows. Times are wall clock."""
+    """All that the ad of one slot shows. Times are wall clock but for `now_monotonic`."""
 
     name: str
     slot_id: int
@@ -78,6 +78,7 @@ class SlotView:
     state: SlotState
     start: Expr
     now: float
+    now_monotonic: float = 0.0
     claim: Claim | None = None
     pending: Claim | None = None
     usage: ClassAd | None = None
@@ -192,7 +193,7 @@ def _put_identity(ad: ClassAd, view: SlotView) -> None:
         ad["NumDynamicSlots"] = len(view.children)
         ad["DynamicSlotsMade"] = view.dynamic_made
     elif view.kind is SlotKind.DYNAMIC:
-        ad["DynamicSlot"] = True
+        ad["DynamicSlot"] = ad["PslotRollupInformation"] = True
         ad["DSlotId"] = view.dslot_id
         ad["ParentSlotId"] = view.slot_id
 
@@ -240,7 +241,7 @@ def _put_state(ad: ClassAd, view: SlotView) -> None:
         if seconds >= 1:
             ad[f"TotalTime{in_state.value}{activity.value}"] = int(seconds)
     ad["RetirementTimeRemaining"] = int(min(view.retirement_left_s, 2**31 - 1))
-    ad["AcceptedWhileDraining"] = view.accept_while_draining and view.claim is not None
+    ad["AcceptedWhileDraining"] = view.claim is not None and view.claim.while_draining
     if view.draining:
         ad["Draining"] = True
     ad["CondorLoadAvg"] = round(view.load, 2)
@@ -258,7 +259,8 @@ def _put_claim(ad: ClassAd, claim: Claim, view: SlotView) -> None:
     ad["RemoteScheddName"] = holder.schedd_name
     ad["ClientMachine"] = holder.client or holder.schedd_name.rpartition("@")[2]
     ad["PublicClaimId"] = claim.claim_id.public()
-    ad["TotalClaimRunTime"] = max(0, int(view.now - claim.claimed_wall))
+    ad["TotalClaimRunTime"] = int(claim.ran_s(now=view.now_monotonic))
+    ad["TotalClaimSuspendTime"] = int(claim.paused_s(now=view.now_monotonic))
     for name in ("AccountingGroup", "ConcurrencyLimits"):
         if name in job:
             ad[name] = job.eval(name, ad)
@@ -268,8 +270,8 @@ def _put_claim(ad: ClassAd, claim: Claim, view: SlotView) -> None:
     ad["JobId"] = str(running.job_id)
     ad["GlobalJobId"] = job.eval_str("GlobalJobId") or f"{holder.schedd_name}#{running.job_id}"
     ad["JobStart"] = int(running.started_wall)
-    ad["TotalJobRunTime"] = max(0, int(view.now - running.started_wall))
-    ad["TotalJobSuspendTime"] = int(running.suspended_s)
+    ad["TotalJobRunTime"] = int(running.ran_s(now=view.now_monotonic))
+    ad["TotalJobSuspendTime"] = int(running.paused_s(now=view.now_monotonic))
     for name in (*JOB_ATTRS, *view.job_attrs):
         if name in job:
             ad[name] = job.eval(name, ad)

@@ -56,8 +56,11 @@ class Activation:
 
     def ran_s(self, *, now: float) -> float:
         """How long the job has run, without the time it was suspended."""
-        pause = now - self.suspended_since if self.suspended_since is not None else 0.0
-        return max(0.0, now - self.started_at - self.suspended_s - pause)
+        return max(0.0, now - self.started_at - self.paused_s(now=now))
+
+    def paused_s(self, *, now: float) -> float:
+        """How long it was suspended, up to now."""
+        return self.suspended_s + (now - self.suspended_since if self.suspended_since is not None else 0.0)
 
     def paused(self, *, now: float) -> Activation:
         """The execution from when it is suspended."""
@@ -83,12 +86,28 @@ class Claim:
     alive_interval_s: float = 300.0
     activation: Activation | None = None
     job_starts: int = 0
+    past_ran_s: float = 0.0
+    past_paused_s: float = 0.0
+    """How long the jobs that are over ran, and were suspended."""
     while_draining: bool = False
     """Let in by the START that holds while the machine drains."""
 
-    def with_activation(self, activation: Activation | None, *, started: bool = False) -> Claim:
+    def with_activation(self, activation: Activation, *, started: bool = False) -> Claim:
         """The claim with this execution; `started` counts it."""
         return replace(self, activation=activation, job_starts=self.job_starts + started)
+
+    def without_job(self, *, now: float) -> Claim:
+        """The claim when its job is over."""
+        ran_s, paused_s = self.ran_s(now=now), self.paused_s(now=now)
+        return replace(self, activation=None, past_ran_s=ran_s, past_paused_s=paused_s)
+
+    def ran_s(self, *, now: float) -> float:
+        """How long jobs have run under it, up to now."""
+        return self.past_ran_s + (self.activation.ran_s(now=now) if self.activation is not None else 0.0)
+
+    def paused_s(self, *, now: float) -> float:
+        """How long jobs have been suspended under it, up to now."""
+        return self.past_paused_s + (self.activation.paused_s(now=now) if self.activation is not None else 0.0)
 
     def renewed(self, *, now: float) -> Claim:
         """The claim after a word from its schedd."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import platform
 import shutil
+from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,8 @@ from pool.slots.limits import cpus_allowed, memory_allowed
 
 MIB: Final = 1024 * 1024
 DEV: Final = Path("/dev")
+SSHD: Final = "/usr/sbin/sshd"
+RECENT_S: Final = 1200.0
 _ARCHES: Final = {"x86_64": "X86_64", "amd64": "X86_64", "i686": "INTEL", "i386": "INTEL"}
 _NAMES: Final = {
     "debian": "Debian",
@@ -83,6 +86,16 @@ def free_disk_kib(directory: str) -> int:
     return shutil.disk_usage(directory).free // 1024
 
 
+def disk_size_kib(directory: str) -> int:
+    """How large the file system of `directory` is, in KiB."""
+    return shutil.disk_usage(directory).total // 1024
+
+
+def has_sshd() -> bool:
+    """Whether a job's machine can be entered by ssh."""
+    return os.access(SSHD, os.X_OK)
+
+
 def file_system(directory: str) -> str:
     """What tells one file system from another: the device number, as ExecuteVolume shows it."""
     return str(os.stat(directory).st_dev)
@@ -112,12 +125,13 @@ def interface_facts(address: str) -> dict[str, str]:
 
 
 class SelfMonitor:
-    """What this process itself takes: MonitorSelf... attributes."""
+    """What this process itself takes: MonitorSelf... attributes, and how busy it is."""
 
     def __init__(self, started_at: float) -> None:
         self._started_at = started_at
         self._process = psutil.Process()
         self._process.cpu_percent()
+        self._busy: deque[tuple[float, float]] = deque()
 
     def look(self, now: float) -> dict[str, int | float]:
         """The figures at `now`, wall time; the cpu usage is that since the last look."""
@@ -129,7 +143,24 @@ class SelfMonitor:
             "MonitorSelfRegisteredSocketCount": self._process.num_fds(),
             "MonitorSelfResidentSetSize": memory.rss // 1024,
             "MonitorSelfTime": int(now),
+            **self._duty(now, sum(self._process.cpu_times()[:2])),
         }
+
+    def _duty(self, now: float, busy_s: float) -> dict[str, float]:
+        """The share of the time that the process was at work: since its start, and in the last twenty minutes."""
+        while len(self._busy) > 1 and self._busy[1][0] <= now - RECENT_S:
+            self._busy.popleft()
+        since, busy_then = self._busy[0] if self._busy else (self._started_at, 0.0)
+        self._busy.append((now, busy_s))
+        return {
+            "DaemonCoreDutyCycle": share(busy_s, now - self._started_at),
+            "RecentDaemonCoreDutyCycle": share(busy_s - busy_then, now - since),
+        }
+
+
+def share(part_s: float, whole_s: float) -> float:
+    """Which part of the time, between 0 and 1."""
+    return round(min(1.0, max(0.0, part_s / whole_s)), 6) if whole_s > 0 else 0.0
 
 
 def system_facts() -> dict[str, str | int | bool]:
@@ -178,20 +209,16 @@ def distribution(release: Mapping[str, str]) -> dict[str, str | int]:
 
 
 def processor(cpuinfo: str) -> dict[str, str | int | bool]:
-    """CpuFamily, CpuModelNumber, CpuCacheSize (bytes), Microarch and has_<flag> from the text of /proc/cpuinfo."""
+    """CpuFamily, CpuModelNumber, CpuCacheSize (KiB), Microarch and has_<flag> from the text of /proc/cpuinfo."""
     first: dict[str, str] = {}
     for line in cpuinfo.split("\n\n", 1)[0].splitlines():
         key, _, value = line.partition(":")
         first[key.strip()] = value.strip()
     facts: dict[str, str | int | bool] = {}
-    for key, name, unit in (
-        ("cpu family", "CpuFamily", 1),
-        ("model", "CpuModelNumber", 1),
-        ("cache size", "CpuCacheSize", 1024),
-    ):
+    for key, name in (("cpu family", "CpuFamily"), ("model", "CpuModelNumber"), ("cache size", "CpuCacheSize")):
         digits = first.get(key, "").split(" ")[0]
         if digits.isdigit():
-            facts[name] = int(digits) * unit
+            facts[name] = int(digits)
     flags = set(first.get("flags", "").split())
     facts.update({name: True for flag, name in _ADVERTISED_FLAGS.items() if flag in flags})
     if "sse2" in flags:

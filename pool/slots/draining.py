@@ -1,4 +1,4 @@
-"""What draining the machine would cost if it began now: lost run time, and when it would be over."""
+"""What draining the machine would cost if it began now, and what it has cost so far."""
 
 from __future__ import annotations
 
@@ -30,6 +30,31 @@ def expected_draining(jobs: Iterable[Running], now: float) -> dict[str, int]:
         "ExpectedMachineQuickDrainingBadput": _whole(quick_lost),
         "ExpectedMachineQuickDrainingCompletion": _whole(now + quick_s),
     }
+
+
+class DrainingCost:
+    """What draining has cost since the startd began: run time of jobs that had to go, and cores that nobody used."""
+
+    def __init__(self) -> None:
+        self._lost = self._unused = 0.0
+        self._idle_cpus, self._looked_at = 0.0, 0.0
+
+    def evicted(self, cpus: float, ran_s: float) -> None:
+        """A job had to leave because the machine drains."""
+        self._lost += cpus * ran_s
+
+    def look(self, idle_cpus: float, now: float) -> None:
+        """So many cores are free and closed to all at `now`, wall time; they were since the last look."""
+        self._unused += min(self._idle_cpus, idle_cpus) * max(0.0, now - self._looked_at)
+        self._idle_cpus, self._looked_at = idle_cpus, now
+
+    def attributes(self) -> dict[str, int]:
+        """In seconds of cores; nothing while the machine has never drained."""
+        shown = {
+            "TotalMachineDrainingBadput": _whole(self._lost),
+            "TotalMachineDrainingUnclaimedTime": _whole(self._unused),
+        }
+        return {name: figure for name, figure in shown.items() if figure}
 
 
 def _whole(seconds: float) -> int:

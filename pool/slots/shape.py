@@ -21,13 +21,14 @@ class SlotKind(StrEnum):
 
 @dataclass(frozen=True)
 class Hardware:
-    """What there is to divide. `disks` maps an execute directory's file system to its free KiB."""
+    """What there is to divide. `disks` maps file systems of execute directories to free KiB, `volumes` to their sizes."""
 
     cpus: int
     memory: int
     swap: int
     disks: Mapping[str, int]
     customs: Sequence[Custom] = ()
+    volumes: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

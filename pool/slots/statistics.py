@@ -8,6 +8,7 @@ from typing import Final
 
 WINDOW_S: Final = 1200.0
 SAMPLES_MAX: Final = 100_000
+MIB: Final = 1 << 20
 
 
 class Preempted(StrEnum):
@@ -65,13 +66,41 @@ class Durations:
         return shown
 
 
+class Sizes:
+    """How many bytes moved for jobs."""
+
+    def __init__(self) -> None:
+        self._count, self._sum = 0, 0
+
+    def note(self, size: int) -> None:
+        """Another job's."""
+        self._count, self._sum = self._count + 1, self._sum + max(0, size)
+
+    def attributes(self, name: str) -> dict[str, float]:
+        """Avg and Total in MiB, 0 while nothing has moved."""
+        total = self._sum / MIB
+        return {f"Avg{name}MB": total / self._count if self._count else 0.0, f"Total{name}MB": total}
+
+
 class Statistics:
     """All counts of one machine. `now` is wall time."""
 
     def __init__(self) -> None:
         self._starts = Counter()
+        self._claims = Counter()
+        self._activations = Counter()
         self._preemptions = {why: Counter() for why in Preempted}
         self._busy = Durations()
+        self._ran = Durations()
+        self._input, self._output = Sizes(), Sizes()
+
+    def claim_asked(self, now: float) -> None:
+        """A schedd asks for a claim, whether it gets it or not."""
+        self._claims.note(now)
+
+    def activation_asked(self, now: float) -> None:
+        """A schedd asks for a job to be started, whether it is or not."""
+        self._activations.note(now)
 
     def started(self, now: float) -> None:
         """A job begins."""
@@ -84,6 +113,13 @@ class Statistics:
     def ended(self, busy_s: float, now: float) -> None:
         """A job is gone, `busy_s` after it was given to its starter."""
         self._busy.note(max(0.0, busy_s), now)
+
+    def ran(self, ran_s: float | None, now: float, *, received: int, sent: int) -> None:
+        """What a job's starter has said at its end; `ran_s` is None when its program never ran."""
+        if ran_s is not None:
+            self._ran.note(max(0.0, ran_s), now)
+        self._input.note(received)
+        self._output.note(sent)
 
     @property
     def starts(self) -> int:
@@ -107,7 +143,14 @@ class Statistics:
             "RecentJobRankPreemptions": ranked.recent(now),
             "JobUserPrioPreemptions": by_user.total,
             "RecentJobUserPrioPreemptions": by_user.recent(now),
+            "ClaimRequests": self._claims.total,
+            "RecentClaimRequests": self._claims.recent(now),
+            "ActivationRequests": self._activations.total,
+            "RecentActivationRequests": self._activations.recent(now),
             **self._busy.attributes("JobBusyTime", now),
+            **self._ran.attributes("JobDuration", now),
+            **self._input.attributes("TransferInput"),
+            **self._output.attributes("TransferOutput"),
         }
 
 

@@ -72,9 +72,19 @@ class JobInfo(Message, tag="startd.job_info"):
     ad: ClassAd
 
 
+class EngineTrouble(Message, tag="startd.engine_trouble"):
+    """The container engine does not do what it has to: no job that needs it should come."""
+
+    activation: str
+    reason: str
+
+
 class ActivationOver(Request[Done], tag="startd.activation_over"):
     """The schedd has the result (or the lease ran out): the sandbox is gone, the starter can take the next job."""
 
     activation: str
     reported: bool = True
     reason: str = ""
+    ran_s: float | None = None  # how long its program ran; None when it was never started
+    received: int = 0  # bytes of files, for it and from it
+    sent: int = 0

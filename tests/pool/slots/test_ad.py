@@ -85,16 +85,36 @@ def test_a_claimed_slot_says_by_whom_and_for_which_job_but_no_secret() -> None:
         claimed_wall=110,
         activation=Activation("x", JobId(1, 0), job, started_at=0, started_wall=120),
     )
-    view = replace(VIEW, kind=SlotKind.DYNAMIC, dslot_id=2, claim=claim, usage=ClassAd({"ImageSize": 90}))
+    usage = ClassAd({"ImageSize": 90})
+    view = replace(VIEW, kind=SlotKind.DYNAMIC, dslot_id=2, claim=claim, usage=usage, now_monotonic=40.0)
     ad = slot_ad(BASE, view)
     assert (ad["RemoteUser"], ad["RemoteOwner"], ad["ClientMachine"]) == (
         "alice@pool",
         "group.alice@pool",
         "submit.pool",
     )
-    assert (ad["JobId"], ad["JobStart"], ad["TotalJobRunTime"], ad["TotalClaimRunTime"]) == ("1.0", 120, 40, 50)
+    assert (ad["JobId"], ad["JobStart"], ad["TotalJobRunTime"], ad["TotalClaimRunTime"]) == ("1.0", 120, 40, 40)
     assert (ad["CurrentRank"], ad["ImageSize"], ad["GlobalJobId"]) == (3.0, 90, "s#1.0#9")
     assert "hush" not in ad.long()
+
+
+def test_run_and_suspended_times_add_up_over_the_jobs_of_a_claim() -> None:
+    job = ClassAd({})
+    first = Activation("x", JobId(1, 0), job, started_at=0, started_wall=100).paused(now=30)
+    claim = Claim(ClaimId("<a>#1#2#z"), Holder("s@pool", "a@pool", job), Lease(0, 2400), 0.0, 0, 100, activation=first)
+
+    def shown(claim: Claim, now: float) -> list[object]:
+        ad = slot_ad(BASE, replace(VIEW, kind=SlotKind.STATIC, claim=claim, now_monotonic=now))
+        figures = (f"Total{whose}{what}Time" for whose in ("Job", "Claim") for what in ("Run", "Suspend"))
+        return [ad.get(name) for name in figures]
+
+    assert shown(claim, 50) == [30, 20, 30, 20]
+    claim = claim.with_activation(first.resumed(now=60))
+    assert shown(claim, 100) == [70, 30, 70, 30]
+    claim = claim.without_job(now=100)
+    assert shown(claim, 500) == [None, None, 70, 30]
+    claim = claim.with_activation(Activation("y", JobId(1, 1), job, started_at=500, started_wall=600), started=True)
+    assert shown(claim, 505) == [5, 0, 75, 30]
 
 
 def test_a_partitionable_slot_lists_its_dynamic_slots() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from pool.classad import ClassAd
 from pool.errors import UserError
-from pool.slots.draining import Running, expected_draining
+from pool.slots.draining import DrainingCost, Running, expected_draining
 from pool.slots.overrides import overridden
 from pool.slots.statistics import Preempted, Statistics
 
@@ -33,6 +33,41 @@ def test_how_long_jobs_took_is_averaged() -> None:
     assert [shown[f"JobBusyTime{name}"] for name in ("Avg", "Count", "Max", "Min")] == [20.0, 2, 30.0, 10.0]
     assert [shown[f"RecentJobBusyTime{name}"] for name in ("Avg", "Count")] == [30.0, 1]
     assert "RecentJobBusyTimeAvg" not in counts.attributes(9000.0)
+
+
+def test_what_starters_have_said_of_their_jobs() -> None:
+    counts = Statistics()
+    nothing = counts.attributes(0.0)
+    assert "JobDurationCount" not in nothing
+    assert [nothing[f"{kind}Transfer{way}MB"] for kind in ("Avg", "Total") for way in ("Input", "Output")] == [0] * 4
+    counts.ran(10.0, 100.0, received=3 << 20, sent=0)
+    counts.ran(None, 200.0, received=1 << 20, sent=0)  # its input came, and it never ran
+    shown = counts.attributes(300.0)
+    assert [shown[f"JobDuration{name}"] for name in ("Avg", "Count", "Max", "Min")] == [10.0, 1, 10.0, 10.0]
+    assert (shown["AvgTransferInputMB"], shown["TotalTransferInputMB"], shown["TotalTransferOutputMB"]) == (2, 4, 0)
+    assert "RecentJobDurationCount" not in counts.attributes(1400.0)
+
+
+def test_claims_and_jobs_are_counted_as_they_are_asked_for() -> None:
+    counts = Statistics()
+    for at in (0.0, 1.0, 1300.0):
+        counts.claim_asked(at)
+    counts.activation_asked(5.0)
+    shown = counts.attributes(1400.0)
+    assert [shown[name] for name in ("ClaimRequests", "RecentClaimRequests")] == [3, 1]
+    assert [shown[name] for name in ("ActivationRequests", "RecentActivationRequests")] == [1, 0]
+
+
+def test_draining_has_cost_the_run_time_that_was_lost_and_the_cores_that_nobody_used() -> None:
+    cost = DrainingCost()
+    cost.look(0.0, 1000.0)
+    assert cost.attributes() == {}
+    cost.look(2.0, 1005.0)  # slots have just become free: not before the next look is it known for how long
+    cost.look(4.0, 1010.0)
+    cost.look(4.0, 1020.0)
+    cost.look(0.0, 1030.0)
+    cost.evicted(2.0, 100.0)
+    assert cost.attributes() == {"TotalMachineDrainingBadput": 200, "TotalMachineDrainingUnclaimedTime": 50}
 
 
 def test_draining_costs_what_jobs_have_run_and_gracefully_what_they_still_would() -> None:
