@@ -32,6 +32,7 @@ from pool.classad import ClassAd
 from pool.errors import PoolError
 from pool.ids import JobId
 from protocol import rpc
+from protocol.ad_table import ads_of
 from protocol.address import Address
 from protocol.message import StreamRequest
 from protocol.messages.collector import QueryAds
@@ -77,7 +78,7 @@ async def open_pool(
 
 async def _all_ads(peer: rpc.Peer, request: StreamRequest[AdBatch]) -> list[ClassAd]:
     async with peer.stream(request) as batches:
-        return [ad async for batch in batches for ad in batch.ads]
+        return [ad async for batch in batches for ad in ads_of(batch)]
 
 
 class Pool:
@@ -114,7 +115,7 @@ class Pool:
     ) -> list[ClassAd]:
         """Ads of jobs in the queue: these jobs or clusters, these users', all when none are named."""
         select = selection(which, users=users, constraint=constraint)
-        request = QueryJobs(select=select, projection=list(projection), limit=limit)
+        request = QueryJobs(select=select, projection=list(projection), limit=limit, tables=True)
         return await _all_ads(self._peer, request)
 
     async def history(

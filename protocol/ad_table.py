@@ -15,6 +15,9 @@ from protocol.codec import make_ads, pack, pack_ads, unpack
 
 if TYPE_CHECKING:
     from pool.classad import ClassAd
+    from protocol.messages.common import AdBatch
+
+ROWS_MAX: Final = 10_000
 
 _NAMES, _COLUMNS, _ROWS, _SHARED = "names", "columns", "rows", "shared"
 _FIELDS: Final = {_NAMES, _COLUMNS, _ROWS, _SHARED}
@@ -91,13 +94,20 @@ def unpack_table(data: bytes) -> AdTable | list[ClassAd]:
     if type(said) is not dict or said.keys() != _FIELDS:
         raise PeerError("not packed ads", expected="a list of maps, or a table")
     names, columns, rows, shared = said[_NAMES], said[_COLUMNS], said[_ROWS], said[_SHARED]
-    if type(names) is not list or type(columns) is not list or type(rows) is not int or rows < 0:
+    if type(names) is not list or type(columns) is not list or type(rows) is not int or type(shared) is not dict:
         raise PeerError("not a table of ads")
+    if not 0 <= rows <= ROWS_MAX:
+        raise PeerError(f"a table of {rows} ads", expected=f"at most {ROWS_MAX}")
     if any(type(name) is not str for name in names) or len({name.lower() for name in names}) != len(names):
         raise PeerError("not a table of ads", expected="a different name for each column")
     if len(columns) != len(names) or any(type(column) is not list or len(column) != rows for column in columns):
         raise PeerError("not a table of ads", expected=f"{len(names)} columns of {rows} values")
     return AdTable(names, columns, rows, shared)
+
+
+def ads_of(batch: AdBatch) -> list[ClassAd]:
+    """The ads of a batch, in whichever form they came."""
+    return unpack_ads(batch.table) if batch.table else batch.ads
 
 
 def unpack_ads(data: bytes) -> list[ClassAd]:

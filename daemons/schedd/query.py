@@ -9,16 +9,16 @@ from typing import Final
 import trio
 
 from daemons.pace import Pace
+from daemons.schedd.answer import ADS_PER_BATCH, Answer, projected
 from daemons.schedd.core import Core
 from daemons.schedd.factories import Factories
 from daemons.schedd.selection import Chosen, any_of
 from daemons.schedd.writer import Touched
-from pool.classad import ClassAd, Expr, expr
+from pool.classad import ClassAd, expr
 from pool.errors import PoolError, UserError
 from pool.ids import JobId
-from pool.jobs.autocluster import Group
 from pool.jobs.history import HistoryReader
-from pool.jobs.job_queue import MADE_UP, Job, JobQueue, global_job_id
+from pool.jobs.job_queue import Job
 from pool.jobs.states import JobStatus
 from pool.jobs.store import Batch
 from pool.submit.commands import SCHEDULER
@@ -37,7 +37,6 @@ from protocol.messages.schedd import (
 from protocol.rpc import Peer
 from protocol.service import SendItem
 
-ADS_PER_BATCH: Final = 100
 DELTAS_PER_BATCH: Final = 200
 BACKLOG_MAX: Final = 100_000
 """Changes that a watcher may be behind; it is then told to begin anew."""
@@ -67,43 +66,22 @@ class Queries:
         """The ads of the selected jobs."""
         chosen = any_of(request.select)
         left = request.limit
-        ads: list[ClassAd] = []
         if request.factories:
             shown = [Factories.shown(cluster) for cluster in chosen.factories(self._core.queue)]
             wanted = request.projection
             await send(AdBatch(ads=[ad.project(wanted) if wanted else ad.flat() for ad in shown[:left]]))
             return
-        now = int(self._core.now())
-        projected = Projected(self._core.queue, request.projection)
-        async for job in chosen.find(self._core.queue):
-            if left is not None and left <= 0:
+        answer = Answer(self._core, request.projection, request.tables)
+        async for page in chosen.pages(self._core.queue):
+            page = page if left is None else page[:left]
+            left = None if left is None else left - len(page)
+            for batch in list(answer.batches(page)):  # made at one go: jobs may leave while one is sent
+                await send(batch)
+            if left == 0:
                 break
-            left = None if left is None else left - 1
-            ads.append(self._shown(job, request.projection, projected, now))
-            if len(ads) >= ADS_PER_BATCH:
-                await send(AdBatch(ads=ads))
-                ads = []
         await self._core.agents.settled()  # who is not told of a job any more finds its end in the log
-        if ads:
-            await send(AdBatch(ads=ads))
-
-    def _shown(self, job: Job, projection: Sequence[str], projected: Projected, now: int) -> ClassAd:
-        """A job's ad with what is known of it beyond its row."""
-        extra: dict[str, object] = {"ServerTime": now}
-        if isinstance(job.group, Group):
-            extra["AutoClusterId"] = job.group.autocluster
-            if not projection:
-                extra["AutoClusterAttrs"] = self._core.autoclusters.shown()
-            rejected = self._core.waiting.rejected(job.group)
-            if rejected is not None:
-                extra["LastRejMatchReason"], extra["LastRejMatchTime"] = rejected[0], int(rejected[1])
-        if job.cluster.factory is not None:
-            extra["JobMaterializeNextProcId"] = job.cluster.procs
-        shown = projected.ad(job) if projection else self._core.queue.ad(job).flat()
-        for name, value in extra.items():
-            if not projection or name.lower() in projected.wanted:
-                shown[name] = value
-        return shown
+        if answer.waiting:
+            await send(answer.rest())
 
     async def count(self, peer: Peer, request: CountJobs) -> JobCounts:
         """The totals."""
@@ -190,57 +168,6 @@ class Queries:
         for watcher in self._watchers:
             for job, names in touched.items():
                 watcher.changed(job, names)
-
-
-def projected(ad: ClassAd, names: Sequence[str]) -> ClassAd:
-    """The attributes of these names, and those that they read: who gets them can evaluate them."""
-    shown = ad.project(names)
-    todo = [name for name, value in shown.own() if type(value) is Expr]
-    while todo:
-        for name in ad.references(todo.pop())[0]:
-            bare = name.rpartition(".")[2]
-            if bare in ad and bare not in shown:
-                shown[bare] = ad[bare]
-                if type(ad[bare]) is Expr:
-                    todo.append(bare)
-    return shown
-
-
-class Projected:
-    """Some attributes of many jobs: what a job's row does not mention is its cluster's, and read once for all."""
-
-    def __init__(self, queue: JobQueue, projection: Sequence[str]) -> None:
-        self._queue = queue
-        self._projection = projection
-        self.wanted = {name.lower() for name in projection}
-        self._keys = [f'"{name}":' for name in self.wanted - MADE_UP]
-        self._bases: dict[int, tuple[ClassAd, ClassAd]] = {}
-
-    def ad(self, job: Job) -> ClassAd:
-        """The attributes of this job."""
-        if job.has_ad:
-            return projected(self._queue.ad(job), self._projection)
-        packed = job.packed
-        if len(packed) > 2:
-            packed = packed.lower()
-            for key in self._keys:
-                if key in packed:
-                    return projected(self._queue.ad(job), self._projection)
-        cluster = job.cluster
-        known = self._bases.get(cluster.id)
-        if known is None or known[0] is not cluster.ad:
-            known = self._bases[cluster.id] = (cluster.ad, self._queue.ad(job).project(self._projection))
-        if any(type(value) is Expr for value in known[1].attrs.values()):  # what it reads may be the job's own
-            return projected(self._queue.ad(job), self._projection)
-        ad = known[1].copy()
-        attrs = ad.attrs
-        if "procid" in attrs:
-            attrs["procid"] = job.proc
-        if "jobstatus" in attrs:
-            attrs["jobstatus"] = int(job.status)
-        if "globaljobid" in attrs:
-            attrs["globaljobid"] = global_job_id(self._queue.name, cluster.id, job.proc, cluster.qdate)
-        return ad
 
 
 class _Watcher:

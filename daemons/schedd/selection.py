@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 
 from daemons.pace import Pace
@@ -65,23 +65,43 @@ class Chosen:
 
     async def find(self, queue: JobQueue) -> AsyncIterator[Job]:
         """The jobs in the queue, in order of id; others get their turn in between."""
-        pace = Pace()
-        for job in self._candidates(queue):
-            await pace.breathe()
-            if job.cluster.jobs.get(job.proc) is job and (self.constraint is None or self.satisfied_by(queue.ad(job))):
-                yield job
+        async for page in self.pages(queue):
+            for job in page:
+                if job.cluster.jobs.get(job.proc) is job:
+                    yield job
 
-    def _candidates(self, queue: JobQueue) -> list[Job]:
+    async def pages(self, queue: JobQueue) -> AsyncIterator[list[Job]]:
+        """The same as lists of jobs of one cluster each."""
+        pace = Pace()
+        for page in self._candidates(queue):
+            await pace.breathe()
+            if self.constraint is None:
+                yield page
+                continue
+            found = []
+            for job in page:
+                await pace.breathe()
+                if job.cluster.jobs.get(job.proc) is job and self.satisfied_by(queue.ad(job)):
+                    found.append(job)
+            if found:
+                yield found
+
+    def _candidates(self, queue: JobQueue) -> Iterator[list[Job]]:
         if self.everything:
-            return list(queue.jobs())
-        if self.users:
-            return [job for job in queue.jobs() if self.about(job)]
-        found = [job for id in self.jobs if (job := queue.get(id)) is not None]
-        for number in self.clusters:
+            yield from queue.pages()
+            return
+        by_cluster: dict[int, list[int]] = {}
+        for id in self.jobs:
+            by_cluster.setdefault(id.cluster, []).append(id.proc)
+        numbers = queue.clusters if self.users else {*self.clusters, *by_cluster}
+        for number in sorted(numbers):
             cluster = queue.clusters.get(number)
-            if cluster is not None:
-                found += cluster.jobs.values()
-        return sorted(set(found))
+            if cluster is None:
+                continue
+            if number in self.clusters or cluster.owner in self.users or cluster.user in self.users:
+                yield from cluster.pages()
+            elif few := [cluster.jobs[proc] for proc in sorted(by_cluster.get(number, ())) if proc in cluster.jobs]:
+                yield few
 
     def factories(self, queue: JobQueue) -> list[Cluster]:
         """Clusters among the ids and users that make their jobs one after another."""

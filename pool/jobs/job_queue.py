@@ -47,6 +47,14 @@ class Cluster:
         """Whether its ad has `$$(...)` macros; None until somebody looks."""
         self.crontab: bool | None = None
 
+    def pages(self, size: int = 500) -> Iterator[list[Job]]:
+        """Its jobs, in order of id, in lists of at most so many; without those that leave before their list is made."""
+        procs = sorted(self.jobs)
+        for at in range(0, len(procs), size):
+            jobs = self.jobs
+            if page := [jobs[proc] for proc in procs[at : at + size] if proc in jobs]:
+                yield page
+
 
 class Job:
     """One job. Change it through the queue only."""
@@ -146,11 +154,16 @@ class JobQueue:
         return None if cluster is None else cluster.jobs.get(id.proc)
 
     def jobs(self) -> Iterator[Job]:
-        """Every job in order of id. The queue may change while this goes on: jobs that come are not seen."""
+        """Every job in order of id. The queue may change while this goes on: clusters that come are not seen."""
+        for page in self.pages():
+            yield from page
+
+    def pages(self, size: int = 500) -> Iterator[list[Job]]:
+        """The same as lists of jobs of one cluster, not longer than `size`; no step takes long, whatever there is."""
         for number in sorted(self.clusters):
             cluster = self.clusters.get(number)
             if cluster is not None:
-                yield from [cluster.jobs[proc] for proc in sorted(cluster.jobs)]
+                yield from cluster.pages(size)
 
     def ad(self, job: Job) -> ClassAd:
         """The job's effective ad, its cluster's behind it. Not to be written to."""

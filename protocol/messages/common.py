@@ -57,6 +57,10 @@ class GetAd(Request[AdReply], tag="common.get_ad"):
 
 
 class AdBatch(Record):
-    """Some ads of a longer answer; the order is that of the whole answer."""
+    """Some ads of a longer answer; the order is that of the whole answer.
+
+    `table`: the ads in the form of `protocol.ad_table`, in place of `ads`; sent only to those who asked for tables.
+    """
 
     ads: list[ClassAd]
+    table: bytes = b""

@@ -54,16 +54,58 @@ class Selection(Record):
     all: bool = False
 
 
+class SpoolOpened(Record):
+    """The user's file agent, and the ticket for it: each job's files move under the name `spool-CLUSTER.PROC`."""
+
+    address: str
+    ticket: str
+
+
+class OpenSpool(Request[SpoolOpened], tag="schedd.open_spool"):
+    """The input of these jobs, submitted with `hold_for_spool`, is about to come (agent.PushOutput, OutputStored)."""
+
+    jobs: list[JobId]
+
+
+class CloseSpool(Request[Done], tag="schedd.close_spool"):
+    """All input of these jobs is stored: they may run now. Or `failed`: they never will, and are removed."""
+
+    jobs: list[JobId]
+    failed: str = ""
+
+
+class SpooledJobs(Record):
+    """Jobs with output to fetch (agent.FetchInput), and the way to it; `ads` are chunks of job ads."""
+
+    address: str = ""
+    ticket: str = ""
+    ads: list[bytes] = []
+
+
+class FetchSpool(Request[SpooledJobs], tag="schedd.fetch_spool"):
+    """The selected jobs of the caller's whose files are kept here."""
+
+    select: Selection
+
+
+class SpoolFetched(Request[Done], tag="schedd.spool_fetched"):
+    """The files of these jobs have arrived: those that are over need not stay for them."""
+
+    jobs: list[JobId]
+
+
 class QueryJobs(StreamRequest[AdBatch], tag="schedd.query_jobs"):
     """Effective job ads (cluster attributes merged in), in order of id. `projection` empty: all attributes.
 
     `factories`: instead of jobs, the ads of clusters that make their jobs one after another.
+    `tables`: jobs that look alike may come as tables.
     """
 
     select: Selection
     projection: list[str] = []
     limit: int | None = None
     factories: bool = False
+    tables: bool = False
 
 
 class OwnerCount(Record):

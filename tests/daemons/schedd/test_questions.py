@@ -9,6 +9,7 @@ import trio.testing
 
 from pool.classad import expr
 from pool.ids import JobId
+from protocol.ad_table import ads_of
 from protocol.messages.collector import QueryAds
 from protocol.messages.schedd import (
     Action,
@@ -199,3 +200,25 @@ async def test_the_collector_knows_schedd_and_submitters(tmp_path: Path, autojum
                     if not [ad async for batch in batches for ad in batch.ads]:
                         break
                 await trio.sleep(1)
+
+
+@pytest.mark.parametrize(
+    "projection",
+    [[], ["ProcId"], ["ClusterId", "ProcId", "JobStatus", "GlobalJobId", "Args"], ["Total"], ["autoclusterid", "tag"]],
+)
+async def test_tables_say_the_same_as_ads(tmp_path: Path, autojump_clock: Clock, projection: list[str]) -> None:
+    async with a_bench(tmp_path) as bench:
+        rows: list[dict[str, object]] = [{"Args": f"{n}", "Weight": n} for n in range(30)]
+        rows += [{"Args": "same"}] * 10 + [{"args": "odd", "Args2": 2**62}] * 10 + [{"Weight": expr("2 + 3")}] * 10
+        await bench.submit(a_job(Total=expr("Weight + 1"), Weight=0, Args="none"), *rows)
+        await bench.submit(a_job(), {}, {"Tag": 1.5}, {"Tag": True})
+        await bench.act(Action.HOLD, "1.3", "1.12")
+        answers = []
+        async with bench.connected() as peer:
+            for tables in (False, True):
+                request = QueryJobs(select=Selection(), projection=projection, tables=tables)
+                async with peer.stream(request) as batches:
+                    answers.append([ad async for batch in batches for ad in ads_of(batch)])
+        plain, tabled = answers
+        assert len(plain) == 63
+        assert plain == tabled

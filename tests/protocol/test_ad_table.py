@@ -1,0 +1,63 @@
+"""Tables of ads: what was packed comes out again, and what is no table is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from pool.classad import UNDEFINED, ClassAd, expr
+from pool.errors import PeerError
+from protocol.ad_table import ROWS_MAX, AdTable, pack_alike, pack_table, unpack_ads, unpack_table
+from protocol.codec import pack
+
+ALIKE = [ClassAd({"Args": f"{n}", "Size": n}) for n in range(5)]
+MIXED = [
+    ClassAd({"A": 1}),
+    ClassAd({"A": "x", "B": expr("A + C")}),
+    ClassAd(),
+    ClassAd({"B": UNDEFINED, "C": [1, "two", expr("x")], "A": -(2**63)}),
+    ClassAd({"A": 2.5, "D": True, "E": ClassAd({"Inner": 1})}),
+]
+
+
+@pytest.mark.parametrize("ads", [ALIKE, MIXED, [], [ClassAd()] * 3, [ClassAd({"x": 1}), ClassAd({"X": 2})]])
+def test_ads_come_out_as_they_went_in(ads: list[ClassAd]) -> None:
+    assert unpack_ads(pack_alike(ads)) == ads
+
+
+def test_names_keep_their_spelling() -> None:
+    odd = [ClassAd({"requestCPUS": 1}), ClassAd({"RequestCpus": 2})]
+    assert [list(ad) for ad in unpack_ads(pack_alike(odd))] == [["requestCPUS"], ["RequestCpus"]]
+
+
+def test_attributes_can_be_left_out() -> None:
+    assert unpack_ads(pack_alike(ALIKE, ("size",))) == [ClassAd({"Args": f"{n}"}) for n in range(5)]
+
+
+def test_a_row_is_what_all_share_with_its_own_over_it() -> None:
+    table = unpack_table(pack_table(["args", "N"], [["a", None], [1, 2**40]], 2, {"Args": "all", "Owner": "me"}))
+    assert isinstance(table, AdTable)
+    first, second = table.ads()
+    assert first == ClassAd({"Args": "a", "Owner": "me", "N": 1})
+    assert second == ClassAd({"Args": "all", "Owner": "me", "N": 2**40})
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        7,
+        [1],
+        {"names": ["a"], "columns": [[1]]},
+        {"names": ["a"], "columns": [[1, 2]], "rows": 1, "shared": {}},
+        {"names": ["a", "A"], "columns": [[1], [1]], "rows": 1, "shared": {}},
+        {"names": [1], "columns": [[1]], "rows": 1, "shared": {}},
+        {"names": ["a"], "columns": [1], "rows": 1, "shared": {}},
+        {"names": [], "columns": [], "rows": -1, "shared": {}},
+        {"names": [], "columns": [], "rows": ROWS_MAX + 1, "shared": {}},
+        {"names": [], "columns": [], "rows": 1, "shared": 3},
+        {"names": ["a"], "columns": [[2**64 - 1]], "rows": 1, "shared": {}},
+        {"names": ["a"], "columns": [[b"bytes"]], "rows": 1, "shared": {}},
+    ],
+)
+def test_what_is_no_table_is_refused(said: object) -> None:
+    with pytest.raises(PeerError):
+        unpack_ads(pack(said))
