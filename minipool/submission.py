@@ -36,6 +36,7 @@ def read_plan(
     appended: Sequence[str] = (),
     queue: str | None = None,
     skip_checks: bool = False,
+    remote: bool = False,
     read_stdin: Callable[[], str] | None = None,
 ) -> SubmitPlan:
     """What the description asks for, read as this account in this directory; SubmitError says what is wrong where."""
@@ -52,6 +53,7 @@ def read_plan(
         user=session.user(),
         world=SubmitWorld(run=run_command, read_stdin=read_stdin),
         skip_checks=skip_checks,
+        remote=remote,
     )
 
 
@@ -63,22 +65,29 @@ def own_ads(plan: SubmitPlan) -> Iterator[ClassAd]:
 
 
 def request(
-    plan: SubmitPlan, *, cluster: int | None = None, limit: int | None = None, late: bool = False
+    plan: SubmitPlan,
+    *,
+    cluster: int | None = None,
+    limit: int | None = None,
+    late: bool = False,
+    spool: bool = False,
 ) -> SubmitJobs:
     """The plan as a request. `cluster` is the id that was reserved for it; `limit` refuses larger clusters.
 
-    `late`: the schedd makes the jobs, whether the description says so or not.
+    `late`: the schedd makes the jobs, whether the description says so or not. `spool`: their files will follow.
     """
     if limit is not None and plan.count > limit:
         raise SubmitError(f"Number of submitted jobs would exceed {limit} (there are {plan.count})")
     if plan.count and (late or plan.late):
         from pool.submit.recipe import recipe
 
-        return SubmitJobs(cluster_ad=plan.cluster_ad, procs=[], cluster=cluster, factory=recipe(plan))
+        return SubmitJobs(
+            cluster_ad=plan.cluster_ad, procs=[], cluster=cluster, factory=recipe(plan), hold_for_spool=spool
+        )
     chunks = []
     ads = own_ads(plan)
     status = plan.cluster_ad.get("JobStatus")
     while chunk := list(islice(ads, PROCS_PER_CHUNK)):
         alike = all(ad.attrs.get("jobstatus", status) == status for ad in chunk)
         chunks.append(pack_alike(chunk, ("procid", "jobstatus") if alike else ("procid",)))
-    return SubmitJobs(cluster_ad=plan.cluster_ad, procs=chunks, cluster=cluster)
+    return SubmitJobs(cluster_ad=plan.cluster_ad, procs=chunks, cluster=cluster, hold_for_spool=spool)

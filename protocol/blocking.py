@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import _socket
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -77,6 +78,7 @@ class BlockingPeer:
         self._answers: dict[int, events.Event] = {}
         self._items: dict[int, list[events.Event]] = {}
         self._error: PeerError | None = None
+        self._bulk: deque[events.Bulk | events.BulkEnded | events.BulkFailed] = deque()
 
     @property
     def identity(self) -> str:
@@ -159,6 +161,31 @@ class BlockingPeer:
         """Say something that needs no answer."""
         self._say(lambda: self._connection.notify(message.tag, encode(message)))
 
+    # ---- bulk bytes (see protocol.blocking_files)
+
+    def send_bulk(self, data: bytes) -> None:
+        """Raw bytes, as one frame."""
+        self._say(lambda: self._connection.bulk(data))
+
+    def end_bulk(self, size: int, crc: int) -> None:
+        """The file is complete."""
+        self._say(lambda: self._connection.bulk_end(size, crc))
+
+    def fail_bulk(self, message: str) -> None:
+        """The file cannot be sent to its end."""
+        self._say(lambda: self._connection.bulk_fail(message))
+
+    def next_bulk(self, silence: float = SILENCE_S) -> events.Bulk | events.BulkEnded | events.BulkFailed:
+        """The next piece of a file. A server that says nothing at all for `silence` seconds is given up."""
+        while not self._bulk:
+            try:
+                self._receive(time.monotonic() + silence)
+            except TimeoutError:
+                raise self._lose(f"silent for {silence:g} s") from None
+        return self._bulk.popleft()
+
+    # ---- its end
+
     def close(self) -> None:
         """Say goodbye and close."""
         if self._error is None and not self._connection.is_closed:
@@ -232,6 +259,8 @@ class BlockingPeer:
                     self._items[number].append(event)
                 else:
                     self._answers[number] = event
+            case events.Bulk() | events.BulkEnded() | events.BulkFailed():
+                self._bulk.append(event)
             case events.Called(number, tag):
                 self._connection.fail(number, "unknown_request", f"a tool does not answer {tag[:80]}")
             case events.Streamed(number, tag):

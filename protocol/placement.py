@@ -79,8 +79,9 @@ class Placement:
     def directory(self, entry: FileEntry) -> None:
         """Make a directory that is transferred."""
         place = self.places[entry.name]
-        os.makedirs(place, exist_ok=True)
-        os.chmod(place, entry.mode & 0o777 | 0o700)
+        if not os.path.isdir(place):  # one that is there is its owner's to close or to open
+            os.makedirs(place)
+            os.chmod(place, entry.mode & 0o777 | 0o700)
 
     def link(self, entry: FileEntry) -> None:
         """Remember a link; links are made last, so that no file is ever written through one that was sent."""

@@ -1,4 +1,7 @@
-"""Starters and their files: with the ticket of its activation, a starter fetches the input and pushes the output."""
+"""Files on their way: with the ticket of its activation, a starter fetches the input and pushes the output.
+
+A tool moves files in the same way: into a job's spool directory before the job may run, and out of it afterwards.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +17,9 @@ import trio
 from daemons.file_stream import receive_files, send_files
 from pool.classad import ClassAd
 from pool.errors import PeerError, UserError
-from pool.execute.transfer import destination, input_items
+from pool.execute.transfer import InputItem, destination, input_items
 from pool.jobs.codes import HoldCode
+from pool.jobs.spool import outputs
 from protocol.authorize import Level
 from protocol.file_list import FileTrouble, regular, with_small, write_small
 from protocol.gather import gather
@@ -52,9 +56,28 @@ class _Activation:
     label: str
     """What its ticket is called: by its claim, or by the activation itself."""
     job: ClassAd
+    use: str = "run"
+    spool: str = ""
     stored: Stored | None = None
     arrived: trio.Event = field(default_factory=trio.Event)
     push: trio.CancelScope | None = None
+
+    def items(self) -> list[InputItem]:
+        """What is sent."""
+        if self.use == "stage_in":
+            raise UserError("this job's files come in; none are fetched")
+        if self.use == "stage_out":
+            found = {entry.name: entry.stat(follow_symlinks=False).st_mtime for entry in os.scandir(self.spool)}
+            return [InputItem(os.path.join(self.spool, name), name) for name in outputs(self.job, found)]
+        return input_items(self.job)
+
+    def where(self) -> Callable[[str], str]:
+        """Where files that come go."""
+        if self.use == "stage_in":
+            return partial(os.path.join, self.spool)
+        if self.use == "stage_out":
+            raise PeerError("this job's files go out; none are taken")
+        return partial(destination, self.job)
 
 
 class Transfers:
@@ -81,7 +104,9 @@ class Transfers:
         if known is None or known.ticket != request.ticket:
             self._forget(request.activation)
             label = request.claim or request.activation
-            self._activations[request.activation] = _Activation(request.ticket, label, request.job_ad)
+            self._activations[request.activation] = _Activation(
+                request.ticket, label, request.job_ad, request.use, request.spool
+            )
             self._security.tickets.add(request.ticket, identity=self._identity, levels=[Level.READ], label=label)
         return TransferOpened(address=self._address)
 
@@ -111,7 +136,7 @@ class Transfers:
         """List the input; its bytes follow the answer (a plain function: the answer goes out before they do)."""
         activation = self._of(peer, request.activation)
         try:
-            gathered = gather(input_items(activation.job))
+            gathered = gather(activation.items())
         except UserError as error:
             return InputFiles(files=[], trouble=self._input_trouble(str(error), errno.EINVAL))
         except OSError as error:
@@ -142,7 +167,7 @@ class Transfers:
         activation = self._of(peer, request.activation)
         if activation.push is not None:
             activation.push.cancel()
-        placement = Placement(partial(destination, activation.job), f"{request.activation[:40].replace('/', '_')}.part")
+        placement = Placement(activation.where(), f"{request.activation[:40].replace('/', '_')}.part")
         placement.plan(request.files)
         activation.stored, activation.arrived = None, trio.Event()
         activation.push = trio.CancelScope()

@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import trio
 
+from daemons.agent.main import socket_name
 from daemons.run import DaemonStart
+from daemons.schedd.directories import Directories
 from daemons.schedd.settings import Settings
 from pool.classad import ClassAd
 from pool.errors import UserError
@@ -30,6 +32,7 @@ from pool.jobs.event_log import Event
 from pool.jobs.job_queue import Cluster, Job, JobQueue, mention
 from pool.jobs.run import Changes
 from pool.jobs.states import JobEvent, JobStatus
+from protocol.address import Address
 
 if TYPE_CHECKING:
     from daemons.schedd.agents import Agents
@@ -83,6 +86,7 @@ class Core:
         self.own_ad: Callable[[], ClassAd] = ClassAd
         """The schedd's own ad, which submit requirements may speak of."""
         self.stats: Counter[str] = Counter()
+        self.directories = Directories(start)
         self.writer: Writer
         self.agents: Agents
         self.nursery: trio.Nursery
@@ -234,6 +238,15 @@ class Core:
         """The job's last change has been made: it goes into the history."""
         self.waiting.discard(job)
         self.queue.leave(job, self.now())
+        if self.directories.exists(job.id):
+            self.nursery.start_soon(self.directories.remove, self.directories.path_of(job.id))
+
+    def agent_address(self, path: str, *, local: bool) -> str:
+        """Where the file agent of this unix socket is reached: from another host, through this one's port."""
+        if local or not path or not self.start.port_address:
+            return path
+        port = Address.parse(self.start.port_address)
+        return str(Address.tcp(port.host, port.port, sock=socket_name(path), alias=port.alias))
 
     def _finish_noop(self, job: Job, ad: ClassAd) -> None:
         """A job that was not to be run at all is done."""

@@ -5,6 +5,7 @@ Stopping never touches running jobs: they go on under their leases, and the next
 
 from __future__ import annotations
 
+import gc
 import sqlite3
 from typing import Final
 
@@ -17,22 +18,23 @@ from daemons.schedd.advertise import Advertise
 from daemons.schedd.agent_process import StartAgents
 from daemons.schedd.agents import Agents
 from daemons.schedd.claims import Claims
-from daemons.schedd.core import Core, is_local
+from daemons.schedd.core import Core
 from daemons.schedd.factories import Factories
 from daemons.schedd.global_log import GlobalLog
-from daemons.schedd.local_jobs import LocalJobs
 from daemons.schedd.live import Live
+from daemons.schedd.local_jobs import LocalJobs
 from daemons.schedd.mailer import Mailer
 from daemons.schedd.negotiate import Negotiation
 from daemons.schedd.policy_timer import PolicyTimer
 from daemons.schedd.query import Queries
+from daemons.schedd.recovery import take_up
 from daemons.schedd.run_now import RunNowHandler
 from daemons.schedd.settings import Settings
+from daemons.schedd.spool import Spool
 from daemons.schedd.starters import Starters
 from daemons.schedd.submit import Submits
 from daemons.schedd.writer import Touched, Writer
 from daemons.zygote import KINDS
-from pool.classad import ClassAd
 from pool.config import Config
 from pool.cron_jobs.jobs import SCHEDD, read_table
 from pool.errors import PoolError
@@ -41,9 +43,7 @@ from pool.jobs import run, store
 from pool.jobs.codes import HoldCode
 from pool.jobs.history import HistoryReader
 from pool.jobs.job_queue import JobQueue
-from pool.jobs.pack import unpack
-from pool.jobs.run import End, Ending
-from pool.jobs.states import EXECUTING, OVER, JobEvent, JobStatus, allowed
+from pool.jobs.states import OVER, JobEvent, allowed
 from pool.jobs.store import Batch, EventRow
 from protocol.rpc import RemoteError
 
@@ -59,7 +59,7 @@ class Schedd:
         self._connection = connection
         settings = Settings.read(start.config, start.host)
         self.queue = JobQueue(settings.name, next_cluster=store.read_counter(connection, "next_cluster", 1))
-        self.queue.load(store.read_clusters(connection), store.read_jobs(connection), store.read_factories(connection))
+        _load(self.queue, connection)
         self.core = core = Core(start, settings, self.queue)
         core.writer = Writer(self.queue, connection, start.world.threads)
         self.claims = Claims(core)
@@ -73,6 +73,7 @@ class Schedd:
         Actions(core, self.claims, self.factories)
         RunNowHandler(core, self.claims)
         Submits(core, self.factories)
+        Spool(core, self.timer)
         Starters(core)
         Live(core)
         core.writer.on_commit(self._committed)
@@ -115,7 +116,8 @@ class Schedd:
         )
         await nursery.start(core.agents.run)
         nursery.start_soon(core.writer.run)
-        await self._recover()
+        await take_up(core, self.claims, self._connection)
+        nursery.start_soon(core.directories.sweep, lambda id: self.queue.get(id) is None)
         nursery.start_soon(self.negotiation.run)
         nursery.start_soon(self.factories.run)
         nursery.start_soon(local.run)
@@ -125,36 +127,6 @@ class Schedd:
         nursery.start_soon(self.timer.prune_history, self._connection)
         nursery.start_soon(self.advertise.run)
         nursery.start_soon(self.cron.run)
-
-    # ---- taking up what was left
-
-    async def _recover(self) -> None:
-        """Events that may be missing in their logs; jobs that may still run; all others wait for slots."""
-        core = self.core
-        pending = store.read_events(self._connection)
-        if pending:
-            self.queue.next_event = pending[-1].seq + 1
-            core.agents.put(pending, check=True)
-        for row in store.read_claims(self._connection):
-            job = None
-            if row.cluster is not None and row.proc is not None:
-                job = self.queue.get(JobId(row.cluster, row.proc))
-            self.claims.recover(row, unpack(row.slot_ad), job)
-        for at, job in enumerate(list(self.queue.jobs())):
-            if job not in core.shadow_of:
-                if job.status in EXECUTING and is_local(job.cluster):
-                    gone = End(Ending.EVICTED, ClassAd(), "The schedd was restarted", core.now())
-                    changes, _ = run.ended(self.queue.ad(job), job.status, gone, None, core.now(), core.settings.system)
-                    core.apply(job, changes)
-                elif job.status in EXECUTING:
-                    core.apply(job, run.not_started(self.queue.ad(job)))
-                elif job.status is JobStatus.REMOVED:
-                    core.leave(job)
-            core.settle(job)
-            if at % 200 == 199:
-                await trio.lowlevel.checkpoint()
-        core.writer.soon()
-        self.start.log.always(f"The queue has {len(self.queue)} jobs.", running=len(core.shadow_of))
 
     # ---- logs
 
@@ -181,6 +153,16 @@ class Schedd:
                 if execution is not None:
                     execution.stop(said, HoldCode.UNABLE_TO_INIT_USER_LOG, 0)
         self.core.writer.soon()
+
+
+def _load(queue: JobQueue, connection: sqlite3.Connection) -> None:
+    """Fill the queue, without a look at each new object by the garbage collector, which then forgets about them."""
+    gc.disable()
+    try:
+        queue.load(store.read_clusters(connection), store.read_jobs(connection), store.read_factories(connection))
+    finally:
+        gc.enable()
+    gc.freeze()
 
 
 def _jobs_of(text: str) -> set[JobId]:

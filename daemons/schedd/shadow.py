@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
-from daemons.agent.main import socket_name
 from daemons.faults import fault
 from daemons.schedd.core import Core
 from pool.classad import ClassAd
@@ -25,7 +24,6 @@ from pool.jobs.policy import Action
 from pool.jobs.run import Changes, End, Ending, Fate, Stop
 from pool.jobs.states import JobEvent, JobStatus, allowed
 from protocol import rpc
-from protocol.address import Address
 from protocol.messages.agent import OpenTransfer
 from protocol.messages.common import StopHow
 from protocol.messages.startd import ActivateClaim, DeactivateClaim
@@ -168,16 +166,9 @@ class Shadow:
             job_ad=ad,
             shadow_address=self.claims.shadow_address(claim),
             ticket=claim.ticket,
-            agent_address=self._agent_address(address, local=local),
+            agent_address=self.core.agent_address(address, local=local),
             agent_ticket=ticket,
         )
-
-    def _agent_address(self, path: str, *, local: bool) -> str:
-        """Where the starter reaches the file agent of this unix socket: from another host, through this one's port."""
-        if local or not path or not self.core.start.port_address:
-            return path
-        port = Address.parse(self.core.start.port_address)
-        return str(Address.tcp(port.host, port.port, sock=socket_name(path), alias=port.alias))
 
     def _job_ad(self) -> ClassAd:
         """The job as its starter and its file agent see it."""

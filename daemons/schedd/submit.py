@@ -12,6 +12,7 @@ from daemons.schedd.core import Core
 from daemons.schedd.factories import Factories
 from daemons.schedd.new_jobs import SubmitEvents, check_limits, cluster_ad, new_job, new_jobs
 from daemons.schedd.selection import owner_of
+from daemons.schedd.spool import put_logs_aside
 from pool.classad import ClassAd
 from pool.errors import SubmitError
 from pool.jobs.codes import HoldCode
@@ -89,6 +90,8 @@ class Submits:
         owner = owner_of(peer)
         ad = cluster_ad(request.cluster_ad, owner, peer.identity, int(core.now()))
         cluster = Cluster(0, ad, user=peer.identity, owner=owner)
+        if request.hold_for_spool:
+            put_logs_aside([ad])
         if request.factory:
             return await self._submit_factory(peer, request, cluster)
         jobs: list[Job] = []
@@ -101,6 +104,8 @@ class Submits:
                 for own in table.ads() if isinstance(table, AdTable) else table:
                     if gate is not None:
                         gate.pass_through(own, len(jobs))
+                    if request.hold_for_spool:
+                        put_logs_aside([own])
                     jobs.append(new_job(cluster, own, len(jobs), hold_for_spool=request.hold_for_spool))
             check_limits(core, owner, len(jobs))
             await trio.lowlevel.checkpoint()

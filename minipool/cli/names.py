@@ -25,6 +25,7 @@ TOOLS: Final[dict[str, tuple[str, str]]] = {
     "wait": ("wait", "wait for jobs by their event log"),
     "userlog": ("userlog", "summarize event logs"),
     "check_userlogs": ("check_userlogs", "check event logs for what cannot be"),
+    "transfer_data": ("transfer_data", "fetch the output of spooled jobs"),
     "prio": ("prio", "change the priority of jobs"),
     "qedit": ("qedit", "change attributes of jobs"),
     "userprio": ("userprio", "show and set the priorities of users"),

@@ -38,6 +38,8 @@ TOOL = Tool(
         Opt("single-cluster", 3, says="refuse a description that makes several clusters (always so)"),
         Opt("factory", 3, says="have the schedd make the jobs as they are needed"),
         Opt("file", 1, 1, "FILE", "the submit description"),
+        Opt("spool", 1, says="send all files along to the schedd; condor_transfer_data fetches the output"),
+        Opt("remote", 1, 1, "NAME", "the schedd of this name, with -spool"),
         Opt("allow-crlf-script", 3, says="let scripts end their lines as on Windows"),
         DEBUG,
         HELP,
@@ -74,7 +76,7 @@ def _main(parsed: Parsed, queue: str | None) -> int:
             return submitter.dry_run(session, text)
         return submitter.submit(session, text)
     except NotFound as error:
-        name = parsed.value("name")
+        name = submitter.schedd
         what = f"address of schedd {Session.open().qualified(name)}" if name else f"a schedd: {error}"
         raise UserError(f"\nERROR: Can't find {what}") from None
     except PoolError as error:
@@ -90,6 +92,8 @@ class Submitter:
         self.file = "" if self.from_stdin else file
         self.queue = queue
         self.terse = parsed.has("terse")
+        self.spools = parsed.has("spool") or parsed.has("remote")
+        self.schedd = parsed.value("remote") or parsed.value("name")
         self.verbose = parsed.has("verbose") or (file == "-" and not self.terse)
 
     def read(self) -> str:
@@ -121,18 +125,24 @@ class Submitter:
             appended=appended,
             queue=self.queue,
             skip_checks=parsed.has("disable"),
+            remote=self.spools,
             read_stdin=None if self.from_stdin else sys.stdin.read,
         )
 
     def submit(self, session: Session, text: str) -> int:
         """Queue the jobs and say what became of them."""
-        with session.daemon("schedd", name=self.parsed.value("name"), addr=self.parsed.value("addr")) as peer:
+        with session.daemon("schedd", name=self.schedd, addr=self.parsed.value("addr")) as peer:
             if not self.terse:
                 sys.stdout.write("Submitting job(s)" if not self.verbose or not self.from_stdin else "\n")
                 sys.stdout.flush()
             plan = self.plan(session, text)
             plan, cluster, warnings = self._send(peer, plan)
-        self._say(plan, cluster)
+            self._say(plan, cluster)
+            if self.spools:
+                from minipool.spooling import spool_input
+
+                sys.stdout.flush()
+                spool_input(session, peer, cluster, plan.procs())
         sys.stdout.flush()  # whoever reads both streams as one finds the cluster first
         for warning in [*plan.warnings, *plan.unused(), *warnings]:
             sys.stderr.write(f"WARNING: {warning}\n")
@@ -147,7 +157,7 @@ class Submitter:
             cluster = peer.call(ReserveCluster()).cluster
             plan = plan.for_cluster(cluster)
         limit = self.parsed.number("maxjobs", 0) if self.parsed.has("maxjobs") else None
-        wanted = request(plan, cluster=cluster, limit=limit, late=self.parsed.has("factory"))
+        wanted = request(plan, cluster=cluster, limit=limit, late=self.parsed.has("factory"), spool=self.spools)
         answer = peer.call(wanted, timeout=600.0)
         return plan, answer.cluster, answer.warnings
 

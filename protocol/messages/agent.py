@@ -33,13 +33,18 @@ class TransferOpened(Record):
 
 
 class OpenTransfer(Request[TransferOpened], tag="agent.open_transfer"):
-    """From now on `ticket` lets one starter move the files of this job ad; the activations of a `claim` share it."""
+    """From now on `ticket` lets one starter move the files of this job ad; the activations of a `claim` share it.
+
+    `use` "stage_in" and "stage_out": a tool fills the job's `spool` directory, or fetches what its job has left there.
+    """
 
     activation: str
     ticket: str
     job_id: JobId
     job_ad: ClassAd
     claim: str = ""
+    use: str = "run"
+    spool: str = ""
 
 
 class CloseTransfer(Request[Done], tag="agent.close_transfer"):
@@ -48,7 +53,7 @@ class CloseTransfer(Request[Done], tag="agent.close_transfer"):
     activation: str
 
 
-# ---- from a starter, with its ticket
+# ---- from a starter, or from a tool that spools or fetches, with its ticket
 
 
 class FileEntry(Record):

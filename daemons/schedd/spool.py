@@ -1,0 +1,184 @@
+"""What condor_submit -spool and condor_transfer_data ask: a job's files come to SPOOL, and are fetched from there.
+
+The bytes go to and from the user's file agent; here is decided who may, and what it means for the job.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from daemons.schedd.core import Core
+from daemons.schedd.policy_timer import PolicyTimer
+from daemons.schedd.selection import Chosen, may_manage
+from pool.classad import ClassAd, Member
+from pool.errors import PoolError, UserError
+from pool.ids import JobId
+from pool.jobs import event_log
+from pool.jobs.codes import HoldCode
+from pool.jobs.job_queue import Job
+from pool.jobs.run import Changes
+from pool.jobs.spool import PREFIX, PUT_ASIDE, is_spooled, spooled
+from pool.jobs.states import JobStatus
+from protocol.authorize import Level
+from protocol.codec import pack_ads
+from protocol.message import DONE, Done
+from protocol.messages.agent import OpenTransfer
+from protocol.messages.schedd import CloseSpool, FetchSpool, OpenSpool, SpooledJobs, SpoolFetched, SpoolOpened
+from protocol.rpc import Peer
+
+TICKET_BITS: Final = 128
+ADS_PER_CHUNK: Final = 500
+DONE_REASON: Final = "Data files spooled"
+
+
+def put_logs_aside(ads: Iterable[ClassAd]) -> None:
+    """Until a spooled job's files are here, nobody writes to a log that its user may have on another machine."""
+    for ad in ads:
+        for name in PUT_ASIDE:
+            if name.lower() in ad.attrs:
+                ad[PREFIX + name] = ad[name]
+                del ad[name]
+
+
+class Spool:
+    """The handlers of condor_submit -spool and of condor_transfer_data."""
+
+    def __init__(self, core: Core, timer: PolicyTimer) -> None:
+        self._core = core
+        self._timer = timer
+        service = core.start.service
+        service.on(OpenSpool, self.open, level=Level.WRITE)
+        service.on(CloseSpool, self.close, level=Level.WRITE)
+        service.on(FetchSpool, self.fetch, level=Level.WRITE)
+        service.on(SpoolFetched, self.fetched, level=Level.WRITE)
+
+    # ---- input
+
+    async def open(self, peer: Peer, request: OpenSpool) -> SpoolOpened:
+        """Make room for the input of new jobs."""
+        jobs = [self._job_of(peer, id) for id in request.jobs]
+        for job in jobs:
+            if self._core.queue.ad(job).eval_int("HoldReasonCode", 0) != HoldCode.SPOOLING_INPUT:
+                raise UserError(f"job {job.id} does not wait for files")
+            self._set(job, {"StageInStart": int(self._core.now())})
+        self._core.writer.soon()
+        address, ticket = await self._open(peer, jobs, "stage_in")
+        return SpoolOpened(address=address, ticket=ticket)
+
+    async def close(self, peer: Peer, request: CloseSpool) -> Done:
+        """The input is here: the jobs may run; or it never will be, and they go."""
+        core = self._core
+        for id in request.jobs:
+            job = self._job_of(peer, id)
+            await core.agents.of(job.cluster.owner).close_transfer(_activation(job))
+            ad = core.queue.ad(job)
+            if is_spooled(ad):
+                continue  # asked again
+            if request.failed:
+                core.remove(job, f"Staging of job files failed: {request.failed}")
+                continue
+            self._set(job, spooled(ad, core.directories.path_of(job.id), core.now()))
+            self._log_what_was_not(job)
+            core.release(job, DONE_REASON)
+        await core.writer.durable()
+        return DONE
+
+    def _log_what_was_not(self, job: Job) -> None:
+        """Only now is there a log to write to."""
+        core, ad = self._core, self._core.queue.ad(job)
+        submitted = event_log.Submitted(
+            core.start.address,
+            batch_name=ad.eval_str("JobBatchName", ""),
+            log_notes=ad.eval_str("SubmitEventNotes", ""),
+            user_notes=ad.eval_str("SubmitEventUserNotes", ""),
+        )
+        core.write(job, submitted, ad.eval_float("QDate", core.now()))
+        held = event_log.Held(ad.eval_str("HoldReason", ""), ad.eval_int("HoldReasonCode", 0), 0)
+        core.write(job, held, ad.eval_float("QDate", core.now()))
+
+    # ---- output
+
+    async def fetch(self, peer: Peer, request: FetchSpool) -> SpooledJobs:
+        """Let the caller have what his jobs left here."""
+        core = self._core
+        chosen, mine = Chosen.read(request.select), may_manage(core, peer)
+        jobs = [job async for job in chosen.find(core.queue) if mine(job) and is_spooled(core.queue.ad(job))]
+        if not jobs:
+            return SpooledJobs()
+        for job in jobs:
+            if job.status in (JobStatus.COMPLETED, JobStatus.REMOVED):
+                self._set(job, {"StageOutStart": int(core.now())})
+        core.writer.soon()
+        owners = {job.cluster.owner for job in jobs}
+        if len(owners) > 1:
+            raise UserError(
+                f"these jobs belong to several users ({', '.join(sorted(owners))}): fetch one user's at a time"
+            )
+        address, ticket = await self._open(peer, jobs, "stage_out")
+        ads = [core.queue.ad(job).flat() for job in jobs]
+        chunks = [pack_ads(ads[at : at + ADS_PER_CHUNK]) for at in range(0, len(ads), ADS_PER_CHUNK)]
+        return SpooledJobs(address=address, ticket=ticket, ads=chunks)
+
+    async def fetched(self, peer: Peer, request: SpoolFetched) -> Done:
+        """The caller has it: what is over may leave."""
+        core = self._core
+        for id in request.jobs:
+            job = core.queue.get(id)
+            if job is None or not may_manage(core, peer)(job):
+                continue
+            await core.agents.of(job.cluster.owner).close_transfer(_activation(job))
+            if "StageOutStart" in core.queue.ad(job):
+                self._set(job, {"StageOutFinish": int(core.now())})
+                self._timer.look_at(job)
+        await core.writer.durable()
+        return DONE
+
+    # ---- both
+
+    def _job_of(self, peer: Peer, id: JobId) -> Job:
+        job = self._core.queue.get(id)
+        if job is None or not may_manage(self._core, peer)(job):
+            raise UserError(f"{peer.identity} has no job {id} here")
+        return job
+
+    def _set(self, job: Job, attributes: dict[str, Member]) -> None:
+        self._core.apply(job, Changes(attributes))
+
+    async def _open(self, peer: Peer, jobs: list[Job], use: str) -> tuple[str, str]:
+        """One ticket for the files of all these jobs, and where their user's agent is."""
+        core = self._core
+        ticket = f"{core.start.world.rng.getrandbits(TICKET_BITS):032x}"
+        label = f"{use}-{ticket[:8]}"
+        address = ""
+        for job in jobs:
+            request = OpenTransfer(
+                activation=_activation(job),
+                ticket=ticket,
+                job_id=job.id,
+                job_ad=core.queue.ad(job).flat(),
+                claim=label,
+                use=use,
+                spool=core.directories.make(job.id, job.cluster.owner),
+            )
+            address = await core.agents.of(job.cluster.owner).open_transfer(request)
+        peer.on_close(lambda _: self._abandon(jobs))
+        return core.agent_address(address, local=peer.link.kind == "unix"), ticket
+
+    def _abandon(self, jobs: list[Job]) -> None:
+        """Whoever asked is gone: nothing more moves."""
+        try:
+            self._core.nursery.start_soon(self._close_all, jobs)
+        except RuntimeError:  # the schedd itself is on its way out
+            return
+
+    async def _close_all(self, jobs: list[Job]) -> None:
+        for job in jobs:
+            try:
+                await self._core.agents.of(job.cluster.owner).close_transfer(_activation(job))
+            except PoolError as error:
+                self._core.log.full(f"Closing the transfer of {job.id}: {error}")
+
+
+def _activation(job: Job) -> str:
+    return f"spool-{job.id}"

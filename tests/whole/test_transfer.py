@@ -1,0 +1,100 @@
+"""Files of jobs in a whole pool: spooled to the access point and fetched from there, through URLs, and as checkpoints."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.whole.real_pool import RealPool, real_pool
+
+IDLE, RUNNING, COMPLETED, HELD = 1, 2, 4, 5
+
+
+@pytest.fixture(scope="module")
+def pool() -> Iterator[RealPool]:
+    with real_pool(PERIODIC_EXPR_INTERVAL=1) as pool:
+        yield pool
+
+
+@pytest.fixture
+def home(pool: RealPool, request: pytest.FixtureRequest) -> Path:
+    """A directory of the submitting user's for this test."""
+    home = pool.directory / request.node.name.replace("[", "-").replace("]", "")[:80]
+    home.mkdir()
+    home.chmod(0o777)
+    return home
+
+
+def spool_of(pool: RealPool, cluster: int, proc: int = 0) -> Path:
+    name = f"cluster{cluster}.proc{proc}.subproc0"
+    return pool.directory / "spool" / str(cluster % 10000) / str(proc) / name
+
+
+def until_fetched(pool: RealPool, cluster: int) -> None:
+    pool.until(lambda: not pool.jobs(str(cluster)), f"cluster {cluster} to leave the queue")
+    pool.until(lambda: not spool_of(pool, cluster).exists(), "the end of its spool directory")
+
+
+def test_spooled_jobs_need_their_machine_no_more_until_their_output_is_fetched(pool: RealPool, home: Path) -> None:
+    (home / "in").mkdir()
+    (home / "in" / "seed").write_text("seed\n")
+    (home / "large").write_bytes(b"x" * 3_000_000)
+    (home / "grow.sh").write_text(
+        "#!/bin/sh\ncat in/seed; wc -c < large; echo wood > tree; mkdir d; echo leaf > d/leaf\n"
+    )
+    (home / "grow.sh").chmod(0o755)
+    (home / "logs").mkdir(mode=0o777)
+    (home / "logs").chmod(0o777)
+    cluster = pool.submit(
+        """executable = grow.sh
+transfer_input_files = in, large
+transfer_output_files = tree, d
+transfer_output_remaps = "tree = logs/tree.1"
+output = logs/out.$(Process)
+log = log
+queue 2
+""",
+        cwd=home,
+        options=["-spool"],
+    )
+    for name in ("in/seed", "large", "grow.sh"):
+        (home / name).unlink()
+    done = pool.until_status(cluster, COMPLETED, count=2)
+    assert all("StageInFinish" in ad and "StageOutFinish" not in ad for ad in done)
+    assert not (home / "log").exists()
+    assert not (home / "logs" / "out.0").exists()
+    assert spool_of(pool, cluster, 1).stat().st_mode & 0o777 == 0o700
+    said = pool.tool("condor_transfer_data", f"{cluster}.0", cwd=home)
+    assert said == "Fetching data files...\n"
+    assert (home / "logs" / "out.0").read_text() == "seed\n3000000\n"
+    assert (home / "logs" / "tree.1").read_text() == "wood\n"
+    assert (home / "d" / "leaf").read_text() == "leaf\n"
+    assert not (home / "logs" / "out.1").exists()
+    assert [line[:3] for line in (home / "log").read_text().splitlines() if line[:2] in ("00", "01")][:3] == [
+        "000",
+        "012",
+        "013",
+    ]
+    pool.tool("condor_transfer_data", "-constraint", f"ClusterId == {cluster}", cwd=home)
+    assert (home / "logs" / "out.1").read_text() == "seed\n3000000\n"
+    until_fetched(pool, cluster)
+    ads = pool.history(str(cluster))
+    assert {ad.eval_str("SUBMIT_Iwd") for ad in ads} == {str(home)}
+    assert all(ad.eval_int("StageOutFinish", 0) >= ad.eval_int("StageOutStart", 1) for ad in ads)
+
+
+def test_a_spooled_job_whose_input_cannot_be_read_is_not_queued(pool: RealPool, home: Path) -> None:
+    description = "executable = /bin/true\ntransfer_input_files = nothere\nqueue\n"
+    said = pool.tool("condor_submit", "-spool", "-disable", cwd=home, text=description, check=False)
+    assert "submitted to cluster" in said
+    pool.until(lambda: not pool.jobs("-constraint", f'SUBMIT_Iwd == "{home}" || Iwd == "{home}"'), "its end")
+    assert "nothere" in pool.history("-limit", "1")[0].eval_str("RemoveReason", "")
+
+
+def test_transfer_data_has_nothing_to_fetch_of_jobs_that_were_not_spooled(pool: RealPool, home: Path) -> None:
+    assert pool.tool("condor_transfer_data", "-all", cwd=home) == "Fetching data files...\n"
+    assert pool.tool("condor_transfer_data", cwd=home, check=False) == ""
+    assert os.listdir(home) == []
