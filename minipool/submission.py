@@ -38,6 +38,7 @@ def read_plan(
     skip_checks: bool = False,
     remote: bool = False,
     read_stdin: Callable[[], str] | None = None,
+    interactive: bool = False,
 ) -> SubmitPlan:
     """What the description asks for, read as this account in this directory; SubmitError says what is wrong where."""
     return read_submit(
@@ -54,6 +55,7 @@ def read_plan(
         world=SubmitWorld(run=run_command, read_stdin=read_stdin),
         skip_checks=skip_checks,
         remote=remote,
+        interactive=interactive,
     )
 
 

@@ -37,7 +37,10 @@ class Live:
     async def tail(self, peer: Peer, request: TailFiles) -> Tails:
         """The end of a job's files."""
         shadow = self._shadow(peer, request.job_id)
-        return await self._ask(shadow, replace(request, activation=shadow.activation))
+        try:
+            return await self._ask(shadow, replace(request, activation=shadow.activation))
+        except UserError as error:
+            raise UserError(f"Failed to peek at file from starter: {error}") from None
 
     async def open_shell(self, peer: Peer, request: OpenShell, send: SendItem[ShellOutput]) -> None:
         """A shell in the job's surroundings; it ends with either connection."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import signal
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -16,7 +17,10 @@ from pool.errors import PeerError, PoolError, UserError
 from pool.ids import JobId
 
 if TYPE_CHECKING:
+    from types import FrameType
+
     from minipool.cli.terminal import Terminal
+    from protocol.blocking import BlockingPeer
     from protocol.messages.live import OpenShell
 
 TOOL = Tool(
@@ -39,7 +43,8 @@ TOOL = Tool(
     stop_at_word=True,
 )
 
-RETRY_S: Final = 1.0
+FIRST_PAUSE_S: Final = 0.2
+LONGEST_PAUSE_S: Final = 2.0
 IN_PLACE_OF_SSH: Final = "--in-place-of-ssh"
 """Not for people: OpenSSH's programs start this tool as they would start ssh."""
 
@@ -70,13 +75,19 @@ def _main(parsed: Parsed, *, for_ssh: bool) -> int:
         options = [f"-{key}={value}" for key in ("name", "pool") if (value := parsed.value(key))]
         return run_over_shell(job, program, words, [part for option in options for part in option.split("=", 1)])
     visit = Visit(open_session(parsed), job, parsed.value("name"))
-    shells = parsed.value("shells", os.environ.get("SHELL", "")) or ""
+    shells = parsed.value("shells")
     return visit.run(
         " ".join(words),
-        [shell for shell in shells.split(",") if shell],
+        own_shells() if shells is None else [shell for shell in shells.split(",") if shell],
         retry=parsed.has("auto-retry"),
         remove=parsed.has("remove-on-interrupt"),
     )
+
+
+def own_shells() -> list[str]:
+    """The shells to try when none are named: the one that is used here."""
+    shell = os.environ.get("SHELL", "")
+    return [shell] if shell else []
 
 
 def _job_id(text: str) -> JobId:
@@ -89,13 +100,21 @@ def _job_id(text: str) -> JobId:
 class Visit:
     """One shell in one job."""
 
-    def __init__(self, session: Session, job: JobId, schedd: str | None = None) -> None:
-        self.session, self.job, self.schedd = session, job, schedd
+    def __init__(self, session: Session, job: JobId, schedd: str | None = None, address: str | None = None) -> None:
+        self.session, self.job = session, job
+        self._schedd = {"name": schedd, "addr": address}
+
+    def connect(self) -> BlockingPeer:
+        """A connection to the job's schedd."""
+        return self.session.daemon("schedd", **self._schedd)
 
     def run(self, command: str, shells: Sequence[str], *, retry: bool = False, remove: bool = False) -> int:
         """Until the shell's end; its exit status is ours."""
         from minipool.cli.terminal import Terminal
 
+        if remove:
+            for number in (signal.SIGHUP, signal.SIGTERM, signal.SIGQUIT):
+                signal.signal(number, _interrupt)
         try:
             with Terminal(wanted=not command) as terminal:
                 return self._attempt(lambda: self._request(command, shells, terminal), terminal, retry=retry)
@@ -106,7 +125,8 @@ class Visit:
         except PeerError as error:
             if remove:
                 self._remove()
-            raise UserError(str(error)) from None
+            hint = "" if retry or _code(error) != "NotRunning" else "\n(Use -auto-retry to keep trying periodically.)"
+            raise UserError(f"{error}{hint}") from None
 
     def _request(self, command: str, shells: Sequence[str], terminal: Terminal) -> OpenShell:
         from protocol.messages.live import OpenShell
@@ -125,36 +145,46 @@ class Visit:
     def _attempt(self, request: Callable[[], OpenShell], terminal: Terminal, *, retry: bool) -> int:
         from minipool.cli.terminal import Conversation
 
+        pause = FIRST_PAUSE_S
         while True:
-            with self.session.daemon("schedd", name=self.schedd) as peer:
-                conversation = Conversation(
-                    peer, lambda: self.session.daemon("schedd", name=self.schedd), request(), terminal
-                )
+            with self.connect() as peer:
+                conversation = Conversation(peer, self.connect, request(), terminal)
                 try:
                     return conversation.run()
                 except PeerError as error:
-                    if not retry or conversation.begun or getattr(error, "code", "") != "NotRunning":
+                    if not retry or conversation.begun or _code(error) != "NotRunning":
                         raise
                     self._give_up_if_it_never_runs()
-            time.sleep(RETRY_S)
+            if pause == FIRST_PAUSE_S:
+                sys.stderr.write("Waiting for job to start...\n")
+            time.sleep(pause)
+            pause = min(1.5 * pause, LONGEST_PAUSE_S)
 
     def _give_up_if_it_never_runs(self) -> None:
         """A job on hold, or gone, is not waited for."""
         from protocol.messages.schedd import QueryJobs, Selection
 
         query = QueryJobs(select=Selection(ids=[str(self.job)]), projection=["JobStatus", "HoldReason"])
-        with self.session.daemon("schedd", name=self.schedd) as peer:
+        with self.connect() as peer:
             ads = [ad for batch in peer.stream(query) for ad in batch.ads]
         if not ads:
             raise UserError(f"No such job: {self.job}")
         if ads[0].eval_int("JobStatus") == 5:
-            raise UserError(f"Job {self.job} is on hold: {ads[0].eval_str('HoldReason', '')}")
+            raise UserError(f'Job is held: "{ads[0].eval_str("HoldReason", "")}".')
 
     def _remove(self) -> None:
         from protocol.messages.schedd import Action, ActOnJobs, Selection
 
         try:
-            with self.session.daemon("schedd", name=self.schedd) as peer:
+            with self.connect() as peer:
                 peer.call(ActOnJobs(select=Selection(ids=[str(self.job)]), action=Action.REMOVE))
         except PoolError as error:
             sys.stderr.write(f"Job {self.job} could not be removed: {error}\n")
+
+
+def _code(error: PeerError) -> str:
+    return str(getattr(error, "code", ""))
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt

@@ -40,6 +40,7 @@ TOOL = Tool(
         Opt("file", 1, 1, "FILE", "the submit description"),
         Opt("spool", 1, says="send all files along to the schedd; condor_transfer_data fetches the output"),
         Opt("remote", 1, 1, "NAME", "the schedd of this name, with -spool"),
+        Opt("interactive", 1, says="queue one job that waits for a shell, and open the shell in it"),
         Opt("allow-crlf-script", 3, says="let scripts end their lines as on Windows"),
         DEBUG,
         HELP,
@@ -70,8 +71,8 @@ def _main(parsed: Parsed, queue: str | None) -> int:
 
     submitter = Submitter(parsed, files[0] if files else "", queue)
     try:
-        text = submitter.read()
         session = open_session(parsed)
+        text = submitter.read(session)
         if parsed.has("dry-run"):
             return submitter.dry_run(session, text)
         return submitter.submit(session, text)
@@ -88,7 +89,9 @@ class Submitter:
 
     def __init__(self, parsed: Parsed, file: str, queue: str | None) -> None:
         self.parsed = parsed
-        self.from_stdin = file in ("", "-")
+        self.interactive = parsed.has("interactive")
+        self.described = bool(file) or not self.interactive
+        self.from_stdin = file == "-" or (not file and not self.interactive)
         self.file = "" if self.from_stdin else file
         self.queue = queue
         self.terse = parsed.has("terse")
@@ -96,8 +99,18 @@ class Submitter:
         self.schedd = parsed.value("remote") or parsed.value("name")
         self.verbose = parsed.has("verbose") or (file == "-" and not self.terse)
 
-    def read(self) -> str:
+    def read(self, session: Session) -> str:
         """The text of the description."""
+        if self.interactive:
+            from minipool.cli.interactive import default_description, one_job_only
+
+            if self.described:
+                return one_job_only(self._read())
+            text, self.file = default_description(session)
+            return text
+        return self._read()
+
+    def _read(self) -> str:
         if self.from_stdin:
             return sys.stdin.read()
         try:
@@ -117,16 +130,23 @@ class Submitter:
             appended.append(f"batch_name = {name}")
         if parsed.has("allow-crlf-script"):
             appended.append("allow_crlf_script = true")
+        extra = [word for word in parsed.words if "=" in word]
+        if self.interactive:
+            from minipool.cli.interactive import ALTERED, MARK, overrides
+
+            extra += overrides(session) if self.described else ()
+            appended += ALTERED if self.described else (MARK,)
         return read_plan(
             session,
             text,
             file=self.file,
-            extra=[word for word in parsed.words if "=" in word],
+            extra=extra,
             appended=appended,
             queue=self.queue,
             skip_checks=parsed.has("disable"),
             remote=self.spools,
             read_stdin=None if self.from_stdin else sys.stdin.read,
+            interactive=self.interactive,
         )
 
     def submit(self, session: Session, text: str) -> int:
@@ -146,7 +166,15 @@ class Submitter:
         sys.stdout.flush()  # whoever reads both streams as one finds the cluster first
         for warning in [*plan.warnings, *plan.unused(), *warnings]:
             sys.stderr.write(f"WARNING: {warning}\n")
-        return 0
+        return self._enter(session, cluster) if self.interactive else 0
+
+    def _enter(self, session: Session, cluster: int) -> int:
+        """Open the shell that the job is for."""
+        from minipool.cli.ssh_to_job import Visit, own_shells
+        from pool.ids import JobId
+
+        visit = Visit(session, JobId(cluster, 0), self.parsed.value("name"), self.parsed.value("addr"))
+        return visit.run("", own_shells(), retry=True, remove=True)
 
     def _send(self, peer: BlockingPeer, plan: SubmitPlan) -> tuple[SubmitPlan, int, list[str]]:
         from minipool.submission import request
@@ -175,6 +203,8 @@ class Submitter:
         dots = "" if plan.late or self.parsed.has("factory") else "." * plan.count
         out.write(f"{dots}\n{plan.count} job(s) submitted to cluster {cluster}.\n")
         out.flush()
+        if self.interactive:
+            return
         sys.stderr.write(f"To monitor your job(s), run: condor_watch_q -clusters {cluster}\n")
 
     def dry_run(self, session: Session, text: str) -> int:

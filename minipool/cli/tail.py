@@ -116,8 +116,7 @@ def _first(peer: BlockingPeer, request: TailFiles, *, retry: bool) -> Tails:
             if code == "NotRunning" and retry:
                 time.sleep(RETRY_S)
                 continue
-            peek = "Failed to peek at file from starter: " if "requested but not" in str(error) else ""
-            raise UserError(f"{peek}{error}") from None
+            raise UserError(str(error)) from None
 
 
 def _write(tails: Tails) -> None:

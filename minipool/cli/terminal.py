@@ -91,7 +91,8 @@ class Conversation:
             _write(1, item.data)
             _write(2, item.error)
             if item.status is not None:
-                return os.waitstatus_to_exitcode(item.status) % 256
+                code = os.waitstatus_to_exitcode(item.status)
+                return code if code >= 0 else 128 - code
         return 255
 
     def _begin(self, first: ShellOutput) -> None:

@@ -1629,6 +1629,22 @@ ROWS: tuple[tuple[str, tuple[Row, ...]], ...] = (
                 "",
                 "The submit file of condor_submit -interactive without a file.",
             ),
+            (
+                "INTERACTIVE_SUBMIT_CMD_OVERRIDE",
+                "string",
+                "/bin/sh",
+                "",
+                "",
+                "The program of an interactive job that has a submit file.",
+            ),
+            (
+                "INTERACTIVE_SUBMIT_ARGS_OVERRIDE",
+                "string",
+                "",
+                "",
+                "",
+                "Its arguments; empty: it sleeps for three minutes, and on while a shell is open.",
+            ),
             ("MAX_ITEMS", "int", "100000000", "1..", "", "How many items a queue statement may have."),
             (
                 "SIGN_S3_URLS",
