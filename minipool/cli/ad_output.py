@@ -80,5 +80,4 @@ def _listed(marks: tuple[str, str, str], texts: Iterable[str], even_empty: bool)
 
 
 def _new_form(ad: ClassAd, only: Sequence[str]) -> str:
-    inside = "; ".join(f"{name} = {ad.text(name)}" for name in sorted_names(ad, only))
-    return f"[ {inside} ]"
+    return ad.project(sorted_names(ad, only)).new()

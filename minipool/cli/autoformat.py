@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from minipool.cli.columns import Col, Light, Render, Table
+from minipool.cli import mask
+from minipool.cli.mask import Mask, PrintAs
 from minipool.cli.options import Parsed
-from minipool.cli.show import Printf, Source, unescape
 from pool.classad import ClassAd
 from pool.errors import UserError
 
 _LETTERS = frozenset("jlhVrToY,tng")
+_FORMATS = (("r", "%r"), ("o", "%r"), ("V", "%V"), ("Y", "%Y"), ("T", "%T"))
 
 
 class AutoFormat:
@@ -18,80 +19,62 @@ class AutoFormat:
 
     def __init__(self, parsed: Parsed, *, job_id: bool = True) -> None:
         self.flags = ""
-        self._pieces: list[tuple[Source, Printf]] = []
-        self._columns: list[tuple[Source, Printf, str]] = []
+        self.mask = Mask(prefix="", row_suffix="")
+        self._job_id = job_id
         for given in parsed.given:
             if given.key == "autoformat":
                 self._autoformat(given.qualifier, given.values)
             elif given.key == "format":
-                self._pieces.append((Source(given.values[1]), Printf.read(unescape(given.values[0]))))
-        self.with_id = job_id and "j" in self.flags
+                printf_text, expression = given.values
+                self.mask.add(mask.column(expression, flags=mask.NO_TRUNCATE, printf_text=printf_text))
 
     def __bool__(self) -> bool:
-        return bool(self._columns or self._pieces)
+        return bool(self.mask)
 
     def _autoformat(self, flags: str, names: Sequence[str]) -> None:
         for flag in flags:
             if flag not in _LETTERS:
                 raise UserError(f"Error: invalid -autoformat qualifier {flag!r}; known are jlhVrToY,tng")
         self.flags += flags
-        letter = next(
-            (letter for flag, letter in (("r", "r"), ("V", "V"), ("o", "V"), ("T", "T"), ("Y", "Y")) if flag in flags),
-            "v",
-        )
-        self._columns += [(Source(name), Printf.read(f"%{letter}"), name) for name in names]
+        into = self.mask
+        into.prefix, into.suffix, into.row_prefix, into.row_suffix = " ", "", "", "\n"
+        for flag in flags:  # what comes later counts
+            if flag in ",n":
+                into.suffix = "," if flag == "," else "\n"
+            elif flag == "t":
+                into.prefix = "\t"
+            elif flag == "g":
+                into.prefix, into.row_prefix = "", "\n"
+        into.has_heading = headed = into.has_heading or "h" in flags
+        labelled = "l" in flags and not headed
+        form = next((text for flag, text in _FORMATS if flag in flags), "%v")
+        if "j" in flags and self._job_id:
+            into.add(_job_id("ID = %v" if "l" in flags else "%v", headed))
+        for name in names:
+            if headed:
+                wide = mask.AUTO | mask.NO_TRUNCATE
+                into.add(mask.column(name, width=-len(name), flags=wide, printf_text=form))
+            else:
+                label = f"{name} = ".replace("%", "%%").replace("\\", "\\\\") if labelled else ""
+                into.add(mask.column(name, flags=mask.NO_TRUNCATE, printf_text=label + form))
 
     def names(self) -> list[str]:
         """The attributes to fetch."""
-        sources = [source for source, *_ in self._columns] + [source for source, _ in self._pieces]
-        found = {name for source in sources for name in source.names()}
-        return sorted(found | ({"ClusterId", "ProcId"} if self.with_id else set()))
+        return self.mask.names()
 
     def text(self, ads: Iterable[ClassAd]) -> Iterable[str]:
         """The rows, piece by piece; with `h` only once all are known."""
-        if self._columns and "h" in self.flags:
-            yield from self._table(ads)
-            return
-        for ad in ads:
-            yield "".join(form.text(source, ad) or "" for source, form in self._pieces) + self._row(ad)
-
-    def _row(self, ad: ClassAd) -> str:
-        if not self._columns:
-            return ""
-        flags = self.flags
-        cells = [f"{_job_id(ad)}"] if self.with_id else []
-        for source, form, name in self._columns:
-            shown = form.text(source, ad) or ""
-            cells.append(f"{name} = {shown}" if "l" in flags else shown)
-        between = "\n" if "n" in flags else "\t" if "t" in flags else " "
-        if "," in flags:
-            between = "," + ("" if between == " " and "g" in flags else between)
-        elif "g" in flags and between == " ":
-            between = ""
-        return ("\n" if "g" in flags else "") + between.join(cells) + "\n"
-
-    def _table(self, ads: Iterable[ClassAd]) -> Iterable[str]:
-        columns = [Col(" ID", _job_id, width=-3, auto=True)] if self.with_id else []
-        for source, form, name in self._columns:
-            columns.append(Col(name, _printer(source, form), width=-len(name), auto=True))
-        table = Table(columns)
-        yield from table.lines([table.row(ad) for ad in ads])
+        if self.mask.has_heading:
+            yield self.mask.text(ads)
+        else:
+            yield from self.mask.lines(ads)
 
 
-def _printer(source: Source, form: Printf) -> Render:
-    def shown(ad: ClassAd) -> str | None:
-        text = form.text(source, ad)
-        if (
-            text is None
-            or form.letter == "r"
-            or isinstance(source.value(ad), str | float)
-            or text.lstrip("-").isdigit()
-        ):
-            return text
-        return Light(text)
+def _job_id(printf_text: str, headed: bool) -> mask.Column:
+    def render(_: object, ad: ClassAd, column: mask.Column) -> object:
+        cluster = ad.eval_int("ClusterId")
+        return mask.MISSING if cluster is None else f"{cluster}.{ad.eval_int('ProcId', -1)}"
 
-    return shown
-
-
-def _job_id(ad: ClassAd) -> str:
-    return f"{ad.eval_int('ClusterId', 0)}.{ad.eval_int('ProcId', 0)}"
+    flags = mask.NO_TRUNCATE | mask.LEFT | (mask.AUTO if headed else 0)
+    how = PrintAs("s", render=render, needs=("ClusterId", "ProcId"))
+    return mask.column("ClusterId", " ID", flags=flags, printf_text=printf_text, how=how)

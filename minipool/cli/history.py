@@ -7,11 +7,11 @@ from collections.abc import Iterable, Sequence
 
 from minipool.cli.ad_output import XML_FOOT, XML_HEAD, attribute_list, wanted_form, write_all
 from minipool.cli.autoformat import AutoFormat
-from minipool.cli.columns import Col, Table, terminal_width
+from minipool.cli.console import terminal_width
 from minipool.cli.context import install_clock, open_session
 from minipool.cli.options import Opt, Parsed
-from minipool.cli.q_views import command, status_letter, submitted
-from minipool.cli.show import date, duration
+from minipool.cli.print_as import FUNCTIONS
+from minipool.cli.print_format import parse as parse_format
 from minipool.cli.tool import DEBUG, FORMATTING, HELP, NAME, POOL, VERSION_OPT, Tool, run
 from minipool.session import NotFound, Session
 from pool.classad import ClassAd, expr
@@ -53,24 +53,15 @@ def _id(ad: ClassAd) -> str:
     return f"{ad.eval_int('ClusterId', 0)}.{ad.eval_int('ProcId', 0)}"
 
 
-def _run_time(ad: ClassAd) -> str:
-    return duration(ad.eval_float("RemoteWallClockTime", 0.0))
-
-
-def _completed(ad: ClassAd) -> str | None:
-    at = ad.eval_int("CompletionDate", 0)
-    return date(at) if at else None
-
-
-COLUMNS = (
-    Col(" ID", _id, width=-12, needs=("ClusterId", "ProcId")),
-    Col("OWNER", "Owner", width=-14, alt="??"),
-    Col("  SUBMITTED", submitted, width=11, needs=("QDate",)),
-    Col("  RUN_TIME", _run_time, width=12, needs=("RemoteWallClockTime",)),
-    Col("ST", status_letter, width=-2, needs=("JobStatus",)),
-    Col("  COMPLETED", _completed, width=11, needs=("CompletionDate",)),
-    Col("CMD", command, width=0, needs=("Cmd", "Args", "Arguments", "JobDescription")),
-)
+TABLE = """SELECT
+    ClusterId      AS ' ID         '  WIDTH AUTO PRINTAS JOB_ID
+    Owner          AS OWNER           WIDTH -14  PRINTAS OWNER OR ??
+    QDate          AS '  SUBMITTED'   WIDTH 11   PRINTAS QDATE OR ??
+    RemoteWallClockTime ?: (RemoteUserCpu ?: 0) AS '  RUN_TIME  ' WIDTH 12 PRINTF %T
+    JobStatus      AS ST              PRINTAS JOB_STATUS
+    CompletionDate AS '  COMPLETED'   WIDTH 11   PRINTAS QDATE
+    Cmd            AS CMD             WIDTH 0    PRINTAS JOB_DESCRIPTION
+"""
 
 
 def main(verb: str, argv: Sequence[str]) -> int:
@@ -81,9 +72,10 @@ def main(verb: str, argv: Sequence[str]) -> int:
 def _main(parsed: Parsed) -> int:
     install_clock()
     form, custom = wanted_form(parsed), AutoFormat(parsed)
-    table = Table(COLUMNS, width=_width(parsed))
+    table = parse_format(TABLE.split("\n"), FUNCTIONS).mask
+    table.width = _width(parsed)
     if not form and not custom:
-        sys.stdout.writelines(table.lines([]))
+        sys.stdout.write(table.heading())
     if form:
         projection = attribute_list(parsed)
     else:
@@ -101,8 +93,7 @@ def _main(parsed: Parsed) -> int:
     elif custom:
         sys.stdout.writelines(custom.text(ads))
     else:
-        for ad in ads:
-            sys.stdout.writelines(table.lines([table.row(ad)], heading=False))
+        sys.stdout.writelines(table.lines(ads))
     return 0
 
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 from minipool.cli.context import short_address
 from minipool.session import Session
-from pool.classad import ClassAd, quote
+from pool.classad import ClassAd, expr, quote
 from pool.errors import PeerError, UserError
 
 if TYPE_CHECKING:
-    from minipool.cli.q import Asked
+    from minipool.cli.q_asked import Asked
     from pool.matching.explain import Analysis
 
 _STATES = {
@@ -27,28 +27,110 @@ _STATES = {
 _WIDTH = 80
 
 
+_SUMMARY, _REVERSE, _UNMATCHABLE = "summary", "reverse", "unmatchable"
+_DETAILS = ("priority", "noprune", "diagnostic", "show-work", "slot-exprs", "ifthenelse", "memory")
+
+
+class Mode:
+    """What the analysis is to be: qualifiers of -better-analyze and their like, and whether details are wanted."""
+
+    def __init__(self, asked: Asked) -> None:
+        parsed = asked.parsed
+        better = any(given.spelled.lstrip("-").lower().startswith("b") for given in parsed.given)
+        self.summary = False
+        self.unmatchable = parsed.has("unmatchable")
+        self.reverse = parsed.has("reverse-analyze")
+        for word in (asked.analyze or "").lower().replace(":", ",").split(","):
+            self._take(word, asked.analyze or "")
+        self.detailed = better or parsed.has("machine")
+
+    def _take(self, word: str, whole: str) -> None:
+        if word and _SUMMARY.startswith(word):
+            self.summary = True
+        elif word and _REVERSE.startswith(word):
+            self.reverse = True
+        elif word and not word.isdigit() and not any(known.startswith(word) for known in _DETAILS):
+            raise UserError(f"Error: -better-analyze:{whole} is not known (known: summary, reverse)")
+
+
 def analyze(session: Session, asked: Asked) -> int:
     """Print the analysis of the selected jobs."""
     from minipool.cli.q import connected, fetch, identity
 
-    qualifier = (asked.analyze or "").lower()
-    if qualifier not in ("", "summary", "sum"):
-        raise UserError(f"Error: -better-analyze:{qualifier} is not known (known: summary)")
+    mode = Mode(asked)
     name = asked.parsed.value("name")
     try:
         with connected(session, asked, name) as peer:
             banner, address = identity(session, peer, name)
             jobs = fetch(peer, asked, [])
-        slots = machine_ads(session, asked.parsed.value("mconstraint"), asked.parsed.value("machine"))
+        slots = _slots_of_file(asked)
+        if slots is None:
+            slots = machine_ads(session, asked.parsed.value("mconstraint"), asked.parsed.value("machine"))
     except PeerError as error:
         raise UserError(f"Error: {error}") from None
-    sys.stdout.write(f"\n\n-- Schedd: {banner} : {short_address(address)}\n")
-    if qualifier:
+    _write(mode, f"Schedd: {banner} : {short_address(address)}", jobs, slots)
+    return 0
+
+
+def analyze_ads(asked: Asked, jobs: Sequence[ClassAd], label: str) -> int:
+    """Print the analysis of jobs out of a file."""
+    mode = Mode(asked)
+    slots = _slots_of_file(asked)
+    if slots is None:
+        from minipool.cli.context import open_session
+
+        slots = machine_ads(
+            open_session(asked.parsed), asked.parsed.value("mconstraint"), asked.parsed.value("machine")
+        )
+    _write(mode, label, jobs, slots)
+    return 0
+
+
+def _slots_of_file(asked: Asked) -> list[ClassAd] | None:
+    """The slots of -slotads that -mconstraint and -machine select; None without that option."""
+    path = asked.parsed.value("slotads")
+    if path is None:
+        return None
+    from minipool.cli.ad_files import form_of, read
+
+    wanted = expr(asked.parsed.value("mconstraint") or "true")
+    machine = asked.parsed.value("machine")
+    slots = read(path, form=form_of(asked.parsed.qualifier("slotads")))
+    return [
+        slot
+        for slot in slots
+        if wanted.eval(slot) is True and (not machine or machine in (slot.eval_str("Machine"), slot.eval_str("Name")))
+    ]
+
+
+def _write(mode: Mode, title: str, jobs: Sequence[ClassAd], slots: Sequence[ClassAd]) -> None:
+    sys.stdout.write(f"\n\n-- {title}\n")
+    if mode.reverse:
+        from minipool.cli.q_reverse import write
+
+        write(jobs, slots, detailed=not mode.summary and (mode.detailed or len(slots) == 1))
+    elif mode.unmatchable:
+        sys.stdout.writelines(_unmatched(jobs, slots))
+    elif mode.summary:
         sys.stdout.writelines(_summary(jobs, slots))
     else:
         for job in jobs:
             sys.stdout.write(report(job, slots))
-    return 0
+
+
+def _unmatched(jobs: Sequence[ClassAd], slots: Sequence[ClassAd]) -> Iterable[str]:
+    """A line for each group of jobs that no slot would run, not even a drained one."""
+    from pool.matching.explain import analyze as compare
+
+    groups: dict[int, list[ClassAd]] = {}
+    for at, job in enumerate(jobs):
+        groups.setdefault(job.eval_int("AutoClusterId", -1 - at), []).append(job)
+    for number, members in groups.items():
+        found = compare(members[0], slots)
+        if found.matches_nothing:
+            why = "All slots reject" if found.rejected_by_job < found.slots else "No slots match"
+            ids = " ".join(f"{job.eval_int('ClusterId', 0)}.{job.eval_int('ProcId', 0)}" for job in members)
+            yield f"{why} autocluster {max(number, -1)}, jobs : {ids}\n"
 
 
 def machine_ads(session: Session, constraint: str | None = None, machine: str | None = None) -> list[ClassAd]:
@@ -62,17 +144,20 @@ def machine_ads(session: Session, constraint: str | None = None, machine: str | 
 def report(job: ClassAd, slots: Sequence[ClassAd]) -> str:
     """All that is said about one job."""
     from pool.matching.explain import analyze as compare
+    from pool.matching.explain import drained
 
     found = compare(job, slots)
-    name = f"{job.eval_int('ClusterId', 0):03d}.{job.eval_int('ProcId', 0):03d}"
+    cluster, proc = job.eval_int("ClusterId", 0), job.eval_int("ProcId", 0)
+    name, short = f"{cluster:03d}.{proc:03d}", f"{cluster}.{proc:03d}"
     return "".join(
         [
-            f"The Requirements expression for job {name} is\n\n    {wrapped(found.requirements)}\n\n",
+            f"The Requirements expression for job {short} is\n\n    {wrapped(found.requirements)}\n\n",
             *(f"    {f'[{clause.number}]':<7}: {clause.text}\n" for clause in found.clauses),
-            f"\nJob {name} defines the following attributes:\n\n",
+            f"\nJob {short} defines the following attributes:\n\n",
             *(f"    {key} = {text}{f' ({unit})' if unit else ''}\n" for key, text, unit in found.attributes),
-            f"\nThe Requirements expression for job {name} reduces to these conditions:\n\n",
-            _table(found),
+            _of_the_slot(job, slots[0]) if len(slots) == 1 else "",
+            f"\nThe Requirements expression for job {short} reduces to these conditions:\n\n",
+            _table(found, any(drained(slot) is not slot for slot in slots)),
             _counts(name, found),
             _warning(found),
             "\n",
@@ -82,14 +167,33 @@ def report(job: ClassAd, slots: Sequence[ClassAd]) -> str:
     )
 
 
-def _table(found: Analysis) -> str:
+def _of_the_slot(job: ClassAd, slot: ClassAd) -> str:
+    """What a single slot has of the attributes that the job's Requirements ask about."""
+    from pool.matching.explain import UNITS
+
+    if "Requirements" not in job:
+        return ""
+    names = expr(job.text("Requirements"), old=True).references(job)[1]
+    lines = [
+        f"    TARGET.{name} = {slot.text(name)}{f' ({unit})' if unit else ''}\n"
+        for name in sorted(names, key=str.lower)
+        if name in slot
+        for unit in [UNITS.get(f"request{name}".lower(), UNITS.get(name.lower(), ""))]
+    ]
+    return f"\n{slot.eval_str('Name', '')} has the following attributes:\n\n{''.join(lines)}" if lines else ""
+
+
+def _table(found: Analysis, may_drain: bool) -> str:
     lines = ["         Slots      If    ", "Step   Matched   Drained  Condition", "----- --------- --------- ---------"]
+    if not may_drain:
+        lines = ["        Slots", "Step   Matched  Condition", "----- --------- ---------"]
     for row in found.table:
         label = f"[{row.number}]".ljust(5)
         if row.matched is None:
             lines.append(f"{label} {'always' if row.always else 'never':>9}  {row.condition}")
         else:
-            lines.append(f"{label} {row.matched:9d} {row.drained or 0:9d}  {row.condition}")
+            if_drained = f" {row.drained or 0:9d}" if may_drain else ""
+            lines.append(f"{label} {row.matched:9d}{if_drained}  {row.condition}")
     return "\n".join(lines) + "\n\n"
 
 
@@ -176,7 +280,9 @@ def _summary(jobs: Sequence[ClassAd], slots: Sequence[ClassAd]) -> Iterable[str]
 
     groups: dict[tuple[int, str], list[ClassAd]] = {}
     for job in jobs:
-        groups.setdefault((job.eval_int("AutoClusterId", -1), job.eval_str("User", "")), []).append(job)
+        known = job.eval_int("AutoClusterId")
+        alone = f"{job.eval_int('ClusterId', 0)}.{job.eval_int('ProcId', 0)}" if known is None else ""
+        groups.setdefault((-1 if known is None else known, job.eval_str("User", "") + alone), []).append(job)
     yield f"Analyzing matches for {len(slots)} slots\n"
     heading = "{:<13} {:>12} {:>12} {:>11} {:>11} {:>10} {:>9} {}\n"
     yield heading.format("", " Autocluster", "   Matches  ", "  Machine  ", "  Running  ", "  Serving ", "", "")
@@ -184,16 +290,19 @@ def _summary(jobs: Sequence[ClassAd], slots: Sequence[ClassAd]) -> Iterable[str]
         " JobId", "Members/Idle", "Requirements", "Rejects Job", " Users Job ", "Other User", "Available", "Owner"
     )
     yield heading.format("-" * 13, "-" * 12, "-" * 12, "-" * 11, "-" * 11, "-" * 10, "-" * 9, "-" * 5)
-    for (_, user), members in groups.items():
+    for (number, _), members in groups.items():
         job = members[0]
+        user = job.eval_str("User", "")
         found = compare(job, slots)
         idle = sum(one.eval_int("JobStatus") == 1 for one in members)
         running = sum(one.eval_int("JobStatus") in (2, 6, 7) for one in members)
         users = [slot.eval_str("RemoteUser") for slot in slots if slot.eval_str("RemoteUser")]
         mine = users.count(user)
+        count = f"{len(members)}/{idle}" if number >= 0 else ""
+        running = running if number >= 0 else 0
         yield (
             f"{job.eval_int('ClusterId', 0)}.{job.eval_int('ProcId', 0)}".ljust(13)
-            + f" {f'{len(members)}/{idle}':<12} {found.slots - found.rejected_by_job:12d} {found.reject_job:11d}"
+            + f" {count:<12} {found.slots - found.rejected_by_job:12d} {found.reject_job:11d}"
             + f" {f'{running}/{mine}' if running else str(mine):>11} {len(users) - mine:10d} {found.willing:9d}"
             + f" {job.eval_str('Owner', '')}\n"
         )

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from minipool.cli.columns import Col, Table
-from minipool.cli.q_views import HELD, IDLE, RUNNING, SUSPENDED, TRANSFERRING, submitted
+from minipool.cli.mask import LEFT, MISSING, Column, Mask
+from minipool.cli.q_views import HELD, IDLE, RUNNING, SUSPENDED, TRANSFERRING
+from minipool.cli.show import clock_date
 from pool.classad import ClassAd
 
 NEEDS = (
@@ -22,6 +23,7 @@ class _Batch:
     def __init__(self, first: ClassAd, name: str) -> None:
         self.first, self.name = first, name
         self.owner = first.eval_str("Owner", "??")
+        self.node = first.eval_str("DAGNodeName") if "DAGManJobId" in first else None
         self.states: dict[int, int] = {}
         self.total = self.done = 0
         self.unknown_total = False
@@ -38,7 +40,7 @@ class _Batch:
         self.lowest = job if self.lowest is None else min(self.lowest, job)
         self.highest = job if self.highest is None else max(self.highest, job)
 
-    def cells(self) -> list[str | None]:
+    def cells(self) -> list[object]:
         """The line's cells: counts that are zero show as their column's alternative."""
         states = self.states
         counts = (
@@ -48,13 +50,15 @@ class _Batch:
             states.get(HELD, 0),
             0 if self.unknown_total else self.total,
         )
-        shown: list[str | None] = [f"{count:6d}" if count > 0 else None for count in counts]
-        return [self.owner, self.name, submitted(self.first), *shown, self._ids()]
+        shown = [f"{count:6d}" if count > 0 else MISSING for count in counts]
+        submitted = self.first.eval_int("QDate")
+        since = MISSING if submitted is None else clock_date(submitted)
+        return [self.owner, self.name, since, *shown, self._ids()]
 
     def _ids(self) -> str:
         low, high = self.lowest, self.highest
         if low is None or high is None:
-            return f"{self.first.eval_int('ClusterId', 0)}.{self.first.eval_int('ProcId', 0)}"
+            return "0.0"  # a DAG without a node in the queue
         if low == high:
             return f"{low[0]}.{low[1]}"
         if low[0] == high[0]:
@@ -62,35 +66,44 @@ class _Batch:
         return f"{low[0]}.{low[1]} ... {high[0]}.{high[1]}"
 
 
-def batch_lines(ads: Sequence[ClassAd], *, partial: bool, width: int, always_held: bool = False) -> list[str]:
+def batch_lines(
+    ads: Sequence[ClassAd], *, partial: bool, width: int, always_held: bool = False, dag: bool = False
+) -> list[str]:
     """The heading and a line for each batch.
 
-    `partial`: perhaps not all jobs of a cluster are here, so DONE is unknown.
+    `partial`: perhaps not all jobs of a cluster are here, so DONE is unknown. `dag`: nodes show their name as owner.
     """
     batches = _batches(ads, partial)
+    for batch in batches if dag else ():
+        batch.owner = batch.node or batch.owner
     rows = [batch.cells() for batch in batches]
     columns = [
-        Col("OWNER", "Owner", width=-5),
-        Col("BATCH_NAME", "JobBatchName", width=-12),
-        Col("   SUBMITTED", "QDate", width=12),
-        *(Col(heading, "X", width=6, alt="_") for heading in ("  DONE", "  RUN ", "  IDLE", "  HOLD", " TOTAL")),
-        Col("JOB_IDS", "X", width=0),
+        Column("OWNER", "Owner", 5, LEFT),
+        Column("BATCH_NAME", "JobBatchName", 12, LEFT),
+        Column("   SUBMITTED", "QDate", 12),
+        *(Column(heading, "X", 6, alt="_") for heading in ("  DONE", "  RUN ", "  IDLE", "  HOLD", " TOTAL")),
+        Column("JOB_IDS", "X"),
     ]
     if rows:
         columns[0], columns[1] = _fitted(rows, width)
         for at in range(3, 8):
-            widest = max(len((row[at] or "").strip()) for row in rows)
+            widest = max(len(_text(row[at]).strip()) for row in rows)
             columns[at] = columns[at]._replace(width=max(6, widest))
-        if not always_held and not any(row[6] for row in rows):
+        if not always_held and all(row[6] is MISSING for row in rows):
             del columns[6]
             rows = [[*row[:6], *row[7:]] for row in rows]
-    return Table(columns, width=max(0, width - 1)).lines(rows)
+    table = Mask(columns, width=max(0, width - 1), trim=not width)
+    return [table.heading(), *(table.display(row) for row in rows)]
 
 
-def _fitted(rows: Sequence[Sequence[str | None]], width: int) -> tuple[Col, Col]:
+def _text(cell: object) -> str:
+    return cell if isinstance(cell, str) else ""
+
+
+def _fitted(rows: Sequence[Sequence[object]], width: int) -> tuple[Column, Column]:
     """The columns of the owner and the batch's name, as wide as their values or as a terminal has room for."""
-    owner, name, ids = (max(len(row[at] or "") for row in rows) for at in (0, 1, 8))
-    room = width - 50
+    owner, name, ids = (max(len(_text(row[at])) for row in rows) for at in (0, 1, 8))
+    room, longest = width - 50, max(5, owner)
     if width and name + owner + ids > room:
         # A terminal's width beyond what the counts take is shared out; what one does not need goes to the others.
         for_name = for_owner = for_ids = (room - 27) // 3
@@ -104,11 +117,8 @@ def _fitted(rows: Sequence[Sequence[str | None]], width: int) -> tuple[Col, Col]
         if for_owner + 8 > owner:
             for_name = min(10 + for_name + for_owner + 8 - owner, name) - 10
         name, owner = min(name, for_name + 10), min(owner, for_owner + 8)
-    owner = max(8, owner) if owner < 5 else owner
-    return (
-        Col("OWNER", "Owner", width=-owner, truncate=True),
-        Col("BATCH_NAME", "JobBatchName", width=-max(10, name), truncate=True),
-    )
+    owner = max(8, owner) if owner < longest else owner
+    return Column("OWNER", "Owner", owner, LEFT), Column("BATCH_NAME", "JobBatchName", max(10, name), LEFT)
 
 
 def _batches(ads: Sequence[ClassAd], partial: bool) -> list[_Batch]:
@@ -139,17 +149,17 @@ def _batch_of(
     of_name: dict[tuple[str, str], _Batch],
     batches: list[_Batch],
 ) -> _Batch:
-    dag = ad.eval_int("DAGManJobId")
-    if dag is not None and dag in of_cluster:
+    dag = ad.eval_int("DAGManJobId", 0)
+    if dag in of_cluster:
         return of_cluster[dag]
     name = ad.eval_str("JobBatchName")
     key = (ad.eval_str("Owner", ""), name or "")
-    if name and key in of_name and not _is_dag(ad):
+    if name and key in of_name and not _is_dag(ad) and dag <= 0:
         return of_name[key]
     shown = name or (f"DAG: {cluster}" if _is_dag(ad) else _node_name(ad) or f"ID: {cluster}")
     batch = _Batch(ad, shown)
     batches.append(batch)
-    if name and not _is_dag(ad):
+    if name and not _is_dag(ad) and dag <= 0:
         of_name[key] = batch
     return batch
 
@@ -164,8 +174,8 @@ def _add_total(batch: _Batch, ad: ClassAd, present: int, partial: bool, of_clust
         batch.total += ad.eval_int("DAG_NodesTotal", 0)
         batch.done += ad.eval_int("DAG_NodesDone", 0)
         return
-    if ad.eval_int("DAGManJobId", -1) in of_cluster:
-        return  # the DAG's own counts have it
+    if ad.eval_int("DAGManJobId", 0) > 0:
+        return  # its DAG's own counts have it
     total = ad.eval_int("TotalSubmitProcs")
     if not total:
         batch.unknown_total = True

@@ -11,6 +11,7 @@ _WORDS = (
     (COMPLETED, "Completed"), (REMOVED, "Removed"), (IDLE, "Idle"),
     (RUNNING, "Running"), (HELD, "Held"), (SUSPENDED, "Suspended"),
 )  # fmt: skip
+_UNKNOWN_COLUMNS = 51
 _SCHEDULER_WORDS = ("Completed", "Held", "Idle", "Jobs", "Removed", "Running")
 NEEDS = ("Owner", "JobStatus", "JobUniverse")
 
@@ -21,7 +22,11 @@ class Counts:
     def __init__(self, ads: Iterable[ClassAd] = ()) -> None:
         self.by: dict[str, int] = {}
         for ad in ads:
-            self.add(ad.eval_int("JobStatus", 0), scheduler=ad.eval_int("JobUniverse", 5) == 7)
+            self.add_job(ad)
+
+    def add_job(self, ad: ClassAd) -> None:
+        """One more job."""
+        self.add(ad.eval_int("JobStatus", 0), scheduler=ad.eval_int("JobUniverse", 5) == 7)
 
     def add(self, status: int, *, scheduler: bool = False, count: int = 1) -> None:
         """One more job, or several."""
@@ -73,12 +78,29 @@ def totals_lines(query: Counts, everybody: Counts, mine: Counts | None, me: str)
     return "".join(lines) + "\n"
 
 
+def of_a_file(counts: Counts) -> str:
+    """The line of jobs out of a file, where nobody else's are known; DAGs' own jobs are not counted."""
+    words = ", ".join(f"{counts.get(word)} {word.lower()}" for _, word in _WORDS)
+    return f"Total for query: {counts.get('Jobs')} jobs; {words}{' ' * _UNKNOWN_COLUMNS}\n\n"
+
+
 def summary_ad(query: Counts, everybody: Counts, mine: Counts, me: str, now: int) -> ClassAd:
     """The same as an ad, for `-totals -json` and its like."""
     ad = ClassAd({"MyType": "Summary", "MyName": me, "ServerTime": now, "ErrorCode": 0})
     for before, counts in (("", query), ("My", mine), ("Allusers", everybody)):
-        for word in ("Jobs", *(word for _, word in _WORDS)):
-            ad[before + word] = counts.get(word)
-        for word in _SCHEDULER_WORDS:
-            ad[f"{before}Scheduler{word}"] = counts.get("Scheduler" + word)
+        _fill(ad, before, counts)
     return ad
+
+
+def file_ad(counts: Counts) -> ClassAd:
+    """The summary of jobs out of a file, where nobody else's are known."""
+    ad = ClassAd({"MyType": "Summary"})
+    _fill(ad, "", counts)
+    return ad
+
+
+def _fill(ad: ClassAd, before: str, counts: Counts) -> None:
+    for word in ("Jobs", *(word for _, word in _WORDS)):
+        ad[before + word] = counts.get(word)
+    for word in _SCHEDULER_WORDS:
+        ad[f"{before}Scheduler{word}"] = counts.get("Scheduler" + word)

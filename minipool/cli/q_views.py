@@ -1,254 +1,190 @@
-"""The tables of condor_q: which columns each view has, and how a job's attributes fill them."""
+"""The tables of condor_q, in the language of -print-format, and the functions that only condor_q knows."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
-from minipool.cli.columns import Col
-from minipool.cli.show import date, duration
+from minipool.cli import mask, print_as
+from minipool.cli.mask import MISSING, Column, Mask, PrintAs
+from minipool.cli.print_format import PrintFormat, parse
 from pool.classad import ClassAd
 
-STATUS_LETTERS: Final = "UIRXCH>S"
-UNIVERSES: Final = {
-    1: "Standard", 2: "Pipe", 3: "Linda", 4: "PVM", 5: "Vanilla", 6: "PVMD", 7: "Scheduler", 8: "MPI",
-    9: "Grid", 10: "Java", 11: "Parallel", 12: "Local", 13: "VM",
-}  # fmt: skip
 IDLE, RUNNING, REMOVED, COMPLETED, HELD, TRANSFERRING, SUSPENDED = range(1, 8)
-
-
-def status_letter(ad: ClassAd) -> str:
-    """The two letters under ST: the job's status, and arrows while files move."""
-    status = ad.eval_int("JobStatus", 0)
-    first, second = STATUS_LETTERS[status] if 0 <= status < len(STATUS_LETTERS) else "?", " "
-    queued = bool(ad.eval_bool("TransferQueued"))
-    if ad.eval_bool("TransferringInput"):
-        first, second = "<", "q" if queued else " "
-    if ad.eval_bool("TransferringOutput") or status == TRANSFERRING:
-        first, second = "q" if queued else " ", ">"
-    return first + second
-
-
-def wall_time(ad: ClassAd, *, current_run: bool = False) -> float:
-    """Seconds that the job has run: its earlier runs, and the present one so far."""
-    status = ad.eval_int("JobStatus", 0)
-    born = ad.eval_int("ShadowBday", 0)
-    total = 0.0 if current_run else ad.eval_float("RemoteWallClockTime", 0.0)
-    if status in (RUNNING, TRANSFERRING, SUSPENDED) and born:
-        total += max(0, ad.eval_int("ServerTime", born) - born)
-    elif status in (IDLE, HELD) and current_run:
-        total = ad.eval_float("LastRemoteWallClockTime", total)
-    return total
-
-
-def _run_time(ad: ClassAd) -> str:
-    return duration(wall_time(ad))
-
-
-def _current_run(ad: ClassAd) -> str:
-    return duration(wall_time(ad, current_run=True))
-
-
-def _cpu_time(ad: ClassAd) -> str:
-    return duration(ad.eval_float("RemoteUserCpu", 0.0))
-
-
-def submitted(ad: ClassAd) -> str | None:
-    """When the job was submitted."""
-    at = ad.eval_int("QDate")
-    return None if at is None else date(at)
-
-
-def _held_since(ad: ClassAd) -> str | None:
-    at = ad.eval_int("EnteredCurrentStatus")
-    return None if at is None else date(at)
-
-
-def _size(ad: ClassAd) -> str | None:
-    usage = ad.eval_int("MemoryUsage")
-    if usage is not None:
-        return f"{usage:.1f}"
-    image = ad.eval_int("ImageSize")
-    return None if image is None else f"{image / 1024:.1f}"
-
-
-def command(ad: ClassAd) -> str:
-    """The job in a few words: its description, or its program and arguments."""
-    described = ad.eval_str("JobDescription") or ad.eval_str("MATCH_EXP_JobDescription")
-    if described:
-        return described
-    program = (ad.eval_str("Cmd") or "").rpartition("/")[2]
-    arguments = ad.eval_str("Args") or ad.eval_str("Arguments")
-    return f"{program} {arguments}" if arguments else program
-
-
-def _remote_host(ad: ClassAd) -> str | None:
-    return ad.eval_str("RemoteHost")
-
-
-def _universe(ad: ClassAd) -> str:
-    return UNIVERSES.get(ad.eval_int("JobUniverse", 5), "Unknown")
-
-
-def _dag_name(ad: ClassAd) -> str | None:
-    if "DAGManJobId" in ad:
-        return f" |-{ad.eval_str('DAGNodeName', '')}"
-    return ad.eval_str("Owner")
-
-
-def _bytes(names: Sequence[str]) -> Callable[[ClassAd], str | None]:
-    def shown(ad: ClassAd) -> str | None:
-        amounts = [ad.eval_float(name) for name in names]
-        if any(amount is None for amount in amounts):
-            return None
-        return readable_bytes(sum(amount or 0.0 for amount in amounts))
-
-    return shown
-
-
-def readable_bytes(amount: float) -> str:
-    """`1.5 MB`."""
-    for unit in ("B ", "KB", "MB", "GB", "TB"):
-        if amount < 1024 or unit == "TB":
-            return f"{amount:.1f} {unit}"
-        amount /= 1024
-    return ""
-
-
-CLUSTER = Col(" ID", "ClusterId", width=5, printf="%4d.")
-PROC = Col(" ", "ProcId", width=-3, printf="%-3d", glued=True)
-_OWNER = Col("OWNER", "Owner", width=-14, alt="??")
-_SUBMITTED = Col("  SUBMITTED", submitted, width=11, needs=("QDate",))
-_WALL = ("JobStatus", "ServerTime", "ShadowBday", "RemoteWallClockTime", "LastRemoteWallClockTime")
-_RUN_TIME = Col("    RUN_TIME", _run_time, width=12, needs=_WALL)
-_STATUS = Col(
-    "ST", status_letter, width=-2, needs=("JobStatus", "TransferringInput", "TransferringOutput", "TransferQueued")
-)
-_CMD = Col("CMD", command, width=0, needs=("Cmd", "Args", "Arguments", "JobDescription", "MATCH_EXP_JobDescription"))
-_PRI = Col("PRI", "JobPrio", width=-3, auto=True)
-_SIZE = Col("SIZE", _size, width=4, needs=("MemoryUsage", "ResidentSetSize", "ImageSize"))
-
-NOBATCH = (CLUSTER, PROC, _OWNER, _SUBMITTED, _RUN_TIME, _STATUS, _PRI, _SIZE, _CMD)
-DAG = (
-    CLUSTER,
-    PROC,
-    Col("OWNER/NODENAME", _dag_name, width=-17, needs=("Owner", "DAGManJobId", "DAGNodeName")),
-    *NOBATCH[3:],
-)
-RUN = (
-    CLUSTER,
-    PROC,
-    _OWNER,
-    _SUBMITTED,
-    _RUN_TIME,
-    Col("HOST(S)", _remote_host, width=0, alt="??", needs=("RemoteHost",)),
-)
-IDLE_VIEW = (
-    CLUSTER, PROC, _OWNER,
-    Col("UNIVERSE ", _universe, width=-9, needs=("JobUniverse",)),
-    Col("CPUS", "RequestCpus", width=4, printf="%4d"),
-    Col("MEMORY", "RequestMemory", width=6, printf="%6d"),
-    Col("STARTS", "NumShadowStarts ?: 0", width=6, printf="%6d"),
-    Col("LAST_HOST", lambda ad: ad.eval_str("LastRemoteHost", "undefined"), width=0, needs=("LastRemoteHost",)),
-)  # fmt: skip
-HOLD = (
-    CLUSTER, PROC, _OWNER,
-    Col("HELD_SINCE", _held_since, width=11, alt="??", needs=("EnteredCurrentStatus",)),
-    Col("CODE", "HoldReasonCode", width=4, printf="%4d", alt="?"),
-    Col("/SUB", "HoldReasonSubCode", width=-4, printf="/%-3d", glued=True, truncate=True, alt=" "),
-    Col("HOLD_REASON", "HoldReason", width=0),
-)  # fmt: skip
-GRID = (
-    CLUSTER, PROC, _OWNER,
-    Col("STATUS", "GridJobStatus", width=-10),
-    Col("GRID->MANAGER    HOST", "GridResource", width=-27),
-    Col("GRID_JOB_ID", "GridJobId", width=0),
-)  # fmt: skip
-IO = (
-    CLUSTER, PROC, _OWNER,
-    Col("RUNS", "NumJobStarts", width=4, printf="%4d", alt="?"),
-    _STATUS,
-    Col(" INPUT", _bytes(["BytesRecvd"]), width=6, alt="??", needs=("BytesRecvd",)),
-    Col(" OUTPUT", _bytes(["BytesSent"]), width=7, alt="??", needs=("BytesSent",)),
-    Col(" RATE", _bytes(["BytesRecvd", "BytesSent"]), width=10, alt="??"),
-    Col("MISC", lambda _: "", width=0),
-)  # fmt: skip
-FACTORY = (
-    CLUSTER, PROC, _OWNER, _SUBMITTED,
-    Col(" LIMIT", "JobMaterializeLimit", width=6, printf="%6d"),
-    Col("PRESNT", "JobsPresent", width=6, printf="%6d"),
-    Col("  RUN ", "JobsRunning", width=6, printf="%6d"),
-    Col("  IDLE", "JobsIdle", width=6, printf="%6d"),
-    Col("  HOLD", "JobsHeld", width=6, printf="%6d"),
-    Col("NEXTID", "JobMaterializeNextProcId", width=6, printf="%6d"),
-    Col("MODE", lambda ad: "Norm" if not ad.eval_int("JobMaterializePaused", 0) else "Hold", width=-4),
-    Col("DIGEST", "JobMaterializeDigestFile", width=0),
-)  # fmt: skip
-AUTOCLUSTER = (
-    Col("   ID", "AutoClusterId", width=5, printf="%5d"),
-    Col("COUNT", "JobCount", width=5, printf="%5d"),
-    Col("UNIVERSE", _universe, width=-8, needs=("JobUniverse",)),
-    Col("CPUS", "RequestCpus", width=4, printf="%4d", alt="??"),
-    Col("MEMORY", "RequestMemory", width=6, printf="%6d", alt="??"),
-    Col("    DISK", "RequestDisk", width=8, printf="%8d", alt="??"),
-    Col("REQUIREMENTS", "Requirements", width=0, printf="%r"),
-)  # fmt: skip
-HOLD_CODES = (
-    _OWNER,
-    Col("CODE", "HoldReasonCode", width=4, printf="%4d", alt="?"),
-    Col("/SUB", "HoldReasonSubCode", width=-4, printf="/%-3d", glued=True, alt=" "),
-    Col("   COUNT ", "JobCount", width=9, printf="%9d", alt="_"),
-    Col("OLDEST_JOB_ID", lambda ad: f"{ad.eval_int('ClusterId', 0)}.{ad.eval_int('ProcId', 0)}", width=-13),
-    Col("HELD_SINCE", _held_since, width=11, alt="??", needs=("EnteredCurrentStatus",)),
-    Col("HOLD_REASON", "HoldReason", width=0),
-)  # fmt: skip
-
-
-class View(NamedTuple):
-    """A table of condor_q: its columns, which jobs it is about, and whether totals follow."""
-
-    columns: Sequence[Col]
-    constraint: str = ""
-    totals: bool = True
-
-
-_ACTIVE = "(JobStatus == 2 || JobStatus == 6 || JobStatus == 7)"
-VIEWS: Final[dict[str, View]] = {
-    "nobatch": View(NOBATCH),
-    "dag": View(DAG),
-    "run": View(RUN, _ACTIVE, totals=False),
-    "idle": View(IDLE_VIEW, "JobStatus == 1", totals=False),
-    "hold": View(HOLD, "JobStatus == 5"),
-    "hold-codes": View(HOLD_CODES, "JobStatus == 5", totals=False),
-    "grid": View(GRID, "JobUniverse == 9", totals=False),
-    "io": View(IO, "(TransferQueued =?= true || TransferringOutput =?= true || TransferringInput =?= true)"),
-    "factory": View(FACTORY, "ProcId =?= undefined && JobMaterializeDigestFile =!= undefined", totals=False),
-    "autocluster": View(AUTOCLUSTER, totals=False),
+_ID = """
+    ClusterId  AS ' ID' NOSUFFIX WIDTH 5 PRINTF '%4d.'
+    ProcId     AS ' '   NOPREFIX WIDTH 3 PRINTF '%-3d'
+"""
+_OWNER = "Owner AS OWNER WIDTH -14 PRINTAS OWNER OR ??\n"
+_FROM_RUN_TIME = """
+    QDate          AS '  SUBMITTED'  WIDTH 11 PRINTAS QDATE
+    RemoteUserCpu  AS '    RUN_TIME' WIDTH 12 PRINTAS CPU_TIME
+    JobStatus      AS ST             PRINTAS JOB_STATUS
+    JobPrio        AS PRI            WIDTH AUTO
+    ImageSize      AS SIZE           WIDTH 4 PRINTAS MEMORY_USAGE
+    Cmd            AS CMD            WIDTH 0 PRINTAS JOB_DESCRIPTION
+SUMMARY STANDARD
+"""
+VIEWS: Final[Mapping[str, str]] = {
+    "nobatch": f"SELECT{_ID}{_OWNER}{_FROM_RUN_TIME}",
+    "dag": f"SELECT{_ID} Owner AS OWNER/NODENAME WIDTH -17 PRINTAS DAG_OWNER\n{_FROM_RUN_TIME}",
+    "run": f"""SELECT{_ID}{_OWNER}
+    QDate          AS '  SUBMITTED'  WIDTH 11 PRINTAS QDATE OR ??
+    RemoteUserCpu  AS '    RUN_TIME' WIDTH 12 PRINTAS CPU_TIME OR ??
+    Owner          AS HOST(S)        WIDTH 0  PRINTAS REMOTE_HOST OR ??
+    """,
+    "idle": f"""SELECT{_ID}{_OWNER}
+    JobUniverse    AS 'UNIVERSE '    PRINTAS JOB_UNIVERSE
+    RequestCpus    AS CPUS           PRINTF %4d
+    RequestMemory  AS MEMORY         PRINTF %6d
+    NumShadowStarts ?: 0 AS STARTS   PRINTF %6d
+    LastRemoteHost AS LAST_HOST      WIDTH 0
+    """,
+    "hold": f"""SELECT{_ID}{_OWNER}
+    EnteredCurrentStatus AS HELD_SINCE WIDTH 11 PRINTAS QDATE OR ??
+    HoldReasonCode       AS CODE NOSUFFIX PRINTF %4d OR ?
+    HoldReasonSubCode    AS /SUB NOPREFIX PRINTF /%-3d TRUNCATE OR ' '
+    HoldReason           AS HOLD_REASON WIDTH 0
+SUMMARY STANDARD
+    """,
+    "hold-codes": f"""SELECT
+    {_OWNER}
+    HoldReasonCode       AS CODE NOSUFFIX PRINTF %4d OR ?
+    HoldReasonSubCode    AS /SUB NOPREFIX PRINTF /%-3d OR ' '
+    JobCount             AS '   COUNT ' PRINTF %9d OR _
+    ClusterId            AS OLDEST_JOB_ID PRINTAS JOB_ID
+    EnteredCurrentStatus AS HELD_SINCE WIDTH 11 PRINTAS QDATE OR ??
+    HoldReason           AS HOLD_REASON WIDTH 0
+    """,
+    "grid": f"""SELECT{_ID}
+    Owner         AS OWNER WIDTH -14 PRINTAS OWNER
+    GridJobStatus AS STATUS WIDTH -10 PRINTAS GRID_STATUS
+    GridResource  AS 'GRID->MANAGER    HOST' WIDTH -27 PRINTAS GRID_RESOURCE
+    GridJobId     AS GRID_JOB_ID WIDTH 0 PRINTAS GRID_JOB_ID
+    """,
+    "grid:ec2": f"""SELECT{_ID}
+    Owner         AS OWNER WIDTH -14 PRINTAS OWNER
+    GridJobStatus AS STATUS WIDTH -10 PRINTAS GRID_STATUS
+    GridJobId     AS 'INSTANCE ID' WIDTH AUTO PRINTAS GRID_JOB_ID
+    Cmd           AS CMD WIDTH AUTO PRINTF %s
+    """,
+    "io": f"""SELECT{_ID}{_OWNER}
+    NumJobStarts           AS RUNS PRINTF %4d OR ?
+    JobStatus              AS ST PRINTAS JOB_STATUS
+    BytesRecvd             AS ' INPUT' OR ??
+    BytesSent              AS ' OUTPUT' OR ??
+    BytesRecvd + BytesSent AS ' RATE' WIDTH 10 OR ??
+    JobUniverse            AS MISC
+SUMMARY STANDARD
+    """,
+    "factory": f"""SELECT{_ID}{_OWNER}
+    QDate                    AS '  SUBMITTED' WIDTH 11 PRINTAS QDATE
+    JobMaterializeLimit      AS ' LIMIT' WIDTH 6 PRINTF %6d
+    JobsPresent              AS PRESNT WIDTH 6 PRINTF %6d
+    JobsRunning              AS '  RUN ' WIDTH 6 PRINTF %6d
+    JobsIdle                 AS '  IDLE' WIDTH 6 PRINTF %6d
+    JobsHeld                 AS '  HOLD' WIDTH 6 PRINTF %6d
+    JobMaterializeNextProcId AS NEXTID WIDTH 6 PRINTF %6d
+    JobMaterializePaused ?: JobFactoryPaused AS MODE PRINTAS JOB_FACTORY_MODE OR _
+    JobMaterializeDigestFile AS DIGEST
+    """,
+    "jobset": """SELECT
+    JobSetId      AS JOBSETID  WIDTH 8 PRINTF %8d
+    JobSetName    AS NAME      WIDTH AUTO
+    Owner         AS OWNER     WIDTH AUTO PRINTAS OWNER OR ??
+    NumCompleted  AS COMPLETE  WIDTH 8 PRINTF %8d
+    NumRemoved    AS REMOVED   WIDTH 7 PRINTF %7d
+    NumIdle       AS '   IDLE' WIDTH 7 PRINTF %7d
+    NumRunning    AS RUNNING   WIDTH 7 PRINTF %7d
+    NumHeld       AS '   HELD' WIDTH 7 PRINTF %7d
+    """,
+    "autocluster": """SELECT FROM AUTOCLUSTER
+    AutoClusterId AS '   ID'    WIDTH 5 PRINTF %5d
+    JobCount      AS COUNT      WIDTH 5 PRINTF %5d
+    JobUniverse   AS UNIVERSE   WIDTH -8 PRINTAS JOB_UNIVERSE OR ??
+    RequestCpus   AS CPUS       WIDTH 4 PRINTF %4d OR ??
+    RequestMemory AS MEMORY     WIDTH 6 PRINTF %6d OR ??
+    RequestDisk   AS '    DISK' WIDTH 8 PRINTF %8d OR ??
+    Requirements  AS REQUIREMENTS PRINTF %r
+    """,
 }
+_ACTIVE: Final = "JobStatus == 2 || JobStatus == 6 || JobStatus == 7"
+CONSTRAINTS: Final = {
+    "run": _ACTIVE,
+    "idle": "JobStatus == 1",
+    "hold": "JobStatus == 5",
+    "hold-codes": "JobStatus == 5",
+    "grid": "JobUniverse == 9",
+    "grid:ec2": "JobUniverse == 9",
+    "io": "TransferQueued =?= true || TransferringOutput =?= true || TransferringInput =?= true",
+    "factory": "ProcId =?= undefined && JobMaterializeDigestFile =!= undefined",
+    "jobset": "ProcId =?= undefined",
+}
+"""Which jobs a view is about; the view of all jobs is none of these."""
 
 
-def widened(columns: Sequence[Col], ads: Sequence[ClassAd]) -> list[Col]:
-    """The columns with the job id as wide as the largest id needs."""
+class Clock:
+    """What stands under RUN_TIME: the time of all runs, of the present one, or the processors' time."""
+
+    def __init__(self, *, cpu: bool = False, current: bool = False) -> None:
+        self.cpu, self.current = cpu, current
+
+    def seconds(self, ad: ClassAd) -> float | None:
+        """The job's time; None where the ad does not count it."""
+        used = ad.eval_float("RemoteUserCpu")
+        if used is None or self.cpu:
+            return used
+        status, born = ad.eval_int("JobStatus", 0), ad.eval_int("ShadowBday", 0)
+        now = ad.eval_int("ServerTime", 0)
+        if not now:
+            return -1
+        total = 0.0 if self.current else ad.eval_float("RemoteWallClockTime", 0.0)
+        if status in (RUNNING, TRANSFERRING, SUSPENDED) and born:
+            total += now - born
+        elif status in (IDLE, HELD) and self.current:
+            total = ad.eval_float("LastRemoteWallClockTime", total)
+        return total
+
+
+def functions(clock: Clock, *, dag: bool = False) -> Mapping[str, PrintAs]:
+    """What PRINTAS may name in a table of condor_q."""
+
+    def cpu_time(_: Any, ad: ClassAd, column: Column) -> Any:
+        seconds = clock.seconds(ad)
+        return MISSING if seconds is None else seconds
+
+    needs = ("JobStatus", "ServerTime", "ShadowBday", "RemoteWallClockTime", "LastRemoteWallClockTime")
+    own = {"CPU_TIME": PrintAs("f", render=cpu_time, printf="%T", needs=(*needs, "RemoteUserCpu"))}
+    if not dag:
+        own["DAG_OWNER"] = print_as.FUNCTIONS["OWNER"]
+    return {**print_as.FUNCTIONS, **own}
+
+
+def view(name: str, clock: Clock) -> PrintFormat:
+    """One of the standard tables."""
+    text = VIEWS[name].replace("    RUN_TIME", "    CPU_TIME") if clock.cpu else VIEWS[name]
+    return parse(text.split("\n"), functions(clock, dag=name == "dag"), name=name)
+
+
+def widen(table: Mask, ads: Sequence[ClassAd], *, owner: int = 0) -> None:
+    """Make room for long job ids, owners and sizes; `owner` is how wide that column may become."""
     clusters = max((ad.eval_int("ClusterId", 0) for ad in ads), default=0)
     procs = max((ad.eval_int("ProcId", 0) for ad in ads), default=0)
-    out = []
-    for column in columns:
-        if column is CLUSTER and clusters > 9999:
+    longest = max((len(ad.eval_str("Owner", "")) for ad in ads), default=0)
+    if clusters < 9999 and procs < 999 and longest <= 14:
+        return
+    columns = []
+    for at, one in enumerate(table.columns):
+        if at == 0 and one.heading == " ID" and clusters > 9999:
             wide = len(str(clusters))
-            column = column._replace(width=wide + 1, printf=f"%{wide}d.")
-        elif column is PROC and procs > 999:
+            one = one._replace(width=wide + 1, printf=f"%{wide}d.")
+        elif at == 1 and one.heading == " " and procs > 999:
             wide = len(str(procs))
-            column = column._replace(width=-wide, printf=f"%-{wide}d")
-        out.append(column)
-    return out
-
-
-def clocked(columns: Sequence[Col], how: str) -> list[Col]:
-    """The columns with another time under RUN_TIME: `cputime`, or of the current run only."""
-    if how == "cputime":
-        changed = _RUN_TIME._replace(heading="    CPU_TIME", source=_cpu_time, needs=("RemoteUserCpu",))
-    elif how == "currentrun":
-        changed = _RUN_TIME._replace(source=_current_run)
-    else:
-        return list(columns)
-    return [changed if column is _RUN_TIME else column for column in columns]
+            one = one._replace(width=wide, printf=f"%-{wide}d", flags=one.flags | mask.LEFT)
+        elif at == 2 and owner and longest > 14:
+            one = one._replace(width=max(one.width, min(longest, owner)))
+        elif one.heading == "SIZE" and one.how is not None:
+            largest = max((print_as.memory_usage(ad) or 0.0 for ad in ads), default=0.0)
+            one = one._replace(width=max(one.width, len(f"{largest:.1f}")))
+        columns.append(one)
+    table.replace(columns)

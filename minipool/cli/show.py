@@ -42,6 +42,21 @@ def date(seconds: float) -> str:
     return f"{when.tm_mon:2d}/{when.tm_mday:<2d} {when.tm_hour:02d}:{when.tm_min:02d}"
 
 
+def span(seconds: float) -> str:
+    """A time span as C divides it, so that a negative one shows: `  0+00:00:-5`."""
+    total = int(seconds)
+    sign, total = (-1, -total) if total < 0 else (1, total)
+    days, rest = divmod(total, 86400)
+    hours, rest = divmod(rest, 3600)
+    days, hours, minutes, left = sign * days, sign * hours, sign * (rest // 60), sign * (rest % 60)
+    return f"{days:3d}+{hours:02d}:{minutes:02d}:{left:02d}"
+
+
+def clock_date(seconds: float) -> str:
+    """A date without the year, or question marks for a moment before 1970."""
+    return "    ???    " if seconds < 0 else date(seconds)
+
+
 def number(value: object) -> float | int | None:
     """A value as a number, as HTCondor counts booleans; None when it is none."""
     if isinstance(value, bool):

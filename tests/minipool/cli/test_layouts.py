@@ -7,6 +7,7 @@ To add a case, write the command and run this file as a program: it fills in wha
 from __future__ import annotations
 
 import io
+import os
 import re
 import shlex
 import sys
@@ -16,7 +17,7 @@ from contextlib import redirect_stdout
 
 import pytest
 
-from minipool.cli import context, q
+from minipool.cli import context, q_show
 from tests.minipool.cli.fake_pool import CASES, FakeSession, a_peer, read_ads, run_tool
 
 NOW = 1795217742
@@ -35,9 +36,9 @@ def a_fixed_moment(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("TZ", "UTC")
     time.tzset()
     monkeypatch.setattr(context, "stamp", lambda when=None: "11/20/26 23:35:42")
-    monkeypatch.setattr(q, "stamp", context.stamp)
+    monkeypatch.setattr(q_show, "stamp", context.stamp)
     monkeypatch.setattr(time, "time", lambda: float(NOW))
-    monkeypatch.setattr(q.os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
     yield
     monkeypatch.undo()
     time.tzset()

@@ -1,0 +1,180 @@
+"""What a command line of condor_q asks for: which jobs, in which view, and which attributes that takes."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from minipool.cli import q_batch, q_totals, q_views
+from minipool.cli.ad_output import attribute_list, wanted_form
+from minipool.cli.autoformat import AutoFormat
+from minipool.cli.options import Parsed, UsageError
+from minipool.cli.print_format import PrintFormat, append, from_file
+from pool.errors import UserError
+from pool.late_pattern import late_pattern
+
+if TYPE_CHECKING:
+    from protocol.messages.schedd import Selection
+
+_JOB = late_pattern(r"\d+(\.\d+)?\Z")
+_ANALYSES = ("better-analyze", "reverse-analyze")
+_EXCLUSIVE = ("run", "hold", "hold-codes", "idle")
+
+
+class Asked:
+    """What the command line asks for."""
+
+    def __init__(self, parsed: Parsed) -> None:
+        self.parsed = parsed
+        self.me = ""
+        self._refuse_contradictions()
+        self.ids = [word for word in parsed.words if _JOB.match(word)]
+        self.users = [word for word in parsed.words if not _JOB.match(word)] + parsed.values("submitter")
+        self.form = wanted_form(parsed)
+        self.custom = AutoFormat(parsed)
+        self.clock = q_views.Clock(cpu=parsed.has("cputime"), current=not parsed.has("cumulative-time"))
+        path = parsed.value("print-format")
+        self.format: PrintFormat | None = None
+        if path is not None and path != "!":
+            self.format = from_file(path, q_views.functions(self.clock, dag=parsed.has("dag")))
+        self.file = parsed.value("jobads")
+        self.userlog = parsed.value("userlog")
+        self.analyze = next((text for key in _ANALYSES if (text := parsed.qualifier(key)) is not None), None)
+        self.view = self._view()
+        self.table = self._table()
+        constraints = [f"({text})" for text in parsed.values("constraint")]
+        self.partial = bool(constraints) or any("." in job for job in self.ids)
+        self.constraint = " && ".join(constraints + [f"({text})" for text in self._own_constraints()]) or None
+        limit = parsed.value("limit")
+        self.limit = parsed.number("limit", 0) if limit is not None else None
+        self.only_totals = parsed.has("totals")
+        self.always_all = bool(
+            self.ids
+            or self.users
+            or parsed.has("allusers")
+            or parsed.has("global")
+            or parsed.has("schedd-constraint")
+            or os.geteuid() == 0
+        )
+
+    @property
+    def from_file(self) -> bool:
+        """Whether the jobs come from a file, so that no queue is asked."""
+        return self.file is not None or self.userlog is not None
+
+    def _refuse_contradictions(self) -> None:
+        parsed = self.parsed
+        if sum(parsed.has(key) for key in _EXCLUSIVE) > 1:
+            raise UsageError("-run and -hold/held or -idle are incompatible")
+        if parsed.has("stream-results") and (parsed.has("dag") or parsed.has("batch")):
+            raise UsageError("-stream-results and -dag or -batch are incompatible")
+        if parsed.has("currentrun") and parsed.has("cumulative-time"):
+            raise UserError("Error: -currentrun can't be used with -cumulative-time")
+        if parsed.has("submitter") and (parsed.has("name") or parsed.has("address")):
+            raise UserError("Cannot query both schedd's and submitters")
+        if parsed.has("batch") and (parsed.has("autoformat") or parsed.has("format")):
+            raise UserError("Error: -batch conflicts with -format and -af")
+        if parsed.has("batch") and parsed.has("unmatchable"):
+            raise UserError("Error: -batch conflicts with -unmatchable")
+        if parsed.has("batch") and parsed.has("autocluster"):
+            raise UserError("Error: -batch conflicts with -autocluster")
+        direct = parsed.value("direct")
+        if direct is not None and direct.lower() != "schedd":
+            raise UserError("Error: -direct may only take 'schedd' as an option.")
+
+    def _view(self) -> str:
+        has = self.parsed.has
+        for key in ("hold-codes", "hold", "run", "idle", "io", "grid", "factory", "jobset", "autocluster"):
+            if has(key):
+                return "grid:ec2" if key == "grid" and self.parsed.qualifier(key) == "ec2" else key
+        if has("nobatch") or has("unmatchable") or has("stream-results") or self.format is not None:
+            return "dag" if has("dag") else "nobatch"
+        return "batch"
+
+    def _table(self) -> PrintFormat | None:
+        """The columns to print; None for batches, whole ads and -format."""
+        names = self.parsed.values("aaf")
+        if names and self.view == "batch" and not self.custom and self.form is None:
+            raise UserError(
+                "Error: -aaf cannot be used with -batch mode output (the default), did you intend to use -af ?"
+            )
+        if names and (self.custom or self.form):
+            raise UserError("Error: output formatting options conflict with -aaf options")
+        if self.custom or self.form or self.view == "batch":
+            return None
+        table = self.format or q_views.view(self.view, self.clock)
+        append(table.mask, names, q_views.functions(self.clock), self.parsed.qualifier("aaf") or "")
+        return table
+
+    def _own_constraints(self) -> list[str]:
+        """What the view and the print format narrow the jobs to."""
+        found = []
+        if self.analyze is None:
+            found.append(q_views.CONSTRAINTS.get(self.view, ""))
+        for key in ("hold", "hold-codes"):
+            found.append(_hold_codes(self.parsed.qualifier(key) or ""))
+        if self.format is not None:
+            found.append(self.format.where)
+        return [text for text in found if text]
+
+    @property
+    def needs_totals(self) -> bool:
+        """Whether the queue has to be counted as well."""
+        if self.only_totals:
+            return True
+        if self.form or self.custom:
+            return False
+        return self.table.summarized if self.table is not None else True
+
+    @property
+    def counts_suffice(self) -> bool:
+        """Whether the totals say all that was asked for, so that no job need be looked at."""
+        narrowed = self.ids or self.users or self.constraint or self.from_file or self.limit is not None
+        return self.only_totals and not narrowed
+
+    @property
+    def by_autocluster(self) -> bool:
+        """Whether there is one row for all jobs that look alike, rather than one for each."""
+        return self.view == "autocluster" or (self.format is not None and self.format.from_set == "AUTOCLUSTER")
+
+    def selection(self) -> Selection:
+        """Which jobs the schedd is asked for; only one's own unless others are named."""
+        from protocol.messages.schedd import Selection
+
+        users = self.users or ([] if self.always_all else [self.me])
+        return Selection(ids=self.ids, users=users, constraint=self.constraint, all=not (self.ids or users))
+
+    def projection(self) -> list[str]:
+        """The attributes that the output needs; empty for all."""
+        if self.only_totals:
+            return [*q_totals.NEEDS]
+        if self.form:
+            return attribute_list(self.parsed)
+        if self.parsed.has("unmatchable"):
+            return []
+        if self.custom:
+            return sorted({*self.custom.names(), "ClusterId", "ProcId", "ServerTime"})
+        if self.table is None:
+            return [*q_batch.NEEDS]
+        keys = ("ClusterId", "ProcId", "JobStatus", "JobUniverse", "AutoClusterId", "ServerTime", "Owner")
+        return sorted({*self.table.names(), *keys})
+
+
+def _hold_codes(text: str) -> str:
+    """`12/2,26` as a constraint."""
+    found = []
+    for word in text.split(","):
+        code, _, sub = word.strip().partition("/")
+        if code.lstrip("-").isdigit():
+            both = f"HoldReasonCode == {code}"
+            found.append(f"({both} && HoldReasonSubCode == {sub})" if sub.isdigit() else f"({both})")
+        elif word.strip():
+            sys.stderr.write(f'Warning "{word}" is not a hold code and/or subcode. ignoring\n')
+    return " || ".join(found)
+
+
+def without_projection(names: Sequence[str]) -> bool:
+    """Whether whole ads are asked for, which know the time at which they were."""
+    return not names or "ServerTime" in names
