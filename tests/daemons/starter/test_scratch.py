@@ -5,8 +5,11 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import subprocess
 import tempfile
 from collections.abc import Iterator
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +18,13 @@ import trio
 
 from daemons.startd.disk_limits import Found, look
 from daemons.starter.leftovers import Trace, sweep
-from daemons.starter.namespaces import can_isolate, mounted_below
+from daemons.starter.namespaces import mounted_below
 from daemons.starter.scratch.leftovers import sandboxes_with_volumes
 from daemons.starter.scratch.rootly import backing_files
+from daemons.starter.scratch.tools import find
 from daemons.starter.tree import start_ticks
 from pool.config.config import load_config
+from pool.errors import PeerError
 from pool.execute.cgroup import Trees
 from pool.execute.scratch import ENCRYPTABLE, MOUNTED, Kind
 from protocol.messages.schedd import Ending, JobExecuting, JobUpdate
@@ -27,7 +32,8 @@ from protocol.messages.schedd import Ending, JobExecuting, JobUpdate
 from .bench import Bench, bench
 
 DISK_KIB = 20 * 1024
-WRITES_TOO_MUCH = "head -c 60000000 /dev/zero > $_CONDOR_SCRATCH_DIR/big; exit 3"
+FILL = "head -c 60000000 /dev/zero > $_CONDOR_SCRATCH_DIR/big"
+KINDS = [*Kind]
 
 
 def _look(execute: Path, **knobs: str) -> Found:
@@ -43,54 +49,208 @@ def _look(execute: Path, **knobs: str) -> Found:
     return look(load_config([], overrides=overrides, environ={}), str(execute))
 
 
+@dataclass
+class Machine:
+    """Which kinds can be had here, tried when they are first asked for."""
+
+    root: Path
+    stack: ExitStack
+    known: dict[str, tuple[Path, Found] | str] = field(default_factory=dict)
+    """By kind and knobs; a string says why not."""
+
+    def have(self, kind: Kind, **knobs: str) -> tuple[Path, Found]:
+        """An EXECUTE whose sandboxes are of this kind; the test is skipped with the reason where there is none."""
+        key = f"{kind} {knobs}"
+        if key not in self.known:
+            execute = self.root / f"execute{len(self.known)}"
+            execute.mkdir(mode=0o755)
+            self.known[key] = self._try(kind, execute, knobs)
+        known = self.known[key]
+        if isinstance(known, str):
+            pytest.skip(known)
+        return known
+
+    def _try(self, kind: Kind, execute: Path, knobs: dict[str, str]) -> tuple[Path, Found] | str:
+        problem = ""
+        if os.geteuid() == 0 and kind is Kind.BTRFS:
+            problem = self._mount(execute, "mkfs.btrfs", "-q")
+        if os.geteuid() == 0 and kind is Kind.QUOTA:
+            problem = self._mount(execute, "mkfs.xfs", "-q", options="loop,prjquota")
+        if problem:
+            return problem
+        found = _look(execute, SCRATCH_FILE_SYSTEMS=kind, **knobs)
+        self.stack.callback(found.end)
+        return (execute, found) if found.store.kind is kind else found.said[0]
+
+    def _mount(self, execute: Path, maker: str, *words: str, options: str = "loop") -> str:
+        if find(maker) is None:
+            return f"{maker} is not installed"
+        image = execute.with_suffix(".img")
+        with open(image, "wb") as file:
+            file.truncate(400 << 20)
+        subprocess.run([maker, *words, str(image)], check=True, capture_output=True)
+        done = subprocess.run(["mount", "-o", options, str(image), str(execute)], capture_output=True, text=True)
+        if done.returncode:
+            return done.stderr.strip()
+        self.stack.callback(subprocess.run, ["umount", "-l", str(execute)], check=False)
+        if maker == "mkfs.btrfs":
+            subprocess.run(["btrfs", "quota", "enable", str(execute)], check=True, capture_output=True)
+        return ""
+
+
 @pytest.fixture(scope="module")
-def machine() -> Iterator[dict[Kind, Found]]:
-    """Which kinds can be had here, each with what was found out."""
+def machine() -> Iterator[Machine]:
     root = Path(tempfile.mkdtemp(prefix="minipool-scratch-"))
     root.chmod(0o755)
-    (root / "execute").mkdir()
-    found = {kind: _look(root / "execute", SCRATCH_FILE_SYSTEMS=kind) for kind in Kind if kind is not Kind.LVM}
-    yield found
+    with ExitStack() as stack:
+        yield Machine(root, stack)
     shutil.rmtree(root)
 
 
-def _settings(machine: dict[Kind, Found], kind: Kind, **others: Any) -> dict[str, Any]:
-    found = machine[kind]
-    if found.store.kind is not kind:
-        pytest.skip(found.said[0])
-    return {"scratch": found.store.packed(), "disk_poll_s": 0.1, **others}
+def _settings(execute: Path, found: Found, **others: Any) -> dict[str, Any]:
+    return {"execute": str(execute), "scratch": found.store.packed(), "disk_poll_s": 0.1, **others}
 
 
-def _nothing_is_left(b: Bench) -> bool:
-    execute = str(b.execute)
-    used = any(file.startswith(execute + "/") for file in backing_files())
-    return not (mounted_below(execute) or os.listdir(execute) or sandboxes_with_volumes(execute) or used)
+def _what_is_left(execute: Path) -> list[str]:
+    inside = [path for path in mounted_below(str(execute)) if path != str(execute)]
+    used = [file for file in backing_files() if file.startswith(f"{execute}/")]
+    return [*inside, *os.listdir(execute), *sandboxes_with_volumes(str(execute)), *used]
 
 
-async def _until_nothing_is_left(b: Bench) -> None:
-    with trio.fail_after(60):
-        while not _nothing_is_left(b):
+async def _until_nothing_is_left(execute: Path) -> None:
+    with trio.move_on_after(60):
+        while _what_is_left(execute):
             await trio.sleep(0.02)
+    assert _what_is_left(execute) == []
 
 
-KINDS = [Kind.EXT4, Kind.TMPFS, Kind.BTRFS, Kind.QUOTA, Kind.WALK]
+def _trace(b: Bench, execute: Path) -> Trace:
+    return Trace(b.starter.pid, start_ticks(b.starter.pid), str(execute / f"dir_{b.starter.pid}"))
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_a_job_that_fills_its_disk_is_held_and_its_neighbours_disk_is_not_touched(
-    machine: dict[Kind, Found], kind: Kind
-) -> None:
-    async with bench(**_settings(machine, kind), job_namespaces=True) as b:
-        end = await b.ended(await b.run(b.job_ad(WRITES_TOO_MUCH), disk=DISK_KIB))
-        assert (end.ending, end.ad.eval_int("HoldReasonCode"), end.ad.eval_int("HoldReasonSubCode")) == (
-            Ending.HOLD,
-            34,
-            104,
-        )
+async def test_a_job_that_fills_its_disk_is_held_and_the_next_has_all_of_its_own(machine: Machine, kind: Kind) -> None:
+    execute, found = machine.have(kind)
+    async with bench(**_settings(execute, found), job_namespaces=True) as b:
+        end = await b.ended(await b.run(b.job_ad(f"{FILL}; exit 3"), disk=DISK_KIB))
+        codes = end.ad.eval_int("HoldReasonCode"), end.ad.eval_int("HoldReasonSubCode")
+        assert (end.ending, *codes) == (Ending.HOLD, 34, 104)
         assert end.reason.startswith("Job has exceeded allocated disk (20.00 MB). Last measured usage: ")
         assert end.reason.endswith("MB. Consider increasing the value of request_disk.")
         assert (end.ad.eval_int("DiskUsage") or 0) > 0.9 * DISK_KIB
-        await _until_nothing_is_left(b)
-        end = await b.ended(await b.run(b.job_ad("echo fits > $_CONDOR_SCRATCH_DIR/file"), disk=DISK_KIB))
+        await _until_nothing_is_left(execute)
+        end = await b.ended(await b.run(b.job_ad("head -c 19000000 /dev/zero > $_CONDOR_SCRATCH_DIR/x"), disk=DISK_KIB))
         assert (end.ending, end.ad.eval_int("ExitCode")) == (Ending.EXITED, 0)
-        await _until_nothing_is_left(b)
+        await _until_nothing_is_left(execute)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind is not Kind.WALK])
+async def test_what_a_job_writes_ends_at_its_disk_and_it_is_held_while_it_goes_on(machine: Machine, kind: Kind) -> None:
+    execute, found = machine.have(kind)
+    async with bench(**_settings(execute, found)) as b:
+        activation = await b.run(b.job_ad(f"{FILL} || echo no room >&2; sleep 1000"), disk=DISK_KIB)
+        end = await b.ended(activation)
+        assert (end.ending, end.ad.eval_int("HoldReasonSubCode")) == (Ending.HOLD, 104)
+        assert (end.ad.eval_int("DiskUsage") or 0) <= 1.1 * DISK_KIB + 24 * 1024 * bool(found.store.pool)
+        await _until_nothing_is_left(execute)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_usage_is_what_the_file_system_says(machine: Machine, kind: Kind) -> None:
+    execute, found = machine.have(kind)
+    async with bench(**_settings(execute, found)) as b:
+        command = "cd $_CONDOR_SCRATCH_DIR; touch a b; mkdir c; head -c 4000000 /dev/zero > c/d; sync c/d; sleep 1000"
+        activation = await b.run(b.job_ad(command), disk=DISK_KIB)
+        with trio.fail_after(60):
+            count = 1
+            while True:
+                ad = (await b.until(JobUpdate, activation, count)).ad
+                if (ad.eval_int("DiskUsage") or 0) >= 3900 and ad.eval_int("ScratchDirFileCount") == 6:
+                    break  # .job.ad and .machine.ad are there too
+                count += 1
+        assert (ad.eval_int("DiskUsage") or 0) < 6000
+        await b.stop(activation, vacate_s=0.0)
+        assert (await b.ended(activation)).ending is Ending.EVICTED
+
+
+@pytest.mark.parametrize("hide", ["true", "false"])
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind in MOUNTED])
+async def test_a_hidden_file_system_is_seen_by_the_job_alone(machine: Machine, kind: Kind, hide: str) -> None:
+    execute, found = machine.have(kind, LVM_HIDE_MOUNT=hide)
+    async with bench(**_settings(execute, found), job_namespaces=True, pid_namespaces=True) as b:
+        activation = await b.run(
+            b.job_ad("echo secret > $_CONDOR_SCRATCH_DIR/file; echo > up; sleep 1000"), disk=DISK_KIB
+        )
+        with trio.fail_after(60):
+            while not (b.iwd / "up").exists():
+                await trio.sleep(0.02)
+        sandbox = execute / f"dir_{b.starter.pid}"
+        assert bool(mounted_below(str(sandbox))) is (hide == "false")
+        assert (sandbox / "file").exists() is (hide == "false")
+        await b.stop(activation, vacate_s=0.0)
+        assert (await b.ended(activation)).ending is Ending.EVICTED
+        await _until_nothing_is_left(execute)
+
+
+STAGES = ["scratch_attached", "scratch_mounted", "job_started", "job_exited", "scratch_unmounted"]
+
+
+@pytest.mark.parametrize("stage", STAGES)
+@pytest.mark.parametrize("hide", ["true", "false"])
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in (Kind.WALK, Kind.TMPFS)])
+async def test_p6_whenever_its_starter_is_killed_the_space_comes_back(
+    machine: Machine, kind: Kind, hide: str, stage: str
+) -> None:
+    if kind not in MOUNTED and (hide == "true" or stage.startswith("scratch")):
+        return  # nothing is mounted
+    execute, found = machine.have(kind, LVM_HIDE_MOUNT=hide)
+    async with bench(start=False) as b:
+        await b.start_starter(**_settings(execute, found), fault_points=f"starter.{stage}")
+        trace = _trace(b, execute)
+        (b.root / "run").chmod(0o777)
+        with suppress(PeerError):  # it may die before it answers
+            await b.run(b.job_ad("head -c 1000000 /dev/zero > $_CONDOR_SCRATCH_DIR/x; sleep 0.1"), disk=DISK_KIB)
+        with trio.fail_after(60):
+            await b.starter.wait()
+        assert sweep(trace, Trees(0)) == []
+        await _until_nothing_is_left(execute)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind in ENCRYPTABLE])
+async def test_an_encrypted_sandbox_is_on_a_device_whose_key_is_forgotten(machine: Machine, kind: Kind) -> None:
+    execute, found = machine.have(kind)
+    if not found.store.encrypts:
+        pytest.skip("this kernel has no dm-crypt, or cryptsetup is not installed")
+    async with bench(**_settings(execute, found)) as b:
+        command = "grep $_CONDOR_SCRATCH_DIR /proc/self/mounts | cut -d' ' -f1; sleep 1000"
+        activation = await b.run(b.job_ad(command, EncryptExecuteDirectory=True), disk=DISK_KIB)
+        await b.until(JobExecuting, activation)
+        with trio.fail_after(60):
+            while not (b.iwd / "out").read_text():
+                await trio.sleep(0.02)
+        assert (b.iwd / "out").read_text().strip().endswith(f"dir_{b.starter.pid}_enc")
+        trace = _trace(b, execute)
+        b.starter.kill(signal.SIGKILL)
+        await b.starter.wait()
+        assert sweep(trace, Trees(0)) == []
+        await _until_nothing_is_left(execute)
+
+
+async def test_a_sandbox_that_cannot_be_encrypted_runs_no_job_that_wants_that(machine: Machine) -> None:
+    execute, found = machine.have(Kind.WALK)
+    async with bench(**_settings(execute, found)) as b:
+        end = await b.ended(await b.run(b.job_ad("true", EncryptExecuteDirectory=True), disk=DISK_KIB))
+        assert (end.ending, end.reason) == (
+            Ending.FAILED,
+            "the sandbox was to be encrypted, and this machine cannot do that",
+        )
+        await _until_nothing_is_left(execute)
+
+
+async def test_input_that_does_not_fit_holds_the_job_for_its_disk(machine: Machine) -> None:
+    execute, found = machine.have(Kind.EXT4)
+    async with bench(agent=True, **_settings(execute, found)) as b:
+        (b.iwd / "input").write_bytes(bytes(60_000_000))
+        job = b.job_ad("true", ShouldTransferFiles="YES", TransferInput="input", WhenToTransferOutput="ON_EXIT")
+        end = await b.ended(await b.run(job, disk=DISK_KIB, files=True))
+        assert (end.ending, end.ad.eval_int("HoldReasonCode")) == (Ending.HOLD, 34)
