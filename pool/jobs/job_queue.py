@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import groupby
+from operator import itemgetter
 from typing import Final
 
 from pool.classad import ClassAd
@@ -21,6 +23,10 @@ from pool.jobs.store import Batch, ClaimRow, ClaimWork, ClusterRow, EventRow, Hi
 
 MADE_UP: Final = frozenset({"procid", "jobstatus", "globaljobid"})
 """Attributes that follow from a job's place and state; they are in its ad, not in its row."""
+
+
+_NOTHING: Final = "{}"
+"""The row of a job that is like its cluster: one text for all of them."""
 
 
 class Cluster:
@@ -388,19 +394,25 @@ class JobQueue:
     # At a start.
 
     def load(
-        self, clusters: Iterable[ClusterRow], jobs: Iterable[JobRow], factories: Mapping[int, str] | None = None
+        self,
+        clusters: Iterable[ClusterRow],
+        jobs: Iterable[tuple[int, int, int, int, str]],
+        factories: Mapping[int, str] | None = None,
     ) -> None:
-        """Fill the empty queue from what the store has."""
+        """Fill the empty queue from what the store has, jobs in order of id."""
         for row in clusters:
             self.clusters[row.cluster] = Cluster(
                 row.cluster, unpack(row.ad), user=row.user, owner=row.owner, procs=row.procs
             )
         statuses = {int(status): status for status in JobStatus}
-        for number, proc, status, prio, packed in jobs:
+        for number, rows in groupby(jobs, key=itemgetter(0)):
             cluster = self.clusters[number]
-            cluster.jobs[proc] = Job(cluster, proc, statuses[status], prio, packed)
-            self.counts[statuses[status]] += 1
-            self.by_owner.setdefault(cluster.owner, Counter())[statuses[status]] += 1
+            own = cluster.jobs
+            for _, proc, status, prio, packed in rows:
+                own[proc] = Job(cluster, proc, statuses[status], prio, _NOTHING if packed == _NOTHING else packed)
+            states = Counter([job.status for job in own.values()])
+            self.counts.update(states)
+            self.by_owner.setdefault(cluster.owner, Counter()).update(states)
         for number, recipe in (factories or {}).items():
             self.clusters[number].factory = recipe
         idle = [number for number, cluster in self.clusters.items() if not cluster.jobs and cluster.factory is None]

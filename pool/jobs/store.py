@@ -200,9 +200,9 @@ def read_clusters(connection: sqlite3.Connection) -> Iterator[ClusterRow]:
     return map(ClusterRow._make, connection.execute("SELECT * FROM clusters WHERE live = 1 ORDER BY cluster"))
 
 
-def read_jobs(connection: sqlite3.Connection) -> Iterator[JobRow]:
-    """All jobs, by id."""
-    return map(JobRow._make, connection.execute("SELECT * FROM jobs ORDER BY cluster, proc"))
+def read_jobs(connection: sqlite3.Connection) -> Iterator[tuple[int, int, int, int, str]]:
+    """The values of all `JobRow`s, by id."""
+    return connection.execute("SELECT cluster, proc, status, prio, ad FROM jobs ORDER BY cluster, proc")
 
 
 def read_events(connection: sqlite3.Connection) -> list[EventRow]:

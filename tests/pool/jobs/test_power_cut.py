@@ -99,7 +99,7 @@ def _found_after(durable: dict[str, bytes], place: Path) -> set[tuple[int, int]]
     connection = store.open_queue(place / "queue.sqlite")
     try:
         assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
-        return {(row.cluster, row.proc) for row in store.read_jobs(connection)}
+        return {row[:2] for row in store.read_jobs(connection)}
     finally:
         connection.close()
 
