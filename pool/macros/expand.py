@@ -79,7 +79,8 @@ def references(text: str) -> list[Reference]:
 class Expander:
     """Expands texts with one way of looking names up.
 
-    A function that cannot be evaluated raises `error`, or tells `complain` where there is one and stands for nothing.
+    A function that cannot be evaluated raises `error`, or tells `complain` where there is one and stands for what is
+    left of it, mostly nothing.
 
     `environ` is what `$ENV` reads, `chance` what `$RANDOM_*` draws from (the first choice without one), `cwd` what
     `$Ff` completes relative paths with.
@@ -138,6 +139,12 @@ class Expander:
             if steps > _MOST_STEPS:
                 raise self.error(f"the macro {name!r} refers to itself without end")
         return text
+
+    def fail(self, message: str) -> None:
+        """Say that a function cannot be evaluated, to `complain` or as an error."""
+        if self.complain is None:
+            raise self.error(message)
+        self.complain(message)
 
     def value_of(self, one: Reference) -> str:
         """What one reference is replaced by."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -11,6 +12,7 @@ from pool.late_pattern import late_pattern
 if TYPE_CHECKING:
     from pool.macros.expand import Expander
 
+_INTEGER = late_pattern(r"\s*[-+]?[0-9]+\s*\Z")
 _FORMAT = late_pattern(r"[^%]*(?:%%[^%]*)*%[-+ #0]*\d*(?:\.\d+)?(?:ll|l|h)?([a-zA-Z])[^%]*(?:%%[^%]*)*\Z")
 
 
@@ -44,213 +46,272 @@ def as_int(text: str | None) -> int | None:
     """An integer literal or an expression with a numeric value, cut to an integer; None for anything else."""
     if text is None or not text.strip():
         return None
-    try:
+    if _INTEGER.match(text):
         return int(text)
-    except ValueError:
-        value = evaluated(text)
-        return int(value) if isinstance(value, (int, float)) else None
+    value = evaluated(text)
+    if isinstance(value, float) and not math.isfinite(value):
+        return -(2**63)
+    return int(value) if isinstance(value, (int, float)) else None
 
 
 def as_float(text: str | None) -> float | None:
     """The same for a real."""
     if text is None or not text.strip():
         return None
-    try:
-        return float(text)
-    except ValueError:
-        value = evaluated(text)
-        return float(value) if isinstance(value, (int, float)) else None
+    if "_" not in text:
+        try:
+            return float(text)
+        except ValueError:
+            pass
+    value = evaluated(text)
+    return float(value) if isinstance(value, (int, float)) else None
 
 
-def _format(expander: Expander, function: str, items: list[str], kinds: str) -> str | None:
-    if len(items) < 2:
-        return None
-    found = _FORMAT.match(items[1])
-    if found is None or found[1] not in kinds:
-        raise expander.error(f"${function}() macro: '{items[1]}' is not a valid format specifier")
-    return re.sub(r"(?:ll|l|h)([a-zA-Z])", r"\1", items[1], count=1)
+def _format(expander: Expander, function: str, shape: str, kinds: str) -> bool:
+    """Whether `shape` formats one value of these kinds; a wrong one is told, and then stands for itself."""
+    found = _FORMAT.match(shape)
+    if found is not None and found[1] in kinds:
+        return True
+    expander.fail(f"${function}() macro: '{shape}' is not a valid format specifier")
+    return False
+
+
+def _named(expander: Expander, text: str) -> str:
+    """The expanded value of the macro `text`, else the text itself, expanded. Blanks belong to the name."""
+    value = expander.lookup(text)
+    return expander.expand(text if value is None else value, keep_dollar=True)
 
 
 def _int(expander: Expander, body: str) -> str:
-    items = body.split(",")
-    shape = _format(expander, "INT", items, "dioxXu")
-    text = _argument(expander, items, 0)
+    name, comma, shape = body.partition(",")
+    if comma and not _format(expander, "INT", shape, "dioxXuc"):
+        return shape
+    text = _named(expander, name)
     value = as_int(text)
     if value is None:
-        raise expander.error(f"$INT() macro: {text} does not evaluate to an integer!")
-    return str(value) if shape is None else shape % value
+        expander.fail(f"$INT() macro: {text} does not evaluate to an integer!")
+        return ""
+    if not comma:
+        return str(value)
+    plain = re.sub(r"(?:ll|l|h)([a-zA-Z])", r"\1", shape, count=1)
+    if plain == shape:  # C's int has 32 bits
+        value = (value + 2**31) % 2**32 - 2**31
+    if value < 0 and re.search(r"%[^a-zA-Z]*[oxXu]", plain):
+        value += 2**32 if plain == shape else 2**64
+    return plain % value
 
 
 def _real(expander: Expander, body: str) -> str:
-    items = body.split(",")
-    shape = _format(expander, "REAL", items, "eEfFgGaA")
-    text = _argument(expander, items, 0)
+    name, comma, shape = body.partition(",")
+    if comma and not _format(expander, "REAL", shape, "eEfFgGaA"):
+        return shape
+    text = _named(expander, name)
     value = as_float(text)
     if value is None:
-        raise expander.error(f"$REAL() macro: {text} does not evaluate to a real!")
-    if shape is None:
+        expander.fail(f"$REAL() macro: {text} does not evaluate to a real!")
+        return ""
+    if not comma:
         return f"{value:.16G}"
     said = shape % value
     return said if "." in said else said + ".0"
 
 
 def _string(expander: Expander, body: str) -> str:
-    items = body.split(",")
-    shape = _format(expander, "STRING", items, "sS")
-    text = _argument(expander, items, 0) or ""
+    name, comma, shape = body.partition(",")
+    if comma and not _format(expander, "STRING", shape, "sS"):
+        return shape
+    text = _named(expander, name)
     value = evaluated(text)
     said = value if isinstance(value, str) else text
-    return said if shape is None else shape % said
+    return shape % said if comma else said
 
 
 def _eval(expander: Expander, body: str) -> str:
     from pool.classad.expression import node_of
     from pool.classad.unparse import unparse
 
-    value = expander.lookup(body.strip())
-    text = expander.expand(body if value is None else value)
+    value = expander.lookup(body)
+    raw = body if value is None else value
+    text = expander.expand(raw)
     result = evaluated(text)
     if result is None:
-        return ""
-    if isinstance(result, str):
-        return result
-    return unparse(node_of(result))
+        return text if "$" in raw else ""
+    return result if isinstance(result, str) else unparse(node_of(result))
 
 
 def _choice(expander: Expander, body: str) -> str:
     items = body.split(",")
-    if len(items) < 2:
-        raise expander.error("$CHOICE() macro: no list")
     text = _argument(expander, items, 0)
     index = as_int(text)
     if index is None or index < 0:
-        raise expander.error(f"$CHOICE() macro: '{text}' is invalid index")
+        expander.fail(f"$CHOICE() macro: '{text}' is invalid index")
+        index = 0
     choices = items[1:]
+    if not choices:
+        expander.fail("$CHOICE() macro: no list")
+        return ""
     if len(choices) == 1:
         name = choices[0].strip()
-        value = expander.lookup(name) if name else None
+        value = expander.lookup(name)
         if value is None:
-            raise expander.error(f"$CHOICE() macro: no list named {name}" if name else "$CHOICE() macro: no list")
+            expander.fail(f'$CHOICE() macro: no list named "{name}"!')
+            return ""
         choices = expander.expand(value, keep_dollar=True).split(",")
     if index >= len(choices):
-        raise expander.error(f"$CHOICE() macro: index {index} is out of range")
+        expander.fail(f"$CHOICE() macro: index {index} is out of range")
+        return ""
     return choices[index].strip()
 
 
 def _random_choice(expander: Expander, body: str) -> str:
-    items = body
-    if "," not in items:
-        if not items:
-            raise expander.error("$RANDOM_CHOICE() macro: no list")
-        items = _argument(expander, [items], 0) or ""
-    choices = items.split(",")
-    return choices[expander.chance.randrange(len(choices)) if expander.chance else 0].strip()
+    choices = _words(body)
+    if len(choices) == 1:  # one word is a list's name, where there is such a list
+        value = expander.lookup(choices[0])
+        if value is not None:
+            choices = _words(expander.expand(value, keep_dollar=True).replace(" ", ","))
+    if not choices:
+        expander.fail("$RANDOM_CHOICE() macro is empty!")
+        return ""
+    return choices[expander.chance.randrange(len(choices)) if expander.chance else 0]
+
+
+def _words(text: str) -> list[str]:
+    return [word for word in (part.strip() for part in text.split(",")) if word]
 
 
 def _random_integer(expander: Expander, body: str) -> str:
-    items = [item.strip() for item in body.split(",")]
-    numbers = []
-    for place, what in enumerate(("min", "max", "step")):
-        if place == 2 and len(items) < 3:
-            numbers.append(1)
-            continue
-        try:
-            numbers.append(int(items[place]))
-        except (IndexError, ValueError):
-            raise expander.error(f"$RANDOM_INTEGER() macro: invalid {what}") from None
-    low, high, step = numbers
+    items = _words(body)
+    low = _bound(expander, items, 0, "min", 0)
+    high = _bound(expander, items, 1, "max", low)
+    step = _bound(expander, items, 2, "step", 1) if len(items) > 2 else 1
     if step < 1:
-        raise expander.error("$RANDOM_INTEGER() macro: invalid step")
+        expander.fail("$RANDOM_INTEGER() macro: invalid step!")
+        step = 1
     if low > high:
-        raise expander.error("$RANDOM_INTEGER() macro: min > max")
+        expander.fail("$RANDOM_INTEGER() macro: min > max!")
+        low = high
     count = (step + high - low) // step
     return str(low + (expander.chance.randrange(count) if expander.chance else 0) * step)
 
 
+def _bound(expander: Expander, items: list[str], place: int, what: str, instead: int) -> int:
+    try:
+        return int(items[place])
+    except (IndexError, ValueError):
+        expander.fail(f"$RANDOM_INTEGER() macro: invalid {what}!")
+        return instead
+
+
 def _substr(expander: Expander, body: str) -> str:
-    items = body.split(",")
-    text = _argument(expander, items, 0)
-    if not text:
+    name, comma, rest = body.partition(",")
+    if not comma:
+        expander.fail("$SUBSTR() macro: no length specified!")
         return ""
-    said = _argument(expander, items, 1)
+    start_text, has_length, length_text = rest.partition(",")
+    said = _named(expander, start_text)
     start = as_int(said)
     if start is None:
-        raise expander.error(f"$SUBSTR() macro: {said or ''} is invalid start index!")
+        expander.fail(f"$SUBSTR() macro: {said} is invalid start index!")
+        return ""
+    length: int | None = None
+    if has_length:
+        said = _named(expander, length_text)
+        length = as_int(said)
+        if length is None:
+            expander.fail(f"$SUBSTR() macro: {said} is invalid length!")
+            return ""
+    value = expander.lookup(name)
+    if value is None:
+        return ""
+    text = expander.expand(value, keep_dollar=True)
     rest = text[max(0, len(text) + start) if start < 0 else start :]
-    if len(items) < 3:
-        return rest
-    said = _argument(expander, items, 2)
-    length = as_int(said)
     if length is None:
-        raise expander.error(f"$SUBSTR() macro: {said or ''} is invalid length!")
+        return rest
     return rest[: max(0, len(rest) + length if length < 0 else length)]
 
 
-def _unquote(text: str) -> str:
-    return text[1:-1] if len(text) > 1 and text[0] == text[-1] and text[0] in "\"'" else text
+def _unquote(text: str, *marks: str) -> str:
+    return text[1:-1] if len(text) > 1 and text[0] == text[-1] and text[0] in marks else text
+
+
+def _requote(text: str, mark: str) -> str:
+    """`text` in `mark`s, without the double quotes (or marks) around it, which need not come in pairs."""
+    first = text[:1]
+    if first and first in ('"', mark):
+        text = text[1:].removesuffix(first)
+    return mark + text + mark
 
 
 def file_part(expander: Expander, function: str, body: str) -> str:
-    """The parts of a file name that the letters after `$F` select."""
-    value = expander.lookup(body)
-    if value is None:
-        return ""
-    path = _unquote(expander.expand(value, keep_dollar=True))
+    """The parts of a file name that the letters after `$F` select. `body` names a macro, or is the file name."""
+    suffix = ""
+    if function == "BASENAME" and "," in body:
+        name, _, suffix = body.rpartition(",")
+        suffix = suffix.lstrip()
+    else:
+        name = body
+    value = expander.lookup(name)
+    path = _unquote(expander.expand(name if value is None else value, keep_dollar=True), '"', "'")
     letters = {"BASENAME": "nx", "DIRNAME": "p"}.get(function, function[1:].lower())
-    if not path and "f" not in letters:
-        return ""
+    mark = ("'" if "a" in letters else '"') if "q" in letters else ""
+    separator = "\\" if "w" in letters else "/"
     if "f" in letters and not path.startswith("/") and expander.cwd:
-        short = path[2:] if len(path) > 2 and path.startswith("./") else path
-        path = expander.cwd.rstrip("/") + "/" + short
+        short = path[2:] if len(path) > 2 and path.startswith(("./", "." + separator)) else path
+        path = expander.cwd.rstrip("/") + separator + _requote(short, mark).strip(mark or None)
+        path = mark + path + mark
+    else:
+        path = _requote(path, mark)
     if "w" in letters:
         path = path.replace("/", "\\")
     elif "u" in letters:
         path = path.replace("\\", "/")
-    chosen = _select(path, letters, "\\" if "w" in letters else "/")
-    if "q" in letters:
-        mark = "'" if "a" in letters else '"'
-        return mark + chosen + mark
-    return chosen
+    return _select(path, letters, mark, suffix)
 
 
-def _select(path: str, letters: str, separator: str) -> str:
-    name_at = path.rfind(separator) + 1
+def _select(path: str, letters: str, mark: str, suffix: str) -> str:
+    """What the letters ask for of a path that may stand in quotation marks: the marks go along."""
+    name_at = path.rfind("/") + 1
     dot = path.rfind(".", name_at)
     extension_at = dot if dot >= 0 else len(path)
     wants_extension, wants_name, wants_path = "x" in letters, "n" in letters, "p" in letters
     parents = letters.count("d")
-    bare = "b" in letters
+    if suffix and path[name_at:].lower().endswith(suffix.lower()):
+        extension_at, wants_extension = len(path) - len(suffix), False
     if not name_at and (wants_extension or wants_name):
         wants_path, parents = False, 0
-    if parents:
-        return _parents(path, letters, separator, name_at, extension_at)
-    if wants_path:
-        if wants_name and not wants_extension:
-            return path[:extension_at]
-        if wants_extension:
-            return path
-        return path[: name_at - 1] if bare and name_at else path[:name_at]
-    if wants_name:
-        return path[name_at:] if wants_extension else path[name_at:extension_at]
-    if wants_extension:
-        return path[extension_at + 1 if bare and extension_at < len(path) else extension_at :]
-    return path
+    bare = "b" in letters
+    start, end = 0, len(path)
+    if parents and not name_at:
+        start = end = 1
+    elif parents:
+        start = _above(path, name_at, parents)
+        if not wants_extension:
+            end = extension_at if wants_name else name_at - 1 if bare else name_at
+    elif wants_path and not wants_extension:
+        end = extension_at if wants_name else name_at - 1 if bare and name_at else name_at
+    elif wants_name and not wants_path:
+        start, end = name_at, len(path) if wants_extension else extension_at
+    elif wants_extension and not wants_path:
+        start = extension_at + 1 if bare and extension_at < len(path) else extension_at
+    return _in_marks(path, start, end, mark) if mark else path[start:end]
 
 
-def _parents(path: str, letters: str, separator: str, name_at: int, extension_at: int) -> str:
-    """With `d`: as many directories above the file as there are d's, then what `n` and `x` ask for."""
-    if not name_at:
-        return ""
-    start = name_at
-    for _ in range(letters.count("d")):
-        if start > 0:
-            start = path.rfind(separator, 0, start - 1) + 1
-    has_name, has_extension = "n" in letters, "x" in letters
-    if has_name and not has_extension:
-        return path[start:extension_at]
-    if has_extension:
-        return path[start:]
-    return path[start : name_at - 1] if "b" in letters else path[start:name_at]
+def _above(path: str, name_at: int, levels: int) -> int:
+    """Where the part of the path begins that has so many directories."""
+    starts = [place + 1 for place, char in enumerate(path) if char in "/\\"]
+    return starts[-1 - levels] if len(starts) > levels else 0
+
+
+def _in_marks(path: str, start: int, end: int, mark: str) -> str:
+    """`path[start:end]` in quotation marks, written over what surrounds it: nothing leaves a single mark."""
+    chars = [*path, "", ""]
+    if chars[start] != mark:
+        start -= 1
+        chars[start] = mark
+    if end > 1 and chars[end - 1] == mark:
+        end -= 1
+    chars[end] = mark
+    return "".join(chars[start : end + 1])
 
 
 _TABLE: dict[str, Callable[[Expander, str], str]] = {

@@ -212,7 +212,7 @@ def url_scheme(text: str) -> str:
 def strip_quotes(text: str) -> str:
     """The text without surrounding blanks and one pair of double quotes."""
     text = text.strip()
-    return text[1:-1] if len(text) > 1 and text[0] == text[-1] == '"' else text
+    return text[1:-1] if text[:1] == text[-1:] == '"' else text
 
 
 def split_commas(text: str) -> list[str]:

@@ -179,11 +179,16 @@ def _forced(job: Job) -> None:
 
 def _job_set(job: Job) -> None:
     """JOBSET.Name gives the set's name where `jobset` does not."""
-    for macro in job.scope.macros:
-        if macro.name.lower() == "jobset.name" and not job.has("JobSetName"):
-            job.put("JobSetName", strip_quotes(job.scope.expand(macro.text)))
+    if job.is_first and not job.has("JobSetName"):
+        named = [macro for macro in job.scope.macros if macro.name.lower().startswith("jobset.")]
+        name = next((macro for macro in named if macro.name.lower() == "jobset.name"), None)
+        if name is not None:
+            job.put("JobSetName", strip_quotes(job.scope.expand(name.text)))
+        elif named:
+            job.put("JobSetName", job.scope.defaults["cluster"])
     if not job.is_first and "jobsetname" in job.ad.attrs:
-        raise job.error("All jobs from a single submission must be in the same JOBSET", "jobset")
+        what = f"(0:{job.parent['JobSetName'] if job.parent else ''} != {job.proc}:{job.ad['JobSetName']})"
+        raise job.error(f"{what} All jobs from a single submission must be in the same JOBSET", "jobset", "JobSetName")
 
 
 STEPS: tuple[Callable[[Job], None], ...] = (
@@ -211,6 +216,7 @@ STEPS: tuple[Callable[[Job], None], ...] = (
     resources.oauth,
     _simple,
     _extended,
+    resources.docker_credentials,
     policy.deferral,
     resources.image_size,
     transfer.transfer,

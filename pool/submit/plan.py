@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 from pool.classad import ClassAd
 from pool.config import Config
@@ -75,7 +76,7 @@ class SubmitPlan:
             for macro in batch.macros
             if "$" in macro.text
             for one in references(macro.text)
-        )
+        ) or any(macro.name.lower().startswith("jobset.") for batch, _ in self.batches for macro in batch.macros)
 
     @property
     def late(self) -> bool:
@@ -106,7 +107,8 @@ class SubmitPlan:
                     ad = template.fill(row, proc)
                     if ad is None:
                         self._enter(row, proc)
-                        ad = self._make(proc).ad
+                        with self._placed(batch):
+                            ad = self._make(proc).ad
                     yield ad
                 proc += 1
 
@@ -121,7 +123,7 @@ class SubmitPlan:
             said.extend(
                 f"the Queue variable '{name}' was unused by condor_submit. Is it a typo?"
                 for name in rows.variables
-                if name.lower() not in used and rows.warn_unused
+                if name.lower() not in used
             )
             for macro in batch.macros:
                 key = macro.name.lower()
@@ -134,6 +136,16 @@ class SubmitPlan:
         self.scope.macros = batch.macros
         self.scope.live = {}
 
+    @contextmanager
+    def _placed(self, batch: Batch) -> Iterator[None]:
+        """What is wrong and has no place of its own (an item, a default) is wrong at the queue statement."""
+        try:
+            yield
+        except SubmitError as error:
+            if error.span is None:
+                error.span = Span(self.scope.defaults["submit_file"] or "<stdin>", batch.line)
+            raise
+
     def _enter(self, row: Row, proc: int) -> None:
         row.enter(self.scope, self.cluster, proc)
 
@@ -142,7 +154,8 @@ class SubmitPlan:
             batch, rows = self.batches[0]
             self._use(batch)
             self._enter(rows.first(), 0)
-            job = make(self.scope, self.around, 0, None, None)
+            with self._placed(batch):
+                job = make(self.scope, self.around, 0, None, None)
             job.ad.attrs.pop("procid", None)
             job.ad["ClusterId"] = self.cluster
             self._first = job
@@ -221,6 +234,12 @@ def read_submit(
     batches = [(batch, _rows(batch, scope, world, reader, around)) for batch in reader.batches]
     if not any(len(rows) for _, rows in batches):
         warnings.append(f'"{file}" has only empty "queue" commands -- no jobs queued')
+    most = config.int("SUBMIT_MAX_PROCS_IN_CLUSTER", 0)
+    if most and sum(len(rows) for _, rows in batches) > most:
+        raise SubmitError(
+            f"number of procs exceeds SUBMIT_MAX_PROCS_IN_CLUSTER ({most})",
+            span=Span(reader.file, reader.batches[-1].line),
+        )
     plan = SubmitPlan(scope, around, batches, cluster, warnings)
     plan.cluster_ad  # noqa: B018 (what is wrong with the first job is said now)
     return plan

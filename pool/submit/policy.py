@@ -189,18 +189,28 @@ def kill_signals(job: Job) -> None:
         job.put("KillSigTimeout", int(digits[0]) if digits else 0)
 
 
+# The signals of HTCondor, which knows no others.
+_SIGNALS = frozenset(
+    (
+        *("SIGKILL", "SIGCONT", "SIGTERM", "SIGQUIT", "SIGHUP", "SIGSTOP", "SIGTSTP", "SIGUSR1", "SIGUSR2", "SIGCHLD"),
+        *("SIGABRT", "SIGALRM", "SIGFPE", "SIGILL", "SIGINT", "SIGPIPE", "SIGSEGV", "SIGTRAP", "SIGTTIN", "SIGTTOU"),
+        *("SIGIO", "SIGBUS", "SIGURG", "SIGPROF", "SIGWINCH", "SIGSYS", "SIGXCPU", "SIGXFSZ"),
+    )
+)
+
+
 def signal_name(text: str) -> str | None:
     """SIGTERM for `SIGTERM`, `sigterm` and `15`."""
     import signal  # most jobs name none
 
     word = text.strip().upper()
-    try:
-        digits = re.match(r"-?\d+", word)
-        if digits is not None:
-            return signal.Signals(int(digits[0])).name
-        return signal.Signals[word].name and word
-    except (KeyError, ValueError):
-        return None
+    digits = re.match(r"-?\d+", word)
+    if digits is not None:
+        try:
+            word = signal.Signals(int(digits[0])).name
+        except ValueError:
+            return None
+    return word if word in _SIGNALS else None
 
 
 _CRON = ("CronMinute", "CronHour", "CronDayOfMonth", "CronMonth", "CronDayOfWeek")
@@ -230,7 +240,7 @@ def _moment(job: Job, attribute: str, *commands: tuple[str, str]) -> bool:
         if text is None:
             continue
         value = parsed(text, job, attribute, command, other)
-        literal = isinstance(value, (bool, int, float, str))
+        literal = not isinstance(value, Expr)
         if literal and not (type(value) is int and value >= 0):
             name = commands[-1][0]
             raise job.error(f"{name} = {text} is invalid, must eval to a non-negative integer.", command, other)

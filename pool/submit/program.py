@@ -115,9 +115,13 @@ def _transfer_executable(job: Job, name: str | None, in_image: bool) -> bool:
     said = job.param("transfer_executable", "TransferExecutable")
     transfer = True
     if said is not None:
-        if said[0] in "Ff":
+        transfer = said[0] not in "Ff"
+        if transfer and said[0] not in "TtYy" and as_bool(said) is not True:
+            # HTCondor takes everything else for true, `no` and `0` among it
+            message = f"transfer_executable={said} is invalid, must be true or false."
+            raise job.error(message, "transfer_executable", "TransferExecutable")
+        if not transfer:
             job.put("TransferExecutable", False)
-            transfer = False
     elif in_image and name and name.startswith("/") and _never_transferred(job):
         job.put("TransferExecutable", False)
         transfer = False
@@ -203,7 +207,8 @@ def arguments(job: Job) -> None:
         job.put("Arguments", join_new_style(("-c", shell)))
         return
     old, new = job.param("arguments", "Args"), job.param("arguments2")
-    if old and new and not job.flag("allow_arguments_v1", "", False):
+    both = job.flag("allow_arguments_v1", "", False)
+    if old and new and not both:
         raise job.error(_BOTH.format("arguments", "allow_arguments_v1"), "arguments2", "arguments")
     if old is None and new is None:
         if not job.has("Args") and not job.has("Arguments"):

@@ -11,7 +11,9 @@ from pool.submit.world import SubmitWorld
 
 _MODES = frozenset(("in", "from", "matching"))
 _MOST = 2**31 - 1
-_QUALIFIER = late_pattern(r"(files|dirs|any|table)(?=[\s(\[]|\Z)", re.IGNORECASE)
+_MAGIC = late_pattern(r"[*?\[]")
+_QUALIFIER = late_pattern(r"(files|dirs|any|table)(?=[\s(])", re.IGNORECASE)
+_SLICE_WORD = late_pattern(r"\[[^\s(]*[\s(]")
 _SLICE = late_pattern(r"\[(\s*-?\d*)(?::(\s*-?\d*))?(?::(\s*-?\d*))?\]")
 
 
@@ -78,7 +80,7 @@ def statement_arguments(line: str) -> str | None:
 def parse_queue(text: str) -> Queue:
     """Take the arguments of a queue statement apart; BadQueue when they cannot be read."""
     queue = Queue()
-    text = text.strip()
+    text = text.lstrip()
     if not text:
         return queue
     at, keyword = _find_mode(text)
@@ -97,7 +99,7 @@ def parse_queue(text: str) -> Queue:
 
 def _find_mode(text: str) -> tuple[int, str]:
     """Where `in`, `from` or `matching` stands as a word of its own."""
-    for found in re.finditer(r"[^\s(]+", text):
+    for found in re.finditer(r"[^\s(]+(?=[\s(])", text):
         if found[0].lower() in _MODES and (not found.start() or text[found.start() - 1].isspace()):
             return found.start(), found[0].lower()
     return -1, ""
@@ -144,8 +146,8 @@ def _after_mode(queue: Queue, rest: str) -> None:
             else:
                 queue.qualifier = word
             continue
-        if rest[0] != "[":
-            break
+        if not _SLICE_WORD.match(rest):
+            break  # `[x]` at the end is an item
         slice_ = _SLICE.match(rest)
         if slice_ is None:
             raise BadQueue("Invalid [::] statement")
@@ -271,12 +273,22 @@ def _matches(queue: Queue, world: SubmitWorld, options: MatchOptions, warn: Call
     found: list[str] = []
     empty: list[str] = []
     known: dict[str, int] = {}
+    earlier: list[str] = []  # without a match, and not told yet: what is told is a gap before another match
     for pattern in queue.items:
-        matches = [path for path in world.glob(pattern) if kind == "any" or path.endswith("/") is (kind == "dirs")]
+        everything = world.glob(pattern)
+        plain = kind == "dirs" and not _MAGIC.search(pattern)  # a name without wildcards is taken as it is
+        if kind == "dirs" and not plain:
+            everything = [path for path in everything if path.endswith("/")]
+        matches = [path for path in everything if kind == "any" or plain or path.endswith("/") is (kind == "dirs")]
         if not matches:
             empty.append(pattern)
+            if pattern != queue.items[0]:
+                earlier.append(pattern)
+        if everything:
             if options.warn_empty:
-                warn(f"'{pattern}' does not match any files")
+                for name in earlier:
+                    warn(f"'{name}' does not match any files")
+            earlier = []
         for path in matches:
             if path in known and not options.allow_duplicates:
                 if options.warn_duplicates:

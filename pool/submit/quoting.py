@@ -13,6 +13,10 @@ from collections.abc import Iterable, Mapping, Sequence
 NO_VALUE = "\x01no value\x01"
 
 
+# What may stand at the beginning of an old-style environment to separate its variables.
+_SEPARATORS = "!#$%&*+,-/:;<>?@^`|~\x1f"
+
+
 class BadQuoting(Exception):
     """The text cannot be read; the message says why."""
 
@@ -111,12 +115,12 @@ def arguments_old_style(text: str) -> str:
         else:
             out.append(text[at])
             at += 1
-    return " ".join("".join(out).split())
+    return " ".join(split_old_style("".join(out)))
 
 
 def split_old_style(raw: str) -> list[str]:
     """The arguments in the text that Args holds."""
-    return raw.split()
+    return [word for word in re.split(r"[ \t\n\r]+", raw) if word]
 
 
 def parse_environment(text: str) -> dict[str, str]:
@@ -127,7 +131,9 @@ def parse_environment(text: str) -> dict[str, str]:
 
 
 def parse_environment_old_style(text: str, delimiter: str = ";") -> dict[str, str]:
-    """`A=1;B=two words`, as Env holds it."""
+    """`A=1;B=two words`, as Env holds it. A text that begins with another separator, `|A=1|B=2`, uses that one."""
+    if text[:1] and text[0] in _SEPARATORS:
+        delimiter, text = text[0], text[1:]
     items = (item.lstrip() for item in text.replace("\n", delimiter).split(delimiter))
     return _assignments([item for item in items if item])
 
@@ -169,14 +175,12 @@ class EnvironmentFilter:
     """What `getenv = A, B*, !C` lets through: listed names, with `*`; names after `!` never."""
 
     def __init__(self, patterns: str = "") -> None:
-        import fnmatch
-
         self._wanted: list[re.Pattern[str]] = []
         self._unwanted: list[re.Pattern[str]] = []
         for item in re.split(r"[,;\s]+", patterns.strip()):
             if item:
                 unwanted = item.startswith("!")
-                pattern = re.compile(fnmatch.translate(item.lstrip("!")), re.IGNORECASE)
+                pattern = re.compile(re.escape(item.lstrip("!")).replace(r"\*", ".*") + r"\Z", re.IGNORECASE)
                 (self._unwanted if unwanted else self._wanted).append(pattern)
 
     def passes(self, name: str, value: str) -> bool:

@@ -223,7 +223,7 @@ def _gpu_memory(job: Job) -> None:
             job.warn("request_gpu_memory is not a submit command, did you mean gpus_minimum_memory?")
         return
     found = amount(said, _MIB)
-    if found is None:
+    if found is None or found[2].strip():
         job.put_expr("GPUsMinMemory", said, "gpus_minimum_memory")
     else:
         _check_unit(job, found[1], f"gpus_minimum_memory={said} defaults to megabytes, ", "gpus_minimum_memory")
@@ -324,6 +324,18 @@ def oauth(job: Job) -> None:
     job.put("OAuthServicesNeeded", ",".join(sorted(needed, key=str.lower)))
 
 
+def docker_credentials(job: Job) -> None:
+    """What the user's docker keeps must be there when it shall go along."""
+    if not job.is_first or not job.is_true("DockerSendCredentials") or job.around.skip_checks:
+        return
+    home = job.around.environ.get("HOME")
+    if not home:
+        raise job.error("DOCKER_CONFIG directory is not defined", "docker_send_credentials")
+    path = f"{home}/.docker/config.json"
+    if job.around.world.size(path) is None:
+        raise job.error(f"Cannot locate docker credentials file {path}", "docker_send_credentials")
+
+
 def credentials(job: Job) -> None:
     """Proxies and tokens that go along."""
     proxy = job.param("x509userproxy", "X509UserProxy")
@@ -332,7 +344,14 @@ def credentials(job: Job) -> None:
         if proxy is None:
             raise job.error("use_x509userproxy: X509_USER_PROXY is not set", "use_x509userproxy")
     if proxy:
-        job.put("x509userproxy", job.full_path(proxy))
+        path = job.full_path(proxy)
+        try:
+            readable = "-----BEGIN CERTIFICATE-----" in job.around.world.read_file(path)
+        except OSError:
+            readable = False
+        if not readable and not job.around.skip_checks:
+            raise job.error(f"unable to read proxy file {path}", "x509userproxy", "use_x509userproxy")
+        job.put("x509userproxy", path)
     lifetime = job.number("delegate_job_gsi_credentials_lifetime", "DelegateJobGSICredentialsLifetime")
     if lifetime is not None:
         job.put("DelegateJobGSICredentialsLifetime", lifetime)

@@ -38,7 +38,6 @@ class Rows:
         self.count = count
         self.table = queue.table
         self.places = places
-        self.warn_unused = self.variables != ["Item"]
 
     @classmethod
     def single(cls) -> Rows:

@@ -90,6 +90,7 @@ def _defaults(config: Config, now: float) -> dict[str, str]:
         "step": "0",
         "row": "0",
         "itemindex": "0",
+        "item": "",
         "node": "",
         "taskid": "0",
         "jobid": "$(ClusterId).$(ProcId)",

@@ -49,7 +49,7 @@ _WORDS_ONLY = frozenset(
 _DECIDING = frozenset(
     (
         *("cmd", "jobuniverse", "requirements", "shouldtransferfiles", "whentotransferoutput", "transferplugins"),
-        *("outputdestination", "jobstatus", "joblease", "jobleaseduration", "wanttransferpluginmethods"),
+        *("outputdestination", "jobstatus", "jobsetname", "joblease", "jobleaseduration", "wanttransferpluginmethods"),
     )
 )
 _COUNTERS = ("process", "procid", "step", "row", "itemindex")
@@ -186,6 +186,8 @@ class JobTemplate:
             self._works = False
 
     def _prepare(self, first: Job, names: list[str]) -> bool:
+        if any(self._scope.param(name) for name in ("transfer_input", "transfer_output", "transfer_error")):
+            return False  # what a later job says of these, its cluster has answered in part
         scope = _TemplateScope(self._scope, [*names, *_COUNTERS], self._stand_ins)
         given = self._around.world
         texts = "\n".join(macro.text for macro in scope.macros)

@@ -10,7 +10,14 @@ from pool.submit.job import Job, amount, split_commas, strip_quotes
 _SHOULD = {"yes": "YES", "no": "NO", "if_needed": "IF_NEEDED", "true": "YES", "false": "NO", "auto": "IF_NEEDED"}
 _SHOULD.update(always="YES", never="NO")
 _WHEN = {"on_exit": "ON_EXIT", "on_exit_or_evict": "ON_EXIT_OR_EVICT", "on_success": "ON_SUCCESS"}
-_WHEN.update(never="ON_EXIT", no="ON_EXIT", false="ON_EXIT", yes="ON_EXIT_OR_EVICT", true="ON_EXIT_OR_EVICT")
+_WHEN.update(
+    always="ON_EXIT_OR_EVICT",
+    never="ON_EXIT",
+    no="ON_EXIT",
+    false="ON_EXIT",
+    yes="ON_EXIT_OR_EVICT",
+    true="ON_EXIT_OR_EVICT",
+)
 STDOUT_NAME, STDERR_NAME = "_condor_stdout", "_condor_stderr"
 
 
