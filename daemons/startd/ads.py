@@ -39,6 +39,8 @@ class Ads:
         self.base = base
         self.customs: Mapping[str, Custom] = {}
         """The custom resources whose pieces have names."""
+        self.cgroups = False
+        """Whether jobs run in control groups of their own."""
         self.volumes: Mapping[str, int] = {}
         """The sizes of the file systems that execute directories are on, in KiB."""
         self.statistics = Statistics()
@@ -168,6 +170,7 @@ class Ads:
             now_monotonic=trio.current_time(),
             claim=slot.claim,
             pending=slot.pending.claim if slot.pending is not None else None,
+            in_cgroup=self.cgroups,
             usage=slot.usage,
             promised=bool(slot.promised),
             draining=drain is not None,

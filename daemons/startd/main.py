@@ -91,7 +91,7 @@ class Startd:
         base.update(self.machine_facts)
         self.ads = Ads(start, self.slots, settings, base)
         self.ads.customs = customs
-        self.ads.volumes = self.hardware.volumes
+        self.ads.volumes, self.ads.cgroups = self.hardware.volumes, bool(records.trees.version)
         self.publisher = Publisher(self.slots, self.ads, start.adverts)
         self.moves = Moves(start, nursery, self.slots, self.ads, self.publisher.changed)
         self.backfill = Backfill(start, nursery, self.slots, self.moves)

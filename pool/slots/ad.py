@@ -81,6 +81,8 @@ class SlotView:
     now_monotonic: float = 0.0
     claim: Claim | None = None
     pending: Claim | None = None
+    in_cgroup: bool = False
+    """Whether the job is in a control group of its own."""
     usage: ClassAd | None = None
     """What the running job was last seen to use."""
     retirement_left_s: float = 0.0
@@ -270,6 +272,8 @@ def _put_claim(ad: ClassAd, claim: Claim, view: SlotView) -> None:
     ad["JobId"] = str(running.job_id)
     ad["GlobalJobId"] = job.eval_str("GlobalJobId") or f"{holder.schedd_name}#{running.job_id}"
     ad["JobStart"] = int(running.started_wall)
+    if view.in_cgroup:
+        ad["CgroupEnforced"] = True
     ad["TotalJobRunTime"] = int(running.ran_s(now=view.now_monotonic))
     ad["TotalJobSuspendTime"] = int(running.paused_s(now=view.now_monotonic))
     for name in (*JOB_ATTRS, *view.job_attrs):

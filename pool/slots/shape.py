@@ -21,7 +21,7 @@ class SlotKind(StrEnum):
 
 @dataclass(frozen=True)
 class Hardware:
-    """What there is to divide. `disks` maps file systems of execute directories to free KiB, `volumes` to their sizes."""
+    """What there is to divide. `disks`: free KiB by execute file system; `volumes`: how large each is."""
 
     cpus: int
     memory: int

@@ -147,6 +147,54 @@ def test_a_job_that_requires_a_device_which_is_not_there_waits(pool: RealPool, h
     pool.tool("condor_rm", str(wanting))
 
 
+def test_the_ads_show_every_attribute_of_the_manual_where_it_says(pool: RealPool, home: Path) -> None:
+    pool.until_done(pool.submit("executable = /bin/true\nrequest_memory = 1\nqueue\n", cwd=home))
+    script = f"while [ ! -e {home}/enough ]; do sleep 0.1; done"
+    text = (
+        f"executable = /bin/sh\narguments = \"-c '{script}'\"\nrequirements = SlotID == 1\nrequest_memory = 1\nqueue\n"
+    )
+    job = pool.submit(text, cwd=home)
+
+    def ads() -> dict[str, ClassAd]:
+        found = {ad.eval_str("SlotType", ""): ad for ad in pool.slots()}
+        there = found.get("Dynamic", ClassAd()).eval_str("Activity") == "Busy"
+        return found if there and all("JobDurationAvg" in ad for ad in found.values()) else {}
+
+    shown = pool.until(ads, "a dynamic slot with a job, and the time that the one before took")
+    (home / "enough").touch()
+    pool.until_done(job)
+    every = [shown["Partitionable"], shown["Static"], shown["Dynamic"]]
+    places = {
+        "every": every,
+        "partitionable": [shown["Partitionable"]],
+        "dynamic": [shown["Dynamic"]],
+        "running": [shown["Dynamic"]],
+        "afterwards": every,
+        "gpus": [shown["Partitionable"], shown["Static"]],
+    }
+    for name, where in attributes_of_the_manual():
+        of_gpus = [name.replace("<name>", "GPUs"), name.replace("<name>", "GPUs_")]
+        for ad in places.get(where, []):
+            assert any(one in ad for one in of_gpus) or in_a_device(ad, name), f"{name} is missing in {ad.get('Name')}"
+        if where == "never":
+            assert not any(name in ad for ad in every), f"{name} is there"
+
+
+def attributes_of_the_manual() -> list[tuple[str, str]]:
+    """Each name, and where it should be."""
+    lines = (Path(__file__).parents[1] / "cases/slots/machine_attributes.txt").read_text().splitlines()
+    pairs = [tuple(line.split()[:2]) for line in lines if line and not line.startswith("#")]
+    assert len(pairs) == 243
+    return [(name, where) for name, where in pairs]
+
+
+def in_a_device(ad: ClassAd, name: str) -> bool:
+    """Whether the ad of one of the slot's devices has it."""
+    (device, *_) = (ad.eval_str("AssignedGPUs") or "-").split(",")
+    piece = ad.get(f"GPUs_{device.replace('-', '_')}")
+    return isinstance(piece, ClassAd) and name.replace("<name>", "") in piece
+
+
 def as_owner(pool: RealPool, *argv: str, text: str | None = None) -> None:
     user, pool.user = pool.user, None
     try:
