@@ -2,26 +2,19 @@
 
 One pool serves all the fault points: FAULT_POINTS arms every one of them, and a point fires only while its marker is
 missing in RUN/faults; so a test takes away one marker, runs a job, and finds the marker back.
-
-The probe job shows what happened to it: it takes a lock that dies with its process (two at once would say so), and
-writes a line when it begins and when it ends.
 """
 
 from __future__ import annotations
 
 import os
-import re
 import signal
-import tempfile
-import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
-import htcondor2
 import pytest
 
-from pool.classad import ClassAd
-from tests.whole.real_pool import NotInTime, RealPool, as_account, real_pool
+from tests.whole.probe import Probe
+from tests.whole.real_pool import NotInTime, RealPool, real_pool
 
 SUBMIT_POINTS = ("schedd.before_submit_commit", "schedd.after_submit_commit", "schedd.before_submit_answer")
 SCHEDD_POINTS = (
@@ -46,103 +39,6 @@ STARTER_POINTS = (
     "starter.reported",
 )
 POINTS = SUBMIT_POINTS + SCHEDD_POINTS + STARTD_POINTS + STARTER_POINTS
-
-PROBE = """#!/bin/sh
-exec 9> lock
-flock -n 9 || echo overlap >> trace
-echo begin >> trace
-sleep "$1"
-echo end >> trace
-echo done
-"""
-DESCRIPTION = """executable = probe.sh
-arguments = {seconds}
-output = out
-error = err
-log = log
-should_transfer_files = NO
-job_lease_duration = 60
-+Probe = "{probe}"
-queue
-"""
-
-
-class Probe:
-    """One job's directory, and what can be read off it."""
-
-    def __init__(self, pool: RealPool, seconds: float = 1.0) -> None:
-        self.pool, self.seconds, self.id = pool, seconds, uuid.uuid4().hex
-        self.directory = Path(tempfile.mkdtemp(prefix="probe-", dir=pool.directory))
-        (self.directory / "probe.sh").write_text(PROBE)
-        (self.directory / "probe.sh").chmod(0o755)
-        self.directory.chmod(0o755)
-        if identity := as_account(pool.user):
-            os.chown(self.directory, identity["user"], identity["group"])
-
-    def submit(self, *, check: bool = True) -> None:
-        text = DESCRIPTION.format(seconds=self.seconds, probe=self.id)
-        self.pool.tool("condor_submit", cwd=self.directory, check=check, text=text)
-
-    def in_queue(self) -> list[ClassAd]:
-        return [ad for ad in patiently(self.pool, self.pool.jobs) if ad.eval_str("Probe") == self.id]
-
-    def in_history(self) -> list[ClassAd]:
-        return patiently(self.pool, lambda: self.pool.history("-constraint", f'Probe == "{self.id}"'))
-
-    def until_running(self) -> ClassAd:
-        return self.pool.until(
-            lambda: [ad for ad in self.in_queue() if ad.eval_int("JobStatus") == 2], "the probe to run"
-        )[0]
-
-    def until_begun(self) -> None:
-        self.pool.until(lambda: self.trace()[:1] == ["begin"], "the probe's first line")
-
-    def until_ended(self) -> ClassAd:
-        self.pool.until(self.in_history, "the probe's end")
-        self.pool.until(lambda: not self.in_queue(), "the probe to leave the queue")
-        (ad,) = self.in_history()  # P3: once
-        return ad
-
-    def trace(self) -> list[str]:
-        path = self.directory / "trace"
-        return path.read_text().split() if path.exists() else []
-
-    def events(self) -> list[str]:
-        return re.findall(r"^(\d{3}) \(", (self.directory / "log").read_text(), re.MULTILINE)
-
-    def assert_ended_once(self) -> ClassAd:
-        """P2 and P3: it ended, well, once; its log, its history and its output agree."""
-        ad = self.until_ended()
-        assert (ad["JobStatus"], ad["ExitCode"]) == (4, 0)
-        trace = self.trace()
-        assert "overlap" not in trace
-        assert trace.count("end") == 1 or trace.count("begin") > 1
-        assert trace[-1] == "end"
-        assert (self.directory / "out").read_text() == "done\n"
-        self.pool.until(lambda: "005" in self.events(), "the last event")
-        events = self.events()
-        assert events.count("000") == 1
-        assert events.count("005") == 1
-        assert events[0] == "000"
-        assert events[-1] == "005"
-        read = [event.type for event in htcondor2.JobEventLog(str(self.directory / "log")).events(0)]
-        assert [int(kind) for kind in read] == [int(kind) for kind in events]
-        return ad
-
-
-def patiently(pool: RealPool, ask: Callable[[], list[ClassAd]]) -> list[ClassAd]:
-    """The answer, as soon as the daemon that is asked is there (again)."""
-    answers: list[list[ClassAd]] = []
-
-    def answered() -> bool:
-        try:
-            answers.append(ask())
-        except AssertionError:  # the tool failed: nobody answers yet
-            return False
-        return True
-
-    pool.until(answered, "an answer")
-    return answers[0]
 
 
 @pytest.fixture(scope="module")

@@ -23,8 +23,8 @@ import htcondor2
 import pytest
 
 from pool.classad import ClassAd
+from tests.whole.probe import patiently
 from tests.whole.real_pool import RealPool, as_account, real_pool
-from tests.whole.test_crashes import patiently
 
 CLUSTERS = 8
 PROCS = 250

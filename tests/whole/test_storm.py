@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.whole.probe import PROBE, patiently
 from tests.whole.real_pool import RealPool, as_account, real_pool
-from tests.whole.test_crashes import PROBE, patiently
 
 JOBS = 50
 DESCRIPTION = """executable = {program}
