@@ -22,6 +22,7 @@ from daemons.startd.claims import Claims
 from daemons.startd.coalesce import Coalesce
 from daemons.startd.deadlines import Deadlines, poll
 from daemons.startd.discover import Discovered, discover
+from daemons.startd.engine import EngineWatch
 from daemons.startd.fetch_work import FetchWork
 from daemons.startd.matches import Matches
 from daemons.startd.moves import Moves
@@ -107,6 +108,8 @@ class Startd:
             refused=discovered.refused,
         )
         self.moves.starters = self.starters
+        self.engine = EngineWatch(self)
+        self.starters.engine_trouble = self.engine.trouble
         self.deadlines = Deadlines(self.slots, self.moves)
         self.cron = self._cron_manager(STARTD)
         self.benchmarks = self._cron_manager(BENCHMARKS)
@@ -181,6 +184,7 @@ class Startd:
         self.machine_facts.pop(plugins.METHODS, None)
         self.ads.base.update(self.machine_facts)
         self.plugins_changed.set()
+        self.engine.reconfigured()
         self.starters.forget_settings()
         self.fetch.reconfigured(config)
         self.cron.reconfigure(read_table(config, STARTD))
@@ -234,6 +238,7 @@ async def main(start: DaemonStart, *, task_status: trio.TaskStatus[None] = trio.
             services.start_soon(startd.fetch.run)
             services.start_soon(startd.benchmarks.run)
             services.start_soon(java.probe, startd)
+            services.start_soon(startd.engine.run)
             services.start_soon(plugins.keep_asking, startd)
             services.start_soon(startd.deadlines.run)
             services.start_soon(startd.publisher.run)

@@ -12,6 +12,7 @@ from daemons.run import DaemonStart
 from daemons.startd.plugins import known_at_once
 from pool.classad import ClassAd, Expr, Member, expr
 from pool.config import Config
+from pool.containers.engine import slot_facts
 from pool.errors import ClassAdError
 from pool.slots import detect
 from pool.slots.ad import ABILITIES, CHILD_ATTRS, limits_expr, number
@@ -238,6 +239,7 @@ def machine_part(start: DaemonStart, hardware: Hardware, facts: detect.HardwareF
         "HasRotationalScratch": detect.is_rotational(config.path("EXECUTE")),
         "StarterAbilityList": ",".join(name for name, has in ABILITIES.items() if has),
         **detect.interface_facts(_ip_of(start.address)),
+        **slot_facts(config.list("DOCKER_VOLUMES", default=()), config.str("DOCKER_NETWORKS", default="")),
         "LastBenchmark": 0,
         "TimeToLive": 2147483647,
         "IsLocalStartd": False,

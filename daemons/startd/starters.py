@@ -31,7 +31,7 @@ from pool.execute.scratch import Store
 from protocol import rpc
 from protocol.identity import Link
 from protocol.message import DONE, Done, Request
-from protocol.messages.starter import ActivationOver, JobInfo, LeaveNow, MeetSchedd, RunJob
+from protocol.messages.starter import ActivationOver, EngineTrouble, JobInfo, LeaveNow, MeetSchedd, RunJob
 from protocol.net import Channel
 from protocol.service import Service
 
@@ -118,6 +118,8 @@ class Starters:
         self._wanted = trio.Event()
         self._problem: PoolError | None = None
         self.living: set[Starter] = set()
+        self.engine_trouble: Callable[[str], None] = start.log.always
+        """Who hears that the container engine fails jobs."""
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Keep the zygote and the spare starters; started when starters can be forked."""
@@ -238,6 +240,7 @@ class Starters:
         service = Service("startd")
         service.on(JobInfo, lambda _peer, info: self._listener.job_info(starter, info))
         service.on(ActivationOver, lambda _peer, over: self._over(starter, over))
+        service.on(EngineTrouble, lambda _peer, trouble: self.engine_trouble(trouble.reason))
         channel = Channel(starter.process.channel, Link(kind="pair", label=f"starter {starter.pid}", verified=True))
         self.living.add(starter)
         self._nursery.start_soon(self._watch, starter)

@@ -16,6 +16,7 @@ from typing import Final
 
 from daemons.faults import fault
 from daemons.starter import sandbox, tree
+from daemons.starter.container_records import ContainerRecords
 from daemons.starter.leftovers import Trace, sweep
 from daemons.starter.scratch.leftovers import sandboxes_with_volumes
 from pool.execute.cgroup import Trees
@@ -37,6 +38,7 @@ class Records:
     def __init__(self, run_dir: Path, trees: Trees) -> None:
         self._directory = run_dir / "starters"
         self.trees = trees
+        self.containers = ContainerRecords(run_dir)
         self._directory.mkdir(mode=0o755, parents=True, exist_ok=True)
 
     def write(self, pid: int, place: Place) -> None:
@@ -74,12 +76,12 @@ class Records:
         names += map(os.path.basename, sandboxes_with_volumes(execute))
         for name in sorted(set(names)):
             if found := _SANDBOX.match(name):
-                problems += sweep(Trace(int(found[1]), None, os.path.join(execute, name)), Trees(0))
+                problems += sweep(Trace(int(found[1]), None, os.path.join(execute, name)), Trees(0), self.containers)
         return problems
 
     def _sweep(self, trace: Trace) -> list[str]:
         fault("startd.before_sweep")
-        problems = sweep(trace, self.trees)
+        problems = sweep(trace, self.trees, self.containers)
         if not problems:
             self._file(trace.starter_pid).unlink(missing_ok=True)
         return problems

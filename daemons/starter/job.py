@@ -22,14 +22,16 @@ from daemons.faults import fault
 from daemons.log import Log
 from daemons.starter import sandbox
 from daemons.starter.account import Account, account_for
+from daemons.starter.body import BareBody, Body
 from daemons.starter.cgroup import Group
+from daemons.starter.contained import container_of, image_of, put_into
 from daemons.starter.deferral import wait_for_moment
 from daemons.starter.disk import Disk
 from daemons.starter.hooks import JobHooks
-from daemons.starter.launch import LaunchError, Stage, Started, launch
+from daemons.starter.launch import LaunchError, Stage, launch
 from daemons.starter.line import Line
 from daemons.starter.local_link import LocalLink
-from daemons.starter.processes import Processes, Watched
+from daemons.starter.processes import Processes
 from daemons.starter.scene import Scene
 from daemons.starter.settings import StarterSettings
 from daemons.starter.shadow_link import Refused, ShadowLink
@@ -39,6 +41,7 @@ from daemons.starter.terms import Terms, terms_for
 from daemons.starter.transfer import FileMover, Held
 from daemons.starter.url_mover import UrlMover, UrlSettings
 from pool.classad import ClassAd, Member, expr
+from pool.containers.engine import EngineError
 from pool.errors import PeerError, PoolError, UserError
 from pool.execute.assigned import DEFAULTS as ASSIGNED_KNOBS
 from pool.execute.cgroup import Limits, memory_limits
@@ -54,7 +57,7 @@ from pool.hooks.table import Hook, HookTable, job_keyword
 from pool.jobs.codes import HoldCode
 from protocol.messages.common import StopHow
 from protocol.messages.schedd import Ending, JobEnded, JobExecuting, JobNotice, JobUpdate
-from protocol.messages.starter import JobInfo, RunJob, StopJob
+from protocol.messages.starter import EngineTrouble, JobInfo, RunJob, StopJob
 from protocol.net import Network
 from protocol.rpc import Peer
 from protocol.security import Security
@@ -111,7 +114,8 @@ class JobRun:
         else:
             self.link = LocalLink(request, self.sandbox, context.log, self._account)
         self.usage = Usage()
-        self.watched: Watched | None = None
+        self.body: Body | None = None
+        """Set while the program runs."""
         self.executed: Executed | None = None
         self.ran_s: float | None = None
         """How long its program ran."""
@@ -128,6 +132,8 @@ class JobRun:
         self._out_of_memory = False
         self._out_of_disk: Hold | None = None
         self._moved: dict[str, Member] = {}
+        self._told = ClassAd()
+        """What the job's body had to say of itself."""
 
     # ---- from outside
 
@@ -138,7 +144,7 @@ class JobRun:
             self._stop = request
             self._stopped.set()
             self._stopped = trio.Event()
-            if self.watched is None:
+            if self.body is None:
                 self._give_phase_up(request)
 
     def _give_phase_up(self, request: StopJob) -> None:
@@ -149,14 +155,14 @@ class JobRun:
     def suspend(self) -> None:
         """Freeze the job."""
         self.suspended = True
-        if self.watched is not None:
-            self.context.processes.suspend(self.context.group)
+        if self.body is not None:
+            self.body.suspend()
 
     def resume(self) -> None:
         """Let it go on."""
         self.suspended = False
-        if self.watched is not None:
-            self.context.processes.resume(self.context.group)
+        if self.body is not None:
+            self.body.resume()
 
     # ---- the whole
 
@@ -184,6 +190,7 @@ class JobRun:
         ad = result.ad.copy()
         ad.update(self.usage.ad() if self.usage.processes_seen else {})
         ad.update(self._moved)
+        ad.update(self._told)
         message = JobEnded(
             job_id=self.request.job_id,
             activation=self.request.activation,
@@ -227,6 +234,7 @@ class JobRun:
             return Result(Ending.FAILED, reason=str(error))
 
     async def _prepare_and_run(self) -> Result:
+        image_of(self.job, self.slot, self.context.settings)  # of a kind that can be run, before files move
         account = self._account()
         sandbox.make(self.sandbox, account)
         self._made_sandbox = True
@@ -270,7 +278,9 @@ class JobRun:
     def _plan(self, account: Account) -> Plan:
         plan = self._limited(plan_job(self.job, self.slot, self._surroundings(account)))
         wrapper = self.context.settings.wrapper
-        return wrapped(plan, wrapper, self.sandbox) if wrapper else plan
+        if not wrapper or image_of(self.job, self.slot, self.context.settings) is not None:
+            return plan
+        return wrapped(plan, wrapper, self.sandbox)
 
     def _limited(self, plan: Plan) -> Plan:
         """The plan with this machine's limits added to the job's own."""
@@ -345,6 +355,9 @@ class JobRun:
             return self._evicted()
         settings, log = self.context.settings, self.context.log
         with terms_for(settings, self.job, self.slot, plan, account, self.sandbox, log) as terms:
+            image = image_of(self.job, self.slot, settings)
+            if image is not None:
+                return await self._run_contained(image, terms, plan, account)
             result = await self._run_on(terms, plan, account)
         if plan.wrapped and (said := sandbox.wrapper_error(self.sandbox, account)) is not None:
             log.error("The job wrapper has failed", wrapper=plan.program, said=said)
@@ -373,16 +386,40 @@ class JobRun:
             if hold is None or (plan.wrapped and error.stage is Stage.EXECUTE):  # the machine's program, not the job's
                 return Result(Ending.FAILED, reason=f"Failed to execute '{plan.program}': {error}")
             return Result(Ending.HOLD, hold.ad(), hold.reason)
-        self.watched, self.usage = watched, self.usage.begun()
+        self.usage = self.usage.begun()
         self.executed = Executed(started.pid, time.time())
         context.log.always("The job runs", job=self.request.job_id, pid=started.pid, user=account.name)
         fault("starter.job_started")
         self.scene = Scene(self.job, self.slot, plan, account, terms, self.sandbox, started.pid)
-        began = trio.current_time()
+        return await self._watch(BareBody(watched, started, context.processes, context.group), started.pid)
+
+    async def _run_contained(self, image: str, terms: Terms, plan: Plan, account: Account) -> Result:
+        """The same in a container, which is removed whatever happens."""
+        context = self.context
+        context.processes.new_job()
+        container = container_of(self.job, self.slot, context.settings, context.processes, context.group, context.log)
         try:
-            return await self._watch(watched, started)
+            await container.make(put_into(image, terms, plan, account, self.request, self.job, self.slot, context))
+            container.start(plan, account)
+            await container.begun()
+            self.usage = self.usage.begun()
+            self.executed = Executed(container.pid, time.time())
+            context.log.always("The job runs in a container", job=self.request.job_id, image=image, pid=container.pid)
+            fault("starter.job_started")
+            return await self._watch(container, container.pid)
+        except EngineError as error:
+            await self._report_engine(str(error))
+            raise
         finally:
-            self.ran_s = trio.current_time() - began
+            self.body = None
+            await container.remove()
+
+    async def _report_engine(self, reason: str) -> None:
+        """Let the startd know, so that no more jobs come for their container's sake."""
+        try:
+            await self.context.startd.notify(EngineTrouble(activation=self.request.activation, reason=reason))
+        except PeerError:
+            pass
 
     def moved(self, name: str) -> int:
         """How many bytes were transferred: BytesRecvd, BytesSent."""
@@ -411,50 +448,64 @@ class JobRun:
             processes=settings.processes_max,
         )
 
-    async def _watch(self, watched: Watched, started: Started) -> Result:
+    async def _watch(self, body: Body, pid: int) -> Result:
         """Until the program has ended and nothing of it is left."""
-        context = self.context
+        self.body, began = body, trio.current_time()
+        try:
+            return await self._until_over(body, pid)
+        finally:
+            self.ran_s = trio.current_time() - began
+
+    async def _until_over(self, body: Body, pid: int) -> Result:
+        context, watched = self.context, body.watched
         executing = JobExecuting(
             job_id=self.request.job_id,
             activation=self.request.activation,
             at=time.time(),
-            ad=ClassAd({"JobPid": watched.pid}),
+            ad=ClassAd({"JobPid": pid}),
         )
         self.link.runs(executing)
         if self.suspended:
-            context.processes.suspend(context.group)
+            body.suspend()
         with trio.move_on_after(SHORT_JOB_S):
             await watched.ended.wait()
         if not watched.ended.is_set():
-            await self._attend_to(watched)
+            await self._attend_to(body)
         self.scene = None
         fault("starter.job_exited")
         if context.processes.any():  # the last chance to see what others of the job use
             self._look()
         await context.processes.end_all(context.group)
-        self.watched = None
         self._look()
+        self.body = None
         self.usage = self.disk.measured(self.usage)
-        self._report_memory_if_out()
-        end = exited(started.status(watched.status))
+        self._report_memory_if_out(body)
+        try:
+            end = await body.outcome()
+        except Held as error:
+            return self._evicted() if self._stop is not None else Result(Ending.HOLD, error.hold.ad(), str(error))
+        finally:
+            self._told = body.told()
         if self.shells.last_status is not None and self.job.eval_bool("InteractiveJob", False):
             end = exited(self.shells.last_status)
         if self.executed is not None:
             self.executed = replace(self.executed, end=end)
         return self._judge(end)
 
-    async def _attend_to(self, watched: Watched) -> None:
+    async def _attend_to(self, body: Body) -> None:
         """All that is done for a running program, until it has ended; a job of a moment needs none of it."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self.link.say_that_it_runs)
             nursery.start_soon(self._update_now_and_then)
             if self.hooks is not None and self.hooks.has(Hook.UPDATE_JOB_INFO):
                 nursery.start_soon(self._tell_hook_now_and_then, self.hooks)
-            nursery.start_soon(self._obey, watched)
-            nursery.start_soon(self._notice_lack_of_memory, watched)
+            nursery.start_soon(self._obey, body)
+            nursery.start_soon(body.attend)
+            if isinstance(body, BareBody):
+                nursery.start_soon(self._notice_lack_of_memory, body)
             if self.disk.enforced:
-                nursery.start_soon(self._notice_lack_of_disk)
-            await watched.ended.wait()
+                nursery.start_soon(self._notice_lack_of_disk, body)
+            await body.watched.ended.wait()
             if self.shells.any:
                 await self._until_shells_are_closed()
             nursery.cancel_scope.cancel()
@@ -487,7 +538,7 @@ class JobRun:
             return Result(Ending.HOLD, over.ad(), over.reason)
         return Result(Ending.EXITED, end.ad())
 
-    async def _notice_lack_of_disk(self) -> None:
+    async def _notice_lack_of_disk(self, body: Body) -> None:
         """A job that has used up its disk is ended: what it writes from now on is lost."""
         while True:
             began = time.monotonic()
@@ -495,14 +546,15 @@ class JobRun:
             if (over := self.disk.over(self.usage)) is not None:
                 self._out_of_disk = over
                 self.context.log.always("The job has used up its disk", job=self.request.job_id, reason=over.reason)
-                await self.context.processes.end_all(self.context.group)
+                await body.end()
                 return
             await self.disk.pause(time.monotonic() - began)
 
-    def _report_memory_if_out(self) -> None:
-        self._out_of_memory = self._out_of_memory or self.context.group.oom_killed()
+    def _report_memory_if_out(self, body: Body) -> None:
+        if isinstance(body, BareBody):  # an engine says so itself
+            self._out_of_memory = self._out_of_memory or self.context.group.oom_killed()
 
-    async def _notice_lack_of_memory(self, watched: Watched) -> None:
+    async def _notice_lack_of_memory(self, body: Body) -> None:
         """A job that has lost one of its processes to the kernel is ended as a whole."""
         descriptor = self.context.group.oom_descriptor() if self.context.group.works else None
         if descriptor is None:
@@ -516,13 +568,15 @@ class JobRun:
             if self.context.group.oom_killed():
                 self._out_of_memory = True
                 self.context.log.always("The job is out of memory", job=self.request.job_id)
-                _signal(watched.pid, signal.SIGKILL)
+                body.signal(signal.SIGKILL)
                 return
 
     # ---- telling how it is
 
     def _look(self) -> None:
-        self.usage = self.usage.seen(self.context.processes.sample(self.context.group))
+        if self.body is not None:
+            self.usage = self.usage.seen(self.body.sample())
+            self._told = self.body.told()
 
     async def _update_now_and_then(self) -> None:
         settings = self.context.settings
@@ -533,6 +587,7 @@ class JobRun:
             self._look()
             self.usage = self.disk.measured(self.usage)
             ad = self.usage.ad()
+            ad.update(self._told)
             ids = {"job_id": self.request.job_id, "activation": self.request.activation}
             await self.link.update(JobUpdate(ad=ad, **ids))  # type: ignore[arg-type]  # two types in one dict
             try:
@@ -590,21 +645,21 @@ class JobRun:
 
     # ---- leaving
 
-    async def _obey(self, watched: Watched) -> None:
+    async def _obey(self, body: Body) -> None:
         """Wait to be told, then end the program: politely first, unless it has to be fast."""
         while self._stop is None:
             await self._stopped.wait()
         if not self._must_be_fast():
             number = soft_kill_signal(self.job, HOLD if self._stop.hold_code else VACATE)
             self.context.log.always("The job is asked to leave", job=self.request.job_id, signal=number)
-            _signal(watched.pid, number)
+            body.signal(number)
             if self.suspended:
                 self.resume()
             with trio.move_on_after(self._vacate_s(self._stop)):
                 while not self._must_be_fast():
                     await self._stopped.wait()
         self.context.log.always("The job is killed", job=self.request.job_id)
-        await self.context.processes.end_all(self.context.group)
+        await body.end()
 
     def _must_be_fast(self) -> bool:
         return self._stop is not None and self._stop.how is StopHow.FAST
@@ -621,13 +676,6 @@ class JobRun:
             hold = Hold(stop.reason, stop.hold_code, stop.hold_subcode)
             return Result(Ending.HOLD, hold.ad(), hold.reason)
         return Result(Ending.EVICTED, reason=stop.reason if stop is not None else "")
-
-
-def _signal(pid: int, number: int) -> None:
-    try:
-        os.kill(pid, number)
-    except ProcessLookupError:
-        pass
 
 
 def _holds(expression: str, slot: ClassAd, job: ClassAd) -> bool:

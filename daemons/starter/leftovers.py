@@ -11,6 +11,7 @@ from typing import Final
 from daemons.linux import descendants, is_zombie
 from daemons.starter import sandbox, tree
 from daemons.starter.cgroup import Group
+from daemons.starter.container_records import ContainerRecords
 from daemons.starter.scratch.leftovers import remove_volume
 from pool.execute.cgroup import Trees
 
@@ -28,8 +29,8 @@ class Trace:
     group: str = ""
 
 
-def sweep(trace: Trace, trees: Trees) -> list[str]:
-    """Remove everything; what could not be removed, in words. Blocks for two seconds at most."""
+def sweep(trace: Trace, trees: Trees, containers: ContainerRecords | None = None) -> list[str]:
+    """Remove everything; what could not be removed, in words. Blocks for some seconds at most."""
     group = Group(trees, trace.group)
     problems: list[str] = []
     left = _kill(trace, group)
@@ -37,6 +38,8 @@ def sweep(trace: Trace, trees: Trees) -> list[str]:
         problems.append(f"processes {', '.join(map(str, sorted(left)))} do not end")
     else:
         group.remove()
+        if containers is not None:  # after the starter, which would take this for its job's own end
+            problems += containers.remove_left(trace.starter_pid)
         problems += remove_volume(trace.sandbox)
     try:
         sandbox.remove(trace.sandbox)

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgpack
 
+from pool.containers.engine import KNOBS as ENGINE_KNOBS
+from pool.containers.engine import VOLUME
 from pool.errors import ConfigError
 from pool.execute.assigned import DEFAULTS as ASSIGNED_KNOBS
 from pool.execute.assigned import is_assigned_knob
@@ -112,6 +114,7 @@ class StarterSettings(Birthright):
     ssh_to_job: str = "true"  # as peek_job, an expression over the slot's ad (MY) and the job's (TARGET)
     peek_job: str = "true"
     java: dict[str, str] = {}
+    docker: dict[str, str] = {}  # the container engine's knobs; see pool.containers.engine
     url_plugins: list[str] = []
     plugin_query_s: float = 20.0
     plugin_lifetime_s: float = 72000.0
@@ -177,6 +180,7 @@ def starter_payload(
         thread_variables=config.list("STARTER_NUM_THREADS_ENV_VARS") or list(THREAD_VARIABLES),
         assigned_knobs=_assigned_knobs(config),
         java={name: config.str(name, default="") for name in JAVA_KNOBS if config.is_set(name)},
+        docker=engine_knobs(config),
         job_environment=config.str("STARTER_JOB_ENVIRONMENT"),
         inherit_environment=config.bool("JOB_INHERITS_STARTER_ENVIRONMENT", default=False),
         sets_home=config.bool("STARTER_SETS_HOME_ENV"),
@@ -213,6 +217,17 @@ def starter_payload(
 def url_plugins(config: Config) -> list[str]:
     """The programs that move files from and to URLs."""
     return config.list("FILETRANSFER_PLUGINS") if config.bool("ENABLE_URL_TRANSFERS") else []
+
+
+def engine_knobs(config: Config) -> dict[str, str]:
+    """What the owner says about containers."""
+    knobs = {name: said for name in ENGINE_KNOBS if (said := config.str(name, default=""))}
+    for volume in config.list("DOCKER_MOUNT_VOLUMES"):
+        name = f"{VOLUME}{volume.upper()}"
+        for knob in (name, f"{name}_MOUNT_IF"):
+            if said := config.str(knob, default=""):
+                knobs[knob] = said
+    return knobs
 
 
 def payload_of_neighbour(payload: bytes, config: Config, slot_name: str) -> bytes:

@@ -1,0 +1,132 @@
+"""From a job to its container: whether it wants one, and all that is decided about it before the engine is asked."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from daemons.log import Log
+from daemons.starter import sandbox
+from daemons.starter.account import Account, acting_as
+from daemons.starter.cgroup import Group
+from daemons.starter.container import Container, Engine
+from daemons.starter.container_records import ContainerRecords
+from daemons.starter.processes import Processes
+from daemons.starter.settings import StarterSettings
+from daemons.starter.terms import Terms
+from daemons.starter.transfer import Held
+from pool.classad import ClassAd
+from pool.containers.create import ContainerPlan, command_of, container_name, moved
+from pool.containers.devices import device_numbers, gpu_devices
+from pool.containers.engine import EngineError, is_true, knob, program_words
+from pool.containers.image import is_image_name, wanted_image, with_tag
+from pool.containers.volumes import volumes_of
+from pool.errors import UserError
+from pool.execute.exit import Hold, cannot_enter
+from pool.execute.plan import Plan
+from pool.execute.quoting import arguments_of
+from pool.jobs.codes import HoldCode
+from protocol.messages.starter import RunJob
+
+if TYPE_CHECKING:
+    from daemons.starter.job import Context
+
+_NVIDIA: Final = Path("/proc/driver/nvidia/gpus")
+
+
+def image_of(job: ClassAd, slot: ClassAd, settings: StarterSettings) -> str | None:
+    """The image that the job runs in, if it does; Held when this machine cannot run its kind."""
+    wanted = wanted_image(job, slot, settings.docker)
+    if isinstance(wanted, Hold):
+        raise Held(wanted)
+    if wanted is not None and not is_image_name(wanted):
+        raise Held(Hold(f"{wanted!r} is not the name of an image", HoldCode.INVALID_DOCKER_IMAGE))
+    return wanted
+
+
+def container_of(
+    job: ClassAd, slot: ClassAd, settings: StarterSettings, processes: Processes, group: Group, log: Log
+) -> Container:
+    """The container that the job will have; EngineError where there is no engine."""
+    program = program_words(knob(settings.docker, "DOCKER"))
+    if not program:
+        raise EngineError("this machine has no container engine: DOCKER is not set")
+    engine = Engine(program, processes, log)
+    return Container(engine, ContainerRecords(settings.run_dir), processes, group, job, slot, settings.docker, log)
+
+
+def put_into(
+    image: str,
+    terms: Terms,
+    plan: Plan,
+    account: Account,
+    request: RunJob,
+    job: ClassAd,
+    slot: ClassAd,
+    context: Context,
+) -> ContainerPlan:
+    """All that is decided about the container. Held or UserError say what of the job stands against it."""
+    settings = context.settings
+    home = sandbox.path_of(settings.execute, os.getpid())
+    inside = (job.eval_str("ContainerTargetDir") or "").rstrip("/") or home
+    if not inside.startswith("/"):
+        raise UserError(f"container_target_dir is {inside}", expected="an absolute path")
+    volumes = volumes_of(job, slot, settings.docker, sandbox=home, inside=inside, directory=plan.directory)
+    for problem in volumes.problems:
+        context.log.always(problem)
+    _make_directories(volumes.made, home, plan.directory, account)
+    return ContainerPlan(
+        name=container_name(str(request.job_id), settings.slot.partition("@")[0], os.getpid()),
+        image=with_tag(image),
+        uid=account.uid,
+        gid=account.gid,
+        groups=tuple(group for group in account.groups if group),
+        execute=settings.execute,
+        starter_pid=os.getpid(),
+        directory=inside if plan.directory == home else plan.directory,
+        command=command_of(job, transfers=plan.transfers),
+        arguments=tuple(arguments_of(job)),
+        environment=moved(plan.environment, home, inside),
+        mounts=volumes.mounts,
+        cpus=terms.cpus,
+        devices=_devices(slot, settings.docker),
+        reads_input=plan.stdin != "/dev/null",
+        keeps_ids=os.geteuid() != 0 and "podman" in program_words(knob(settings.docker, "DOCKER"))[-1],
+    )
+
+
+def _make_directories(made: tuple[str, ...], home: str, directory: str, account: Account) -> None:
+    """Make what is mounted, as the job's account and step by step: an engine, which is root, would follow any link."""
+    with acting_as(account):
+        if directory != home:
+            try:
+                os.stat(os.path.join(directory, "."))
+            except OSError as error:
+                raise Held(cannot_enter(directory, error.errno or 2)) from None
+        for path in made:
+            at = home
+            for part in os.path.relpath(path, home).split("/"):
+                at = os.path.join(at, part)
+                try:
+                    os.mkdir(at, 0o755)
+                except FileExistsError:
+                    pass
+                if not stat.S_ISDIR(os.lstat(at).st_mode):
+                    raise UserError(f"{at} is in the way of a private directory of the container")
+            os.chmod(at, 0o1777)
+
+
+def _devices(slot: ClassAd, knobs: Mapping[str, str]) -> tuple[str, ...]:
+    """The devices of the slot's GPUs."""
+    assigned = slot.eval_str("AssignedGPUs") or ""
+    if not assigned:
+        return ()
+    try:
+        texts = [(place / "information").read_text() for place in sorted(_NVIDIA.iterdir())]
+    except OSError:
+        texts = []
+    everything = is_true(knob(knobs, "DOCKER_MAP_ALL_GPUS"), default=False)
+    return tuple(gpu_devices(assigned, device_numbers(texts), everything=everything))

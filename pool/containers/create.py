@@ -1,0 +1,187 @@
+"""The words with which a job's container is made: limits, account, mounts, network, environment, image, command."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from pool.classad import ClassAd, expr
+from pool.containers.engine import (
+    EXECUTE_LABEL,
+    LABEL,
+    STARTER_LABEL,
+    extra_words,
+    holds,
+    is_true,
+    knob,
+    names,
+)
+from pool.errors import ClassAdError, UserError
+
+HOST_NAME_MAX: Final = 63
+ID_MAX: Final = (1 << 31) - 1
+CPU_SHARES_PER_CPU: Final = 100
+FREE_NETWORKS: Final = ("host", "none", "nat")
+
+
+@dataclass(frozen=True)
+class ContainerPlan:
+    """What the execute side has decided about a job's container. Paths of the host but for `inside`, `directory`."""
+
+    name: str
+    image: str
+    uid: int
+    gid: int
+    groups: tuple[int, ...] = ()
+    execute: str = ""
+    starter_pid: int = 0
+    directory: str = "/"
+    command: str = ""
+    arguments: tuple[str, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+    mounts: tuple[str, ...] = ()
+    cpus: tuple[int, ...] = ()
+    devices: tuple[str, ...] = ()
+    reads_input: bool = False
+    keeps_ids: bool = False
+    """The engine runs without root's rights, and maps accounts unless it is told not to."""
+
+
+def container_name(job_id: str, slot: str, starter_pid: int) -> str:
+    """HTCJob12_0_slot1_1_PID345: at most one container of a starter at a time has it."""
+    return f"HTCJob{job_id.replace('.', '_')}_{slot}_PID{starter_pid}"
+
+
+def create_words(plan: ContainerPlan, job: ClassAd, slot: ClassAd, knobs: Mapping[str, str]) -> list[str]:
+    """All words of `docker create`; UserError says what of the job makes no container."""
+    if not 0 < plan.uid <= ID_MAX or not 0 < plan.gid <= ID_MAX:
+        raise UserError(f"no container runs as account {plan.uid}:{plan.gid}", expected="numbers from 1 to 2147483647")
+    words = ["create", *_limits(plan, slot), *_rights(job, slot, knobs)]
+    if is_true(knob(knobs, "DOCKER_RUN_UNDER_INIT"), default=True):
+        words.append("--init")
+    if plan.reads_input:
+        words.append("--interactive")
+    words += ["--name", plan.name, f"--label={LABEL}"]
+    words += [f"--label={EXECUTE_LABEL}={plan.execute}", f"--label={STARTER_LABEL}={plan.starter_pid}"]
+    if is_true(knob(knobs, "DOCKER_LOG_DRIVER_NONE"), default=True):
+        words += ["--log-driver", "none"]
+    for name, value in plan.environment.items():
+        words += ["-e", f"{name}={value}"]
+    for mount in plan.mounts:
+        words += ["--volume", mount]
+    for device in plan.devices:
+        words += ["--device", device]
+    words += ["--workdir", plan.directory, "--user", f"{plan.uid}:{plan.gid}"]
+    if plan.keeps_ids:
+        words.append("--userns=keep-id")
+    else:
+        for group in plan.groups:
+            words += ["--group-add", str(group)]
+    words += [*_network(job, slot), *_ports(job)]
+    if (job.eval_str("DockerPullPolicy") or "").lower() == "always":
+        words += ["--pull", "always"]
+    words += extra_words(knob(knobs, "DOCKER_EXTRA_ARGUMENTS"))
+    words += _shared_memory(job, slot, knobs)
+    return words + _command(plan, job)
+
+
+def _limits(plan: ContainerPlan, slot: ClassAd) -> list[str]:
+    words = []
+    if plan.cpus:
+        words.append(f"--cpuset-cpus={','.join(map(str, plan.cpus))}")
+    else:
+        words.append(f"--cpu-shares={CPU_SHARES_PER_CPU * max(1, slot.eval_int('Cpus') or 1)}")
+    if memory := slot.eval_int("Memory"):
+        words.append(f"--memory={memory}m")
+    return words
+
+
+def _rights(job: ClassAd, slot: ClassAd, knobs: Mapping[str, str]) -> list[str]:
+    if not holds(knob(knobs, "DOCKER_DROP_ALL_CAPABILITIES"), slot, job, default=True):
+        return []
+    return ["--cap-drop=all", "--cap-add=SYS_PTRACE", "--security-opt", "no-new-privileges"]
+
+
+def _network(job: ClassAd, slot: ClassAd) -> list[str]:
+    network = job.eval_str("DockerNetworkType") or ""
+    if network == "host":
+        return ["--network=host"]
+    words = []
+    if network == "none":
+        words = ["--network=none"]
+    elif network and network != "nat":
+        allowed = names(slot.eval_str("DockerNetworks") or "")
+        if network not in allowed:
+            raise UserError(
+                f"this machine does not let jobs use the docker network {network!r}",
+                expected=", ".join((*FREE_NETWORKS, *allowed)),
+            )
+        words = [f"--network={network}"]
+    return [*words, "--hostname", host_name(job, slot)]
+
+
+def host_name(job: ClassAd, slot: ClassAd) -> str:
+    """alice-12.0-execute1.example.org, as long as a name of a host may be."""
+    job_id = f"{job.eval_int('ClusterId', 1)}.{job.eval_int('ProcId', 0)}"
+    return f"{job.eval_str('Owner') or 'unknown'}-{job_id}-{slot.eval_str('Machine') or 'host'}"[:HOST_NAME_MAX]
+
+
+def services(job: ClassAd) -> dict[str, int]:
+    """The ports inside the container that the job's services are on, by the services' names."""
+    found = {}
+    for service in names(job.eval_str("ContainerServiceNames") or ""):
+        port = job.eval_int(f"{service}_ContainerPort")
+        if port is None or not 0 <= port <= 65535:
+            raise UserError(
+                f"the container's service {service!r} has no port", expected=f"{service}_container_port = N"
+            )
+        found[service] = port
+    return found
+
+
+def _ports(job: ClassAd) -> list[str]:
+    return [word for port in services(job).values() for word in ("-p", str(port))]
+
+
+def _shared_memory(job: ClassAd, slot: ClassAd, knobs: Mapping[str, str]) -> list[str]:
+    text = knob(knobs, "DOCKER_SHM_SIZE").strip()
+    try:
+        value = expr(text).eval(slot, job) if text else None
+    except ClassAdError:
+        value = None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return []
+    return ["--shm-size", str(int(value))]
+
+
+def _command(plan: ContainerPlan, job: ClassAd) -> list[str]:
+    """The image and what it runs: the executable goes to the image's entry point, or takes its place."""
+    overrides = job.eval_bool("DockerOverrideEntrypoint", False)
+    if plan.command and overrides:
+        return ["--entrypoint", plan.command, plan.image, *plan.arguments]
+    return [plan.image, *([plan.command] if plan.command else []), *plan.arguments]
+
+
+def command_of(job: ClassAd, *, transfers: bool) -> str:
+    """The program: beside the job's files when it came with them, else one that the image has; empty: the image's."""
+    command = job.eval_str("Cmd") or ""
+    if command and transfers and job.eval_bool("TransferExecutable", True):
+        return f"./{posixpath.basename(command)}"
+    return command
+
+
+def moved(environment: Mapping[str, str], sandbox: str, inside: str) -> dict[str, str]:
+    """The variables, with the sandbox where the container has it (container_target_dir)."""
+    if sandbox == inside:
+        return dict(environment)
+    return {name: value.replace(sandbox, inside) for name, value in environment.items()}
+
+
+def without_values(words: Sequence[str]) -> str:
+    """The words as a log shows them: variables' values are nobody's business."""
+    shown = []
+    for before, word in zip(["", *words], words, strict=False):
+        shown.append(f"{word.partition('=')[0]}=..." if before == "-e" else word)
+    return " ".join(shown)

@@ -1,0 +1,137 @@
+"""The machine's container engine as its owner has configured it: the DOCKER knobs, and what it says of itself."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from pool.classad import ClassAd, expr
+from pool.errors import ClassAdError, ConfigError, PoolError
+from pool.execute.quoting import split_new
+
+LABEL: Final = "org.htcondorproject=True"
+"""What HTCondor marks its containers with."""
+EXECUTE_LABEL: Final = "org.htcondorproject.execute"
+"""Ours: the directory of all sandboxes, which tells one pool's containers from another's on the same machine."""
+STARTER_LABEL: Final = "org.htcondorproject.starter"
+SUDO: Final = "/usr/bin/sudo"
+KNOBS: Final = (
+    "DOCKER",
+    "DOCKER_DROP_ALL_CAPABILITIES",
+    "DOCKER_EXTRA_ARGUMENTS",
+    "DOCKER_IMAGE_CACHE_SIZE",
+    "DOCKER_LOG_DRIVER_NONE",
+    "DOCKER_MAP_ALL_GPUS",
+    "DOCKER_MOUNT_VOLUMES",
+    "DOCKER_RUN_UNDER_INIT",
+    "DOCKER_SHM_SIZE",
+    "DOCKER_SKIP_IMAGE_ARCH_CHECK",
+    "DOCKER_TRUST_LOCAL_IMAGES",
+    "MOUNT_UNDER_SCRATCH",
+    "USE_DEFAULT_CONTAINER",
+    "DEFAULT_CONTAINER_IMAGE",
+)
+VOLUME: Final = "DOCKER_VOLUME_DIR_"
+
+
+class EngineError(PoolError):
+    """The engine does not do what it has to; another machine's may."""
+
+
+@dataclass(frozen=True)
+class Version:
+    """What the program says of itself."""
+
+    text: str
+
+    @property
+    def is_podman(self) -> bool:
+        """Whether it is podman, which takes docker's words but for a few."""
+        return self.text.lower().startswith("podman")
+
+
+def program_words(said: str) -> list[str]:
+    """DOCKER as words: the program, with sudo before it where the owner wants that; none where there is no engine."""
+    words = said.split()
+    if words and words[0] == "sudo":
+        words[0] = SUDO
+        if len(words) == 1:
+            raise ConfigError("DOCKER is the word sudo alone", expected="sudo and the full path of docker")
+    return words
+
+
+def version_of(printed: str) -> Version:
+    """What `-v` printed; EngineError when that is no container engine's way to say it."""
+    lines = printed.strip().splitlines()
+    if len(lines) == 1 and re.match(r"(docker|podman) version \S", lines[0], re.IGNORECASE):
+        return Version(lines[0])
+    shown = lines[0][:80] if lines else ""
+    raise EngineError(f"it is no container engine: `-v` printed {shown!r}")
+
+
+def holds(expression: str, slot: ClassAd, job: ClassAd, *, default: bool) -> bool:
+    """A truth value of the machine's (MY) about the job (TARGET); `default` where it is neither true nor false."""
+    text = expression.strip()
+    if not text:
+        return default
+    try:
+        value = expr(text).eval(slot, job)
+    except ClassAdError:
+        return default
+    return bool(value) if isinstance(value, bool | int | float) else default
+
+
+def is_true(said: str | None, *, default: bool) -> bool:
+    """A plain truth value of the configuration."""
+    text = (said or "").strip().lower()
+    return default if not text else text in ("true", "t", "yes", "y", "1")
+
+
+def extra_words(said: str) -> list[str]:
+    """DOCKER_EXTRA_ARGUMENTS: blanks separate, or the new form between double quotes."""
+    text = said.strip()
+    if len(text) >= 2 and text[0] == text[-1] == '"':
+        return split_new(text[1:-1].replace('""', '"'))
+    return text.split()
+
+
+def names(said: str) -> list[str]:
+    """A list of the configuration."""
+    return said.replace(",", " ").split()
+
+
+def slot_facts(volumes: Sequence[str], networks: str) -> dict[str, bool | str]:
+    """What a slot's ad says about volumes and networks, whatever the engine does."""
+    facts: dict[str, bool | str] = {f"HasDockerVolume{name}": True for name in volumes}
+    if networks.strip():
+        facts["DockerNetworks"] = networks.strip()
+    return facts
+
+
+def working_facts(version: Version) -> dict[str, bool | str]:
+    """What a slot's ad says when containers run here."""
+    return {
+        "HasDocker": True,
+        "HasDockerURL": True,
+        "HasContainer": True,
+        "DockerVersion": version.text,
+        "DockerOfflineReason": "",
+    }
+
+
+def offline_facts(version: Version | None, reason: str) -> dict[str, bool | str]:
+    """What it says when they do not, though there is an engine's program."""
+    facts: dict[str, bool | str] = {
+        "HasDocker": False,
+        "HasDockerURL": False,
+        "HasContainer": False,
+        "DockerOfflineReason": reason,
+    }
+    return facts if version is None else {**facts, "DockerVersion": version.text}
+
+
+def knob(knobs: Mapping[str, str], name: str) -> str:
+    """One of the knobs; empty where nobody has set it."""
+    return knobs.get(name, "")

@@ -1,0 +1,62 @@
+"""What of the machine a container sees: the sandbox, the job's own directory, and what its owner mounts."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pool.classad import ClassAd
+from pool.containers.engine import VOLUME, holds, knob, names
+from pool.errors import UserError
+from pool.execute.isolation import private_directories
+
+
+@dataclass(frozen=True)
+class Volumes:
+    """`mounts`: `HOST:INSIDE[:ro]`. `made`: directories of the sandbox that have to be made. `problems`: in words."""
+
+    mounts: tuple[str, ...]
+    made: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
+
+
+def volumes_of(
+    job: ClassAd, slot: ClassAd, knobs: Mapping[str, str], *, sandbox: str, inside: str, directory: str
+) -> Volumes:
+    """The mounts of a job's container: `inside` is where it finds its sandbox, `directory` where it begins."""
+    for path in (sandbox, inside, directory):
+        if ":" in path:
+            raise UserError(f"a container cannot see {path}: its name has a colon")
+    mounts = [f"{sandbox}:{inside}"]
+    if directory != sandbox:
+        mounts.append(f"{directory}:{directory}")
+    made = []
+    for private in _private(job, slot, knobs):
+        behind = posixpath.join(sandbox, private.lstrip("/"))
+        made.append(behind)
+        mounts.append(f"{behind}:{private}")
+    problems = []
+    for name in names(knob(knobs, "DOCKER_MOUNT_VOLUMES")):
+        said = knob(knobs, f"{VOLUME}{name.upper()}").strip()
+        if not said:
+            problems.append(f"DOCKER_MOUNT_VOLUMES names {name}, and DOCKER_VOLUME_DIR_{name} is not set")
+        elif _is_mounted(name, slot, job, knobs):
+            mounts.append(said if ":" in said else f"{said}:{said}")
+    return Volumes(tuple(dict.fromkeys(mounts)), tuple(made), tuple(problems))
+
+
+def _is_mounted(name: str, slot: ClassAd, job: ClassAd, knobs: Mapping[str, str]) -> bool:
+    """Without a MOUNT_IF always; with one, only where it is true."""
+    condition = f"{VOLUME}{name.upper()}_MOUNT_IF"
+    return condition not in knobs or holds(knobs[condition], slot, job, default=False)
+
+
+def _private(job: ClassAd, slot: ClassAd, knobs: Mapping[str, str]) -> list[str]:
+    """MOUNT_UNDER_SCRATCH of the machine and of the job."""
+    wanted = private_directories(knob(knobs, "MOUNT_UNDER_SCRATCH"), job, slot)
+    own = (job.eval_str("MountUnderScratch") or "").replace(",", " ").split()
+    for path in own:
+        if not path.startswith("/") or ":" in path:
+            raise UserError(f"mount_under_scratch names {path}", expected="absolute paths")
+    return list(dict.fromkeys([*wanted, *(posixpath.normpath(path) for path in own)]))
