@@ -9,9 +9,9 @@ PYTHON ?= $(shell for p in python3 /usr/bin/python3; do \
 	while [ "$$d" != / ]; do case $$(stat -c %A "$$d") in (*x|*t) ;; (*) ok=0;; esac; d=$$(dirname "$$d"); done; \
 	[ $$ok = 1 ] && { command -v $$p; break; }; done)
 PYTEST := $(BIN)/python -m pytest
-WORKERS ?= 0
+WORKERS ?= 2
 
-.PHONY: help venv demo test slow lint format bench docs tables nodes clean
+.PHONY: help venv demo test slow long lint format bench docs nodes clean
 help: ## this list
 	@sed -nE 's/^([a-z]+):[^#]*## (.*)/  \1\t\2/p' Makefile | expand -t 12
 
@@ -31,10 +31,13 @@ demo: venv ## a personal pool runs a parameter sweep, shows it live, and stops
 	$(BIN)/python deploy/examples/demo.py
 
 test: venv ## every test that finishes in minutes
-	$(PYTEST) -q -m 'not slow and not nodes' $(ARGS)
+	$(PYTEST) -q -m 'not slow and not long and not nodes' -n $(WORKERS) --dist loadfile $(ARGS)
 
-slow: venv ## fault storms, scale, long differential runs
+slow: venv ## fault storms and scale
 	$(PYTEST) -q -m slow $(ARGS)
+
+long: venv ## half an hour of differential runs and mangled text
+	$(PYTEST) -q -m long $(ARGS)
 
 lint: venv ## ruff and mypy --strict
 	$(BIN)/ruff check .

@@ -143,7 +143,7 @@ def test_columns_equal_scalars_over_the_whole_grammar() -> None:
         check(Random(seed), Generator(Random(seed)))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(3600)
 def test_columns_equal_scalars_for_a_long_time() -> None:
     for seed in range(10_000, 40_000):

@@ -44,7 +44,7 @@ def test_seeded_expressions_have_the_library_s_values(oracle: Oracle, block: int
     assert not found, "\n".join(found)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("block", range(25))
 def test_100000_expressions_have_the_library_s_values(oracle: Oracle, block: int) -> None:

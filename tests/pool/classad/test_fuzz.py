@@ -111,7 +111,7 @@ def test_what_no_form_can_carry_is_refused(reader: str, text: str, says: str) ->
     assert caught.value.span is not None
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("block", range(20))
 def test_mangled_text_for_a_long_time(block: int) -> None:
