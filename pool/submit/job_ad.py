@@ -10,6 +10,7 @@ from pool.macros.functions import as_int
 from pool.submit import policy, program, requirements, resources, transfer
 from pool.submit.commands import ROWS
 from pool.submit.job import Job, Surroundings, as_bool, parsed, split_words, strip_quotes
+from pool.submit.open_checks import open_checks
 from pool.submit.scope import Scope
 from pool.version import CONDOR_PLATFORM, CONDOR_VERSION
 
@@ -220,6 +221,7 @@ STEPS: tuple[Callable[[Job], None], ...] = (
     policy.deferral,
     resources.image_size,
     transfer.transfer,
+    open_checks,
     policy.automatic,
     policy.mistakes,
     _forced_by_configuration,

@@ -115,7 +115,7 @@ class SubmitPlan:
     def unused(self) -> list[str]:
         """Warnings about lines and queue variables that nothing asked for; complete when all jobs have been made."""
         said: list[str] = []
-        if not self.count:
+        if not self.count or not self.around.config.bool("WARN_ON_UNUSED_SUBMIT_FILE_MACROS", True):
             return said
         used = self.scope.used
         for batch, rows in self.batches:

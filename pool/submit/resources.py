@@ -7,7 +7,7 @@ import re
 from pool.classad import ClassAd, Expr, expr
 from pool.errors import ClassAdError
 from pool.nearest import nearest_name
-from pool.submit.job import Job, amount
+from pool.submit.job import Job, amount, as_bool
 from pool.submit.policy import literal, wrapped
 
 _MIB, _KIB = 1 << 20, 1 << 10
@@ -357,12 +357,25 @@ def credentials(job: Job) -> None:
         job.put("DelegateJobGSICredentialsLifetime", lifetime)
     token = job.param("scitokens_file", "ScitokensFile")
     wants = job.param("use_scitokens", "use_scitoken")
-    if token is None and wants and wants.strip().lower() in ("true", "auto"):
-        token = job.around.environ.get("BEARER_TOKEN_FILE")
-        if token is None and wants.strip().lower() == "true":
-            raise job.error("SciToken file not specified and not found in the environment", "use_scitokens")
-    if token and not (wants and wants.strip().lower() == "false"):
-        job.put("ScitokensFile", job.full_path(token))
+    use = token is not None
+    if wants is not None:
+        use = as_bool(wants) or False
+        if wants.strip().lower() == "auto":
+            use = bool(token or job.around.environ.get("BEARER_TOKEN_FILE"))
+        elif as_bool(wants) is None:
+            message = "use_scitokens error. Value should be true, false, or auto."
+            raise job.error(message, "use_scitokens", "use_scitoken")
+    if not use:
+        return
+    token = token or job.around.environ.get("BEARER_TOKEN_FILE")
+    if not token:
+        raise job.error(
+            "No Scitokens filename specified. Expected either scitokens_file command or the BEARER_TOKEN_FILE "
+            "environment variable to be set.",
+            "use_scitokens",
+            "use_scitoken",
+        )
+    job.put("ScitokensFile", job.full_path(token))
 
 
 def materialization(job: Job) -> None:
