@@ -154,7 +154,7 @@ def _closure(ad: ClassAd, names: Sequence[str]) -> set[str]:
         if name.lower() not in found:
             found.add(name.lower())
             if type(ad.get(name)) is Expr:
-                todo += ad.references(name)[0]
+                todo += set().union(*ad.references(name))  # what the cluster lacks a job may have
     return found
 
 

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Sequence
 from typing import Final
 
 import trio
 
 from daemons.pace import Pace
 from daemons.schedd.core import Core, has_crontab
+from pool.classad import ClassAd
 from pool.jobs import history, policy
-from pool.jobs.job_queue import Cluster, Job
+from pool.jobs.job_queue import Cluster, Job, mention
 from pool.jobs.policy import Action, Decision
 from pool.jobs.states import OVER, JobStatus
 
 PRUNE_S: Final = 600.0
+ALIKE_MIN: Final = 16
+"""Jobs of a cluster for which it is worth finding out what their policy reads."""
+_WAITING: Final = (JobStatus.IDLE, JobStatus.HELD)
 _OWN_POLICY: Final = ('"Periodic', '"TimerRemove', '"Allowed', '"LeaveJobInQueue', '"x":', '"n":')
 
 
@@ -36,16 +41,41 @@ class PolicyTimer:
         """One evaluation of every job that has a policy."""
         core, pace = self._core, Pace()
         changed = False
-        for job in list(core.queue.jobs()):
+        reads: frozenset[str] | None = None
+        ad: ClassAd | None = None
+        for page in core.queue.pages():
             await pace.breathe()
-            if job.cluster.jobs.get(job.proc) is not job:
-                continue
-            if self._may_act(job):
-                changed |= self.look_at(job)
-            if self._has_crontab(job) and core.missed_its_run(job):
-                core.resort(job)
+            cluster = page[0].cluster
+            if len(page) < ALIKE_MIN:
+                ad, reads = None, None
+            elif cluster.ad is not ad:
+                ad, reads = cluster.ad, policy.reads(cluster.ad, core.settings.system)
+            for job in page if reads is None else self._left_to_ask(page, reads):
+                await pace.breathe()
+                if job.cluster.jobs.get(job.proc) is not job:
+                    continue
+                if self._may_act(job):
+                    changed |= self.look_at(job)
+                if self._has_crontab(job) and core.missed_its_run(job):
+                    core.resort(job)
         if changed:
             core.writer.soon()
+
+    def _left_to_ask(self, page: Sequence[Job], reads: frozenset[str]) -> Sequence[Job]:
+        """The jobs of a page whose policy may want something: one is asked for all that wait and look alike to it."""
+        core, cluster = self._core, page[0].cluster
+        wait = [job for job in page if job.status in _WAITING and not job.has_ad and not job.busy]
+        if not wait or self._has_crontab(wait[0]) or mention(wait, [*(f'"{name}":' for name in reads), '"cron']):
+            return page
+        if _is_trivial(cluster) and not core.settings.system:
+            return [job for job in page if job.status not in _WAITING or job.has_ad or job.busy]
+        asked = {status: next((job for job in wait if job.status is status), None) for status in _WAITING}
+        quiet = {
+            status
+            for status, job in asked.items()
+            if job is not None and policy.periodic(core.queue.ad(job), status, core.now(), core.settings.system) is None
+        }
+        return [job for job in page if job.status not in quiet or job.has_ad or job.busy]
 
     def _may_act(self, job: Job) -> bool:
         """Whether the job's policy could do anything."""

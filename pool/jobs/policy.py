@@ -118,6 +118,27 @@ def is_trivial(ad: ClassAd) -> bool:
     return not any(name in ad for name in ("TimerRemove", "AllowedJobDuration", "AllowedExecuteDuration"))
 
 
+def reads(ad: ClassAd, system: SystemPolicy) -> frozenset[str] | None:
+    """What decides the periodic policy of a job with this ad that does not run, in lower case, apart from its state.
+
+    None where jobs that agree in all of that may yet fare differently.
+    """
+    names = {*_READ, *(f"{name}{of}" for name in _ATTRIBUTES.values() for of in ("", "Reason", "SubCode"))}
+    for name in [*names]:
+        if name in ad:
+            names.update(*ad.references(name))  # what the cluster lacks a job may have
+    for rule in (*system.hold, *system.release, *system.remove):
+        for expression in (rule.expr, rule.reason, rule.subcode):
+            if expression is not None:
+                names.update(*expression.references(ad))
+                if "random" in expression.text.lower():
+                    return None
+    if any("random" in ad.text(name).lower() for name in names if name in ad):
+        return None
+    found = frozenset(name.rpartition(".")[2].lower() for name in names)
+    return None if found & _OF_ITS_OWN else found
+
+
 def periodic(ad: ClassAd, status: JobStatus, now: float, system: SystemPolicy) -> Decision | None:
     """What the policy wants of a job in this state, apart from its exit."""
     if status is JobStatus.REMOVED:
@@ -191,6 +212,10 @@ _ATTRIBUTES: Final[Mapping[Action, str]] = {
     Action.REMOVE: "PeriodicRemove",
     Action.VACATE: "PeriodicVacate",
 }
+
+
+_READ: Final = ("TimerRemove", "HoldReasonCode", "NumHolds")
+_OF_ITS_OWN: Final = frozenset({"procid", "globaljobid"})
 
 
 def _rule(ad: ClassAd, action: Action, rules: Sequence[SystemRule]) -> Decision | None:

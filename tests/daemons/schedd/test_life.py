@@ -204,6 +204,33 @@ async def test_periodic_policy_acts_on_idle_and_running_jobs(tmp_path: Path, aut
         await bench.until_events("2.0", [0, 9])
 
 
+@pytest.mark.parametrize(
+    ("policy", "held"),
+    [
+        ({"PeriodicHold": expr("Bad =?= true")}, {3, 20}),
+        ({"PeriodicHold": expr("Threshold < Size"), "Size": 4, "Threshold": 9}, {7}),
+        ({"PeriodicHold": expr("ProcId >= 35")}, {35, 36, 37, 38, 39, 40}),
+        ({"PeriodicHold": expr("time() - QDate > 100")}, set(range(41))),
+        ({"PeriodicHold": expr("random(2) == 5")}, set()),
+        ({"CronHour": "3"}, {30}),
+        ({}, {30}),
+    ],
+)
+async def test_policy_is_asked_for_each_job_that_may_differ(
+    tmp_path: Path, autojump_clock: Clock, policy: dict[str, object], held: set[int]
+) -> None:
+    async with a_bench(tmp_path) as bench:
+        rows: list[dict[str, object]] = [{"Args": f"{n}"} for n in range(41)]
+        rows[3]["Bad"] = rows[20]["Bad"] = True
+        rows[7]["Threshold"] = 1
+        if held == {30}:
+            rows[30]["PeriodicHold"] = expr("QDate > 0")
+        await bench.submit(a_job(**policy), *rows)
+        await trio.sleep(200)
+        found = {ad["ProcId"] for ad in (await bench.ads()).values() if ad["JobStatus"] == JobStatus.HELD}
+        assert found == held
+
+
 async def test_on_exit_policy_runs_a_job_again(tmp_path: Path, autojump_clock: Clock) -> None:
     async with a_bench(tmp_path) as bench:
         startd = await bench.startd()
