@@ -33,7 +33,7 @@ from pool.containers.engine import (
     working_facts,
 )
 from pool.containers.image import LIST_FORMAT, stored_images, total_size
-from pool.containers.test_image import PROGRAM, STATUS, archive
+from pool.containers.probe_image import PROGRAM, STATUS, archive
 from pool.errors import PoolError
 
 if TYPE_CHECKING:

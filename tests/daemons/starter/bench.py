@@ -30,7 +30,7 @@ from protocol.message import DONE, Done
 from protocol.messages.agent import OpenTransfer
 from protocol.messages.common import StopHow
 from protocol.messages.schedd import JobEnded, JobExecuting, JobNotice, JobUpdate, StarterReady
-from protocol.messages.starter import ActivationOver, JobInfo, LeaveNow, RunJob, StopJob
+from protocol.messages.starter import ActivationOver, EngineTrouble, JobInfo, LeaveNow, RunJob, StopJob
 from protocol.net import Channel, RealNetwork
 from protocol.rpc import Peer
 from protocol.security import Security
@@ -246,6 +246,7 @@ class Bench:
         service = Service("startd")
         service.on(JobInfo, self._hear, Level.READ)
         service.on(ActivationOver, self._hear, Level.READ)
+        service.on(EngineTrouble, self._hear, Level.READ)
         self.starter = await self.zygote.fork("starter", given.pack())
         self.startd = await self._pair(self.starter, service)
 
