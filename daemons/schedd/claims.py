@@ -21,7 +21,7 @@ from pool.classad import ClassAd
 from pool.errors import PoolError
 from pool.ids import ClaimId
 from pool.jobs import late_macros, run
-from pool.jobs.codes import HoldCode, vacate_code
+from pool.jobs.codes import HoldCode, VacateCode, vacate_code
 from pool.jobs.job_queue import Job
 from pool.jobs.pack import pack
 from pool.jobs.run import End, Ending, Stop
@@ -261,6 +261,8 @@ class Claims:
         self._startds: dict[str, Startd] = {}
         self._alive_s = core.settings.alive_interval_s
         self._refused: dict[Job, int] = {}
+        self._asking: set[Job] = set()
+        """Jobs for which a slot has been asked and not granted yet."""
         self.service = Service("schedd")
         self.service.on(ClaimChanged, self.changed, level=Level.READ)
         self.stopping = False
@@ -288,7 +290,7 @@ class Claims:
     def take(self, match: Match) -> bool:
         """Use a match for the job that is next in its autocluster; False when none waits or no more may run."""
         core = self.core
-        if self.stopping or match.claim_id in self._claims or len(core.shadow_of) >= core.settings.jobs_running_max:
+        if self.stopping or match.claim_id in self._claims or self._running() >= core.settings.jobs_running_max:
             return False
         id = ClaimId(match.claim_id)
         job = core.waiting.next(match.submitter, match.autocluster)
@@ -312,9 +314,14 @@ class Claims:
         core.claims_of[claim.submitter] += 1
         job.busy = True  # reserved; `work` makes an execution of it, or lets it go
         core.waiting.discard(job)
+        self._asking.add(job)
         fault("schedd.match_taken")
         core.nursery.start_soon(self._guarded, claim, job, self._request(claim, job))
         return True
+
+    def _running(self) -> int:
+        """How many jobs run, or shall run as soon as their slots are granted."""
+        return len(self.core.shadow_of) + len(self._asking)
 
     async def _guarded(self, claim: Claim, job: Job, task: Awaitable[None]) -> None:
         """An error that nobody foresaw costs the claim and puts its job on hold; the schedd goes on."""
@@ -330,6 +337,7 @@ class Claims:
                 core.shadows.pop(shadow.activation, None)
                 shadow.acknowledged.set()
             core.queue.set_busy(job, False)
+            self._asking.discard(job)
             if job.cluster.jobs.get(job.proc) is job and allowed(job.status, JobEvent.HOLD):
                 core.hold(job, f"The schedd failed to run the job: {error}", HoldCode.UNSPECIFIED)
             core.writer.soon()
@@ -349,6 +357,7 @@ class Claims:
         except PoolError as error:
             refused = str(error)
         core.requested.pop(job, None)
+        self._asking.discard(job)
         job.busy = False
         if refused:
             core.log.always(f"No claim on {claim.public} for job {job.id}: {refused}")
@@ -592,6 +601,13 @@ class Claims:
             self._forget(claim)
         else:
             claim.shadow.is_lost(reason)
+
+    def leave_no_more_than(self, most: int) -> None:
+        """MAX_JOBS_RUNNING is lower than it was: the jobs that started last leave."""
+        core = self.core
+        began = {job: core.queue.ad(job).eval_float("ShadowBday", 0.0) for job in core.shadow_of}
+        for job in sorted(began, key=lambda job: began[job])[max(0, most) :]:
+            core.vacate(job, "More jobs run than MAX_JOBS_RUNNING allows", VacateCode.SCHEDD_VACATE)
 
     # ---- at a start
 

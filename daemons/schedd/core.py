@@ -23,15 +23,17 @@ from pool.classad import ClassAd
 from pool.errors import UserError
 from pool.jobs import event_log, run
 from pool.jobs.autocluster import Autoclusters, Waiting
+from pool.jobs.bursts import Bursts
 from pool.jobs.codes import HoldCode
 from pool.jobs.crontab import FIELDS
 from pool.jobs.deferral import next_deferral
 from pool.jobs.event_forms import Form, read_form
 from pool.jobs.event_forms import write as write_event
 from pool.jobs.event_log import Event
-from pool.jobs.job_queue import Cluster, Job, JobQueue, mention
+from pool.jobs.job_queue import NOBODYS, Cluster, Job, JobQueue, mention
 from pool.jobs.run import Changes
 from pool.jobs.states import JobEvent, JobStatus
+from pool.jobs.store import EventRow
 from protocol.address import Address
 
 if TYPE_CHECKING:
@@ -93,10 +95,27 @@ class Core:
         self.requested: dict[Job, Callable[[], None]] = {}
         """Jobs for which a slot is being asked, which may take long; called when the job needs it no more."""
         self._cooling: set[Job] = set()
+        self._starts, self._stops = Bursts(), Bursts()
 
     def now(self) -> float:
         """Wall clock."""
         return self.start.world.wall()
+
+    def pause_before_start(self, job_ad: ClassAd | None = None, slot_ad: ClassAd | None = None) -> float:
+        """How long the next start of a job has to wait; the one after it waits as long as this job asks for."""
+        settings = self.settings
+        own = job_ad.eval_float("NextJobStartDelay", 0.0, slot_ad) if job_ad is not None else 0.0
+        most = settings.next_start_delay_max_s
+        return self._starts.book(
+            self.now(),
+            count=settings.start_count,
+            delay_s=settings.start_delay_s,
+            own_delay_s=max(0.0, min(own, most) if most else own),
+        )
+
+    def pause_before_stop(self) -> float:
+        """How long the next job that shall leave its slot is left alone."""
+        return self._stops.book(self.now(), count=self.settings.stop_count, delay_s=self.settings.stop_delay_s)
 
     # ---- changing jobs
 
@@ -128,6 +147,12 @@ class Core:
             self.queue.log(job.cluster, path, text)
         if overall is not None:
             overall.add(event, job.id, ad, at)
+
+    def deliver(self, rows: Sequence[EventRow], *, check: bool = False) -> None:
+        """Have durable events written to their logs; `check`: these may be there already."""
+        self.agents.put([row for row in rows if row.owner != NOBODYS], check=check)
+        if self.global_log is not None:
+            self.global_log.put([row for row in rows if row.owner == NOBODYS], check=check)
 
     def logs_of(self, ad: ClassAd) -> list[tuple[str, Form]]:
         """The files that hear of a job, and how they are written: its user's log, and its DAG's, which is never XML."""

@@ -19,17 +19,17 @@ import trio
 
 from daemons.linux import is_zombie
 from daemons.schedd.core import Core
+from daemons.schedd.running_policy import ask_policy
 from daemons.spawn_child import Zygote
 from daemons.starter import sandbox, tree
 from daemons.starter.account import Account, NoAccount, named_account, own_account
 from pool.classad import ClassAd
 from pool.errors import PoolError
 from pool.execute.plan import Surroundings, plan_job
-from pool.jobs import policy, run
+from pool.jobs import run
 from pool.jobs.codes import HoldCode
 from pool.jobs.deferral import DeferralError, Late, deferral_of
 from pool.jobs.job_queue import Job
-from pool.jobs.policy import Action
 from pool.jobs.run import End, Ending, Fate, Stop
 from pool.jobs.states import JobStatus
 from pool.submit.commands import LOCAL, SCHEDULER
@@ -99,7 +99,7 @@ class LocalJobs:
                 core.hold(job, "Job missed deferred execution time", HoldCode.MISSED_DEFERRED_EXECUTION_TIME)
                 core.writer.soon()
                 return LOOK_S
-        if not self._may_start(ad):
+        if not self._may_start(ad) or self._has_enough(job):
             return LOOK_S
         del self._waiting[job]
         execution = LocalRun(self, job)
@@ -107,6 +107,14 @@ class LocalJobs:
         core.queue.set_busy(job, True)
         core.nursery.start_soon(execution.run)
         return LOOK_S
+
+    def _has_enough(self, job: Job) -> bool:
+        """Whether as many of its owner's scheduler universe jobs run as may."""
+        if universe(job.cluster.ad) != SCHEDULER:
+            return False
+        running = (one.cluster for one in self.core.local_runs)
+        mine = sum(one.owner == job.cluster.owner and universe(one.ad) == SCHEDULER for one in running)
+        return mine >= self.core.settings.scheduler_jobs_per_owner_max
 
     def _may_start(self, ad: ClassAd) -> bool:
         word = "LOCAL" if universe(ad) == LOCAL else "SCHEDULER"
@@ -140,19 +148,7 @@ class LocalRun:
 
     def check_policy(self) -> None:
         """Ask the job's periodic policy."""
-        core, job = self._core, self.job
-        if job.status in (JobStatus.HELD, JobStatus.REMOVED, JobStatus.IDLE):
-            return
-        decision = policy.periodic(core.queue.ad(job), job.status, core.now(), core.settings.system)
-        if decision is None:
-            return
-        if decision.action is Action.HOLD:
-            core.hold(job, decision.reason, decision.code, decision.subcode)
-        elif decision.action is Action.REMOVE:
-            core.remove(job, decision.reason)
-        elif decision.action is Action.VACATE:
-            self.stop(decision.reason, decision.code, decision.subcode)
-        core.writer.soon()
+        ask_policy(self._core, self.job)
 
     # ---- the task
 
@@ -160,6 +156,10 @@ class LocalRun:
         """See the job from its start to its end."""
         core, job = self._core, self.job
         ad = core.queue.ad(job)
+        pause_s = core.pause_before_start()
+        if pause_s > 0:
+            with trio.move_on_after(pause_s):
+                await self._told.wait()
         core.apply(job, run.begin(ad, self._slot(), "", core.start.address, core.now()))
         core.stats["JobsStarted"] += 1
         await core.writer.durable()

@@ -87,6 +87,8 @@ class Schedd:
         """The knobs may say something else now."""
         self.core.settings = Settings.read(config, self.start.host)
         self._say_what_is_ignored()
+        self.claims.leave_no_more_than(self.core.settings.jobs_running_max)
+        self.core.nursery.start_soon(self.timer.set_clocks)
         self.cron.reconfigure(self.cron.table)  # another table takes a restart
 
     def _say_what_is_ignored(self) -> None:
@@ -113,8 +115,10 @@ class Schedd:
             written=self._events_written,
             failed=self._events_failed,
             is_users_fault=lambda error: isinstance(error, RemoteError) and error.code == "UserError",
+            marked=core.writer.durable,
         )
         await nursery.start(core.agents.run)
+        nursery.start_soon(GlobalLog(core).run)
         nursery.start_soon(core.writer.run)
         await take_up(core, self.claims, self._connection)
         nursery.start_soon(core.directories.sweep, lambda id: self.queue.get(id) is None)
@@ -122,7 +126,6 @@ class Schedd:
         nursery.start_soon(self.factories.run)
         nursery.start_soon(local.run)
         nursery.start_soon(Mailer(core).run)
-        nursery.start_soon(GlobalLog(core).run)
         nursery.start_soon(self.timer.run)
         nursery.start_soon(self.timer.prune_history, self._connection)
         nursery.start_soon(self.advertise.run)
@@ -132,7 +135,7 @@ class Schedd:
 
     def _committed(self, batch: Batch, touched: Touched) -> None:
         if batch.events:
-            self.core.agents.put(batch.events)
+            self.core.deliver(batch.events)
 
     def _events_written(self, rows: list[EventRow]) -> None:
         self.queue.written(row.seq for row in rows)

@@ -61,6 +61,15 @@ class PolicyTimer:
         if changed:
             core.writer.soon()
 
+    async def set_clocks(self) -> None:
+        """Find out anew when jobs with a crontab run next: the time zone may be another one."""
+        core, pace = self._core, Pace()
+        for page in core.queue.pages():
+            for job in page:
+                await pace.breathe()
+                if job.group is not None and self._has_crontab(job):
+                    core.resort(job)
+
     def _left_to_ask(self, page: Sequence[Job], reads: frozenset[str]) -> Sequence[Job]:
         """The jobs of a page whose policy may want something: one is asked for all that wait and look alike to it."""
         core, cluster = self._core, page[0].cluster

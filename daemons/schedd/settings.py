@@ -27,6 +27,12 @@ class Settings:
     jobs_per_owner_max: int
     jobs_per_submission_max: int
     jobs_running_max: int
+    scheduler_jobs_per_owner_max: int
+    start_count: int
+    start_delay_s: float
+    next_start_delay_max_s: float
+    stop_count: int
+    stop_delay_s: float
     late_materialization: bool
     machine_attrs: tuple[str, ...]
     machine_attrs_length: int
@@ -39,6 +45,8 @@ class Settings:
     admission: Admission
     log_form: Form
     global_log: GlobalLogSettings
+    input_max_mb: int
+    output_max_mb: int
     ssh_to_job: Expr | None
 
     @classmethod
@@ -53,6 +61,12 @@ class Settings:
             jobs_per_owner_max=config.int("MAX_JOBS_PER_OWNER", default=100_000),
             jobs_per_submission_max=config.int("MAX_JOBS_PER_SUBMISSION", default=20_000),
             jobs_running_max=config.int("MAX_JOBS_RUNNING", default=10_000),
+            scheduler_jobs_per_owner_max=config.int("MAX_RUNNING_SCHEDULER_JOBS_PER_OWNER", default=200),
+            start_count=config.int("JOB_START_COUNT", default=1),
+            start_delay_s=config.seconds("JOB_START_DELAY", default=0.0),
+            next_start_delay_max_s=config.seconds("MAX_NEXT_JOB_START_DELAY", default=600.0),
+            stop_count=config.int("JOB_STOP_COUNT", default=1),
+            stop_delay_s=config.seconds("JOB_STOP_DELAY", default=0.0),
             late_materialization=config.bool("SCHEDD_ALLOW_LATE_MATERIALIZE", default=True),
             machine_attrs=tuple(config.list("SYSTEM_JOB_MACHINE_ATTRS", default=[])),
             machine_attrs_length=config.int("SYSTEM_JOB_MACHINE_ATTRS_HISTORY_LENGTH", default=1),
@@ -65,6 +79,8 @@ class Settings:
             admission=admission(config),
             log_form=read_form(config.list("DEFAULT_USERLOG_FORMAT_OPTIONS", default=[])),
             global_log=GlobalLogSettings.read(config),
+            input_max_mb=config.int("MAX_TRANSFER_INPUT_MB"),
+            output_max_mb=config.int("MAX_TRANSFER_OUTPUT_MB"),
             ssh_to_job=config.expr("SCHEDD_ENABLE_SSH_TO_JOB"),
         )
 

@@ -14,13 +14,14 @@ import trio
 
 from daemons.faults import fault
 from daemons.schedd.core import Core
+from daemons.schedd.running_policy import ask_policy
 from pool.classad import ClassAd
 from pool.errors import PoolError
+from pool.execute.checkpoint import keeps_checkpoints
 from pool.execute.plan import wants_transfer
-from pool.jobs import policy, run
+from pool.jobs import run
 from pool.jobs.codes import HoldCode
 from pool.jobs.job_queue import Job
-from pool.jobs.policy import Action
 from pool.jobs.run import Changes, End, Ending, Fate, Stop
 from pool.jobs.states import JobEvent, JobStatus, allowed
 from protocol import rpc
@@ -59,6 +60,8 @@ class Shadow:
         self.activation = activation
         self._expanded = expanded
         self._over = trio.Event()
+        self._stopped = trio.Event()
+        """It shall leave, whether it has been started or not."""
         self._end: End | None = None
         self._lost_reason: str | None = None
         self._stop: Stop | None = None
@@ -115,6 +118,10 @@ class Shadow:
     async def _activate(self) -> None:
         """Have the startd start the job; whatever comes of it, `_over` is set at some time."""
         core = self.core
+        pause_s = core.pause_before_start(core.queue.ad(self.job), self.claim.slot_ad)
+        if pause_s > 0:
+            with trio.move_on_after(pause_s):
+                await self._stopped.wait()
         if self._over.is_set() or self._stop is not None:
             self._finish_unstarted("")
             return
@@ -180,8 +187,16 @@ class Shadow:
     async def _open_transfer(self, ad: ClassAd) -> tuple[str, str]:
         """Let the starter move the job's files. Its ticket follows from the claim's: a restart does not change it."""
         ticket = hashlib.sha256(f"{self.claim.ticket} files".encode()).hexdigest()
+        core = self.core
         request = OpenTransfer(
-            activation=self.activation, ticket=ticket, job_id=self.job.id, job_ad=ad, claim=self.claim.public
+            activation=self.activation,
+            ticket=ticket,
+            job_id=self.job.id,
+            job_ad=ad,
+            claim=self.claim.public,
+            spool=core.directories.make(self.job.id, self.job.cluster.owner) if keeps_checkpoints(ad) else "",
+            input_max_mb=_limit(ad, "MaxTransferInputMB", core.settings.input_max_mb),
+            output_max_mb=_limit(ad, "MaxTransferOutputMB", core.settings.output_max_mb),
         )
         self._agent_open = True
         return await self.core.agents.of(self.job.cluster.owner).open_transfer(request), ticket
@@ -272,6 +287,7 @@ class Shadow:
     def stop(self, reason: str, code: int, subcode: int, *, fast: bool = False) -> None:
         """The job shall leave its slot."""
         self._stop = Stop(reason, code, subcode)
+        self._stopped.set()
         if self._activated and not self._over.is_set():
             how = StopHow.FAST if fast else StopHow.GRACEFUL
             if not self._told_to_leave or fast:
@@ -285,6 +301,12 @@ class Shadow:
 
     async def _tell_to_leave(self, how: StopHow) -> None:
         self._told_to_leave = True
+        pause_s = self.core.pause_before_stop()
+        if pause_s > 0:
+            with trio.move_on_after(pause_s):
+                await self._over.wait()
+        if self._over.is_set():
+            return
         reason = self._stop.reason if self._stop is not None else ""
         cause = _CAUSES.get(self.job.status, "")
         request = DeactivateClaim(claim_id=str(self.claim.id), how=how, reason=reason, cause=cause)
@@ -398,19 +420,8 @@ class Shadow:
 
     def check_policy(self) -> None:
         """Ask the job's periodic policy."""
-        core, job = self.core, self.job
-        if self._over.is_set() or job.status in (JobStatus.HELD, JobStatus.REMOVED, JobStatus.IDLE):
-            return
-        decision = policy.periodic(core.queue.ad(job), job.status, core.now(), core.settings.system)
-        if decision is None:
-            return
-        if decision.action is Action.HOLD:
-            core.hold(job, decision.reason, decision.code, decision.subcode)
-        elif decision.action is Action.REMOVE:
-            core.remove(job, decision.reason)
-        elif decision.action is Action.VACATE and not self._told_to_leave:
-            core.vacate(job, decision.reason, decision.code, decision.subcode)
-        core.writer.soon()
+        if not self._over.is_set():
+            ask_policy(self.core, self.job, is_leaving=self._told_to_leave)
 
     def frozen(self, suspended: bool) -> None:
         """The startd has frozen the job, or thawed it."""
@@ -425,3 +436,9 @@ class Shadow:
         if changes != Changes():
             self.core.apply(self.job, changes)
             self.core.writer.soon()
+
+
+def _limit(job: ClassAd, name: str, general: int) -> int:
+    """How many megabytes of a job's files may move: what the job says, else what the access point says."""
+    value = job.eval(name) if name in job else None
+    return int(value) if isinstance(value, int | float) and not isinstance(value, bool) else general

@@ -812,6 +812,14 @@ ROWS: tuple[tuple[str, tuple[Row, ...]], ...] = (
             ("EVENT_LOG", "path", "", "", "", "A log of the events of all jobs of the schedd."),
             ("EVENT_LOG_MAX_SIZE", "bytes", "1000000", "", "", "The size at which that log is rotated."),
             ("EVENT_LOG_MAX_ROTATIONS", "int", "1", "0..", "", "How many rotated ones are kept."),
+            (
+                "EVENT_LOG_FSYNC",
+                "bool",
+                "false",
+                "",
+                "",
+                "Whether its events are forced to disk, so that a power cut loses none either.",
+            ),
             ("EVENT_LOG_USE_XML", "bool", "false", "", "", "Whether it is written as XML."),
             (
                 "EVENT_LOG_FORMAT_OPTIONS",
@@ -1288,8 +1296,8 @@ ROWS: tuple[tuple[str, tuple[Row, ...]], ...] = (
                 "",
                 "The longest next_job_start_delay that a job may ask for.",
             ),
-            ("JOB_STOP_COUNT", "int", "30", "1..", "", "How many jobs are stopped at a time."),
-            ("JOB_STOP_DELAY", "seconds", "1", "0..", "", "The wait between two such stops."),
+            ("JOB_STOP_COUNT", "int", "1", "1..", "", "How many jobs are told to leave their slots at a time."),
+            ("JOB_STOP_DELAY", "seconds", "0", "0..", "", "The wait between two such stops."),
             (
                 "MAX_SHADOW_EXCEPTIONS",
                 "int",
