@@ -9,14 +9,14 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from itertools import groupby
 from typing import Final
 
 from pool.errors import UserError
+from pool.jobs.log_tail import TAIL_BYTES, missing
 from protocol.messages.agent import LogEvent
 
-TAIL_BYTES: Final = 256 * 1024
 LOG_MODE: Final = 0o664
 
 
@@ -39,7 +39,7 @@ def append_to(path: str, events: list[LogEvent], *, fsync: bool, lock: bool) -> 
     try:
         if lock:
             _lock(fd)
-        _append(fd, b"".join(_missing(fd, events)))
+        _append(fd, b"".join(missing(((event.text, event.check) for event in events), lambda: _tail(fd))))
         if fsync:
             os.fdatasync(fd)
     except OSError as error:
@@ -58,35 +58,9 @@ def _lock(fd: int) -> None:
             raise
 
 
-def _missing(fd: int, events: list[LogEvent]) -> Iterator[bytes]:
-    """The bytes to append: all of an event, or what the tail lacks of one that has to be looked for."""
-    tail: bytes | None = None
-    begun = True  # nothing has been appended yet: what the log ends with may be the beginning of an event
-    for event in events:
-        text = event.text.encode("utf-8", "surrogateescape")
-        if not event.check:
-            begun = False
-            yield text
-            continue
-        if tail is None:
-            tail = _tail(fd)
-        if text not in tail:
-            yield text[_begun(tail, text) if begun else 0 :]
-            begun = False
-
-
 def _tail(fd: int) -> bytes:
     size = os.fstat(fd).st_size
     return os.pread(fd, min(size, TAIL_BYTES), max(0, size - TAIL_BYTES))
-
-
-def _begun(tail: bytes, text: bytes) -> int:
-    """How much of `text` already ends the log: a crash came while it was written. Only from the start of a line."""
-    for length in range(min(len(tail), len(text) - 1), 0, -1):
-        starts_line = length == len(tail) or tail[-length - 1 : -length] == b"\n"
-        if starts_line and tail.endswith(text[:length]):
-            return length
-    return 0
 
 
 def _append(fd: int, data: bytes) -> None:

@@ -17,12 +17,12 @@ import trio
 from daemons.faults import fault
 from daemons.log import Log
 from pool.errors import PoolError
+from pool.jobs.log_tail import UNMARKED_MAX
 from pool.jobs.store import EventRow
 from protocol.message import Request
 from protocol.messages.agent import AppendEvents, CloseTransfer, LogEvent, OpenTransfer
 
 EVENTS_PER_REQUEST_MAX: Final = 500
-CHARS_PER_REQUEST_MAX: Final = 1_000_000
 RETRY_FIRST_S: Final = 0.1
 RETRY_MAX_S: Final = 30.0
 IDLE_S: Final = 300.0
@@ -74,6 +74,8 @@ class UserAgent:
         self._peer: AgentPeer | None = None
         self._starting = trio.Lock()
         self._transfers: dict[str, OpenTransfer] = {}
+        self._unmarked = 0
+        """Characters that are in logs since it was last durable what is."""
 
     def put(self, rows: Iterable[EventRow], *, check: bool = False) -> None:
         """Append these to their logs, after all that came before."""
@@ -178,6 +180,10 @@ class UserAgent:
                     self._finish(1)
             return
         self._finish(len(batch))
+        self._unmarked += sum(len(waiting.row.text) for waiting in batch)
+        if self._unmarked >= UNMARKED_MAX:
+            await self._agents.marked()
+            self._unmarked = 0
 
     def _next_batch(self) -> list[_Waiting]:
         """What goes out in one request."""
@@ -185,7 +191,7 @@ class UserAgent:
         size = 0
         for waiting in islice(self._queue, EVENTS_PER_REQUEST_MAX):
             size += len(waiting.row.text)
-            if batch and size > CHARS_PER_REQUEST_MAX:
+            if batch and size > UNMARKED_MAX:
                 break
             batch.append(waiting)
         return batch
@@ -208,7 +214,10 @@ class UserAgent:
 
 
 class Agents:
-    """All users' agents. `written` and `failed` are told of events that are in their logs, or never will be."""
+    """All users' agents. `written` and `failed` are told of events that are in their logs, or never will be.
+
+    `marked` returns when what `written` was told is durable.
+    """
 
     def __init__(
         self,
@@ -218,12 +227,14 @@ class Agents:
         written: Callable[[list[EventRow]], None],
         failed: Callable[[list[EventRow], str], None],
         is_users_fault: Callable[[PoolError], bool],
+        marked: Callable[[], Awaitable[None]],
     ) -> None:
         self.start_agent = start_agent
         self.log = log
         self.written = written
         self.failed = failed
         self.is_users_fault = is_users_fault
+        self.marked = marked
         self._users: dict[str, UserAgent] = {}
         self._nursery: trio.Nursery | None = None
 

@@ -1,14 +1,16 @@
 """EVENT_LOG: one log of the events of all jobs of this schedd, written by the schedd itself and rotated by size.
 
-Events are written once they are durable in the queue. What waits when the schedd is killed is missing here; the jobs'
-own logs, which lose nothing, have it.
+Its events are rows of the queue, as those of the jobs' own logs are: durable with what they tell of, written then, and
+forgotten when it is durable that they are written. So a schedd that is killed loses none, and writes none twice.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 import trio
@@ -17,13 +19,19 @@ from pool.classad import ClassAd
 from pool.config import Config
 from pool.ids import JobId
 from pool.jobs import event_log
-from pool.jobs.event_forms import TEXT, Form, read_form, write
+from pool.jobs.event_forms import TEXT, Form, read_form, write, write_events
 from pool.jobs.event_log import Event
+from pool.jobs.log_tail import TAIL_BYTES, UNMARKED_MAX, missing
+from pool.jobs.store import EventRow
 
 if TYPE_CHECKING:
     from daemons.schedd.core import Core
 
 WAITING_MAX: Final = 100_000
+"""Rows that wait for a log that cannot be written; older ones are given up then."""
+ROWS_PER_WRITE_MAX: Final = 1000
+RETRY_S: Final = 10.0
+ROW_CHARS: Final = 64 * 1024
 
 
 @dataclass(frozen=True)
@@ -35,6 +43,7 @@ class GlobalLogSettings:
     rotations: int = 1
     form: Form = TEXT
     attributes: tuple[str, ...] = ()
+    fsync: bool = False
 
     @classmethod
     def read(cls, config: Config) -> GlobalLogSettings:
@@ -48,6 +57,7 @@ class GlobalLogSettings:
             rotations=config.int("EVENT_LOG_MAX_ROTATIONS", default=1),
             form=form,
             attributes=tuple(config.list("EVENT_LOG_JOB_AD_INFORMATION_ATTRS", default=[])),
+            fsync=config.bool("EVENT_LOG_FSYNC", default=False),
         )
 
 
@@ -56,41 +66,87 @@ class GlobalLog:
 
     def __init__(self, core: Core) -> None:
         self._core = core
-        self._waiting: list[str] = []
-        self._lost = 0
+        self._waiting: deque[tuple[EventRow, bool]] = deque()
         self._wake = trio.Event()
         core.global_log = self
 
     def add(self, event: Event, job: JobId, ad: ClassAd, at: float) -> None:
         """The log shall have this event."""
         settings = self._core.settings.global_log
-        if len(self._waiting) >= WAITING_MAX:
-            self._lost += 1
-            return
-        self._waiting.append(write(event, job, at, settings.form))
+        text = write(event, job, at, settings.form)
         if settings.attributes:
-            self._waiting.append(write(_information(ad, event, settings.attributes), job, at, settings.form))
-        self._wake.set()
+            text += write(_information(ad, event, settings.attributes), job, at, settings.form)
+        self._core.queue.log_overall(settings.path, text)
+
+    def add_alike(self, event: Event, jobs: Sequence[JobId], at: float) -> None:
+        """The same event of several jobs; for a log that has no attributes of them."""
+        settings = self._core.settings.global_log
+        size = min(ROW_CHARS, settings.bytes_max // 16) if settings.bytes_max > 0 else ROW_CHARS
+        step = max(1, size // max(1, len(write(event, jobs[0], at, settings.form))))
+        for first in range(0, len(jobs), step):
+            text = write_events(event, jobs[first : first + step], at, settings.form)
+            self._core.queue.log_overall(settings.path, text)
+
+    def put(self, rows: Iterable[EventRow], *, check: bool = False) -> None:
+        """These are durable; `check`: the log may have them already."""
+        self._waiting.extend((row, check) for row in rows)
+        if self._waiting:
+            self._wake.set()
 
     async def run(self) -> None:
         """Write what comes."""
         core = self._core
+        unmarked, failing = 0, False
         while True:
             await self._wake.wait()
             self._wake = trio.Event()
-            await core.writer.durable()
-            texts, self._waiting = self._waiting, []
-            settings = core.settings.global_log
-            if not texts or not settings.path:
-                continue
-            header = self._header(settings)
-            try:
-                await core.start.world.threads.run_sync(append, settings, texts, header)
-            except OSError as error:
-                core.log.always(f"Cannot write EVENT_LOG {settings.path}: {error}; {len(texts)} events are not in it")
-            if self._lost:
-                core.log.always(f"EVENT_LOG {settings.path} lacks {self._lost} events, which came too fast")
-                self._lost = 0
+            while self._waiting:
+                batch = self._next()
+                try:
+                    await self._write(batch)
+                except OSError as error:
+                    if not failing:
+                        core.log.always(f"Cannot write EVENT_LOG {batch[0][0].log}: {error}")
+                    failing = True
+                    self._give_up(len(self._waiting) - WAITING_MAX)
+                    await trio.sleep(RETRY_S)
+                    continue
+                failing = False
+                self._forget(len(batch))
+                unmarked += sum(len(row.text) for row, _ in batch)
+                if unmarked >= UNMARKED_MAX:
+                    await core.writer.durable()
+                    unmarked = 0
+
+    def _next(self) -> list[tuple[EventRow, bool]]:
+        """What is written at one go: rows of one file, not too much text."""
+        path = self._waiting[0][0].log
+        batch: list[tuple[EventRow, bool]] = []
+        size = 0
+        for row, check in islice(self._waiting, ROWS_PER_WRITE_MAX):
+            size += len(row.text)
+            if batch and (size > UNMARKED_MAX or row.log != path):
+                break
+            batch.append((row, check))
+        return batch
+
+    async def _write(self, batch: Sequence[tuple[EventRow, bool]]) -> None:
+        core = self._core
+        settings = core.settings.global_log
+        texts = [(row.text, check) for row, check in batch]
+        header = self._header(settings)
+        await core.start.world.threads.run_sync(append, settings, batch[0][0].log, texts, header)
+
+    def _forget(self, count: int) -> None:
+        rows = [self._waiting.popleft()[0] for _ in range(count)]
+        self._core.queue.written(row.seq for row in rows)
+        self._core.writer.soon()
+
+    def _give_up(self, count: int) -> None:
+        if count > 0:
+            path = self._waiting[0][0].log
+            self._forget(count)
+            self._core.log.always(f"EVENT_LOG {path} lacks {count} events, for it could not be written for too long")
 
     def _header(self, settings: GlobalLogSettings) -> str:
         """What a file of the log begins with, as programs that follow it over rotations expect."""
@@ -108,19 +164,53 @@ def _information(ad: ClassAd, event: Event, names: Sequence[str]) -> event_log.J
     return event_log.JobAdInformation(found)
 
 
-def append(settings: GlobalLogSettings, texts: Sequence[str], header: str) -> None:
-    """Append events, in a new file when the present one is full. An event is in one file, whole."""
-    at = 0
-    while at < len(texts):
-        with open(settings.path, "ab") as file:
-            size = file.tell()
+def append(settings: GlobalLogSettings, path: str, events: Iterable[tuple[str, bool]], header: str) -> None:
+    """Append events, in a new file when the present one is full. An event is in one file, whole.
+
+    An event is a text, and whether the log may have it already.
+    """
+    texts = deque(missing(events, lambda: _tail(settings, path)))
+    while texts:
+        with open(path, "ab", buffering=0) as file:
+            size = os.fstat(file.fileno()).st_size
             if not size:
-                file.write(header.encode("utf-8", "surrogateescape"))
-            while at < len(texts) and (size < settings.bytes_max or not settings.bytes_max):
-                size += file.write(texts[at].encode("utf-8", "surrogateescape"))
-                at += 1
+                _write_all(file.fileno(), header.encode("utf-8", "surrogateescape"))
+            while texts and (size < settings.bytes_max or settings.bytes_max <= 0):
+                text = texts[0]
+                _write_all(file.fileno(), text)
+                size += len(text)
+                texts.popleft()
+            if settings.fsync:
+                os.fdatasync(file.fileno())
         if size >= settings.bytes_max > 0:
-            rotate(settings.path, settings.rotations)
+            rotate(path, settings.rotations)
+
+
+def _write_all(fd: int, data: bytes) -> None:
+    """All of it or nothing (a full disk must not leave half an event)."""
+    before = os.fstat(fd).st_size
+    try:
+        written = 0
+        while written < len(data):
+            written += os.write(fd, data[written:])
+    except OSError:
+        os.ftruncate(fd, before)
+        raise
+
+
+def _tail(settings: GlobalLogSettings, path: str) -> bytes:
+    """What the log ends with; an event may be in the file before the present one."""
+    older = f"{path}.old" if settings.rotations == 1 else f"{path}.1"
+    return _end_of(older) + _end_of(path)
+
+
+def _end_of(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - TAIL_BYTES))
+            return file.read()
+    except FileNotFoundError:
+        return b""
 
 
 def rotate(path: str, rotations: int) -> None:

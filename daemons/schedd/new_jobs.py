@@ -161,11 +161,14 @@ class SubmitEvents:
         """These jobs are new."""
         core, ad = self._core, self._cluster.ad
         overall = core.global_log if core.settings.global_log.path else None
-        if overall is not None or "JobAdInformationAttrs" in ad or mention(jobs, _TOLD):
+        several = overall is not None and core.settings.global_log.attributes
+        if several or "JobAdInformationAttrs" in ad or mention(jobs, _TOLD):
             for job in jobs:
                 self._add_one(job, warnings, overall)
             return
         event = self._event(ad, warnings)
+        if overall is not None:
+            overall.add_alike(event, [job.id for job in jobs], self._at)
         for log, form in core.logs_of(ad):
             self._parts.setdefault(log, []).append(write_events(event, [job.id for job in jobs], self._at, form))
 

@@ -30,7 +30,7 @@ async def take_up(core: Core, claims: Claims, connection: sqlite3.Connection) ->
     pending = store.read_events(connection)
     if pending:
         core.queue.next_event = pending[-1].seq + 1
-        core.agents.put(pending, check=True)
+        core.deliver(pending, check=True)
     for row in store.read_claims(connection):
         job = None
         if row.cluster is not None and row.proc is not None:

@@ -29,6 +29,10 @@ _NOTHING: Final = "{}"
 """The row of a job that is like its cluster: one text for all of them."""
 
 
+NOBODYS: Final = ""
+"""The owner of events that are for no user's log, but for the schedd's."""
+
+
 class Cluster:
     """Jobs that were submitted together. `procs` is how many were made so far, the next ProcId."""
 
@@ -295,6 +299,11 @@ class JobQueue:
         self.next_event += 1
         self._events.append(row)
         return row
+
+    def log_overall(self, log: str, text: str) -> None:
+        """The same of the log of all jobs' events, which is no user's."""
+        self._events.append(EventRow(self.next_event, NOBODYS, log, text))
+        self.next_event += 1
 
     def written(self, seqs: Iterable[int]) -> None:
         """The logs have these events."""

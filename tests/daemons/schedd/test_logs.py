@@ -58,8 +58,8 @@ async def test_one_log_has_the_events_of_all_jobs(tmp_path: Path, autojump_clock
 def test_the_log_of_all_jobs_is_rotated_by_size_between_events(tmp_path: Path, rotations: int, names: set[str]) -> None:
     settings = GlobalLogSettings(path=str(tmp_path / "log"), bytes_max=30, rotations=rotations)
     for number in range(10):
-        append(settings, [f"event {number}\n"], "H\n")
-    append(settings, [f"event {number}\n" for number in range(10, 31)], "H\n")
+        append(settings, settings.path, [(f"event {number}\n", False)], "H\n")
+    append(settings, settings.path, [(f"event {number}\n", False) for number in range(10, 31)], "H\n")
     assert {path.name for path in tmp_path.iterdir()} == names
     assert (tmp_path / "log").read_text().startswith("H\n") or (tmp_path / "log").read_text() == ""
     for path in tmp_path.iterdir():
@@ -71,6 +71,40 @@ def test_the_log_of_all_jobs_is_rotated_by_size_between_events(tmp_path: Path, r
 
 
 def test_a_log_without_a_limit_is_not_rotated(tmp_path: Path) -> None:
-    append(GlobalLogSettings(path=str(tmp_path / "log"), bytes_max=0), ["event\n"] * 100, "H\n")
+    append(GlobalLogSettings(bytes_max=0), str(tmp_path / "log"), [("event\n", False)] * 100, "H\n")
     assert [path.name for path in tmp_path.iterdir()] == ["log"]
     assert (tmp_path / "log").read_text() == "H\n" + "event\n" * 100
+
+
+async def test_p3_the_log_of_all_jobs_has_each_event_once_after_a_crash(tmp_path: Path, autojump_clock: Clock) -> None:
+    directory = tmp_path / "logs"
+    path = directory / "EventLog"
+    async with a_bench(tmp_path, EVENT_LOG=str(path)) as bench:
+        await bench.submit(a_job(), {}, {})  # there is no such directory yet
+        await bench.host.kill("schedd")
+        directory.mkdir()
+        await bench.host.start("schedd")
+        await bench.until(lambda: path.exists() and path.read_text().count("\n000 (") == 2)
+        whole = path.read_text()
+        path.rename(directory / "EventLog.old")  # as if it had been rotated, with half an event after that
+        await bench.submit(a_job(), {})
+        await bench.until(lambda: path.exists() and path.read_text().count("\n000 (") == 1)
+        await bench.restart()
+        await bench.submit(a_job(), {})
+        await bench.until(lambda: path.read_text().count("\n000 (") == 2)
+        assert (directory / "EventLog.old").read_text() == whole
+
+
+@pytest.mark.parametrize("there", [0, 1, 40, 60, 150, 10_000])
+@pytest.mark.parametrize("rotated", [False, True])
+def test_p3_what_a_crash_cut_short_is_completed_in_the_log_of_all_jobs(
+    tmp_path: Path, there: int, rotated: bool
+) -> None:
+    texts = [f"000 ({number:03d}.000.000) 2026-11-22 10:00:00 Job submitted\n...\n" for number in range(20)]
+    settings = GlobalLogSettings(bytes_max=2000)
+    (tmp_path / "log").write_text("".join(texts)[:there])
+    if rotated and there >= len("".join(texts)):
+        (tmp_path / "log").rename(tmp_path / "log.old")
+    append(settings, str(tmp_path / "log"), [(text, True) for text in texts], "")
+    found = "".join(path.read_text() for path in sorted(tmp_path.iterdir(), reverse=True))
+    assert found == "".join(texts)
