@@ -10,6 +10,7 @@ import os
 import time
 import zlib
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -151,14 +152,16 @@ def _look_lvm(config: Config, execute: str, store: Store) -> Found:
         group = f"condor_{zlib.crc32(os.fsencode(path)):08x}"
         pool = f"{group}_pool" if thin else ""
         backing = BackingFile(path, config.int("LVM_BACKING_FILE_SIZE_MB"), group, pool)
-        backing.prepare()
     store = replace(store, group=group, pool=pool)
     try:
+        if backing is not None:
+            backing.prepare()
         size = size_of(group, pool)
         _try_one(execute, store)
     except (ScratchError, OSError):
         if backing is not None:
-            backing.remove()
+            with suppress(ScratchError, OSError):  # the first problem is the one to tell
+                backing.remove()
         raise
     return Found(store, size, backing, len(execute_directories(config)))
 

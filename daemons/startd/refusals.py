@@ -21,7 +21,10 @@ def refused(config: Config, execute: str) -> Mapping[str, str]:
     if not namespaces.can_isolate():
         return {}
     found: dict[str, str] = {}
-    attempts = {MOUNTS: partial(namespaces.try_mounts, execute), PIDS: namespaces.try_pids}
+    attempts: dict[str, Callable[[], None]] = {
+        MOUNTS: partial(namespaces.try_mounts, execute),
+        PIDS: namespaces.try_pids,
+    }
     for kind, attempt in attempts.items():
         if wanted[kind] and (problem := _told_by_a_thread(attempt)):
             found[kind] = problem

@@ -19,7 +19,7 @@ from typing import Final
 
 from daemons.starter.account import Account, acting_as
 from pool.errors import PoolError
-from pool.execute.isolation import Isolation
+from pool.execute.isolation import Isolation, is_below
 
 _CLONE_FS: Final = 0x00000200
 _CLONE_NEWNS: Final = 0x00020000
@@ -143,9 +143,17 @@ def _behind(stack: ExitStack, path: str, account: Account) -> int:
 
 def _hide_others(isolation: Isolation, sandbox: int) -> None:
     """Of all sandboxes leave the job's own to be seen."""
+    _let_go_of_others(isolation.execute, isolation.sandbox)
     mount("tmpfs", isolation.execute, kind="tmpfs", flags=_MS_NOSUID | _MS_NODEV, options="mode=0755,size=64k")
     os.makedirs(isolation.sandbox, 0o755)
     mount(f"/proc/self/fd/{sandbox}", isolation.sandbox, flags=_MS_BIND, named=isolation.sandbox)
+
+
+def _let_go_of_others(execute: str, own: str = "") -> None:
+    """File systems of other jobs do not stay for as long as this namespace's copy of their mounts does."""
+    for path in mounted_below(execute):
+        if path != execute and not (own and is_below(path, own)):
+            unmount(path)
 
 
 def mount_proc() -> None:
@@ -224,11 +232,12 @@ class OwnMounts:
     `leave` takes it back to where it was, and what was mounted goes when its last process does, however that ends.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, execute: str) -> None:
         self._outside = os.open("/proc/self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
         try:
             _call("unshare", _libc.unshare(_CLONE_NEWNS))
             mount("none", "/", flags=_MS_REC | _MS_SLAVE)
+            _let_go_of_others(execute)
         except PoolError:
             self.leave()
             raise

@@ -107,4 +107,4 @@ class BackingFile:
             run(["vgs", self.group])
         except ScratchError:
             return
-        run(["vgremove", "--autobackup", "n", "--yes", "--force", self.group])
+        run(["vgremove", "--yes", "--force", self.group])

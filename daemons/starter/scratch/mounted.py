@@ -43,7 +43,7 @@ class Mounted(Volume):
         order = self.order
         try:
             if order.hidden:
-                self._mounts = OwnMounts()
+                self._mounts = OwnMounts(os.path.dirname(order.sandbox))
             source = self.attach()
             fault("starter.scratch_attached")
             flags = _MS_NOSUID | _MS_NODEV | _MS_NOATIME

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import Final
 
+from daemons.starter import sandbox
 from daemons.starter.scratch import rootly
 from daemons.starter.scratch.volume import Order, ScratchError, Used, Volume
 
@@ -38,11 +39,16 @@ class ProjectQuota(Volume):
         self._files_before = seen.f_files - seen.f_ffree
 
     def used(self) -> Used:
-        """A directory with a limit shows what is left of that."""
+        """A directory with a limit shows what is left of that.
+
+        XFS counts what it keeps beyond the ends of growing files, and gives that back before it refuses a write.
+        """
         seen = os.statvfs(self.order.sandbox)
         used = (seen.f_blocks - seen.f_bfree) * seen.f_frsize
+        if used > self.order.bytes // 2:
+            used = min(used, sandbox.disk_usage(self.order.sandbox, ahead=False)[0])
         files = max(0, seen.f_files - seen.f_ffree - self._files_before)
-        return Used(used, files, not seen.f_bfree or not seen.f_ffree)
+        return Used(used, files, not seen.f_ffree)
 
     def remove(self) -> None:
         """Lift the limit; what counted goes with the files."""
@@ -51,14 +57,14 @@ class ProjectQuota(Volume):
             self._project = 0
 
 
-def lift(sandbox: str) -> None:
+def lift(directory: str) -> None:
     """Lift the limit that a dead starter has set, if it has."""
     try:
-        project = rootly.project_of(sandbox)
+        project = rootly.project_of(directory)
     except OSError:
         return
     if FIRST_PROJECT <= project <= LAST_PROJECT:
-        rootly.limit_project(device_of(sandbox), project, 0, 0)
+        rootly.limit_project(device_of(directory), project, 0, 0)
 
 
 def device_of(directory: str) -> str:
@@ -73,6 +79,6 @@ def device_of(directory: str) -> str:
     raise ScratchError(f"{directory} is on no device that is mounted here")
 
 
-def _number(sandbox: str) -> int:
-    digits = os.path.basename(sandbox).rpartition("_")[2]
+def _number(path: str) -> int:
+    digits = os.path.basename(path).rpartition("_")[2]
     return int(digits) & 0xFFFFFF if digits.isdigit() else 0
