@@ -7,7 +7,9 @@ merge(manager.ads, slot_ad)
 
 from __future__ import annotations
 
+import os
 import signal
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
@@ -24,6 +26,7 @@ from pool.cron_jobs.output import CronAd, OutputReader
 from pool.cron_jobs.schedule import Runs, has_room, next_start
 from pool.errors import PoolError
 
+GPU_MONITOR: Final = "condor_gpu_utilization"
 TERM_S: Final = 1.0
 """How long a job that is to be killed may take for an end of its own."""
 COMPLAINTS_MAX: Final = 20
@@ -194,10 +197,11 @@ class CronManager:
             if one.gone:
                 return
             try:
+                executable, arguments = command_of(job)
                 end = await run_program(
                     start.world.spawner,
-                    [job.name, *job.arguments],
-                    executable=job.executable,
+                    [job.name, *arguments],
+                    executable=executable,
                     environment={**start.world.env, **job.environment, MARK: self._mark},
                     directory=job.directory,
                     taken=reader.take,
@@ -225,7 +229,8 @@ class CronManager:
             self._ads[job.name, ""] = Published(job, "", ClassAd(), ClassAd())
         known = self._ads.setdefault(key, Published(job, said.tag, ClassAd(), ClassAd()))
         changed = known.update(said, self._start.world.wall()) if len(said.ad) or len(said.controls) else False
-        self._published(changed, self._to_be_sent(said, changed))
+        send = not job.metrics and self._to_be_sent(said, changed)  # a monitor's figures change all the time
+        self._published(changed, send)
 
     def _to_be_sent(self, said: CronAd, changed: bool) -> bool:
         if said.update is not None:
@@ -243,3 +248,10 @@ class CronManager:
         say(f"{name} {end}")
         for line in end.stderr.splitlines()[:STDERR_LINES_MAX]:
             say(f"{name}: {line}")
+
+
+def command_of(job: CronJob) -> tuple[str, tuple[str, ...]]:
+    """The program and its arguments. The monitor of GPUs is a part of this very program, wherever it is looked for."""
+    if os.path.basename(job.executable) == GPU_MONITOR and not os.access(job.executable, os.X_OK):
+        return sys.executable, ("-I", "-m", "daemons.gpu_utilization", *job.arguments)
+    return job.executable, tuple(job.arguments)

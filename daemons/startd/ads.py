@@ -13,6 +13,7 @@ from daemons.startd.benchmarks import averaged
 from daemons.startd.settings import CPU_BUSY, Settings, policy_attributes
 from daemons.startd.slot import Slot, Slots
 from pool.classad import ClassAd, Expr, expr
+from pool.cron_jobs.job_usage import JobUsage
 from pool.cron_jobs.merge import Published, merge
 from pool.slots import detect, latch
 from pool.slots.ad import SlotView, look_attributes, private_ad, share_between_slots, slot_ad
@@ -131,6 +132,10 @@ class Ads:
         for name, figure in latch.latch_attributes(shown, slot.attributes).items():
             ad[name] = figure
 
+    def monitored(self) -> JobUsage:
+        """For a job that starts now, what it will have used of the devices that monitors watch."""
+        return JobUsage(self.cron())
+
     def private(self, slot: Slot) -> ClassAd:
         """The half of the ad with the claim ids."""
         return private_ad(slot.name, slot.kind, self._slots.offers_of(slot))
@@ -190,8 +195,10 @@ class Ads:
             slot.fixed_ad = self._fixed(slot)
         ad = slot_ad(slot.fixed_ad, view)
         if published := self.cron():
-            merge(published, ad)
+            merge(published, ad, age_s=now - self._start.started_at, raw=self.settings.raw_metrics)
             ad["StartdCronChanges"] = self.cron_changes
+            for name, used in (slot.device_use.attributes() if slot.device_use is not None else {}).items():
+                ad[name] = used
         for name, value in self.overrides.items():
             ad[name] = value
         if slot.kind is SlotKind.PARTITIONABLE:

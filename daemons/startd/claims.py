@@ -264,7 +264,7 @@ class Claims:
         slot.claim = slot.claim.with_activation(began, started=True)
         slot.job_starts += 1
         self._ads.statistics.started(self._start.world.wall())
-        slot.usage = None
+        slot.usage, slot.device_use = None, self._ads.monitored()
         self._moves.apply(slot, Event.ACTIVATE)
 
     async def _run(self, slot: Slot, asked: ActivateClaim) -> ActivateAnswer:

@@ -134,6 +134,8 @@ class Startd:
         if changed:
             self.ads.cron_changes += send
             self.moves.facts_changed()
+            if any(one.job.metrics for one in self.ads.cron()):
+                self.moves.devices_used()
         if send:
             self.publisher.all_changed()
 

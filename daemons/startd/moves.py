@@ -17,6 +17,7 @@ from daemons.startd.ads import Ads
 from daemons.startd.benchmarks import measure
 from daemons.startd.slot import NEVER, Slot, Slots
 from daemons.startd.starters import Starter, Starters
+from pool.classad import ClassAd
 from pool.errors import PeerError
 from pool.slots.machine import Activity, Effect, Event, Leaving, State, can, leave, step
 from pool.slots.policy import HOLD_BY_STARTD, Eviction, Facts, eviction, next_event, wants_hold
@@ -25,7 +26,7 @@ from pool.slots.slot_types import SlotKind
 from pool.slots.statistics import Preempted
 from protocol.messages.common import StopHow
 from protocol.messages.schedd import ClaimChange, ClaimChanged
-from protocol.messages.starter import ActivationOver, ContinueJob, JobInfo, StopJob, SuspendJob
+from protocol.messages.starter import ActivationOver, ContinueJob, DeviceUse, JobInfo, StopJob, SuspendJob
 from protocol.rpc import Peer
 
 if TYPE_CHECKING:
@@ -283,6 +284,15 @@ class Moves:
             slot.changed()
             self.evaluate(slot)
 
+    def devices_used(self) -> None:
+        """A monitor has looked at devices: their jobs are told, for the job's own ad."""
+        for slot in self._slots:
+            if slot.device_use is None or slot.starter is None or slot.claim is None or slot.claim.activation is None:
+                continue
+            if slot.device_use.look(self._ads.cron(), self._ads.matching(slot)):
+                used = ClassAd(slot.device_use.attributes())
+                slot.starter.tell(DeviceUse(activation=slot.claim.activation.activation, ad=used))
+
     def activation_over(self, starter: Starter, over: ActivationOver) -> None:
         """The job is gone, its sandbox too; the starter may have the claim's next job."""
         slot = self._slot_of(starter, over.activation)
@@ -314,7 +324,7 @@ class Moves:
             slot.claim = slot.claim.without_job(now=now)
         freed, slot.freed = slot.freed, trio.Event()
         freed.set()
-        slot.usage = None
+        slot.usage = slot.device_use = None
         slot.user_suspended = False
         slot.kill_at = NEVER
         slot.hold = None

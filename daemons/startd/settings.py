@@ -48,6 +48,7 @@ class Settings:
     keyboard_slots: int
     console_slots: int
     idle_boost_s: float
+    raw_metrics: bool
     draining_start: Expr | None
     base_cgroup: str
     config: Config = field(repr=False)
@@ -111,6 +112,7 @@ def read_settings(config: Config, resources: Iterable[str]) -> Settings:
         keyboard_slots=config.int("SLOTS_CONNECTED_TO_KEYBOARD", default=0),
         console_slots=config.int("SLOTS_CONNECTED_TO_CONSOLE", default=0),
         idle_boost_s=config.seconds("DISCONNECTED_KEYBOARD_IDLE_BOOST", default=1200),
+        raw_metrics=config.bool("ADVERTISE_CMR_UPTIME_SECONDS", default=False),
         draining_start=config.expr("DEFAULT_DRAINING_START_EXPR"),
         base_cgroup=config.str("BASE_CGROUP", default="htcondor"),
         config=config,

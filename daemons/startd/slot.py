@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 import trio
 
 from pool.classad import ClassAd, Member
+from pool.cron_jobs.job_usage import JobUsage
 from pool.ids import ClaimId
 from pool.slots.carve import Holding, carvable, carve, give_back, set_aside
 from pool.slots.claim import Claim, ClaimIds, Purse
@@ -69,6 +70,8 @@ class Slot:
     peer: Peer | None = None
     starter: Starter | None = None
     usage: ClassAd | None = None
+    device_use: JobUsage | None = None
+    """What the job has used of the devices that monitors watch."""
     why: str = ""
     """Why the job must leave, in words for its user."""
     retirement_cap: float | None = None

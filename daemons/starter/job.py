@@ -131,6 +131,8 @@ class JobRun:
         self._phase = trio.CancelScope()
         self._out_of_memory = False
         self._out_of_disk: Hold | None = None
+        self.of_devices = ClassAd()
+        """What it has used of its devices, as the startd's monitors see it."""
         self._moved: dict[str, Member] = {}
         self._told = ClassAd()
         """What the job's body had to say of itself."""
@@ -190,6 +192,7 @@ class JobRun:
         ad = result.ad.copy()
         ad.update(self.usage.ad() if self.usage.processes_seen else {})
         ad.update(self._moved)
+        ad.update(self.of_devices)
         ad.update(self._told)
         message = JobEnded(
             job_id=self.request.job_id,
@@ -588,6 +591,7 @@ class JobRun:
             self.usage = self.disk.measured(self.usage)
             ad = self.usage.ad()
             ad.update(self._told)
+            ad.update(self.of_devices)
             ids = {"job_id": self.request.job_id, "activation": self.request.activation}
             await self.link.update(JobUpdate(ad=ad, **ids))  # type: ignore[arg-type]  # two types in one dict
             try:

@@ -31,7 +31,16 @@ from protocol import net, rpc
 from protocol.authorize import Level
 from protocol.message import DONE, Done
 from protocol.messages.common import StopHow
-from protocol.messages.starter import ActivationOver, ContinueJob, LeaveNow, MeetSchedd, RunJob, StopJob, SuspendJob
+from protocol.messages.starter import (
+    ActivationOver,
+    ContinueJob,
+    DeviceUse,
+    LeaveNow,
+    MeetSchedd,
+    RunJob,
+    StopJob,
+    SuspendJob,
+)
 from protocol.net import Network, RealNetwork
 from protocol.rpc import Peer
 from protocol.security import Security
@@ -94,6 +103,7 @@ class Starter:
         service.on(MeetSchedd, self.meet_schedd, Level.READ)
         service.on(StopJob, self.stop_job, Level.READ)
         service.on(SuspendJob, self.suspend_job, Level.READ)
+        service.on(DeviceUse, self.device_use, Level.READ)
         service.on(ContinueJob, self.continue_job, Level.READ)
         service.on(LeaveNow, self.leave_now, Level.READ)
         try:
@@ -191,6 +201,12 @@ class Starter:
         """Make the job leave."""
         if self._job is not None and self._job.request.activation == request.activation:
             self._job.stop(request)
+        return DONE
+
+    def device_use(self, _peer: Peer, told: DeviceUse) -> Done:
+        """Note what the job has used of its devices."""
+        if self._job is not None and self._job.request.activation == told.activation:
+            self._job.of_devices = told.ad
         return DONE
 
     def suspend_job(self, _peer: Peer, request: SuspendJob) -> Done:

@@ -1832,6 +1832,14 @@ ROWS: tuple[tuple[str, tuple[Row, ...]], ...] = (
                 "The program that watches the use of GPUs.",
             ),
             (
+                "ADVERTISE_CMR_UPTIME_SECONDS",
+                "bool",
+                "false",
+                "",
+                "",
+                "Whether slots also show the plain sums of monitors, such as UptimeGPUsSeconds.",
+            ),
+            (
                 "MODIFY_REQUEST_EXPR_REQUESTCPUS",
                 "expr",
                 "quantize(RequestCpus,{1})",

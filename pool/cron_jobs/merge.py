@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 
 from pool.classad import ClassAd
 from pool.cron_jobs.jobs import CronJob, Metric
 from pool.cron_jobs.output import CronAd
+
+_METRIC = re.compile(r"Uptime(\w+?)(?:Seconds|PeakUsage)\Z", re.IGNORECASE)
 
 
 @dataclass
@@ -18,12 +21,17 @@ class Published:
     tag: str
     ad: ClassAd
     controls: ClassAd
+    sample: ClassAd = field(default_factory=ClassAd)
+    """What it said last, before it was added to what it had said; of monitors only."""
+    samples: int = 0
+    sampled_at: float = 0.0
 
     def update(self, said: CronAd, now: float) -> bool:
         """Take a newer ad of the same name; whether anything but its time is different."""
         stamp = f"{self.job.prefix}LastUpdate"
         fresh = said.ad.copy()
         if self.job.metrics:
+            self.sample, self.samples, self.sampled_at = said.ad.copy(), self.samples + 1, now
             _add_up(self.job, self.ad, fresh)
         known = self.ad.copy()
         known.pop(stamp, None)
@@ -51,8 +59,12 @@ class Published:
         return True
 
 
-def merge(published: Iterable[Published], slot: ClassAd) -> None:
-    """Put what belongs to the slot into its ad; several resources of a monitor add up."""
+def merge(published: Iterable[Published], slot: ClassAd, *, age_s: float = 0.0, raw: bool = False) -> None:
+    """Put what belongs to the slot into its ad; several resources of a monitor add up.
+
+    What a monitor has added up since the daemon began, `age_s` ago, is shown as a share of that time; `raw`: and as
+    it is (ADVERTISE_CMR_UPTIME_SECONDS).
+    """
     seen: ClassAd | None = None
     for one in published:
         if not one.belongs_to(slot):
@@ -67,7 +79,28 @@ def merge(published: Iterable[Published], slot: ClassAd) -> None:
             slot[name] = value
     if seen is not None:
         for name, value in seen.items():
-            slot[name] = value
+            for shown, figure in _of_device(name, value, age_s, raw):
+                slot[shown] = figure
+
+
+def _of_device(name: str, value: object, age_s: float, raw: bool) -> Iterator[tuple[str, object]]:
+    """The device's figures: UptimeGPUsSeconds as DeviceGPUsAverageUsage, UptimeGPUsMemoryPeakUsage as DeviceGPUs..."""
+    if not (resource := metric_resource(name)):
+        yield name, value
+        return
+    if name.lower().endswith("peakusage"):
+        yield f"Device{resource}PeakUsage", value
+        return
+    if isinstance(value, int | float) and age_s > 0:
+        yield f"Device{resource}AverageUsage", value / age_s
+    if raw:
+        yield name, value
+
+
+def metric_resource(name: str) -> str:
+    """What a monitor's attribute is about: GPUs of UptimeGPUsSeconds, GPUsMemory of UptimeGPUsMemoryPeakUsage."""
+    found = _METRIC.match(name)
+    return found[1] if found else ""
 
 
 def _add_up(job: CronJob, before: ClassAd, now: ClassAd) -> None:

@@ -18,10 +18,13 @@ _TEMPERATURE_GPU: Final = 0
 _ECC_SINGLE, _ECC_DOUBLE = 0, 1
 _ECC_AGGREGATE: Final = 1
 
+NOT_THERE: Final = 13
+"""NVML's own status for a function that the library lacks."""
+
 Handle = ctypes.c_void_p
 
 
-class _Memory(ctypes.Structure):
+class Memory(ctypes.Structure):
     _fields_ = (("total", ctypes.c_ulonglong), ("free", ctypes.c_ulonglong), ("used", ctypes.c_ulonglong))
 
 
@@ -39,11 +42,8 @@ class _Pci(ctypes.Structure):
 
 def nvidia_devices() -> list[Device]:
     """All devices of this machine; none when there is no driver."""
-    library = _load()
-    if library is None:
-        return []
-    nvml = _Nvml(library)
-    if not nvml.call("nvmlInit_v2"):
+    nvml = load()
+    if nvml is None or not nvml.call("nvmlInit_v2"):
         return []
     try:
         return list(nvml.devices())
@@ -51,25 +51,30 @@ def nvidia_devices() -> list[Device]:
         nvml.call("nvmlShutdown")
 
 
-def _load() -> ctypes.CDLL | None:
+def load() -> Nvml | None:
+    """The driver's library; None when there is none."""
     for name in LIBRARIES:
         try:
-            return ctypes.CDLL(name)
+            return Nvml(ctypes.CDLL(name))
         except OSError:
             continue
     return None
 
 
-class _Nvml:
+class Nvml:
     """The library's functions, each answering None for what cannot be had."""
 
-    def __init__(self, library: ctypes.CDLL) -> None:
+    def __init__(self, library: object) -> None:
         self._library = library
 
     def call(self, function: str, *arguments: Any) -> bool:
         """Whether the function is there and says that it went well."""
+        return self.status(function, *arguments) == 0
+
+    def status(self, function: str, *arguments: Any) -> int:
+        """What the function says: 0 when it went well, NOT_THERE when there is no such function."""
         found = getattr(self._library, function, None)
-        return found is not None and found(*arguments) == 0
+        return NOT_THERE if found is None else int(found(*arguments))
 
     def number(self, function: str, *arguments: Any, kind: Any = ctypes.c_uint) -> int | None:
         """A function's one number."""
@@ -120,7 +125,7 @@ class _Nvml:
         }
 
     def _memory(self, handle: Handle) -> int | None:
-        memory = _Memory()
+        memory = Memory()
         known = self.call("nvmlDeviceGetMemoryInfo", handle, ctypes.byref(memory))
         return memory.total // MIB if known else None
 

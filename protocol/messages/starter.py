@@ -52,6 +52,13 @@ class SuspendJob(Request[Done], tag="starter.suspend_job"):
     activation: str
 
 
+class DeviceUse(Request[Done], tag="starter.device_use"):
+    """What the startd's monitors say that the job has used of its devices so far: GPUsAverageUsage and the like."""
+
+    activation: str
+    ad: ClassAd
+
+
 class ContinueJob(Request[Done], tag="starter.continue_job"):
     """Thaw the job."""
 

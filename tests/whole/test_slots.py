@@ -13,7 +13,7 @@ from tests.whole.real_pool import RealPool, real_pool
 CONFIG = """
 use FEATURE : GPUs
 GPU_DISCOVERY_EXTRA = -extra -simulate:4,2,1,2
-GPU_MONITOR = /bin/true
+GPU_MONITOR = $(LOCAL_DIR)/monitor
 MACHINE_RESOURCE_Toys = red green blue
 OFFLINE_MACHINE_RESOURCE_Toys = blue
 MACHINE_RESOURCE_INVENTORY_Cogs = $(LOCAL_DIR)/cogs
@@ -43,6 +43,15 @@ SLOT_TYPE_3 = cpus=90, 1%
 NUM_SLOTS_TYPE_3 = 1
 """
 
+MONITOR = """#!/bin/sh
+# Stands for condor_gpu_utilization: one device is busy for a quarter of the time.
+while :; do
+    printf 'SlotMergeConstraint = StringListMember("GPU-c2223334", AssignedGPUs)\\n'
+    printf 'UptimeGPUsSeconds = 0.125\\nUptimeGPUsMemoryPeakUsage = 321\\n- GPUsSlot2\\n'
+    sleep 0.5
+done
+"""
+
 
 @pytest.fixture(scope="module")
 def pool() -> Iterator[RealPool]:
@@ -51,6 +60,8 @@ def pool() -> Iterator[RealPool]:
         script = pool.directory / "cogs"
         script.write_text("#!/bin/sh\necho 'DetectedCogs = 5'\necho 'CogMaker = \"Acme\"'\n")
         script.chmod(0o755)
+        (pool.directory / "monitor").write_text(MONITOR)
+        (pool.directory / "monitor").chmod(0o755)
         pool.start()
         yield pool
 
@@ -131,6 +142,29 @@ def test_jobs_get_the_devices_that_they_require_and_are_told_which(pool: RealPoo
     said, _ = environment_of(pool, home, "request_gpus = 2\ngpus_minimum_memory = 40000\nrequest_memory = 1")
     assert said["_CONDOR_AssignedGPUs"] == "GPU-a0223334,GPU-b1223334"
     assert said.get("PLAY_WITH", "") == ""
+
+
+def test_what_a_device_is_used_for_is_in_the_ads_of_its_slot_and_its_job(pool: RealPool, home: Path) -> None:
+    script = f"while [ ! -e {home}/used ]; do sleep 0.1; done"
+    text = f"executable = /bin/sh\narguments = \"-c '{script}'\"\nrequirements = SlotID == 2\nrequest_gpus = 1\nlog = use\nqueue\n"
+    job = pool.submit(text, cwd=home)
+    host = pool.until(pool.slots, "slots")[0].eval_str("Machine", "")
+
+    def used() -> dict[str, ClassAd]:
+        lines = pool.tool("condor_status", "-long", "-direct", host).splitlines()
+        found = {ad.eval_str("SlotType", ""): ad for ad in parse_longs(lines)}
+        return found if "GPUsAverageUsage" in found["Static"] else {}
+
+    shown = pool.until(used, "two reports of the monitor")
+    (home / "used").touch()
+    (ended,) = pool.until_done(job)
+    slot = shown["Static"]
+    assert (slot["DeviceGPUsMemoryPeakUsage"], slot["GPUsMemoryUsage"]) == (321, 321)
+    assert slot["DeviceGPUsAverageUsage"] > 0
+    assert "DeviceGPUsAverageUsage" not in shown["Partitionable"]
+    assert not any(name.startswith("UptimeGPUs") for name in slot)
+    assert ended["GPUsMemoryUsage"] == 321
+    assert ended["GPUsAverageUsage"] > 0
 
 
 def test_a_job_without_a_device_sees_none(pool: RealPool, home: Path) -> None:

@@ -156,6 +156,9 @@ def test_metrics_add_up_over_time_and_over_the_resources_of_a_slot() -> None:
     both = ClassAd({"Name": "slot1@host", "SlotID": 1, "AssignedSQUIDs": "SQUID0,SQUID1"})
     one = ClassAd({"Name": "slot2@host", "SlotID": 2, "AssignedSQUIDs": "SQUID1"})
     for ad in (both, one):
-        merge(current.values(), ad)
-    assert (both["UptimeSQUIDsSeconds"], both["UptimeSQUIDsMemoryPeakUsage"]) == (12.0, 50)
-    assert (one["UptimeSQUIDsSeconds"], one["UptimeSQUIDsMemoryPeakUsage"]) == (2.0, 10)
+        merge(current.values(), ad, age_s=24.0)
+    assert (both["DeviceSQUIDsAverageUsage"], both["DeviceSQUIDsMemoryPeakUsage"]) == (0.5, 50)
+    assert (one["DeviceSQUIDsAverageUsage"], one["DeviceSQUIDsMemoryPeakUsage"]) == (2.0 / 24, 10)
+    assert not any(name.startswith("Uptime") for name in both)
+    merge(current.values(), one, age_s=24.0, raw=True)
+    assert (one["UptimeSQUIDsSeconds"], "UptimeSQUIDsMemoryPeakUsage" in one) == (2.0, False)

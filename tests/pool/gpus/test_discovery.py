@@ -10,7 +10,7 @@ import pytest
 from pool.errors import UserError
 from pool.gpus.device import Device
 from pool.gpus.discover import discover, parse_options
-from pool.gpus.nvml import LIBRARIES, nvidia_devices
+from pool.gpus.nvml import LIBRARIES, Nvml, nvidia_devices
 from pool.slots.inventory import read_inventory
 
 CASES = Path(__file__).parents[2] / "cases/gpus/discovery.cases"
@@ -114,7 +114,7 @@ class Driver:
 
 
 def test_what_a_driver_does_not_know_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pool.gpus.nvml._load", Driver)
+    monkeypatch.setattr("pool.gpus.nvml.load", lambda: Nvml(Driver()))
     (device,) = nvidia_devices()
     assert device.uuid == "01234567-89ab-cdef-0123-456789abcdef"
     assert device.properties == {"DeviceName": "Old Card", "DeviceUuid": device.uuid}
