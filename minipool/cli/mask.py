@@ -128,6 +128,12 @@ class Mask:
         for one in columns:
             self.add(one)
 
+    def keep_widths(self, at: Iterable[int]) -> None:
+        """Columns that from now on neither grow nor let longer values through."""
+        for index in at:
+            one = self.columns[index]
+            self.columns[index] = one._replace(flags=one.flags & ~(AUTO | NO_TRUNCATE))
+
     def names(self) -> list[str]:
         """The attributes that have to be fetched to fill the columns."""
         return sorted(self.needs)

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import re
 import time
-from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
-from pool.classad import ERROR, UNDEFINED, ClassAd, Expr, Value, expr
+from pool.classad import ClassAd, Expr, Value, expr
 from pool.errors import ClassAdError
 from pool.late_pattern import late_pattern
 
 _NAME: Final = late_pattern(r"[A-Za-z_][A-Za-z0-9_]*\Z")
-_CONVERSION: Final = late_pattern(r"%([-+ #0]*)(\d*)((?:\.\d+)?)(?:hh|h|ll|l|q|j|z|t|L)?([a-zA-Z%])")
-_ESCAPES: Final = late_pattern(r"\\([abfnrtv\\'\"?]|[0-7]{1,3}|x[0-9a-fA-F]{1,2})")
-_ESCAPED: Final = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "?": "?"}
 
 
 def literal(value: Value) -> str:
@@ -64,18 +59,6 @@ def number(value: object) -> float | int | None:
     return value if isinstance(value, int | float) else None
 
 
-def unescape(text: str) -> str:
-    """A format string from the command line with its `\\n`, `\\t`, `\\101` as the characters they mean."""
-
-    def meant(found: re.Match[str]) -> str:
-        code = found[1]
-        if code[0] == "x" and len(code) > 1:
-            return chr(int(code[1:], 16))
-        return chr(int(code, 8)) if code[0] in "01234567" else _ESCAPED.get(code, code)
-
-    return _ESCAPES.sub(meant, text)
-
-
 class Source:
     """An attribute or an expression that a column shows, read once."""
 
@@ -105,79 +88,3 @@ class Source:
             return [self.text]
         internal, external = self._expr.references(ClassAd())
         return sorted({*internal, *external})
-
-
-class Printf(NamedTuple):
-    """One printf format with at most one conversion."""
-
-    before: str
-    flags: str
-    width: str
-    precision: str
-    letter: str
-    after: str
-
-    @classmethod
-    def read(cls, text: str) -> Printf:
-        """Split a format; text without a conversion prints as it is."""
-        at = 0
-        while (found := _CONVERSION.search(text, at)) is not None:
-            if found[4] != "%":
-                before, after = text[: found.start()].replace("%%", "%"), text[found.end() :].replace("%%", "%")
-                return cls(before, found[1], found[2], found[3], found[4], after)
-            at = found.end()
-        return cls(text.replace("%%", "%"), "", "", "", "", "")
-
-    def text(self, source: Source, ad: ClassAd, target: ClassAd | None = None) -> str | None:
-        """The format filled in, or None when the value is not of the kind that it wants."""
-        if not self.letter:
-            return self.before
-        if self.letter == "r":
-            shown: str | None = source.raw(ad)
-        else:
-            shown = self._converted(source.value(ad, target), source, ad)
-        return None if shown is None else f"{self.before}{shown}{self.after}"
-
-    def _converted(self, value: Value, source: Source, ad: ClassAd) -> str | None:
-        letter = self.letter
-        if letter in "sSvVo":
-            return self._as_text(value, source, ad)
-        amount = number(value)
-        if amount is None or amount != amount:
-            return None
-        if letter in "T":
-            return self._padded(duration(amount))
-        if letter in "Y":
-            return self._padded(time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(amount)))
-        if letter in "di":
-            return f"%{self.flags}{self.width}{self.precision}d" % int(amount)
-        if letter in "uxXc":
-            return f"%{self.flags}{self.width}{letter.replace('u', 'd')}" % int(amount)
-        if letter in "fFeEgG":
-            return f"%{self.flags}{self.width}{self.precision}{letter}" % float(amount)
-        return None
-
-    def _as_text(self, value: Value, source: Source, ad: ClassAd) -> str | None:
-        if isinstance(value, str) and self.letter in "sSv":
-            shown = value
-        elif self.letter == "s":
-            if source.text not in ad:
-                return None
-            shown = source.raw(ad)
-        else:
-            shown = literal(value)
-        return self._padded(shown)
-
-    def _padded(self, text: str) -> str:
-        flags = "-" if "-" in self.flags else ""
-        return f"%{flags}{self.width}{self.precision}s" % text
-
-
-def is_set(value: object) -> bool:
-    """Whether an attribute says anything."""
-    return value is not UNDEFINED and value is not ERROR
-
-
-def names_of(sources: Sequence[Source]) -> list[str]:
-    """All attributes that the sources need."""
-    return sorted({name for source in sources for name in source.names()})

@@ -2,88 +2,35 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Iterable, Sequence
 
 from minipool.cli.ad_output import attribute_list, wanted_form, write_all
 from minipool.cli.autoformat import AutoFormat
-from minipool.cli.columns import Col, Table, terminal_width
+from minipool.cli.console import terminal_width
 from minipool.cli.context import install_clock, open_session
-from minipool.cli.options import Opt, Parsed
+from minipool.cli.options import Parsed
+from minipool.cli.print_format import PrintFormat, append, from_file
+from minipool.cli.q_show import in_order
 from minipool.cli.show import Source
 from minipool.cli.status_compact import rolled_up
-from minipool.cli.status_totals import KINDS, totals
-from minipool.cli.status_views import VIEWS, WIDE, View
-from minipool.cli.tool import DEBUG, FORMATTING, HELP, POOL, VERSION_OPT, Tool, run
+from minipool.cli.status_options import TOOL, Mode
+from minipool.cli.status_print_as import FUNCTIONS
+from minipool.cli.status_totals import KINDS, slots_of, totals
+from minipool.cli.status_views import VIEWS, View, view
+from minipool.cli.tool import run
 from minipool.session import Session
 from pool.classad import ClassAd, expr, quote
 from pool.errors import ClassAdError, PeerError, UserError
 
-TOOL = Tool(
-    "condor_status",
-    "Show machines and daemons of the pool.",
-    "[options] [NAME]...",
-    (
-        FORMATTING[0],
-        Opt("aaf", 3, -1, "ATTR...", "add columns to a standard table", True),
-        FORMATTING[1],
-        FORMATTING[3],
-        Opt("absent", 3, says="slots that are expected and absent"),
-        Opt("any", 3, says="ads of all types"),
-        Opt("available", 3, says="slots that can run a job now"),
-        Opt("ads", 2, 1, "FILE", "the ads of a file instead of the collector's"),
-        Opt("claimed", 2, says="claimed slots and who uses them"),
-        Opt("cod", 3),
-        Opt("collector", 3, says="collectors"),
-        Opt("compact", 3, says="one line for each machine"),
-        Opt("constraint", 3, 1, "EXPR", "only ads for which the expression is true"),
-        Opt("debug", 3, says=DEBUG.says, colon=True),
-        Opt("defrag", 3),
-        Opt("direct", 3, 1, "NAME", "ask the startd itself"),
-        Opt("expert", 1),
-        Opt("generic", 2),
-        Opt("gpus", 2, says="slots with GPUs"),
-        Opt("grid", 2),
-        HELP,
-        Opt("java", 1, says="slots with Java"),
-        Opt("json", 2, says="print ads as JSON"),
-        Opt("license", 2),
-        Opt("limit", 3, 1, "N", "show no more than N ads"),
-        FORMATTING[2],
-        Opt("master", 2, says="masters"),
-        Opt("negotiator", 1, says="negotiators"),
-        Opt("nocompact", 3),
-        POOL,
-        Opt("run", 1, says="what schedds run"),
-        Opt("schedd", 2, says="schedds"),
-        Opt("server", 3, says="slots with their speed"),
-        Opt("slots", 3, says="slots (the default)"),
-        Opt("sort", 3, 1, "EXPR", "order by an expression"),
-        Opt("startd", 5, says="startds"),
-        Opt("state", 5, says="slots with the time in each state"),
-        Opt("statistics", 6, 1),
-        Opt("storage", 3),
-        Opt("submitters", 2, says="users with jobs"),
-        Opt("subsystem", 4, 1, "TYPE", "ads of this type"),
-        Opt("target", 2, 1),
-        Opt("total totals", 1, says="only the totals"),
-        VERSION_OPT,
-        Opt("vm", 2),
-        Opt("wide", 1, says="do not cut lines at the width of the terminal", colon=True),
-        FORMATTING[5],
-    ),
-    unknown="Error:  Unknown option {}",
-)
-
-_KINDS = (
-    "absent", "any", "claimed", "cod", "collector", "compact", "defrag", "generic", "gpus", "grid", "java", "license",
-    "master", "negotiator", "run", "schedd", "server", "startd", "state", "storage", "submitters", "vm",
+_NEEDED = (
+    "Name", "Machine", "MyType", "Arch", "OpSys", "OpSysAndVer", "OpSysShortName", "State", "Activity", "LoadAvg",
+    "BackfillSlot", "DynamicSlot", "PartitionableSlot", "SlotTypeID", "Healthy", "BrokenReasons", "SlotBrokenReason",
+    "HealthExprs", "TotalSlots", "NumDynamicSlots", "TotalCpus", "TotalMemory", "TotalGPUs", "TotalInUseCpus",
+    "TotalInUseMemory", "TotalInUseGPUs", "TotalBackfillInUseCpus", "TotalBackfillInUseMemory",
+    "TotalBackfillInUseGPUs", "MyCurrentTime", "LastHeardFrom", "Memory", "Disk", "Mips", "KFlops", "RunningJobs",
+    "IdleJobs", "HeldJobs", "TotalRunningJobs", "TotalIdleJobs", "TotalHeldJobs",
 )  # fmt: skip
-_SUBSYSTEMS = {
-    "machine": "normal", "slot": "normal", "startd": "startd", "schedd": "schedd", "scheduler": "schedd",
-    "master": "master", "negotiator": "negotiator", "collector": "collector", "submitter": "submitters", "any": "any",
-}  # fmt: skip
 _EXTRA_INFO = """
 Extra Info: the collector keeps the ads of all machines and daemons of a pool. It may not be running, or not be where
 COLLECTOR_HOST says (`pool config_val COLLECTOR_HOST`), or may not allow this user to read (ALLOW_READ, CollectorLog).
@@ -97,146 +44,234 @@ def main(verb: str, argv: Sequence[str]) -> int:
 
 def _main(parsed: Parsed) -> int:
     install_clock()
-    kind = _kind(parsed)
-    view = VIEWS[kind]
-    only_totals = parsed.has("total")
-    if only_totals and kind == "compact":
-        sys.stderr.write("Warning: ignoring -compact option because -total option is also set\n")
-        kind, view = "normal", VIEWS["normal"]
-    form, custom = wanted_form(parsed), AutoFormat(parsed, job_id=False)
-    ads = _ads(parsed, view, _projection(parsed, view, form, custom))
-    ads = _sorted(ads, parsed)
-    if form:
-        gap = "\n" if form == "xml" else ""
-        sys.stdout.writelines(write_all(ads, form, attribute_list(parsed), xml_gap=gap, empty_json=True))
-    elif custom:
-        sys.stdout.writelines(custom.text(ads))
-    elif ads:
-        sys.stdout.writelines(_table(parsed, kind, view, ads, only_totals))
+    asked = _Asked(parsed)
+    ads = asked.ordered(_ads(asked))
+    path = parsed.value("merge")
+    if path is None:
+        sys.stdout.writelines(asked.text(ads))
+    else:
+        sys.stdout.writelines(_merged(asked, ads, path))
     return 0
 
 
-def _kind(parsed: Parsed) -> str:
-    if parsed.has("available"):
-        return "avail"
-    subsystem = parsed.value("subsystem")
-    if subsystem is not None:
-        return _SUBSYSTEMS.get(subsystem.lower(), "any")
-    given = [one.key for one in parsed.given if one.key in _KINDS]
-    return given[-1] if given else "normal"
+class _Asked:
+    """What the command line asks for."""
+
+    def __init__(self, parsed: Parsed) -> None:
+        self.parsed = parsed
+        self.mode = Mode(parsed)
+        self.view: View = VIEWS[self.mode.kind]
+        self.form, self.custom = wanted_form(parsed), AutoFormat(parsed)
+        if self.mode.name == "license" and not (self.form or self.custom):
+            self.form = "long"
+        self.only_totals = parsed.has("totals")
+        self.sort_by = [] if _unsorted(parsed) else [Source(text) for text in parsed.values("sort")]
+        if self.only_totals and parsed.has("compact"):
+            sys.stderr.write("Warning: ignoring -compact option because -total option is also set\n")
+        terminal = terminal_width()
+        chosen = parsed.qualifier("wide")
+        forced = int(chosen) if chosen and chosen.isdigit() else 0
+        self.wide = parsed.has("aaf") or (chosen is not None and (not forced or forced > 100))
+        self.width = 0 if self.wide else max(0, (forced or terminal) - 1)
+        self.format: PrintFormat | None = None
+        path = parsed.value("print-format")
+        if path is not None and path != "!":
+            self.format = from_file(path, FUNCTIONS, truncate=False)
+            if self.format.from_set.upper() == "AUTOCLUSTER" or self.format.unique:
+                raise UserError(f"print-format aggregation not supported\nError: invalid select file {path}")
+        roomy = (self.wide and not parsed.has("aaf")) or (terminal or forced) > 100
+        self.table = self.format or view(self.mode.kind, wide=roomy)
+        if not (self.custom or self.form):
+            append(self.table.mask, parsed.values("aaf"), FUNCTIONS, parsed.qualifier("aaf") or "")
+
+    @property
+    def ad_type(self) -> str:
+        """The type of the ads to ask for."""
+        return self.mode.ad_type or self.view.ad_type
+
+    def projection(self) -> list[str]:
+        """The attributes to fetch; empty for all."""
+        sorting = [name for source in self.sort_by for name in source.names()]
+        if self.form:
+            return attribute_list(self.parsed)
+        if self.custom:
+            return sorted({*self.custom.names(), "Name", "Machine", "SlotID", *sorting})
+        if self.mode.kind.startswith("compact"):
+            return []
+        return sorted({*self.table.names(), *_NEEDED, *sorting})
+
+    def constraint(self, session: Session | None) -> str | None:
+        """Which ads are asked for."""
+        parsed = self.parsed
+        given = [*parsed.values("constraint"), *(f"{source.text} =!= undefined" for source in self.sort_by)]
+        own = self.view.constraint if self.format is None else ""
+        where = self.format.where if self.format is not None else ""
+        parts = [f"({text})" for text in (own, where, *given) if text]
+        if parsed.has("annex-name"):
+            parts.append(f"(AnnexName =?= {quote(parsed.value('annex-name') or '')})")
+        elif parsed.has("annex-slots"):
+            parts.append("(IsAnnex)")
+        names = []
+        for word in parsed.words:
+            if self.mode.name == "claimed":
+                names.append(f"RemoteUser == {quote(word)}")
+                continue
+            for one in dict.fromkeys((word, session.qualified(word) if session else word)):
+                names += [f"Name == {quote(one)}"] + ([] if "@" in one else [f"Machine == {quote(one)}"])
+        if names:
+            parts.append("(" + " || ".join(names) + ")")
+        text = " && ".join(parts)
+        try:
+            expr(text or "true")
+        except ClassAdError:
+            raise UserError("Error: invalid constraint\n\n") from None
+        return text or None
+
+    def ordered(self, ads: list[ClassAd]) -> list[ClassAd]:
+        """By what -sort and GROUP BY say, and else by machine and slot."""
+        if not _unsorted(self.parsed):
+            ads.sort(key=_natural)
+        for source in reversed(self.sort_by):
+
+            def key(ad: ClassAd, source: Source = source) -> tuple[int, float, str]:
+                value = source.value(ad)
+                if isinstance(value, float):
+                    return (0 if value < 0 else 1, value, "")
+                if isinstance(value, bool | int):  # whole negative numbers by their digits, as HTCondor has them
+                    return (0 if value < 0 else 1, abs(value), "")
+                return (2, 0.0, value.lower()) if isinstance(value, str) else (3, 0.0, "")
+
+            ads.sort(key=key)
+        return in_order(ads, self.table.group_by)
+
+    def text(self, ads: list[ClassAd], *, counted: bool = True) -> Iterable[str]:
+        """What is printed about these ads. `counted`: with totals, where the view has them."""
+        if self.form:
+            gap = "\n" if self.form == "xml" else ""
+            yield from write_all(ads, self.form, attribute_list(self.parsed), xml_gap=gap)
+        elif self.custom:
+            yield from self.custom.text(ads)
+        elif ads or self.format is not None:
+            yield from self._table(ads, counted)
+
+    def _table(self, ads: list[ClassAd], counted: bool) -> Iterable[str]:
+        kind, table = self.mode.kind, self.table.mask
+        shown = rolled_up(ads) if kind.startswith("compact") else ads
+        if not self.only_totals:
+            rows = [table.render(ad) for ad in shown]
+            if kind.endswith("healthy") and self.parsed.qualifier("healthy") != "verbose":
+                rows = [row for row, ad in zip(rows, shown, strict=True) if not _healthy(ad)]
+            if self.width:
+                _crop(self.table, self.width)
+            table.width = self.width
+            if table.has_heading and self.table.header:
+                yield table.heading() + ("" if self.format else "\n")
+            yield from (table.display(row) for row in rows)
+        summarized = self.table.summarized if self.format is not None and not self.only_totals else counted
+        if summarized and ads and self.view.totals in KINDS:
+            of = slots_of(ads) if kind.startswith("compact") else ads
+            yield "\n" + totals(self.view.totals, of, key_width=0 if self.wide else 14)
 
 
-def _projection(parsed: Parsed, view: View, form: str | None, custom: AutoFormat) -> list[str]:
-    if form:
-        return attribute_list(parsed)
-    if custom:
-        return sorted({*custom.names(), "Name", "Machine", *_sort_names(parsed)})
-    if view.columns is VIEWS["compact"].columns:
-        return []
-    extra = {
-        "Name", "Machine", "MyType", "Arch", "OpSys", "OpSysAndVer", "State", "Activity", "LoadAvg", "BackfillSlot",
-        "TotalSlots", "NumDynamicSlots", "TotalCpus", "TotalMemory", "TotalGPUs", "TotalInUseCpus", "TotalInUseMemory",
-        "TotalInUseGPUs", "MyCurrentTime", "LastHeardFrom", *_sort_names(parsed), *parsed.values("aaf"),
-    }  # fmt: skip
-    return sorted({*Table(view.columns).names(), *extra})
+def _healthy(ad: ClassAd) -> bool:
+    """Whether there is nothing to say about the machine's health."""
+    broken = "BrokenReasons" in ad or "SlotBrokenReason" in ad
+    return not broken and (ad.eval_bool("Healthy") is True or "HealthExprs" not in ad)
 
 
-def _sort_names(parsed: Parsed) -> list[str]:
-    return [name for text in parsed.values("sort") for name in Source(text).names()]
+def _unsorted(parsed: Parsed) -> bool:
+    return any(text.lower() in ("false", "0", "no", "none") for text in parsed.values("sort"))
 
 
-def _ads(parsed: Parsed, view: View, projection: Sequence[str]) -> list[ClassAd]:
+def _crop(table: PrintFormat, width: int) -> None:
+    """Make the columns of names narrow enough for the terminal."""
+    widths, columns = table.mask.widths, table.mask.columns
+    at = {one.expression: index for index, one in enumerate(columns) if one.expression in ("Name", "Machine")}
+    excess = sum(widths) + len(widths) - 1 - width
+    if excess <= 0 or not at:
+        return
+    if "Machine" in at and "Name" in at:
+        index = at["Machine"]
+        less = min(excess // 2, max(0, widths[index] - 7))
+        widths[index] -= less
+        excess -= less
+    index = at.get("Name", at.get("Machine", 0))
+    widths[index] = max(12 if "Name" in at else 7, widths[index] - excess)
+    table.mask.keep_widths([*at.values()])
+
+
+def _ads(asked: _Asked) -> list[ClassAd]:
+    parsed = asked.parsed
     path = parsed.value("ads")
     session = None if path else open_session(parsed)
-    constraint = _constraint(parsed, view, session)
+    constraint = asked.constraint(session)
+    limit = parsed.number("limit", 0) if parsed.has("limit") else 0
     if session is None:
-        return _of_file(path or "", constraint)
-    limit = parsed.number("limit", 0) if parsed.has("limit") else None
+        from minipool.cli.ad_files import form_of, read
+
+        wanted = expr(constraint or "true")
+        found = [ad for ad in read(path or "", form=form_of(parsed.qualifier("ads"))) if wanted.eval(ad) is True]
+        return found[:limit] if limit else found
     direct = parsed.value("direct")
     try:
         address = session.address("startd", name=direct) if direct else None
         where = address or session.collector_address()
     except PeerError as error:
         raise UserError(f"Error: {error}") from None
-    subsystem = parsed.value("subsystem")
-    ad_type = subsystem if subsystem and subsystem.lower() not in _SUBSYSTEMS else view.ad_type
     try:
         return session.query(
-            ad_type, constraint=constraint, projection=projection, limit=limit or None, address=address
+            asked.ad_type, constraint=constraint, projection=asked.projection(), limit=limit or None, address=address
         )
     except PeerError as error:
         lost = f"Error: Couldn't contact the condor_collector on {where}."
         raise UserError(f"Error: communication error\n{error}\n{lost}\n{_EXTRA_INFO}") from None
 
 
-def _constraint(parsed: Parsed, view: View, session: Session | None) -> str | None:
-    parts = [f"({text})" for text in (view.constraint, *parsed.values("constraint")) if text]
-    names = []
-    for word in parsed.words:
-        for one in dict.fromkeys((word, session.qualified(word) if session else word)):
-            names += [f"Name == {quote(one)}"] + ([] if "@" in one else [f"Machine == {quote(one)}"])
-    if names:
-        parts.append("(" + " || ".join(names) + ")")
-    text = " && ".join(parts)
-    if not text:
-        return None
-    try:
-        expr(text)
-    except ClassAdError:
-        raise UserError("Error: invalid constraint\n\n") from None
-    return text
-
-
-def _of_file(path: str, constraint: str | None) -> list[ClassAd]:
-    from pool.classad import parse_longs
-
-    try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            ads = list(parse_longs(file, file=path))
-    except OSError as error:
-        raise UserError(f"Error: cannot read {path}: {error.strerror}") from None
-    wanted = expr(constraint or "true")
-    return [ad for ad in ads if wanted.eval(ad) is True]
-
-
 def _natural(ad: ClassAd) -> tuple[object, ...]:
     """Machines in alphabetical order, slots of one machine by number."""
     name = ad.eval_str("Name", "")
-    parts = re.split(r"(\d+)", name.partition("@")[0])
-    return (
-        ad.eval_str("Machine", name).lower(),
-        [(1, int(part), "") if part.isdigit() else (0, 0, part) for part in parts],
-        name,
-    )
+    return ad.eval_str("Machine", name).lower(), _numbered(name.partition("@")[0]), name
 
 
-def _sorted(ads: list[ClassAd], parsed: Parsed) -> list[ClassAd]:
-    ads.sort(key=_natural)
-    for text in reversed(parsed.values("sort")):
-        source = Source(text)
-
-        def key(ad: ClassAd, source: Source = source) -> tuple[int, float, str]:
-            value = source.value(ad)
-            if isinstance(value, bool | int | float):
-                return (0, float(value), "")
-            return (1, 0.0, value) if isinstance(value, str) else (2, 0.0, "")
-
-        ads.sort(key=key)
-    return ads
+def _numbered(text: str) -> list[tuple[int, int, str]]:
+    """A text as words and numbers, so that slot2 comes before slot10."""
+    parts: list[tuple[int, int, str]] = []
+    at = 0
+    while at < len(text):
+        end, digits = at, text[at].isdigit()
+        while end < len(text) and text[end].isdigit() == digits:
+            end += 1
+        parts.append((1, int(text[at:end]), "") if digits else (0, 0, text[at:end]))
+        at = end
+    return parts
 
 
-def _table(parsed: Parsed, kind: str, view: View, ads: list[ClassAd], only_totals: bool) -> Iterable[str]:
-    wide = parsed.has("wide")
-    terminal = 0 if wide else terminal_width()
-    counted = ads
-    if kind == "compact":
-        ads, counted = rolled_up(ads)
-    if not only_totals:
-        columns = list(WIDE if kind == "normal" and (wide or terminal >= 100) else view.columns)
-        columns += [Col(name, name, width=-len(name), auto=True) for name in parsed.values("aaf")]
-        table = Table(columns, width=max(0, terminal - 1))
-        heading, *rows = table.lines([table.row(ad) for ad in ads])
-        yield heading + "\n"
-        yield from rows
-    if view.totals in KINDS:
-        yield "\n" + totals(view.totals, counted, key_width=0 if wide else 14)
+def _merged(asked: _Asked, ads: list[ClassAd], path: str) -> Iterable[str]:
+    """The ads of the query beside those of a file: only in the query, in both, only in the file."""
+    from minipool.cli.ad_files import read
+
+    of_file = asked.ordered(read(path))
+    there, here = {_identity(ad) for ad in of_file}, {_identity(ad) for ad in ads}
+    only_here = [ad for ad in ads if _identity(ad) not in there]
+    both = [ad for ad in ads if _identity(ad) in there]
+    only_there = [ad for ad in of_file if _identity(ad) not in here]
+    if asked.form == "json":
+        parts = (("query-only", only_here), ("both", both), ("file-only", only_there))
+        texts = [f'"{name}": ' + ("".join(asked.text(some)) or "[ ]") for name, some in parts]
+        yield "{\n" + ",\n".join(texts) + "\n}\n"
+        return
+    if only_here:
+        yield "The following ads were found only in the query:\n"
+        yield from asked.text(only_here)
+        yield "\n" if both else ""
+    if both:
+        yield f"The following ads were found in both the query and in '{path}':\n"
+        yield from asked.text(both)
+        yield "\n" if only_there else ""
+    if only_there:
+        yield f"The following ads were found only in '{path}':\n"
+        yield from asked.text(only_there)
+
+
+def _identity(ad: ClassAd) -> tuple[str, str]:
+    return ad.eval_str("Machine", ""), ad.eval_str("Name", "")

@@ -4,55 +4,93 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from minipool.cli.status_views import activity_code
-from pool.classad import ClassAd
+from minipool.cli.print_as import activity_code
+from pool.classad import UNDEFINED, ClassAd
+
+_BUSY = ("Matched", "Claimed", "Preempting")
 
 
-def rolled_up(ads: Sequence[ClassAd]) -> tuple[list[ClassAd], list[ClassAd]]:
-    """An ad for each machine's line, and the slots that the totals count."""
-    machines: dict[str, list[ClassAd]] = {}
+def rolled_up(ads: Sequence[ClassAd]) -> list[ClassAd]:
+    """An ad for each machine's line: slots of one type together, what partitionable ones have carved included."""
+    lines: dict[tuple[str, int], ClassAd] = {}
     for ad in ads:
-        machines.setdefault(ad.eval_str("Machine", ad.eval_str("Name", "")), []).append(ad)
-    lines = [line for slots in machines.values() for line in _lines(slots)]
-    counted = [ad for ad in ads if not (ad.eval_bool("PartitionableSlot") and ad.eval_int("Cpus", 1) <= 0)]
-    return lines, counted
+        if ad.eval_bool("DynamicSlot") and not ad.eval_bool("PartitionableSlot"):
+            continue
+        key = ad.eval_str("Machine", ad.eval_str("Name", "")), ad.eval_int("SlotTypeID", 0)
+        line = _line(ad)
+        if key in lines:
+            _fold(lines[key], line)
+        else:
+            lines[key] = line
+    return list(lines.values())
 
 
-def _lines(slots: Sequence[ClassAd]) -> list[ClassAd]:
-    wholes = [ad for ad in slots if ad.eval_bool("PartitionableSlot")]
-    if not wholes:
-        return [_static(slots)]
-    lines = []
-    for whole in wholes:
-        number = whole.eval_int("SlotID", 1)
-        parts = [ad for ad in slots if ad.eval_bool("DynamicSlot") and ad.eval_int("SlotID", number) == number]
-        line = whole.copy()
-        line["SlotCount"] = len(parts)
-        busy = parts if whole.eval_int("Cpus", 1) <= 0 and parts else [whole, *parts]
-        line["ActivityCode"] = _code(busy)
-        if parts:
-            line["MaxSlotMemory"] = max(ad.eval_int("Memory", 0) for ad in parts)
-        line["RecentJobStarts"] = whole.eval_int("RecentJobStarts", 0)
-        lines.append(line)
-    return lines
-
-
-def _static(slots: Sequence[ClassAd]) -> ClassAd:
-    line = slots[0].copy()
-    line["SlotCount"] = len(slots)
-    for name in ("Cpus", "Memory"):
-        line[f"TotalSlot{name}"] = sum(ad.eval_int(f"TotalSlot{name}", 0) or ad.eval_int(name, 0) for ad in slots)
-        line[name] = sum(ad.eval_int(name, 0) for ad in slots if ad.eval_str("State") == "Unclaimed")
-    line["ActivityCode"] = _code(slots)
-    line["MaxSlotMemory"] = max(ad.eval_int("Memory", 0) for ad in slots)
-    line["RecentJobStarts"] = sum(ad.eval_int("RecentJobStarts", 0) for ad in slots)
+def _line(slot: ClassAd) -> ClassAd:
+    line = slot.copy()
+    whole = bool(slot.eval_bool("PartitionableSlot"))
+    line["ActivityCode"] = _code(slot) if whole else activity_code(slot) or ""
+    line["Whole"] = whole
+    line["Busy"] = slot.eval_str("State") in _BUSY and not whole
+    if whole:
+        line["SlotCount"] = slot.eval("NumDynamicSlots")
+        memory = _children(slot, "Memory")
+        sizes = [size for size in memory if isinstance(size, int | float)]
+        line["MaxSlotMemory"] = max(sizes) if sizes else UNDEFINED
+    else:
+        line["SlotCount"] = 1
+        line["MaxSlotMemory"] = slot.eval("Memory")
+        if line["Busy"]:
+            line["Cpus"], line["Memory"] = 0, 0
     return line
 
 
-def _code(slots: Sequence[ClassAd]) -> str:
-    """State and activity that all slots share; `#` for differing activities, `**` for differing states."""
-    codes = {activity_code(ad) or "~~" for ad in slots}
-    if len(codes) == 1:
-        return codes.pop()
-    states = {code[0] for code in codes}
-    return f"{states.pop()}#" if len(states) == 1 else "**"
+def _fold(into: ClassAd, line: ClassAd) -> None:
+    """A further slot of the same type on the same machine."""
+    for name in ("SlotCount", "RecentJobStarts"):
+        into[name] = into.eval_int(name, 0) + line.eval_int(name, 0)
+    if line.eval_bool("Whole") or not line.eval_bool("Busy"):
+        for name in ("Cpus", "Memory"):
+            into[name] = into.eval_int(name, 0) + line.eval_int(name, 0)
+    into["MaxSlotMemory"] = max(into.eval_int("MaxSlotMemory", 0), line.eval_int("MaxSlotMemory", 0))
+    one, other = into.eval_str("ActivityCode", "").ljust(2), line.eval_str("ActivityCode", "").ljust(2)
+    into["ActivityCode"] = "".join(a if a == b else "*" for a, b in zip(one, other, strict=False))
+
+
+def _children(slot: ClassAd, name: str) -> list[object]:
+    found = slot.eval(f"Child{name}")
+    return list(found) if isinstance(found, list) else []
+
+
+def _consensus(values: Sequence[object], winner: str) -> str:
+    """What all agree on, or `#`; one that is on its way out decides for all. Empty without values."""
+    found: str | None = None
+    for value in values:
+        if not isinstance(value, str):
+            continue
+        if value == winner:
+            return value
+        found = value if found in (None, value) else "#"
+    return found or ""
+
+
+def _code(slot: ClassAd) -> str:
+    """State and activity of a partitionable slot and its dynamic slots together."""
+    own = (activity_code(slot) or "  ").ljust(2)
+    state = _consensus(_children(slot, "State"), "Preempting")
+    activity = _consensus(_children(slot, "Activity"), "Vacating")
+    both = ClassAd({"State": state, "Activity": activity})
+    theirs = (activity_code(both) or "  ").ljust(2)
+    child_state = "#" if state == "#" else theirs[0]
+    child_activity = "#" if activity == "#" else theirs[1]
+    first, second = own
+    if own == "Ui" and slot.eval_float("Cpus", 1.0) < 0.1:
+        first, second = child_state, child_activity
+    elif first == "D" and child_state == "C":
+        first = child_state
+    first = child_state if child_state == "P" else first
+    second = child_activity if child_activity == "v" else second
+    if state and first != child_state:
+        first = "*"
+    if activity and second != child_activity:
+        second = "*"
+    return first + second

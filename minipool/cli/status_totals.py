@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
-from minipool.cli.status_views import platform
+from minipool.cli.print_as import platform
 from pool.classad import ClassAd
 
 STATES: Final = ("Owner", "Claimed", "Unclaimed", "Matched", "Preempting", "Drained", "Backfill")
@@ -151,6 +151,31 @@ def _startd_line(sums: Counts) -> str:
     return f"{counts} {used:7.2f}% {backfill:7.2f}%"
 
 
+def slots_of(ads: Sequence[ClassAd]) -> list[ClassAd]:
+    """The slots that stand behind the lines of machines: dynamic ones as their partitionable slot tells of them."""
+    out = []
+    for ad in ads:
+        if ad.eval_bool("PartitionableSlot"):
+            states = ad.eval("ChildState")
+            out += [ClassAd({"State": state}, parent=ad) for state in (states if isinstance(states, list) else [])]
+            if ad.eval_float("Cpus", 0.0) >= 0.1:
+                out.append(ad)
+        elif not ad.eval_bool("DynamicSlot"):
+            out.append(ad)
+    return out
+
+
+def _add_health(sums: Counts, ad: ClassAd) -> bool:
+    healthy = ad.eval_bool("Healthy")
+    broken = "BrokenReasons" in ad or "SlotBrokenReason" in ad
+    _count(sums, "Broken" if broken else "Unknown" if healthy is None else "Healthy" if healthy else "Unhealthy")
+    return True
+
+
+def _health_line(sums: Counts) -> str:
+    return " ".join(f"{_int(sums, name):9d}" for name in ("Healthy", "Unhealthy", "Broken", "Unknown"))
+
+
 _NORMAL_HEADING = " Total Owner Claimed Unclaimed Matched Preempting  Drain Backfill BkIdle"
 _SCHEDD = ("TotalRunningJobs", "TotalIdleJobs", "TotalHeldJobs")
 _SUBMITTER = ("RunningJobs", "IdleJobs", "HeldJobs")
@@ -176,6 +201,11 @@ KINDS: Final[dict[str, Kind]] = {
     "submitter": Kind(
         lambda ad: ad.eval_str("Name"), _adder(*_SUBMITTER), "RunningJobs   IdleJobs   HeldJobs",
         _jobs_line(_SUBMITTER, (11, 10, 10)),
+    ),
+    "health": Kind(lambda ad: _slot_key(ad) if ad.eval_str("MyType") == "Machine" else platform(ad), _add_health, "  Healthy Unhealthy    Broken   Unknown", _health_line),
+    "ckptsrvr": Kind(
+        lambda _: " ", _adder("Disk"), " Servers AvailDisk  ",
+        lambda sums: f" {_int(sums, 'Count'):7d} {_int(sums, 'Disk'):11d}", groups_shown=False,
     ),
     "startd": Kind(
         platform, _add_startd,
