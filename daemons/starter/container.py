@@ -35,7 +35,6 @@ from daemons.starter.transfer import Held
 from daemons.starter.tree import send, start_ticks
 from pool.classad import ClassAd
 from pool.containers.answers import (
-    ID_FORMAT,
     INSPECT_FORMAT,
     PORTS_FORMAT,
     Inspected,
@@ -121,6 +120,9 @@ class Container:
         self._orders: list[tuple[str, ...]] = []
         self._ordered = trio.Event()
         self._paused = False
+        self._identity = ""
+        self._over: Inspected | None = None
+        """How it ended, if a look has shown that already."""
         self._ports = ClassAd()
 
     @property
@@ -142,6 +144,7 @@ class Container:
         if not answer.good:
             await self._engine.must_live("the engine went away")
             raise Held(cannot_create(plan.image, answer.stderr))
+        self._identity = answer.stdout.strip().rpartition("\n")[2]
         self._record = replace(self._record, made=True)
         self._records.write(self._record)
         fault("starter.container_created")
@@ -232,6 +235,7 @@ class Container:
                 await self._meet(state)
                 return
             if state.began or over:
+                self._over = state if state.began else None
                 return
             with trio.move_on_after(LOOK_PAUSE_S):
                 await self.watched.ended.wait()
@@ -241,8 +245,7 @@ class Container:
         assert self._record is not None
         self._record = replace(self._record, pid=state.pid, started=start_ticks(state.pid))
         self._records.write(self._record)
-        identity = await self._engine.ask("inspect", "--format", ID_FORMAT, self._record.name, timeout_s=ANSWER_S)
-        self._meter = container_usage.Meter(state.pid, identity.stdout.strip())
+        self._meter = container_usage.Meter(state.pid, self._identity)
         if wanted := services(self._job):
             opened = await self._engine.ask("inspect", "--format", PORTS_FORMAT, self._record.name, timeout_s=ANSWER_S)
             self._ports = ClassAd(host_ports(opened.stdout, wanted))
@@ -320,7 +323,7 @@ class Container:
     async def outcome(self) -> Exited:
         """What the engine says about its end."""
         for _ in range(SETTLE_TRIES_MAX):  # the program that was attached may be gone a moment before the container
-            state = await self._inspect()
+            state = self._over or await self._inspect()
             if not state.running:
                 self._raise_unless_exited(state)
                 if not state.began:

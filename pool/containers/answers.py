@@ -13,7 +13,6 @@ from pool.execute.exit import OUT_OF_MEMORY, Exited, Hold
 from pool.jobs.codes import HoldCode
 
 INSPECT_FORMAT: Final = "{{json .State}}"
-ID_FORMAT: Final = "{{.Id}}"
 PORTS_FORMAT: Final = "{{json .NetworkSettings.Ports}}"
 NEVER: Final = "0001-01-01"
 """How the engine writes the start of what has not begun."""
