@@ -82,7 +82,7 @@ def _code(slot: ClassAd) -> str:
     theirs = (activity_code(both) or "  ").ljust(2)
     child_state = "#" if state == "#" else theirs[0]
     child_activity = "#" if activity == "#" else theirs[1]
-    first, second = own
+    first, second = own[0], own[1]
     if own == "Ui" and slot.eval_float("Cpus", 1.0) < 0.1:
         first, second = child_state, child_activity
     elif first == "D" and child_state == "C":

@@ -165,6 +165,10 @@ def slots_of(ads: Sequence[ClassAd]) -> list[ClassAd]:
     return out
 
 
+def _health_key(ad: ClassAd) -> str | None:
+    return _slot_key(ad) if ad.eval_str("MyType") == "Machine" else platform(ad)
+
+
 def _add_health(sums: Counts, ad: ClassAd) -> bool:
     healthy = ad.eval_bool("Healthy")
     broken = "BrokenReasons" in ad or "SlotBrokenReason" in ad
@@ -202,7 +206,7 @@ KINDS: Final[dict[str, Kind]] = {
         lambda ad: ad.eval_str("Name"), _adder(*_SUBMITTER), "RunningJobs   IdleJobs   HeldJobs",
         _jobs_line(_SUBMITTER, (11, 10, 10)),
     ),
-    "health": Kind(lambda ad: _slot_key(ad) if ad.eval_str("MyType") == "Machine" else platform(ad), _add_health, "  Healthy Unhealthy    Broken   Unknown", _health_line),
+    "health": Kind(_health_key, _add_health, "  Healthy Unhealthy    Broken   Unknown", _health_line),
     "ckptsrvr": Kind(
         lambda _: " ", _adder("Disk"), " Servers AvailDisk  ",
         lambda sums: f" {_int(sums, 'Count'):7d} {_int(sums, 'Disk'):11d}", groups_shown=False,

@@ -20,6 +20,7 @@ _STATE_ACTIVITY = """
     Activity WIDTH -8 PRINTAS ACTIVITY_OR_OCU OR ??
 """
 _TIME = "EnteredCurrentActivity AS '  ActvtyTime' WIDTH 12 NOPREFIX TRUNCATE PRINTAS ACTIVITY_TIME OR -\n"
+_WIDE_TIME = "EnteredCurrentActivity AS ActivityTime WIDTH 12 TRUNCATE PRINTAS ACTIVITY_TIME OR -\n"
 _MEMORY = "Memory AS Mem WIDTH 6 PRINTF %6d OR ??\n"
 _NORMAL = _SLOT + _STATE_ACTIVITY + _LOAD + _MEMORY + _TIME
 _MACHINE = """SELECT
@@ -146,7 +147,8 @@ VIEWS: Final[Mapping[str, View]] = {
     RemoteUser AS User WIDTH AUTO PRINTF %s OR _
     GPUs       PRINTF %4d
     GPUs_GlobalMemoryMB AS GPU-Memory PRINTAS READABLE_MB OR _
-    GPUs_DeviceName ?: join(",", evalInEachContext(DeviceName, AvailableGPUs)) ?: CUDADeviceName AS GPU-Name PRINTF %s OR *
+    GPUs_DeviceName ?: join(",", evalInEachContext(DeviceName, AvailableGPUs)) ?: CUDADeviceName \\
+        AS GPU-Name PRINTF %s OR *
     """,
         "state",
         "(PartitionableSlot && AssignedGPUs isnt undefined) ?: GPUs > 0",
@@ -207,7 +209,8 @@ VIEWS: Final[Mapping[str, View]] = {
     AssignedGPUs  AS DeviceNames PRINTAS GPUS_NAMES
     """,
         "",
-        "AvailableGPUs isnt undefined && (size(AvailableGPUs) > 0 || (PartitionableSlot && AssignedGPUs isnt undefined))",
+        "AvailableGPUs isnt undefined && "
+        "(size(AvailableGPUs) > 0 || (PartitionableSlot && AssignedGPUs isnt undefined))",
         machine_width=12,
     ),
     "startd": View(
