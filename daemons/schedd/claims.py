@@ -1,255 +1,48 @@
-"""The slots that this schedd holds, and the startds that they belong to.
+"""The slots that this schedd holds: how it gets them, puts them to work, hears of them, and gives them back.
 
-A claim runs one job after another: when one ends, the next of its autocluster takes its place in the same transaction,
-without a new negotiation; when there is none the slot goes back. Each startd has one connection. While that is lost the
-claims live on until their leases run out, and whoever comes back first is taken up where it was.
+A claim runs one job after another: when one ends, the next of its autocluster takes its place in the same transaction;
+when there is none the slot goes back.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
-
-import trio
 
 from daemons.faults import fault
 from daemons.locate import nearest
+from daemons.schedd.claim import Claim
 from daemons.schedd.core import Core
+from daemons.schedd.next_job import begin, keep_idle, next_job
 from daemons.schedd.run_now import coalesce
 from daemons.schedd.shadow import Shadow
+from daemons.schedd.startd_link import Startd
 from pool.classad import ClassAd
 from pool.errors import PoolError
 from pool.ids import ClaimId
-from pool.jobs import late_macros, run
 from pool.jobs.codes import HoldCode, VacateCode, vacate_code
 from pool.jobs.job_queue import Job
-from pool.jobs.pack import pack
 from pool.jobs.run import End, Ending, Stop
 from pool.jobs.states import JobEvent, allowed
-from pool.jobs.store import ClaimRow, ClaimWork
-from protocol import rpc
+from pool.jobs.store import ClaimRow
 from protocol.address import Address
 from protocol.auth.ticket import new_secret
 from protocol.authorize import Level
 from protocol.message import Record, Request
 from protocol.messages.common import StopHow
 from protocol.messages.schedd import ClaimChange, ClaimChanged, Match
-from protocol.messages.startd import ClaimAnswer, Coalesced, KeepAlive, ReconnectClaim, ReleaseClaim, RequestClaim
+from protocol.messages.startd import ClaimAnswer, Coalesced, ReleaseClaim, RequestClaim
 from protocol.rpc import Peer
 from protocol.service import Service
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Iterable
 
-    from daemons.schedd.run_now import Wish
 
-REQUEST_CLAIM_S: Final = 1800.0
-"""How long a job in the slot may take to make room for a better one."""
 LEASE_DEFAULT_S: Final = 2400.0
 ALIVE_MIN_S: Final = 10.0
 REPORT_GRACE_S: Final = 2.0
 """How long a starter's own report may be behind the startd's word that it is gone."""
-LINGER_S: Final = 300.0
-"""How long the connection to a startd is kept when no claim is left there."""
-RETRY_FIRST_S: Final = 0.2
-RETRY_MAX_S: Final = 20.0
-
-
-@dataclass(eq=False)
-class Claim:
-    """One slot that we hold, or are about to."""
-
-    id: ClaimId
-    startd: str
-    submitter: str
-    owner: str
-    slot_ad: ClassAd
-    ticket: str
-    lease_s: float
-    alive_s: float
-    renewed_at: float
-    """Wall clock."""
-    shadow: Shadow | None = None
-    starter: Peer | None = None
-    reusable: bool = True
-    gone: bool = False
-    wish: Wish | None = None
-    """A job that shall have the slot next (condor_now)."""
-
-    @property
-    def public(self) -> str:
-        """Its name in logs and messages."""
-        return self.id.public()
-
-    @property
-    def slot_name(self) -> str:
-        """The slot's name."""
-        return self.slot_ad.eval_str("Name", "")
-
-    def meet(self, starter: Peer) -> None:
-        """The claim's starter is on this connection, for one job after another."""
-        if self.starter is not starter:
-            self.starter = starter
-            starter.on_close(self._starter_gone)
-
-    def _starter_gone(self, starter: Peer) -> None:
-        if self.starter is starter:
-            self.starter = None
-        if self.shadow is not None:
-            self.shadow.starter_gone(starter)
-
-    def work(self) -> ClaimWork:
-        """What it does now, as the store keeps it."""
-        shadow = self.shadow
-        if shadow is None:
-            return ClaimWork(None, None, "", self.renewed_at, str(self.id))
-        return ClaimWork(shadow.job.cluster.id, shadow.job.proc, shadow.activation, self.renewed_at, str(self.id))
-
-    def row(self) -> ClaimRow:
-        """As the store keeps it when it is new."""
-        return ClaimRow(
-            claim_id=str(self.id),
-            startd=self.startd,
-            submitter=self.submitter,
-            owner=self.owner,
-            slot_ad=pack(self.slot_ad),
-            ticket=self.ticket,
-            lease_s=self.lease_s,
-            alive_s=self.alive_s,
-            renewed_at=self.renewed_at,
-            cluster=None,
-            proc=None,
-            activation="",
-        )
-
-
-class Startd:
-    """One startd: our connection to it, and the claims we hold there."""
-
-    def __init__(self, address: str, claims: Claims) -> None:
-        self.address = address
-        self.claims: set[Claim] = set()
-        self.asked_for = 0
-        """Claims that were asked for and not answered yet."""
-        self._all = claims
-        self._core = claims.core
-        self._peer: Peer | None = None
-        self._connecting = trio.Lock()
-        self._changed = trio.Event()
-        self._running = False
-        self.is_local = claims.reach(address).is_unix
-
-    async def peer(self) -> Peer:
-        """The connection; PeerError when there can be none now."""
-        async with self._connecting:
-            if self._peer is None or self._peer.closed.is_set():
-                start = self._core.start
-                self._peer = await rpc.open_peer(
-                    self._core.nursery,
-                    self._all.reach(self.address),
-                    security=start.security,
-                    network=start.world.network,
-                    service=self._all.service,
-                )
-                self._peer.on_close(self._lost)
-            return self._peer
-
-    async def ask_for(self, request: RequestClaim) -> ClaimAnswer:
-        """Ask for a claim; the connection is kept meanwhile."""
-        self.asked_for += 1
-        try:
-            peer = await self.peer()
-            return await peer.call(request, timeout=REQUEST_CLAIM_S)
-        finally:
-            self.asked_for -= 1
-
-    def add(self, claim: Claim) -> None:
-        """Keep this claim alive from now on."""
-        self.claims.add(claim)
-        self._changed.set()
-        if not self._running:
-            self._running = True
-            self._core.nursery.start_soon(self._keep)
-
-    def discard(self, claim: Claim) -> None:
-        """The claim is no concern of ours any more."""
-        self.claims.discard(claim)
-        self._changed.set()
-
-    def _lost(self, peer: Peer) -> None:
-        self._changed.set()
-        for claim in self.claims:
-            if claim.shadow is not None:
-                claim.shadow.slot_lost(f"The connection to {claim.slot_name or self.address} is lost")
-
-    async def _keep(self) -> None:
-        """Renew leases while connected, reconnect while not, until no claim is left, nor any asked for of late."""
-        retry_s = RETRY_FIRST_S
-        while self.claims or await self._may_have_claims_soon():
-            self._changed = trio.Event()
-            if not self.claims:
-                continue
-            if self._peer is None or self._peer.closed.is_set():
-                if await self._reconnect():
-                    retry_s = RETRY_FIRST_S
-                    continue
-                self._expire()
-                with trio.move_on_after(retry_s):
-                    await self._changed.wait()
-                retry_s = min(RETRY_MAX_S, 2 * retry_s)
-                continue
-            with trio.move_on_after(min(claim.alive_s for claim in self.claims)) as quiet:
-                await self._changed.wait()
-            if quiet.cancelled_caught and self.claims:
-                await self._renew()
-        self._running = False
-        peer, self._peer = self._peer, None
-        if peer is not None:
-            await peer.aclose()
-
-    async def _may_have_claims_soon(self) -> bool:
-        """Keep the connection for a while, so that the next claim need not make one."""
-        self._changed = trio.Event()
-        with trio.move_on_after(LINGER_S) as quiet:
-            await self._changed.wait()
-        connected = self._peer is not None and not self._peer.closed.is_set()
-        return bool(self.claims) or (connected and (self.asked_for > 0 or not quiet.cancelled_caught))
-
-    async def _renew(self) -> None:
-        claims = list(self.claims)
-        try:
-            peer = await self.peer()
-            answer = await peer.call(KeepAlive(claim_ids=[str(claim.id) for claim in claims]))
-        except PoolError as error:
-            self._core.log.full(f"Keep-alive to {self.address} failed: {error}")
-            return
-        for claim, held in zip(claims, answer.held, strict=False):
-            if held:
-                self._all.renewed(claim)
-            elif claim in self.claims:
-                self._all.lost(claim, "The startd no longer holds the claim")
-
-    async def _reconnect(self) -> bool:
-        """Come back to all claims; False when the startd cannot be reached."""
-        try:
-            peer = await self.peer()
-            for claim in list(self.claims):
-                if not claim.reusable and claim.shadow is None:
-                    continue
-                answer = await peer.call(
-                    ReconnectClaim(claim_id=str(claim.id), lease_s=claim.lease_s, alive_interval_s=claim.alive_s)
-                )
-                self._all.came_back(claim, answer.held, answer.activation)
-        except PoolError as error:
-            self._core.log.full(f"No way back to {self.address} yet: {error}")
-            return False
-        return True
-
-    def _expire(self) -> None:
-        now = self._core.now()
-        for claim in list(self.claims):
-            if now >= claim.renewed_at + claim.lease_s:
-                self._all.lost(claim, "Job disconnected too long: JobLeaseDuration expired")
 
 
 class Claims:
@@ -425,7 +218,7 @@ class Claims:
         core.waiting.discard(job)
         core.work_changed(False)
         if wants:
-            shadow = self.begin(claim, job)
+            shadow = begin(self, claim, job)
             if shadow is not None:
                 return shadow
         return self.next(claim, job)
@@ -433,59 +226,8 @@ class Claims:
     # ---- working under a claim
 
     def next(self, claim: Claim, like: Job) -> Shadow | None:
-        """Begin the next job of the same autocluster, if there is one and the claim may run it."""
-        core = self.core
-        if claim.wish is not None:
-            return self._wished(claim, claim.wish)
-        while claim.reusable and not claim.gone and not self.stopping:
-            job = core.waiting.next(claim.submitter, core.autoclusters.number_of(like))
-            if job is None or not core.queue.ad(job).eval_bool("Requirements", True, claim.slot_ad):
-                return None  # time passes: a job on a clock may not want this slot yet
-            core.waiting.discard(job)
-            shadow = self.begin(claim, job)
-            if shadow is not None:
-                return shadow
-        return None
-
-    def _wished(self, claim: Claim, wish: Wish) -> Shadow | None:
-        """Begin the job that was to have this slot; where it is to have several, `work` sees to it."""
-        if not wish.is_for_one:
-            return None
-        claim.wish = None
-        if not claim.reusable or claim.gone or self.stopping or wish.job.group is None:
-            return None
-        self.core.waiting.discard(wish.job)
-        return self.begin(claim, wish.job)
-
-    def begin(self, claim: Claim, job: Job) -> Shadow | None:
-        """Make an execution of the job under the claim, as part of the current transaction; None when it was held."""
-        core = self.core
-        ad = core.queue.ad(job)
-        try:
-            expanded = late_macros.expand(ad, claim.slot_ad) if _has_macros(job) else {}
-        except late_macros.CannotExpand as error:
-            core.hold(job, error.message, 0)
-            return None
-        activation = f"{core.start.world.rng.getrandbits(64):016x}"
-        shadow = Shadow(core, self, claim, job, activation, expanded)
-        core.queue.set_busy(job, True)
-        core.shadows[activation] = core.shadow_of[job] = claim.shadow = shadow
-        changes = run.begin(
-            ad,
-            claim.slot_ad,
-            claim.public,
-            claim.startd,
-            core.now(),
-            machine_attrs=core.settings.machine_attrs,
-            history_length=core.settings.machine_attrs_length,
-        )
-        core.apply(job, changes)
-        matched = {name: value for name, value in expanded.items() if name.startswith("MATCH_EXP_")}
-        if matched:
-            core.queue.change(job, matched)
-        core.queue.claim_works(claim.work())
-        core.stats["JobsStarted"] += 1
-        return shadow
+        """Begin what the claim runs after the job `like`, if there is anything."""
+        return next_job(self, claim, like)
 
     async def work(self, claim: Claim, shadow: Shadow | None) -> None:
         """Run one execution after another, then give the slot back."""
@@ -493,26 +235,10 @@ class Claims:
             like, keep_s = shadow.job, self.core.queue.ad(shadow.job).eval_float("KeepClaimIdle", 0.0)
             shadow = await shadow.run()
             if shadow is None and keep_s > 0:
-                shadow = await self._keep_idle(claim, like, keep_s)
+                shadow = await keep_idle(self, claim, like, keep_s)
         if claim.wish is not None and await coalesce(self, claim, claim.wish):
             return
         await self.release(claim)
-
-    async def _keep_idle(self, claim: Claim, like: Job, keep_s: float) -> Shadow | None:
-        """Hold on to the slot for a while, as its last job asked for: the next job like it may be on its way."""
-        core = self.core
-        with trio.move_on_after(keep_s):
-            while claim.reusable and not claim.gone and not self.stopping:
-                following = self.next(claim, like)
-                if following is not None:
-                    return following
-                news = trio.Event()
-                core.idle_claims.add(news)
-                try:
-                    await news.wait()
-                finally:
-                    core.idle_claims.discard(news)
-        return None
 
     async def release(self, claim: Claim, how: StopHow = StopHow.GRACEFUL) -> None:
         """Give the slot back."""
@@ -638,11 +364,3 @@ class Claims:
         self._let_in(claim)
         self.startd(claim.startd).add(claim)
         core.nursery.start_soon(self._guarded, claim, job, self.work(claim, shadow))
-
-
-def _has_macros(job: Job) -> bool:
-    """Whether the job, or its cluster, may have `$$(...)` to expand."""
-    cluster = job.cluster
-    if cluster.macros is None:
-        cluster.macros = late_macros.has_macros(cluster.ad)
-    return cluster.macros or "$$(" in job.packed

@@ -22,7 +22,8 @@ from protocol.messages.startd import CoalesceClaims
 from protocol.rpc import Peer
 
 if TYPE_CHECKING:
-    from daemons.schedd.claims import Claim, Claims
+    from daemons.schedd.claim import Claim
+    from daemons.schedd.claims import Claims
 
 VANILLA = 5
 

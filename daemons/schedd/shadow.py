@@ -31,7 +31,8 @@ from protocol.messages.startd import ActivateClaim, DeactivateClaim
 from protocol.rpc import ConnectionLost, Peer, TimedOut
 
 if TYPE_CHECKING:
-    from daemons.schedd.claims import Claim, Claims
+    from daemons.schedd.claim import Claim
+    from daemons.schedd.claims import Claims
 
 DISCONNECT_S: Final = 10.0
 """How long a starter's connection may be away before the user's log hears of it."""

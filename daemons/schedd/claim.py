@@ -1,0 +1,84 @@
+"""One slot that this schedd holds, or is about to: what is known of it, and what it runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pool.classad import ClassAd
+from pool.ids import ClaimId
+from pool.jobs.pack import pack
+from pool.jobs.store import ClaimRow, ClaimWork
+from protocol.rpc import Peer
+
+if TYPE_CHECKING:
+    from daemons.schedd.run_now import Wish
+    from daemons.schedd.shadow import Shadow
+
+
+@dataclass(eq=False)
+class Claim:
+    """One slot that we hold, or are about to."""
+
+    id: ClaimId
+    startd: str
+    submitter: str
+    owner: str
+    slot_ad: ClassAd
+    ticket: str
+    lease_s: float
+    alive_s: float
+    renewed_at: float
+    """Wall clock."""
+    shadow: Shadow | None = None
+    starter: Peer | None = None
+    reusable: bool = True
+    gone: bool = False
+    wish: Wish | None = None
+    """A job that shall have the slot next (condor_now)."""
+
+    @property
+    def public(self) -> str:
+        """Its name in logs and messages."""
+        return self.id.public()
+
+    @property
+    def slot_name(self) -> str:
+        """The slot's name."""
+        return self.slot_ad.eval_str("Name", "")
+
+    def meet(self, starter: Peer) -> None:
+        """The claim's starter is on this connection, for one job after another."""
+        if self.starter is not starter:
+            self.starter = starter
+            starter.on_close(self._starter_gone)
+
+    def _starter_gone(self, starter: Peer) -> None:
+        if self.starter is starter:
+            self.starter = None
+        if self.shadow is not None:
+            self.shadow.starter_gone(starter)
+
+    def work(self) -> ClaimWork:
+        """What it does now, as the store keeps it."""
+        shadow = self.shadow
+        if shadow is None:
+            return ClaimWork(None, None, "", self.renewed_at, str(self.id))
+        return ClaimWork(shadow.job.cluster.id, shadow.job.proc, shadow.activation, self.renewed_at, str(self.id))
+
+    def row(self) -> ClaimRow:
+        """As the store keeps it when it is new."""
+        return ClaimRow(
+            claim_id=str(self.id),
+            startd=self.startd,
+            submitter=self.submitter,
+            owner=self.owner,
+            slot_ad=pack(self.slot_ad),
+            ticket=self.ticket,
+            lease_s=self.lease_s,
+            alive_s=self.alive_s,
+            renewed_at=self.renewed_at,
+            cluster=None,
+            proc=None,
+            activation="",
+        )

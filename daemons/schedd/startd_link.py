@@ -1,0 +1,156 @@
+"""One startd, as its schedd sees it: the connection, and the leases of the claims there.
+
+While the connection is lost the claims live on until their leases run out, and whoever comes back first is taken up
+where it was.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import trio
+
+from daemons.schedd.claim import Claim
+from pool.errors import PoolError
+from protocol import rpc
+from protocol.messages.startd import ClaimAnswer, KeepAlive, ReconnectClaim, RequestClaim
+from protocol.rpc import Peer
+
+if TYPE_CHECKING:
+    from daemons.schedd.claims import Claims
+
+REQUEST_CLAIM_S: Final = 1800.0
+"""How long a job in the slot may take to make room for a better one."""
+LINGER_S: Final = 300.0
+"""How long the connection to a startd is kept when no claim is left there."""
+RETRY_FIRST_S: Final = 0.2
+RETRY_MAX_S: Final = 20.0
+
+
+class Startd:
+    """One startd: our connection to it, and the claims we hold there."""
+
+    def __init__(self, address: str, claims: Claims) -> None:
+        self.address = address
+        self.claims: set[Claim] = set()
+        self.asked_for = 0
+        """Claims that were asked for and not answered yet."""
+        self._all = claims
+        self._core = claims.core
+        self._peer: Peer | None = None
+        self._connecting = trio.Lock()
+        self._changed = trio.Event()
+        self._running = False
+        self.is_local = claims.reach(address).is_unix
+
+    async def peer(self) -> Peer:
+        """The connection; PeerError when there can be none now."""
+        async with self._connecting:
+            if self._peer is None or self._peer.closed.is_set():
+                start = self._core.start
+                self._peer = await rpc.open_peer(
+                    self._core.nursery,
+                    self._all.reach(self.address),
+                    security=start.security,
+                    network=start.world.network,
+                    service=self._all.service,
+                )
+                self._peer.on_close(self._lost)
+            return self._peer
+
+    async def ask_for(self, request: RequestClaim) -> ClaimAnswer:
+        """Ask for a claim; the connection is kept meanwhile."""
+        self.asked_for += 1
+        try:
+            peer = await self.peer()
+            return await peer.call(request, timeout=REQUEST_CLAIM_S)
+        finally:
+            self.asked_for -= 1
+
+    def add(self, claim: Claim) -> None:
+        """Keep this claim alive from now on."""
+        self.claims.add(claim)
+        self._changed.set()
+        if not self._running:
+            self._running = True
+            self._core.nursery.start_soon(self._keep)
+
+    def discard(self, claim: Claim) -> None:
+        """The claim is no concern of ours any more."""
+        self.claims.discard(claim)
+        self._changed.set()
+
+    def _lost(self, peer: Peer) -> None:
+        self._changed.set()
+        for claim in self.claims:
+            if claim.shadow is not None:
+                claim.shadow.slot_lost(f"The connection to {claim.slot_name or self.address} is lost")
+
+    async def _keep(self) -> None:
+        """Renew leases while connected, reconnect while not, until no claim is left, nor any asked for of late."""
+        retry_s = RETRY_FIRST_S
+        while self.claims or await self._may_have_claims_soon():
+            self._changed = trio.Event()
+            if not self.claims:
+                continue
+            if self._peer is None or self._peer.closed.is_set():
+                if await self._reconnect():
+                    retry_s = RETRY_FIRST_S
+                    continue
+                self._expire()
+                with trio.move_on_after(retry_s):
+                    await self._changed.wait()
+                retry_s = min(RETRY_MAX_S, 2 * retry_s)
+                continue
+            with trio.move_on_after(min(claim.alive_s for claim in self.claims)) as quiet:
+                await self._changed.wait()
+            if quiet.cancelled_caught and self.claims:
+                await self._renew()
+        self._running = False
+        peer, self._peer = self._peer, None
+        if peer is not None:
+            await peer.aclose()
+
+    async def _may_have_claims_soon(self) -> bool:
+        """Keep the connection for a while, so that the next claim need not make one."""
+        self._changed = trio.Event()
+        with trio.move_on_after(LINGER_S) as quiet:
+            await self._changed.wait()
+        connected = self._peer is not None and not self._peer.closed.is_set()
+        return bool(self.claims) or (connected and (self.asked_for > 0 or not quiet.cancelled_caught))
+
+    async def _renew(self) -> None:
+        claims = list(self.claims)
+        try:
+            peer = await self.peer()
+            answer = await peer.call(KeepAlive(claim_ids=[str(claim.id) for claim in claims]))
+        except PoolError as error:
+            self._core.log.full(f"Keep-alive to {self.address} failed: {error}")
+            return
+        for claim, held in zip(claims, answer.held, strict=False):
+            if held:
+                self._all.renewed(claim)
+            elif claim in self.claims:
+                self._all.lost(claim, "The startd no longer holds the claim")
+
+    async def _reconnect(self) -> bool:
+        """Come back to all claims; False when the startd cannot be reached."""
+        try:
+            peer = await self.peer()
+            for claim in list(self.claims):
+                if not claim.reusable and claim.shadow is None:
+                    continue
+                answer = await peer.call(
+                    ReconnectClaim(claim_id=str(claim.id), lease_s=claim.lease_s, alive_interval_s=claim.alive_s)
+                )
+                self._all.came_back(claim, answer.held, answer.activation)
+        except PoolError as error:
+            self._core.log.full(f"No way back to {self.address} yet: {error}")
+            return False
+        return True
+
+    def _expire(self) -> None:
+        now = self._core.now()
+        for claim in list(self.claims):
+            if now >= claim.renewed_at + claim.lease_s:
+                self._all.lost(claim, "Job disconnected too long: JobLeaseDuration expired")
