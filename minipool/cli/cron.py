@@ -77,7 +77,10 @@ def _answer(line: str) -> dict[str, object]:
     try:
         asked = json.loads(line)
         table = CronTab.parse(*(str(asked.get(name, "*")) for name in _FIELDS))
-        return {"id": asked.get("id"), "next": _next(table, float(asked["base"]), utc=True)}
+        moment = _next(table, float(asked["base"]), utc=True)
+        if moment is None:
+            return {"id": asked.get("id"), "invalid": True, "error": "the date never comes"}
+        return {"id": asked.get("id"), "next": moment}
     except UserError as error:
         return {"id": asked.get("id"), "invalid": True, "error": str(error)}
     except (ValueError, KeyError, TypeError, AttributeError) as error:

@@ -84,6 +84,8 @@ class CronTab(NamedTuple):
                 seconds = int(from_local((year, month, day, hour, minute, 0, 0, 0, summer)))
                 shown = local(seconds)
                 exact = (shown.tm_mday, shown.tm_hour, shown.tm_min) == (day, hour, minute)
+                if exact and seconds < not_before and len(self.hours) < 24:
+                    break  # past, even if the clock comes to show this time again
                 if seconds >= not_before and (exact or summer == -1):
                     return _after_gap(seconds, (day, hour, minute), local) if not exact else seconds
         return None

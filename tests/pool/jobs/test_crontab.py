@@ -109,6 +109,7 @@ def test_a_date_that_never_comes() -> None:
 
 SPRING = utc(2024, 3, 10, 6)  # 01:00 EST; 02:00 becomes 03:00
 AUTUMN = calendar.timegm((2024, 11, 3, 4, 30, 0))  # 00:30 EDT; 02:00 becomes 01:00
+AUTUMN_AGAIN = AUTUMN + 5700  # 01:05 EST, after 01:05 EDT
 
 
 @pytest.mark.usefixtures("new_york")
@@ -134,6 +135,14 @@ def test_a_fixed_hour_runs_once_when_it_comes_twice() -> None:
         "2024-11-03 01:30 EDT",
         "2024-11-04 01:30 EST",
     ]
+
+
+@pytest.mark.usefixtures("new_york")
+def test_a_fixed_hour_that_is_past_is_past_though_the_clock_shows_it_again() -> None:
+    second_pass = AUTUMN_AGAIN
+    assert runs(CronTab.parse("30", "1"), second_pass, 1) == ["2024-11-04 01:30 EST"]
+    assert runs(CronTab.parse("30", "1-3"), second_pass, 1) == ["2024-11-03 02:30 EST"]
+    assert runs(CronTab.parse("30"), second_pass, 1) == ["2024-11-03 01:30 EST"]
 
 
 @pytest.mark.usefixtures("new_york")
