@@ -115,6 +115,8 @@ class Transfer:
             raise Failed(f"a file URL names another host: {parts.hostname}", "Parameter", **_PLUGIN)
         there = unquote(parts.path)
         source, target = (self.path, there) if self.upload else (there, self.path)
+        if self.upload:
+            os.makedirs(os.path.dirname(target), exist_ok=True)
         with open(source, "rb") as read, open(target, "wb") as write:
             shutil.copyfileobj(read, write, CHUNK)
             self.size = write.tell()

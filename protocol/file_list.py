@@ -40,7 +40,7 @@ def with_small(entries: Iterable[FileEntry], open_file: Callable[[FileEntry], in
     left = LIST_BYTES_MAX
     for entry in entries:
         data = None
-        if entry.kind == "file" and entry.size <= min(SMALL_BYTES_MAX, left - PAGE_BYTES):
+        if entry.kind == "file" and entry.data is None and entry.size <= min(SMALL_BYTES_MAX, left - PAGE_BYTES):
             data = _bytes_of(entry, open_file)
         if data is not None:
             left -= entry.size + PAGE_BYTES

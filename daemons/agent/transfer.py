@@ -14,6 +14,7 @@ from functools import partial
 
 import trio
 
+from daemons.agent.checkpoints import Checkpoints
 from daemons.file_stream import receive_files, send_files
 from pool.classad import ClassAd
 from pool.errors import PeerError, UserError
@@ -22,7 +23,7 @@ from pool.jobs.codes import HoldCode
 from pool.jobs.spool import outputs
 from protocol.authorize import Level
 from protocol.file_list import FileTrouble, regular, with_small, write_small
-from protocol.gather import gather
+from protocol.gather import Gathered, gather
 from protocol.message import DONE, Done
 from protocol.messages.agent import (
     CloseTransfer,
@@ -58,26 +59,51 @@ class _Activation:
     job: ClassAd
     use: str = "run"
     spool: str = ""
+    input_max_mb: int = -1
+    output_max_mb: int = -1
+    pushes: int = 0
     stored: Stored | None = None
     arrived: trio.Event = field(default_factory=trio.Event)
     push: trio.CancelScope | None = None
 
-    def items(self) -> list[InputItem]:
-        """What is sent."""
+    @property
+    def is_quickly_gathered(self) -> bool:
+        """Whether the list of what is sent takes no longer than starting a thread."""
+        return self.use == "run" and not self.spool and not self.job.get("TransferInput")
+
+    def items(self) -> tuple[list[InputItem], list[InputItem]]:
+        """What is sent, and which of that comes from a checkpoint. Blocks."""
         if self.use == "stage_in":
             raise UserError("this job's files come in; none are fetched")
         if self.use == "stage_out":
             found = {entry.name: entry.stat(follow_symlinks=False).st_mtime for entry in os.scandir(self.spool)}
-            return [InputItem(os.path.join(self.spool, name), name) for name in outputs(self.job, found)]
-        return input_items(self.job)
+            return [InputItem(os.path.join(self.spool, name), name) for name in outputs(self.job, found)], []
+        restored = Checkpoints(self.spool).items() if self.spool else []
+        return [*input_items(self.job), *restored], restored
 
-    def where(self) -> Callable[[str], str]:
-        """Where files that come go."""
+    def gather(self) -> tuple[Gathered, list[str]]:
+        """All files that are sent, and the names of those from a checkpoint. Blocks."""
+        items, restored = self.items()
+        return gather(items), [item.name for item in restored]
+
+    def where(self, staging: str = "") -> Callable[[str], str]:
+        """Where files that come go: those of a checkpoint to `staging`."""
+        if staging:
+            return partial(os.path.join, staging)
         if self.use == "stage_in":
             return partial(os.path.join, self.spool)
         if self.use == "stage_out":
             raise PeerError("this job's files go out; none are taken")
         return partial(destination, self.job)
+
+
+@dataclass(frozen=True)
+class _Push:
+    """Files on their way here; those of a checkpoint to `staging`."""
+
+    placement: Placement
+    files: list[FileEntry]
+    staging: str = ""
 
 
 class Transfers:
@@ -105,7 +131,13 @@ class Transfers:
             self._forget(request.activation)
             label = request.claim or request.activation
             self._activations[request.activation] = _Activation(
-                request.ticket, label, request.job_ad, request.use, request.spool
+                request.ticket,
+                label,
+                request.job_ad,
+                request.use,
+                request.spool,
+                request.input_max_mb,
+                request.output_max_mb,
             )
             self._security.tickets.add(request.ticket, identity=self._identity, levels=[Level.READ], label=label)
         return TransferOpened(address=self._address)
@@ -132,17 +164,23 @@ class Transfers:
             raise NotOpen(f"no files move for activation {name}")
         return known
 
-    def fetch(self, peer: Peer, request: FetchInput) -> InputFiles:
-        """List the input; its bytes follow the answer (a plain function: the answer goes out before they do)."""
+    async def fetch(self, peer: Peer, request: FetchInput) -> InputFiles:
+        """List the input; its bytes follow the answer (nothing is awaited between their start and its end)."""
         activation = self._of(peer, request.activation)
         try:
-            gathered = gather(activation.items())
+            if activation.is_quickly_gathered:
+                gathered, restored = activation.gather()
+            else:
+                gathered, restored = await trio.to_thread.run_sync(activation.gather)
         except UserError as error:
             return InputFiles(files=[], trouble=self._input_trouble(str(error), errno.EINVAL))
         except OSError as error:
             number = error.errno or errno.EIO
             said = f"reading from file {error.filename}: (errno {number}) {os.strerror(number)}"
             return InputFiles(files=[], trouble=self._input_trouble(said, number))
+        if (excess := over(activation.input_max_mb, gathered.entries)) is not None:
+            trouble = self._input_trouble(excess, 0, HoldCode.MAX_TRANSFER_INPUT_SIZE_EXCEEDED)
+            return InputFiles(files=[], trouble=trouble)
         sources = gathered.sources
 
         def open_file(entry: FileEntry) -> int:
@@ -151,7 +189,7 @@ class Transfers:
         entries = with_small(gathered.entries, open_file)
         if regular(entries):
             self._nursery.start_soon(self._send, peer, entries, open_file)
-        return InputFiles(files=entries)
+        return InputFiles(files=entries, restored=restored)
 
     async def _send(self, peer: Peer, entries: list[FileEntry], open_file: Callable[[FileEntry], int]) -> None:
         try:
@@ -167,30 +205,46 @@ class Transfers:
         activation = self._of(peer, request.activation)
         if activation.push is not None:
             activation.push.cancel()
-        placement = Placement(activation.where(), f"{request.activation[:40].replace('/', '_')}.part")
+        activation.pushes += 1  # what an earlier attempt still removes is not this one's
+        mark = f"{request.activation[:40].replace('/', '_')}.{activation.pushes}"
+        staging = ""
+        if request.checkpoint:
+            if not activation.spool:
+                raise PeerError("this job keeps no checkpoints")
+            staging = Checkpoints(activation.spool).begin(mark)
+        placement = Placement(activation.where(staging), f"{mark}.part")
         placement.plan(request.files)
+        push = _Push(placement, request.files, staging)
         activation.stored, activation.arrived = None, trio.Event()
         activation.push = trio.CancelScope()
-        self._nursery.start_soon(self._receive, peer, activation, activation.push, placement, request.files)
+        self._nursery.start_soon(self._receive, peer, activation, activation.push, push)
         return DONE
 
-    async def _receive(
-        self,
-        peer: Peer,
-        activation: _Activation,
-        scope: trio.CancelScope,
-        placement: Placement,
-        files: list[FileEntry],
-    ) -> None:
+    async def _receive(self, peer: Peer, activation: _Activation, scope: trio.CancelScope, push: _Push) -> None:
         arrived = activation.arrived
         try:
             with scope:
-                activation.stored = Stored(trouble=await self._place(peer, placement, files))
+                activation.stored = Stored(trouble=await self._take(peer, activation, push))
         except PeerError as error:
             log.warning("output from %s: %s", peer, error)
         finally:
-            placement.abandon()
+            push.placement.abandon()
             arrived.set()
+
+    async def _take(self, peer: Peer, activation: _Activation, push: _Push) -> Trouble | None:
+        """All files of a push; the trouble, if there is any."""
+        excess = None if push.staging else over(activation.output_max_mb, push.files)
+        if excess is not None:  # their bytes come all the same: the sender has been told to go on
+            await receive_files(peer, push.files, _nowhere, trio.to_thread.run_sync)
+            return self._output_trouble(excess, 0, HoldCode.MAX_TRANSFER_OUTPUT_SIZE_EXCEEDED)
+        trouble = await self._place(peer, push.placement, push.files)
+        if trouble is None and push.staging:
+            try:
+                await trio.to_thread.run_sync(Checkpoints(activation.spool).commit, push.staging)
+            except OSError as error:
+                number = error.errno or errno.EIO
+                return self._output_trouble(f"writing the manifest of a checkpoint: {os.strerror(number)}", number)
+        return trouble
 
     async def _place(self, peer: Peer, placement: Placement, files: list[FileEntry]) -> Trouble | None:
         """Put everything in its place; the trouble, if there is any. Nothing is replaced then."""
@@ -225,10 +279,26 @@ class Transfers:
 
     # ---- in words
 
-    def _input_trouble(self, details: str, number: int) -> Trouble:
+    def _input_trouble(self, details: str, number: int, code: HoldCode = HoldCode.TRANSFER_INPUT_ERROR) -> Trouble:
         reason = f"Transfer input files failure at access point {self._host} while sending files. Details: {details}"
-        return Trouble(reason=reason, hold_code=HoldCode.TRANSFER_INPUT_ERROR, hold_subcode=number)
+        return Trouble(reason=reason, hold_code=code, hold_subcode=number)
 
-    def _output_trouble(self, details: str, number: int) -> Trouble:
+    def _output_trouble(self, details: str, number: int, code: HoldCode = HoldCode.TRANSFER_OUTPUT_ERROR) -> Trouble:
         reason = f"Transfer output files failure at access point {self._host} while receiving files. Details: {details}"
-        return Trouble(reason=reason, hold_code=HoldCode.TRANSFER_OUTPUT_ERROR, hold_subcode=number)
+        return Trouble(reason=reason, hold_code=code, hold_subcode=number)
+
+
+def over(limit_mb: int, entries: list[FileEntry]) -> str | None:
+    """What is said when these files are larger than is allowed (-1: they may be any size); it names the largest."""
+    total = sum(entry.size for entry in entries if entry.kind == "file")
+    if limit_mb < 0 or total <= limit_mb << 20:
+        return None
+    largest = max(entries, key=lambda entry: entry.size)
+    return (
+        f"max total bytes exceeded (max={limit_mb} MB): {len(entries)} files of {total} bytes, "
+        f"the largest of them {largest.name} ({largest.size} bytes)"
+    )
+
+
+def _nowhere(_entry: FileEntry) -> int:
+    return os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)

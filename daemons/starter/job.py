@@ -14,7 +14,7 @@ import signal
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Any, Final
 
 import trio
 
@@ -45,6 +45,7 @@ from pool.containers.engine import EngineError
 from pool.errors import PeerError, PoolError, UserError
 from pool.execute.assigned import DEFAULTS as ASSIGNED_KNOBS
 from pool.execute.cgroup import Limits, memory_limits
+from pool.execute.checkpoint import is_checkpoint, kept_on_eviction
 from pool.execute.exit import Exited, Hold, exited, over_memory
 from pool.execute.plan import Plan, Surroundings, facts, plan_job, wrapped
 from pool.execute.plugins import BadPlugin, Plugin
@@ -260,13 +261,62 @@ class JobRun:
         fault("starter.input_done")
         if (missed := await wait_for_moment(self.job, self.slot)) is not None:
             return Result(Ending.HOLD, missed.ad(), missed.reason)
+        if mover is not None and mover.restored:
+            plan = replace(plan, append_output=True)
         result = await self._run_program(plan, account)
+        while mover is not None and self._has_made_checkpoint(result):
+            try:
+                await self._keep_checkpoint(mover, before)
+            except Held as error:
+                reason = f"Starter failed to upload checkpoint: {error.hold.reason}"
+                raise Held(Hold(reason, HoldCode.FAILED_TO_CHECKPOINT, error.hold.subcode)) from None
+            if self._stop is not None:
+                break
+            result = await self._run_program(replace(plan, append_output=True), account)
         if self.hooks is not None and self.executed is not None:
             await self._tell_of_exit(self.hooks, self.executed, result)
         if mover is not None and result.ending is Ending.EXITED:
             self._moved["BytesSent"] = float(await mover.push_output(before, result.ad.eval_int("ExitCode")))
+        elif mover is not None and self._stop is not None:
+            await self._keep_for_later(mover, before, self._stop)
         fault("starter.output_pushed")
         return result if self._stop is None or result.ending is not Ending.EXITED else self._evicted()
+
+    # ---- checkpoints
+
+    def _has_made_checkpoint(self, result: Result) -> bool:
+        """Whether the program has ended only to be started again."""
+        end = self.executed.end if self.executed is not None else None
+        return result.ending is Ending.EXITED and isinstance(end, Exited) and is_checkpoint(self.job, end)
+
+    async def _keep_checkpoint(self, mover: FileMover, before: Mapping[str, Stamp]) -> None:
+        """Have the agent keep it, and say so; one that it does not take is made up for by the next."""
+        number = (self.job.eval_int("CheckpointNumber", -1) or 0) + 1
+        request = self.request
+        ids: dict[str, Any] = {"job_id": request.job_id, "activation": request.activation}
+        try:
+            size = await mover.push_checkpoint(before, number)
+        except (PeerError, OSError) as error:
+            self.context.log.always("A checkpoint was not kept", number=number, error=str(error))
+            await self.link.notice(JobNotice(message=f"Checkpoint {number} was not kept: {error}", **ids))
+            return
+        self.context.log.always("A checkpoint is kept", number=number, bytes=size)
+        fault("starter.checkpoint_kept")
+        self.job["CheckpointNumber"] = number
+        ad = self.usage.ad()
+        ad.update({"CheckpointNumber": number, "LastCkptTime": int(time.time()), "BytesSent": float(size)})
+        await self.link.update(JobUpdate(ad=ad, **ids))
+
+    async def _keep_for_later(self, mover: FileMover, before: Mapping[str, Stamp], stop: StopJob) -> None:
+        """The job has to leave: what it has so far is kept, if it wants that and there is the time."""
+        if self._must_be_fast() or not self.usage.processes_seen:
+            return
+        end = self.executed.end if self.executed is not None else None
+        made = isinstance(end, Exited) and is_checkpoint(self.job, end)
+        if made or kept_on_eviction(self.job, stop.cause):
+            await self._keep_checkpoint(mover, before)
+
+    # ---- how it is run
 
     def _account(self) -> Account:
         settings = self.context.settings
@@ -370,7 +420,8 @@ class JobRun:
 
     async def _run_on(self, terms: Terms, plan: Plan, account: Account) -> Result:
         context = self.context
-        context.processes.new_job()
+        if not self.usage.processes_seen:  # after a checkpoint the same job goes on
+            context.processes.new_job()
         if context.group.works:
             for problem in context.group.prepare(self._limits()):
                 context.log.always("A limit could not be set", limit=problem)

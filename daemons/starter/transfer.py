@@ -11,7 +11,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 
@@ -25,6 +25,16 @@ from daemons.starter.sandbox import stamps
 from daemons.starter.url_mover import UrlMover
 from pool.classad import ClassAd, Member
 from pool.errors import PeerError, PoolError
+from pool.execute.checkpoint import (
+    checkpoint_list,
+    manifest_name,
+    number_of,
+    read_manifest,
+    stored_at,
+    top_names,
+    write_manifest,
+)
+from pool.execute.checkpoint import destination as checkpoint_url
 from pool.execute.exit import Hold
 from pool.execute.plugins import UrlFailed, UrlFile, stats_of
 from pool.execute.transfer import (
@@ -40,6 +50,7 @@ from pool.execute.transfer import (
     url_inputs,
 )
 from pool.jobs.codes import HoldCode
+from protocol.digest import digest_of, read_text
 from protocol.file_list import FileTrouble, with_small, write_small
 from protocol.messages.agent import FetchInput, FileEntry, InputFiles, OutputStored, PushOutput, Trouble
 from protocol.messages.starter import RunJob
@@ -78,6 +89,8 @@ class FileMover:
     urls: UrlMover
     told: dict[str, Member] = field(default_factory=dict)
     """What the job's ad shall say of the transfers: TransferInputStats and its kin."""
+    restored: frozenset[str] = frozenset()
+    """What at the top of the sandbox came from a checkpoint: the job's own work, and output like all of that."""
 
     @property
     def _job(self) -> ClassAd:
@@ -98,7 +111,8 @@ class FileMover:
             if trouble is not None:
                 raise Held(self._input_hold(trouble))
         size = sum(entry.size for entry in answer.files)
-        fetched = await self._fetch_urls()
+        self.restored = frozenset(answer.restored)
+        fetched = await self._fetch_urls() + await self._fetch_checkpoint()
         self._tell("Input", len(answer.files), size)
         return size + fetched
 
@@ -112,6 +126,36 @@ class FileMover:
             return await self.urls.download(files)
         except UrlFailed as error:
             raise self._url_trouble("input", HoldCode.TRANSFER_INPUT_ERROR, error) from None
+
+    async def _fetch_checkpoint(self) -> int:
+        """Of a checkpoint that is kept at a URL only its manifest has come yet."""
+        manifests = [name for name in self.restored if number_of(name) is not None]
+        if not manifests or checkpoint_url(self._job) is None:
+            return 0
+        manifest = max(manifests)
+        number = number_of(manifest) or 0
+        with acting_as(self.account):
+            digests = read_manifest(read_text(self._path(manifest)))
+            os.unlink(self._path(manifest))
+        for name in digests:
+            self._make_parent(name)
+        files = [UrlFile(stored_at(self._job, number, name), self._path(name)) for name in digests]
+        try:
+            size = await self.urls.download(files) if files else 0
+        except UrlFailed as error:
+            raise self._url_trouble("input", HoldCode.TRANSFER_INPUT_ERROR, error) from None
+        with acting_as(self.account):
+            for name, digest in digests.items():
+                if digest_of(self._path(name)) != digest:
+                    said = f"{name} of checkpoint {number} is not what was stored"
+                    raise Held(self._input_hold(FileTrouble("checking file", name, errno.EIO, said)))
+        self.restored = frozenset(top_names(digests))
+        return size
+
+    def _make_parent(self, name: str) -> None:
+        if "/" in name:
+            with acting_as(self.account):
+                os.makedirs(os.path.dirname(self._path(name)), 0o755, exist_ok=True)
 
     def _url_trouble(self, direction: str, code: HoldCode, error: UrlFailed) -> Held | NotHere:
         reason = (
@@ -150,7 +194,8 @@ class FileMover:
     def catalog(self) -> dict[str, Stamp]:
         """What is in the sandbox before the job runs."""
         with acting_as(self.account):
-            return stamps(self.sandbox)
+            found = stamps(self.sandbox)
+        return {name: stamp for name, stamp in found.items() if name not in self.restored}
 
     async def push_output(self, before: Mapping[str, Stamp], exit_code: int | None) -> int:
         """Send what the job made; how many bytes went. Held when a file is missing or cannot be stored.
@@ -158,7 +203,7 @@ class FileMover:
         A lost agent is looked for again until this is cancelled: the job's result is complete only with its files.
         """
         with acting_as(self.account):
-            entries, sources = self._gather(before, exit_code)
+            entries, sources = self._gather(self._outputs(before, exit_code))
         uploads, entries = self._split(entries, sources)
         sent = await self._send_urls(uploads) if uploads else 0
         if not entries:
@@ -174,6 +219,35 @@ class FileMover:
             except PeerError as error:
                 self.log.always("The file agent does not take the output yet", error=str(error))
             await trio.sleep(PAUSE_S)
+
+    async def push_checkpoint(self, before: Mapping[str, Stamp], number: int) -> int:
+        """Keep what the job can go on from; how many bytes went. Held when a file that it has listed is missing.
+
+        PeerError when the agent does not take it now: the job goes on, and makes another one.
+        """
+        with acting_as(self.account):
+            entries, sources = self._gather(self._checkpoint(before))
+        if checkpoint_url(self._job) is None:
+            return await self._push_once(entries, sources, checkpoint=True)
+        names = [entry.name for entry in entries if entry.kind == "file"]
+        with acting_as(self.account):
+            manifest = write_manifest({name: digest_of(sources[name]) for name in names})
+        sent = await self._send_urls([UrlFile(stored_at(self._job, number, name), sources[name]) for name in names])
+        data = manifest.encode("utf-8", "surrogateescape")
+        entry = FileEntry(name=manifest_name(number), size=len(data), data=data)
+        sent += await self._push_once([entry], {}, checkpoint=True)
+        self.told["CheckpointPluginResultList"], self.urls.answers = [*self.urls.answers], []
+        return sent
+
+    def _checkpoint(self, before: Mapping[str, Stamp]) -> Iterator[tuple[str, str]]:
+        """Each file of a checkpoint, and the name under which it goes: that of the sandbox."""
+        for name in standard_outputs(self._job):
+            yield self._path(name), name
+        listed = checkpoint_list(self._job)
+        if listed is None:
+            listed = new_or_changed(before, stamps(self.sandbox))
+        for path in listed:
+            yield self._path(path), output_name(self._job, path)
 
     def _split(self, entries: list[FileEntry], sources: Mapping[str, str]) -> tuple[list[UrlFile], list[FileEntry]]:
         """What goes to URLs, and what to the access point. A URL has no directories and no links."""
@@ -193,7 +267,9 @@ class FileMover:
         except UrlFailed as error:
             raise self._url_trouble("output", HoldCode.TRANSFER_OUTPUT_ERROR, error) from None
 
-    async def _push_once(self, entries: list[FileEntry], sources: Mapping[str, str]) -> int:
+    async def _push_once(
+        self, entries: list[FileEntry], sources: Mapping[str, str], *, checkpoint: bool = False
+    ) -> int:
         def open_file(entry: FileEntry) -> int:
             with acting_as(self.account):
                 return os.open(sources[entry.name], _READ)
@@ -202,7 +278,7 @@ class FileMover:
         entries = with_small(entries, open_file)
         async with self._agent() as peer:
             try:
-                await peer.call(PushOutput(activation=name, files=entries), timeout=CALL_S)
+                await peer.call(PushOutput(activation=name, files=entries, checkpoint=checkpoint), timeout=CALL_S)
             except RemoteError as error:
                 if error.code in PASSING_CODES:
                     raise
@@ -215,11 +291,11 @@ class FileMover:
             raise Held(_hold_of(stored.trouble, self.slot))
         return sum(entry.size for entry in entries)
 
-    def _gather(self, before: Mapping[str, Stamp], exit_code: int | None) -> tuple[list[FileEntry], dict[str, str]]:
-        """The entries of all output, and where each file is."""
+    def _gather(self, outputs: Iterable[tuple[str, str]]) -> tuple[list[FileEntry], dict[str, str]]:
+        """The entries of all these, and where each file is."""
         entries: dict[str, FileEntry] = {}
         sources: dict[str, str] = {}
-        for path, name in self._outputs(before, exit_code):
+        for path, name in outputs:
             try:
                 for entry, source in _expand(path, name):
                     entries[entry.name] = entry

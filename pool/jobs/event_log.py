@@ -258,6 +258,21 @@ class Terminated(Event):
 
 
 @dataclass(frozen=True)
+class Checkpointed(Event):
+    """003: files that the job can go on from are kept."""
+
+    number = 3
+    run_usage: Usage = Usage()
+    sent: float = 0.0
+
+    def lines(self) -> Iterator[str]:
+        yield "Job was checkpointed."
+        yield f"\t{self.run_usage}  -  Run Remote Usage"
+        yield _NO_TIME.removeprefix("\t") + "Run Local Usage"
+        yield f"\t{self.sent:.0f}  -  Run Bytes Sent By Job For Checkpoint"
+
+
+@dataclass(frozen=True)
 class Evicted(Event):
     """004: the job left its slot before it was done; with `exit`, it ended and shall run again."""
 

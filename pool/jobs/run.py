@@ -180,6 +180,8 @@ def executing(job: ClassAd, slot: ClassAd, startd_address: str, started: ClassAd
 def used(job: ClassAd, update: ClassAd) -> Changes:
     """What the running job uses now. The log hears of its size when that is new."""
     attributes: Attributes = dict(update.items())
+    if "CheckpointNumber" in update:
+        return _checkpointed(job, attributes)
     size, known = update.eval_int("ImageSize"), job.eval_int("ImageSize") or 0
     if size is None or (size <= known and "ResidentSetSize_RAW" in job):
         return Changes(attributes)
@@ -193,6 +195,16 @@ def used(job: ClassAd, update: ClassAd) -> Changes:
         after.eval_int("ResidentSetSize"),
         after.eval_int("ProportionalSetSizeKb"),
     )
+    return Changes(attributes, events=(event,))
+
+
+def _checkpointed(job: ClassAd, attributes: Attributes) -> Changes:
+    """What the job has done up to here is not lost any more."""
+    attributes["NumCkpts"] = _plus(job, "NumCkpts")
+    after = job.copy()
+    for name, value in attributes.items():
+        after[name] = value
+    event = log.Checkpointed(_usage(after, ""), after.eval_float("BytesSent", 0.0))
     return Changes(attributes, events=(event,))
 
 

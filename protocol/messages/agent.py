@@ -35,7 +35,8 @@ class TransferOpened(Record):
 class OpenTransfer(Request[TransferOpened], tag="agent.open_transfer"):
     """From now on `ticket` lets one starter move the files of this job ad; the activations of a `claim` share it.
 
-    `use` "stage_in" and "stage_out": a tool fills the job's `spool` directory, or fetches what its job has left there.
+    `spool` is where checkpoints of a job that makes any are kept; `..._max_mb`: how much may move, -1 for all. `use`
+    "stage_in" and "stage_out": a tool fills the job's `spool` directory, or fetches what its job has left there.
     """
 
     activation: str
@@ -45,6 +46,8 @@ class OpenTransfer(Request[TransferOpened], tag="agent.open_transfer"):
     claim: str = ""
     use: str = "run"
     spool: str = ""
+    input_max_mb: int = -1
+    output_max_mb: int = -1
 
 
 class CloseTransfer(Request[Done], tag="agent.close_transfer"):
@@ -83,6 +86,7 @@ class InputFiles(Record):
 
     files: list[FileEntry]
     trouble: Trouble | None = None
+    restored: list[str] = []  # those at the top of the sandbox that come from the job's newest checkpoint
 
 
 class FetchInput(Request[InputFiles], tag="agent.fetch_input"):
@@ -94,11 +98,12 @@ class FetchInput(Request[InputFiles], tag="agent.fetch_input"):
 class PushOutput(Request[Done], tag="agent.push_output"):
     """These files go to where the job ad says; the bytes that are not in them follow.
 
-    Answered before the first byte is sent.
+    Answered before the first byte is sent. `checkpoint`: they are kept for the job to go on from.
     """
 
     activation: str
     files: list[FileEntry]
+    checkpoint: bool = False
 
 
 class Stored(Record):

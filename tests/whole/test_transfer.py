@@ -98,3 +98,88 @@ def test_transfer_data_has_nothing_to_fetch_of_jobs_that_were_not_spooled(pool: 
     assert pool.tool("condor_transfer_data", "-all", cwd=home) == "Fetching data files...\n"
     assert pool.tool("condor_transfer_data", cwd=home, check=False) == ""
     assert os.listdir(home) == []
+
+
+COUNTER = """#!/bin/sh
+# Counts in a file that it keeps; makes a checkpoint now and then, and waits at a count until it may go on.
+n=$(cat count 2>/dev/null || echo 0)
+echo "from $n on $(ls -A | grep -c _condor_checkpoint)"
+while [ "$n" -lt 4 ]; do
+    n=$((n + 1))
+    echo "$n" > count
+    [ "$n" = 3 ] && while [ ! -e "$GO" ]; do sleep 0.1; done
+    [ "$n" -lt 4 ] && [ -n "$CODE" ] && exit "$CODE"
+done
+exit 0
+"""
+
+
+def a_counter(home: Path) -> None:
+    (home / "count.sh").write_text(COUNTER)
+    (home / "count.sh").chmod(0o755)
+
+
+def until_it_counts_to(pool: RealPool, number: int) -> None:
+    def counts() -> bool:
+        found = (pool.directory / "execute").glob("dir_*/count")
+        return any(path.read_text().strip() == str(number) for path in found)
+
+    pool.until(counts, f"a job that has come to {number}")
+
+
+def events(home: Path) -> list[str]:
+    lines = (home / "log").read_text().splitlines()
+    return [line[:3] for line in lines if line[:3].isdigit() and line[3:5] == " ("]
+
+
+@pytest.mark.parametrize("where", ["spool", "url"])
+def test_a_self_checkpointing_job_goes_on_from_its_last_checkpoint(pool: RealPool, home: Path, where: str) -> None:
+    a_counter(home)
+    at = f"checkpoint_destination = file://{home}/kept" if where == "url" else ""
+    cluster = pool.submit(
+        f"""executable = count.sh
+environment = "CODE=85 GO={home}/go"
+checkpoint_exit_code = 85
+transfer_checkpoint_files = count
+transfer_output_files = count
+should_transfer_files = yes
+output = out
+log = log
+{at}
+queue
+""",
+        cwd=home,
+    )
+    until_it_counts_to(pool, 3)
+    pool.until(lambda: events(home).count("003") == 2, "two checkpoints in the log")
+    pool.tool("condor_vacate_job", "-fast", str(cluster))
+    pool.until(lambda: events(home).count("001") == 2, "the job to run again")
+    (home / "go").touch()
+    (ad,) = pool.until_done(cluster)
+    assert ad.eval_int("ExitCode") == 0
+    assert ad.eval_int("NumCkpts") == 3
+    assert (home / "count").read_text() == "4\n"
+    assert (home / "out").read_text().splitlines() == [f"from {n} on 0" for n in (0, 1, 2, 3)]
+    pool.until(lambda: not spool_of(pool, cluster).exists(), "the end of its spool directory")
+
+
+def test_what_an_evicted_job_had_made_is_there_when_it_runs_again(pool: RealPool, home: Path) -> None:
+    a_counter(home)
+    cluster = pool.submit(
+        f"""executable = count.sh
+environment = "GO={home}/go"
+when_to_transfer_output = ON_EXIT_OR_EVICT
+output = out
+log = log
+queue
+""",
+        cwd=home,
+    )
+    until_it_counts_to(pool, 3)
+    pool.tool("condor_vacate_job", str(cluster))
+    pool.until(lambda: events(home).count("001") == 2, "the job to run again")
+    assert not (home / "count").exists()
+    (home / "go").touch()
+    pool.until_done(cluster)
+    assert (home / "out").read_text() == "from 0 on 0\nfrom 3 on 0\n"
+    assert (home / "count").read_text() == "4\n"

@@ -159,6 +159,7 @@ class Bench:
         memory: int = 256,
         lease_s: float = 2400.0,
         files: bool = False,
+        spool: bool = False,
         claim: str = "",
         disk: int | None = None,
     ) -> str:
@@ -175,7 +176,7 @@ class Bench:
             slot["Disk"] = disk
         if files:
             self._jobs[activation] = job
-            address = await self.open_transfer(activation)
+            address = await self.open_transfer(activation, spool=spool)
         await self.startd.call(
             RunJob(
                 activation=activation,
@@ -191,12 +192,22 @@ class Bench:
         )
         return activation
 
-    async def open_transfer(self, activation: str) -> str:
-        """Let the starter move this activation's files; where the agent is."""
+    async def open_transfer(self, activation: str, *, spool: bool = False) -> str:
+        """Let the starter move this activation's files; where the agent is. `spool`: checkpoints are kept."""
         assert self.agent is not None
+        directory = self.iwd / "spool"
+        if spool and not directory.exists():
+            user = pwd.getpwnam(job_user())
+            directory.mkdir()
+            os.chown(directory, user.pw_uid, user.pw_gid)
         opened = await self.agent.call(
             OpenTransfer(
-                activation=activation, ticket="files", job_id=JobId(1, 1), job_ad=self._jobs[activation], claim="claim"
+                activation=activation,
+                ticket="files",
+                job_id=JobId(1, 1),
+                job_ad=self._jobs[activation],
+                claim="claim",
+                spool=str(directory) if spool else "",
             )
         )
         return opened.address

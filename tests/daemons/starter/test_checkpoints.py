@@ -1,0 +1,47 @@
+"""Checkpoints of one job between a real starter and a real agent; whole lives are in tests/whole/test_transfer.py."""
+
+from __future__ import annotations
+
+from protocol.messages.schedd import Ending, JobUpdate
+
+from .bench import bench
+
+CHECKPOINTS = {
+    "ShouldTransferFiles": "YES", "WantFTOnCheckpoint": True, "SuccessCheckpointExitCode": 85,
+    "TransferCheckpoint": "state, more", "TransferOutput": "", "GlobalJobId": "here#1.0#7",
+}  # fmt: skip
+COUNT = 'n=$(cat state 2>/dev/null || echo 0); echo $n; mkdir -p more; echo $n > more/$n; echo $((n+1)) > state; [ "$n" = 2 ] || exit 85'
+
+
+async def test_a_checkpoint_at_a_url_leaves_its_manifest_at_the_access_point() -> None:
+    async with bench(agent=True, url_plugins=["/nowhere/curl_plugin"]) as b:
+        job = b.job_ad(COUNT, CheckpointDestination=f"file://{b.iwd}/kept", **CHECKPOINTS)
+        activation = await b.run(job, files=True, spool=True)
+        end = await b.ended(activation)
+        assert end.ending is Ending.EXITED, end.ad
+        assert (b.iwd / "out").read_text() == "0\n1\n2\n"
+        assert (b.iwd / "kept/here_1.0_7/0001/more/1").read_text() == "1\n"
+        assert len([m for m in b.heard if isinstance(m, JobUpdate) and "CheckpointNumber" in m.ad]) == 2
+        again = await b.ended(await b.run(job, files=True, spool=True))
+        assert again.ending is Ending.EXITED
+        assert (b.iwd / "out").read_text() == "0\n1\n2\n"
+
+
+async def test_a_checkpoint_that_was_changed_is_not_gone_on_from_but_the_one_before_is() -> None:
+    async with bench(agent=True) as b:
+        job = b.job_ad(COUNT, **CHECKPOINTS)
+        await b.ended(await b.run(job, files=True, spool=True))
+        kept = sorted(path.name for path in (b.iwd / "spool").iterdir())
+        assert kept == ["_condor_checkpoint_0000", "_condor_checkpoint_0001"]
+        (b.iwd / "spool" / kept[1] / "more" / "1").write_text("forged\n")
+        await b.ended(await b.run(job, files=True, spool=True))
+        assert (b.iwd / "out").read_text() == "0\n1\n2\n"
+
+
+async def test_a_checkpoint_without_its_files_holds_the_job() -> None:
+    async with bench(agent=True) as b:
+        job = b.job_ad("exit 85", **CHECKPOINTS)
+        end = await b.ended(await b.run(job, files=True, spool=True))
+        assert end.ending is Ending.HOLD
+        assert end.ad["HoldReasonCode"] == 36
+        assert "state" in (end.ad.eval_str("HoldReason") or "")
