@@ -9,6 +9,7 @@ from typing import Any
 from daemons.startd import refusals
 from daemons.startd.disk_limits import Found, look
 from daemons.startd.inventory import take_stock
+from daemons.starter.namespaces import can_isolate
 from pool.config import Config
 from pool.execute.isolation import MOUNTS
 from pool.slots.inventory import Inventory
@@ -21,10 +22,11 @@ class Discovered:
     inventories: Mapping[str, Inventory]
     disk: Found
     refused: Mapping[str, str]
+    private_mounts: bool
 
     def attributes(self) -> dict[str, Any]:
         """What the machine's ads say of it."""
-        return self.disk.attributes()
+        return {**self.disk.attributes(), "HasPrivateMounts": self.private_mounts}
 
     def said(self) -> list[str]:
         """What the log says of it."""
@@ -36,4 +38,5 @@ def discover(config: Config) -> Discovered:
     execute = config.path("EXECUTE")
     refused = refusals.refused(config, execute)
     disk = look(config, execute, can_hide=MOUNTS not in refused)
-    return Discovered(take_stock(config), disk, refused)
+    private = can_isolate() and config.bool("PER_JOB_NAMESPACES") and MOUNTS not in refused
+    return Discovered(take_stock(config), disk, refused, private)

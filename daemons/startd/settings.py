@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -226,7 +225,7 @@ def machine_part(start: DaemonStart, hardware: Hardware, facts: detect.HardwareF
         "TotalSlots": slots,
         "MachineResources": " ".join(["Cpus", "Memory", "Disk", "Swap", *customs]),
         "WithinResourceLimits": limits_expr(resource_names(customs)),
-        "HasUserNamespaces": os.path.exists("/proc/self/ns/user"),
+        "HasUserNamespaces": detect.has_user_namespaces(),
         "CanHibernate": False,
         "HibernationLevel": 0,
         "HibernationState": "NONE",

@@ -15,7 +15,6 @@ import msgpack
 
 from pool.containers.engine import KNOBS as ENGINE_KNOBS
 from pool.containers.engine import VOLUME
-from pool.errors import ConfigError
 from pool.execute.assigned import DEFAULTS as ASSIGNED_KNOBS
 from pool.execute.assigned import is_assigned_knob
 from pool.execute.cgroup import Trees, claim_group
@@ -318,16 +317,10 @@ def _cpu_affinity(config: Config, slot_name: str) -> list[int]:
 
 
 def _tracking_gids(config: Config) -> list[int]:
-    """The range of group ids that mark jobs, where USE_GID_PROCESS_TRACKING wants it; ConfigError when it is none."""
+    """The range of group ids that mark jobs, where USE_GID_PROCESS_TRACKING wants it; a job finds out if it is none."""
     if not config.bool("USE_GID_PROCESS_TRACKING"):
         return []
-    low, high = config.int("MIN_TRACKING_GID"), config.int("MAX_TRACKING_GID")
-    if not 0 < low <= high:
-        raise ConfigError(
-            f"USE_GID_PROCESS_TRACKING is true, and MIN_TRACKING_GID = {low}, MAX_TRACKING_GID = {high}",
-            expected="a range of group ids above 0 that no account has",
-        )
-    return [low, high]
+    return [config.int("MIN_TRACKING_GID"), config.int("MAX_TRACKING_GID")]
 
 
 def _short(slot_name: str) -> str:

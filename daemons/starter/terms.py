@@ -23,8 +23,10 @@ from pool.classad import ClassAd, expr
 from pool.errors import PoolError
 from pool.execute.isolation import SEES_ALL, Isolation, isolation_of, private_directories
 from pool.execute.plan import Plan
+from pool.execute.scratch import wants_encryption
 
 NICE_MAX: Final = 19
+TEMPORARY: Final = ("/tmp", "/var/tmp")
 
 
 class NoTrackingGroup(PoolError):
@@ -78,9 +80,14 @@ def renice(expression: str, job: ClassAd) -> int:
 
 
 def _group_id(settings: StarterSettings, taken: list[Taken]) -> int:
-    low, high = settings.tracking_gids or (0, 0)
-    if not low or os.geteuid() != 0:
+    if not settings.tracking_gids or os.geteuid() != 0:
         return 0
+    low, high = settings.tracking_gids
+    if not 0 < low <= high:
+        raise NoTrackingGroup(
+            f"USE_GID_PROCESS_TRACKING is true, and from MIN_TRACKING_GID = {low} to MAX_TRACKING_GID = {high} "
+            "there are no group ids for jobs"
+        )
     token = take(os.path.join(settings.run_dir, "tracking_gids"), range(low, high + 1), 1)
     if token is None:
         raise NoTrackingGroup(
@@ -138,6 +145,8 @@ def _isolation(settings: StarterSettings, job: ClassAd, slot: ClassAd, plan: Pla
     wanted: Sequence[str] = ()
     if settings.job_namespaces:
         wanted = private_directories(settings.mount_under_scratch, job, slot)
+        if settings.scratch and wants_encryption(job, everywhere=settings.encrypt_all):
+            wanted = [*wanted, *TEMPORARY]  # what the job writes there is encrypted with the rest
     isolation, left = isolation_of(
         sandbox,
         execute=settings.execute if settings.job_namespaces else "",

@@ -101,6 +101,27 @@ def file_system(directory: str) -> str:
     return str(os.stat(directory).st_dev)
 
 
+_USER_NAMESPACE_SWITCHES: Final = {
+    "user/max_user_namespaces": "0",
+    "kernel/unprivileged_userns_clone": "0",
+    "kernel/apparmor_restrict_unprivileged_userns": "1",
+}
+"""Files of /proc/sys, with what in them keeps ordinary accounts from making user namespaces."""
+
+
+def has_user_namespaces(proc: Path = Path("/proc")) -> bool:
+    """Whether a job can make user namespaces without root's rights."""
+    if not (proc / "self/ns/user").exists():
+        return False
+    for name, refusing in _USER_NAMESPACE_SWITCHES.items():
+        try:
+            if (proc / "sys" / name).read_text().strip() == refusing:
+                return False
+        except OSError:
+            continue  # a kernel without this switch
+    return True
+
+
 def is_rotational(directory: str, sys: Path = Path("/sys")) -> bool:
     """Whether the directory is on a disk that turns."""
     device = os.stat(directory).st_dev

@@ -16,7 +16,6 @@ from daemons.starter.tokens import take
 from daemons.starter.tracking import Tracking
 from pool.classad import ClassAd
 from pool.config.config import load_config
-from pool.errors import ConfigError
 from pool.execute.cgroup import Trees
 from protocol.messages.schedd import Ending
 
@@ -142,9 +141,17 @@ def test_what_has_the_group_id_is_found_wherever_it_hides() -> None:
     assert Tracking(gid=gid).members() == set()
 
 
-def test_a_range_of_group_ids_must_be_one(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="MIN_TRACKING_GID = 757, MAX_TRACKING_GID = 750"):
-        _settings(tmp_path, USE_GID_PROCESS_TRACKING="true", MIN_TRACKING_GID="757", MAX_TRACKING_GID="750")
+@ROOTS
+@pytest.mark.parametrize("gids", [[757, 750], [0, 0]])
+async def test_a_range_of_group_ids_that_is_none_fails_the_job_and_not_its_starter(gids: list[int]) -> None:
+    async with bench(tracking_gids=gids) as b:
+        for _ in range(2):
+            end = await b.ended(await b.run(b.job_ad("true")))
+            assert end.ending is Ending.FAILED
+            assert f"from MIN_TRACKING_GID = {gids[0]} to MAX_TRACKING_GID = {gids[1]} there are no" in end.reason
+
+
+def test_the_range_of_group_ids_is_what_the_configuration_says(tmp_path: Path) -> None:
     gids = {"USE_GID_PROCESS_TRACKING": "true", "MIN_TRACKING_GID": "750", "MAX_TRACKING_GID": "757"}
     assert _settings(tmp_path, **gids).tracking_gids == [750, 757]
 

@@ -148,3 +148,20 @@ def test_a_process_looks_at_itself() -> None:
     assert (seen["MonitorSelfAge"], seen["MonitorSelfTime"]) == (60, 160)
     assert 1000 < seen["MonitorSelfResidentSetSize"] < seen["MonitorSelfImageSize"]
     assert seen["MonitorSelfRegisteredSocketCount"] > 2
+
+
+@pytest.mark.parametrize(
+    ("files", "has"),
+    [
+        ({}, False),
+        ({"self/ns/user": ""}, True),
+        ({"self/ns/user": "", "sys/user/max_user_namespaces": "96365\n"}, True),
+        ({"self/ns/user": "", "sys/user/max_user_namespaces": "0\n"}, False),
+        ({"self/ns/user": "", "sys/kernel/unprivileged_userns_clone": "0\n"}, False),
+        ({"self/ns/user": "", "sys/kernel/apparmor_restrict_unprivileged_userns": "1\n"}, False),
+    ],
+)
+def test_user_namespaces_are_there_where_nothing_keeps_jobs_from_them(
+    tmp_path: Path, files: dict[str, str], has: bool
+) -> None:
+    assert detect.has_user_namespaces(tree(tmp_path, files)) is has
