@@ -47,6 +47,7 @@ from daemons.services import CommonServices
 from daemons.world import World
 from pool.classad import ClassAd, environment
 from pool.config import Config, load_config
+from pool.config.restart import waiting_for_restart
 from pool.errors import ConfigError, PoolError
 from pool.version import CONDOR_PLATFORM, CONDOR_VERSION
 from protocol import rpc
@@ -138,6 +139,7 @@ class DaemonStart:
         self.source = source
         self.exit_status = 0
         """What the process ends with when nothing went wrong; EXIT_FOR_GOOD: the master lets it be."""
+        self._started_with = self.config
         self._how: StopHow | None = None
         self._stop_changed = trio.Event()
         self._listeners_of_config: list[Callable[[Config], None]] = []
@@ -243,6 +245,11 @@ class DaemonStart:
         self.log.set_level(_log_level(self.config, self.subsystem))
         self.security.renew(self.config, self.subsystem)
         self.log.always("Reconfigured.")
+        for knob in waiting_for_restart(self._started_with, self.config, self.subsystem):
+            self.log.always(
+                f"{knob} was changed; it stays as it was until the {self.name} is started again "
+                f"(condor_restart -{self.name})"
+            )
         for callback in self._listeners_of_config:
             callback(self.config)
         self.adverts.refresh()

@@ -2,7 +2,7 @@
 
 Slots in Backfill share it. It starts with the first of them, is started again when it ends by itself, and ends with
 everything that it started when the last of them is wanted elsewhere. It finds what an earlier life left by a variable
-in the environment.
+in the environment, which a file beside the sockets remembers.
 """
 
 from __future__ import annotations
@@ -64,6 +64,7 @@ class Backfill:
         self._slots = slots
         self._moves = moves
         self._mark = start.config.path("EXECUTE")
+        self._record = start.run_dir / "backfill"
         self._process: Process | None = None
         self._beginning = False
         self._ending = False
@@ -114,8 +115,14 @@ class Backfill:
             await self._changed.wait()
 
     def sweep(self) -> None:
-        """End a client that an earlier life of this startd left behind."""
-        tree.send(tree.marked(self._environment_mark()), signal.SIGKILL)
+        """End a client that an earlier life of this startd left behind, whatever the configuration says now."""
+        try:
+            mark = self._record.read_bytes()
+        except FileNotFoundError:
+            return
+        if mark:
+            tree.send(tree.marked(mark), signal.SIGKILL)
+        self._record.unlink(missing_ok=True)
 
     # ---- its life
 
@@ -135,6 +142,7 @@ class Backfill:
             status = await process.wait()
             self._start.log.always(f"The backfill client (pid {process.pid}) ended.", status=status)
             await self._kill_rest(process.pid)
+            self._record.unlink(missing_ok=True)
         self._process, ended, self._ending = None, self._ending, False
         short = trio.current_time() - began < SHORT_LIFE_S and not ended
         self._retry_s = min(RETRY_MAX_S, max(RETRY_FIRST_S, 2 * self._retry_s)) if short else 0.0
@@ -166,6 +174,7 @@ class Backfill:
             options: dict[str, Any] = {}
             if account.switches:
                 options = {"user": account.uid, "group": account.gid, "extra_groups": account.groups}
+            self._record.write_bytes(self._environment_mark())  # before there is anything to be found
             with _outputs(plan, account) as (output, error):
                 return await self._start.world.spawner.start(
                     plan.argv,

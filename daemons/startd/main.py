@@ -41,13 +41,12 @@ from daemons.startd.sweep import Records
 from daemons.starter.cgroup import usable_trees
 from pool.classad import ClassAd
 from pool.config import Config
-from pool.config.restart import changed
 from pool.cron_jobs.jobs import BENCHMARKS, STARTD, read_table
 from pool.errors import PoolError
 from pool.slots.carve import carvable, resource_names
 from pool.slots.claim import ClaimIds
 from pool.slots.machine import State
-from pool.slots.slot_types import SlotKind, is_layout_knob
+from pool.slots.slot_types import SlotKind
 from protocol.authorize import Level
 from protocol.messages.collector import QueryAds
 from protocol.messages.common import StopHow
@@ -72,7 +71,7 @@ class Startd:
         self.machine_facts: dict[str, Any] = discovered.attributes()
         """What was found out about the machine by trying."""
         self.plugins_changed = trio.Event()
-        self.started_with, self.inventories = config, discovered.inventories
+        self.inventories = discovered.inventories
         self.hardware, self.facts = machine_hardware(config, self.execute, self.inventories, self.disk.kib)
         self.layout = machine_layout(config, self.hardware)
         self.resources = resource_names(custom.name for custom in self.hardware.customs)
@@ -176,12 +175,6 @@ class Startd:
         self.ads.settings = settings
         self.hardware = with_offline(self.hardware, self.inventories, config)
         self.slots.take_offline({custom.name: custom.offline for custom in self.hardware.customs if custom.ids})
-        for knob in changed(self.started_with, config):
-            if is_layout_knob(knob):
-                self.start.log.always(
-                    f"{knob} was changed; the slots stay as they are until the startd is started again "
-                    "(condor_restart -startd)"
-                )
         self.ads.base = machine_part(self.start, self.hardware, self.facts, len(self.slots))
         self.machine_facts.pop(plugins.METHODS, None)
         self.ads.base.update(self.machine_facts)
@@ -227,8 +220,7 @@ async def main(start: DaemonStart, *, task_status: trio.TaskStatus[None] = trio.
         startd = Startd(start, connections, records, discovered)
         for line in (*discovered.said(), *startd.layout.broken.values()):
             start.log.always(line)
-        if start.config.bool("ENABLE_BACKFILL", default=False):
-            await start.world.threads.run_sync(startd.backfill.sweep)
+        await start.world.threads.run_sync(startd.backfill.sweep)
         async with trio.open_nursery() as services:
             await services.start(start.serve)
             startd.moves.evaluate_all()

@@ -30,7 +30,6 @@ __all__ = [
     "SlotSpec",
     "SlotType",
     "failure_mode",
-    "is_layout_knob",
     "layout",
     "parse_sizes",
     "slot_types",
@@ -51,17 +50,6 @@ class FailureMode(StrEnum):
 
 
 _KNOB = re.compile(r"NUM_SLOTS_TYPE_(\d+)\Z", re.IGNORECASE)
-_LAYOUT_KNOB = re.compile(
-    r"(SLOT_TYPE_\d+(_PARTITIONABLE)?|NUM_SLOTS(_TYPE_\d+)?|MAX_SLOT_TYPES|SLOT_CONFIG_FAILURE_MODE|NUM_CPUS"
-    r"|MAX_NUM_CPUS|COUNT_HYPERTHREAD_CPUS|MEMORY|DISK|RESERVED_(MEMORY|DISK|SWAP)|MACHINE_RESOURCE_\w+|STARTD_DETECT_GPUS"
-    r"|GPU_DISCOVERY_EXTRA|SLOT\d+_EXECUTE)\Z",
-    re.IGNORECASE,
-)
-
-
-def is_layout_knob(name: str) -> bool:
-    """Whether the slots depend on it, so that a change waits for a restart."""
-    return _LAYOUT_KNOB.match(name) is not None
 
 
 def layout(

@@ -265,5 +265,5 @@ def test_a_reconfiguration_takes_devices_out_of_use_and_says_that_slot_types_wai
     assert ad is not None
     assert ad.eval("OfflineGPUs") == "GPU-d3223334"
     assert ad.eval("TotalGPUs") == 3
-    said = "SLOT_TYPE_2 was changed; the slots stay as they are until the startd is started again"
+    said = "SLOT_TYPE_2 was changed; it stays as it was until the startd is started again (condor_restart -startd)"
     pool.until(lambda: said in (pool.directory / "log/StartLog").read_text(), "word of the slot types")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -10,9 +11,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import trio
 
 from daemons.startd.sweep import Place, Records
 from pool.execute.cgroup import Trees
+from tests.daemons.startd.schedd import a_bench
 
 STARTER = """
 import os, subprocess, sys, time
@@ -96,3 +99,18 @@ def test_a_later_process_with_the_number_of_a_starter_is_left_alone(tmp_path: Pa
 
 def test_a_starter_without_record_needs_no_cleaning(tmp_path: Path) -> None:
     assert Records(tmp_path / "run", Trees(0)).clean(12345) == []
+
+
+async def test_a_backfill_client_of_an_earlier_life_ends_although_backfill_is_off_now(tmp_path: Path) -> None:
+    mark = f"_CONDOR_BACKFILL={tmp_path}/where-sandboxes-were"
+    name, _, value = mark.partition("=")
+    client = subprocess.Popen(["sleep", "300"], env={**os.environ, name: value}, start_new_session=True)
+    try:
+        (tmp_path / "run").mkdir()
+        (tmp_path / "run/backfill").write_text(mark)
+        async with a_bench(tmp_path, ENABLE_BACKFILL="false"):
+            assert await trio.to_thread.run_sync(client.wait) == -signal.SIGKILL
+            assert not (tmp_path / "run/backfill").exists()
+    finally:
+        client.kill()
+        client.wait()

@@ -199,8 +199,9 @@ def test_other_configurations_from_this_one(tmp_path: Path) -> None:
     again = config.reload(subsystem="STARTD")
     assert (again["A"], again.subsystem) == ("3", "STARTD")
     assert {"A", "NUM_CPUS"} <= set(changed(config, again))
-    assert "NUM_CPUS" in waiting_for_restart(config, again)
-    assert "A" not in waiting_for_restart(config, again)
+    assert {"NUM_CPUS", "SPOOL"} <= set(waiting_for_restart(config, again, "STARTD"))
+    assert "A" not in waiting_for_restart(config, again, "STARTD")
+    assert "NUM_CPUS" not in waiting_for_restart(config, again, "SCHEDD")
 
 
 def test_host_names(tmp_path: Path) -> None:
