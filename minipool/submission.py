@@ -84,7 +84,12 @@ def request(
         from pool.submit.recipe import recipe
 
         return SubmitJobs(
-            cluster_ad=plan.cluster_ad, procs=[], cluster=cluster, factory=recipe(plan), hold_for_spool=spool
+            cluster_ad=plan.cluster_ad,
+            procs=[],
+            cluster=cluster,
+            jobset=plan.job_set,
+            factory=recipe(plan),
+            hold_for_spool=spool,
         )
     chunks = []
     ads = own_ads(plan)
@@ -92,4 +97,6 @@ def request(
     while chunk := list(islice(ads, PROCS_PER_CHUNK)):
         alike = all(ad.attrs.get("jobstatus", status) == status for ad in chunk)
         chunks.append(pack_alike(chunk, ("procid", "jobstatus") if alike else ("procid",)))
-    return SubmitJobs(cluster_ad=plan.cluster_ad, procs=chunks, cluster=cluster, hold_for_spool=spool)
+    return SubmitJobs(
+        cluster_ad=plan.cluster_ad, procs=chunks, cluster=cluster, jobset=plan.job_set, hold_for_spool=spool
+    )

@@ -12,11 +12,13 @@ from daemons.pace import Pace
 from daemons.schedd.answer import ADS_PER_BATCH, Answer, projected
 from daemons.schedd.core import Core
 from daemons.schedd.factories import Factories
+from daemons.schedd.records import RecordReader
 from daemons.schedd.selection import Chosen, any_of
 from daemons.schedd.writer import Touched
 from pool.classad import ClassAd, expr
 from pool.errors import PoolError, UserError
 from pool.ids import JobId
+from pool.jobs import job_sets
 from pool.jobs.history import HistoryReader
 from pool.jobs.job_queue import Job
 from pool.jobs.states import JobStatus
@@ -71,6 +73,9 @@ class Queries:
             wanted = request.projection
             await send(AdBatch(ads=[ad.project(wanted) if wanted else ad.flat() for ad in shown[:left]]))
             return
+        if request.job_sets:
+            await send(AdBatch(ads=await self._job_sets(chosen, request)))
+            return
         answer = Answer(self._core, request.projection, request.tables)
         async for page in chosen.pages(self._core.queue):
             page = page if left is None else page[:left]
@@ -82,6 +87,26 @@ class Queries:
         await self._core.agents.settled()  # who is not told of a job any more finds its end in the log
         if answer.waiting:
             await send(answer.rest())
+
+    async def _job_sets(self, chosen: Chosen, request: QueryJobs) -> list[ClassAd]:
+        """The ads of the selected job sets, in order of id."""
+        queue, threads = self._core.queue, self._core.start.world.threads
+        sets = job_sets.by_id(queue.clusters.values())
+        if not sets:
+            return []
+        await self._core.writer.durable()
+        reader = await threads.run_sync(self._open_history)
+        ads: list[ClassAd] = []
+        try:
+            for id, clusters in sorted(sets.items()):
+                ended = await threads.run_sync(reader.ended_in_set, id)
+                ad = job_sets.set_ad(id, clusters, ended)
+                about = chosen.everything or any(_is_about(chosen, cluster.ad) for cluster in clusters)
+                if about and chosen.satisfied_by(ad):
+                    ads.append(projected(ad, request.projection) if request.projection else ad)
+        finally:
+            await threads.run_sync(reader.close)
+        return ads[: request.limit]
 
     async def count(self, peer: Peer, request: CountJobs) -> JobCounts:
         """The totals."""
@@ -106,11 +131,16 @@ class Queries:
         """The ads of selected jobs that have left the queue."""
         threads = self._core.start.world.threads
         await self._core.writer.durable()
-        reader = await threads.run_sync(self._open_history)
+        reader: HistoryReader | RecordReader
+        if request.kinds:
+            reader = RecordReader(self._core.settings.records.epochs, request.kinds)
+        else:
+            reader = await threads.run_sync(self._open_history)
         chosen = any_of(request.select)
         since = _Since(request.since)
         cluster, proc = _only(chosen)
         left, after = request.limit, None
+        unseen = request.scan_limit
         pace = Pace()
         try:
             while left is None or left > 0:
@@ -127,9 +157,10 @@ class Queries:
                 ended = False
                 for ad in page.ads:
                     await pace.breathe()
-                    if since.reached(ad):
+                    if since.reached(ad) or unseen == 0:
                         ended = True
                         break
+                    unseen = None if unseen is None else unseen - 1
                     if _is_about(chosen, ad) and chosen.satisfied_by(ad) and (left is None or left > 0):
                         ads.append(projected(ad, request.projection) if request.projection else ad.flat())
                         left = None if left is None else left - 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from daemons.schedd.global_log import GlobalLogSettings
+from daemons.schedd.records import RecordSettings
 from pool.classad import Expr
 from pool.config import Config
 from pool.jobs.admission import Admission, admission
@@ -34,6 +35,7 @@ class Settings:
     stop_count: int
     stop_delay_s: float
     late_materialization: bool
+    job_sets: bool
     machine_attrs: tuple[str, ...]
     machine_attrs_length: int
     periodic_s: float
@@ -45,6 +47,7 @@ class Settings:
     admission: Admission
     log_form: Form
     global_log: GlobalLogSettings
+    records: RecordSettings
     input_max_mb: int
     output_max_mb: int
     ssh_to_job: Expr | None
@@ -68,6 +71,7 @@ class Settings:
             stop_count=config.int("JOB_STOP_COUNT", default=1),
             stop_delay_s=config.seconds("JOB_STOP_DELAY", default=0.0),
             late_materialization=config.bool("SCHEDD_ALLOW_LATE_MATERIALIZE", default=True),
+            job_sets=config.bool("USE_JOBSETS", default=True),
             machine_attrs=tuple(config.list("SYSTEM_JOB_MACHINE_ATTRS", default=[])),
             machine_attrs_length=config.int("SYSTEM_JOB_MACHINE_ATTRS_HISTORY_LENGTH", default=1),
             periodic_s=config.seconds("PERIODIC_EXPR_INTERVAL", default=60.0),
@@ -79,6 +83,7 @@ class Settings:
             admission=admission(config),
             log_form=read_form(config.list("DEFAULT_USERLOG_FORMAT_OPTIONS", default=[])),
             global_log=GlobalLogSettings.read(config),
+            records=RecordSettings.read(config),
             input_max_mb=config.int("MAX_TRANSFER_INPUT_MB"),
             output_max_mb=config.int("MAX_TRANSFER_OUTPUT_MB"),
             ssh_to_job=config.expr("SCHEDD_ENABLE_SSH_TO_JOB"),

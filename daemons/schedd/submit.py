@@ -15,6 +15,7 @@ from daemons.schedd.selection import owner_of
 from daemons.schedd.spool import put_logs_aside
 from pool.classad import ClassAd
 from pool.errors import SubmitError
+from pool.jobs import job_sets
 from pool.jobs.codes import HoldCode
 from pool.jobs.job_queue import Cluster, Job
 from protocol.ad_table import AdTable, unpack_table
@@ -118,9 +119,14 @@ class Submits:
             await trio.lowlevel.checkpoint()
         check_limits(core, owner, len(jobs))
         fault("schedd.before_submit_commit")
+        self._join_set(cluster, request)
         core.queue.add(cluster, jobs)
         events.write()
         return await self._answer(cluster, jobs, len(jobs), warning)
+
+    def _join_set(self, cluster: Cluster, request: SubmitJobs) -> None:
+        if self._core.settings.job_sets:
+            job_sets.join(cluster, self._core.queue.clusters.values(), request.jobset)
 
     async def _submit_factory(self, peer: Peer, request: SubmitJobs, cluster: Cluster) -> Submitted:
         """Queue a cluster whose jobs are made one after another, and the first of them."""
@@ -132,6 +138,7 @@ class Submits:
         check_limits(core, cluster.owner, 1)
         cluster.id = self._id_for(peer, request.cluster)
         cluster.ad["ClusterId"] = cluster.id
+        self._join_set(cluster, request)
         jobs, total, warning = self._factories.begin(cluster, request.factory)
         fault("schedd.before_submit_commit")
         answer = await self._answer(cluster, jobs, total, warning)

@@ -142,6 +142,7 @@ def stream(peer: BlockingPeer, asked: Asked, projection: Sequence[str]) -> Itera
         projection=list(projection),
         limit=asked.limit,
         factories=asked.view == "factory" and asked.analyze is None,
+        job_sets=asked.view == "jobset" and asked.analyze is None,
         tables=True,
     )
     timed, now = without_projection(projection), int(time.time())

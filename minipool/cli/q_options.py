@@ -26,7 +26,7 @@ TOOL: Final = Tool(
         Opt("address addr", 1, 1, "ADDRESS", "the daemon at this address"),
         Opt("autocluster", 2, says="one line for jobs that look alike", colon=True),
         Opt("factory", 4, says="clusters that make their jobs as they are needed", colon=True),
-        Opt("jobset", 5, says="sets of jobs; there are none"),
+        Opt("jobset", 5, says="sets of jobs (jobset = NAME), each with how many of its jobs are in which state"),
         FORMATTING[3],
         FORMATTING[1],
         Opt("aaf", 3, -1, "ATTR...", "add columns to a standard table", True),

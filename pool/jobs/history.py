@@ -57,6 +57,23 @@ class HistoryReader:
         ads = [self._ad(*row[1:]) for row in rows]
         return Page(ads, rows[-1][0] if len(rows) == ROWS_PER_PAGE else None)
 
+    def ended_in_set(self, set_id: int) -> dict[int, int]:
+        """How many jobs of a job set have left the queue, by their last state."""
+        mark = f'%"JobSetId":{set_id}%'
+        rows = self._connection.execute(
+            "SELECT cluster FROM clusters WHERE cluster >= ? AND ad LIKE ?", (set_id, mark)
+        ).fetchall()
+        ended: dict[int, int] = {}
+        for (cluster,) in rows:
+            if self._cluster_ad(cluster).eval_int("JobSetId") != set_id:
+                continue
+            counts = self._connection.execute(
+                "SELECT status, count(*) FROM history WHERE cluster = ? GROUP BY status", (cluster,)
+            )
+            for status, count in counts.fetchall():
+                ended[status] = ended.get(status, 0) + count
+        return ended
+
     def close(self) -> None:
         """Close the connection."""
         self._connection.close()

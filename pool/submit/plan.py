@@ -12,7 +12,7 @@ from pool.macros.expand import Chance, references
 from pool.macros.macro_set import MacroSet
 from pool.nearest import nearest_name
 from pool.submit import commands
-from pool.submit.job import Job, Surroundings, as_bool
+from pool.submit.job import Job, Surroundings, as_bool, parsed
 from pool.submit.job_ad import make
 from pool.submit.queue_statement import (
     BadQueue,
@@ -65,6 +65,21 @@ class SubmitPlan:
     def cluster_ad(self) -> ClassAd:
         """The ad that all jobs share: the first job's attributes but for ProcId; empty when there are no jobs."""
         return self._first_job().ad if self.count else ClassAd()
+
+    @property
+    def job_set(self) -> ClassAd | None:
+        """What the description says of its job set (`JOBSET.Attr = value`); None when that is nothing."""
+        if not self.count:
+            return None
+        batch, _ = self.batches[0]
+        first = self._first_job()
+        found = ClassAd()
+        self._use(batch)
+        for macro in batch.macros:
+            name = macro.name[7:]
+            if macro.name[:7].lower() == "jobset." and name.lower() not in ("", "name"):
+                found[name] = parsed(self.scope.expand(macro.text) or "undefined", first, name, macro.name)
+        return found if len(found) else None
 
     @property
     def needs_cluster_id(self) -> bool:
@@ -241,7 +256,7 @@ def read_submit(
             span=Span(reader.file, reader.batches[-1].line),
         )
     plan = SubmitPlan(scope, around, batches, cluster, warnings)
-    plan.cluster_ad  # noqa: B018 (what is wrong with the first job is said now)
+    plan.job_set  # noqa: B018 (what is wrong with the first job, and its set, is said now)
     return plan
 
 

@@ -32,6 +32,7 @@ class SubmitJobs(Request[Submitted], tag="schedd.submit"):
     procs: list[bytes]
     hold_for_spool: bool = False
     cluster: int | None = None  # the id that ReserveCluster gave to this caller, whose ads mention it
+    jobset: ClassAd | None = None  # what the description says of the job set that it names
     factory: str = ""  # instead of `procs`: the recipe (pool.submit.recipe) by which the schedd makes the jobs itself
 
 
@@ -98,6 +99,7 @@ class QueryJobs(StreamRequest[AdBatch], tag="schedd.query_jobs"):
     """Effective job ads (cluster attributes merged in), in order of id. `projection` empty: all attributes.
 
     `factories`: instead of jobs, the ads of clusters that make their jobs one after another.
+    `job_sets`: instead of jobs, the ads of job sets.
     `tables`: jobs that look alike may come as tables.
     """
 
@@ -105,6 +107,7 @@ class QueryJobs(StreamRequest[AdBatch], tag="schedd.query_jobs"):
     projection: list[str] = []
     limit: int | None = None
     factories: bool = False
+    job_sets: bool = False
     tables: bool = False
 
 
@@ -128,13 +131,19 @@ class CountJobs(Request[JobCounts], tag="schedd.count_jobs"):
 
 
 class QueryHistory(StreamRequest[AdBatch], tag="schedd.query_history"):
-    """Ads of jobs that left the queue, newest first unless `forwards`; `since` (expression or id) ends the search."""
+    """Ads of jobs that left the queue, newest first unless `forwards`; `since` (expression or id) ends the search.
+
+    `kinds`: instead of finished jobs, records of executions of these kinds (EPOCH, INPUT, OUTPUT, CHECKPOINT).
+    `scan_limit`: how many ads are looked at.
+    """
 
     select: Selection
     projection: list[str] = []
     limit: int | None = None
     forwards: bool = False
     since: str | None = None
+    kinds: list[str] = []
+    scan_limit: int | None = None
 
 
 class JobDelta(Record):
