@@ -15,6 +15,7 @@ from functools import partial
 import trio
 
 from daemons.agent.checkpoints import Checkpoints
+from daemons.agent.streams import read_piece, write_piece
 from daemons.file_stream import receive_files, send_files
 from pool.classad import ClassAd
 from pool.errors import PeerError, UserError
@@ -33,9 +34,12 @@ from protocol.messages.agent import (
     OpenTransfer,
     OutputStored,
     PushOutput,
+    ReadStream,
     Stored,
+    StreamPiece,
     TransferOpened,
     Trouble,
+    WriteStream,
 )
 from protocol.placement import Placement
 from protocol.rpc import Peer
@@ -121,6 +125,8 @@ class Transfers:
         starters.on(FetchInput, self.fetch, Level.READ)
         starters.on(PushOutput, self.push, Level.READ)
         starters.on(OutputStored, self.stored, Level.READ)
+        starters.on(WriteStream, self.write, Level.READ)
+        starters.on(ReadStream, self.read, Level.READ)
 
     # ---- from the schedd
 
@@ -276,6 +282,20 @@ class Transfers:
         if activation.stored is None:
             raise PeerError("the output did not arrive whole")
         return activation.stored
+
+    # ---- streams
+
+    async def write(self, peer: Peer, request: WriteStream) -> Done:
+        """A piece of the job's output, while it runs."""
+        job = self._of(peer, request.activation).job
+        await trio.to_thread.run_sync(write_piece, job, request)
+        return DONE
+
+    async def read(self, peer: Peer, request: ReadStream) -> StreamPiece:
+        """A piece of the job's input, while it runs."""
+        job = self._of(peer, request.activation).job
+        piece: StreamPiece = await trio.to_thread.run_sync(read_piece, job, request)
+        return piece
 
     # ---- in words
 

@@ -37,6 +37,7 @@ from daemons.starter.settings import StarterSettings
 from daemons.starter.shadow_link import Refused, ShadowLink
 from daemons.starter.shell import Shells
 from daemons.starter.spawn import Spawner
+from daemons.starter.streams import Streams
 from daemons.starter.terms import Terms, terms_for
 from daemons.starter.transfer import FileMover, Held
 from daemons.starter.url_mover import UrlMover, UrlSettings
@@ -121,6 +122,7 @@ class JobRun:
         self.ran_s: float | None = None
         """How long its program ran."""
         self.hooks: JobHooks | None = None
+        self.streams: Streams | None = None
         self.scene: Scene | None = None
         """Set while the program runs, for those who visit it."""
         self.shells = Shells(context.processes, context.group, context.log)
@@ -256,6 +258,8 @@ class JobRun:
             mover = self._mover(account, plan)
             await self._fetch(mover)
             before = mover.catalog()
+            self.streams = Streams(self.request, self.job, self.sandbox, account, self.context.agent, self.context.log)
+            self.streams.prepare(plan)
         if self.hooks is not None:
             plan = await self._prepared(Hook.PREPARE_JOB, plan, account)
         fault("starter.input_done")
@@ -275,6 +279,8 @@ class JobRun:
             result = await self._run_program(replace(plan, append_output=True), account)
         if self.hooks is not None and self.executed is not None:
             await self._tell_of_exit(self.hooks, self.executed, result)
+        if self.streams is not None and not self._must_be_fast():
+            await self.streams.finish()
         if mover is not None and result.ending is Ending.EXITED:
             self._moved["BytesSent"] = float(await mover.push_output(before, result.ad.eval_int("ExitCode")))
         elif mover is not None and self._stop is not None:
@@ -550,6 +556,8 @@ class JobRun:
         """All that is done for a running program, until it has ended; a job of a moment needs none of it."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self.link.say_that_it_runs)
+            if self.streams is not None:
+                nursery.start_soon(self.streams.run)
             nursery.start_soon(self._update_now_and_then)
             if self.hooks is not None and self.hooks.has(Hook.UPDATE_JOB_INFO):
                 nursery.start_soon(self._tell_hook_now_and_then, self.hooks)

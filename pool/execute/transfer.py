@@ -55,7 +55,7 @@ def input_items(job: ClassAd) -> list[InputItem]:
     if job.eval_bool("TransferExecutable", True) and (command := job.eval_str("Cmd")):
         items.append(InputItem(_source(job, command), posixpath.basename(command), program=True))
     stdin = job.eval_str("In")
-    if stdin and stdin != NULL and job.eval_bool("TransferIn", True):
+    if stdin and stdin != NULL and job.eval_bool("TransferIn", True) and not job.eval_bool("StreamIn", False):
         items.append(InputItem(_source(job, stdin), posixpath.basename(stdin)))
     for path in dict.fromkeys(brought_plugins(job).values()):
         if not is_url(path):
@@ -107,11 +107,20 @@ def output_name(job: ClassAd, path: str) -> str:
 
 
 def standard_outputs(job: ClassAd) -> list[str]:
-    """The sandbox's names of the standard files that go back."""
+    """The sandbox's names of the standard files that go back when the job is over."""
+    return _standard(job, streamed=False)
+
+
+def streamed_outputs(job: ClassAd) -> list[str]:
+    """The sandbox's names of the standard files that go back while the job runs."""
+    return _standard(job, streamed=True)
+
+
+def _standard(job: ClassAd, *, streamed: bool) -> list[str]:
     names: list[str] = []
-    if _moves(job, "Out"):
+    if _moves(job, "Out") and _streams(job, "Out") is streamed:
         names.append(STDOUT_NAME)
-    if _moves(job, "Err") and same_output_name(job) not in names:
+    if _moves(job, "Err") and same_output_name(job) == STDERR_NAME and _streams(job, "Err") is streamed:
         names.append(STDERR_NAME)
     return names
 
@@ -119,6 +128,25 @@ def standard_outputs(job: ClassAd) -> list[str]:
 def _moves(job: ClassAd, name: str) -> bool:
     path = job.eval_str(name)
     return bool(path) and path != NULL and bool(job.eval_bool(f"Transfer{name}", True))
+
+
+def _streams(job: ClassAd, name: str) -> bool:
+    return bool(job.eval_bool(f"Stream{name}", False)) and not is_url(job.eval_str(name) or "")
+
+
+def streamed_input(job: ClassAd) -> str | None:
+    """The path at the access point of an input that is sent as the job reads it."""
+    path = job.eval_str("In")
+    if not path or path == NULL or not job.eval_bool("TransferIn", True) or not job.eval_bool("StreamIn", False):
+        return None
+    return _source(job, path)
+
+
+def streamed_to(job: ClassAd, name: str) -> str:
+    """Where at the access point a stream goes; PeerError when this job has no such stream."""
+    if name not in streamed_outputs(job):
+        raise PeerError(f"{name} is no stream of this job")
+    return posixpath.join(job.eval_str("Iwd") or "/", job.eval_str("Out" if name == STDOUT_NAME else "Err") or NULL)
 
 
 def output_wanted(job: ClassAd, exit_code: int | None) -> bool:

@@ -116,3 +116,27 @@ class OutputStored(Request[Stored], tag="agent.output_stored"):
     """Asked after the last byte: answered when the files are in place (or cannot be)."""
 
     activation: str
+
+
+class WriteStream(Request[Done], tag="agent.write_stream"):
+    """A piece of a standard file that is streamed, and its place; `begins`: what was there before goes."""
+
+    activation: str
+    name: str
+    at: int
+    data: bytes
+    begins: bool = False
+
+
+class StreamPiece(Record):
+    """A piece of the input; empty at its end."""
+
+    data: bytes
+
+
+class ReadStream(Request[StreamPiece], tag="agent.read_stream"):
+    """A piece of the standard input that is streamed."""
+
+    activation: str
+    at: int
+    size: int

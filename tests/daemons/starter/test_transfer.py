@@ -209,3 +209,34 @@ async def test_an_eviction_while_output_waits_ends_the_waiting() -> None:
                 await trio.sleep(0.02)
         await b.stop(activation, StopHow.FAST)
         assert (await b.ended(activation)).ending is Ending.EVICTED
+
+
+async def test_streams_move_while_the_job_runs() -> None:
+    async with bench(agent=True) as b:
+        (b.iwd / "in").write_text("one\ntwo\n" + "x" * 600_000 + "\n")
+        job = b.job_ad(
+            'read a; read b; echo "$b $a"; echo loud >&2; while [ ! -e go ]; do sleep 0.05; done; wc -c',
+            In="in", StreamIn=True, StreamOut=True, StreamErr=True, **YES,
+        )  # fmt: skip
+        activation = await b.run(job, files=True)
+        with trio.fail_after(60):
+            while not (b.iwd / "out").exists() or (b.iwd / "out").read_text() != "two one\n":
+                await trio.sleep(0.02)
+            while not (b.iwd / "err").exists() or (b.iwd / "err").read_text() != "loud\n":
+                await trio.sleep(0.02)
+        (b.sandbox / "go").touch()
+        end = await b.ended(activation)
+        assert end.ending is Ending.EXITED, end.ad
+        first, last = (b.iwd / "out").read_text().splitlines()
+        assert first == "two one"
+        assert 0 < int(last) <= 600_001  # less what the shell had read ahead
+        assert not (b.iwd / "in.part").exists()
+
+
+async def test_a_streamed_job_of_a_moment_loses_no_output() -> None:
+    async with bench(agent=True) as b:
+        (b.iwd / "out").write_text("what was there before, and longer\n")
+        _own(b.iwd / "out")
+        end = await b.ended(await b.run(b.job_ad("echo new", StreamOut=True, **YES), files=True))
+        assert end.ending is Ending.EXITED
+        assert (b.iwd / "out").read_text() == "new\n"
