@@ -5,6 +5,7 @@ Where the machine does not hold sandboxes to a size (STARTD_ENFORCE_DISK_LIMITS)
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from typing import Final
 
@@ -19,6 +20,7 @@ from pool.execute.exit import Hold
 from pool.execute.scratch import ENCRYPTABLE, MOUNTED, Store, hides, hold_bytes, over_disk, wants_encryption
 from pool.execute.usage import Usage
 
+PRIVATE: Final = 0o700
 PAUSE_MAX_S: Final = 60.0
 """Sandboxes that take long to measure are measured less often, but at least this often."""
 MEASURING_SHARE: Final = 20
@@ -48,6 +50,8 @@ class Disk:
         volume = volume_for(order)
         volume.make()
         self._volume = volume
+        if self._settings.sandbox_mode != PRIVATE:
+            os.chmod(self._sandbox, self._settings.sandbox_mode)
         if store.kind is not None:
             how = " ".join(word for word, is_so in (("hidden", order.hidden), ("encrypted", order.encrypted)) if is_so)
             self._log.full("The sandbox has a size", kind=store.kind, kib=self._kib, how=how or "seen by all")

@@ -9,7 +9,7 @@ import os
 import re
 import socket
 from collections.abc import Collection
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgpack
 
@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from pool.config import Config
 
 B = TypeVar("B", bound="Birthright")
+
+_SANDBOX_MODES: Final = {"user": 0o700, "group": 0o750, "world": 0o755}
+"""What JOB_EXECDIR_PERMISSIONS may say."""
 
 
 class Birthright(Record):
@@ -103,6 +106,7 @@ class StarterSettings(Birthright):
     private_shared_memory: bool = False
     soft_uid_domain: bool = False
     address_space_mb: int = 0
+    sandbox_mode: int = 0o700
     scratch: dict[str, str] = {}  # see pool.execute.scratch.Store.packed
     encrypt_all: bool = False
     encrypt_never: bool = False
@@ -198,6 +202,7 @@ def starter_payload(
         private_shared_memory=config.bool("MOUNT_PRIVATE_DEV_SHM"),
         soft_uid_domain=config.bool("SOFT_UID_DOMAIN"),
         address_space_mb=config.int("STARTER_RLIMIT_AS"),
+        sandbox_mode=_SANDBOX_MODES.get(config.str("JOB_EXECDIR_PERMISSIONS").strip().lower(), 0o700),
         scratch=(store or Store()).packed(),
         encrypt_all=config.bool("ENCRYPT_EXECUTE_DIRECTORY"),
         encrypt_never=config.bool("DISABLE_EXECUTE_DIRECTORY_ENCRYPTION"),

@@ -69,6 +69,8 @@ class BackingFile:
 
     def remove(self) -> None:
         """The startd ends: the group, the device and the file go."""
+        if not os.path.exists(self.path):
+            return
         self._dissolve_group()
         device = rootly.device_over(self.path)
         if device is not None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import pytest
+
 from daemons.starter.settings import StarterSettings, starter_payload
 from pool.classad import ClassAd, parse_longs
 from pool.config.config import load_config
@@ -82,6 +84,15 @@ async def test_limits_umask_and_descriptors_are_the_jobs() -> None:
     assert out[2] == "1024"
     assert out[3:6] == ["0", "1", "2"]
     assert out[-2].startswith("700 ")
+
+
+@pytest.mark.parametrize(("said", "mode"), [("user", "700"), ("group", "750"), ("World", "755"), ("anybody", "700")])
+async def test_who_may_read_a_sandbox(tmp_path: Path, said: str, mode: str) -> None:
+    config = load_config([], overrides={"LOCAL_DIR": str(tmp_path), "JOB_EXECDIR_PERMISSIONS": said}, environ={})
+    settings = StarterSettings.unpack(starter_payload(config, "slot1@host", trees=Trees(0)))
+    async with bench(sandbox_mode=settings.sandbox_mode) as b:
+        await b.ended(await b.run(b.job_ad("stat -c %a $_CONDOR_SCRATCH_DIR")))
+        assert (b.iwd / "out").read_text() == f"{mode}\n"
 
 
 async def test_the_ads_in_the_sandbox_say_what_the_job_has() -> None:
