@@ -18,6 +18,7 @@ import trio
 
 from daemons import faults
 from daemons.agent.event_log import LogBusy, append_events
+from daemons.agent.remote_io import RemoteFiles
 from daemons.agent.transfer import Transfers
 from daemons.log import Log
 from daemons.starter.account import Account, become
@@ -118,6 +119,7 @@ async def _serve(
         identity=f"{settings.account or settings.uid}@{settings.uid_domain}",
     )
     transfers.add_to(schedd, starters)
+    RemoteFiles(transfers.job_of).add_to(starters)
     EventLogs(settings.fsync, settings.lock).add_to(schedd)
     await nursery.start(lambda task_status: rpc.serve(starters, listeners, security=security, task_status=task_status))
     peer = await rpc.open_pair(

@@ -170,6 +170,10 @@ class Transfers:
             raise NotOpen(f"no files move for activation {name}")
         return known
 
+    def job_of(self, peer: Peer, name: str) -> ClassAd:
+        """The job of an activation, for who has its ticket."""
+        return self._of(peer, name).job
+
     async def fetch(self, peer: Peer, request: FetchInput) -> InputFiles:
         """List the input; its bytes follow the answer (nothing is awaited between their start and its end)."""
         activation = self._of(peer, request.activation)

@@ -177,7 +177,7 @@ class Actions:
     async def edit(self, peer: Peer, request: EditJobs) -> ActResults:
         """Set attributes; all values are checked before the first is set."""
         core = self._core
-        values = _read_assignments(request.assignments)
+        values = read_assignments(request.assignments)
         chosen, mine = Chosen.read(request.select), may_manage(core, peer)
         made = []
         for cluster in chosen.factories(core.queue):
@@ -190,7 +190,7 @@ class Actions:
             if not mine(job):
                 results.append(ActResult(job_id=job.id, outcome=Outcome.PERMISSION_DENIED, status=int(job.status)))
                 continue
-            self._set(job, values)
+            self.set_attributes(job, values)
             results.append(ActResult(job_id=job.id, outcome=Outcome.DONE, status=int(job.status)))
             changed += 1
             if changed % CHUNK == 0:
@@ -200,7 +200,8 @@ class Actions:
         await core.writer.durable()
         return ActResults(results=results or made)
 
-    def _set(self, job: Job, values: dict[str, Expr]) -> None:
+    def set_attributes(self, job: Job, values: dict[str, Expr]) -> None:
+        """Set them, and let what depends on them follow."""
         core = self._core
         before = core.queue.ad(job)
         was = before.text("JobPrio") if "JobPrio" in before else None
@@ -216,7 +217,8 @@ class Actions:
         return Done()
 
 
-def _read_assignments(assignments: dict[str, str]) -> dict[str, Expr]:
+def read_assignments(assignments: dict[str, str]) -> dict[str, Expr]:
+    """The values, checked; UserError for what may not be set, or cannot be."""
     if not assignments:
         raise UserError("no attribute to set")
     values: dict[str, Expr] = {}

@@ -21,6 +21,7 @@ from daemons.schedd.claims import Claims
 from daemons.schedd.core import Core
 from daemons.schedd.factories import Factories
 from daemons.schedd.global_log import GlobalLog
+from daemons.schedd.job_words import JobWords
 from daemons.schedd.live import Live
 from daemons.schedd.local_jobs import LocalJobs
 from daemons.schedd.mailer import Mailer
@@ -70,7 +71,7 @@ class Schedd:
         self.cron = CronManager(start, table, scope=self.advertise.plain_ad, published=self._cron_said)
         self.advertise.cron = self.cron
         self.factories = Factories(core)
-        Actions(core, self.claims, self.factories)
+        JobWords(core, Actions(core, self.claims, self.factories))
         RunNowHandler(core, self.claims)
         Submits(core, self.factories)
         Spool(core, self.timer)

@@ -164,7 +164,7 @@ class Shadow:
         claim, job = self.claim, self.job
         ad = self._job_ad()
         address, ticket = "", ""
-        if wants_transfer(ad, claim.slot_ad):
+        if wants_transfer(ad, claim.slot_ad) or ad.eval_bool("WantIOProxy", False):
             address, ticket = await self._open_transfer(ad)
         local = self.claims.startd(claim.startd).is_local
         return ActivateClaim(
@@ -387,7 +387,7 @@ class Shadow:
         self._executing = began is not None and began >= started
         prefix = "MATCH_EXP_"
         self._expanded = {name[len(prefix) :]: value for name, value in ad.items() if name.startswith(prefix)}
-        if wants_transfer(ad, self.claim.slot_ad):
+        if wants_transfer(ad, self.claim.slot_ad) or ad.eval_bool("WantIOProxy", False):
             self.core.nursery.start_soon(self._reopen_transfer)
         if self.job.status in (JobStatus.HELD, JobStatus.REMOVED):
             self._stop = Stop(ad.eval_str("HoldReason") or ad.eval_str("RemoveReason") or "")

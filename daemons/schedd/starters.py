@@ -17,6 +17,14 @@ class NotYours(PeerError):
     """A peer spoke for an execution that its ticket is not for."""
 
 
+def shadow_of(core: Core, peer: Peer, activation: str) -> Shadow | None:
+    """The execution that a starter speaks for; None when it is over."""
+    shadow = core.shadows.get(activation)
+    if shadow is not None and peer.ticket != shadow.claim.public:
+        raise NotYours(f"{peer} has no ticket for this execution")
+    return shadow
+
+
 class Starters:
     """Handlers of what starters report. An execution that is unknown is over: its starter may forget it."""
 
@@ -30,10 +38,7 @@ class Starters:
         service.on(JobEnded, self.ended, level=Level.READ)
 
     def _shadow(self, peer: Peer, activation: str) -> Shadow | None:
-        shadow = self._core.shadows.get(activation)
-        if shadow is not None and peer.ticket != shadow.claim.public:
-            raise NotYours(f"{peer} has no ticket for this execution")
-        return shadow
+        return shadow_of(self._core, peer, activation)
 
     async def ready(self, peer: Peer, request: StarterReady) -> Done:
         """A starter is here, or here again; answered when the queue knows that the job was given away."""

@@ -24,6 +24,7 @@ from daemons.starter import sandbox
 from daemons.starter.account import Account, account_for
 from daemons.starter.body import BareBody, Body
 from daemons.starter.cgroup import Group
+from daemons.starter.chirp import ChirpJob, ChirpRules, ChirpServer
 from daemons.starter.contained import container_of, image_of, put_into
 from daemons.starter.deferral import wait_for_moment
 from daemons.starter.disk import Disk
@@ -48,7 +49,7 @@ from pool.execute.assigned import DEFAULTS as ASSIGNED_KNOBS
 from pool.execute.cgroup import Limits, memory_limits
 from pool.execute.checkpoint import is_checkpoint, kept_on_eviction
 from pool.execute.exit import Exited, Hold, exited, over_memory
-from pool.execute.plan import Plan, Surroundings, facts, plan_job, wrapped
+from pool.execute.plan import Plan, Surroundings, facts, plan_job, wants_transfer, wrapped
 from pool.execute.plugins import BadPlugin, Plugin
 from pool.execute.signals import HOLD, VACATE, soft_kill_signal
 from pool.execute.transfer import Stamp
@@ -100,6 +101,7 @@ class Context:
     agent: Line
     plugins: dict[str, Plugin | BadPlugin] = field(default_factory=dict)
     """What the machine's file transfer plug-ins have said of themselves."""
+    chirp: ChirpServer | None = None
 
 
 class JobRun:
@@ -125,6 +127,9 @@ class JobRun:
         self.streams: Streams | None = None
         self.scene: Scene | None = None
         """Set while the program runs, for those who visit it."""
+        self.chirp = ChirpJob(
+            request, self.job, _chirp_rules(context.settings), context.agent, self.link.peer, context.log
+        )
         self.shells = Shells(context.processes, context.group, context.log)
         self.suspended = False
         self.disk = Disk(context.settings, self.job, self.slot, self.sandbox, context.log)
@@ -196,6 +201,7 @@ class JobRun:
         ad.update(self.usage.ad() if self.usage.processes_seen else {})
         ad.update(self._moved)
         ad.update(self.of_devices)
+        ad.update(self.chirp.delayed_ad())
         ad.update(self._told)
         message = JobEnded(
             job_id=self.request.job_id,
@@ -359,7 +365,7 @@ class JobRun:
             assigned_knobs=settings.assigned_knobs or ASSIGNED_KNOBS,
             starter_environment=settings.given_environment(),
             java=settings.java,
-            transfers=bool(self.request.agent_address),
+            transfers=bool(self.request.agent_address) and wants_transfer(self.job, self.slot),
         )
 
     def _mover(self, account: Account, plan: Plan) -> FileMover:
@@ -412,6 +418,14 @@ class JobRun:
     async def _run_program(self, plan: Plan, account: Account) -> Result:
         if self._stop is not None:
             return self._evicted()
+        if self.context.chirp is None or not self.request.shadow_address:
+            return await self._run_on_its_terms(plan, account)
+        with self.context.chirp.serving(self.chirp, self.sandbox, account) as config:
+            if config:
+                plan = replace(plan, environment={**plan.environment, "_CONDOR_CHIRP_CONFIG": config})
+            return await self._run_on_its_terms(plan, account)
+
+    async def _run_on_its_terms(self, plan: Plan, account: Account) -> Result:
         settings, log = self.context.settings, self.context.log
         with terms_for(settings, self.job, self.slot, plan, account, self.sandbox, log) as terms:
             image = image_of(self.job, self.slot, settings)
@@ -649,6 +663,7 @@ class JobRun:
             self._look()
             self.usage = self.disk.measured(self.usage)
             ad = self.usage.ad()
+            ad.update(self.chirp.delayed_ad())
             ad.update(self._told)
             ad.update(self.of_devices)
             ids = {"job_id": self.request.job_id, "activation": self.request.activation}
@@ -739,6 +754,11 @@ class JobRun:
             hold = Hold(stop.reason, stop.hold_code, stop.hold_subcode)
             return Result(Ending.HOLD, hold.ad(), hold.reason)
         return Result(Ending.EVICTED, reason=stop.reason if stop is not None else "")
+
+
+def _chirp_rules(settings: StarterSettings) -> ChirpRules:
+    enabled, files, updates, delayed = settings.chirp
+    return ChirpRules(enabled, files, updates, delayed, tuple(settings.chirp_names), settings.chirp_names_max)
 
 
 def _holds(expression: str, slot: ClassAd, job: ClassAd) -> bool:

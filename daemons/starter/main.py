@@ -18,6 +18,7 @@ from daemons import faults
 from daemons.linux import become_subreaper, leave_nothing_to_programs
 from daemons.log import Log
 from daemons.starter.cgroup import Group
+from daemons.starter.chirp import ChirpServer
 from daemons.starter.job import Context, JobRun
 from daemons.starter.line import Line
 from daemons.starter.live import Live
@@ -95,6 +96,7 @@ class Starter:
         self._leave = trio.Event()
         self._nursery: trio.Nursery | None = None
         self._lines: tuple[Line, Line] | None = None
+        self._chirp: ChirpServer | None = None
 
     async def serve(self, birth: Birth) -> None:
         """The life of the process."""
@@ -111,6 +113,7 @@ class Starter:
                 self._nursery = nursery
                 line = partial(Line, nursery, self._security, self._network)
                 self._lines = line(self._visits()), line()  # to the schedd, and to the file agent
+                self._chirp = ChirpServer(nursery, self._log)
                 await nursery.start(self._processes.run)
                 channel = net.pair_channel(birth.channel, "startd")
                 self._startd = await rpc.open_pair(
@@ -159,6 +162,7 @@ class Starter:
             self._spawner,
             self._startd,
             *self._lines,
+            chirp=self._chirp,
         )
         self._job, self._idle = JobRun(context, request), trio.Event()
         self._nursery.start_soon(self._run, self._job)

@@ -116,6 +116,9 @@ class StarterSettings(Birthright):
     default_hook_keyword: str = ""
     ssh_to_job: str = "true"  # as peek_job, an expression over the slot's ad (MY) and the job's (TARGET)
     peek_job: str = "true"
+    chirp: list[bool] = [True, True, True, True]  # ENABLE_CHIRP, _IO, _UPDATES, _DELAYED
+    chirp_names: list[str] = ["Chirp*"]
+    chirp_names_max: int = 100
     java: dict[str, str] = {}
     docker: dict[str, str] = {}  # the container engine's knobs; see pool.containers.engine
     url_plugins: list[str] = []
@@ -209,6 +212,9 @@ def starter_payload(
         hooks=read_hooks(config, STARTER_HOOKS).packed(),
         hook_keyword=config.str("STARTER_JOB_HOOK_KEYWORD", default=""),
         ssh_to_job=config.str("ENABLE_SSH_TO_JOB"),
+        chirp=[config.bool(f"ENABLE_CHIRP{part}") for part in ("", "_IO", "_UPDATES", "_DELAYED")],
+        chirp_names=config.list("CHIRP_DELAYED_UPDATE_PREFIX"),
+        chirp_names_max=config.int("CHIRP_DELAYED_UPDATE_MAX_ATTRS"),
         peek_job=config.str("ENABLE_PEEK_JOB"),
         default_hook_keyword=config.str("STARTER_DEFAULT_JOB_HOOK_KEYWORD", default=""),
         url_plugins=url_plugins(config),

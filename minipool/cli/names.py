@@ -22,6 +22,7 @@ TOOLS: Final[dict[str, tuple[str, str]]] = {
     "watch_q": ("watch", "watch jobs run"),
     "tail": ("tail", "show the last bytes of a running job's output"),
     "ssh_to_job": ("ssh_to_job", "open a shell in a running job"),
+    "chirp": ("chirp", "from a running job: its owner's files, its ad, its log"),
     "wait": ("wait", "wait for jobs by their event log"),
     "userlog": ("userlog", "summarize event logs"),
     "check_userlogs": ("check_userlogs", "check event logs for what cannot be"),

@@ -19,8 +19,11 @@ STDOUT_NAME: Final = "_condor_stdout"
 STDERR_NAME: Final = "_condor_stderr"
 JOB_AD_NAME: Final = ".job.ad"
 MACHINE_AD_NAME: Final = ".machine.ad"
+CHIRP_CONFIG_NAME: Final = ".chirp.config"
 WRAPPER_ERROR_NAME: Final = ".job_wrapper_failure"
-OWN_NAMES: Final = frozenset({JOB_AD_NAME, MACHINE_AD_NAME, STDOUT_NAME, STDERR_NAME, WRAPPER_ERROR_NAME})
+OWN_NAMES: Final = frozenset(
+    {JOB_AD_NAME, MACHINE_AD_NAME, STDOUT_NAME, STDERR_NAME, WRAPPER_ERROR_NAME, CHIRP_CONFIG_NAME}
+)
 """What the starter itself puts into a sandbox."""
 
 SCRATCH_MARK: Final = "#CoNdOrScRaTcHdIr#"

@@ -106,6 +106,26 @@ class PushOutput(Request[Done], tag="agent.push_output"):
     checkpoint: bool = False
 
 
+class IoDone(Record):
+    """What an operation gave: a number that is not negative, or the negative errno; and bytes."""
+
+    value: int
+    data: bytes = b""
+
+
+class RemoteIo(Request[IoDone], tag="agent.remote_io"):
+    """One operation on files of the user, for a running job that wants its owner's files (see daemons.agent.remote_io).
+
+    `texts` and `numbers` are its words, in their order; relative paths begin in the job's directory.
+    """
+
+    activation: str
+    operation: str
+    texts: list[str] = []
+    numbers: list[int] = []
+    data: bytes = b""
+
+
 class Stored(Record):
     """Every file is in place, or what went wrong, naming file and host."""
 

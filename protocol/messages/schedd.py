@@ -334,6 +334,36 @@ class JobNotice(Message, tag="schedd.job_notice"):
     message: str
 
 
+class JobAttribute(Record):
+    """An expression as text."""
+
+    text: str
+
+
+class ReadJobAttribute(Request[JobAttribute], tag="schedd.read_job_attribute"):
+    """What an attribute of the running job is in the queue; UNDEFINED when it has none."""
+
+    job_id: JobId
+    activation: str
+    name: str
+
+
+class SetJobAttributes(Request[Done], tag="schedd.set_job_attributes"):
+    """The running job sets attributes (name -> expression text) of its own ad."""
+
+    job_id: JobId
+    activation: str
+    assignments: dict[str, str]
+
+
+class WriteToLog(Request[Done], tag="schedd.write_to_log"):
+    """The running job has something to say in its log."""
+
+    job_id: JobId
+    activation: str
+    text: str
+
+
 class Ending(str, Enum):
     """How an activation ended."""
 

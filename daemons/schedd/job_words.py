@@ -1,0 +1,53 @@
+"""What a running job says through its starter (chirp): it reads and sets attributes of its own ad, and writes its log.
+
+A job acts for its owner: it may change what the owner may, of itself alone.
+"""
+
+from __future__ import annotations
+
+from daemons.schedd.actions import Actions, read_assignments
+from daemons.schedd.core import Core
+from daemons.schedd.shadow import Shadow
+from daemons.schedd.starters import shadow_of
+from pool.errors import PeerError
+from pool.jobs import event_log
+from protocol.authorize import Level
+from protocol.message import DONE, Done
+from protocol.messages.schedd import JobAttribute, ReadJobAttribute, SetJobAttributes, WriteToLog
+from protocol.rpc import Peer
+
+
+class JobWords:
+    """The handlers."""
+
+    def __init__(self, core: Core, actions: Actions) -> None:
+        self._core, self._actions = core, actions
+        service = core.start.service
+        service.on(ReadJobAttribute, self.read, level=Level.READ)
+        service.on(SetJobAttributes, self.set, level=Level.READ)
+        service.on(WriteToLog, self.write, level=Level.READ)
+
+    def read(self, peer: Peer, request: ReadJobAttribute) -> JobAttribute:
+        """An attribute's expression, not evaluated."""
+        ad = self._core.queue.ad(self._shadow(peer, request.activation).job)
+        return JobAttribute(text=ad.text(request.name) if request.name in ad else "UNDEFINED")
+
+    async def set(self, peer: Peer, request: SetJobAttributes) -> Done:
+        """Set attributes; durable when answered."""
+        shadow = self._shadow(peer, request.activation)
+        self._actions.set_attributes(shadow.job, read_assignments(request.assignments))
+        await self._core.writer.durable()
+        return DONE
+
+    async def write(self, peer: Peer, request: WriteToLog) -> Done:
+        """Write an event 008 to the job's log."""
+        shadow = self._shadow(peer, request.activation)
+        self._core.write(shadow.job, event_log.Generic(request.text))
+        await self._core.writer.durable()
+        return DONE
+
+    def _shadow(self, peer: Peer, activation: str) -> Shadow:
+        shadow = shadow_of(self._core, peer, activation)
+        if shadow is None:
+            raise PeerError(f"the execution {activation} is over")
+        return shadow
