@@ -18,6 +18,7 @@ import trio
 from daemons.agent.main import socket_name
 from daemons.run import DaemonStart
 from daemons.schedd.directories import Directories
+from daemons.schedd.records import Records
 from daemons.schedd.settings import Settings
 from pool.classad import ClassAd
 from pool.errors import UserError
@@ -58,6 +59,9 @@ class Execution(Protocol):
         """Ask the job's periodic policy."""
 
 
+_IN_EXECUTION = frozenset((JobStatus.RUNNING, JobStatus.TRANSFERRING_OUTPUT, JobStatus.SUSPENDED))
+
+
 class Core:
     """The schedd's shared state."""
 
@@ -89,6 +93,7 @@ class Core:
         """The schedd's own ad, which submit requirements may speak of."""
         self.stats: Counter[str] = Counter()
         self.directories = Directories(start)
+        self.records = Records(self)
         self.writer: Writer
         self.agents: Agents
         self.nursery: trio.Nursery
@@ -125,7 +130,10 @@ class Core:
         if changes.attributes or changes.drop:
             self.queue.change(job, changes.attributes, changes.drop)
         if changes.move is not None:
+            before = job.status
             self.queue.move(job, changes.move, now)
+            if before in _IN_EXECUTION and job.status not in _IN_EXECUTION:
+                self.records.execution(job, int(before))
         for event in changes.events:
             self.write(job, event, now if at is None else at)
         self.settle(job)
@@ -262,6 +270,7 @@ class Core:
     def leave(self, job: Job) -> None:
         """The job's last change has been made: it goes into the history."""
         self.waiting.discard(job)
+        self.records.finished(job)
         self.queue.leave(job, self.now())
         if self.directories.exists(job.id):
             self.nursery.start_soon(self.directories.remove, self.directories.path_of(job.id))

@@ -120,6 +120,7 @@ class Schedd:
         )
         await nursery.start(core.agents.run)
         nursery.start_soon(GlobalLog(core).run)
+        nursery.start_soon(core.records.run)
         nursery.start_soon(core.writer.run)
         await take_up(core, self.claims, self._connection)
         nursery.start_soon(core.directories.sweep, lambda id: self.queue.get(id) is None)

@@ -1,20 +1,24 @@
-"""condor_history: jobs that left the queue, newest first."""
+"""condor_history: jobs that left the queue, newest first; also their executions, and what files tell of jobs."""
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
 
-from minipool.cli.ad_output import XML_FOOT, XML_HEAD, attribute_list, wanted_form, write_all
+from minipool.cli.ad_output import XML_FOOT, XML_HEAD, attribute_list, sorted_names, wanted_form, write_all
 from minipool.cli.autoformat import AutoFormat
 from minipool.cli.console import terminal_width
 from minipool.cli.context import install_clock, open_session
+from minipool.cli.mask import Mask
 from minipool.cli.options import Opt, Parsed
 from minipool.cli.print_as import FUNCTIONS
+from minipool.cli.print_format import from_file
 from minipool.cli.print_format import parse as parse_format
 from minipool.cli.tool import DEBUG, FORMATTING, HELP, NAME, POOL, VERSION_OPT, Tool, run
 from minipool.session import NotFound, Session
-from pool.classad import ClassAd, expr
+from pool.classad import ClassAd, Expr, expr
 from pool.errors import ClassAdError, PeerError, UserError
 from pool.late_pattern import late_pattern
 
@@ -23,23 +27,41 @@ TOOL = Tool(
     "Show jobs that left the queue.",
     "[CLUSTER | CLUSTER.PROC | OWNER]... [options]",
     (
-        HELP,
+        FORMATTING[2],
+        FORMATTING[5],
+        Opt("jsonl", 5, says="print ads as JSON, one line for each"),
+        FORMATTING[4],
         Opt("backwards", 1, says="newest first (the default)"),
-        Opt("forwards", 4, says="oldest first"),
+        Opt("forwards nobackwards", 4, says="oldest first"),
+        Opt("wide", 1, says="do not cut lines at the width of the terminal (:N: at N)", colon=True),
+        Opt("limit match", 1, 1, "N", "show no more than N ads"),
+        Opt("scanlimit", 4, 1, "N", "look at no more than N ads"),
+        Opt("file", 2, 1, "FILE", "read this file of ads"),
+        Opt("userlog", 1, 1, "FILE", "what an event log tells of jobs"),
+        Opt("local", 2, says="ask this host's schedd"),
+        Opt("startd", 3, says="the file of jobs that ran on this host (STARTD_HISTORY)"),
+        Opt("schedd", 3, says="jobs that left the queue (the default)"),
+        Opt("stream-results", 6, colon=True),
+        FORMATTING[3],
+        HELP,
+        FORMATTING[1],
+        FORMATTING[0],
+        Opt("print-format", 2, 1, "FILE", "take the columns from a file", True),
+        Opt("daemon", 3, says="the file of a daemon's own ads (<SUBSYS>_DAEMON_HISTORY)", colon=True),
+        Opt("epochs", 2, says="executions of jobs instead of jobs", colon=True),
+        Opt("transfer-history", 2, says="transfers of files (:i input, :o output, :c checkpoints)", colon=True),
+        Opt("type", 2, 1, "TYPE,...", "ads of these types: JOB, EPOCH, TRANSFER, INPUT ... or ALL"),
+        Opt("directory", 3, says="with -epochs: the files of JOB_EPOCH_HISTORY_DIR"),
+        Opt("search", 3, 1, "PATH", "this file and its earlier parts; with -directory, the files of this directory"),
+        Opt("constraint", 1, 1, "EXPR", "only ads for which the expression is true"),
+        Opt("since", 4, 1, "ID|EXPR", "stop at this job, or where the expression is first true"),
+        Opt("completedsince", 3, 1, "TIME", "only jobs that completed after this moment (epoch seconds)"),
+        Opt("extract", 2, 1, "FILE", "copy the ads into a file that -file reads"),
+        DEBUG,
+        Opt("diagnostic", 4),
+        Opt("no-librarian", 12),
         NAME,
         POOL,
-        Opt("constraint", 1, 1, "EXPR", "only jobs for which the expression is true"),
-        Opt("completedsince", 9, 1, "TIME", "only jobs that completed after this moment (epoch seconds)"),
-        Opt("since", 4, 1, "ID|EXPR", "stop at this job, or where the expression is first true"),
-        Opt("scanlimit", 4, 1, "N", "look at no more than N jobs"),
-        Opt("limit match", 3, 1, "N", "show no more than N jobs"),
-        *FORMATTING,
-        Opt("file", 2, 1, "FILE", "read this file of long ads"),
-        Opt("wide", 1, says="do not cut lines at the width of the terminal", colon=True),
-        Opt("type", 1, 1, "TYPE", "JOB, the only type there is"),
-        Opt("stream-results", 2),
-        Opt("local", 2, says="ask this host's schedd"),
-        DEBUG,
         VERSION_OPT,
     ),
     unknown="Error: Unknown argument {}",
@@ -47,13 +69,8 @@ TOOL = Tool(
 )
 
 _JOB = late_pattern(r"\d+(\.\d+)?\Z")
-
-
-def _id(ad: ClassAd) -> str:
-    return f"{ad.eval_int('ClusterId', 0)}.{ad.eval_int('ProcId', 0)}"
-
-
-TABLE = """SELECT
+_TRANSFERS: Final = {"i": "INPUT", "o": "OUTPUT", "c": "CHECKPOINT"}
+JOBS = """SELECT
     ClusterId      AS ' ID         '  WIDTH AUTO PRINTAS JOB_ID
     Owner          AS OWNER           WIDTH -14  PRINTAS OWNER OR ??
     QDate          AS '  SUBMITTED'   WIDTH 11   PRINTAS QDATE OR ??
@@ -61,6 +78,19 @@ TABLE = """SELECT
     JobStatus      AS ST              PRINTAS JOB_STATUS
     CompletionDate AS '  COMPLETED'   WIDTH 11   PRINTAS QDATE
     Cmd            AS CMD             WIDTH 0    PRINTAS JOB_DESCRIPTION
+"""
+DAEMONS = """SELECT
+    RecordWriteDate AS 'TIMESTAMP  ' WIDTH -11 PRINTAS QDATE OR ??
+    RecentDaemonCoreDutyCycle ?: 0 * 100 AS DUTY_CYCLE PRINTF '%7.2f%%'
+    TotalRunningJobs AS RunningJobs  PRINTF %11d
+    TotalIdleJobs    AS '  IdleJobs' PRINTF %10d
+    TotalHeldJobs    AS '  HeldJobs' PRINTF %10d
+    TransferQueueNumDownloading       AS Download   PRINTF %8d
+    TransferQueueNumWaitingToDownload AS Waiting    PRINTF %7d
+    FileTransferMBWaitingToDownload   AS WaitingMB  PRINTF %9.2f
+    TransferQueueNumUploading         AS '  Upload' PRINTF %8d
+    TransferQueueNumWaitingToUpload   AS Waiting    PRINTF %7d
+    FileTransferMBWaitingToUpload     AS WaitingMB  PRINTF %9.2f
 """
 
 
@@ -71,64 +101,245 @@ def main(verb: str, argv: Sequence[str]) -> int:
 
 def _main(parsed: Parsed) -> int:
     install_clock()
-    form, custom = wanted_form(parsed), AutoFormat(parsed)
-    table = parse_format(TABLE.split("\n"), FUNCTIONS).mask
-    table.width = _width(parsed)
-    if not form and not custom:
-        sys.stdout.write(table.heading())
-    if form:
-        projection = attribute_list(parsed)
-    else:
-        projection = [*custom.names(), "ClusterId", "ProcId"] if custom else table.names()
-    path = parsed.value("file")
-    ads: Iterable[ClassAd] = _of_file(path, parsed) if path else _of_schedd(open_session(parsed), parsed, projection)
-    if form == "xml":
-        sys.stdout.write(XML_HEAD + "\n")
-        for piece in write_all(ads, "xml", attribute_list(parsed), xml_gap="\n"):
-            sys.stdout.write(
-                piece if piece not in (XML_HEAD, XML_FOOT) else XML_FOOT + "\n" if piece == XML_FOOT else ""
-            )
-    elif form:
-        sys.stdout.writelines(write_all(ads, form, attribute_list(parsed), empty_json=True))
-    elif custom:
-        sys.stdout.writelines(custom.text(ads))
-    else:
-        sys.stdout.writelines(table.lines(ads))
+    asked = _Asked(parsed)
+    _show(asked, asked.found())
     return 0
 
 
-def _width(parsed: Parsed) -> int:
-    terminal = terminal_width()
-    return 0 if parsed.has("wide") or not terminal else terminal - 1
+class _Asked:
+    """What the command line asks for."""
+
+    def __init__(self, parsed: Parsed) -> None:
+        self.parsed = parsed
+        self.forwards = parsed.has("forwards")
+        self._refuse_contradictions()
+        self.form, self.custom = wanted_form(parsed), AutoFormat(parsed)
+        if parsed.has("jsonl"):
+            self.form = "jsonl"
+        path = parsed.value("print-format")
+        self.table: Mask | None = None
+        where = ""
+        if path is not None and path != "!":
+            given = from_file(path, FUNCTIONS)
+            self.table, where = given.mask, given.where
+            self.table.has_heading = self.table.has_heading and given.header
+        elif not (self.form or self.custom):
+            text = DAEMONS if parsed.has("daemon") else JOBS
+            self.table = parse_format(text.split("\n"), FUNCTIONS).mask
+        self.kinds = self._kinds()
+        if parsed.has("transfer-history") and not (self.form or self.custom or path):
+            raise UserError(
+                "Error: -transfer-history does not have a default print table. "
+                "Please use -long, -json, -xml, or a custom print format."
+            )
+        self.constraint = self._constraint(where)
+        self.ids = [word for word in parsed.words if _JOB.match(word)]
+        self.users = [word for word in parsed.words if not _JOB.match(word)]
+        self.limit = self._count("limit")
+        self.scan_limit = self._count("scanlimit")
+        self.since = self._since()
+
+    def _refuse_contradictions(self) -> None:
+        parsed = self.parsed
+        if self.forwards and parsed.has("since"):
+            raise UserError("Error: Argument -forwards cannot be combined with -since.")
+        if parsed.has("local") and parsed.has("name"):
+            raise UserError("Error: Arguments -local and -name cannot be used together")
+        sources = [key for key in ("startd", "schedd", "daemon", "epochs", "transfer-history") if parsed.has(key)]
+        if len(sources) > 1:
+            raise UserError(f"Error: -{sources[0]} can not be used in association with -{sources[1]}.")
+        if sum(parsed.has(key) for key in ("xml", "json", "jsonl")) > 1:
+            raise UserError("Error: Cannot use more than one of XML and JSON[L]")
+        if parsed.has("extract") and not (parsed.has("constraint") or parsed.words):
+            raise UserError("Error: -extract requires a constraint for which ClassAds to copy")
+
+    def _kinds(self) -> list[str]:
+        """The kinds of records to look for; none for finished jobs."""
+        parsed = self.parsed
+        named = [kind.upper() for text in parsed.values("type") for kind in text.replace(",", " ").split()]
+        if "TRANSFER" in named:
+            named += _TRANSFERS.values()
+        letters = (parsed.qualifier("transfer-history") or "").lower()
+        if parsed.has("transfer-history"):
+            for letter in letters:
+                if letter not in _TRANSFERS:
+                    raise UserError(f"Error: Unknown -transfer-history extra attribute '{letter}'")
+            named += [_TRANSFERS[letter] for letter in letters or "ioc"]
+        elif parsed.has("epochs") and not named:
+            named = ["EPOCH"]
+        return [] if named == ["JOB"] and not parsed.has("epochs") else named
+
+    def _count(self, key: str) -> int | None:
+        """A bound; a negative one is none."""
+        if not self.parsed.has(key):
+            return None
+        count = self.parsed.number(key, 0)
+        return count if count >= 0 else None
+
+    def _constraint(self, where: str) -> str | None:
+        parts = [f"({text})" for text in (*self.parsed.values("constraint"), where) if text]
+        text = " && ".join(parts) or None
+        try:
+            expr(text or "true")
+        except ClassAdError as error:
+            raise UserError(f"Error:  could not parse constraint {text}\n{error}") from None
+        return text
+
+    def _since(self) -> str | None:
+        completed = self.parsed.value("completedsince")
+        if completed is not None:
+            try:
+                expr(f"CompletionDate <= {completed}")
+            except ClassAdError:
+                raise UserError(f"Error: '{completed}' not valid parameter for -completedsince ") from None
+            return f"CompletionDate <= {completed}"
+        since = self.parsed.value("since")
+        if since is not None and not _JOB.match(since):
+            try:
+                expr(since)
+            except ClassAdError:
+                raise UserError(
+                    f"Error: invalid -since constraint: {since}\n\tconstraint must be a job-id, or expression."
+                ) from None
+        return since
+
+    def projection(self) -> list[str]:
+        """The attributes to fetch; empty for all."""
+        if self.form:
+            return attribute_list(self.parsed)
+        names = self.custom.names() if self.custom else self.table.names() if self.table else []
+        return sorted({*names, "ClusterId", "ProcId"})
+
+    def found(self) -> Iterable[ClassAd]:
+        """The ads, from where the options say."""
+        parsed = self.parsed
+        path = parsed.value("file")
+        if path is not None:
+            return self._chosen(_of_files([path], self.kinds or ["JOB"], self.forwards))
+        log = parsed.value("userlog")
+        if log is not None:
+            from minipool.cli.log_ads import jobs_of_log
+
+            return self._chosen(jobs_of_log(log, cannot="Error: Can't open userlog {path}"))
+        searched = self._searched()
+        if searched is not None:
+            return self._chosen(_of_files(searched, self.kinds or ["JOB"], self.forwards))
+        return _of_schedd(open_session(parsed), self)
+
+    def _searched(self) -> list[str] | None:
+        """The files to look through; None to ask the schedd."""
+        parsed = self.parsed
+        path = parsed.value("search")
+        if parsed.has("directory"):
+            directory = path or self._knob("JOB_EPOCH_HISTORY_DIR")
+            return _files_of(directory, self.forwards)
+        if parsed.has("daemon"):
+            daemon = (parsed.qualifier("daemon") or "schedd").upper()
+            path = path or self._knob(f"{daemon}_DAEMON_HISTORY")
+            self.kinds = self.kinds or ["ALL"]
+        elif parsed.has("startd"):
+            path = path or self._knob("STARTD_HISTORY")
+        return None if path is None else _with_earlier(path, self.forwards)
+
+    def _knob(self, name: str) -> str:
+        value = open_session(self.parsed).config.str(name, default="")
+        if not value:
+            raise UserError(f"Error: No history to read: {name} undefined")
+        return value
+
+    def _chosen(self, ads: Iterable[ClassAd]) -> Iterator[ClassAd]:
+        """The ads of files that the command line selects."""
+        wanted = expr(self.constraint or "true")
+        since = _since_expr(self.since)
+        words = {*self.ids, *self.users}
+        left = self.limit
+        for seen, ad in enumerate(ads):
+            if seen == self.scan_limit or left == 0 or (since is not None and since.eval(ad) is True):
+                return
+            named = {_id(ad), _id(ad).partition(".")[0], ad.eval_str("Owner", "")}
+            if (not words or words & named) and wanted.eval(ad) is True:
+                left = None if left is None else left - 1
+                yield ad
 
 
-def _constraint(parsed: Parsed) -> str | None:
-    parts = [f"({text})" for text in parsed.values("constraint")]
-    since = parsed.value("completedsince")
-    if since is not None:
-        parts.append(f"(CompletionDate > {since})")
-    text = " && ".join(parts) or None
+def _id(ad: ClassAd) -> str:
+    return f"{ad.eval_int('ClusterId', 0)}.{ad.eval_int('ProcId', 0)}"
+
+
+def _since_expr(since: str | None) -> Expr | None:
+    """Where a search stops, as an expression."""
+    if since is None:
+        return None
+    if not _JOB.match(since):
+        return expr(since)
+    cluster, _, proc = since.partition(".")
+    return expr(f"ClusterId == {cluster}" + (f" && ProcId == {proc}" if proc else ""))
+
+
+def _show(asked: _Asked, ads: Iterable[ClassAd]) -> None:
+    """Everything that goes to standard output, ad by ad."""
+    out, only = sys.stdout, attribute_list(asked.parsed)
+    path = asked.parsed.value("extract")
+    if path is not None:
+        _extract(list(ads), path, asked.forwards)
+    elif asked.form == "xml":
+        out.write(XML_HEAD + "\n")
+        for piece in write_all(ads, "xml", only, xml_gap="\n"):
+            out.write(piece if piece not in (XML_HEAD, XML_FOOT) else XML_FOOT + "\n" if piece == XML_FOOT else "")
+    elif asked.form == "jsonl":
+        from pool.classad.forms.json_form import to_json
+
+        for ad in ads:
+            out.write(to_json(ad, sorted_names(ad, only), compact=True) + "\n")
+    elif asked.form:
+        out.writelines(write_all(ads, asked.form, only, empty_json=True))
+    elif asked.custom:
+        mask = asked.custom.mask
+        out.write(mask.heading() if mask.has_heading else "")
+        out.writelines(mask.lines(ads))
+    elif asked.table is not None:
+        asked.table.width = _width(asked.parsed)
+        out.write(asked.table.heading() if asked.table.has_heading else "")
+        out.writelines(asked.table.lines(ads))
+
+
+def _extract(ads: Sequence[ClassAd], path: str, forwards: bool) -> None:
+    """Copy ads into a file of the same kind, oldest first."""
+    from pool.jobs.history_file import job_banner
+
+    sys.stdout.write(f"\nWriting {len(ads)} matched ads to {path}...\n")
     try:
-        expr(text or "true")
-    except ClassAdError as error:
-        raise UserError(f"Error: invalid constraint: {error}") from None
-    return text
+        with open(path, "w", encoding="utf-8", errors="surrogateescape") as file:
+            for ad in ads if forwards else reversed(ads):
+                file.write(ad.long() + job_banner(ad))
+    except OSError as error:
+        raise UserError(f"Error: Failed to open extraction file {path}: {error.strerror}") from None
 
 
-def _of_schedd(session: Session, parsed: Parsed, projection: Sequence[str]) -> Iterable[ClassAd]:
+def _width(parsed: Parsed) -> int:
+    chosen = parsed.qualifier("wide")
+    if chosen is not None:
+        return int(chosen) if chosen.isdigit() else 0
+    terminal = terminal_width()
+    return terminal - 1 if terminal else 0
+
+
+def _of_schedd(session: Session, asked: _Asked) -> Iterable[ClassAd]:
     from protocol.messages.schedd import QueryHistory, Selection
 
-    ids = [word for word in parsed.words if _JOB.match(word)]
-    users = [word for word in parsed.words if not _JOB.match(word)]
-    limits = [parsed.number(key, 0) for key in ("limit", "scanlimit") if parsed.has(key)]
-    request = QueryHistory(
-        select=Selection(ids=ids, users=users, constraint=_constraint(parsed), all=not (ids or users)),
-        projection=sorted(set(projection)),
-        limit=min(limits) if limits else None,
-        forwards=parsed.has("forwards"),
-        since=parsed.value("since"),
+    select = Selection(
+        ids=asked.ids, users=asked.users, constraint=asked.constraint, all=not (asked.ids or asked.users)
     )
-    name = parsed.value("name")
+    request = QueryHistory(
+        select=select,
+        projection=sorted(set(asked.projection())),
+        limit=asked.limit,
+        forwards=asked.forwards,
+        since=asked.since,
+        kinds=asked.kinds,
+        scan_limit=asked.scan_limit,
+    )
+    name = asked.parsed.value("name")
     try:
         with session.daemon("schedd", name=name) as peer:
             for batch in peer.stream(request):
@@ -139,22 +350,47 @@ def _of_schedd(session: Session, parsed: Parsed, projection: Sequence[str]) -> I
         raise UserError(f"Error: {error}") from None
 
 
-def _of_file(path: str, parsed: Parsed) -> Iterable[ClassAd]:
-    """The ads of a history file: long ads, each followed by an empty line or a line that begins with `***`."""
+def _of_files(paths: Iterable[str], kinds: Sequence[str], forwards: bool) -> Iterator[ClassAd]:
+    """The ads of files in their order: of these kinds, or of all when there are none."""
+    from pool.jobs.history_file import records
+
+    for path in paths:
+        try:
+            with open(path, encoding="utf-8", errors="surrogateescape") as file:
+                text = file.read()
+        except OSError as error:
+            raise UserError(f"Error opening history file {path}: {error.strerror}") from None
+        for record in records(text, backwards=not forwards):
+            if not kinds or "ALL" in kinds or record.kind in kinds:
+                ads = _parsed(record.text, path)
+                yield from ads if forwards else reversed(ads)
+
+
+def _parsed(text: str, path: str) -> list[ClassAd]:
+    """The ad of a record, or ads that only empty lines set apart."""
     from pool.classad import parse_longs
 
+    return list(parse_longs(text.split("\n"), file=path))
+
+
+def _with_earlier(path: str, forwards: bool) -> list[str]:
+    """A file and its earlier parts, in the order in which they are read."""
+    from pool.jobs.history_file import rotations
+
+    directory = os.path.dirname(path) or "."
     try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            ads = list(parse_longs(("" if line.startswith("***") else line for line in file), file=path))
+        found = [os.path.join(directory, name) for name in rotations(path, os.listdir(directory))]
+    except OSError:
+        found = []
+    found += [path] if os.path.exists(path) or not found else []
+    return found if forwards else found[::-1]
+
+
+def _files_of(directory: str, forwards: bool) -> list[str]:
+    """The files of executions, one for each job."""
+    try:
+        names = [name for name in os.listdir(directory) if name.startswith("job.runs.") and name.endswith(".ads")]
     except OSError as error:
-        raise UserError(f"Error opening history file {path}: {error.strerror}") from None
-    if not parsed.has("forwards"):
-        ads.reverse()
-    wanted = expr(_constraint(parsed) or "true")
-    limit = parsed.number("limit", len(ads))
-    words = set(parsed.words)
-    for ad in ads:
-        named = {_id(ad), _id(ad).partition(".")[0], ad.eval_str("Owner", "")}
-        if limit > 0 and (not words or words & named) and wanted.eval(ad) is True:
-            limit -= 1
-            yield ad
+        raise UserError(f"Error: cannot read {directory}: {error.strerror}") from None
+    names.sort(key=lambda name: [int(part) for part in name.split(".") if part.isdigit()], reverse=not forwards)
+    return [os.path.join(directory, name) for name in names]

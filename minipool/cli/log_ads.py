@@ -97,8 +97,6 @@ def _leave_host(ad: ClassAd, at: float) -> None:
         ran = float(int(at) - started)
         ad["LastRemoteWallClockTime"] = ran
         ad["RemoteWallClockTime"] = ad.eval_float("RemoteWallClockTime", 0.0) + ran
-        ad["JobLastStartDate"] = started
-        del ad["JobCurrentStartDate"]
 
 
 def _executing(ad: ClassAd, event: LoggedEvent) -> None:
