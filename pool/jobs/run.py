@@ -265,6 +265,8 @@ def ended(
 ) -> tuple[Changes, Fate]:
     """The execution is over: what becomes of the job."""
     attributes = _sums(job, end, now)
+    if end.ending is Ending.EXITED:
+        attributes["NumJobCompletions"] = _plus(job, "NumJobCompletions")  # max_retries counts these
     after = job.copy()
     for name, value in attributes.items():
         after[name] = value
@@ -314,8 +316,9 @@ def _exited(job: ClassAd, attributes: Attributes, decision: Decision, now: float
     if decision.action is Action.COMPLETE:
         return _completed(job, attributes, now)
     if decision.action is Action.REQUEUE:
-        attributes.update(_vacated(job, VacateCode.JOB_SHOULD_REQUEUE, decision.reason, 0))
-        attributes["ExitBySignal"] = False
+        vacated = _vacated(job, VacateCode.JOB_SHOULD_REQUEUE, decision.reason, 0)
+        del vacated["NumVacates"]  # it left by itself
+        attributes.update(vacated, RequeueReason=decision.reason, ExitBySignal=False)
         event = _evicted_event(job, decision.reason, exited=True)
         drop = (*_OF_THIS_RUN, "ExitCode", "ExitSignal")
         return Changes(attributes, drop, JobEvent.REQUEUE, (event,)), Fate.WAITS
@@ -339,7 +342,6 @@ def _completed(job: ClassAd, attributes: Attributes, now: float) -> tuple[Change
         ExitBySignal=by_signal,
         ExitStatus=job.eval_int("ExitSignal", 0) if by_signal else code,
         JobFinishedHookDone=int(now),
-        NumJobCompletions=_plus(job, "NumJobCompletions"),
         TerminationPending=True,
     )
     event = log.Terminated(

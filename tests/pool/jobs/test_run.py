@@ -124,6 +124,21 @@ def test_times_add_up_over_executions() -> None:
     ad = life.ad
     assert (ad["NumJobStarts"], ad["RemoteWallClockTime"], ad["LastRemoteWallClockTime"]) == (2, 70.0, 8.0)
     assert (ad["TotalBytesSent"], ad["JobStartDate"]) == (15.0, int(NOW))
+    assert (ad["NumJobCompletions"], "NumVacates" in ad) == (2, False)
+    assert ad.eval_str("RequeueReason", "").endswith("evaluated to FALSE")
+
+
+def test_max_retries_end_after_so_many_ends() -> None:
+    life = a_running_life(JobMaxRetries=1, OnExitRemove=expr("NumJobCompletions > JobMaxRetries || ExitCode =?= 0"))
+    assert life.end(Ending.EXITED, ExitCode=3) is Fate.WAITS
+    for _ in range(2):  # evictions are no ends
+        life.begin()
+        life.execute()
+        assert life.end(Ending.EVICTED, Stop("Startd was draining", 1014)) is Fate.WAITS
+    life.begin()
+    life.execute()
+    assert life.end(Ending.EXITED, ExitCode=3) is Fate.LEAVES
+    assert (life.ad["NumJobCompletions"], life.ad["NumJobStarts"], life.ad["ExitCode"]) == (2, 4, 3)
 
 
 def test_an_eviction_says_why_and_lets_the_job_wait_again() -> None:
