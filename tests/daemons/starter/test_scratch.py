@@ -203,6 +203,27 @@ async def test_a_hidden_file_system_is_seen_by_the_job_alone(machine: Machine, k
         await _until_nothing_is_left(execute)
 
 
+async def test_a_neighbours_namespace_does_not_keep_what_a_job_had(machine: Machine) -> None:
+    execute, seen = machine.have(Kind.EXT4, LVM_HIDE_MOUNT="false")
+    _, hidden = machine.have(Kind.EXT4)
+    async with bench(start=False) as first, bench(start=False) as second:
+        await first.start_starter(**_settings(execute, seen))
+        await second.start_starter(**_settings(execute, hidden), job_namespaces=True)
+        first_job = await first.run(first.job_ad("sleep 1000"), disk=DISK_KIB)
+        await first.until(JobExecuting, first_job)
+        second_job = await second.run(second.job_ad("sleep 1000"), disk=DISK_KIB)
+        await second.until(JobExecuting, second_job)
+        own = backing_files()
+        await first.stop(first_job, vacate_s=0.0)
+        assert (await first.ended(first_job)).ending is Ending.EVICTED
+        with trio.fail_after(60):
+            while len([file for file in backing_files() if file in own and file.startswith(f"{execute}/")]) > 1:
+                await trio.sleep(0.02)
+        assert second.starter.alive
+        await second.stop(second_job, vacate_s=0.0)
+        assert (await second.ended(second_job)).ending is Ending.EVICTED
+
+
 STAGES = ["scratch_attached", "scratch_mounted", "job_started", "job_exited", "scratch_unmounted"]
 KILLED = [
     *((kind, hide, stage) for kind in (Kind.EXT4, Kind.LVM) for hide in ("true", "false") for stage in STAGES),

@@ -14,6 +14,7 @@ from pool.config.config import load_config
 from pool.errors import ConfigError
 from pool.execute.cgroup import Trees
 from pool.execute.isolation import private_directories
+from pool.execute.scratch import DEFAULT_ORDER, Hide, Kind, hide_mode, kinds_in_order, over_disk
 
 from .bench import bench
 
@@ -62,6 +63,41 @@ def test_limits(tmp_path: Path) -> None:
     assert [renice(nice, ClassAd({"NiceUser": value})) for value in (True, False)] == [19, 5]
     assert _settings(tmp_path, "MIN_TRACKING").tracking_gids == [750, 757]
     assert _settings(tmp_path, "USER_JOB_WRAPPER").wrapper == "/usr/local/libexec/job-wrapper"
+
+
+@pytest.mark.parametrize(
+    ("index", "knobs"),
+    [
+        (0, {"STARTD_ENFORCE_DISK_LIMITS": True}),
+        (1, {"SCRATCH_FILE_SYSTEMS": ["ext4", "walk"]}),
+        (2, {"LVM_VOLUME_GROUP_NAME": "condor_vg", "LVM_THICK_LV_MARGIN": 0.98, "LVM_USE_THIN_PROVISIONING": False}),
+        (3, {"LVM_THINPOOL_NAME": "htcondor", "LVM_USE_THIN_PROVISIONING": True, "LVM_THIN_LV_EXTRA_SIZE_MB": 2000}),
+        (4, {"LVM_BACKING_FILE_SIZE_MB": 10240}),
+        (5, {"ENCRYPT_EXECUTE_DIRECTORY": True}),
+    ],
+)
+def test_the_disk(tmp_path: Path, index: int, knobs: dict[str, object]) -> None:
+    block = [block for block in _blocks("condor-config") if "ENFORCE_DISK" in block][index]
+    file = tmp_path / "config"
+    file.write_text(block)
+    config = load_config([file], overrides={"LOCAL_DIR": str(tmp_path)}, environ={})
+    readers = {bool: config.bool, int: config.int, float: config.float, str: config.str, list: config.list}
+    assert {name: readers[type(value)](name) for name, value in knobs.items()} == knobs
+    kinds = kinds_in_order(config.list("SCRATCH_FILE_SYSTEMS"))
+    assert kinds == [Kind.EXT4, Kind.WALK] if index == 1 else kinds == list(DEFAULT_ORDER)
+    assert hide_mode(config.str("LVM_HIDE_MOUNT")) is Hide.AUTO
+
+
+def test_the_page_names_every_kind_in_its_order_and_the_words_of_a_hold() -> None:
+    page = PAGE.read_text()
+    kinds = [Kind(word) for word in re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)]
+    assert kinds == [*DEFAULT_ORDER, Kind.TMPFS, Kind.WALK]
+    (said,) = re.findall(r"`(Job has exceeded allocated disk[^`]*)`", page)
+    assert over_disk(1 << 30, int(1001.31 * (1 << 20))).reason == " ".join(said.split())
+
+
+def test_who_may_look(tmp_path: Path) -> None:
+    assert _settings(tmp_path, "EXECDIR_PERMISSIONS").sandbox_mode == 0o750
 
 
 async def test_the_wrapper() -> None:
