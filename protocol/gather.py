@@ -51,7 +51,7 @@ def _expand(item: InputItem) -> Iterator[tuple[FileEntry, str]]:
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), item.source)
     yield from _parents(item.name)
     mode = stat.S_IMODE(status.st_mode) | (0o755 if item.program else 0)
-    yield FileEntry(name=item.name, size=status.st_size, mode=mode & 0o777), item.source
+    yield FileEntry(name=item.name, size=status.st_size, mode=mode & 0o777, mtime=status.st_mtime_ns), item.source
 
 
 def _parents(name: str) -> Iterator[tuple[FileEntry, str]]:
@@ -81,4 +81,4 @@ def _walk(path: str, name: str, depth: int) -> Iterator[tuple[FileEntry, str]]:
             yield from _walk(entry.path, below, depth + 1)
         elif stat.S_ISREG(status.st_mode):
             mode = stat.S_IMODE(status.st_mode) & 0o777
-            yield FileEntry(name=below, size=status.st_size, mode=mode), entry.path
+            yield FileEntry(name=below, size=status.st_size, mode=mode, mtime=status.st_mtime_ns), entry.path

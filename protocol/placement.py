@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass, field
 
 from pool.errors import PeerError
@@ -25,6 +25,8 @@ class Placement:
     where: Callable[[str], str]
     mark: str
     places: dict[str, str] = field(default_factory=dict)
+    begun: frozenset[str] = frozenset()
+    """The names of files of which an earlier attempt with the same mark has left something."""
     _waiting: list[tuple[str, str]] = field(default_factory=list)  # temporary name, place
     _links: list[tuple[str, str]] = field(default_factory=list)
 
@@ -55,12 +57,24 @@ class Placement:
             if not os.access(place, os.W_OK):
                 raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), place)
             mode = stat.S_IMODE(there.st_mode)
-        return self._beside(place, mode, exists=there is not None)
+        return self._beside(place, mode, exists=there is not None, goes_on=entry.name in self.begun)
 
-    def _beside(self, place: str, mode: int, *, exists: bool) -> int:
+    def adopt(self, entry: FileEntry) -> None:
+        """An earlier attempt has brought all of this file: it only waits for its place."""
+        place = os.path.realpath(self.places[entry.name])
+        self._waiting.append((self._temporary(place), place))
+
+    def _temporary(self, place: str) -> str:
         directory, name = os.path.split(place)
-        temporary = os.path.join(directory, f".{name[:200]}.{self.mark}")
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+        return os.path.join(directory, f".{name[:200]}.{self.mark}")
+
+    def is_beside(self, entry: FileEntry) -> bool:
+        """Whether what has come of the file lies beside its place, where the next attempt finds it."""
+        return os.path.lexists(self._temporary(os.path.realpath(self.places[entry.name])))
+
+    def _beside(self, place: str, mode: int, *, exists: bool, goes_on: bool) -> int:
+        temporary = self._temporary(place)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | (0 if goes_on else os.O_TRUNC)
         try:
             fd = os.open(temporary, flags, 0o600)
         except PermissionError:
@@ -101,9 +115,12 @@ class Placement:
         except OSError as error:
             raise FileTrouble("writing to file", place, error.errno or errno.EIO) from None
 
-    def abandon(self) -> None:
-        """Remove what was not finished."""
-        for temporary, _ in self._waiting:
+    def abandon(self, keep: Container[str] = ()) -> None:
+        """Remove what was not finished, but for the files of these names."""
+        kept = {os.path.realpath(place) for name, place in self.places.items() if name in keep}
+        for temporary, place in self._waiting:
+            if place in kept:
+                continue
             try:
                 os.unlink(temporary)
             except OSError:

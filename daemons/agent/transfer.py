@@ -16,7 +16,7 @@ import trio
 
 from daemons.agent.checkpoints import Checkpoints
 from daemons.agent.streams import read_piece, write_piece
-from daemons.file_stream import receive_files, send_files
+from daemons.file_stream import acceptable, receive_files, send_files
 from pool.classad import ClassAd
 from pool.errors import PeerError, UserError
 from pool.execute.transfer import InputItem, destination, input_items
@@ -33,7 +33,9 @@ from protocol.messages.agent import (
     InputFiles,
     OpenTransfer,
     OutputStored,
+    Partial,
     PushOutput,
+    PushTaken,
     ReadStream,
     Stored,
     StreamPiece,
@@ -65,10 +67,18 @@ class _Activation:
     spool: str = ""
     input_max_mb: int = -1
     output_max_mb: int = -1
-    pushes: int = 0
     stored: Stored | None = None
     arrived: trio.Event = field(default_factory=trio.Event)
     push: trio.CancelScope | None = None
+    came: dict[str, Partial] = field(default_factory=dict)
+    """How far the files of a push that was cut off have come; what there is of them waits in `kept`."""
+    kept: Placement | None = None
+
+    async def quiet(self) -> None:
+        """An earlier push is over: its starter has come again."""
+        if self.push is not None:
+            self.push.cancel()
+            await self.arrived.wait()
 
     @property
     def is_quickly_gathered(self) -> bool:
@@ -108,6 +118,7 @@ class _Push:
     placement: Placement
     files: list[FileEntry]
     staging: str = ""
+    have: dict[str, int] = field(default_factory=dict)
 
 
 class Transfers:
@@ -160,6 +171,8 @@ class Transfers:
                 self._security.tickets.revoke(known.ticket)
             if known.push is not None:
                 known.push.cancel()
+            if known.kept is not None:
+                known.kept.abandon()
 
     # ---- from starters
 
@@ -197,57 +210,77 @@ class Transfers:
             return os.open(sources[entry.name], os.O_RDONLY | os.O_NOCTTY | os.O_CLOEXEC)
 
         entries = with_small(gathered.entries, open_file)
+        have = acceptable({one.name: one for one in request.have}, entries) if request.have else {}
         if regular(entries):
-            self._nursery.start_soon(self._send, peer, entries, open_file)
-        return InputFiles(files=entries, restored=restored)
+            self._nursery.start_soon(self._send, peer, entries, open_file, have)
+        return InputFiles(files=entries, have=have, restored=restored)
 
-    async def _send(self, peer: Peer, entries: list[FileEntry], open_file: Callable[[FileEntry], int]) -> None:
+    async def _send(
+        self, peer: Peer, entries: list[FileEntry], open_file: Callable[[FileEntry], int], have: dict[str, int]
+    ) -> None:
         try:
-            trouble = await send_files(peer, entries, open_file, trio.to_thread.run_sync)
+            trouble = await send_files(peer, entries, open_file, trio.to_thread.run_sync, have=have)
         except PeerError as error:
             log.warning("input for %s: %s", peer, error)
         else:
             if trouble is not None:
                 log.warning("input for %s: %s", peer, trouble)
 
-    def push(self, peer: Peer, request: PushOutput) -> Done:
+    async def push(self, peer: Peer, request: PushOutput) -> PushTaken:
         """Take these files; the answer goes out before the first of them comes."""
         activation = self._of(peer, request.activation)
-        if activation.push is not None:
-            activation.push.cancel()
-        activation.pushes += 1  # what an earlier attempt still removes is not this one's
-        mark = f"{request.activation[:40].replace('/', '_')}.{activation.pushes}"
-        staging = ""
+        await activation.quiet()
+        mark = request.activation[:40].replace("/", "_")
+        staging, have = "", acceptable(activation.came, request.files)
         if request.checkpoint:
             if not activation.spool:
                 raise PeerError("this job keeps no checkpoints")
-            staging = Checkpoints(activation.spool).begin(mark)
-        placement = Placement(activation.where(staging), f"{mark}.part")
+            staging, have = Checkpoints(activation.spool).begin(mark), {}
+        placement = Placement(activation.where(staging), f"{mark}.part", begun=frozenset(have))
         placement.plan(request.files)
-        push = _Push(placement, request.files, staging)
+        for entry in request.files:
+            if have.get(entry.name) == entry.size:
+                placement.adopt(entry)
+        if activation.kept is not None:
+            activation.kept.abandon(keep=have)
+        activation.came, activation.kept = {}, None
         activation.stored, activation.arrived = None, trio.Event()
         activation.push = trio.CancelScope()
+        push = _Push(placement, request.files, staging, have)
         self._nursery.start_soon(self._receive, peer, activation, activation.push, push)
-        return DONE
+        return PushTaken(have=have)
 
     async def _receive(self, peer: Peer, activation: _Activation, scope: trio.CancelScope, push: _Push) -> None:
-        arrived = activation.arrived
+        arrived, came = activation.arrived, activation.came
         try:
             with scope:
-                activation.stored = Stored(trouble=await self._take(peer, activation, push))
+                activation.stored = Stored(trouble=await self._take(peer, activation, push, came))
         except PeerError as error:
             log.warning("output from %s: %s", peer, error)
+            if not push.staging:
+                self._keep(activation, push, came)
         finally:
-            push.placement.abandon()
+            if activation.kept is not push.placement:
+                push.placement.abandon()
             arrived.set()
 
-    async def _take(self, peer: Peer, activation: _Activation, push: _Push) -> Trouble | None:
+    def _keep(self, activation: _Activation, push: _Push, came: dict[str, Partial]) -> None:
+        """The connection was cut: what has come waits for the next attempt."""
+        for entry in push.files:
+            if push.have.get(entry.name) == entry.size:
+                came[entry.name] = Partial(name=entry.name, have=entry.size, size=entry.size, mtime=entry.mtime)
+            elif entry.name in came and not push.placement.is_beside(entry):
+                del came[entry.name]
+        if any(one.mtime for one in came.values()):
+            activation.kept = push.placement
+
+    async def _take(self, peer: Peer, activation: _Activation, push: _Push, came: dict[str, Partial]) -> Trouble | None:
         """All files of a push; the trouble, if there is any."""
         excess = None if push.staging else over(activation.output_max_mb, push.files)
         if excess is not None:  # their bytes come all the same: the sender has been told to go on
-            await receive_files(peer, push.files, _nowhere, trio.to_thread.run_sync)
+            await receive_files(peer, push.files, _nowhere, trio.to_thread.run_sync, have=push.have)
             return self._output_trouble(excess, 0, HoldCode.MAX_TRANSFER_OUTPUT_SIZE_EXCEEDED)
-        trouble = await self._place(peer, push.placement, push.files)
+        trouble = await self._place(peer, push, came)
         if trouble is None and push.staging:
             try:
                 await trio.to_thread.run_sync(Checkpoints(activation.spool).commit, push.staging)
@@ -256,8 +289,9 @@ class Transfers:
                 return self._output_trouble(f"writing the manifest of a checkpoint: {os.strerror(number)}", number)
         return trouble
 
-    async def _place(self, peer: Peer, placement: Placement, files: list[FileEntry]) -> Trouble | None:
+    async def _place(self, peer: Peer, push: _Push, came: dict[str, Partial]) -> Trouble | None:
         """Put everything in its place; the trouble, if there is any. Nothing is replaced then."""
+        placement, files = push.placement, push.files
         trouble: FileTrouble | None = None
         for entry in files:
             try:
@@ -271,7 +305,8 @@ class Transfers:
             trouble = await trio.to_thread.run_sync(write_small, files, placement.open) or trouble
         else:  # empty ones at most: nothing that could take long
             trouble = write_small(files, placement.open) or trouble
-        trouble = await receive_files(peer, files, placement.open, trio.to_thread.run_sync) or trouble
+        run_sync = trio.to_thread.run_sync
+        trouble = await receive_files(peer, files, placement.open, run_sync, have=push.have, came=came) or trouble
         if trouble is None:
             try:
                 placement.finish()

@@ -65,7 +65,8 @@ from protocol.net import Network
 from protocol.rpc import Peer
 from protocol.security import Security
 
-INPUT_TRIES_MAX: Final = 3
+INPUT_PATIENCE_S: Final = 20.0
+"""How long an agent that sends nothing is tried again; what has come is kept meanwhile."""
 INPUT_PAUSE_S: Final = 1.0
 VACATE_DEFAULT_S: Final = 600.0
 SHORT_JOB_S: Final = 0.02
@@ -398,17 +399,15 @@ class JobRun:
         return "refused" if isinstance(value, bool | int | float) and value else "allowed"
 
     async def _fetch(self, mover: FileMover) -> None:
-        for last in [False] * (INPUT_TRIES_MAX - 1) + [True]:
+        patient_until, progress = trio.current_time() + INPUT_PATIENCE_S, 0
+        while True:
             try:
                 self._moved["BytesRecvd"] = float(await mover.fetch_input())
                 return
-            except Held:
-                self.usage = self.disk.measured(self.usage)
-                if (over := self.disk.over(self.usage)) is not None:
-                    raise Held(over) from None
-                raise
             except PeerError as error:
-                if last:
+                if mover.progress > progress:
+                    patient_until, progress = trio.current_time() + INPUT_PATIENCE_S, mover.progress
+                if trio.current_time() > patient_until:
                     raise
                 self.context.log.always("Input did not come; trying again", error=str(error))
             await trio.sleep(INPUT_PAUSE_S)
@@ -536,7 +535,7 @@ class JobRun:
             job_id=self.request.job_id,
             activation=self.request.activation,
             at=time.time(),
-            ad=ClassAd({"JobPid": pid}),
+            ad=ClassAd({"JobPid": pid, "CondorScratchDir": self.sandbox}),
         )
         self.link.runs(executing)
         if self.suspended:

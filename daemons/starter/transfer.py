@@ -11,9 +11,10 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
+from functools import partial
 
 import trio
 
@@ -52,11 +53,10 @@ from pool.execute.transfer import (
 from pool.jobs.codes import HoldCode
 from protocol.digest import digest_of, read_text
 from protocol.file_list import FileTrouble, with_small, write_small
-from protocol.messages.agent import FetchInput, FileEntry, InputFiles, OutputStored, PushOutput, Trouble
+from protocol.messages.agent import FetchInput, FileEntry, InputFiles, OutputStored, Partial, PushOutput, Trouble
 from protocol.messages.starter import RunJob
 from protocol.rpc import ConnectionLost, Peer, RemoteError, TimedOut
 
-CALL_S = 120.0
 PAUSE_S = 1.0
 PASSING_CODES = frozenset({"internal", "busy", "NotOpen"})
 """Answers of an agent that may be different when its schedd has come back."""
@@ -91,6 +91,13 @@ class FileMover:
     """What the job's ad shall say of the transfers: TransferInputStats and its kin."""
     restored: frozenset[str] = frozenset()
     """What at the top of the sandbox came from a checkpoint: the job's own work, and output like all of that."""
+    _came: dict[str, Partial] = field(default_factory=dict)
+    """Of which input how much has come, should the connection be cut."""
+
+    @property
+    def progress(self) -> int:
+        """How many bytes of large input files are here."""
+        return sum(one.have for one in self._came.values())
 
     @property
     def _job(self) -> ClassAd:
@@ -101,13 +108,16 @@ class FileMover:
     async def fetch_input(self) -> int:
         """Fill the sandbox; how many bytes came. Held when a file cannot move; PeerError when nobody sends."""
         async with self._agent() as peer:
-            answer: InputFiles = await peer.call(FetchInput(activation=self.request.activation), timeout=CALL_S)
+            request = FetchInput(activation=self.request.activation, have=[*self._came.values()])
+            answer: InputFiles = await peer.call(request, timeout=None)
             if answer.trouble is not None:
                 raise Held(_hold_of(answer.trouble, self.slot))
             check_names(entry.name for entry in answer.files)
             self._make_directories(answer.files)
             small = write_small(answer.files, self._create)
-            trouble = await receive_files(peer, answer.files, self._create, in_place) or small
+            have = {name: size for name, size in answer.have.items() if name in self._came}
+            create = partial(self._create, goes_on=have)
+            trouble = await receive_files(peer, answer.files, create, in_place, have=have, came=self._came) or small
             if trouble is not None:
                 raise Held(self._input_hold(trouble))
         size = sum(entry.size for entry in answer.files)
@@ -182,10 +192,11 @@ class FileMover:
             number = error.errno or errno.EIO
             raise Held(self._input_hold(FileTrouble("creating directory", entry.name, number))) from None
 
-    def _create(self, entry: FileEntry) -> int:
-        """A new file in the sandbox, the account's own."""
+    def _create(self, entry: FileEntry, goes_on: Container[str] = ()) -> int:
+        """A new file in the sandbox, the account's own; or one that an earlier attempt has begun."""
+        flags = _NEW_FILE & ~os.O_TRUNC if entry.name in goes_on else _NEW_FILE
         with acting_as(self.account):
-            fd = os.open(self._path(entry.name), _NEW_FILE, 0o600)
+            fd = os.open(self._path(entry.name), flags, 0o600)
             os.fchmod(fd, entry.mode & 0o777 | 0o600)
         return fd
 
@@ -278,12 +289,13 @@ class FileMover:
         entries = with_small(entries, open_file)
         async with self._agent() as peer:
             try:
-                await peer.call(PushOutput(activation=name, files=entries, checkpoint=checkpoint), timeout=CALL_S)
+                request = PushOutput(activation=name, files=entries, checkpoint=checkpoint)
+                taken = await peer.call(request, timeout=None)
             except RemoteError as error:
                 if error.code in PASSING_CODES:
                     raise
                 raise Held(self._output_hold(str(error), errno.EIO)) from None
-            trouble = await send_files(peer, entries, open_file, in_place)
+            trouble = await send_files(peer, entries, open_file, in_place, have=taken.have)
             stored = await peer.call(OutputStored(activation=name), timeout=None)
         if trouble is not None:
             raise Held(self._output_hold(str(trouble), trouble.number))
@@ -357,9 +369,13 @@ def _expand(path: str, name: str) -> Iterator[tuple[FileEntry, str]]:
             yield FileEntry(name="/".join(parts[:count]), mode=0o755, kind="dir"), ""
         yield from _walk(path, name)
     elif stat.S_ISREG(status.st_mode):
-        yield FileEntry(name=name, size=status.st_size, mode=status.st_mode & 0o777), path
+        yield _entry(name, status), path
     else:
         raise OSError(errno.EINVAL, "not a regular file", path)
+
+
+def _entry(name: str, status: os.stat_result) -> FileEntry:
+    return FileEntry(name=name, size=status.st_size, mode=status.st_mode & 0o777, mtime=status.st_mtime_ns)
 
 
 def _walk(path: str, name: str) -> Iterator[tuple[FileEntry, str]]:
@@ -377,7 +393,7 @@ def _walk(path: str, name: str) -> Iterator[tuple[FileEntry, str]]:
                 waiting.append((entry.path, below))
             elif entry.is_file():
                 status = entry.stat()
-                yield FileEntry(name=below, size=status.st_size, mode=status.st_mode & 0o777), entry.path
+                yield _entry(below, status), entry.path
             elif entry.is_symlink() and _stays_within(below, target := os.readlink(entry.path)):
                 yield FileEntry(name=below, kind="link", target=target), ""
 

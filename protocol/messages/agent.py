@@ -62,7 +62,8 @@ class CloseTransfer(Request[Done], tag="agent.close_transfer"):
 class FileEntry(Record):
     """A file on its way: `name` is relative to the sandbox, with `/`; a directory or symlink has no bytes.
 
-    A small file's bytes are `data`; those of the others follow.
+    A small file's bytes are `data`; those of the others follow. `mtime` (ns) tells whether it was changed since an
+    attempt that was cut off; 0: that cannot be told.
     """
 
     name: str
@@ -71,6 +72,16 @@ class FileEntry(Record):
     kind: str = "file"  # file, dir, link
     target: str = ""
     data: bytes | None = None
+    mtime: int = 0
+
+
+class Partial(Record):
+    """What has come of a file before the connection was cut."""
+
+    name: str
+    have: int
+    size: int
+    mtime: int
 
 
 class Trouble(Record):
@@ -86,16 +97,24 @@ class InputFiles(Record):
 
     files: list[FileEntry]
     trouble: Trouble | None = None
+    have: dict[str, int] = {}  # of these files so many bytes are there, and are not sent again
     restored: list[str] = []  # those at the top of the sandbox that come from the job's newest checkpoint
 
 
 class FetchInput(Request[InputFiles], tag="agent.fetch_input"):
-    """Send the job's input (executable included when it is transferred)."""
+    """Send the job's input (executable included when it is transferred). `have`: what an earlier attempt brought."""
 
     activation: str
+    have: list[Partial] = []
 
 
-class PushOutput(Request[Done], tag="agent.push_output"):
+class PushTaken(Record):
+    """Of these files so many bytes are there from an attempt that was cut off: they are not sent again."""
+
+    have: dict[str, int] = {}
+
+
+class PushOutput(Request[PushTaken], tag="agent.push_output"):
     """These files go to where the job ad says; the bytes that are not in them follow.
 
     Answered before the first byte is sent. `checkpoint`: they are kept for the job to go on from.

@@ -57,6 +57,8 @@ class Bench:
     startd: Peer | None = None
     agent: Peer | None = None
     agent_child: Child | None = None
+    agent_address: str = ""
+    """Where starters are told to find the agent, if not at its own socket."""
     heard: list[Any] = field(default_factory=list)
     callers: list[Peer] = field(default_factory=list)
     """Who said StarterReady, each time."""
@@ -210,7 +212,7 @@ class Bench:
                 spool=str(directory) if spool else "",
             )
         )
-        return opened.address
+        return self.agent_address or opened.address
 
     async def stop(self, activation: str, how: StopHow = StopHow.GRACEFUL, **options: Any) -> None:
         """Tell the job to leave."""

@@ -1,0 +1,113 @@
+"""Connections that are cut in the middle of a transfer: what has come is not sent again, and what arrives is whole."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import trio
+
+from protocol.messages.schedd import Ending
+
+from .bench import Bench, bench
+
+YES = {"ShouldTransferFiles": "YES"}
+SIZE = 6_000_000
+
+
+@dataclass
+class Cutter:
+    """A unix socket in front of the agent's own, which hangs up whenever so many bytes have gone through it."""
+
+    path: str
+    behind: str
+    limits: list[int]
+    moved: list[int] = field(default_factory=list)
+
+    async def serve(self, *, task_status: Any) -> None:
+        listener = trio.socket.socket(trio.socket.AF_UNIX, trio.socket.SOCK_STREAM)
+        await listener.bind(self.path)
+        os.chmod(self.path, 0o666)
+        listener.listen()
+        async with trio.open_nursery() as nursery:
+            task_status.started()
+            while True:
+                near, _ = await listener.accept()
+                nursery.start_soon(self._carry, near)
+
+    async def _carry(self, near: Any) -> None:
+        far = trio.socket.socket(trio.socket.AF_UNIX, trio.socket.SOCK_STREAM)
+        await far.connect(self.behind)
+        limit = self.limits.pop(0) if self.limits else 1 << 60
+        self.moved.append(0)
+        number = len(self.moved) - 1
+
+        async def copy(source: Any, target: Any, scope: trio.CancelScope) -> None:
+            while data := await source.recv(65536):
+                self.moved[number] += len(data)
+                if self.moved[number] > limit:
+                    break
+                while data:
+                    data = data[await target.send(data) :]
+            scope.cancel()
+
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(copy, near, far, nursery.cancel_scope)
+                nursery.start_soon(copy, far, near, nursery.cancel_scope)
+        except* OSError:
+            pass
+        finally:
+            near.close()
+            far.close()
+
+
+@asynccontextmanager
+async def cut_bench(*limits: int) -> AsyncIterator[tuple[Bench, Cutter]]:
+    """A bench whose agent is reached through a cutter."""
+    async with bench(agent=True) as b:
+        behind = str(b.root / "run" / "agents" / "agent.sock")
+        cutter = Cutter(str(b.root / "cut.sock"), behind, list(limits))
+        await b.nursery.start(lambda task_status: cutter.serve(task_status=task_status))
+        b.agent_address = cutter.path
+        yield b, cutter
+
+
+def digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+async def until_ended(b: Bench, activation: str) -> Any:
+    end = await b.ended(activation)
+    assert end.ending is Ending.EXITED, (end.reason, end.ad)
+    return end
+
+
+async def test_input_goes_on_where_it_was_cut() -> None:
+    async with cut_bench(1_000_000, 2_500_000) as (b, cutter):
+        (b.iwd / "large").write_bytes(os.urandom(SIZE))
+        (b.iwd / "small").write_text("small\n")
+        end = await until_ended(
+            b, await b.run(b.job_ad("sha256sum large; cat small", TransferInput="large, small", **YES), files=True)
+        )
+        assert (b.iwd / "out").read_text() == f"{digest(b.iwd / 'large')}  large\nsmall\n"
+        assert len(cutter.moved) >= 3
+        assert sum(cutter.moved) < SIZE + 2_000_000
+        assert end.ad.eval_float("BytesRecvd") == SIZE + 6
+
+
+async def test_output_goes_on_where_it_was_cut() -> None:
+    async with cut_bench(2_000_000, 2_500_000) as (b, cutter):
+        await until_ended(
+            b, await b.run(b.job_ad(f"head -c {SIZE} /dev/urandom > large; sha256sum large; head -c 500000 large > less", **YES), files=True)
+        )  # fmt: skip
+        assert (b.iwd / "out").read_text() == f"{digest(b.iwd / 'large')}  large\n"
+        assert (b.iwd / "less").stat().st_size == 500_000
+        assert len(cutter.moved) >= 3
+        assert sum(cutter.moved) < SIZE + 500_000 + 2_000_000
+        assert not [name for name in os.listdir(b.iwd) if name.endswith(".part")]
