@@ -310,14 +310,13 @@ class Claims:
             self.core.queue.claim_works(claim.work())
             self.core.writer.soon()
 
-    def came_back(self, claim: Claim, held: bool, activation: str) -> None:
-        """The startd can be reached again, and says what it knows of the claim."""
+    def came_back(self, claim: Claim, shadow: Shadow | None, *, held: bool, activation: str) -> None:
+        """The startd can be reached again, and says what it knows of a claim that ran `shadow` when asked."""
         if not held:
             self.lost(claim, "The startd no longer holds the claim")
             return
         self.renewed(claim)
-        shadow = claim.shadow
-        if shadow is not None:
+        if shadow is not None and claim.shadow is shadow:
             shadow.slot_came_back(activation)
 
     def lost(self, claim: Claim, reason: str) -> None:

@@ -68,6 +68,8 @@ class Shadow:
         self._stop: Stop | None = None
         self._told_to_leave = False
         self._activated = False
+        self._in_doubt = False
+        """The startd may have been asked to start it, or not: the connection was lost over it."""
         self._recovered = False
         self._executing = False
         self._never_started = ""
@@ -82,6 +84,11 @@ class Shadow:
     def starter(self) -> Peer | None:
         """The connection to the starter, while it is there."""
         return self._starter
+
+    @property
+    def is_given_up(self) -> bool:
+        """It ended without having run, or nobody knows how: a starter that wants to run it comes too late."""
+        return self._over.is_set() and self._end is None
 
     # ---- the task
 
@@ -137,6 +144,7 @@ class Shadow:
                 peer = await self.claims.startd(self.claim.startd).peer()
                 answer = await peer.call(request)
             except (ConnectionLost, TimedOut):  # it may have been started: the lease, or the way back, will tell
+                self._in_doubt = True
                 self.slot_lost(f"The connection to {self.claim.slot_name} was lost while the job was started")
                 return
             except PoolError as error:
@@ -361,12 +369,11 @@ class Shadow:
         if self._over.is_set():
             return
         if activation != self.activation:
-            gone = "The slot no longer runs the job"
-            if not self._activated and not self._recovered:
+            if self._activated or self._recovered:
+                self.core.nursery.start_soon(self._lost_after_grace, "The slot no longer runs the job")
+            elif self._in_doubt:
                 self._finish_unstarted("the connection was lost before the job was started")
-            else:
-                self.core.nursery.start_soon(self._lost_after_grace, gone)
-            return
+            return  # else it is being started just now, which the startd did not know yet when it said this
         self._activated = True
         wants_out = self._stop is not None or self.job.status in (JobStatus.HELD, JobStatus.REMOVED)
         if wants_out and not self._told_to_leave:

@@ -138,12 +138,13 @@ class Startd:
         try:
             peer = await self.peer()
             for claim in list(self.claims):
-                if not claim.reusable and claim.shadow is None:
+                shadow = claim.shadow
+                if not claim.reusable and shadow is None:
                     continue
                 answer = await peer.call(
                     ReconnectClaim(claim_id=str(claim.id), lease_s=claim.lease_s, alive_interval_s=claim.alive_s)
                 )
-                self._all.came_back(claim, answer.held, answer.activation)
+                self._all.came_back(claim, shadow, held=answer.held, activation=answer.activation)
         except PoolError as error:
             self._core.log.full(f"No way back to {self.address} yet: {error}")
             return False

@@ -43,7 +43,7 @@ class Starters:
     async def ready(self, peer: Peer, request: StarterReady) -> Done:
         """A starter is here, or here again; answered when the queue knows that the job was given away."""
         shadow = self._shadow(peer, request.activation)
-        if shadow is None:
+        if shadow is None or shadow.is_given_up:
             raise PeerError(f"no execution {request.activation} of job {request.job_id} is known here")
         shadow.starter_ready(peer, request.starter_address)
         await shadow.durable.wait()

@@ -47,6 +47,14 @@ def test_p3_an_event_that_a_crash_cut_short_is_completed(tmp_path: Path, length:
     assert log.read_text() == FIRST + SECOND
 
 
+def test_p3_what_one_request_can_hold_is_found_after_a_crash(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    several = [SECOND.replace("<2>", f"<{number}>") * 500 for number in range(20)]
+    _append(log, *several)
+    _append(log, *several, FIRST, check=True)
+    assert log.read_text() == "".join(several) + FIRST
+
+
 def test_a_lost_event_is_found_missing(tmp_path: Path) -> None:
     log = tmp_path / "log"
     _append(log, FIRST)

@@ -8,6 +8,7 @@ from typing import Any, cast
 import pytest
 import trio
 
+from daemons.schedd.shadow import Shadow
 from daemons.schedd.starters import Starters
 from pool.errors import PeerError
 from pool.ids import JobId
@@ -28,6 +29,7 @@ async def test_p2_a_starter_may_run_its_job_only_when_the_execution_is_durable()
         claim=SimpleNamespace(public="claim"),
         starter_ready=lambda peer, address: heard.append(peer),
         durable=trio.Event(),
+        is_given_up=False,
     )
     starters, peer = _schedd(shadow)
     answered = trio.Event()
@@ -49,3 +51,25 @@ async def test_a_starter_of_an_execution_that_was_never_committed_is_refused() -
     starters, peer = _schedd(None)
     with pytest.raises(PeerError):
         await starters.ready(peer, READY)
+
+
+def _shadow() -> Shadow:
+    core = SimpleNamespace(log=SimpleNamespace(always=lambda said: None))
+    claim, job = SimpleNamespace(public="claim", slot_name="slot1@here"), SimpleNamespace(id="1.0")
+    return Shadow(cast(Any, core), cast(Any, None), cast(Any, claim), cast(Any, job), "activation", {})
+
+
+async def test_p2_a_starter_of_an_execution_that_was_given_up_is_refused() -> None:
+    shadow = _shadow()
+    shadow.is_lost("nobody knows")
+    assert shadow.is_given_up
+    starters, peer = _schedd(shadow)
+    with pytest.raises(PeerError):
+        await starters.ready(peer, READY)
+
+
+async def test_p5_what_a_startd_said_before_it_heard_of_a_job_does_not_end_it() -> None:
+    shadow = _shadow()
+    shadow.slot_came_back("")
+    shadow.slot_came_back("the one before")
+    assert not shadow.is_given_up
