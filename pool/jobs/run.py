@@ -173,6 +173,9 @@ def executing(job: ClassAd, slot: ClassAd, startd_address: str, started: ClassAd
     if scratch:
         shown["CondorScratchDir"] = scratch
         del attributes["CondorScratchDir"]
+    for name in (job.eval_str("UserLogExecuteEventAttrs") or "").replace(",", " ").split():
+        if name in slot and name not in shown:
+            shown[name] = slot[name]
     name = slot.eval_str("Name", "")
     return Changes(attributes, events=(log.Executing(startd_address, name, shown),))
 

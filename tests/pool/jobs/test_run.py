@@ -6,7 +6,7 @@ import pytest
 
 from pool.classad import ClassAd, expr
 from pool.jobs import run
-from pool.jobs.event_log import Event
+from pool.jobs.event_log import Event, Executing
 from pool.jobs.job_queue import Cluster, Job, JobQueue
 from pool.jobs.policy import SystemPolicy
 from pool.jobs.run import Changes, End, Ending, Fate, Stop
@@ -272,3 +272,15 @@ def test_every_end_leads_to_a_state_from_which_the_job_goes_on_or_out(ending: En
             Fate.LEAVES: {JobStatus.COMPLETED, JobStatus.REMOVED},
         }
         assert life.job.status in expected[fate], (before, ending)
+
+
+def test_the_execute_event_shows_the_scratch_directory_and_the_slots_attributes_that_were_asked_for() -> None:
+    life = Life(UserLogExecuteEventAttrs="SlotID, NoSuch, Name")
+    life.begin()
+    life.execute()
+    event = life.events[-1]
+    assert isinstance(event, Executing)
+    assert event.properties["CondorScratchDir"] == "/x"
+    assert event.properties["SlotID"] == SLOT["SlotID"]
+    assert event.properties["Name"] == SLOT["Name"]
+    assert "NoSuch" not in event.properties
