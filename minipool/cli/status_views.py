@@ -56,7 +56,7 @@ _HEALTH = """FIT
 """
 _ANY = """SELECT
     MyType ?: "None"     AS MyType     WIDTH -18
-    size(TargetType) > 0 ? TargetType : (MyType == "Machine" ? "Job" : "None") AS TargetType WIDTH -18
+    (size(TargetType) ?: 0) > 0 ? TargetType : (MyType == "Machine" ? "Job" : "None") AS TargetType WIDTH -18
     Name WIDTH -41 FIT OR ?
 """
 
