@@ -65,6 +65,7 @@ class VacateCode(IntEnum):
     JOB_REMOVED = 1023
 
 
+_VACATE_NAMES: Final = {VacateCode.JOB_POLICY: "JobPolicyVacate", VacateCode.SYSTEM_POLICY: "SystemPolicyVacate"}
 _HOLD_NAMES: Final = {
     HoldCode.IWD_ERROR: "IwdError",
     HoldCode.JOB_OUT_OF_RESOURCES: "JobOutOfResources",
@@ -81,6 +82,15 @@ def hold_code_name(code: int) -> str:
     except ValueError:
         return "Unspecified"
     return _HOLD_NAMES.get(known) or "".join(word.capitalize() for word in known.name.split("_"))
+
+
+def vacate_code_name(code: int) -> str:
+    """The code's name in NumVacatesByReason: `StartdDraining` for 1014."""
+    try:
+        known = VacateCode(code)
+    except ValueError:
+        return hold_code_name(code)
+    return _VACATE_NAMES.get(known) or "".join(word.capitalize() for word in known.name.split("_"))
 
 
 def means_hold(code: int, subcode: int) -> bool:

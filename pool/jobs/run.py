@@ -14,7 +14,7 @@ from typing import Final
 from pool.classad import ClassAd
 from pool.jobs import event_log as log
 from pool.jobs import policy
-from pool.jobs.codes import NOT_A_SYSTEM_HOLD, HoldCode, VacateCode, hold_code_name
+from pool.jobs.codes import NOT_A_SYSTEM_HOLD, HoldCode, VacateCode, hold_code_name, vacate_code_name
 from pool.jobs.event_log import Event, Usage
 from pool.jobs.policy import Action, Decision, SystemPolicy
 from pool.jobs.retry import cure
@@ -121,6 +121,8 @@ def begin(
     }
     if "FirstJobMatchDate" not in job:
         attributes["InitialWaitDuration"] = second - job.eval_int("QDate", second)
+    if "JobCurrentStartDate" in job:
+        attributes["JobLastStartDate"] = job["JobCurrentStartDate"]
     for name in names:
         given = slot.eval(name)
         if isinstance(given, int | float):
@@ -268,6 +270,21 @@ def ended(
 ) -> tuple[Changes, Fate]:
     """The execution is over: what becomes of the job."""
     attributes = _sums(job, end, now)
+    decided = _decide(job, status, end, stop, now, system, attributes)
+    if "NumVacates" in attributes:
+        attributes.update(_vacates_by_reason(job, attributes, now))
+    return decided
+
+
+def _decide(
+    job: ClassAd,
+    status: JobStatus,
+    end: End,
+    stop: Stop | None,
+    now: float,
+    system: SystemPolicy,
+    attributes: Attributes,
+) -> tuple[Changes, Fate]:
     if end.ending is Ending.EXITED:
         attributes["NumJobCompletions"] = _plus(job, "NumJobCompletions")  # max_retries counts these
     after = job.copy()
@@ -305,6 +322,8 @@ def _sums(job: ClassAd, end: End, now: float) -> Attributes:
         RemoteWallClockTime=job.eval_float("RemoteWallClockTime", 0.0) + wall,
     )
     if executing is not None and executing >= started:
+        cpu_s = sum(_number(end.ad.eval(name), 0.0) for name in ("RemoteUserCpu", "RemoteSysCpu"))
+        sums["CpusUsage"] = round(cpu_s / max(1.0, over_at - executing), 3)
         sums["ActivationExecutionDuration"] = max(0, int(over_at) - executing)
         sums["ActivationTeardownDuration"] = max(0, int(now) - int(over_at))
     for name in ("RemoteUserCpu", "RemoteSysCpu"):
@@ -475,6 +494,22 @@ def _vacated(job: ClassAd, code: int, reason: str, subcode: int) -> Attributes:
         "VacateReasonCode": int(code),
         "VacateReasonSubCode": subcode,
     }
+
+
+def _vacates_by_reason(job: ClassAd, attributes: Attributes, now: float) -> Attributes:
+    """When and why the job has left slots, and how often before it had started to run there."""
+    code = attributes["VacateReasonCode"]
+    label = vacate_code_name(code if isinstance(code, int) else 0)
+    counted: Attributes = {
+        "LastVacateTime": int(now),
+        "NumVacatesByReason": _counted(job, "NumVacatesByReason", label),
+    }
+    executing = job.eval_int("JobCurrentStartExecutingDate", 0)
+    if executing < job.eval_int("ShadowBday", 0):
+        name = "NumVacatesByReasonPreExecution"
+        counted[name] = _counted(job, name, label)
+        counted["NumVacatesPreExecution"] = _plus(job, "NumVacatesPreExecution")
+    return counted
 
 
 def _evicted_event(job: ClassAd, reason: str, code: int = 0, subcode: int = 0, *, exited: bool = False) -> log.Evicted:
