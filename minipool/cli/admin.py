@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from minipool.cli.context import open_session
-from minipool.cli.options import Opt, Parsed
+from minipool.cli.machines import nobody
+from minipool.cli.options import Opt, Parsed, UsageError
 from minipool.cli.tool import ADDR, DEBUG, HELP, NAME, POOL, VERSION_OPT, Tool, run
-from minipool.session import Session
+from minipool.session import NotFound, Session
 from pool.errors import PeerError, UserError
 
 if TYPE_CHECKING:
@@ -22,13 +23,6 @@ _SUMMARIES: Final = {
     "restart": "Stop and start daemons, with the configuration read anew.",
     "reconfig": "Make daemons read the configuration again.",
     "reschedule": "Ask for a match cycle now.",
-}
-_WORDS: Final = {
-    "on": "Spawn-All-Daemons",
-    "off": "Kill-All-Daemons",
-    "restart": "Restart",
-    "reconfig": "Reconfig",
-    "reschedule": "Reschedule",
 }
 _HOW = (
     Opt("graceful", 1, says="running jobs get their vacate time (the default)"),
@@ -43,7 +37,7 @@ def tool(verb: str) -> Tool:
     which = () if verb == "reschedule" else tuple(
         Opt(name, 4 if name == "startd" else 3, says=f"only the {name}") for name in _DAEMONS
     )  # fmt: skip
-    named = () if verb == "reschedule" else (Opt("daemon", 3, 1, "NAME", "only this daemon"),)
+    named = () if verb == "reschedule" else (Opt("daemon subsystem", 3, 1, "NAME", "only this daemon"),)
     return Tool(
         f"condor_{verb}",
         _SUMMARIES[verb],
@@ -60,6 +54,7 @@ def tool(verb: str) -> Tool:
             NAME,
             ADDR,
         ),
+        unknown='ERROR: invalid argument "{}"',
     )
 
 
@@ -72,30 +67,47 @@ def main(verb: str, argv: Sequence[str]) -> int:
 
 
 def _main(verb: str, parsed: Parsed) -> int:
+    daemons = [name for name in _DAEMONS if parsed.has(name)] + [name.lower() for name in parsed.values("daemon")]
+    if len(daemons) > 1:
+        raise UsageError("ERROR: can only specify one daemon flag.")
     session = open_session(parsed)
     hosts: list[str | None] = [*parsed.words, *parsed.values("name")]
     if parsed.has("all"):
         kind = "Scheduler" if verb == "reschedule" else "DaemonMaster"
         hosts = [ad.eval_str("Name") for ad in session.query(kind, projection=["Name"])]
-    return max(_tell(verb, parsed, session, host) for host in hosts or [None])
+    return max(_tell(verb, parsed, session, host, "".join(daemons)) for host in hosts or [None])
 
 
-def _tell(verb: str, parsed: Parsed, session: Session, host: str | None) -> int:
-    daemons = [name for name in _DAEMONS if parsed.has(name)]
-    daemons += [name.lower() for name in parsed.values("daemon")]
-    target = "schedd" if verb == "reschedule" else "master"
-    said = _WORDS[verb] + ("-Fast" if parsed.has("fast") else "-Peaceful" if parsed.has("peaceful") else "")
-    where = f"{target} {host}" if host else f"local {target}"
+def _tell(verb: str, parsed: Parsed, session: Session, host: str | None, daemon: str) -> int:
+    """Give the order to one host; its daemon, or all."""
+    how = "fast" if parsed.has("fast") else "peaceful" if parsed.has("peaceful") else ""
+    to, said, about = order(verb, how, daemon)
+    receiver = to if verb in ("reconfig", "reschedule") else "master"
+    where = f"{to} {host}" if host else f"daemon at {addr}" if (addr := parsed.value("addr")) else f"local {to}"
     try:
-        if verb == "reconfig" and daemons:
-            for daemon in daemons:
-                _send(session, daemon, host, _request(verb, parsed, []), parsed)
-        else:
-            _send(session, target, host, _request(verb, parsed, daemons), parsed)
+        _send(session, receiver, host, _request(verb, parsed, [daemon] if daemon else []), parsed)
+    except NotFound:
+        raise UserError(nobody(receiver, host or receiver, program=f"condor_{verb}")) from None
     except PeerError as error:
         raise UserError(f"ERROR\n{error}\nCan't send {said} command to {where}") from None
-    sys.stdout.write(f'Sent "{said}" command to {where}\n')
+    sys.stdout.write(f'Sent "{said}" command {about}to {where}\n')
     return 0
+
+
+def order(verb: str, how: str, daemon: str) -> tuple[str, str, str]:
+    """Who is told, the order's name, and whom it is about: a master does most of it for the daemons of its host."""
+    word = {"": "", "fast": "-Fast", "peaceful": "-Peacefully"}[how]
+    about = f'for "{daemon}" ' if daemon and how != "peaceful" else ""
+    if verb == "off":
+        return ("master", f"Kill-Daemon{word}", about) if daemon else ("master", f"Kill-All-Daemons{word}", "")
+    if verb == "on":
+        one = daemon not in ("", "master")
+        return ("master", "Spawn-Daemon", about) if one else ("master", "Spawn-All-Daemons", "")
+    if verb == "restart":
+        return daemon or "master", "Restart" + word.replace("fully", "ful"), ""
+    if verb == "reconfig":
+        return daemon or "master", "Reconfig", ""
+    return "schedd", "Reschedule", ""
 
 
 def _send(session: Session, daemon: str, host: str | None, request: Request[Any], parsed: Parsed) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from minipool.cli.context import open_session
 from minipool.cli.machines import Machine, at, named
 from minipool.cli.options import Opt, Parsed
-from minipool.cli.tool import DEBUG, HELP, POOL, VERSION_OPT, Tool, run
+from minipool.cli.tool import DEBUG, HELP, POOL, VERSION_OPT, Tool, run, usage
 from pool.errors import PeerError, UserError
 
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ TOOL = Tool(
         Opt("start", 5, 1, "EXPR", "START while the machine drains"),
     ),
     unknown="ERROR: unexpected argument: {}",
+    missing="condor_drain: '{}' requires another argument",
     bad_usage_status=BAD_USAGE,
 )
 
@@ -57,6 +58,10 @@ def main(verb: str, argv: Sequence[str]) -> int:
 
 
 def _main(parsed: Parsed) -> int:
+    finally_ = [one.spelled for one in parsed.given if one.key in ON_COMPLETION]
+    if len(finally_) > 1:
+        sys.stderr.write(f"condor_drain: '{finally_[1]}' conflicts with previous use of '{finally_[0]}'\n{usage(TOOL)}")
+        return 1
     if wrong := _objection(parsed):
         sys.stderr.write(f"ERROR: {wrong}\n")
         return BAD_USAGE
@@ -65,7 +70,7 @@ def _main(parsed: Parsed) -> int:
     try:
         machine = at(session, target) if target.startswith("<") else named(session, target)
     except UserError as error:
-        raise UserError(f"ERROR: {error.message}") from None
+        raise UserError(f"ERROR: {error.message.splitlines()[0]}") from None
     command = "CANCEL_DRAIN_JOBS" if parsed.has("cancel") else "DRAIN_JOBS"
     try:
         with session.connect(machine.address) as peer:
@@ -83,16 +88,13 @@ def _main(parsed: Parsed) -> int:
 
 def _objection(parsed: Parsed) -> str:
     """What is wrong with the options together; empty when nothing is."""
-    finally_ = [one.spelled for one in parsed.given if one.key in ON_COMPLETION]
-    if len(finally_) > 1:
-        return f"'{finally_[1]}' conflicts with previous use of '{finally_[0]}'"
     if len(parsed.words) != 1:
         return "must specify one target machine"
     if not parsed.has("cancel"):
         return "-request-id may only be used with -cancel" if parsed.has("request-id") else ""
     if parsed.has("check"):
         return "-check may not be used with -cancel"
-    if finally_:
+    if any(one.key in ON_COMPLETION for one in parsed.given):
         return "cannot use an -on-completion option with -cancel"
     return "cannot use -reason with -cancel" if parsed.has("reason") else ""
 

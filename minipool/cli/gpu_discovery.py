@@ -57,6 +57,8 @@ def main(verb: str, argv: Sequence[str]) -> int:
         if asked.verbose:
             source = "NVML" if asked.simulate is None else "simulation"
             sys.stderr.write(f"# devices of {source}\n")
+        for kind in sorted(asked.libraries & {"hip", "opencl"}):
+            sys.stderr.write(f"# -{kind}: only NVIDIA's devices are looked for here, through NVML\n")
         lines = discover(asked, nvidia_devices, os.environ)
     except UserError as error:
         sys.stderr.write(f"Error: {error}\n{USAGE}")

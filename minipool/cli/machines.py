@@ -36,7 +36,7 @@ def at(session: Session, text: str) -> Machine:
     return Machine(session.address("startd", addr=text), f"startd at {text}", text, text)
 
 
-def named(session: Session, name: str) -> Machine:
+def named(session: Session, name: str, *, program: str = "") -> Machine:
     """The startd of this machine, or of this slot; UserError when the pool has none."""
     from pool.classad import quote
 
@@ -46,7 +46,24 @@ def named(session: Session, name: str) -> Machine:
         return _of(session, ad, slot=ad.eval_str("Name", "") if "@" in name else "")
     for ad in session.query("StartD", constraint=wanted, projection=_SHOWN, limit=1):  # one whose slots are all gone
         return _of(session, ad)
-    raise UserError(f"Can't find address for startd {name}\nPerhaps you need to query another pool.")
+    host = quote(name.rpartition("@")[2])
+    known = bool(session.query("StartD", constraint=f"Machine == {host}", projection=_SHOWN, limit=1))
+    raise UserError(nobody("startd", name, program=program, known=known))
+
+
+def nobody(kind: str, name: str, *, program: str = "", known: bool = False) -> str:
+    """What is said when the pool has no such daemon: there is no such host either, or none runs there."""
+    import socket
+
+    host = name.rpartition("@")[2]
+    try:
+        if not known:
+            socket.getaddrinfo(host, None)
+    except OSError:
+        return f"{program}: unknown host {host}" if program else f"unknown host {host}"
+    return (
+        f"Can't find address for {kind} {name}\nCan't find address for {name}\nPerhaps you need to query another pool."
+    )
 
 
 def matching(session: Session, constraint: str | None) -> list[Machine]:
@@ -54,7 +71,10 @@ def matching(session: Session, constraint: str | None) -> list[Machine]:
     ads: Sequence[ClassAd] = session.query("Machine", constraint=constraint, projection=_SHOWN)
     if not ads:
         which = f"for constraint '{constraint}'" if constraint is not None else "for -all"
-        raise UserError(f"Can't find addresses for startd's {which}\nPerhaps you need to query another pool.")
+        raise UserError(
+            f"Found no ClassAds when querying pool ({session.pool or 'local'})\n"
+            f"Can't find addresses for startd's {which}\nPerhaps you need to query another pool."
+        )
     if constraint is not None:
         return [_of(session, ad, slot=ad.eval_str("Name", "")) for ad in ads]
     return list({machine.shown: machine for machine in (_of(session, ad) for ad in ads)}.values())

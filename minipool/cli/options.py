@@ -38,6 +38,10 @@ class UsageError(UserError):
 class MissingValue(UserError):
     """An option came without its value; the message says all."""
 
+    def __init__(self, message: str, *, option: str = "") -> None:
+        super().__init__(message)
+        self.option = option
+
 
 class Given(NamedTuple):
     """One option as it was given."""
@@ -133,7 +137,7 @@ def _values(row: Opt, word: str, words: list[str], at: int) -> tuple[tuple[str, 
         return values, end + 1 if words[end : end + 1] == ["-"] else end
     if at + row.takes > len(words):
         what = "another parameter" if row.takes == 1 else f"{row.takes} parameters"
-        raise MissingValue(f"Error: {word} requires {what}")
+        raise MissingValue(f"Error: {word} requires {what}", option=word)
     return tuple(words[at : at + row.takes]), at + row.takes
 
 

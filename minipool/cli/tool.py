@@ -21,6 +21,8 @@ class Tool(NamedTuple):
     usage_on_stdout: bool = False
     stop_at_word: bool = False
     notes: str = ""
+    missing: str = ""
+    """What is said, before the usage, of an option (`{}`) without its value, where the tool has words of its own."""
     bad_usage_status: int = 1
     """Exit status of a wrong command line; with another than 1 the sentence stands alone, without the usage."""
 
@@ -79,7 +81,8 @@ def run(tool: Tool, main: Main, argv: Sequence[str]) -> int:
             (sys.stdout if tool.usage_on_stdout else sys.stderr).write(usage(tool))
         return tool.bad_usage_status
     except MissingValue as error:
-        sys.stderr.write(f"{error}\n")
+        said = tool.missing.format(error.option) if tool.missing and error.option else ""
+        sys.stderr.write(f"{said}\n{usage(tool)}" if said else f"{error}\n")
         return 1
     except PoolError as error:
         sys.stdout.flush()

@@ -82,7 +82,7 @@ def _found(session: Session, names: list[str]) -> tuple[list[Machine], int]:
     machines, status = [], 0
     for name in names:
         try:
-            machines.append(at(session, name) if name.startswith("<") else named(session, name))
+            machines.append(at(session, name) if name.startswith("<") else named(session, name, program=TOOL.name))
         except UserError as error:
             sys.stderr.write(f"{error.message}\n")
             status = 1
