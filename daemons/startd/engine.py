@@ -128,7 +128,16 @@ class EngineWatch:
             self._startd.learn({"DockerCachedImageSizeMb": size >> 20})
 
     async def _remove_orphans(self) -> None:
+        """What starters have left while the engine was away, and what nobody has a record of."""
         start, threads = self._startd.start, self._startd.start.world.threads
+        records = self._startd.records
+        living = {starter.pid for starter in self._startd.starters.living}
+        for pid in await threads.run_sync(records.containers.starters):
+            if pid not in living:
+                problems = await threads.run_sync(records.clean, pid)
+                problems += await threads.run_sync(records.containers.remove_left, pid)
+                for problem in problems:
+                    start.log.always(f"Left behind by the starter {pid}: {problem}")
         program = program_words(start.config.str("DOCKER"))
         for execute in sorted(execute_directories(start.config)):
             try:

@@ -141,11 +141,11 @@ class Container:
         fault("starter.container_creating")
         self._log.always("The container is made", command=without_values(words))
         answer = await self._engine.ask(*words, timeout_s=math.inf if "--pull" in words else ANSWER_S)
+        self._record = replace(self._record, made=True)  # or refused: nothing more will come of it
         if not answer.good:
             await self._engine.must_live("the engine went away")
             raise Held(cannot_create(plan.image, answer.stderr))
         self._identity = answer.stdout.strip().rpartition("\n")[2]
-        self._record = replace(self._record, made=True)
         self._records.write(self._record)
         fault("starter.container_created")
 

@@ -37,6 +37,7 @@ WITH_VALUE = frozenset(
         "--security-opt",
         "--log-driver",
         "--network",
+        "--ulimit",
     ]
 )
 
