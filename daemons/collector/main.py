@@ -181,6 +181,7 @@ class Collector:
     def ad(self) -> ClassAd:
         """The collector's own ad."""
         counts = {ad_type.lower(): count for ad_type, count in self._table.counts().items()}
+        submitters = [stored.ad for stored in self._table.of_type("Submitter")]
         return ClassAd(
             {
                 "MyType": "Collector",
@@ -188,7 +189,10 @@ class Collector:
                 "CollectorHost": self._start.host,
                 "MachineAds": counts.get("machine", 0),
                 "SubmitterAds": counts.get("submitter", 0),
+                "Machine": self._start.host,
                 "HostsTotal": counts.get("machine", 0),
+                "RunningJobs": sum(ad.eval_int("RunningJobs", 0) for ad in submitters),
+                "IdleJobs": sum(ad.eval_int("IdleJobs", 0) for ad in submitters),
                 "UpdatesTotal": self._updates,
                 "QueriesTotal": self._queries,
                 "TotalAds": len(self._table),

@@ -157,6 +157,8 @@ class Master:
                 "Name": self._start.config.str("MASTER_NAME") or self._start.host,
                 "DaemonList": ",".join(["master", *self._keepers]),
                 "RealUid": os.getuid(),
+                "DetectedCpus": os.cpu_count() or 1,
+                "DetectedMemory": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 20,
                 **{f"{keeper.name.capitalize()}State": keeper.state.value for keeper in self.keepers},
             }
         )
