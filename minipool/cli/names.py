@@ -42,6 +42,7 @@ TOOLS: Final[dict[str, tuple[str, str]]] = {
     "token_list": ("tokens", "list your tokens"),
     "update_machine_ad": ("update_machine_ad", "change attributes in the ads of a machine"),
     "gpu_discovery": ("gpu_discovery", "show the GPUs of this machine"),
+    "gpu_utilization": ("gpu_utilization", "say how much the GPUs of this machine are used"),
     "findhost": ("findhost", "find the machines that can be spared"),
     "advertise": ("advertise", "give ads to a collector, or take them away"),
     "version": ("version", "show the version"),
@@ -59,6 +60,7 @@ POOL_VERBS: Final[dict[str, tuple[str, str]]] = {
     "queue": ("queue", "back up, restore or check the job queue"),
     "eventlog": ("eventlog", "job event logs as JSON, also for other programs"),
     "classad": ("classad", "the ClassAd language: for other programs, and between forms"),
+    "completion": ("completion", "a script that completes commands and options in a shell"),
     "classad_eval": ("classad_eval", "evaluate ClassAd expressions"),
 }
 """Verbs that only `pool` has."""
