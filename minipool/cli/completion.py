@@ -1,4 +1,4 @@
-"""pool completion: scripts that let a shell complete commands, options and their values, made from the option tables."""
+"""pool completion: scripts with which a shell completes commands, options and values, from the option tables."""
 
 from __future__ import annotations
 
