@@ -13,16 +13,29 @@ def form_of(qualifier: str | None) -> str | None:
     return _FORMS.get((qualifier or "")[:1].lower())
 
 
-def read(path: str, *, form: str | None = None, cannot: str = "Can't open file of ClassAds: {path}") -> list[ClassAd]:
-    """The ads of a file, or of standard input when it is `-`. `cannot`: what is said when it cannot be opened."""
+def text_of(path: str, *, cannot: str) -> str:
+    """The text of a file, or of standard input when it is `-`. `cannot`: what is said when it cannot be opened."""
     import sys
 
-    from pool.classad.forms.lists import read_ads, read_text
-
     if path == "-":
-        return read_text(sys.stdin.read(), form=form, file="standard input")
+        return sys.stdin.read()
     try:
         with open(path, encoding="utf-8", errors="surrogateescape") as file:
-            return list(read_ads(file, form=form, file=path))
+            return file.read()
     except OSError as error:
         raise UserError(cannot.format(path=path, why=error.strerror)) from None
+
+
+def read(path: str, *, form: str | None = None, cannot: str = "Can't open file of ClassAds: {path}") -> list[ClassAd]:
+    """The ads of a file, or of standard input when it is `-`. `cannot`: what is said when it cannot be opened."""
+    from pool.classad.forms.lists import read_text
+
+    return read_text(text_of(path, cannot=cannot), form=form, file="standard input" if path == "-" else path)
+
+
+def read_one(path: str, *, cannot: str) -> ClassAd:
+    """The one long ad of a file; empty lines in it do not end it."""
+    from pool.classad import parse_long
+
+    lines = text_of(path, cannot=cannot).splitlines()
+    return parse_long("\n".join(line for line in lines if line.strip()), file=path)

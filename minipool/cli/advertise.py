@@ -109,21 +109,11 @@ def _command_of(ad: ClassAd) -> str:
 
 
 def _read(path: str, *, several: bool) -> list[ClassAd]:
-    from pool.classad import parse_long, parse_longs
+    from minipool.cli.ad_files import read, read_one
 
+    cannot = "couldn't open {path}: {why}"
     try:
-        if path == "-":
-            text = sys.stdin.read()
-        else:
-            with open(path, encoding="utf-8", errors="surrogateescape") as file:
-                text = file.read()
-    except OSError as error:
-        raise UserError(f"couldn't open {path}: {error.strerror}") from None
-    try:
-        if several:
-            ads = list(parse_longs(text.splitlines(), file=path))
-        else:
-            ads = [parse_long("\n".join(line for line in text.splitlines() if line.strip()), file=path)]
+        ads = read(path, cannot=cannot) if several else [read_one(path, cannot=cannot)]
     except ClassAdError as error:
         raise UserError(f"failed to parse ClassAd: {error}") from None
     if not ads or not len(ads[0]):

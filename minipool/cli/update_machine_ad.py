@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -48,17 +47,9 @@ def _main(parsed: Parsed) -> int:
 
 
 def _read(path: str) -> ClassAd:
-    from pool.classad import parse_long
+    from minipool.cli.ad_files import read_one
 
-    try:
-        if path == "-":
-            text = sys.stdin.read()
-        else:
-            with open(path, encoding="utf-8", errors="surrogateescape") as file:
-                text = file.read()
-    except OSError as error:
-        raise UserError(f"can't open {path}: {error.strerror}") from None
-    update = parse_long(text)
+    update = read_one(path, cannot="can't open {path}: {why}")
     if not len(update):
         raise UserError("there is no attribute in it", expected="lines ATTRIBUTE = VALUE")
     return update
