@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Final
@@ -72,20 +72,29 @@ class GlobalLog:
 
     def add(self, event: Event, job: JobId, ad: ClassAd, at: float) -> None:
         """The log shall have this event."""
+        self.log([self.text_of(event, job, ad, at)])
+
+    def log(self, texts: Iterable[str]) -> None:
+        """The log shall have these, as part of the current transaction."""
+        path = self._core.settings.global_log.path
+        for text in texts:
+            self._core.queue.log_overall(path, text)
+
+    def text_of(self, event: Event, job: JobId, ad: ClassAd, at: float) -> str:
+        """An event as this log has it."""
         settings = self._core.settings.global_log
         text = write(event, job, at, settings.form)
         if settings.attributes:
             text += write(_information(ad, event, settings.attributes), job, at, settings.form)
-        self._core.queue.log_overall(settings.path, text)
+        return text
 
-    def add_alike(self, event: Event, jobs: Sequence[JobId], at: float) -> None:
+    def texts_of(self, event: Event, jobs: Sequence[JobId], at: float) -> Iterator[str]:
         """The same event of several jobs; for a log that has no attributes of them."""
         settings = self._core.settings.global_log
         size = min(ROW_CHARS, settings.bytes_max // 16) if settings.bytes_max > 0 else ROW_CHARS
         step = max(1, size // max(1, len(write(event, jobs[0], at, settings.form))))
         for first in range(0, len(jobs), step):
-            text = write_events(event, jobs[first : first + step], at, settings.form)
-            self._core.queue.log_overall(settings.path, text)
+            yield write_events(event, jobs[first : first + step], at, settings.form)
 
     def put(self, rows: Iterable[EventRow], *, check: bool = False) -> None:
         """These are durable; `check`: the log may have them already."""

@@ -156,6 +156,7 @@ class SubmitEvents:
         self._at, self._host = core.now(), core.start.address
         self._batch = cluster.ad.eval_str("JobBatchName", "")
         self._parts: dict[str, list[str]] = {}
+        self._overall: list[str] = []
 
     def add(self, jobs: Sequence[Job], warnings: str = "") -> None:
         """These jobs are new."""
@@ -168,7 +169,7 @@ class SubmitEvents:
             return
         event = self._event(ad, warnings)
         if overall is not None:
-            overall.add_alike(event, [job.id for job in jobs], self._at)
+            self._overall += overall.texts_of(event, [job.id for job in jobs], self._at)
         for log, form in core.logs_of(ad):
             self._parts.setdefault(log, []).append(write_events(event, [job.id for job in jobs], self._at, form))
 
@@ -182,7 +183,7 @@ class SubmitEvents:
                 text += write_event(event_log.information(ad, event), job.id, self._at, form)
             self._parts.setdefault(log, []).append(text)
         if overall is not None:
-            overall.add(event, job.id, ad, self._at)
+            self._overall.append(overall.text_of(event, job.id, ad, self._at))
 
     def _event(self, ad: ClassAd, warnings: str) -> event_log.Submitted:
         return event_log.Submitted(
@@ -207,3 +208,6 @@ class SubmitEvents:
             if texts:
                 self._core.queue.log(self._cluster, log, "".join(texts))
         self._parts.clear()
+        if self._overall and self._core.global_log is not None:
+            self._core.global_log.log(self._overall)
+        self._overall = []

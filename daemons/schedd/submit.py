@@ -17,7 +17,7 @@ from pool.classad import ClassAd
 from pool.errors import SubmitError
 from pool.jobs import job_sets
 from pool.jobs.codes import HoldCode
-from pool.jobs.job_queue import Cluster, Job
+from pool.jobs.job_queue import Cluster, Job, NewJobs
 from protocol.ad_table import AdTable, unpack_table
 from protocol.authorize import Level
 from protocol.messages.schedd import ReserveCluster, ReservedCluster, SubmitJobs, Submitted
@@ -112,15 +112,17 @@ class Submits:
             await trio.lowlevel.checkpoint()
         cluster.id = self._id_for(peer, request.cluster)
         cluster.ad["ClusterId"], cluster.ad["TotalSubmitProcs"] = cluster.id, len(jobs)
-        events = SubmitEvents(core, cluster)
+        events, new = SubmitEvents(core, cluster), NewJobs(cluster)
         warning = "" if gate is None else gate.warning
         for at in range(0, len(jobs), BREATH):
-            events.add(jobs[at : at + BREATH], warning)
+            some = jobs[at : at + BREATH]
+            events.add(some, warning)
+            new.add(some)
             await trio.lowlevel.checkpoint()
         check_limits(core, owner, len(jobs))
         fault("schedd.before_submit_commit")
         self._join_set(cluster, request)
-        core.queue.add(cluster, jobs)
+        core.queue.enter(new)
         events.write()
         return await self._answer(cluster, jobs, len(jobs), warning)
 

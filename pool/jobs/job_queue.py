@@ -10,8 +10,8 @@ last time, in the order in which the store needs it, and forgets it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from itertools import groupby
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain, groupby
 from operator import itemgetter
 from typing import Final
 
@@ -107,6 +107,27 @@ class Job:
         return (self.cluster.id, self.proc) < (other.cluster.id, other.proc)
 
 
+class NewJobs:
+    """Jobs of one cluster on their way into the queue: gathered bit by bit, so that nobody is held up by many."""
+
+    __slots__ = ("by_proc", "cluster", "procs", "rows", "states")
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.by_proc: dict[int, Job] = {}
+        self.rows: list[JobRow] = []
+        self.states: Counter[JobStatus] = Counter()
+        self.procs = 0
+
+    def add(self, jobs: Sequence[Job]) -> None:
+        """Some more; the cluster has its id by now."""
+        number = self.cluster.id
+        self.by_proc.update((job.proc, job) for job in jobs)
+        self.rows += [JobRow(number, job.proc, job.status.value, job.prio, job.packed) for job in jobs]
+        self.states.update([job.status for job in jobs])
+        self.procs = max([self.procs, *(job.proc + 1 for job in jobs)])
+
+
 def mention(jobs: Iterable[Job], words: Iterable[str]) -> bool:
     """Whether one of the jobs may have, apart from its cluster, an attribute with one of the words (lower case) in it.
 
@@ -138,6 +159,7 @@ class JobQueue:
         self.next_event = 1
         self._dirty: dict[Job, set[str] | None] = {}
         self._new_jobs: list[JobRow] = []
+        self._entered: list[Iterable[Job]] = []
         self._clusters: dict[int, Cluster] = {}
         self._gone: list[tuple[int, int]] = []
         self._cluster_gone: list[ClusterRow] = []
@@ -200,17 +222,24 @@ class JobQueue:
 
     def add(self, cluster: Cluster, jobs: Iterable[Job]) -> None:
         """Jobs enter the queue, of a new cluster or one that grows."""
+        new = NewJobs(cluster)
+        new.add(list(jobs))
+        self.enter(new)
+
+    def enter(self, new: NewJobs) -> None:
+        """The same for what was gathered before: quick, however many they are."""
+        cluster = new.cluster
         self.clusters.setdefault(cluster.id, cluster)
         self._clusters[cluster.id] = cluster
-        counts = self.by_owner.setdefault(cluster.owner, Counter())
-        jobs = list(jobs)
-        cluster.jobs.update((job.proc, job) for job in jobs)
-        cluster.procs = max(cluster.procs, *(job.proc + 1 for job in jobs)) if jobs else cluster.procs
-        states = Counter([job.status for job in jobs])
-        self.counts.update(states)
-        counts.update(states)
-        number = cluster.id
-        self._new_jobs += [JobRow(number, job.proc, job.status.value, job.prio, job.packed) for job in jobs]
+        if cluster.jobs:
+            cluster.jobs.update(new.by_proc)
+        else:
+            cluster.jobs = new.by_proc
+        cluster.procs = max(cluster.procs, new.procs)
+        self.counts.update(new.states)
+        self.by_owner.setdefault(cluster.owner, Counter()).update(new.states)
+        self._new_jobs += new.rows
+        self._entered.append(new.by_proc.values())
 
     def add_factory(self, cluster: Cluster, recipe: str) -> None:
         """The cluster makes its jobs one after another."""
@@ -347,11 +376,7 @@ class JobQueue:
         dirty, self._dirty = self._dirty, {}
         self._made = None
         rows = self._new_jobs
-        touched: dict[Job, set[str] | None] = {}
-        for row in rows:
-            job = self._find(row)
-            if job is not None:
-                touched[job] = None
+        touched: dict[Job, set[str] | None] = dict.fromkeys(chain.from_iterable(self._entered))
         for job, names in dirty.items():
             if job not in touched:
                 touched[job] = names
@@ -376,15 +401,12 @@ class JobQueue:
             factories_gone=self._factories_gone,
         )
         self._factories, self._factories_gone = {}, []
+        self._entered = []
         self._new_jobs, self._gone, self._events, self._written = [], [], [], []
         self._clusters, self._claims, self._claim_work, self._claims_gone = {}, {}, {}, []
         self._history = []
         self._next_cluster_dirty = False
         return batch, touched
-
-    def _find(self, row: JobRow) -> Job | None:
-        cluster = self.clusters.get(row.cluster)
-        return None if cluster is None else cluster.jobs.get(row.proc)
 
     def _cluster_row(self, cluster: Cluster) -> ClusterRow:
         live = int(cluster.id in self.clusters)
