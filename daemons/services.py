@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import os
+from typing import TYPE_CHECKING, Final
 
+from pool.errors import UserError
 from pool.version import VERSION
 from protocol.authorize import Level
 from protocol.message import DONE, Done
-from protocol.messages.common import AdReply, GetAd, Ping, Pong, Reconfigure, SetLogLevel, Stop
+from protocol.messages.common import AdReply, FetchLog, GetAd, LogPart, Ping, Pong, Reconfigure, SetLogLevel, Stop
 from protocol.rpc import Peer
+from protocol.service import SendItem
 
 if TYPE_CHECKING:
     from daemons.run import DaemonStart
+    from pool.config import Config
+
+LOG_PART_BYTES: Final = 256 * 1024
+HISTORIES: Final = ("STARTD_HISTORY", "NEGOTIATOR_MATCH_LOG")
 
 
 class CommonServices:
@@ -25,6 +32,7 @@ class CommonServices:
         service.on(Reconfigure, self.reconfigure, level=Level.ADMINISTRATOR)
         service.on(Stop, self.stop, level=Level.ADMINISTRATOR)
         service.on(SetLogLevel, self.set_log_level, level=Level.ADMINISTRATOR)
+        service.on(FetchLog, self.fetch_log, level=Level.ADMINISTRATOR)
 
     async def ping(self, peer: Peer, request: Ping) -> Pong:
         """Say who the caller is to us."""
@@ -55,3 +63,30 @@ class CommonServices:
         self._start.log.set_level(request.level)
         self._start.log.capture_logging()
         return DONE
+
+    async def fetch_log(self, peer: Peer, request: FetchLog, send: SendItem[LogPart]) -> None:
+        """Send a log of this host, as long as it is when its end is reached."""
+        path, run = log_path(self._start.config, request.name), self._start.world.threads.run_sync
+        try:
+            fd = await run(os.open, path, os.O_RDONLY | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC)
+        except OSError as error:
+            raise UserError(f"{path}: {error.strerror}") from None
+        try:
+            while data := await run(os.read, fd, LOG_PART_BYTES):
+                await send(LogPart(data=data))
+        except OSError as error:
+            raise UserError(f"{path}: {error.strerror}") from None
+        finally:
+            os.close(fd)
+
+
+def log_path(config: Config, name: str) -> str:
+    """The file that `SUBSYSTEM[.EXTENSION]` means; UserError when it means none."""
+    subsystem, dot, extension = name.partition(".")
+    if "/" in extension or not subsystem.replace("_", "").isalnum():
+        raise UserError(f"{name!r} is not the name of a log")
+    knob = subsystem.upper() if subsystem.upper() in HISTORIES else f"{subsystem.upper()}_LOG"
+    path = config.str(knob, default="")
+    if not path:
+        raise UserError(f"{knob} is not set on this host")
+    return path + dot + extension

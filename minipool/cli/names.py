@@ -45,6 +45,9 @@ TOOLS: Final[dict[str, tuple[str, str]]] = {
     "gpu_utilization": ("gpu_utilization", "say how much the GPUs of this machine are used"),
     "findhost": ("findhost", "find the machines that can be spared"),
     "advertise": ("advertise", "give ads to a collector, or take them away"),
+    "fetchlog": ("fetchlog", "print a log of another host"),
+    "gather_info": ("gather_info", "gather facts for whoever is asked for help"),
+    "qsub": ("qsub", "submit a job that is described for PBS or SGE"),
     "version": ("version", "show the version"),
 }
 """verb -> (module, what it is for); `condor_VERB` and `pool VERB` are the same program."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum
 
 from pool.classad import ClassAd
-from protocol.message import Done, Record, Request
+from protocol.message import Done, Record, Request, StreamRequest
 
 
 class Pong(Record):
@@ -44,6 +44,18 @@ class SetLogLevel(Request[Done], tag="common.set_log_level"):
     """Change a running daemon's debug level, in the words of `<SUBSYS>_DEBUG`."""
 
     level: str
+
+
+class LogPart(Record):
+    """Some bytes of a log, in order."""
+
+    data: bytes
+
+
+class FetchLog(StreamRequest[LogPart], tag="common.fetch_log"):
+    """A log of this host: `SCHEDD` is the file of SCHEDD_LOG, `SCHEDD.old` the one before it (`condor_fetchlog`)."""
+
+    name: str
 
 
 class AdReply(Record):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -67,3 +68,56 @@ def test_ads_are_given_to_the_collector_and_taken_from_it(pool: RealPool) -> Non
     assert ran(pool, "advertise", "INVALIDATE_ADS_GENERIC", text='MyType = "Query"\n')[0] == 1
     assert ran(pool, *shown)[1] == "one 1\n"
     assert ran(pool, "advertise", "UPDATE_NONSENSE", "-", text=ads)[0] == 1
+
+
+def test_qsub_runs_an_array_and_a_job_that_waits_for_it(pool: RealPool) -> None:
+    home = pool.directory / "home"
+    (home / "array.sh").write_text(
+        "#!/bin/sh\n#PBS -N array -j oe\n#$ -cwd\necho task $SGE_TASK_ID of $SGE_TASK_LAST\n"
+    )
+    status, out, err = ran(pool, "qsub", "-S", "/bin/sh", "-t", "1-2", "array.sh", user=pool.user)
+    assert (status, err) == (0, "")
+    first = int(out.split()[2])
+    assert out == f'Your job {first} ("array") has been submitted\n'
+    status, out, err = ran(pool, "qsub", "-hold_jid", str(first), "-b", "y", "-cwd", "echo", "after", user=pool.user)
+    assert (status, err) == (0, "")
+    second = int(out.split()[2])
+    pool.until_done(first)
+    pool.until_done(second)
+    assert (home / f"array.o{first}.1").read_text() == "task 1 of 2\n"
+    assert (home / f"array.o{first}.2").read_text() == "task 2 of 2\n"
+    assert (home / f"echo.o{second}").read_text() == "after\n"
+    for path in home.iterdir():
+        path.unlink()
+    assert ran(pool, "qsub", "-print", "-test", "-b", "y", "true", user=pool.user)[1].startswith("universe = vanilla\n")
+    assert ran(pool, "qsub", "-nonsense")[0] == 1
+
+
+def test_a_log_is_fetched_by_who_may(pool: RealPool) -> None:
+    machine = pool.slots()[0].eval_str("Machine") or ""
+    status, out, err = ran(pool, "fetchlog", machine, "MASTER")
+    assert (status, err) == (0, "")
+    assert "MASTER" in out
+    assert "SCHEDD" in ran(pool, "fetchlog", "-schedd", machine, "SCHEDD")[1]
+    for wrong in ("NONSENSE", "MASTER.old", "MASTER/../x", "HISTORY"):
+        status, out, err = ran(pool, "fetchlog", machine, wrong)
+        assert (status, out) == (1, "")
+        assert err
+    if pool.user is not None and os.geteuid() == 0:
+        assert "PERMISSION DENIED" in ran(pool, "fetchlog", machine, "MASTER", user=pool.user)[2]
+
+
+def test_facts_are_gathered_about_a_host_and_a_job(pool: RealPool) -> None:
+    home = pool.directory / "home"
+    cluster = pool.submit("executable = /bin/sleep\nhold = true\nqueue\n", cwd=home)
+    assert ran(pool, "gather_info", user=pool.user) == (0, "condor-profile.txt\n", "")
+    assert "==== condor_config_val -dump -verbose ====" in (home / "condor-profile.txt").read_text()
+    status, out, err = ran(pool, "gather_info", "--jobid", f"{cluster}.0", user=pool.user)
+    assert (status, err) == (0, "")
+    with tarfile.open(home / out.strip()) as archive:
+        names = {name.rpartition("/")[2] for name in archive.getnames()}
+    assert names >= {"condor-profile.txt", "job_q", "job_ad", "job_ad_analysis", "job_why"}
+    assert ran(pool, "gather_info", "--jobid", "nonsense")[0] == 1
+    pool.tool("condor_rm", str(cluster))
+    for path in home.iterdir():
+        path.unlink()
