@@ -139,6 +139,7 @@ class Queries:
         chosen = any_of(request.select)
         since = _Since(request.since)
         cluster, proc = _only(chosen)
+        owner = _only_owner(chosen)
         left, after = request.limit, None
         unseen = request.scan_limit
         pace = Pace()
@@ -150,6 +151,7 @@ class Queries:
                         forwards=request.forwards,
                         cluster=cluster,
                         proc=proc,
+                        owner=owner,
                     ),
                     after,
                 )
@@ -305,6 +307,13 @@ def _only(chosen: Chosen) -> tuple[int | None, int | None]:
     if chosen.everything or chosen.users or len(chosen.jobs) + len(chosen.clusters) != 1:
         return None, None
     return next(iter(chosen.jobs)) if chosen.jobs else (next(iter(chosen.clusters)), None)
+
+
+def _only_owner(chosen: Chosen) -> str | None:
+    """The one owner that a selection is about, if it names nothing else."""
+    if chosen.everything or chosen.jobs or chosen.clusters or len(chosen.users) != 1:
+        return None
+    return next(iter(chosen.users)).partition("@")[0]
 
 
 def _is_about(chosen: Chosen, ad: ClassAd) -> bool:

@@ -184,15 +184,23 @@ class RecordReader:
         self._records: Iterator[history_file.Record] | None = None
 
     def page(
-        self, after: int | None = None, *, forwards: bool = False, cluster: int | None = None, proc: int | None = None
+        self,
+        after: int | None = None,
+        *,
+        forwards: bool = False,
+        cluster: int | None = None,
+        proc: int | None = None,
+        owner: str | None = None,
     ) -> Page:
-        """The next records, newest first unless `forwards`, of one cluster or job if given."""
+        """The next records, newest first unless `forwards`, of one cluster, job or owner if given."""
         if self._records is None:
             self._records = self._all(forwards)
         about = "" if cluster is None else f" ClusterId={cluster} " + ("" if proc is None else f"ProcId={proc} ")
+        whose = "" if owner is None else f' Owner="{owner}" '
         ads = []
         for record in self._records:
-            if ("ALL" in self._kinds or record.kind in self._kinds) and (not about or about in record.banner):
+            wanted = "ALL" in self._kinds or record.kind in self._kinds
+            if wanted and about in record.banner and whose in record.banner:
                 ads.append(record.ad())
                 if len(ads) == ROWS_PER_PAGE:
                     return Page(ads, 1)

@@ -128,6 +128,22 @@ def test_merge_says_which_ads_are_only_here_only_there_and_in_both(tmp_path: Pat
     )
 
 
+@pytest.mark.parametrize(
+    ("verb", "argv", "count"),
+    [
+        ("q", ["-jobads", str(FILES / "jobs.ads"), "-long"], 19),
+        ("status", ["-ads", str(CASES / "machines.ads"), "-long"], 9),
+        ("history", ["-file", str(FILES / "history"), "-long"], 19),
+    ],
+)
+def test_htcondors_own_library_reads_whole_ads(verb: str, argv: list[str], count: int) -> None:
+    classad2 = pytest.importorskip("classad2")
+    status, out, _ = printed(verb, argv)
+    ads = list(classad2.parseAds(out))
+    assert (status, len(ads)) == (0, count)
+    assert all("MyType" in ad or "ClusterId" in ad for ad in ads)
+
+
 def test_an_extract_of_a_history_is_read_again(tmp_path: Path) -> None:
     source, copy = str(FILES / "history"), str(tmp_path / "copy")
     printed("history", ["-file", source, "-constraint", 'Owner == "bob"', "-extract", copy])

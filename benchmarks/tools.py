@@ -1,0 +1,141 @@
+"""What a user waits for: the start of each tool, questions to a long history, condor_q beside a busy queue.
+
+`HISTORY_SIZE` in the environment scales the history down on a small or busy machine.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from benchmarks.measure import Figure, p50, p99
+from benchmarks.pool_run import Bench, bench
+from minipool.cli.names import POOL_VERBS, TOOLS
+from pool.classad import ClassAd
+from pool.jobs.pack import pack
+from pool.jobs.store import open_queue
+
+HISTORY: Final = int(os.environ.get("HISTORY_SIZE", "1000000"))
+PER_CLUSTER: Final = 1000
+ROUNDS: Final = 15
+QUEUED: Final = 10_000
+QUESTIONS: Final = 100
+KNOBS: Final = {
+    "DAEMON_LIST": "MASTER, COLLECTOR, SCHEDD",
+    "MAX_HISTORY_LOG": "10 Gb",
+    "MAX_JOBS_PER_OWNER": "100000000",
+}
+    "DAEMON_LIST": "MASTER, COLLECTOR, SCHEDD",
+    "MAX_HISTORY_LOG": "10 Gb",
+    "MAX_JOBS_PER_OWNER": "100000000",
+}
+
+
+def figures() -> Iterator[Figure]:
+    """The suite."""
+    yield from _start_up()
+    with bench(KNOBS, start=False) as pool:
+        _fill_history(pool)
+        pool.start()
+        yield from _history(pool)
+        yield from _questions(pool)
+
+
+def _start_up() -> Iterator[Figure]:
+    """Each tool from its exec to its end, asked for help: interpreter, imports, its option table."""
+    times = {}
+    compiled = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    for verb in (*TOOLS, *POOL_VERBS):
+        program = [str(Path(sys.executable).parent / "pool"), verb, "-help"]
+        taken = []
+        for _ in range(ROUNDS + 1):
+            began = time.perf_counter()
+            subprocess.run(program, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=compiled, check=False)
+            taken.append((time.perf_counter() - began) * 1000)
+        times[verb] = p50(taken[1:])  # the first run compiles
+    how = f"`pool VERB -help`, median of {ROUNDS}"
+    for verb in ("q", "status", "history", "submit", "rm"):
+        yield Figure(f"start-up of condor_{verb}", times[verb], "ms", how, "< 80")
+    slowest = max(times, key=lambda verb: times[verb])
+    yield Figure("start-up of the slowest tool", times[slowest], "ms", f"{how}; it is {slowest}", "< 80")
+
+
+def _fill_history(pool: Bench) -> None:
+    """Jobs that were never in the queue, as rows that look as if they had been."""
+    spool = Path(pool.directory, "spool")
+    spool.mkdir(exist_ok=True)
+    connection = open_queue(spool / "job_queue.sqlite")
+    shared = {
+        "Cmd": "/bin/true", "Owner": "ann", "User": "ann@here", "QDate": 1_700_000_000, "JobUniverse": 5,
+        "RequestCpus": 1, "RequestMemory": 128, "Iwd": "/home/ann", "UserLog": "log", "Err": "/dev/null",
+    }  # fmt: skip
+    connection.execute("BEGIN")
+    for number in range(1, HISTORY // PER_CLUSTER + 1):
+        owner = "bob" if number % 100 == 0 else "ann"
+        text = pack(ClassAd({**shared, "ClusterId": number, "Owner": owner, "User": f"{owner}@here"}))
+        connection.execute("INSERT INTO clusters VALUES (?, 0, ?, ?, ?, ?)", (number, f"{owner}@here", owner, 1, text))
+        rows = []
+        for proc in range(PER_CLUSTER):
+            at = 1_700_000_000 + number * 10
+            own = {
+                "Args": f"{proc}", "Out": f"out.{proc}", "ExitCode": proc % 3, "ExitBySignal": False,
+                "CompletionDate": at, "JobStartDate": at - 9, "RemoteHost": f"slot1_{proc % 64}@node{proc % 100}",
+                "RemoteWallClockTime": 9.0, "RemoteUserCpu": 1.5, "NumJobStarts": 1, "ImageSize": 4000 + proc,
+                "BytesSent": 0.0, "BytesRecvd": 1024.0, "NumShadowStarts": 1, "EnteredCurrentStatus": at,
+            }  # fmt: skip
+            rows.append((number, proc, owner, 4, float(at), pack(ClassAd(own))))
+        connection.executemany(
+            "INSERT INTO history (cluster, proc, owner, status, left_at, ad) VALUES (?, ?, ?, ?, ?, ?)", rows
+        )
+    connection.execute("COMMIT")
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    connection.close()
+
+
+def _history(pool: Bench) -> Iterator[Figure]:
+    for name, argv, aim in (
+        ("condor_history CLUSTER.PROC", ("7.77",), "< 0.2"),
+        ("condor_history CLUSTER", ("7",), "< 0.5"),
+        ("condor_history -limit 100", ("-limit", "100"), "< 0.2"),
+        ("condor_history OWNER -limit 100", ("bob", "-limit", "100"), "< 1"),
+        ("condor_history -constraint -scanlimit", ("-constraint", "ExitCode == 2", "-scanlimit", "10000"), "< 2"),
+    ):
+        times = []
+        for _ in range(3):
+            began = time.perf_counter()
+            pool.tool("condor_history", *argv)
+            times.append(time.perf_counter() - began)
+        yield Figure(name, min(times), "s", f"over {HISTORY} finished jobs; best of {len(times)}", aim)
+
+
+def _questions(pool: Bench) -> Iterator[Figure]:
+    """condor_q of one job, again and again, while the schedd takes jobs."""
+    text = f"executable = /bin/true\nqueue {QUEUED}\n"
+    pool.submit(text, cwd=pool.home)
+    done = threading.Event()
+
+    def submit() -> None:
+        while not done.is_set():
+            pool.submit(text, cwd=pool.home)
+            done.wait(0.2)
+
+    busy = threading.Thread(target=submit)
+    busy.start()
+    times = []
+    try:
+        for at in range(QUESTIONS):
+            began = time.perf_counter()
+            pool.tool("condor_q", f"{HISTORY // PER_CLUSTER + 1}.{at}", "-af", "JobStatus")
+            times.append((time.perf_counter() - began) * 1000)
+    finally:
+        done.set()
+        busy.join()
+    how = f"condor_q of one job, {QUESTIONS} times, while {QUEUED} jobs at a time are submitted"
+    yield Figure("condor_q beside submits, median", p50(times), "ms", how)
+    yield Figure("condor_q beside submits, p99", p99(times), "ms", how, "< 500")
