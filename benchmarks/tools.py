@@ -31,10 +31,6 @@ KNOBS: Final = {
     "MAX_HISTORY_LOG": "10 Gb",
     "MAX_JOBS_PER_OWNER": "100000000",
 }
-    "DAEMON_LIST": "MASTER, COLLECTOR, SCHEDD",
-    "MAX_HISTORY_LOG": "10 Gb",
-    "MAX_JOBS_PER_OWNER": "100000000",
-}
 
 
 def figures() -> Iterator[Figure]:
