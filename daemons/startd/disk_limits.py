@@ -63,7 +63,8 @@ class Found:
     def kib(self, free_kib: int, cpus: int) -> int:
         """How much disk the slots of one EXECUTE may have, given what is free in it."""
         if self.size is not None:
-            return max(0, self.size.total - self.size.others) // 1024 // self.executes
+            rounding = cpus * self.size.quantum  # each volume is a whole number of units
+            return max(0, self.size.total - self.size.others - rounding) // 1024 // self.executes
         return promised_kib(self.store, free_kib, cpus)
 
     def attributes(self) -> dict[str, Any]:
@@ -92,7 +93,7 @@ class Found:
 def look(config: Config, execute: str, *, can_hide: bool = True) -> Found:
     """Find out; blocks for as long as it takes to make a file system, and removes what it made."""
     if not config.bool("STARTD_ENFORCE_DISK_LIMITS"):
-        return Found()
+        return _with_encryption(config, execute, Found())
     _until_given_back(execute)
     hide = hide_mode(config.str("LVM_HIDE_MOUNT"))
     if hide is Hide.AUTO and not can_hide:
@@ -115,7 +116,7 @@ def look(config: Config, execute: str, *, can_hide: bool = True) -> Found:
                 continue
             return _with_encryption(config, execute, replace(found, said=(*said, _told(found))))
     said.append("Sandboxes are measured by looking at their files, and jobs that exceed their disk are held")
-    return Found(replace(base, kind=Kind.WALK), said=tuple(said))
+    return _with_encryption(config, execute, Found(replace(base, kind=Kind.WALK), said=tuple(said)))
 
 
 def _told(found: Found) -> str:
@@ -190,10 +191,9 @@ def _try_one(execute: str, store: Store, *, encrypted: bool = False) -> None:
 
 def _with_encryption(config: Config, execute: str, found: Found) -> Found:
     """The same, and whether a job's file system can be encrypted."""
-    wanted = config.bool("ENCRYPT_EXECUTE_DIRECTORY")
-    if config.bool("DISABLE_EXECUTE_DIRECTORY_ENCRYPTION") or found.store.kind not in ENCRYPTABLE:
-        why = "" if found.store.kind in ENCRYPTABLE else f"not of the kind {found.store.kind}"
-    else:
+    if config.bool("DISABLE_EXECUTE_DIRECTORY_ENCRYPTION"):
+        return found
+    if found.store.kind in ENCRYPTABLE:
         why = why_not_encrypted()
         if not why:
             try:
@@ -201,8 +201,14 @@ def _with_encryption(config: Config, execute: str, found: Found) -> Found:
                 return replace(found, store=replace(found.store, encrypts=True))
             except (ScratchError, IsolationError, OSError) as error:
                 why = str(error)
-    line = f"Sandboxes cannot be encrypted: {why or 'DISABLE_EXECUTE_DIRECTORY_ENCRYPTION is true'}"
-    return replace(found, said=(*found.said, *([line] if wanted or why else [])))
+    elif found.store.kind is None:
+        why = "that takes STARTD_ENFORCE_DISK_LIMITS"
+    else:
+        why = f"they are of the kind {found.store.kind}"
+    if not config.bool("ENCRYPT_EXECUTE_DIRECTORY"):
+        return found
+    line = f"ENCRYPT_EXECUTE_DIRECTORY is true and sandboxes cannot be encrypted, so that no job will run: {why}"
+    return replace(found, said=(*found.said, line))
 
 
 def _until_given_back(execute: str) -> None:

@@ -226,8 +226,11 @@ async def test_a_neighbours_namespace_does_not_keep_what_a_job_had(machine: Mach
 
 STAGES = ["scratch_attached", "scratch_mounted", "job_started", "job_exited", "scratch_unmounted"]
 KILLED = [
-    *((kind, hide, stage) for kind in (Kind.EXT4, Kind.LVM) for hide in ("true", "false") for stage in STAGES),
-    *((kind, "auto", stage) for kind in (Kind.BTRFS, Kind.QUOTA) for stage in ("job_started", "job_exited")),
+    *((Kind.EXT4, "true", stage) for stage in STAGES),
+    *(pytest.param(Kind.EXT4, "false", stage, marks=pytest.mark.slow) for stage in STAGES),
+    *(pytest.param(Kind.LVM, hide, stage, marks=pytest.mark.slow) for hide in ("true", "false") for stage in STAGES),
+    (Kind.BTRFS, "auto", "job_started"),
+    (Kind.QUOTA, "auto", "job_started"),
 ]
 
 
