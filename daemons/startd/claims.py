@@ -12,19 +12,20 @@ import trio
 
 from daemons.faults import fault
 from daemons.run import DaemonStart
+from daemons.startd.activations import Activations
 from daemons.startd.ads import Ads
 from daemons.startd.moves import Moves
 from daemons.startd.slot import Pending, Slot, Slots
-from daemons.startd.starters import Starter, Starters
+from daemons.startd.starters import Starters
 from daemons.startd.wait import either
 from pool.classad import ClassAd
-from pool.errors import PoolError, UserError
+from pool.errors import UserError
 from pool.ids import ClaimId
 from pool.slots.ad import open_to
 from pool.slots.carve import fit_request, pieces_for
-from pool.slots.claim import Activation, Claim, Holder
+from pool.slots.claim import Claim, Holder
 from pool.slots.lease import begin_lease
-from pool.slots.machine import Activity, Event, Leaving, State, can
+from pool.slots.machine import Event, Leaving, State, can
 from pool.slots.slot_types import SlotKind
 from protocol.authorize import Level
 from protocol.message import DONE, Done
@@ -42,14 +43,9 @@ from protocol.messages.startd import (
     RequestClaim,
     SuspendClaim,
 )
-from protocol.messages.starter import MeetSchedd, RunJob
+from protocol.messages.starter import MeetSchedd
 from protocol.rpc import Peer
 from protocol.service import Service
-
-WORKLIFE_S = 1200.0
-CLEARING_S = 10.0
-CLEANUP_S = 5.0
-"""How long the next job of a claim waits for the one before to be gone."""
 
 
 class Claims:
@@ -62,6 +58,7 @@ class Claims:
         self._moves = moves
         self._starters = starters
         self._one_each_turn = trio.Lock()
+        self.activations = Activations(start, slots, ads, moves, starters)
 
     def answer_on(self, service: Service) -> None:
         """Put the handlers on the startd's service."""
@@ -220,99 +217,14 @@ class Claims:
         running = slot.claim.activation
         if running is not None and running.activation == asked.activation:
             return ActivateAnswer(started=True)
-        if running is not None and not await self.until_free(slot, asked.claim_id):
+        if running is not None and not await self.activations.until_free(slot, asked.claim_id):
             return ActivateAnswer(started=False, reason=f"job {running.job_id} still runs in {slot.name}")
         self._moves.evaluate(slot)  # the owner may have come back since the slot was claimed
-        reason = self._refusal(slot, asked.job_ad)
+        reason = self.activations.refusal(slot, asked.job_ad)
         if reason:
             self._start.log.always(f"{slot.short}: does not start job {asked.job_id}: {reason}")
             return ActivateAnswer(started=False, reason=reason, claim_is_good=False)
-        self._begin(slot, asked)
-        return await self._run(slot, asked)
-
-    async def until_free(self, slot: Slot, claim_id: str) -> bool:
-        """A schedd sends the next job as soon as it has the result of the last; its starter is still cleaning up."""
-        with trio.move_on_after(CLEANUP_S):
-            while self._slots.holding(claim_id) is slot and slot.claim is not None:
-                if slot.claim.activation is None:
-                    return True
-                await self._moves.job_ended.wait()
-        return False
-
-    def _refusal(self, slot: Slot, job: ClassAd) -> str:
-        claim = slot.claim
-        if claim is None or self._slots.get(slot.name) is not slot:
-            return "the claim is over"
-        if slot.state.where != (State.CLAIMED, Activity.IDLE) or slot.state.leaving is Leaving.FOR_GOOD:
-            return f"{slot.name} is {slot.state.state.value}/{slot.state.activity.value}"
-        worklife = slot.policy.number("CLAIM_WORKLIFE", self._ads.matching(slot), job, WORKLIFE_S)
-        if self._moves.stopping or claim.worklife_over(worklife, now=trio.current_time()):
-            return "the claim takes no more jobs"
-        if not self._ads.matching(slot).eval_bool("Requirements", False, job):
-            return f"{slot.name} does not take this job (START or its resources)"
-        return ""
-
-    def _begin(self, slot: Slot, asked: ActivateClaim) -> None:
-        assert slot.claim is not None
-        began = Activation(
-            activation=asked.activation,
-            job_id=asked.job_id,
-            job_ad=asked.job_ad,
-            started_at=trio.current_time(),
-            started_wall=self._start.world.wall(),
-        )
-        slot.claim = slot.claim.with_activation(began, started=True)
-        slot.job_starts += 1
-        self._ads.statistics.started(self._start.world.wall())
-        slot.usage, slot.device_use = None, self._ads.monitored()
-        self._moves.apply(slot, Event.ACTIVATE)
-
-    async def _run(self, slot: Slot, asked: ActivateClaim) -> ActivateAnswer:
-        reason = ""
-        for _ in range(2):  # a starter that was kept may turn out to be dead
-            try:
-                starter = await self._starter_for(slot)
-                if not self._still_wanted(slot, asked.activation):
-                    reason = "the job was called back before it started"
-                    break
-                await self._starters.run_job(starter, self._order(slot, asked))
-            except PoolError as error:
-                reason = str(error)
-                if slot.starter is not None:
-                    self._starters.kill(slot.starter)
-                    slot.starter = None
-                continue
-            self._start.log.always(f"{slot.short}: started job {asked.job_id}", pid=starter.pid)
-            return ActivateAnswer(started=True)
-        self._start.log.always(f"{slot.short}: cannot start job {asked.job_id}: {reason}")
-        if slot.claim is not None and _runs(slot, asked.activation):
-            self._moves.job_gone(slot)
-        good = self._slots.holding(asked.claim_id) is not None
-        return ActivateAnswer(started=False, reason=reason, claim_is_good=good)
-
-    async def _starter_for(self, slot: Slot) -> Starter:
-        if slot.starter is None or not slot.starter.usable:
-            starter = await self._starters.take(slot.name)
-            slot.starter = starter
-        return slot.starter
-
-    def _still_wanted(self, slot: Slot, activation: str) -> bool:
-        """Whether nothing has called the job back while its starter was made."""
-        return _runs(slot, activation) and slot.state.state is State.CLAIMED
-
-    def _order(self, slot: Slot, asked: ActivateClaim) -> RunJob:
-        assert slot.claim is not None
-        return RunJob(
-            activation=asked.activation,
-            job_id=asked.job_id,
-            job_ad=asked.job_ad,
-            slot_ad=self._ads.matching(slot),
-            shadow_address=asked.shadow_address,
-            ticket=asked.ticket,
-            agent_address=asked.agent_address,
-            agent_ticket=asked.agent_ticket,
-            lease_s=slot.claim.lease.lease_s,
-        )
+        return await self.activations.start(slot, asked)
 
     # ---- work that the machine has fetched for itself
 
@@ -326,13 +238,6 @@ class Claims:
             claim_id=claim_id, job_ad=work, schedd_name="", submitter="", lease_s=0.0, alive_interval_s=0.0
         )
         return self._take(slot, asked)
-
-    async def activate_own(self, slot: Slot, asked: ActivateClaim) -> ActivateAnswer:
-        """Set a starter to work on fetched work, under a claim that no schedd holds."""
-        if reason := self._refusal(slot, asked.job_ad):
-            return ActivateAnswer(started=False, reason=reason, claim_is_good=False)
-        self._begin(slot, asked)
-        return await self._run(slot, asked)
 
     # ---- the rest of a claim's life
 
@@ -407,11 +312,6 @@ class Claims:
 
 def _waits(slot: Slot, claim_id: str) -> bool:
     return slot.pending is not None and slot.pending.claim.claim_id == claim_id
-
-
-def _runs(slot: Slot, activation: str) -> bool:
-    running = slot.claim.activation if slot.claim is not None else None
-    return running is not None and running.activation == activation
 
 
 def _public(claim_id: str) -> str:

@@ -262,7 +262,7 @@ class FetchWork:
         self._nursery.start_soon(self._activate, slot, order)
 
     async def _activate(self, slot: Slot, order: ActivateClaim) -> None:
-        answer = await self._claims.activate_own(slot, order)
+        answer = await self._claims.activations.start_own(slot, order)
         if not answer.started and slot.claim is not None and slot.claim.claim_id == order.claim_id:
             self._moves.give_up(slot, f"the fetched work was not started: {answer.reason}", StopHow.GRACEFUL)
 

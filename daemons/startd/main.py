@@ -27,6 +27,7 @@ from daemons.startd.fetch_work import FetchWork
 from daemons.startd.matches import Matches
 from daemons.startd.moves import Moves
 from daemons.startd.publish import Publisher
+from daemons.startd.reports import Reports
 from daemons.startd.settings import (
     execute_directories,
     machine_hardware,
@@ -94,13 +95,14 @@ class Startd:
         self.ads.volumes, self.ads.cgroups = self.hardware.volumes, bool(records.trees.version)
         self.publisher = Publisher(self.slots, self.ads, start.adverts)
         self.moves = Moves(start, nursery, self.slots, self.ads, self.publisher.changed)
+        self.reports = Reports(start, self.slots, self.ads, self.moves)
         self.backfill = Backfill(start, nursery, self.slots, self.moves)
         self.starters = Starters(
             start,
             nursery,
             records,
             records.trees,
-            self.moves,
+            self.reports,
             self.upcoming,
             machine_memory_mb=self.hardware.memory,
             store=self.disk.store,
@@ -134,7 +136,7 @@ class Startd:
             self.ads.cron_changes += send
             self.moves.facts_changed()
             if any(one.job.metrics for one in self.ads.cron()):
-                self.moves.devices_used()
+                self.reports.devices_used()
         if send:
             self.publisher.all_changed()
 

@@ -1,7 +1,8 @@
 """Moves slots: hands events to the state machine, and does what it says must be done.
 
 Everything that happens to a slot comes through `apply`; `evaluate` asks the owner's policy what should happen, `wake`
-the clock. All of it is plain code without awaits, so a slot is never seen in the middle of a move.
+the clock. What a move asks for is done by `effects`. All of it is plain code without awaits, so a slot is never seen in
+the middle of a move.
 """
 
 from __future__ import annotations
@@ -14,19 +15,15 @@ import trio
 
 from daemons.run import DaemonStart
 from daemons.startd.ads import Ads
-from daemons.startd.benchmarks import measure
+from daemons.startd.effects import Effects
 from daemons.startd.slot import NEVER, Slot, Slots
-from daemons.startd.starters import Starter, Starters
-from pool.classad import ClassAd
-from pool.errors import PeerError
-from pool.slots.machine import Activity, Effect, Event, Leaving, State, can, leave, step
-from pool.slots.policy import HOLD_BY_STARTD, Eviction, Facts, eviction, next_event, wants_hold
+from daemons.startd.starters import Starters
+from pool.slots.machine import Activity, Event, Leaving, State, can, leave, step
+from pool.slots.policy import Eviction, Facts, eviction, next_event, wants_hold
 from pool.slots.resources import CPUS
-from pool.slots.slot_types import SlotKind
 from pool.slots.statistics import Preempted
 from protocol.messages.common import StopHow
-from protocol.messages.schedd import ClaimChange, ClaimChanged
-from protocol.messages.starter import ActivationOver, ContinueJob, DeviceUse, JobInfo, StopJob, SuspendJob
+from protocol.messages.starter import StopJob
 from protocol.rpc import Peer
 
 if TYPE_CHECKING:
@@ -35,7 +32,6 @@ if TYPE_CHECKING:
 ROUNDS_MAX: Final = 12
 """Most moves of one slot at one evaluation; a policy that contradicts itself waits for the next."""
 
-FAST_STOP_S: Final = 5.0
 WHY_DRAIN: Final = "the machine is draining"
 CLOSE_S: Final = 0.001
 """A deadline this near has come: what is left of it is lost in the clock's rounding."""
@@ -59,26 +55,12 @@ class Moves:
         self.drained: Callable[[], None] = lambda: None
         self.evicting: Callable[[Slot], None] = lambda _slot: None
         self.benchmark_programs: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint
-        self.stopping = self._stops_fast = False
+        self.stopping = self.stops_fast = False
         self.claim_ended = trio.Event()
         """Set, and replaced, when any claim is over."""
         self.job_ended = trio.Event()
         """Set, and replaced, when any job is gone from its slot."""
-        self._do: dict[Effect, Callable[[Slot], None]] = {
-            Effect.FORGET_MATCH: self._forget_match,
-            Effect.START_LEASE: lambda _slot: None,  # the claim brought it
-            Effect.SUSPEND_JOB: self._suspend_job,
-            Effect.CONTINUE_JOB: self._continue_job,
-            Effect.SOFT_KILL: self._soft_kill,
-            Effect.HARD_KILL: self._hard_kill,
-            Effect.END_CLAIM: self._end_claim,
-            Effect.NEXT_CLAIM: self._next_claim,
-            Effect.NO_JOB: lambda slot: self.apply(slot, Event.JOB_GONE),
-            Effect.SETTLE: self.evaluate,
-            Effect.START_CLIENT: lambda slot: self.backfill.start_client(slot),
-            Effect.KILL_CLIENT: lambda slot: self.backfill.kill_client(slot),
-            Effect.RUN_BENCHMARKS: lambda slot: nursery.start_soon(self._benchmark, slot),
-        }
+        self.effects = Effects(start, nursery, slots, ads, self)
 
     @property
     def polling_s(self) -> float:
@@ -102,7 +84,7 @@ class Moves:
         self._set_deadlines(slot)
         slot.changed()
         for effect in effects:
-            self._do[effect](slot)
+            self.effects.do(effect, slot)
         self._changed(slot)
         self.deadline_moved(slot)
 
@@ -156,7 +138,7 @@ class Moves:
                 slot.lease_lost = True
                 self.give_up(slot, "the claim's lease ran out", StopHow.GRACEFUL)
             if slot.kill_at <= now:
-                self._kill_starter(slot)
+                self.effects.kill_starter(slot)
             if slot.match_at <= now:
                 self._start.log.always(f"{slot.short}: nobody came for the match in time.")
                 self.match_over(slot.promised)
@@ -177,23 +159,23 @@ class Moves:
         slot.why = slot.why or reason
         if how is StopHow.FAST:
             slot.retirement_cap = 0.0
-            self._if_can(slot, Event.KILL)
+            self.if_can(slot, Event.KILL)
         elif how is StopHow.PEACEFUL and slot.busy and not by_holder:  # a schedd cannot grant itself more time
             slot.retirement_cap = math.inf
-            self._if_can(slot, Event.PREEMPT)
+            self.if_can(slot, Event.PREEMPT)
         elif slot.state.state is State.CLAIMED:
             slot.retirement_cap = None if retire or how is StopHow.PEACEFUL else 0.0
             if slot.busy:
-                self._if_can(slot, Event.PREEMPT)
+                self.if_can(slot, Event.PREEMPT)
                 self.evaluate(slot)
             else:
-                self._if_can(slot, Event.VACATE)
+                self.if_can(slot, Event.VACATE)
 
     def _hasten(self, slot: Slot, how: StopHow) -> None:
         """Its holder needs the slot no more: the better claim that waits for it need not wait for retirement."""
         slot.retirement_cap = 0.0
         if how is StopHow.FAST:
-            self._if_can(slot, Event.KILL)
+            self.if_can(slot, Event.KILL)
         else:
             self.evaluate(slot)
 
@@ -205,10 +187,10 @@ class Moves:
         if slot.busy:
             ranked = slot.pending is not None and slot.claim is not None and slot.pending.claim.rank > slot.claim.rank
             self._ads.statistics.preempted(Preempted.RANK if ranked else Preempted.USER_PRIO, self._start.world.wall())
-            self._if_can(slot, Event.PREEMPT)
+            self.if_can(slot, Event.PREEMPT)
             self.evaluate(slot)
         else:
-            self._if_can(slot, Event.VACATE)
+            self.if_can(slot, Event.VACATE)
 
     def preemption_over(self, slot: Slot) -> None:
         """The better claim went away before it had the slot."""
@@ -223,7 +205,7 @@ class Moves:
     def matched(self, slot: Slot, claim_id: str) -> None:
         """A schedd was given the slot, or the place of the job in it, and is expected to claim it."""
         self._slots.promise(slot, claim_id)
-        self._if_can(slot, Event.MATCH)
+        self.if_can(slot, Event.MATCH)
         self.evaluate(slot)
         self._changed(slot)
         self.deadline_moved(slot)
@@ -236,7 +218,7 @@ class Moves:
         if slot.state.state is State.MATCHED:
             self.apply(slot, Event.MATCH_OVER)
         else:
-            self._forget_match(slot)
+            self.effects.forget_match(slot)
             self._set_deadlines(slot)
             self._changed(slot)
 
@@ -256,7 +238,7 @@ class Moves:
         """End the job but keep the claim: the schedd wants it so."""
         if slot.starter is None or slot.claim is None or slot.claim.activation is None or how is StopHow.PEACEFUL:
             return
-        vacate_s = self._eviction(slot).vacate_s if how is StopHow.GRACEFUL else 0.0
+        vacate_s = self.eviction(slot).vacate_s if how is StopHow.GRACEFUL else 0.0
         slot.kill_at = trio.current_time() + vacate_s + self._ads.settings.killing_timeout_s
         activation = slot.claim.activation.activation
         slot.starter.tell(StopJob(activation=activation, how=how, reason=reason, vacate_s=vacate_s, cause=cause))
@@ -264,7 +246,7 @@ class Moves:
 
     def shut_down(self, how: StopHow) -> None:
         """Every claim ends: after retirement, or as long as its job wants, or now."""
-        self.stopping, self._stops_fast = True, how is StopHow.FAST
+        self.stopping, self.stops_fast = True, how is StopHow.FAST
         for slot in self._slots:
             self.give_up(slot, "the startd is shutting down", how, retire=how is StopHow.GRACEFUL)
             self.end_backfill(slot)
@@ -272,47 +254,7 @@ class Moves:
     def end_backfill(self, slot: Slot) -> None:
         """The backfill client has to leave the slot."""
         if slot.state.state is State.BACKFILL:
-            self._if_can(slot, Event.EVICT_BACKFILL)
-
-    # ---- what starters say
-
-    def job_info(self, starter: Starter, info: JobInfo) -> None:
-        """What the job uses now; policy may have something to say about it."""
-        slot = self._slot_of(starter, info.activation)
-        if slot is not None:
-            slot.usage = info.ad
-            slot.changed()
-            self.evaluate(slot)
-
-    def devices_used(self) -> None:
-        """A monitor has looked at devices: their jobs are told, for the job's own ad."""
-        for slot in self._slots:
-            if slot.device_use is None or slot.starter is None or slot.claim is None or slot.claim.activation is None:
-                continue
-            if slot.device_use.look(self._ads.cron(), self._ads.matching(slot)):
-                used = ClassAd(slot.device_use.attributes())
-                slot.starter.tell(DeviceUse(activation=slot.claim.activation.activation, ad=used))
-
-    def activation_over(self, starter: Starter, over: ActivationOver) -> None:
-        """The job is gone, its sandbox too; the starter may have the claim's next job."""
-        slot = self._slot_of(starter, over.activation)
-        if slot is not None:
-            self._start.log.always(f"{slot.short}: job {self._job_name(slot)} is over. {over.reason}".rstrip())
-            wall = self._start.world.wall()
-            self._ads.statistics.ran(over.ran_s, wall, received=over.received, sent=over.sent)
-            self.job_gone(slot)
-
-    def starter_gone(self, starter: Starter, problems: list[str]) -> None:
-        """A starter ended and was swept."""
-        for slot in self._slots:
-            if slot.starter is starter:
-                slot.starter = None
-                if slot.busy:
-                    self._start.log.always(
-                        f"{slot.short}: the starter {starter.pid} of {self._job_name(slot)} is gone."
-                    )
-                    self._tell(slot, ClaimChange.STARTER_GONE, "the starter ended without a report")
-                    self.job_gone(slot)
+            self.if_can(slot, Event.EVICT_BACKFILL)
 
     def job_gone(self, slot: Slot) -> None:
         """Nothing runs in the slot any more."""
@@ -334,6 +276,11 @@ class Moves:
         ended, self.job_ended = self.job_ended, trio.Event()
         ended.set()
         self._give_up_orphan(slot)
+
+    def say_claim_ended(self) -> None:
+        """Some claim is over."""
+        ended, self.claim_ended = self.claim_ended, trio.Event()
+        ended.set()
 
     def heard_from(self, slot: Slot, peer: Peer) -> None:
         """The claim's holder has spoken, over this connection."""
@@ -359,23 +306,17 @@ class Moves:
         if slot.claim is not None and slot.claim.activation is None:
             self.give_up(slot, "its schedd is gone, and no job runs", StopHow.FAST)
 
-    def _if_can(self, slot: Slot, event: Event) -> None:
+    def if_can(self, slot: Slot, event: Event) -> None:
+        """Follow `event` where the slot can."""
         if can(slot.state, event):
             self.apply(slot, event)
-
-    def _slot_of(self, starter: Starter, activation: str) -> Slot | None:
-        for slot in self._slots:
-            claim = slot.claim
-            if slot.starter is starter and claim is not None and claim.activation is not None:
-                return slot if claim.activation.activation == activation else None
-        return None
 
     def _facts(self, slot: Slot) -> Facts:
         now = trio.current_time()
         claim = slot.claim
         over = False
         if slot.state.leaving is not Leaving.NO and slot.state.activity in (Activity.RETIRING, Activity.SUSPENDED):
-            over = self._eviction(slot).soft_in_s <= CLOSE_S
+            over = self.eviction(slot).soft_in_s <= CLOSE_S
         worklife = slot.policy.number("CLAIM_WORKLIFE", self._ads.matching(slot), slot.job, 1200.0)
         return Facts(
             retirement_over=over,
@@ -392,7 +333,7 @@ class Moves:
         """Whether the slot's job was let in because START while draining allows it."""
         return slot.claim is not None and slot.claim.while_draining
 
-    def _eviction(self, slot: Slot) -> Eviction:
+    def eviction(self, slot: Slot) -> Eviction:
         """When the job is asked to leave, and how long it then has."""
         job, claim = slot.job, slot.claim
         if job is None or claim is None or claim.activation is None:
@@ -402,17 +343,13 @@ class Moves:
 
     def _set_deadlines(self, slot: Slot) -> None:
         now, activity = trio.current_time(), slot.state.activity
-        slot.soft_at = now + self._eviction(slot).soft_in_s if activity is Activity.RETIRING and slot.busy else NEVER
+        slot.soft_at = now + self.eviction(slot).soft_in_s if activity is Activity.RETIRING and slot.busy else NEVER
         if activity is not Activity.VACATING:
             slot.hard_at = NEVER
         if not slot.promised:
             slot.match_at = NEVER
         elif slot.match_at == NEVER:
             slot.match_at = now + self._ads.settings.match_timeout_s
-
-    def _forget_match(self, slot: Slot) -> None:
-        if slot.promised:
-            self._slots.use_offer(slot, slot.promised)
 
     def _explain(self, slot: Slot, event: Event) -> None:
         """Note why the job has to go, for the message that it is evicted with."""
@@ -442,126 +379,3 @@ class Moves:
             for slot in slots:
                 self.apply(slot, Event.ALL_DRAINED)
             self.drained()
-
-    async def _benchmark(self, slot: Slot) -> None:
-        """Measure the machine for all slots; whoever claims the slot meanwhile has it at once."""
-        await self.benchmark_programs()
-        self._ads.benchmarked(*await self._start.world.threads.run_sync(measure))
-        self._if_can(slot, Event.BENCHMARKED)
-        for other in self._slots:
-            self._changed(other)
-
-    # ---- effects
-
-    def _suspend_job(self, slot: Slot) -> None:
-        if slot.claim is not None and (running := slot.claim.activation) is not None:
-            slot.claim = slot.claim.with_activation(running.paused(now=trio.current_time()))
-            if slot.starter is not None:
-                slot.starter.tell(SuspendJob(activation=running.activation))
-        self._tell(slot, ClaimChange.SUSPENDED, "the job was suspended")
-
-    def _continue_job(self, slot: Slot) -> None:
-        slot.user_suspended = False
-        if slot.claim is not None and (running := slot.claim.activation) is not None:
-            slot.claim = slot.claim.with_activation(running.resumed(now=trio.current_time()))
-            if slot.starter is not None:
-                slot.starter.tell(ContinueJob(activation=running.activation))
-        self._tell(slot, ClaimChange.CONTINUED, "the job goes on")
-
-    def _soft_kill(self, slot: Slot) -> None:
-        vacate_s = self._eviction(slot).vacate_s
-        slot.hard_at = trio.current_time() + vacate_s
-        self._stop(slot, StopHow.GRACEFUL, vacate_s)
-
-    def _hard_kill(self, slot: Slot) -> None:
-        patience = self._ads.settings.killing_timeout_s
-        if self._stops_fast:  # nobody may be left to whom the starter could report; it must not hold up the stop
-            patience = min(patience, FAST_STOP_S)
-        slot.kill_at = trio.current_time() + patience
-        self._stop(slot, StopHow.FAST, 0.0)
-
-    def _stop(self, slot: Slot, how: StopHow, vacate_s: float) -> None:
-        claim = slot.claim
-        if claim is None or claim.activation is None:
-            return
-        self.evicting(slot)
-        reason, subcode = slot.hold if slot.hold is not None else (slot.why, 0)
-        code = HOLD_BY_STARTD if slot.hold is not None else 0
-        self._start.log.always(f"{slot.short}: job {self._job_name(slot)} must leave ({how.value}): {reason}")
-        self._tell(slot, ClaimChange.VACATING, reason, code, subcode)
-        if slot.starter is not None:
-            slot.starter.tell(
-                StopJob(
-                    activation=claim.activation.activation,
-                    how=how,
-                    reason=reason,
-                    vacate_s=vacate_s,
-                    hold_code=code,
-                    hold_subcode=subcode,
-                )
-            )
-
-    def _kill_starter(self, slot: Slot) -> None:
-        slot.kill_at = NEVER
-        if slot.starter is not None and slot.busy and self.starters is not None:
-            self._start.log.always(
-                f"{slot.short}: the starter {slot.starter.pid} did not end its job in time; killing it."
-            )
-            self.starters.kill(slot.starter)
-
-    def _end_claim(self, slot: Slot) -> None:
-        self._tell(slot, ClaimChange.RELEASED, slot.why or "the claim is over")
-        claim = self._slots.let_go(slot)
-        if claim is not None:
-            self._start.log.always(f"{slot.short}: claim {claim.claim_id.public()} is over. {slot.why}".rstrip())
-        ended, self.claim_ended = self.claim_ended, trio.Event()
-        ended.set()
-        if slot.starter is not None:
-            slot.starter.leave()
-            slot.starter = None
-        slot.peer, slot.why, slot.retirement_cap, slot.lease_lost, slot.promised = None, "", None, False, ""
-        slot.soft_at = slot.hard_at = slot.kill_at = NEVER
-        if slot.kind is SlotKind.DYNAMIC and slot.pending is None:
-            self._slots.destroy(slot)
-            if self.starters is not None:
-                self.starters.dismiss(slot.name)
-            if slot.parent is not None:
-                self._changed(slot.parent)
-        else:
-            self._slots.refill(slot)
-
-    def _next_claim(self, slot: Slot) -> None:
-        pending, slot.pending = slot.pending, None
-        if pending is None:
-            self.give_up(slot, "the claim that waited is gone", StopHow.FAST)
-            return
-        self._slots.hold(slot, pending.claim.granted(trio.current_time(), self._start.world.wall()))
-        slot.peer = pending.peer
-        pending.settle(True)
-
-    def _tell(self, slot: Slot, change: ClaimChange, reason: str, code: int = 0, subcode: int = 0) -> None:
-        """Let the schedd know, if it is there; it asks after its claims when it comes back."""
-        claim, peer = slot.claim, slot.peer
-        if claim is None or peer is None or peer.closed.is_set():
-            return
-        word = ClaimChanged(
-            claim=claim.claim_id.public(),
-            change=change,
-            reason=reason,
-            activation=claim.activation.activation if claim.activation is not None else "",
-            hold_code=code,
-            hold_subcode=subcode,
-        )
-        self._nursery.start_soon(_notify, peer, word)
-
-    @staticmethod
-    def _job_name(slot: Slot) -> str:
-        running = slot.claim.activation if slot.claim is not None else None
-        return str(running.job_id) if running is not None else "?"
-
-
-async def _notify(peer: Peer, word: ClaimChanged) -> None:
-    try:
-        await peer.notify(word)
-    except PeerError:
-        pass  # it is gone; the lease takes care

@@ -97,10 +97,12 @@ async def test_a_claimed_slot_that_is_matched_takes_no_third_match_until_it_was_
 ) -> None:
     async with a_bench(tmp_path, **STATIC, RANK="TARGET.Loved ?: 0") as bench, bench.schedd() as schedd:
         first = await bench.offer()
-        assert (await schedd.run(await schedd.claim(first))).started
+        held = await schedd.claim(first)
+        assert (await schedd.run(held, a_job(RunsFor=5))).started
         better = await until_offered(bench, first)
         await tell(bench, better)
         assert await bench.where() == "Claimed/Busy"
+        assert (await schedd.run(held, a_job(RunsFor=1000))).started  # those who have the slot go on using it
         assert (await bench.ads())["slot1"].eval("Requirements") is False
         await trio.sleep(121)
         assert (await bench.ads())["slot1"].eval("Requirements") is not False

@@ -1,0 +1,138 @@
+"""Starts jobs under claims: asks once more whether the job may start, and gives it to the claim's starter."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import trio
+
+from daemons.run import DaemonStart
+from daemons.startd.ads import Ads
+from daemons.startd.moves import Moves
+from daemons.startd.slot import Slot, Slots
+from daemons.startd.starters import Starter, Starters
+from pool.classad import ClassAd
+from pool.errors import PoolError
+from pool.slots.ad import open_to
+from pool.slots.claim import Activation
+from pool.slots.machine import Activity, Event, Leaving, State
+from protocol.messages.startd import ActivateAnswer, ActivateClaim
+from protocol.messages.starter import RunJob
+
+WORKLIFE_S: Final = 1200.0
+CLEANUP_S: Final = 5.0
+"""How long the next job of a claim waits for the one before to be gone."""
+
+
+class Activations:
+    """The start of each job."""
+
+    def __init__(self, start: DaemonStart, slots: Slots, ads: Ads, moves: Moves, starters: Starters) -> None:
+        self._start = start
+        self._slots = slots
+        self._ads = ads
+        self._moves = moves
+        self._starters = starters
+
+    async def start(self, slot: Slot, asked: ActivateClaim) -> ActivateAnswer:
+        """Set a starter to work on the job, which nothing stands against."""
+        self._begin(slot, asked)
+        return await self._run(slot, asked)
+
+    async def start_own(self, slot: Slot, asked: ActivateClaim) -> ActivateAnswer:
+        """Set a starter to work on fetched work, under a claim that no schedd holds."""
+        if reason := self.refusal(slot, asked.job_ad):
+            return ActivateAnswer(started=False, reason=reason, claim_is_good=False)
+        return await self.start(slot, asked)
+
+    async def until_free(self, slot: Slot, claim_id: str) -> bool:
+        """A schedd sends the next job as soon as it has the result of the last; its starter is still cleaning up."""
+        with trio.move_on_after(CLEANUP_S):
+            while self._slots.holding(claim_id) is slot and slot.claim is not None:
+                if slot.claim.activation is None:
+                    return True
+                await self._moves.job_ended.wait()
+        return False
+
+    def refusal(self, slot: Slot, job: ClassAd) -> str:
+        """Why the job cannot start now; empty when it can."""
+        claim = slot.claim
+        if claim is None or self._slots.get(slot.name) is not slot:
+            return "the claim is over"
+        if slot.state.where != (State.CLAIMED, Activity.IDLE) or slot.state.leaving is Leaving.FOR_GOOD:
+            return f"{slot.name} is {slot.state.state.value}/{slot.state.activity.value}"
+        worklife = slot.policy.number("CLAIM_WORKLIFE", self._ads.matching(slot), job, WORKLIFE_S)
+        if self._moves.stopping or claim.worklife_over(worklife, now=trio.current_time()):
+            return "the claim takes no more jobs"
+        ad = self._ads.matching(slot)
+        if not (open_to(ad) if slot.promised else ad).eval_bool("Requirements", False, job):
+            return f"{slot.name} does not take this job (START or its resources)"
+        return ""
+
+    def _begin(self, slot: Slot, asked: ActivateClaim) -> None:
+        assert slot.claim is not None
+        began = Activation(
+            activation=asked.activation,
+            job_id=asked.job_id,
+            job_ad=asked.job_ad,
+            started_at=trio.current_time(),
+            started_wall=self._start.world.wall(),
+        )
+        slot.claim = slot.claim.with_activation(began, started=True)
+        slot.job_starts += 1
+        self._ads.statistics.started(self._start.world.wall())
+        slot.usage, slot.device_use = None, self._ads.monitored()
+        self._moves.apply(slot, Event.ACTIVATE)
+
+    async def _run(self, slot: Slot, asked: ActivateClaim) -> ActivateAnswer:
+        reason = ""
+        for _ in range(2):  # a starter that was kept may turn out to be dead
+            try:
+                starter = await self._starter_for(slot)
+                if not self._still_wanted(slot, asked.activation):
+                    reason = "the job was called back before it started"
+                    break
+                await self._starters.run_job(starter, self._order(slot, asked))
+            except PoolError as error:
+                reason = str(error)
+                if slot.starter is not None:
+                    self._starters.kill(slot.starter)
+                    slot.starter = None
+                continue
+            self._start.log.always(f"{slot.short}: started job {asked.job_id}", pid=starter.pid)
+            return ActivateAnswer(started=True)
+        self._start.log.always(f"{slot.short}: cannot start job {asked.job_id}: {reason}")
+        if slot.claim is not None and runs(slot, asked.activation):
+            self._moves.job_gone(slot)
+        good = self._slots.holding(asked.claim_id) is not None
+        return ActivateAnswer(started=False, reason=reason, claim_is_good=good)
+
+    async def _starter_for(self, slot: Slot) -> Starter:
+        if slot.starter is None or not slot.starter.usable:
+            starter = await self._starters.take(slot.name)
+            slot.starter = starter
+        return slot.starter
+
+    def _still_wanted(self, slot: Slot, activation: str) -> bool:
+        """Whether nothing has called the job back while its starter was made."""
+        return runs(slot, activation) and slot.state.state is State.CLAIMED
+
+    def _order(self, slot: Slot, asked: ActivateClaim) -> RunJob:
+        assert slot.claim is not None
+        return RunJob(
+            activation=asked.activation,
+            job_id=asked.job_id,
+            job_ad=asked.job_ad,
+            slot_ad=self._ads.matching(slot),
+            shadow_address=asked.shadow_address,
+            ticket=asked.ticket,
+            agent_address=asked.agent_address,
+            agent_ticket=asked.agent_ticket,
+            lease_s=slot.claim.lease.lease_s,
+        )
+
+
+def runs(slot: Slot, activation: str) -> bool:
+    """Whether this execution is the one in the slot."""
+    running = slot.claim.activation if slot.claim is not None else None
+    return running is not None and running.activation == activation

@@ -1,0 +1,66 @@
+"""What is said of running jobs: by their starters, and by monitors of their devices."""
+
+from __future__ import annotations
+
+from daemons.run import DaemonStart
+from daemons.startd.ads import Ads
+from daemons.startd.effects import job_name
+from daemons.startd.moves import Moves
+from daemons.startd.slot import Slot, Slots
+from daemons.startd.starters import Starter
+from pool.classad import ClassAd
+from protocol.messages.schedd import ClaimChange
+from protocol.messages.starter import ActivationOver, DeviceUse, JobInfo
+
+
+class Reports:
+    """The listener of the starters."""
+
+    def __init__(self, start: DaemonStart, slots: Slots, ads: Ads, moves: Moves) -> None:
+        self._start = start
+        self._slots = slots
+        self._ads = ads
+        self._moves = moves
+
+    def job_info(self, starter: Starter, info: JobInfo) -> None:
+        """What the job uses now; policy may have something to say about it."""
+        slot = self._slot_of(starter, info.activation)
+        if slot is not None:
+            slot.usage = info.ad
+            slot.changed()
+            self._moves.evaluate(slot)
+
+    def devices_used(self) -> None:
+        """A monitor has looked at devices: their jobs are told, for the job's own ad."""
+        for slot in self._slots:
+            if slot.device_use is None or slot.starter is None or slot.claim is None or slot.claim.activation is None:
+                continue
+            if slot.device_use.look(self._ads.cron(), self._ads.matching(slot)):
+                used = ClassAd(slot.device_use.attributes())
+                slot.starter.tell(DeviceUse(activation=slot.claim.activation.activation, ad=used))
+
+    def activation_over(self, starter: Starter, over: ActivationOver) -> None:
+        """The job is gone, its sandbox too; the starter may have the claim's next job."""
+        slot = self._slot_of(starter, over.activation)
+        if slot is not None:
+            self._start.log.always(f"{slot.short}: job {job_name(slot)} is over. {over.reason}".rstrip())
+            wall = self._start.world.wall()
+            self._ads.statistics.ran(over.ran_s, wall, received=over.received, sent=over.sent)
+            self._moves.job_gone(slot)
+
+    def starter_gone(self, starter: Starter, problems: list[str]) -> None:
+        """A starter ended and was swept."""
+        for slot in self._slots:
+            if slot.starter is starter:
+                slot.starter = None
+                if slot.busy:
+                    self._start.log.always(f"{slot.short}: the starter {starter.pid} of {job_name(slot)} is gone.")
+                    self._moves.effects.tell(slot, ClaimChange.STARTER_GONE, "the starter ended without a report")
+                    self._moves.job_gone(slot)
+
+    def _slot_of(self, starter: Starter, activation: str) -> Slot | None:
+        for slot in self._slots:
+            claim = slot.claim
+            if slot.starter is starter and claim is not None and claim.activation is not None:
+                return slot if claim.activation.activation == activation else None
+        return None
