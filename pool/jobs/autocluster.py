@@ -8,13 +8,13 @@ all jobs are sorted anew (`generation`).
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from operator import attrgetter
 from typing import Final
 
 from pool.classad import ClassAd, Expr, Member
 from pool.ids import JobId
-from pool.jobs.job_queue import MADE_UP, Job, JobQueue, mention
+from pool.jobs.job_queue import MADE_UP, Cluster, Job, JobQueue, mention
 
 ALWAYS: Final = frozenset(
     name.lower()
@@ -84,12 +84,9 @@ class Autoclusters:
 
     def number_of(self, job: Job) -> int:
         """The autocluster of a job."""
-        cluster = job.cluster
-        if cluster.autocluster is None or cluster.autocluster[0] != self.generation:
-            self._learn_job(cluster.ad)
-            cluster.autocluster = (self.generation, self._number(cluster.ad))
+        number = self._cluster_number(job.cluster)
         if not self._differs(job):
-            return cluster.autocluster[1]
+            return number
         ad = self._queue.ad(job)
         self._learn_job(ad)
         return self._number(ad)
@@ -99,6 +96,21 @@ class Autoclusters:
         if not MADE_UP.isdisjoint(self._significant):
             return True
         return mention(jobs, [f'"{name}":' for name in self._significant])
+
+    def still_alike(self, clusters: Collection[Cluster], jobs: Sequence[Job]) -> int | None:
+        """The one autocluster of these jobs, which are of these clusters; None if they may be of several."""
+        for cluster in clusters:
+            self._learn_job(cluster.ad)
+        if self.may_differ(jobs):
+            return None
+        numbers = {self._cluster_number(cluster) for cluster in clusters}
+        return numbers.pop() if len(numbers) == 1 else None
+
+    def _cluster_number(self, cluster: Cluster) -> int:
+        if cluster.autocluster is None or cluster.autocluster[0] != self.generation:
+            self._learn_job(cluster.ad)
+            cluster.autocluster = (self.generation, self._number(cluster.ad))
+        return cluster.autocluster[1]
 
     def _differs(self, job: Job) -> bool:
         """Whether the job has a significant attribute of its own; rather too often than too seldom."""
@@ -155,7 +167,7 @@ def _key(value: Member | None) -> object:
 class Group:
     """Jobs of one submitter, autocluster and priority that wait for a slot, in order of id."""
 
-    __slots__ = ("_heap", "_highest", "autocluster", "count", "prio", "submitter")
+    __slots__ = ("_heap", "_highest", "autocluster", "clusters", "count", "prio", "submitter")
 
     def __init__(self, submitter: str, autocluster: int, prio: int) -> None:
         self.submitter = submitter
@@ -164,19 +176,24 @@ class Group:
         self.count = 0
         self._heap: list[Job] = []
         self._highest = JobId(0, 0)
+        self.clusters: dict[Cluster, int] = {}
+        """How many of its jobs are of each cluster."""
 
     def add(self, job: Job) -> None:
         """One more waits."""
         job.group = self
         self.count += 1
+        self.clusters[job.cluster] = self.clusters.get(job.cluster, 0) + 1
         heapq.heappush(self._heap, job)
         self._highest = max(self._highest, job.id)
 
     def add_all(self, jobs: Sequence[Job]) -> None:
-        """More wait, in order of id."""
+        """More wait, all of one cluster, in order of id."""
         for job in jobs:
             job.group = self
         self.count += len(jobs)
+        cluster = jobs[0].cluster
+        self.clusters[cluster] = self.clusters.get(cluster, 0) + len(jobs)
         in_order = not self._heap or self._highest < jobs[0].id
         self._heap += jobs
         if not in_order:  # what is larger than all of a heap leaves it one
@@ -188,12 +205,17 @@ class Group:
         if job.group is self:
             job.group = None
             self.count -= 1
+            self.clusters[job.cluster] -= 1
+            if not self.clusters[job.cluster]:
+                del self.clusters[job.cluster]
             if not self.count:
                 self._heap.clear()
                 self._highest = JobId(0, 0)
 
     def members(self) -> list[Job]:
         """The jobs that wait, in no order."""
+        if len(self._heap) == self.count:
+            return self._heap[:]
         return list({job: None for job in self._heap if job.group is self})
 
     def first(self) -> Job | None:
@@ -277,17 +299,34 @@ class Waiting:
             yield from by_prio.values()
 
     def sort_anew(self) -> None:
-        """What is significant has changed: the same jobs wait in other groups."""
-        by_cluster: dict[tuple[str, int], list[Job]] = {}
-        for group in self.groups():
-            for job in group.members():
-                by_cluster.setdefault((group.submitter, job.cluster.id), []).append(job)
+        """What is significant has changed: the same jobs may wait in other groups."""
+        while True:  # a job that is looked at may make more significant
+            self._generation = self._autoclusters.generation
+            self._sort()
+            if self._generation == self._autoclusters.generation:
+                return
+
+    def _sort(self) -> None:
+        groups = list(self.groups())
         self._groups.clear()
-        for (submitter, _), jobs in by_cluster.items():
-            jobs.sort(key=_proc)
-            for at in range(0, len(jobs), ALIKE_MAX):
-                self._put(jobs[at : at + ALIKE_MAX], submitter)
-        self._generation = self._autoclusters.generation
+        for group in groups:
+            jobs = group.members()
+            number = self._autoclusters.still_alike(group.clusters, jobs)
+            key = (group.submitter, number or 0)
+            if number is not None and group.prio not in self._groups.get(key, {}):
+                group.autocluster = number
+                self._groups.setdefault(key, {})[group.prio] = group
+            else:
+                self._divide(group, jobs)
+
+    def _divide(self, group: Group, jobs: Iterable[Job]) -> None:
+        by_cluster: dict[int, list[Job]] = {}
+        for job in jobs:
+            by_cluster.setdefault(job.cluster.id, []).append(job)
+        for several in by_cluster.values():
+            several.sort(key=_proc)
+            for at in range(0, len(several), ALIKE_MAX):
+                self._put(several[at : at + ALIKE_MAX], group.submitter)
 
     def _group(self, submitter: str, autocluster: int, prio: int) -> Group:
         by_prio = self._groups.setdefault((submitter, autocluster), {})

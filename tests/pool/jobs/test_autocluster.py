@@ -91,6 +91,51 @@ def test_a_slot_that_reads_more_sorts_all_jobs_anew() -> None:
     assert bench.taken(jobs[1]) == ["1.1"]
 
 
+def test_jobs_that_are_added_together_wait_as_those_that_are_added_one_by_one() -> None:
+    together, alone = Bench(), Bench()
+    for bench in (together, alone):
+        rows: list[dict[str, object]] = [{"Args": f"{n}"} for n in range(30)]
+        rows[4]["JobPrio"] = rows[20]["JobPrio"] = 3
+        rows[9]["RequestMemory"] = 7
+        rows[12]["Requirements"] = expr("TARGET.Disk > Args")
+        rows[13]["Color"] = "red"
+        jobs = bench.add(*rows)
+        if bench is together:
+            bench.waiting.add_alike(jobs[:20], "ann")
+            bench.waiting.add_alike(jobs[20:], "ann")
+        else:
+            for job in jobs:
+                bench.waiting.add(job, "ann")
+        bench.autoclusters.learn_slot(ClassAd({"Requirements": expr("TARGET.Color is undefined")}))
+        bench.waiting.sort_anew()
+    told = [
+        sorted((group.prio, sorted(job.id for job in group.members())) for group in bench.waiting.groups())
+        for bench in (together, alone)
+    ]
+    assert told[0] == told[1]
+    assert sum(len(ids) for _, ids in told[0]) == 30
+    assert (0, [(1, 9)]) in told[0]
+
+
+def test_a_group_that_stays_alike_keeps_its_order_when_something_new_is_significant() -> None:
+    bench = Bench()
+    jobs = bench.add(*({} for _ in range(50)))
+    bench.waiting.add_alike(jobs, "ann")
+    for job in jobs[::2]:
+        bench.waiting.discard(job)
+    bench.autoclusters.learn_slot(ClassAd({"Requirements": expr("TARGET.Color is undefined")}))
+    bench.waiting.sort_anew()
+    for job in jobs[::2]:
+        bench.waiting.add(job, "ann")
+    (group,) = bench.waiting.groups()
+    assert group.autocluster == bench.autoclusters.number_of(jobs[0])
+    found = []
+    while (job := group.first()) is not None:
+        found.append(job.proc)
+        bench.waiting.discard(job)
+    assert found == list(range(50))
+
+
 def test_the_higher_priority_goes_first_then_the_older_job() -> None:
     bench = Bench()
     first = bench.add({}, {"JobPrio": 5}, {"JobPrio": -1}, {"JobPrio": 5})
