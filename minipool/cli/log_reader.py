@@ -14,7 +14,7 @@ ABORTED: Final = 9
 HELD: Final = 12
 RELEASED: Final = 13
 
-_HEADER = re.compile(r"(\d{3}) \((\d+)\.(\d+)\.(\d+)\) (\S+ \S+) (.*)\n")
+_HEADER = re.compile(r"(\d{3}) \((-?\d+)\.(-?\d+)\.(-?\d+)\) (\S+ \S+) (.*)\n")
 
 
 class Event(NamedTuple):

@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Sequence
 
-from minipool.cli.log_reader import ABORTED, EVICTED, EXECUTE, HELD, RELEASED, SUBMIT, TERMINATED, Event, LogReader
+from minipool.cli.log_reader import ABORTED, EXECUTE, SUBMIT, TERMINATED, Event, LogReader
 from minipool.cli.options import Opt, Parsed, UsageError
 from minipool.cli.tool import DEBUG, HELP, VERSION_OPT, Tool, run
 from pool.errors import UserError
@@ -28,14 +28,7 @@ TOOL = Tool(
 )
 
 _POLL_S = 0.05
-_SAYS = {
-    SUBMIT: "submitted",
-    TERMINATED: "completed",
-    ABORTED: "aborted",
-    EVICTED: "evicted",
-    HELD: "held",
-    RELEASED: "released",
-}
+_SAYS = {SUBMIT: "submitted", TERMINATED: "completed", ABORTED: "aborted"}
 
 
 def main(verb: str, argv: Sequence[str]) -> int:
@@ -64,6 +57,14 @@ def _numbers(text: str) -> tuple[int, ...]:
     if len(parts) > 3 or not all(part.isdigit() for part in parts):
         raise UserError(f"{text!r} is not a job id (expected CLUSTER, CLUSTER.PROC or CLUSTER.PROC.SUBPROC)")
     return tuple(int(part) for part in parts)
+
+
+def _short_date(event: Event) -> str:
+    """The event's text with its date as condor_wait writes it, `11/20 23:35:32`."""
+    day, _, moment = event.when.partition(" ")
+    if len(day) != 10 or day[4] != "-":
+        return event.text
+    return event.text.replace(event.when, f"{day[5:7]}/{day[8:]} {moment[:8]}", 1)
 
 
 class Waiter:
@@ -98,7 +99,7 @@ class Waiter:
         job = (event.cluster, event.proc, event.subproc)
         mine = job[: len(self.wanted)] == self.wanted
         if self.echo and (mine or self.all_events):
-            sys.stdout.write(event.text)
+            sys.stdout.write(_short_date(event))
         if not mine:
             return
         if self.status:

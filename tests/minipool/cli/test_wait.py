@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from pathlib import Path
 
@@ -63,9 +64,27 @@ def test_a_number_of_jobs_may_be_waited_for(log: Path, capsys: pytest.CaptureFix
     assert capsys.readouterr().out == "Specifed number of jobs (1) done.\n"
 
 
-def test_events_are_echoed_as_they_are_written(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_events_are_echoed_with_dates_without_a_year(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert dispatch("wait", ["-echo", "-wait", "0", str(log)]) == 1
-    assert capsys.readouterr().out == LOG + "Time expired.\n"
+    echoed = re.sub(r"\d{4}-(\d\d)-(\d\d) ", r"\1/\2 ", LOG)
+    assert capsys.readouterr().out == echoed + "Time expired.\n"
+
+
+def test_only_beginnings_and_ends_are_said_and_events_of_clusters_are_echoed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "log"
+    path.write_text(
+        event(0, "7.0", "Job submitted from host: <a>")
+        + "036 (007.-01.000) 2026-11-20 23:35:40 Cluster removed\n...\n"
+        + event(12, "7.0", "Job was held.")
+        + event(13, "7.0", "Job was released.")
+        + END.replace("007.001", "007.000")
+    )
+    assert dispatch("wait", ["-status", "-wait", "0", str(path)]) == 0
+    assert capsys.readouterr().out == "7.0.0 submitted\n7.0.0 aborted\nAll jobs done.\n"
+    assert dispatch("wait", ["-echo", "-wait", "0", str(path)]) == 0
+    assert "036 (007.-01.000) 11/20 23:35:40 Cluster removed" in capsys.readouterr().out
 
 
 def test_a_log_that_cannot_be_read_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
