@@ -9,6 +9,7 @@ file is skipped, and the next may follow.
 from __future__ import annotations
 
 import os
+import stat
 import zlib
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
@@ -20,6 +21,9 @@ from protocol.events import Bulk, BulkEnded, BulkFailed
 from protocol.peer import Peer
 
 CHUNK_BYTES: Final = 256 * 1024
+READ_BYTES: Final = 4 * CHUNK_BYTES
+"""How much is read at once: each time costs a way to a thread and back."""
+_ZEROS: Final = bytes(CHUNK_BYTES)
 
 RunSync = Callable[..., Awaitable[Any]]
 """Runs a function where it may block, such as `trio.to_thread.run_sync`."""
@@ -37,10 +41,12 @@ async def send_file(peer: Peer, descriptor: int, size: int, *, run_sync: RunSync
     left, crc = size, 0
     try:
         while left:
-            data, crc = await run_sync(_read, descriptor, min(left, CHUNK_BYTES), crc)
+            data, crc = await run_sync(_read, descriptor, min(left, READ_BYTES), crc)
             if not data:
                 raise FileChanged(f"the file ends {left} bytes early", expected=f"{size} bytes")
-            await peer.send_bulk(data)
+            view = memoryview(data)
+            for at in range(0, len(data), CHUNK_BYTES):
+                await peer.send_bulk(view[at : at + CHUNK_BYTES])
             left -= len(data)
     except (OSError, FileChanged) as error:
         await peer.fail_bulk(str(error))
@@ -56,6 +62,7 @@ async def receive_file(peer: Peer, descriptor: int, size: int, *, run_sync: RunS
     """
     received, crc = 0, 0
     fault: OSError | None = None
+    write = _write_sparse if _is_new_space(descriptor) else _write
     while True:
         match await peer.next_bulk():
             case Bulk(data):
@@ -64,7 +71,7 @@ async def receive_file(peer: Peer, descriptor: int, size: int, *, run_sync: RunS
                     raise PeerError(f"more bytes than were announced: {received}", expected=f"{size}")
                 if fault is None:
                     try:
-                        crc = await run_sync(_write, descriptor, data, crc)
+                        crc = await run_sync(write, descriptor, data, crc)
                     except OSError as error:
                         fault = error  # what follows of this file is passed over
             case BulkFailed(message):
@@ -89,3 +96,17 @@ def _write(descriptor: int, data: bytes, crc: int) -> int:
     while view:
         view = view[os.write(descriptor, view) :]
     return zlib.crc32(data, crc)
+
+
+def _is_new_space(descriptor: int) -> bool:
+    """Whether nothing is where this file will be written, so that a hole in it reads as zeros."""
+    status = os.fstat(descriptor)
+    return stat.S_ISREG(status.st_mode) and os.lseek(descriptor, 0, os.SEEK_CUR) >= status.st_size
+
+
+def _write_sparse(descriptor: int, data: bytes, crc: int) -> int:
+    """The same for a file that is new: zeros are left out, and take neither time nor place on the disk."""
+    if len(data) == CHUNK_BYTES and data == _ZEROS:
+        os.ftruncate(descriptor, os.lseek(descriptor, CHUNK_BYTES, os.SEEK_CUR))
+        return zlib.crc32(data, crc)
+    return _write(descriptor, data, crc)

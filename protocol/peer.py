@@ -41,6 +41,8 @@ item_T = TypeVar("item_T")
 SILENCE_S: Final = 30.0
 CALL_TIMEOUT_S: Final = 20.0
 RECEIVE_BYTES: Final = 64 * 1024
+BULK_RECEIVE_BYTES: Final = 512 * 1024
+"""How much is read at once in the middle of a long message."""
 UNSENT_BYTES_HIGH: Final = 1024 * 1024
 NOTICES_WAITING_MAX: Final = 1024
 BULK_FRAMES_WAITING_MAX: Final = 4
@@ -299,7 +301,8 @@ class Peer:
             while True:
                 if self._connection.pending_bytes:
                     self._kick()
-                data = await self._stream.receive_some(RECEIVE_BYTES)
+                wanted = BULK_RECEIVE_BYTES if self._connection.mid_frame else RECEIVE_BYTES
+                data = await self._stream.receive_some(wanted)
                 self.heard_at = trio.current_time()
                 if not data:
                     return (

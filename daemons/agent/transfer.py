@@ -16,6 +16,7 @@ import trio
 
 from daemons.agent.checkpoints import Checkpoints
 from daemons.agent.streams import read_piece, write_piece
+from daemons.faults import fault
 from daemons.file_stream import acceptable, receive_files, send_files
 from pool.classad import ClassAd
 from pool.errors import PeerError, UserError
@@ -207,6 +208,7 @@ class Transfers:
         sources = gathered.sources
 
         def open_file(entry: FileEntry) -> int:
+            fault("agent.input_file")
             return os.open(sources[entry.name], os.O_RDONLY | os.O_NOCTTY | os.O_CLOEXEC)
 
         entries = with_small(gathered.entries, open_file)
@@ -293,6 +295,11 @@ class Transfers:
         """Put everything in its place; the trouble, if there is any. Nothing is replaced then."""
         placement, files = push.placement, push.files
         trouble: FileTrouble | None = None
+
+        def open_place(entry: FileEntry) -> int:
+            fault("agent.output_file")
+            return placement.open(entry)
+
         for entry in files:
             try:
                 if entry.kind == "dir":
@@ -302,11 +309,12 @@ class Transfers:
             except OSError as error:
                 trouble = trouble or FileTrouble("creating directory", entry.name, error.errno or errno.EIO)
         if any(entry.data for entry in files):
-            trouble = await trio.to_thread.run_sync(write_small, files, placement.open) or trouble
+            trouble = await trio.to_thread.run_sync(write_small, files, open_place) or trouble
         else:  # empty ones at most: nothing that could take long
-            trouble = write_small(files, placement.open) or trouble
+            trouble = write_small(files, open_place) or trouble
         run_sync = trio.to_thread.run_sync
-        trouble = await receive_files(peer, files, placement.open, run_sync, have=push.have, came=came) or trouble
+        trouble = await receive_files(peer, files, open_place, run_sync, have=push.have, came=came) or trouble
+        fault("agent.output_came")
         if trouble is None:
             try:
                 placement.finish()
@@ -318,6 +326,7 @@ class Transfers:
         """Answer once the files are in place."""
         activation = self._of(peer, request.activation)
         await activation.arrived.wait()
+        fault("agent.output_placed")
         if activation.stored is None:
             raise PeerError("the output did not arrive whole")
         return activation.stored

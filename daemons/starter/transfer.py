@@ -11,6 +11,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import time
 from collections.abc import Container, Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ from functools import partial
 
 import trio
 
+from daemons.faults import fault
 from daemons.file_stream import in_place, receive_files, send_files
 from daemons.log import Log
 from daemons.starter.account import Account, acting_as
@@ -107,6 +109,7 @@ class FileMover:
 
     async def fetch_input(self) -> int:
         """Fill the sandbox; how many bytes came. Held when a file cannot move; PeerError when nobody sends."""
+        began = time.time()
         async with self._agent() as peer:
             request = FetchInput(activation=self.request.activation, have=[*self._came.values()])
             answer: InputFiles = await peer.call(request, timeout=None)
@@ -123,7 +126,7 @@ class FileMover:
         size = sum(entry.size for entry in answer.files)
         self.restored = frozenset(answer.restored)
         fetched = await self._fetch_urls() + await self._fetch_checkpoint()
-        self._tell("Input", len(answer.files), size)
+        self._tell("Input", len(answer.files), size, began)
         return size + fetched
 
     async def _fetch_urls(self) -> int:
@@ -174,8 +177,15 @@ class FileMover:
         )
         return NotHere(reason) if error.elsewhere else Held(Hold(reason, code, error.subcode))
 
-    def _tell(self, direction: str, files: int, size: int) -> None:
-        """Note what has moved."""
+    def _tell(self, direction: str, files: int, size: int, began: float) -> None:
+        """Note what has moved, and when."""
+        ended, short = int(time.time()), "In" if direction == "Input" else "Out"
+        for name in (f"Transfer{short}Started", f"JobCurrentStartTransfer{direction}Date"):
+            self.told[name] = int(began)
+        for name in (f"Transfer{short}Finished", f"JobCurrentFinishTransfer{direction}Date"):
+            self.told[name] = ended
+        starts = f"Num{direction}TransferStarts"
+        self.told[starts] = self._job.eval_int(starts, 0) + 1
         name = f"Transfer{direction}Stats"
         self.told[name] = stats_of(self.urls.answers, self._job.get(name), cedar_files=files, cedar_bytes=size)
         if self.urls.answers:
@@ -194,6 +204,7 @@ class FileMover:
 
     def _create(self, entry: FileEntry, goes_on: Container[str] = ()) -> int:
         """A new file in the sandbox, the account's own; or one that an earlier attempt has begun."""
+        fault("starter.input_file")
         flags = _NEW_FILE & ~os.O_TRUNC if entry.name in goes_on else _NEW_FILE
         with acting_as(self.account):
             fd = os.open(self._path(entry.name), flags, 0o600)
@@ -213,17 +224,18 @@ class FileMover:
 
         A lost agent is looked for again until this is cancelled: the job's result is complete only with its files.
         """
+        began = time.time()
         with acting_as(self.account):
             entries, sources = self._gather(self._outputs(before, exit_code))
         uploads, entries = self._split(entries, sources)
         sent = await self._send_urls(uploads) if uploads else 0
         if not entries:
-            self._tell("Output", 0, 0)
+            self._tell("Output", 0, 0, began)
             return sent
         while True:
             try:
                 moved = await self._push_once(entries, sources)
-                self._tell("Output", len(entries), moved)
+                self._tell("Output", len(entries), moved, began)
                 return sent + moved
             except (ConnectionLost, TimedOut, OSError) as error:
                 self.log.always("The file agent is lost, and is looked for again", error=str(error))
@@ -282,6 +294,7 @@ class FileMover:
         self, entries: list[FileEntry], sources: Mapping[str, str], *, checkpoint: bool = False
     ) -> int:
         def open_file(entry: FileEntry) -> int:
+            fault("starter.output_file")
             with acting_as(self.account):
                 return os.open(sources[entry.name], _READ)
 

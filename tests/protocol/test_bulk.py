@@ -149,3 +149,18 @@ async def test_a_receiver_that_does_not_take_bytes_holds_the_sender_back(wiring:
                 await trio.testing.wait_all_tasks_blocked(0.05)
             assert sent * CHUNK_BYTES < 40 * 1024 * 1024
             nursery.cancel_scope.cancel()
+
+
+async def test_holes_stay_holes_and_read_as_they_were(wiring: Wiring, tmp_path: Path) -> None:
+    size = 40 * CHUNK_BYTES
+    source = os.open(tmp_path / "from", os.O_RDWR | os.O_CREAT)
+    os.pwrite(source, b"in the middle", 20 * CHUNK_BYTES + 5)
+    os.ftruncate(source, size)
+    target = os.open(tmp_path / "to", os.O_RDWR | os.O_CREAT)
+    async with two_ends(wiring) as (client, server), trio.open_nursery() as nursery:
+        nursery.start_soon(send_file, client, source, size)
+        await receive_file(server, target, size)
+    assert (tmp_path / "to").read_bytes() == (tmp_path / "from").read_bytes()
+    assert os.fstat(target).st_blocks * 512 <= 2 * CHUNK_BYTES
+    os.close(source)
+    os.close(target)

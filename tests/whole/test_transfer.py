@@ -38,7 +38,10 @@ def until_fetched(pool: RealPool, cluster: int) -> None:
     pool.until(lambda: not spool_of(pool, cluster).exists(), "the end of its spool directory")
 
 
-def test_spooled_jobs_need_their_machine_no_more_until_their_output_is_fetched(pool: RealPool, home: Path) -> None:
+@pytest.mark.parametrize("should", ["YES", "IF_NEEDED"])
+def test_spooled_jobs_need_their_machine_no_more_until_their_output_is_fetched(
+    pool: RealPool, home: Path, should: str
+) -> None:
     (home / "in").mkdir()
     (home / "in" / "seed").write_text("seed\n")
     (home / "large").write_bytes(b"x" * 3_000_000)
@@ -49,10 +52,11 @@ def test_spooled_jobs_need_their_machine_no_more_until_their_output_is_fetched(p
     (home / "logs").mkdir(mode=0o777)
     (home / "logs").chmod(0o777)
     cluster = pool.submit(
-        """executable = grow.sh
+        f"""executable = grow.sh
 transfer_input_files = in, large
 transfer_output_files = tree, d
 transfer_output_remaps = "tree = logs/tree.1"
+should_transfer_files = {should}
 output = logs/out.$(Process)
 log = log
 queue 2
