@@ -187,7 +187,8 @@ def _try_container(config: Config, program: Sequence[str]) -> None:
     if not answer.good:
         raise EngineError(f"The test image cannot be loaded: {in_one_line(answer.stderr)}")
     try:
-        words = ("run", "--rm=true", f"--label={LABEL}", "--network=none", name, PROGRAM)
+        init = ["--init"] if config.bool("DOCKER_RUN_UNDER_INIT") else []
+        words = ["run", "--rm=true", f"--label={LABEL}", "--network=none", *init, name, PROGRAM]
         answer = engine.ask(program, *words, timeout_s=TEST_S)
         if answer.status != STATUS:
             said = in_one_line(answer.stderr)

@@ -40,6 +40,7 @@ from pool.containers.answers import (
     Inspected,
     cannot_create,
     cannot_pull,
+    cannot_start,
     host_ports,
     in_one_line,
     inspected,
@@ -62,6 +63,7 @@ SETTLE_TRIES_MAX: Final = 20
 SETTLE_PAUSE_S: Final = 0.25
 FIRST_LOOK_S: Final = 0.1
 LOOK_PAUSE_S: Final = 0.5
+WORDS_BYTES: Final = 400
 
 
 class Engine:
@@ -124,6 +126,8 @@ class Container:
         self._over: Inspected | None = None
         """How it ended, if a look has shown that already."""
         self._ports = ClassAd()
+        self._errors: tuple[str, Account] | None = None
+        """The job's standard error, and whose it is."""
 
     @property
     def pid(self) -> int:
@@ -201,6 +205,7 @@ class Container:
     def start(self, plan: Plan, account: Account) -> None:
         """Start it, with the job's files as its standard files; Held when one cannot be opened."""
         assert self._record is not None
+        self._errors = plan.stderr, account
         reads = plan.stdin != NULL
         files = _open_files(plan, account)
         words = ["start", "--attach", *(["--interactive"] if reads else []), self._record.name]
@@ -259,7 +264,8 @@ class Container:
         return inspected(answer.stdout)
 
     def signal(self, number: int) -> None:
-        """To the job's program."""
+        """To the job's program, which has to be able to hear it."""
+        self.resume()
         self._order("kill", "--signal", str(number))
 
     def suspend(self) -> None:
@@ -269,8 +275,9 @@ class Container:
 
     def resume(self) -> None:
         """All of it."""
-        self._paused = False
-        self._order("unpause")
+        if self._paused:
+            self._paused = False
+            self._order("unpause")
 
     def _order(self, *words: str) -> None:
         self._orders.append(words)
@@ -327,7 +334,8 @@ class Container:
             if not state.running:
                 self._raise_unless_exited(state)
                 if not state.began:
-                    raise EngineError("the engine did not start the container")
+                    await self._engine.must_live("the engine went away")
+                    raise Held(cannot_start(self._last_words()))
                 end = judged(state, self._slot.eval_int("Memory") or 0)
                 assert isinstance(end, Exited)
                 return end
@@ -338,6 +346,21 @@ class Container:
         end = judged(state, self._slot.eval_int("Memory") or 0)
         if isinstance(end, Hold):
             raise Held(end)
+
+    def _last_words(self) -> str:
+        """What the engine's program has written last, on what it took for the job's standard error."""
+        if self._errors is None:
+            return ""
+        path, account = self._errors
+        try:
+            with acting_as(account):
+                fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+            try:
+                return os.pread(fd, WORDS_BYTES, max(0, os.fstat(fd).st_size - WORDS_BYTES)).decode(errors="replace")
+            finally:
+                os.close(fd)
+        except OSError:
+            return ""
 
     async def remove(self) -> None:
         """Remove it. What cannot be removed now, the startd removes when this starter is gone."""

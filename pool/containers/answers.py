@@ -78,6 +78,11 @@ def cannot_create(image: str, said: str) -> Hold:
     return Hold(f"Cannot create a container of image {image}: {in_one_line(said)}", HoldCode.INVALID_DOCKER_IMAGE)
 
 
+def cannot_start(said: str) -> Hold:
+    """The container was made, and its program was not started."""
+    return Hold(f"Error running docker job: {in_one_line(said)}", HoldCode.FAILED_TO_CREATE_PROCESS)
+
+
 def wrong_architecture(image: str, architecture: str, machine: str) -> Hold:
     """The image's programs are for other processors."""
     return Hold(

@@ -78,6 +78,16 @@ class ScriptedEngine:
         found = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
         return [words for words in found if not command or words[0] == command]
 
+    def reset(self, *images: str) -> None:
+        """As it was at the start, with these images in its registry."""
+        if self.server is None:
+            self.start()
+        for file in (*(self.directory / "faults").iterdir(), self.directory / "taciturn"):
+            file.unlink(missing_ok=True)
+        self.ask("reset")
+        (self.directory / "calls").unlink()
+        self.registry(*images)
+
     def registry(self, *images: str) -> None:
         """What can be pulled."""
         (self.directory / "registry").write_text("\n".join(images))

@@ -120,6 +120,7 @@ def test_a_container_that_nobody_knows_of_is_removed(pool: RealPool, engine: Scr
     engine.ask("rm", "-f", "others")
 
 
+@pytest.mark.slow
 def test_p4_a_job_whose_engine_goes_waits_until_it_is_back(pool: RealPool, engine: ScriptedEngine) -> None:
     until_offered(pool)
     probe = Probe(pool, 3, more=WANTED)

@@ -20,10 +20,16 @@ from .bench import SLOT, Bench, bench, job_user
 IMAGE = "busybox:latest"
 
 
-@pytest.fixture
-def engine() -> Iterator[ScriptedEngine]:
-    with scripted_engine(IMAGE) as engine:
+@pytest.fixture(scope="module")
+def shared() -> Iterator[ScriptedEngine]:
+    with scripted_engine() as engine:
         yield engine
+
+
+@pytest.fixture
+def engine(shared: ScriptedEngine) -> ScriptedEngine:
+    shared.reset(IMAGE)
+    return shared
 
 
 def settings(engine: ScriptedEngine, **knobs: str) -> dict[str, Any]:
@@ -48,7 +54,7 @@ async def test_a_job_runs_in_a_container_and_leaves_none(engine: ScriptedEngine)
         assert end.ad.eval_int("ExitCode") == 3
         assert (b.iwd / "out").read_text() == f"hello\n{b.iwd}\n"
         assert (b.iwd / "err").read_text() == "oops\n"
-        assert [words[0] for words in engine.calls()[1:]][:5] == ["image", "version", "images", "pull", "image"]
+        assert [words[0] for words in engine.calls()][:5] == ["image", "version", "images", "pull", "image"]
         (created,) = engine.calls("create")
         assert created[created.index("--name") + 1] == f"HTCJob1_1_{SLOT.partition('@')[0]}_PID{b.starter.pid}"
         assert engine.containers() == []
@@ -107,32 +113,38 @@ async def test_the_sandbox_is_where_container_target_dir_says(engine: ScriptedEn
         assert (b.iwd / "made").exists()
 
 
-@pytest.mark.parametrize(
-    ("attributes", "code", "words"),
-    [
-        ({"DockerImage": "no/such"}, 35, "Cannot pull image no/such:latest Error response from daemon: pull access"),
-        ({"DockerImage": "--privileged"}, 35, "'--privileged' is not the name of an image"),
-        ({"DockerImage": ""}, 35, "The job names no image"),
-        ({"Cmd": "/no/such/program"}, 6, 'Error running docker job: exec: "/no/such/program": No such file'),
-        ({"In": "missing"}, 8, "missing"),
-        ({"Out": "no/such/out"}, 7, "no/such/out"),
-        ({"Iwd": "/no/such/directory"}, 14, "/no/such/directory"),
-        ({"DockerNetworkType": "secret"}, 6, "does not let jobs use the docker network 'secret'"),
-        ({"ContainerServiceNames": "web"}, 6, "web_container_port"),
-        ({"Environment": "SCRIPTED_OOM=1"}, 34, "Docker job has gone over memory limit of 256 Mb"),
-        ({"WantDocker": False, "WantContainer": True, "ContainerImage": "x.sif"}, 35, "x.sif is a Singularity image"),
-    ],
-)
-async def test_what_cannot_be_is_held_with_a_reason(
-    engine: ScriptedEngine, attributes: dict[str, Any], code: int, words: str
-) -> None:
+HELD: list[tuple[dict[str, Any], int, str]] = [
+    ({"DockerImage": "no/such"}, 35, "Cannot pull image no/such:latest Error response from daemon: pull access"),
+    ({"DockerImage": "--privileged"}, 35, "'--privileged' is not the name of an image"),
+    ({"DockerImage": ""}, 35, "The job names no image"),
+    ({"Cmd": "/no/such/program"}, 6, 'Error running docker job: exec: "/no/such/program": No such file'),
+    ({"In": "missing"}, 8, "missing"),
+    ({"Out": "no/such/out"}, 7, "no/such/out"),
+    ({"Iwd": "/no/such/directory"}, 14, "/no/such/directory"),
+    ({"DockerNetworkType": "secret"}, 6, "does not let jobs use the docker network 'secret'"),
+    ({"ContainerServiceNames": "web"}, 6, "web_container_port"),
+    ({"Environment": "SCRIPTED_OOM=1"}, 34, "Docker job has gone over memory limit of 256 Mb"),
+    ({"WantDocker": False, "WantContainer": True, "ContainerImage": "x.sif"}, 35, "x.sif is a Singularity image"),
+]
+
+
+async def test_what_cannot_be_is_held_with_a_reason(engine: ScriptedEngine) -> None:
     async with bench(**settings(engine)) as b:
-        end = await b.ended(await b.run(contained(b, "true", **attributes)))
-        assert end.ending is Ending.HOLD, end
-        assert end.ad.eval_int("HoldReasonCode") == code
-        assert words in (end.ad.eval_str("HoldReason") or "")
-        assert engine.containers() == []
-        assert not b.sandbox.exists()
+        for attributes, code, words in HELD:
+            end = await b.ended(await b.run(contained(b, "true", **attributes)))
+            assert end.ending is Ending.HOLD, (attributes, end)
+            assert end.ad.eval_int("HoldReasonCode") == code, (attributes, end)
+            assert words in (end.ad.eval_str("HoldReason") or ""), (attributes, end)
+            assert engine.containers() == []
+            assert not b.sandbox.exists()
+
+
+async def test_where_the_engine_does_not_keep_why_a_program_did_not_start_its_words_do(engine: ScriptedEngine) -> None:
+    (engine.directory / "taciturn").touch()
+    async with bench(**settings(engine)) as b:
+        end = await b.ended(await b.run(contained(b, "true", Cmd="/no/such/program")))
+        assert end.ad.eval_int("HoldReasonCode") == 6
+        assert 'Error response from daemon: exec: "/no/such/program": No such file' in end.reason
 
 
 async def test_an_image_for_other_processors_is_held(engine: ScriptedEngine) -> None:
@@ -240,3 +252,12 @@ async def test_a_container_that_cannot_be_removed_stays_on_record(engine: Script
         (record,) = (b.root / "run" / "containers").iterdir()
         assert record.name.startswith(f"{b.starter.pid}.HTCJob")
         assert "driver is busy" in b.log()
+
+
+async def test_images_make_room_for_others(engine: ScriptedEngine) -> None:
+    engine.registry(IMAGE, "debian:12")
+    async with bench(**settings(engine, DOCKER_IMAGE_CACHE_SIZE="1")) as b:
+        for image in ("busybox", "debian:12"):
+            await b.ended(await b.run(contained(b, "true", DockerImage=image)))
+        left = [line.split()[0] for line in engine.ask("images").stdout.splitlines()]
+        assert sorted(left) == ["debian:12", f"htcondor.org/{job_user()}_at_test/debian:12"]
