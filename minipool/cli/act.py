@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from minipool.cli.context import open_session
 from minipool.cli.options import Opt, Parsed, UsageError
-from minipool.cli.tool import ADDR, DEBUG, HELP, NAME, POOL, VERSION_OPT, Tool, run
+from minipool.cli.tool import ADDR, DEBUG, HELP, NAME, POOL, VERSION_OPT, Tool, refused, run
 from minipool.session import NotFound
 from pool.errors import PeerError, UserError
 from pool.late_pattern import late_pattern
@@ -85,6 +85,8 @@ _COMMON = (
 _OWN: Final[dict[str, tuple[Opt, ...]]] = {
     "rm": (
         Opt("forcex", 3, says="forget jobs in state X at once"),
+        Opt("held hold", 4, says="only those of the jobs that are on hold; alone: of all your jobs"),
+        *refused("transfer", "the output of a removed job is lost; condor_vacate_job has the job write what it keeps"),
         Opt("reason", 1, 1, "TEXT", "why, for the job's log"),
     ),
     "hold": (
@@ -122,9 +124,11 @@ def _main(verb: str, parsed: Parsed) -> int:
     elif verb == "vacate_job" and parsed.has("fast"):
         verb = "vacate_fast"
     requests = _requests(parsed)
-    if not requests:
+    if not requests and not parsed.has("held"):
         raise UsageError("You did not specify any jobs")
     session = open_session(parsed)
+    if parsed.has("held"):
+        requests = [_held(requests or [Asked("user", "", [], [session.user()])])]
     name = parsed.value("name")
     try:
         with session.daemon("schedd", name=name, addr=parsed.value("addr")) as peer:
@@ -166,6 +170,19 @@ def _requests(parsed: Parsed) -> list[Asked]:
         requests.append(Asked("constraint", " || ".join(clauses), [*clusters, *jobs], []))
     requests += [Asked("user", user, [], [user]) for user in users]
     return requests
+
+
+def _held(requests: list[Asked]) -> Asked:
+    """Those of the jobs that are on hold."""
+    clauses = []
+    for asked in requests:
+        clauses += [f"({asked.constraint})"] if asked.constraint is not None else []
+        for id in asked.ids if asked.constraint is None else ():
+            cluster, _, proc = id.partition(".")
+            clauses.append(f"(ClusterId == {cluster} && ProcId == {proc})" if proc else f"ClusterId == {cluster}")
+        clauses += [f'Owner == "{user}"' for user in asked.users]
+    text = "JobStatus == 5" + (f" && ({' || '.join(clauses)})" if clauses else "")
+    return Asked("constraint", text, [], [], text)
 
 
 class Actor:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from minipool.cli.context import open_session
 from minipool.cli.machines import nobody
 from minipool.cli.options import Opt, Parsed, UsageError
-from minipool.cli.tool import ADDR, DEBUG, HELP, NAME, POOL, VERSION_OPT, Tool, run
+from minipool.cli.tool import ADDR, DEBUG, HELP, NAME, POOL, VERSION_OPT, Tool, refused, run
 from minipool.session import NotFound, Session
 from pool.errors import PeerError, UserError
 
@@ -50,6 +50,10 @@ def tool(verb: str) -> Tool:
             *which,
             *named,
             Opt("all", 2, says="the daemons of all hosts of the pool"),
+            *refused("constraint", "name the hosts, or say -all"),
+            *refused("drain reason request-id check start", "condor_drain empties a machine, with these options"),
+            *refused("annex", "there are no annexes"),
+            *refused("exec", "daemons are started as the configuration says"),
             POOL,
             NAME,
             ADDR,

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable, Sequence
 
 from minipool.cli.options import Opt, Parsed, UsageError
-from minipool.cli.tool import ADDR, DEBUG, HELP, NAME, POOL, VERSION_OPT, Tool, run
+from minipool.cli.tool import ADDR, DEBUG, HELP, NAME, POOL, VERSION_OPT, Tool, refused, run
 from pool.config import Config, load_config
 from pool.errors import ClassAdError, UserError
 
@@ -39,6 +39,10 @@ TOOL = Tool(
         ADDR,
         VERSION_OPT,
         DEBUG,
+        *refused("writeconfig", "the files are where -config says; copy those"),
+        *refused("root-config", "-config shows which file is read first"),
+        *refused("address", "there is no question that a running daemon would answer better than the files"),
+        *refused("trace", "-verbose says where each knob was set"),
     ),
     unknown="{} is not a valid argument",
 )

@@ -16,7 +16,7 @@ from minipool.cli.options import Opt, Parsed
 from minipool.cli.print_as import FUNCTIONS
 from minipool.cli.print_format import from_file
 from minipool.cli.print_format import parse as parse_format
-from minipool.cli.tool import DEBUG, FORMATTING, HELP, NAME, POOL, VERSION_OPT, Tool, run
+from minipool.cli.tool import DEBUG, FORMATTING, HELP, NAME, POOL, VERSION_OPT, Tool, refused, run
 from minipool.session import NotFound, Session
 from pool.classad import ClassAd, Expr, expr
 from pool.errors import ClassAdError, PeerError, UserError
@@ -58,6 +58,7 @@ TOOL = Tool(
         Opt("completedsince", 3, 1, "TIME", "only jobs that completed after this moment (epoch seconds)"),
         Opt("extract", 2, 1, "FILE", "copy the ads into a file that -file reads"),
         DEBUG,
+        *refused("inherit", "there is no history helper that could inherit a socket"),
         Opt("diagnostic", 4),
         Opt("no-librarian", 12),
         NAME,

@@ -24,6 +24,8 @@ class Opt(NamedTuple):
     metavar: str = ""
     says: str = ""
     colon: bool = False
+    refused: str = ""
+    """Why the option is not for this pool, and what is instead."""
 
     @property
     def key(self) -> str:
@@ -109,6 +111,8 @@ def parse(table: Sequence[Opt], argv: Sequence[str], *, unknown: str, stop_at_wo
         row, qualifier = _row(table, word)
         if row is None:
             raise UsageError(unknown.format(word))
+        if row.refused:
+            raise MissingValue(f"{word} is not supported here: {row.refused}")
         values, at = _values(row, word, words, at)
         parsed.given.append(Given(row.key, values, qualifier, word))
     return parsed

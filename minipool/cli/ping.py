@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from minipool.cli.context import open_session
 from minipool.cli.options import Opt, Parsed
-from minipool.cli.tool import ADDR, DEBUG, HELP, NAME, POOL, VERSION_OPT, Tool, run
+from minipool.cli.tool import ADDR, DEBUG, HELP, NAME, POOL, VERSION_OPT, Tool, refused, run
 from pool.errors import PeerError, UserError
 
 TOOL = Tool(
@@ -18,6 +18,9 @@ TOOL = Tool(
         HELP,
         VERSION_OPT,
         DEBUG,
+        *refused("long format autoformat af", "the answer is one line, or a table (-table)"),
+        *refused("config", "the environment variable CONDOR_CONFIG names the file"),
+        *refused("address", "it is called -addr here"),
         Opt("table", 2, says="one line for each level"),
         Opt("quiet", 1, says="only the exit status"),
         Opt("verbose", 1, says="more about the connection"),

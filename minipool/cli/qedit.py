@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from minipool.cli.context import open_session
 from minipool.cli.options import Opt, Parsed, UsageError
-from minipool.cli.tool import DEBUG, HELP, NAME, POOL, VERSION_OPT, Tool, run
+from minipool.cli.tool import DEBUG, HELP, NAME, POOL, VERSION_OPT, Tool, refused, run
 from pool.classad import expr
 from pool.errors import ClassAdError, PeerError, UserError
 from pool.late_pattern import late_pattern
@@ -32,6 +32,7 @@ TOOL = Tool(
         HELP,
         VERSION_OPT,
         DEBUG,
+        *refused("forward", "no job here is forwarded to another schedd"),
     ),
 )
 

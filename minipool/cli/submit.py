@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from minipool.cli.options import Opt, Parsed, UsageError
-from minipool.cli.tool import ADDR, DEBUG, HELP, NAME, POOL, VERSION_OPT, Tool, run
+from minipool.cli.tool import ADDR, DEBUG, HELP, NAME, POOL, VERSION_OPT, Tool, refused, run
 from minipool.session import NotFound, Session
 from pool.errors import PoolError, SubmitError, UserError
 
@@ -45,6 +45,8 @@ TOOL = Tool(
         DEBUG,
         HELP,
         VERSION_OPT,
+        *refused("dump", "-dry-run FILE writes the ads"),
+        *refused("password", "there are no passwords; tokens and certificates prove who submits"),
     ),
 )
 

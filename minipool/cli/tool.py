@@ -45,10 +45,15 @@ FORMATTING = (
 Main = Callable[[Parsed], int]
 
 
+def refused(names: str, why: str) -> tuple[Opt, ...]:
+    """Rows for HTCondor's options that have no meaning here; each is refused with the reason."""
+    return tuple(Opt(name, len(name), says=f"refused: {why}", colon=True, refused=why) for name in names.split())
+
+
 def usage(tool: Tool) -> str:
     """The text of -help: the usage line and a line for each option."""
     lines = [f"Usage: {tool.name} {tool.usage}".rstrip(), ""]
-    shown = [(_shown(row), row.says) for row in tool.options]
+    shown = [(_shown(row), row.says) for row in tool.options if not row.refused]
     width = min(34, max((len(left) for left, _ in shown), default=0))
     for left, says in shown:
         lines.append(f"    {left:<{width}}  {says}" if len(left) <= width else f"    {left}\n    {'':<{width}}  {says}")

@@ -12,7 +12,7 @@ from minipool.cli.autoformat import AutoFormat
 from minipool.cli.context import open_session
 from minipool.cli.options import Opt, Parsed
 from minipool.cli.show import date
-from minipool.cli.tool import DEBUG, FORMATTING, HELP, NAME, POOL, VERSION_OPT, Tool, run
+from minipool.cli.tool import DEBUG, FORMATTING, HELP, NAME, POOL, VERSION_OPT, Tool, refused, run
 from minipool.session import Session
 from pool.classad import ClassAd
 from pool.errors import PeerError, UserError
@@ -43,6 +43,22 @@ TOOL = Tool(
         HELP,
         VERSION_OPT,
         DEBUG,
+        *refused("inputfile", "the accountant is a database of the negotiator; ask the negotiator"),
+        *refused("collector negotiator", "the negotiator itself is asked, always"),
+        *refused("delete", "the accountant forgets a user who uses nothing by itself"),
+        *refused("resetall", "-resetusage USER, for each user"),
+        *refused("setbegin setlast", "these moments are what they were"),
+        *refused(
+            "setceiling setfloor duration cancelceilinglease cancelfloorlease cancelfactorlease",
+            "there are no ceilings, floors or leases of users; concurrency limits and group quotas bound them",
+        ),
+        *refused("getreslist", "condor_status -claimed shows who uses which slot"),
+        *refused("activefrom", "-allusers -constraint with LastUsageTime shows the same"),
+        *refused(
+            "groupid grouporder grouprollup hierarchical order quotas sortkey surplus",
+            "users are shown without their groups",
+        ),
+        *refused("legacy modular", "there is one layout"),
     ),
 )
 

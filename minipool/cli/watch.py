@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from minipool.cli.context import open_session
 from minipool.cli.options import Opt, Parsed
-from minipool.cli.tool import DEBUG, HELP, NAME, POOL, VERSION_OPT, Tool, run
+from minipool.cli.tool import DEBUG, HELP, NAME, POOL, VERSION_OPT, Tool, refused, run
 from pool.errors import PeerError, UserError
 from pool.late_pattern import late_pattern
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from minipool.progress import Batch, Progress
 
+_ROWS = "there is one layout"
 _OPTIONS = (
     Opt("clusters", 2, -1, "ID...", "these clusters"),
     Opt("users", 1, -1, "NAME...", "the jobs of these users"),
@@ -28,6 +29,19 @@ _OPTIONS = (
     DEBUG,
     HELP,
     VERSION_OPT,
+    *(
+        Opt(name, len(name), says="(always so)")
+        for name in ("table", "progress", "row-progress", "summary", "updated-at", "color", "refresh")
+    ),
+    Opt("interval", 3, 1, "SECONDS", "accepted: changes are shown as they come"),
+    *refused("collector schedd", "-pool and -name say whose jobs are shown"),
+    *refused("files larger-than", "the schedd is asked, not logs"),
+    *refused("groupby summary-type", "jobs are shown by batch, with one summary"),
+    *refused("exit", "it ends when all jobs are done; see -forever"),
+    *refused("display-exited no-display-exited exited-row-decay decay-start-at-read no-decay-start-at-read", _ROWS),
+    *refused("no-table no-progress no-row-progress no-summary no-updated-at abbreviate no-abbreviate", _ROWS),
+    *refused("no-color no-refresh", "the terminal decides"),
+    *refused("exit-on-key-press no-exit-on-key-press", "it ends with the jobs, or at Ctrl-C"),
 )
 WATCH = Tool(
     "pool watch", "Watch jobs run, until they are done.", "[CLUSTER | CLUSTER.PROC | OWNER]... [options]", _OPTIONS

@@ -15,7 +15,7 @@ from minipool.cli.options import Opt, Parsed
 from minipool.cli.print_format import append, from_file
 from minipool.cli.print_format import parse as parse_format
 from minipool.cli.show import duration
-from minipool.cli.tool import DEBUG, FORMATTING, HELP, VERSION_OPT, Tool, run
+from minipool.cli.tool import DEBUG, FORMATTING, HELP, VERSION_OPT, Tool, refused, run
 from minipool.session import Session
 from pool.classad import ClassAd, expr
 from pool.errors import ClassAdError, PeerError, UserError
@@ -28,6 +28,11 @@ TOOL = Tool(
         HELP,
         VERSION_OPT,
         DEBUG,
+        *refused("wait", "pool up returns when the daemons are ready"),
+        *refused("diagnostic", "-debug says more"),
+        *refused("address allpids logdir pid startd", "the daemons of this host are found by their sockets"),
+        *refused("snapshot statistics", "condor_status -direct HOST -long shows them"),
+        *refused("banner-format ospool verbose", "there is one layout; -af makes others"),
         *FORMATTING,
         Opt("aaf", 3, -1, "ATTR...", "add columns to the table of jobs", True),
         Opt("print-format", 2, 1, "FILE", "take the columns of the table of jobs from a file", True),

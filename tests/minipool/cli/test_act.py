@@ -95,3 +95,20 @@ def test_each_program_has_a_table() -> None:
     from minipool.cli.act import TOOLS
 
     assert all(isinstance(tool, Tool) for tool in TOOLS)
+
+
+@pytest.mark.parametrize(
+    ("argv", "constraint"),
+    [
+        ("-held", 'JobStatus == 5 && (Owner == "alice")'),
+        ("-hold 104.1", "JobStatus == 5 && ((ClusterId == 104 && ProcId == 1))"),
+        ("-held 104 bob", 'JobStatus == 5 && (ClusterId == 104 || Owner == "bob")'),
+        ("-held -constraint x==1", "JobStatus == 5 && ((x==1))"),
+        ("-held -all", "JobStatus == 5"),
+    ],
+)
+def test_only_held_jobs_are_removed(monkeypatch: pytest.MonkeyPatch, argv: str, constraint: str) -> None:
+    peer = a_peer(QUEUE, act=results(j1_0=D))
+    said = run_tool(monkeypatch, "rm", argv.split(), FakeSession(peer))
+    assert said == (0, f"All jobs matching constraint ({constraint}) have been marked for removal\n", "")
+    assert [one.select.constraint for one in peer.asked if isinstance(one, ActOnJobs)] == [constraint]
