@@ -25,6 +25,7 @@ from pool.jobs.job_queue import Job
 from pool.jobs.run import End, Ending, Stop
 from pool.jobs.states import JobEvent, allowed
 from pool.jobs.store import ClaimRow
+from pool.slots.lease import alive_interval
 from protocol.address import Address
 from protocol.auth.ticket import new_secret
 from protocol.authorize import Level
@@ -39,8 +40,6 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Iterable
 
 
-LEASE_DEFAULT_S: Final = 2400.0
-ALIVE_MIN_S: Final = 10.0
 REPORT_GRACE_S: Final = 2.0
 """How long a starter's own report may be behind the startd's word that it is gone."""
 
@@ -91,7 +90,7 @@ class Claims:
             return False
         ad = core.queue.ad(job)
         lease_s = ad.eval_float("JobLeaseDuration", 0.0)
-        self._alive_s = max(ALIVE_MIN_S, min(self._alive_s, (lease_s or LEASE_DEFAULT_S) / 3))
+        self._alive_s = alive_interval(self._alive_s, lease_s)
         claim = Claim(
             id=id,
             startd=match.startd_address,

@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 
 ALIVE_INTERVAL_S = 300.0
 ALIVES_MISSED_MAX = 6
+LEASE_DEFAULT_S = 2400.0
+ALIVE_MIN_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,3 +39,8 @@ def begin_lease(lease_s: float, alive_interval_s: float, *, now: float, missed_m
     if lease_s <= 0:
         lease_s = missed_max * (alive_interval_s if alive_interval_s > 0 else ALIVE_INTERVAL_S)
     return Lease(now, lease_s)
+
+
+def alive_interval(before_s: float, job_lease_s: float) -> float:
+    """How often a schedd that has started a job with this lease says that it lives; never more seldom again."""
+    return max(ALIVE_MIN_S, min(before_s, (job_lease_s or LEASE_DEFAULT_S) / 3))

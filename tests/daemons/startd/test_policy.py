@@ -8,8 +8,10 @@ import pytest
 import trio
 from trio.testing import MockClock
 
+from daemons.startd import ads
 from pool.classad import ClassAd
 from pool.errors import ConfigError
+from pool.slots.detect import Look
 from protocol.messages.common import Reconfigure, StopHow
 from protocol.messages.schedd import ClaimChange
 from protocol.messages.startd import CancelDrain, DrainMachine, VacateSlots
@@ -269,3 +271,23 @@ async def test_the_collector_hears_of_every_change(tmp_path: Path, autojump_cloc
             await trio.sleep(0.05)
         (own,) = await bench.host.until_known("StartD")
         assert own["TotalMemory"] == 4096
+
+
+async def test_a_busy_cpu_shows_since_when(
+    tmp_path: Path, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load = 0.0
+    monkeypatch.setattr(ads.detect, "look", lambda *_: Look(load, 0, 0, 720, 1))
+    knobs = {**STATIC, "CpuBusy": "LoadAvg >= 0.5", "POLLING_INTERVAL": "5"}
+    async with a_bench(tmp_path, **knobs) as bench:
+        shown = (await bench.ads())["slot1"]
+        assert (shown["CpuIsBusy"], shown["CpuBusyTime"]) == (False, 0)
+        load = 1.0
+        await trio.sleep(60)
+        shown = (await bench.ads())["slot1"]
+        assert shown["CpuIsBusy"] is True
+        assert 50 <= shown["CpuBusyTime"] <= 60
+        load = 0.0
+        await trio.sleep(10)
+        shown = (await bench.ads())["slot1"]
+        assert (shown["CpuIsBusy"], shown["CpuBusyTime"]) == (False, 0)

@@ -7,7 +7,7 @@ from itertools import count
 from pool.classad import ClassAd
 from pool.ids import ClaimId, JobId
 from pool.slots.claim import OFFERS_MAX, Activation, ClaimIds, Purse
-from pool.slots.lease import begin_lease
+from pool.slots.lease import alive_interval, begin_lease
 
 
 def test_silence_for_a_whole_lease_ends_it_and_each_word_renews_it() -> None:
@@ -21,6 +21,14 @@ def test_silence_for_a_whole_lease_ends_it_and_each_word_renews_it() -> None:
 def test_a_lease_without_length_lasts_for_six_alive_intervals() -> None:
     assert begin_lease(0, 300, now=0).expires_at == 1800
     assert begin_lease(-1, 0, now=0).expires_at == 1800
+
+
+def test_the_shortest_job_lease_sets_how_often_a_schedd_says_that_it_lives() -> None:
+    interval, said = 300.0, []
+    for lease_s in (2400, 600, 60, 20, 2400, 0):
+        interval = alive_interval(interval, lease_s)
+        said.append(interval)
+    assert said == [300, 200, 20, 10, 10, 10]
 
 
 def test_claim_ids_differ_and_show_no_secret() -> None:
