@@ -35,6 +35,7 @@ from pool.containers.engine import (
 from pool.containers.image import LIST_FORMAT, stored_images, total_size
 from pool.containers.probe_image import PROGRAM, STATUS, archive
 from pool.errors import PoolError
+from pool.execute.scratch import Hide, hide_mode
 
 if TYPE_CHECKING:
     from daemons.startd.main import Startd
@@ -161,6 +162,8 @@ def look(config: Config) -> Found:
     except PoolError as error:
         return Found(offline_facts(None, str(error)))
     try:
+        if config.bool("STARTD_ENFORCE_DISK_LIMITS") and hide_mode(config.str("LVM_HIDE_MOUNT")) is Hide.ALWAYS:
+            raise EngineError("LVM_HIDE_MOUNT is true, and a container engine would not see a job's file system")
         if BROKEN_VERSION in version.text:
             raise EngineError("Unsupported Docker Version (20.10.4) detected")
         answer = engine.ask(program, "version")

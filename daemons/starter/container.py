@@ -122,6 +122,7 @@ class Container:
         self._orders: list[tuple[str, ...]] = []
         self._ordered = trio.Event()
         self._paused = False
+        self._as_job: tuple[str, ...] = ()
         self._identity = ""
         self._over: Inspected | None = None
         """How it ended, if a look has shown that already."""
@@ -134,11 +135,22 @@ class Container:
         """The container's first process; the program that is attached to it as long as that is not known."""
         return self._record.pid if self._record is not None and self._record.pid else self.watched.pid
 
+    @property
+    def entrance(self) -> tuple[str, ...]:
+        """The words that run one more program in it, before its name."""
+        return (*self._engine.program, "exec", "-i", *self._as_job)
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self._record.name if self._record is not None else ""
+
     # ---- before it runs
 
     async def make(self, plan: ContainerPlan) -> None:
         """Have the image, and make the container. Held: the job is at fault; EngineError: the engine is."""
         words = create_words(plan, self._job, self._slot, self._knobs)
+        self._as_job = ("--user", f"{plan.uid}:{plan.gid}", "--workdir", plan.directory)
         await self._have_image(plan.image)
         self._record = ContainerRecord(plan.name, self._engine.program, plan.starter_pid)
         self._records.write(self._record)

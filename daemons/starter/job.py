@@ -479,6 +479,17 @@ class JobRun:
             self.executed = Executed(container.pid, time.time())
             context.log.always("The job runs in a container", job=self.request.job_id, image=image, pid=container.pid)
             fault("starter.job_started")
+            self.scene = Scene(
+                self.job,
+                self.slot,
+                plan,
+                account,
+                terms,
+                self.sandbox,
+                container.pid,
+                container.entrance,
+                container.name,
+            )
             return await self._watch(container, container.pid)
         except EngineError as error:
             await self._report_engine(str(error))

@@ -21,3 +21,6 @@ class Scene:
     terms: Terms
     sandbox: str
     pid: int
+    entrance: tuple[str, ...] = ()
+    """The engine's words that run one more program in the job's container; none where it has no container."""
+    container: str = ""

@@ -2,7 +2,7 @@
 
 A shell is one more process of the job: in its control group and its namespaces, with its account, environment,
 directory and limits. It has a terminal of its own, or pipes. It ends with the connection of whoever uses it, and a job
-does not end before its shells, unless it has to leave.
+does not end before its shells, unless it has to leave. In a container it is the engine that runs it.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import fcntl
 import os
 import signal
 import struct
+import subprocess
 import termios
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -19,6 +20,7 @@ from typing import Final, NoReturn
 
 import trio
 
+from daemons import engine
 from daemons.linux import descendants
 from daemons.log import Log
 from daemons.starter import namespaces
@@ -153,7 +155,10 @@ class Shells:
         ours, theirs = _terminal(scene, request) if is_terminal else _pipes()
         try:
             mark = _make_mark(scene)
-            pid = _fork(scene, _words(request), _environment(scene, request, pids), theirs, self._group.entrances())
+            if scene.entrance:
+                pid = _enter(scene, request, pids, theirs)
+            else:
+                pid = _fork(scene, _words(request), _environment(scene, request, pids), theirs, self._group.entrances())
         except BaseException:
             for fd in set(ours) - {-1}:
                 os.close(fd)
@@ -234,6 +239,39 @@ def _number_inside(pid: int) -> int:
             return next((int(line.split()[-1]) for line in file if line.startswith("NSpid:")), 0)
     except OSError:
         return 0
+
+
+def _enter(scene: Scene, request: OpenShell, pids: Sequence[int], fds: tuple[int, int, int]) -> int:
+    """Have the engine run the shell in the job's container; the image has /bin/sh, and bash perhaps."""
+    told = {"_CONDOR_JOB_PIDS": " ".join(map(str, pids)), "_CONDOR_SLOT_NAME": scene.slot.eval_str("Name") or ""}
+    if request.terminal:
+        told["TERM"] = request.terminal
+    variables = [word for name, value in told.items() for word in ("-e", f"{name}={value}")]
+    command = request.command or "command -v bash > /dev/null && exec bash -l; exec sh -l"
+    process = subprocess.Popen(
+        [
+            *scene.entrance,
+            *(["-t"] if request.terminal else []),
+            *variables,
+            scene.container,
+            LAST_SHELL,
+            "-c",
+            command,
+        ],
+        stdin=fds[0],
+        stdout=fds[1],
+        stderr=fds[2],
+        env=engine.environment(),
+        cwd="/",
+        start_new_session=True,
+        preexec_fn=_take_terminal if request.terminal else None,
+    )
+    process.returncode = 0  # the starter collects all its children itself
+    return process.pid
+
+
+def _take_terminal() -> None:
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
 
 def _fork(

@@ -159,6 +159,8 @@ class Engine:
             self.say(fds, self.create(rest).id)
         elif command == "start":
             return self.start(self.container(rest[-1]), fds, interactive="--interactive" in rest)
+        elif command == "exec":
+            return self.execute(rest, fds)
         elif command == "inspect":
             self.inspect(rest, fds)
         elif command == "ps":
@@ -260,6 +262,23 @@ class Engine:
         code = box.process.wait()
         box.status = 128 - code if code < 0 else code
         return box.status
+
+    def execute(self, words: list[str], fds: list[int]) -> int:
+        """One more program in a running container."""
+        name = next(at for at, word in enumerate(words) if word.startswith("HTCJob"))
+        box = self.container(words[name])
+        assert box.process is not None
+        given = [words[at + 1] for at in range(name) if words[at] == "-e"]
+        done = subprocess.run(
+            words[name + 1 :],
+            cwd=self.on_host(box, box.options["--workdir"][0]),
+            env={"PATH": "/usr/bin:/bin", **dict(e.split("=", 1) for e in box.options.get("-e", []) + given)},
+            stdin=fds[0],
+            stdout=fds[1],
+            stderr=fds[2],
+            check=False,
+        )
+        return done.returncode
 
     def on_host(self, box: Container, path: str) -> str:
         """Where a directory of the container is."""

@@ -10,7 +10,9 @@ import pytest
 import trio
 
 from pool.classad import ClassAd
+from pool.ids import JobId
 from protocol.messages.common import StopHow
+from protocol.messages.live import OpenShell, TailFiles
 from protocol.messages.schedd import Ending, JobExecuting, JobUpdate
 from protocol.messages.starter import ContinueJob, EngineTrouble, SuspendJob
 from tests.fakes.engine import ScriptedEngine, scripted_engine
@@ -261,3 +263,23 @@ async def test_images_make_room_for_others(engine: ScriptedEngine) -> None:
             await b.ended(await b.run(contained(b, "true", DockerImage=image)))
         left = [line.split()[0] for line in engine.ask("images").stdout.splitlines()]
         assert sorted(left) == ["debian:12", f"htcondor.org/{job_user()}_at_test/debian:12"]
+
+
+async def test_its_owner_looks_at_its_output_and_into_it(engine: ScriptedEngine) -> None:
+    async with bench(ssh_to_job="true", peek_job="true", **settings(engine)) as b:
+        activation = await b.run(contained(b, "echo up; exec sleep 600", Environment="MARK=inside"))
+        await b.until(JobExecuting, activation)
+        await until_file(b.iwd / "out", "up")
+        job, starter = JobId(1, 1), b.callers[-1]
+        tails = await starter.call(TailFiles(job_id=job, activation=activation))
+        assert [tail.data for tail in tails.tails] == [b"up\n"]
+        request = OpenShell(job_id=job, activation=activation, shell="one", command="echo $MARK; exit 3")
+        async with starter.stream(request) as items:
+            said = [item async for item in items]
+        assert b"".join(item.data for item in said) == b"inside\n"
+        assert said[-1].status is not None
+        assert os.waitstatus_to_exitcode(said[-1].status) == 3
+        (entered,) = engine.calls("exec")
+        assert entered[:2] == ["exec", "-i"]
+        await b.stop(activation, StopHow.FAST)
+        await b.ended(activation)
