@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import subprocess
 import sys
 import threading
@@ -45,21 +46,26 @@ def figures() -> Iterator[Figure]:
 
 def _start_up() -> Iterator[Figure]:
     """Each tool from its exec to its end, asked for help: interpreter, imports, its option table."""
-    times = {}
+    times, cpu = {}, {}
     compiled = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     for verb in (*TOOLS, *POOL_VERBS):
         program = [str(Path(sys.executable).parent / "pool"), verb, "-help"]
-        taken = []
+        taken, used = [], []
         for _ in range(ROUNDS + 1):
-            began = time.perf_counter()
+            before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
             subprocess.run(program, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=compiled, check=False)
             taken.append((time.perf_counter() - began) * 1000)
-        times[verb] = p50(taken[1:])  # the first run compiles
+            after = resource.getrusage(resource.RUSAGE_CHILDREN)
+            used.append((after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime) * 1000)
+        times[verb], cpu[verb] = p50(taken[1:]), p50(used[1:])  # the first run compiles
     how = f"`pool VERB -help`, median of {ROUNDS}"
     for verb in ("q", "status", "history", "submit", "rm"):
         yield Figure(f"start-up of condor_{verb}", times[verb], "ms", how, "< 80")
     slowest = max(times, key=lambda verb: times[verb])
     yield Figure("start-up of the slowest tool", times[slowest], "ms", f"{how}; it is {slowest}", "< 80")
+    slowest = max(cpu, key=lambda verb: cpu[verb])
+    yield Figure("CPU of condor_q's start-up", cpu["q"], "ms", f"{how}; hardly depends on what else runs")
+    yield Figure("CPU of the slowest tool's start-up", cpu[slowest], "ms", f"{how}; it is {slowest}")
 
 
 def _fill_history(pool: Bench) -> None:

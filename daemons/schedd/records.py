@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
+from daemons.record_file import RecordFile
 from pool.classad import ClassAd
 from pool.config import Config
 from pool.jobs import history_file
@@ -41,6 +42,11 @@ class RecordSettings:
     per_job_dir: str = ""
     epoch_bytes_max: int = 20 * MIB
     epoch_rotations: int = 2
+
+    @property
+    def epoch_file(self) -> RecordFile:
+        """The file of all executions."""
+        return RecordFile(self.epochs, self.epoch_bytes_max, self.epoch_rotations)
 
     @classmethod
     def read(cls, config: Config) -> RecordSettings:
@@ -127,8 +133,10 @@ class Records:
                 name = f"job.runs.{row.ad.eval_int('ClusterId', 0)}.{row.ad.eval_int('ProcId', 0)}.ads"
                 self._append(os.path.join(settings.epoch_dir, name), text)
         if epochs and settings.epochs:
-            self._rotate(settings.epochs, sum(map(len, epochs)), rows[-1].at)
-            self._append(settings.epochs, "".join(epochs))
+            try:
+                settings.epoch_file.append("".join(epochs), now=rows[-1].at)
+            except OSError as error:
+                self._core.log.always(f"{settings.epochs} cannot be written: {error.strerror}")
 
     def _cluster_text(self, cluster: ClassAd) -> str:
         """The cluster's attributes as lines; the same values are written out once for all jobs."""
@@ -160,20 +168,6 @@ class Records:
                 file.write(text)
         except OSError as error:
             self._core.log.always(f"{path} cannot be written: {error.strerror}")
-
-    def _rotate(self, path: str, more: int, now: float) -> None:
-        """Begin a new file when this one would become too long."""
-        try:
-            if os.path.getsize(path) + more <= self.settings.epoch_bytes_max:
-                return
-            os.replace(path, history_file.rotated_name(path, now))
-            directory = os.path.dirname(path) or "."
-            for name in history_file.surplus(path, os.listdir(directory), self.settings.epoch_rotations):
-                os.unlink(os.path.join(directory, name))
-        except FileNotFoundError:
-            return
-        except OSError as error:
-            self._core.log.always(f"{path} cannot be rotated: {error.strerror}")
 
 
 class RecordReader:

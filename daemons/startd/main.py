@@ -238,6 +238,7 @@ async def main(start: DaemonStart, *, task_status: trio.TaskStatus[None] = trio.
             services.start_soon(plugins.keep_asking, startd)
             services.start_soon(startd.deadlines.run)
             services.start_soon(startd.publisher.run)
+            services.start_soon(startd.moves.history.run)
             await services.start(startd.starters.run)
             with trio.move_on_after(ADVERTISED_S):
                 await start.adverts.reached()

@@ -16,6 +16,7 @@ import trio
 from daemons.run import DaemonStart
 from daemons.startd.ads import Ads
 from daemons.startd.effects import Effects
+from daemons.startd.history import History
 from daemons.startd.slot import NEVER, Slot, Slots
 from daemons.startd.starters import Starters
 from pool.slots.machine import Activity, Event, Leaving, State, can, leave, step
@@ -61,6 +62,7 @@ class Moves:
         self.job_ended = trio.Event()
         """Set, and replaced, when any job is gone from its slot."""
         self.effects = Effects(start, nursery, slots, ads, self)
+        self.history = History(start)
 
     @property
     def polling_s(self) -> float:
@@ -261,6 +263,7 @@ class Moves:
         if slot.claim is not None and slot.claim.activation is not None:
             now, running = trio.current_time(), slot.claim.activation
             self._ads.statistics.ended(now - running.started_at, self._start.world.wall())
+            self.history.ended(slot, running)
             if slot.state.state is State.PREEMPTING and slot.why == WHY_DRAIN:
                 self._ads.draining_cost.evicted(float(slot.free.amounts.of(CPUS)), running.ran_s(now=now))
             slot.claim = slot.claim.without_job(now=now)
