@@ -68,7 +68,10 @@ def _from_file(asked: Asked) -> int:
 
 def _live(session: Session, asked: Asked) -> int:
     status = 0
-    for name in _schedds(session, asked):
+    names = _schedds(session, asked)
+    if not names:
+        sys.stdout.write("All queues are empty\n")
+    for name in names:
         try:
             with connected(session, asked, name) as peer:
                 banner_name, address = identity(session, peer, name)
@@ -106,8 +109,7 @@ def _schedds(session: Session, asked: Asked) -> list[str | None]:
     if not (parsed.has("global") or parsed.has("schedd-constraint")):
         return [parsed.value("name")]
     found = session.query("Scheduler", constraint=parsed.value("schedd-constraint"), projection=["Name"])
-    names = [ad.eval_str("Name") for ad in found]
-    return [*names] if names else [None]
+    return [ad.eval_str("Name") for ad in found]
 
 
 def connected(session: Session, asked: Asked, name: str | None) -> BlockingPeer:

@@ -150,3 +150,17 @@ def test_an_extract_of_a_history_is_read_again(tmp_path: Path) -> None:
     wanted = printed("history", ["-file", source, "bob", "-af", "ClusterId", "ProcId"])
     assert wanted[1]
     assert printed("history", ["-file", copy, "-af", "ClusterId", "ProcId"]) == wanted
+
+
+def test_the_print_format_of_the_docs_is_understood(tmp_path: Path) -> None:
+    page = Path(__file__).parents[3] / "docs" / "tables-of-your-own.md"
+    if not page.exists():
+        pytest.skip("the pages are not part of a package")
+    text = page.read_text()
+    lines = [line[4:] for line in text[text.index("    # running.cpf") :].splitlines() if line.startswith("    ")]
+    path = tmp_path / "running.cpf"
+    path.write_text("\n".join(lines) + "\n")
+    status, out, err = printed("q", ["-jobads", str(FILES / "jobs.ads"), "-print-format", str(path)])
+    assert (status, err) == (0, "")
+    assert "WHO" in out
+    assert "running" in out
