@@ -5,13 +5,13 @@ Stopping never touches running jobs: they go on under their leases, and the next
 
 from __future__ import annotations
 
-import gc
 import sqlite3
 from typing import Final
 
 import trio
 
 from daemons.cron_manager import CronManager
+from daemons.no_garbage import no_garbage
 from daemons.run import DaemonStart
 from daemons.schedd.actions import Actions
 from daemons.schedd.advertise import Advertise
@@ -60,7 +60,10 @@ class Schedd:
         self._connection = connection
         settings = Settings.read(start.config, start.host)
         self.queue = JobQueue(settings.name, next_cluster=store.read_counter(connection, "next_cluster", 1))
-        _load(self.queue, connection)
+        with no_garbage(when=store.has_many_jobs(connection)):
+            self.queue.load(
+                store.read_clusters(connection), store.read_jobs(connection), store.read_factories(connection)
+            )
         self.core = core = Core(start, settings, self.queue)
         core.writer = Writer(self.queue, connection, start.world.threads)
         self.claims = Claims(core)
@@ -73,6 +76,7 @@ class Schedd:
         self.factories = Factories(core)
         JobWords(core, Actions(core, self.claims, self.factories))
         RunNowHandler(core, self.claims)
+        core.users = Users(core, Path(path).parent)
         Submits(core, self.factories)
         Spool(core, self.timer)
         Starters(core)
@@ -158,16 +162,6 @@ class Schedd:
                 if execution is not None:
                     execution.stop(said, HoldCode.UNABLE_TO_INIT_USER_LOG, 0)
         self.core.writer.soon()
-
-
-def _load(queue: JobQueue, connection: sqlite3.Connection) -> None:
-    """Fill the queue, without a look at each new object by the garbage collector, which then forgets about them."""
-    gc.disable()
-    try:
-        queue.load(store.read_clusters(connection), store.read_jobs(connection), store.read_factories(connection))
-    finally:
-        gc.enable()
-    gc.freeze()
 
 
 def _jobs_of(text: str) -> set[JobId]:

@@ -8,6 +8,7 @@ from typing import Final
 import trio
 
 from daemons.faults import fault
+from daemons.no_garbage import no_garbage
 from daemons.schedd.core import Core
 from daemons.schedd.factories import Factories
 from daemons.schedd.new_jobs import SubmitEvents, check_limits, cluster_ad, new_job, new_jobs
@@ -24,6 +25,7 @@ from protocol.messages.schedd import ReserveCluster, ReservedCluster, SubmitJobs
 from protocol.rpc import Peer
 
 PROCS_PER_CHUNK_MAX: Final = 500
+MANY_CHUNKS: Final = 20
 RESERVED_MAX: Final = 10_000
 BREATH: Final = 1000
 """Jobs that are dealt with before others get their turn."""
@@ -87,8 +89,13 @@ class Submits:
 
     async def submit(self, peer: Peer, request: SubmitJobs) -> Submitted:
         """Queue one cluster."""
+        with no_garbage(when=len(request.procs) >= MANY_CHUNKS):
+            return await self._submit(peer, request)
+
+    async def _submit(self, peer: Peer, request: SubmitJobs) -> Submitted:
         core = self._core
         owner = owner_of(peer)
+        core.users.check(owner)
         ad = cluster_ad(request.cluster_ad, owner, peer.identity, int(core.now()))
         cluster = Cluster(0, ad, user=peer.identity, owner=owner)
         if request.hold_for_spool:

@@ -18,6 +18,7 @@ SCHEMAS: Final = ("schema.sql", "schema_2.sql")
 """What leads from each version of the file to the next; a new file goes through all of them."""
 VERSION: Final = len(SCHEMAS)
 BUSY_TIMEOUT_S: Final = 10.0
+MANY_JOBS: Final = 10_000
 
 _HERE: Final = Path(__file__).parent
 """Where the schema is. importlib.resources would import zipfile and more: 2 MB in every schedd."""
@@ -203,6 +204,12 @@ def read_clusters(connection: sqlite3.Connection) -> Iterator[ClusterRow]:
 def read_jobs(connection: sqlite3.Connection) -> Iterator[tuple[int, int, int, int, str]]:
     """The values of all `JobRow`s, by id."""
     return connection.execute("SELECT cluster, proc, status, prio, ad FROM jobs ORDER BY cluster, proc")
+
+
+def has_many_jobs(connection: sqlite3.Connection) -> bool:
+    """Whether reading all jobs is worth some care."""
+    (found,) = connection.execute("SELECT COUNT(*) FROM (SELECT 1 FROM jobs LIMIT ?)", (MANY_JOBS,)).fetchone()
+    return bool(found >= MANY_JOBS)
 
 
 def read_events(connection: sqlite3.Connection) -> list[EventRow]:
