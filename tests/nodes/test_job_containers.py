@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import shutil
 import signal
 import subprocess
@@ -10,6 +11,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from pool.containers import probe_image
+from pool.containers.image import LIST_FORMAT, real_name, stored_images
+from tests.daemons.starter.bench import bench
+from tests.fakes.registry import registry
 from tests.nodes.image import BASE
 from tests.whole.probe import Probe
 from tests.whole.real_pool import RealPool, real_pool
@@ -90,3 +95,26 @@ def test_p6_a_container_ends_with_its_starter_and_the_job_starts_again(pool: Rea
     assert ad["NumJobStarts"] == 2
     pool.until(lambda: not containers(pool), "the end of the container")
     assert list((pool.run_dir / "containers").iterdir()) == []
+
+
+async def test_an_image_is_pulled_once_for_a_user_and_kept_under_his_name() -> None:
+    files = probe_image.archive(platform.machine())
+    assert files is not None
+    names: list[str] = []
+    with registry(files, {"x86_64": "amd64", "aarch64": "arm64"}[platform.machine()]) as (address, asked):
+        async with bench(docker={"DOCKER": DOCKER}) as b:
+            image = f"{address}/tests/exit"
+            try:
+                for user in ("alice@x", "alice@x", "Bob@x"):
+                    job = b.job_ad(Cmd=probe_image.PROGRAM, Arguments="", WantDocker=True, DockerImage=image, User=user)
+                    end = await b.ended(await b.run(job))
+                    assert end.ad.eval_int("ExitCode") == probe_image.STATUS, end
+                listed = subprocess.run(
+                    [DOCKER, "images", "--format", LIST_FORMAT], capture_output=True, text=True, check=True
+                )
+                names = [one.name for one in stored_images(listed.stdout) if address.rpartition(":")[2] in one.name]
+                assert len(names) == 3
+                assert all(real_name(name) == f"{image}:latest" for name in names if name.startswith("htcondor.org/"))
+                assert sum(path.endswith("/manifests/latest") for path in asked) >= 2  # by HEAD, GET, or both
+            finally:
+                subprocess.run([DOCKER, "rmi", *names], capture_output=True, check=False)
