@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from daemons.schedd.agents import Agents
     from daemons.schedd.global_log import GlobalLog
     from daemons.schedd.shadow import Shadow
+    from daemons.schedd.users import Users
     from daemons.schedd.writer import Writer
 
 COOL_DOWN_FIRST_S: Final = 1.0
@@ -93,6 +94,7 @@ class Core:
         """The schedd's own ad, which submit requirements may speak of."""
         self.stats: Counter[str] = Counter()
         self.directories = Directories(start)
+        self.users: Users
         self.records = Records(self)
         self.writer: Writer
         self.agents: Agents

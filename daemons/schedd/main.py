@@ -6,6 +6,7 @@ Stopping never touches running jobs: they go on under their leases, and the next
 from __future__ import annotations
 
 import sqlite3
+from pathlib import Path
 from typing import Final
 
 import trio
@@ -34,6 +35,7 @@ from daemons.schedd.settings import Settings
 from daemons.schedd.spool import Spool
 from daemons.schedd.starters import Starters
 from daemons.schedd.submit import Submits
+from daemons.schedd.users import Users
 from daemons.schedd.writer import Touched, Writer
 from daemons.zygote import KINDS
 from pool.config import Config

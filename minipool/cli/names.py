@@ -28,6 +28,7 @@ TOOLS: Final[dict[str, tuple[str, str]]] = {
     "check_userlogs": ("check_userlogs", "check event logs for what cannot be"),
     "transfer_data": ("transfer_data", "fetch the output of spooled jobs"),
     "prio": ("prio", "change the priority of jobs"),
+    "qusers": ("qusers", "show the users of a queue, and say who may submit"),
     "qedit": ("qedit", "change attributes of jobs"),
     "userprio": ("userprio", "show and set the priorities of users"),
     "config_val": ("config_val", "show the configuration"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from enum import Enum
+from enum import Enum, StrEnum
 
 from pool.classad import ClassAd
 from pool.ids import JobId
@@ -109,6 +109,30 @@ class QueryJobs(StreamRequest[AdBatch], tag="schedd.query_jobs"):
     factories: bool = False
     job_sets: bool = False
     tables: bool = False
+
+
+class QueryUsers(Request[AdBatch], tag="schedd.query_users"):
+    """The ads of users who have jobs here, or for whom something is set. `users` empty: all."""
+
+    users: list[str] = []
+    constraint: str | None = None
+
+
+class UserAction(StrEnum):
+    """What is done to a user."""
+
+    ADD = "add"
+    REMOVE = "remove"
+    ENABLE = "enable"
+    DISABLE = "disable"
+
+
+class SetUsers(Request[Done], tag="schedd.set_users"):
+    """Do one thing to users; those who are disabled cannot submit. For those who may manage everybody's jobs."""
+
+    users: list[str]
+    action: UserAction
+    reason: str = ""
 
 
 class OwnerCount(Record):

@@ -1,0 +1,109 @@
+"""The users of this schedd: who has jobs here, how many, and who may submit. What administrators set outlives restarts.
+
+The settings are a small file in SPOOL that is replaced as a whole; who has no setting has no entry.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from daemons.schedd.core import Core
+from daemons.schedd.selection import is_super_user
+from pool.classad import ClassAd, expr
+from pool.errors import SubmitError, UserError
+from pool.jobs.states import JobStatus
+from protocol.authorize import Level
+from protocol.message import DONE, Done
+from protocol.messages.common import AdBatch
+from protocol.messages.schedd import QueryUsers, SetUsers, UserAction
+from protocol.rpc import Peer
+
+FILE: Final = "users.json"
+_COUNTS: Final = (
+    ("NumIdle", JobStatus.IDLE),
+    ("NumRunning", JobStatus.RUNNING),
+    ("NumHeld", JobStatus.HELD),
+    ("NumCompleted", JobStatus.COMPLETED),
+    ("NumRemoved", JobStatus.REMOVED),
+)
+
+
+class Users:
+    """Answers who there is, and refuses the submissions of users who are disabled."""
+
+    def __init__(self, core: Core, spool: Path) -> None:
+        self._core = core
+        self._path = spool / FILE
+        self._known: dict[str, dict[str, str]] = _read(self._path)
+        core.start.service.on(QueryUsers, self.query, level=Level.READ)
+        core.start.service.on(SetUsers, self.set, level=Level.WRITE)
+
+    def check(self, owner: str) -> None:
+        """SubmitError when the owner may not submit."""
+        known = self._known.get(owner, {})
+        if "disabled" in known:
+            why = f": {known['disabled']}" if known["disabled"] else ""
+            raise SubmitError(f"User {owner} is disabled{why}")
+
+    def query(self, peer: Peer, request: QueryUsers) -> AdBatch:
+        """The selected users' ads, by name."""
+        wanted = expr(request.constraint) if request.constraint else None
+        ads = [self._ad(name) for name in sorted({*self._known, *self._core.queue.by_owner})]
+        chosen = [ad for ad in ads if not request.users or ad.eval_str("OsUser", "") in map(_bare, request.users)]
+        return AdBatch(ads=[ad for ad in chosen if wanted is None or wanted.eval(ad) is True])
+
+    def _ad(self, name: str) -> ClassAd:
+        known = self._known.get(name, {})
+        counts: Mapping[JobStatus, int] = self._core.queue.by_owner.get(name, {})
+        user = f"{name}@{self._core.settings.uid_domain}"
+        ad = ClassAd({"MyType": "Owner", "User": user, "OsUser": name, "Enabled": "disabled" not in known})
+        if known.get("disabled"):
+            ad["DisableReason"] = known["disabled"]
+        for attribute, status in _COUNTS:
+            ad[attribute] = counts.get(status, 0)
+        return ad
+
+    async def set(self, peer: Peer, request: SetUsers) -> Done:
+        """Add, remove, enable or disable users."""
+        if not is_super_user(self._core.settings, peer):
+            raise UserError(f"{peer.identity} may not change users")
+        known = {name: dict(said) for name, said in self._known.items()}
+        for name in map(_bare, request.users):
+            if request.action is UserAction.REMOVE:
+                if self._core.queue.by_owner.get(name, {}) and any(self._core.queue.by_owner[name].values()):
+                    raise UserError(f"{name} has jobs in the queue")
+                known.pop(name, None)
+            else:
+                said = known.setdefault(name, {})
+                if request.action is UserAction.DISABLE:
+                    said["disabled"] = request.reason
+                elif request.action is UserAction.ENABLE:
+                    said.pop("disabled", None)
+        await self._core.start.world.threads.run_sync(_write, self._path, known)
+        self._known = known
+        return DONE
+
+
+def _bare(name: str) -> str:
+    return name.partition("@")[0]
+
+
+def _read(path: Path) -> dict[str, dict[str, str]]:
+    try:
+        known = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    return {str(name): dict(said) for name, said in known.items()}
+
+
+def _write(path: Path, known: dict[str, dict[str, str]]) -> None:
+    new = path.with_suffix(".new")
+    with open(new, "w", encoding="utf-8") as file:
+        json.dump(known, file)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(new, path)

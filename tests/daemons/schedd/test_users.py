@@ -1,0 +1,56 @@
+"""Users of a queue: who there is, and who may submit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import trio.testing
+
+from protocol.messages.schedd import QueryUsers, SetUsers, UserAction
+from protocol.rpc import RemoteError
+from tests.daemons.schedd.bench import USER, Bench, a_bench, a_job
+
+Clock = trio.testing.MockClock
+
+
+async def users(bench: Bench, *names: str) -> dict[str, tuple[object, object]]:
+    """Who there is: whether enabled, and how many idle jobs."""
+    async with bench.connected() as peer:
+        ads = (await peer.call(QueryUsers(users=list(names)))).ads
+    return {ad.eval_str("OsUser", ""): (ad["Enabled"], ad["NumIdle"]) for ad in ads}
+
+
+async def change(bench: Bench, action: UserAction, *names: str, by: str = "root", reason: str = "") -> None:
+    async with bench.connected(by) as peer:
+        await peer.call(SetUsers(users=list(names), action=action, reason=reason))
+
+
+async def test_users_are_those_with_jobs_or_settings(tmp_path: Path, autojump_clock: Clock) -> None:
+    async with a_bench(tmp_path) as bench:
+        assert await users(bench) == {}
+        await bench.submit(a_job(), {"Args": "0"}, {"Args": "1"})
+        await change(bench, UserAction.ADD, "bob@pool.test")
+        assert await users(bench) == {USER: (True, 2), "bob": (True, 0)}
+        assert await users(bench, "bob") == {"bob": (True, 0)}
+        await change(bench, UserAction.REMOVE, "bob")
+        with pytest.raises(RemoteError, match="has jobs"):
+            await change(bench, UserAction.REMOVE, USER)
+        assert await users(bench) == {USER: (True, 2)}
+
+
+async def test_a_disabled_user_cannot_submit_not_even_after_a_restart(tmp_path: Path, autojump_clock: Clock) -> None:
+    async with a_bench(tmp_path) as bench:
+        await change(bench, UserAction.DISABLE, USER, reason="talk to admin")
+        await bench.restart()
+        with pytest.raises(RemoteError, match="disabled: talk to admin"):
+            await bench.submit(a_job())
+        assert await bench.ads() == {}
+        await change(bench, UserAction.ENABLE, USER)
+        await bench.submit(a_job())
+
+
+async def test_users_are_set_by_those_who_may_manage_all_jobs(tmp_path: Path, autojump_clock: Clock) -> None:
+    async with a_bench(tmp_path) as bench:
+        with pytest.raises(RemoteError, match="may not change users"):
+            await change(bench, UserAction.DISABLE, "bob", by=USER)
