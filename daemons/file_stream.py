@@ -10,14 +10,16 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import zlib
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import trio
 
 from pool.errors import PeerError
-from protocol.bulk import FileChanged, RunSync, receive_file, send_file
-from protocol.file_list import FileTrouble, regular, trouble_of
+from protocol.bulk import CHUNK_BYTES, FileChanged, RunSync, receive_file, send_file
+from protocol.events import Bulk, BulkEnded, BulkFailed
+from protocol.file_list import FileTrouble, packs, read_pack, regular, still_to_move, trouble_of, write_pack
 from protocol.messages.agent import FileEntry, Partial
 from protocol.rpc import ConnectionLost, Peer
 
@@ -39,7 +41,12 @@ async def send_files(
 ) -> FileTrouble | None:
     """Send the bytes of each, less what the other side has already; the first trouble with any of them."""
     trouble: FileTrouble | None = None
-    for entry, start in still_to_move(entries, have or {}):
+    for pack in packs(still_to_move(entries, have or {})):
+        if len(pack) > 1:
+            said = await _send_pack(peer, pack, open_file, run_sync)
+            trouble = trouble or said
+            continue
+        ((entry, start),) = pack
         try:
             fd = open_file(entry)
         except OSError as error:
@@ -72,7 +79,14 @@ async def receive_files(
     A file of which there is something in `have` is opened with that in it. `came` learns how far each file got.
     """
     trouble: FileTrouble | None = None
-    for entry, start in still_to_move(entries, have or {}):
+    for pack in packs(still_to_move(entries, have or {})):
+        if len(pack) > 1:
+            said = await _receive_pack(peer, pack, open_file, run_sync)
+            trouble = trouble or said
+            for entry, _ in pack if said is None else ():
+                _note(came, entry, entry.size)
+            continue
+        ((entry, start),) = pack
         try:
             fd = open_file(entry)
             if start:
@@ -98,12 +112,44 @@ async def receive_files(
     return trouble
 
 
-def still_to_move(entries: Iterable[FileEntry], have: Mapping[str, int]) -> Iterator[tuple[FileEntry, int]]:
-    """The files whose bytes follow, and from where on."""
-    for entry in regular(entries):
-        start = have.get(entry.name, 0)
-        if not start or start < entry.size:
-            yield entry, start
+async def _send_pack(
+    peer: Peer, pack: list[tuple[FileEntry, int]], open_file: Callable[[FileEntry], int], run_sync: RunSync
+) -> FileTrouble | None:
+    try:
+        data: bytes = await run_sync(read_pack, pack, open_file)
+    except FileTrouble as error:
+        await peer.fail_bulk(str(error))
+        return error
+    view = memoryview(data)
+    for at in range(0, len(data), CHUNK_BYTES):
+        await peer.send_bulk(view[at : at + CHUNK_BYTES])
+    await peer.end_bulk(len(data), zlib.crc32(data))
+    return None
+
+
+async def _receive_pack(
+    peer: Peer, pack: list[tuple[FileEntry, int]], open_file: Callable[[FileEntry], int], run_sync: RunSync
+) -> FileTrouble | None:
+    wanted = sum(entry.size - start for entry, start in pack)
+    pieces: list[bytes] = []
+    size = 0
+    while True:
+        match await peer.next_bulk():
+            case Bulk(piece):
+                pieces.append(piece)
+                size += len(piece)
+                if size > wanted:
+                    raise PeerError(f"more bytes than were announced: {size}", expected=f"{wanted}")
+            case BulkFailed(message):
+                return FileTrouble("receiving file", pack[0][0].name, errno.EIO, f"the sender says: {message}")
+            case BulkEnded(_, crc):
+                break
+    data = b"".join(pieces)
+    if size != wanted or zlib.crc32(data) != crc:
+        said = "the bytes are not as they were sent (CRC-32)"
+        return FileTrouble("receiving file", pack[0][0].name, errno.EIO, said)
+    trouble: FileTrouble | None = await run_sync(write_pack, pack, data, open_file)
+    return trouble
 
 
 def acceptable(came: Mapping[str, Partial], entries: Iterable[FileEntry]) -> dict[str, int]:

@@ -11,7 +11,7 @@ from typing import Final
 from pool.errors import PeerError
 from protocol.blocking import BlockingPeer
 from protocol.events import Bulk, BulkEnded, BulkFailed
-from protocol.file_list import FileTrouble, regular, trouble_of
+from protocol.file_list import FileTrouble, packs, read_pack, still_to_move, trouble_of, write_pack
 from protocol.messages.agent import FileEntry
 
 CHUNK_BYTES: Final = 256 * 1024
@@ -22,7 +22,12 @@ def send_files(
 ) -> FileTrouble | None:
     """Send the bytes of those that are not in their list; the first trouble with any of them."""
     trouble: FileTrouble | None = None
-    for entry in regular(entries):
+    for pack in packs(still_to_move(entries, {})):
+        if len(pack) > 1:
+            said = _send_pack(peer, pack, open_file)
+            trouble = trouble or said
+            continue
+        ((entry, _),) = pack
         try:
             fd = open_file(entry)
         except OSError as error:
@@ -40,6 +45,39 @@ def send_files(
         finally:
             os.close(fd)
     return trouble
+
+
+def _send_pack(
+    peer: BlockingPeer, pack: list[tuple[FileEntry, int]], open_file: Callable[[FileEntry], int]
+) -> FileTrouble | None:
+    try:
+        data = read_pack(pack, open_file)
+    except FileTrouble as error:
+        peer.fail_bulk(str(error))
+        return error
+    for at in range(0, len(data), CHUNK_BYTES):
+        peer.send_bulk(data[at : at + CHUNK_BYTES])
+    peer.end_bulk(len(data), zlib.crc32(data))
+    return None
+
+
+def _receive_pack(
+    peer: BlockingPeer, pack: list[tuple[FileEntry, int]], open_file: Callable[[FileEntry], int]
+) -> FileTrouble | None:
+    wanted = sum(entry.size - start for entry, start in pack)
+    data, first = b"", pack[0][0].name
+    while True:
+        match peer.next_bulk():
+            case Bulk(piece):
+                data += piece
+                if len(data) > wanted:
+                    raise PeerError(f"more bytes than were announced: {len(data)}", expected=f"{wanted}")
+            case BulkFailed(message):
+                return FileTrouble("receiving file", first, errno.EIO, f"the sender says: {message}")
+            case BulkEnded(_, crc):
+                if len(data) != wanted or zlib.crc32(data) != crc:
+                    return FileTrouble("receiving file", first, errno.EIO, "the bytes are not as they were sent")
+                return write_pack(pack, data, open_file)
 
 
 def _send(peer: BlockingPeer, fd: int, entry: FileEntry) -> None:
@@ -60,7 +98,12 @@ def receive_files(
 ) -> FileTrouble | None:
     """Take the bytes of those that are not in their list; the first trouble with any of them."""
     trouble: FileTrouble | None = None
-    for entry in regular(entries):
+    for pack in packs(still_to_move(entries, {})):
+        if len(pack) > 1:
+            said = _receive_pack(peer, pack, open_file)
+            trouble = trouble or said
+            continue
+        ((entry, _),) = pack
         try:
             fd = open_file(entry)
         except OSError as error:

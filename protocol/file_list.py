@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
 from pool.errors import PoolError
@@ -19,6 +19,8 @@ SMALL_BYTES_MAX: Final = 64 * 1024
 LIST_BYTES_MAX: Final = 1024 * 1024
 """What the small files of one list may have together, each counted as a page more than it has."""
 PAGE_BYTES: Final = 4096
+PACK_BYTES_MAX: Final = 1024 * 1024
+"""How many bytes of small files follow the list as one."""
 
 
 class FileTrouble(PoolError):
@@ -32,6 +34,74 @@ class FileTrouble(PoolError):
 def regular(entries: Iterable[FileEntry]) -> list[FileEntry]:
     """Those whose bytes follow the list."""
     return [entry for entry in entries if entry.kind == "file" and entry.data is None]
+
+
+def still_to_move(entries: Iterable[FileEntry], have: Mapping[str, int]) -> Iterator[tuple[FileEntry, int]]:
+    """The files whose bytes follow, and from where on."""
+    for entry in regular(entries):
+        start = have.get(entry.name, 0)
+        if not start or start < entry.size:
+            yield entry, start
+
+
+def packs(moves: Iterable[tuple[FileEntry, int]]) -> Iterator[list[tuple[FileEntry, int]]]:
+    """How they are sent: each large file alone, small ones that come one after another as one run of bytes."""
+    pack: list[tuple[FileEntry, int]] = []
+    size = 0
+    for entry, start in moves:
+        small = entry.size <= SMALL_BYTES_MAX
+        if pack and (not small or size + entry.size > PACK_BYTES_MAX):
+            yield pack
+            pack, size = [], 0
+        if small:
+            pack.append((entry, start))
+            size += entry.size - start
+        else:
+            yield [(entry, start)]
+    if pack:
+        yield pack
+
+
+def read_pack(pack: Iterable[tuple[FileEntry, int]], open_file: Callable[[FileEntry], int]) -> bytes:
+    """The bytes of a pack; FileTrouble names the first file that cannot be read whole."""
+    pieces: list[bytes] = []
+    for entry, start in pack:
+        try:
+            fd = open_file(entry)
+            try:
+                data = os.pread(fd, entry.size - start, start)
+            finally:
+                os.close(fd)
+        except OSError as error:
+            raise trouble_of("reading from file", entry.name, error) from None
+        if len(data) != entry.size - start:
+            said = f"the file ends {entry.size - start - len(data)} bytes early"
+            raise FileTrouble("reading from file", entry.name, errno.EIO, said)
+        pieces.append(data)
+    return b"".join(pieces)
+
+
+def write_pack(
+    pack: Iterable[tuple[FileEntry, int]], data: bytes, open_file: Callable[[FileEntry], int]
+) -> FileTrouble | None:
+    """Write each file of a pack; the first trouble with any of them."""
+    trouble: FileTrouble | None = None
+    view = memoryview(data)
+    for entry, start in pack:
+        own, view = view[: entry.size - start], view[entry.size - start :]
+        try:
+            fd = open_file(entry)
+            try:
+                if start:
+                    os.ftruncate(fd, start)
+                while own:
+                    written = os.pwrite(fd, own, start) if start else os.write(fd, own)
+                    own, start = own[written:], start + written if start else 0
+            finally:
+                os.close(fd)
+        except OSError as error:
+            trouble = trouble or trouble_of("writing to file", entry.name, error)
+    return trouble
 
 
 def with_small(entries: Iterable[FileEntry], open_file: Callable[[FileEntry], int]) -> list[FileEntry]:

@@ -111,3 +111,17 @@ async def test_output_goes_on_where_it_was_cut() -> None:
         assert len(cutter.moved) >= 3
         assert sum(cutter.moved) < SIZE + 500_000 + 2_000_000
         assert not [name for name in os.listdir(b.iwd) if name.endswith(".part")]
+
+
+async def test_many_small_files_arrive_whole_through_cuts() -> None:
+    async with cut_bench(700_000, 1_900_000, 900_000) as (b, cutter):
+        (b.iwd / "in").mkdir()
+        for number in range(800):
+            (b.iwd / "in" / f"f{number}").write_bytes(f"{number} ".encode() * (200 + number % 7 * 500))
+        (b.iwd / "in" / "empty").touch()
+        job = b.job_ad("cp -r in out1", TransferInput="in", TransferOutput="out1", **YES)
+        await until_ended(b, await b.run(job, files=True))
+        names = sorted(os.listdir(b.iwd / "in"))
+        assert sorted(os.listdir(b.iwd / "out1")) == names
+        assert all((b.iwd / "in" / name).read_bytes() == (b.iwd / "out1" / name).read_bytes() for name in names)
+        assert len(cutter.moved) >= 3
