@@ -120,7 +120,8 @@ class EngineWatch:
         elif found.facts:
             log.always("Containers cannot be run", reason=found.reason)
         if found.facts or before.facts:
-            self._startd.learn(found.facts or NO_ENGINE)
+            no_longer = {"DockerOfflineReason": ""} if before.reason else {}
+            self._startd.learn({**no_longer, **(found.facts or NO_ENGINE)})
 
     async def _tell_size(self) -> None:
         start = self._startd.start

@@ -117,7 +117,6 @@ def working_facts(version: Version) -> dict[str, bool | str]:
         "HasDockerURL": True,
         "HasContainer": True,
         "DockerVersion": version.text,
-        "DockerOfflineReason": "",
     }
 
 
