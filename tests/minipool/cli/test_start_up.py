@@ -80,3 +80,26 @@ def test_pool_alone_helps_and_a_wrong_verb_says_what_was_probably_meant(capsys: 
     assert "start a pool on this host" in capsys.readouterr().out
     assert pool_main(["statsu"]) == 1
     assert "did you mean 'status'?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["q", "-jobads", "jobs.ads", "-nobatch"],
+        ["q", "-jobads", "jobs.ads", "-af:jh", "Owner", "JobPrio + 1"],
+        ["q", "-jobads", "jobs.ads", "-print-format", "queue.cpf"],
+        ["status", "-ads", "../machines.ads", "-compact"],
+        ["history", "-file", "history", "-limit", "2"],
+        ["completion", "bash"],
+    ],
+)
+def test_tables_are_printed_without_slow_packages(argv: list[str]) -> None:
+    slow = tuple(name for name in SLOW if not name.startswith("pool.") and argv[0] != "completion") or SLOW[:6]
+    code = (
+        f"import sys\nfrom minipool.cli.main import dispatch\nstatus = dispatch({argv[0]!r}, {argv[1:]!r})\n"
+        f"print(status, *(name for name in {slow!r} if name in sys.modules), file=sys.stderr)\n"
+    )
+    files = Path(__file__).parents[2] / "cases" / "cli" / "files"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=files)
+    assert done.stderr.strip() == "0"
+    assert done.stdout
