@@ -104,7 +104,7 @@ def machine() -> Iterator[Machine]:
     root.chmod(0o755)
     with ExitStack() as stack:
         yield Machine(root, stack)
-    shutil.rmtree(root)
+    shutil.rmtree(root, ignore_errors=True)
 
 
 def _settings(execute: Path, found: Found, **others: Any) -> dict[str, Any]:
