@@ -247,7 +247,9 @@ class JobRun:
             return Result(Ending.FAILED, reason=str(error))
 
     async def _prepare_and_run(self) -> Result:
-        image_of(self.job, self.slot, self.context.settings)  # of a kind that can be run, before files move
+        image = image_of(self.job, self.slot, self.context.settings)  # Held before files move, if it cannot be run
+        if image is not None and not self.job.eval_bool("WantContainer", False):
+            self.job["WantDocker"], self.job["DockerImage"] = True, image  # also where the machine's owner wants it so
         account = self._account()
         sandbox.make(self.sandbox, account)
         self._made_sandbox = True

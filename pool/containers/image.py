@@ -38,6 +38,8 @@ def wanted_image(job: ClassAd, slot: ClassAd, knobs: Mapping[str, str]) -> str |
         job.eval_bool("WantContainer", False) and job.eval_bool("WantDockerImage", False)
     ):
         image = job.eval_str("DockerImage") or job.eval_str("ContainerImage") or ""
+        if job.eval_bool("DockerSendCredentials", False):
+            return _cannot("docker_send_credentials is true, and no credentials are carried to this machine")
         return _plain(image) if _plain(image) else _cannot("The job names no image")
     if job.eval_bool("WantContainer", False):
         image = job.eval_str("ContainerImage") or ""

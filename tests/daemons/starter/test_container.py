@@ -283,3 +283,13 @@ async def test_its_owner_looks_at_its_output_and_into_it(engine: ScriptedEngine)
         assert entered[:2] == ["exec", "-i"]
         await b.stop(activation, StopHow.FAST)
         await b.ended(activation)
+
+
+async def test_the_machines_owner_puts_a_job_that_asks_for_nothing_into_an_image(engine: ScriptedEngine) -> None:
+    knobs = {"USE_DEFAULT_CONTAINER": "TARGET.Plain isnt true", "DEFAULT_CONTAINER_IMAGE": '"docker://busybox"'}
+    async with bench(**settings(engine, **knobs)) as b:
+        await b.ended(await b.run(b.job_ad("grep ^DockerImage $_CONDOR_JOB_AD", User="u@test")))
+        assert (b.iwd / "out").read_text() == 'DockerImage = "busybox"\n'
+        assert len(engine.calls("create")) == 1
+        await b.ended(await b.run(b.job_ad("true", User="u@test", Plain=True)))
+        assert len(engine.calls("create")) == 1

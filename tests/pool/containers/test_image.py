@@ -44,6 +44,7 @@ def test_the_image_of_a_job(job: dict[str, Any], image: str | None) -> None:
     ("job", "words"),
     [
         ({"WantDocker": True}, "names no image"),
+        ({"WantDocker": True, "DockerImage": "a", "DockerSendCredentials": True}, "docker_send_credentials is true"),
         ({"WantContainer": True, "WantSIF": True, "ContainerImage": "a.sif"}, "a.sif is a Singularity image file"),
         ({"WantContainer": True, "WantSandboxImage": True, "ContainerImage": "dir"}, "dir is an unpacked image"),
     ],
