@@ -117,6 +117,8 @@ async def _serve(
         address=settings.socket,
         host=settings.host,
         identity=f"{settings.account or settings.uid}@{settings.uid_domain}",
+        uploads_max=settings.uploads_max,
+        downloads_max=settings.downloads_max,
     )
     transfers.add_to(schedd, starters)
     RemoteFiles(transfers.job_of).add_to(starters)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import logging
+import math
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -125,8 +126,20 @@ class _Push:
 class Transfers:
     """The transfers that are allowed now."""
 
-    def __init__(self, security: Security, nursery: trio.Nursery, *, address: str, host: str, identity: str) -> None:
+    def __init__(
+        self,
+        security: Security,
+        nursery: trio.Nursery,
+        *,
+        address: str,
+        host: str,
+        identity: str,
+        uploads_max: int = 0,
+        downloads_max: int = 0,
+    ) -> None:
         self._security, self._nursery = security, nursery
+        self._uploads = trio.CapacityLimiter(uploads_max or math.inf)
+        self._downloads = trio.CapacityLimiter(downloads_max or math.inf)
         self._address, self._host, self._identity = address, host, identity
         self._activations: dict[str, _Activation] = {}
 
@@ -221,7 +234,8 @@ class Transfers:
         self, peer: Peer, entries: list[FileEntry], open_file: Callable[[FileEntry], int], have: dict[str, int]
     ) -> None:
         try:
-            trouble = await send_files(peer, entries, open_file, trio.to_thread.run_sync, have=have)
+            async with self._uploads:
+                trouble = await send_files(peer, entries, open_file, trio.to_thread.run_sync, have=have)
         except PeerError as error:
             log.warning("input for %s: %s", peer, error)
         else:
@@ -229,9 +243,23 @@ class Transfers:
                 log.warning("input for %s: %s", peer, trouble)
 
     async def push(self, peer: Peer, request: PushOutput) -> PushTaken:
-        """Take these files; the answer goes out before the first of them comes."""
-        activation = self._of(peer, request.activation)
-        await activation.quiet()
+        """Take these files; the answer goes out before the first of them comes, and when it is their turn."""
+        turn = object()
+        await self._downloads.acquire_on_behalf_of(turn)
+        try:
+            activation = self._of(peer, request.activation)
+            await activation.quiet()
+            push = self._planned(activation, request)
+        except BaseException:
+            self._downloads.release_on_behalf_of(turn)
+            raise
+        activation.stored, activation.arrived = None, trio.Event()
+        activation.push = trio.CancelScope()
+        self._nursery.start_soon(self._receive, peer, activation, activation.push, push, turn)
+        return PushTaken(have=push.have)
+
+    def _planned(self, activation: _Activation, request: PushOutput) -> _Push:
+        """Where everything goes, and what of it is there from an attempt that was cut off."""
         mark = request.activation[:40].replace("/", "_")
         staging, have = "", acceptable(activation.came, request.files)
         if request.checkpoint:
@@ -246,13 +274,11 @@ class Transfers:
         if activation.kept is not None:
             activation.kept.abandon(keep=have)
         activation.came, activation.kept = {}, None
-        activation.stored, activation.arrived = None, trio.Event()
-        activation.push = trio.CancelScope()
-        push = _Push(placement, request.files, staging, have)
-        self._nursery.start_soon(self._receive, peer, activation, activation.push, push)
-        return PushTaken(have=have)
+        return _Push(placement, request.files, staging, have)
 
-    async def _receive(self, peer: Peer, activation: _Activation, scope: trio.CancelScope, push: _Push) -> None:
+    async def _receive(
+        self, peer: Peer, activation: _Activation, scope: trio.CancelScope, push: _Push, turn: object
+    ) -> None:
         arrived, came = activation.arrived, activation.came
         try:
             with scope:
@@ -262,6 +288,7 @@ class Transfers:
             if not push.staging:
                 self._keep(activation, push, came)
         finally:
+            self._downloads.release_on_behalf_of(turn)
             if activation.kept is not push.placement:
                 push.placement.abandon()
             arrived.set()

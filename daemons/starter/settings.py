@@ -151,6 +151,8 @@ class AgentSettings(Birthright):
     keys: str = ""
     fsync: bool = True
     lock: bool = True
+    uploads_max: int = 0
+    downloads_max: int = 0
     read_methods: list[str] = []
 
 
@@ -280,6 +282,8 @@ def agent_payload(config: Config, *, account: str, uid: int, gid: int, groups: l
         keys=config.path("KEYS"),
         fsync=config.bool("ENABLE_USERLOG_FSYNC", default=True),
         lock=config.bool("ENABLE_USERLOG_LOCKING", default=True),
+        uploads_max=config.int("MAX_CONCURRENT_UPLOADS"),
+        downloads_max=config.int("MAX_CONCURRENT_DOWNLOADS"),
     ).pack()
 
 

@@ -1476,7 +1476,7 @@ ROWS: tuple[tuple[str, tuple[Row, ...]], ...] = (
                 "100",
                 "0..",
                 "",
-                "How many outputs of jobs are received at once; 0 for no limit.",
+                "How many inputs of a user's jobs are sent at once; 0 for no limit.",
             ),
             (
                 "MAX_CONCURRENT_DOWNLOADS",
@@ -1484,7 +1484,7 @@ ROWS: tuple[tuple[str, tuple[Row, ...]], ...] = (
                 "100",
                 "0..",
                 "",
-                "How many inputs of jobs are sent at once; 0 for no limit.",
+                "How many outputs of a user's jobs are received at once; 0 for no limit.",
             ),
             (
                 "JOB_SPOOL_PERMISSIONS",
