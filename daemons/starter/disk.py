@@ -5,6 +5,7 @@ Where the machine does not hold sandboxes to a size (STARTD_ENFORCE_DISK_LIMITS)
 
 from __future__ import annotations
 
+import errno
 import os
 from dataclasses import replace
 from typing import Final
@@ -96,6 +97,14 @@ class Disk:
             return None
         limit = hold_bytes(self._store, self._kib)
         return over_disk(self._kib * 1024, usage.disk_now) if usage.disk_now >= limit or self._full else None
+
+    def instead_of(self, hold: Hold, usage: Usage) -> Hold:
+        """Why a job is held whose input did not come: for want of disk, if that is what it was."""
+        if (over := self.over(usage)) is not None:
+            return over
+        if self.enforced and hold.subcode in (errno.ENOSPC, errno.EDQUOT):
+            return over_disk(self._kib * 1024, usage.disk_now)
+        return hold
 
     async def pause(self, measuring_s: float) -> None:
         """Wait until the sandbox may be measured again."""

@@ -406,6 +406,9 @@ class JobRun:
             try:
                 self._moved["BytesRecvd"] = float(await mover.fetch_input())
                 return
+            except Held as error:
+                self.usage = self.disk.measured(self.usage)
+                raise Held(self.disk.instead_of(error.hold, self.usage)) from None
             except PeerError as error:
                 if mover.progress > progress:
                     patient_until, progress = trio.current_time() + INPUT_PATIENCE_S, mover.progress

@@ -285,7 +285,7 @@ async def test_a_sandbox_that_cannot_be_encrypted_runs_no_job_that_wants_that(ma
 async def test_input_that_does_not_fit_holds_the_job_for_its_disk(machine: Machine) -> None:
     execute, found = machine.have(Kind.EXT4)
     async with bench(agent=True, **_settings(execute, found)) as b:
-        (b.iwd / "input").write_bytes(bytes(60_000_000))
+        (b.iwd / "input").write_bytes(os.urandom(30_000_000))
         job = b.job_ad("true", ShouldTransferFiles="YES", TransferInput="input", WhenToTransferOutput="ON_EXIT")
         end = await b.ended(await b.run(job, disk=DISK_KIB, files=True))
         assert (end.ending, end.ad.eval_int("HoldReasonCode")) == (Ending.HOLD, 34)
