@@ -53,5 +53,3 @@ def _told_by_a_thread(attempt: Callable[[], None]) -> str:
     thread.start()
     thread.join()
     return problems[0] if problems else ""
-
-
