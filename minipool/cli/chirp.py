@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from minipool.cli.options import Parsed
 from minipool.cli.tool import HELP, VERSION_OPT, Tool, run
 from pool.errors import UserError
-from pool.execute.chirp import quote
 
 if TYPE_CHECKING:
     import socket
@@ -56,6 +55,8 @@ class Client:
 
     def call(self, *words: object, data: bytes = b"") -> int:
         """Say a line, and take the number that answers it."""
+        from pool.execute.chirp import quote
+
         line = " ".join(quote(str(word)) for word in words)
         self._socket.sendall(line.encode(errors="surrogateescape") + b"\n" + data)
         return self.number(str(words[0]))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import sys
 import tarfile
@@ -79,7 +78,7 @@ def _is_job(text: str) -> bool:
 
 def _profile(session: Session) -> Iterator[str]:
     """The host and its installation."""
-    yield f"User: {session.user()}\nHost: {socket.gethostname()}\nDate: {time.ctime()}\n"
+    yield f"User: {session.user()}\nHost: {os.uname().nodename}\nDate: {time.ctime()}\n"
     for command in COMMANDS:
         yield _section(command, _output(["/bin/sh", "-c", command]))
     for path in (*FILES, *(session.config.path(knob) for knob in LOGS)):
