@@ -13,7 +13,8 @@ import os
 import platform
 import signal
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Final
 
@@ -48,7 +49,7 @@ from pool.containers.answers import (
     runs_on,
     wrong_architecture,
 )
-from pool.containers.create import ContainerPlan, create_words, services, without_values
+from pool.containers.create import ContainerPlan, create_words, environment_lines, services, without_values
 from pool.containers.engine import EngineError, is_true, knob
 from pool.containers.image import LIST_FORMAT, OURS, TAGGED_FORMAT, own_name, real_name, stored_images, to_remove
 from pool.execute.exit import Exited, Hold, cannot_open
@@ -149,6 +150,10 @@ class Container:
 
     async def make(self, plan: ContainerPlan) -> None:
         """Have the image, and make the container. Held: the job is at fault; EngineError: the engine is."""
+        with _only_ours_to_read(environment_lines(plan.environment)) as path:
+            await self._create(replace(plan, environment_file=path))
+
+    async def _create(self, plan: ContainerPlan) -> None:
         words = create_words(plan, self._job, self._slot, self._knobs)
         self._as_job = ("--user", f"{plan.uid}:{plan.gid}", "--workdir", plan.directory)
         await self._have_image(plan.image)
@@ -401,6 +406,15 @@ class Container:
             if record.made or trio.current_time() > deadline:
                 return ""
             await trio.sleep(PAUSE_S)  # its making was given up, and the engine may still be at it
+
+
+@contextmanager
+def _only_ours_to_read(text: str) -> Iterator[str]:
+    """A file without a name, which the engine's program finds among this process's."""
+    with open(os.memfd_create("environment", os.MFD_CLOEXEC), "wb") as file:
+        file.write(text.encode(errors="surrogateescape"))
+        file.flush()
+        yield f"/proc/{os.getpid()}/fd/{file.fileno()}"
 
 
 def _open_files(plan: Plan, account: Account) -> tuple[int, int, int]:

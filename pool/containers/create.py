@@ -41,6 +41,8 @@ class ContainerPlan:
     command: str = ""
     arguments: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
+    environment_file: str = ""
+    """Holds `environment_lines`; empty: there is no such file."""
     mounts: tuple[str, ...] = ()
     cpus: tuple[int, ...] = ()
     devices: tuple[str, ...] = ()
@@ -67,8 +69,11 @@ def create_words(plan: ContainerPlan, job: ClassAd, slot: ClassAd, knobs: Mappin
     words += [f"--label={EXECUTE_LABEL}={plan.execute}", f"--label={STARTER_LABEL}={plan.starter_pid}"]
     if is_true(knob(knobs, "DOCKER_LOG_DRIVER_NONE"), default=True):
         words += ["--log-driver", "none"]
+    if plan.environment_file:
+        words += ["--env-file", plan.environment_file]
     for name, value in plan.environment.items():
-        words += ["-e", f"{name}={value}"]
+        if not plan.environment_file or not _fits_a_line(name, value):
+            words += ["-e", f"{name}={value}"]
     for mount in plan.mounts:
         words += ["--volume", mount]
     for device in plan.devices:
@@ -170,6 +175,16 @@ def command_of(job: ClassAd, *, transfers: bool) -> str:
     if command and transfers and job.eval_bool("TransferExecutable", True):
         return f"./{posixpath.basename(command)}"
     return command
+
+
+def environment_lines(environment: Mapping[str, str]) -> str:
+    """The variables for `--env-file`: words are there for everybody of the host to read, a file is not."""
+    return "".join(f"{name}={value}\n" for name, value in environment.items() if _fits_a_line(name, value))
+
+
+def _fits_a_line(name: str, value: str) -> bool:
+    """Whether the engine reads this variable back from a line as it is."""
+    return not {"\n", "\r"} & set(value) and not any(c.isspace() for c in name) and not name.startswith("#")
 
 
 def moved(environment: Mapping[str, str], sandbox: str, inside: str) -> dict[str, str]:

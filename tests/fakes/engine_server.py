@@ -24,6 +24,7 @@ WITH_VALUE = frozenset(
         "--name",
         "--label",
         "-e",
+        "--env-file",
         "--volume",
         "--device",
         "--workdir",
@@ -225,6 +226,8 @@ class Engine:
                 at += 1
                 value = words[at]
             options.setdefault(name, []).append(value)
+            if name == "--env-file":
+                options.setdefault("-e", []).extend(Path(value).read_text().splitlines())
             at += 1
         if words[at] not in self.images:
             self.pull(words[at])

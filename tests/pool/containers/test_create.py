@@ -13,6 +13,7 @@ from pool.containers.create import (
     command_of,
     container_name,
     create_words,
+    environment_lines,
     host_name,
     moved,
     without_values,
@@ -164,3 +165,11 @@ def test_names() -> None:
 def test_variables_follow_the_sandbox_and_stay_out_of_the_log() -> None:
     assert moved({"TMPDIR": "/e/dir_1/x", "B": "b"}, "/e/dir_1", "/work") == {"TMPDIR": "/work/x", "B": "b"}
     assert without_values(["create", "-e", "SECRET=1", "image"]) == "create -e SECRET=... image"
+
+
+def test_values_of_variables_are_in_a_file_and_not_in_the_words_where_they_fit_a_line() -> None:
+    variables = {"TOKEN": "secret", "TWO": "a\nb", "EMPTY": ""}
+    said = words(replace(PLAN, environment=variables, environment_file="/proc/1/fd/9"))
+    assert said[said.index("--env-file") + 1] == "/proc/1/fd/9"
+    assert [said[at + 1] for at, word in enumerate(said) if word == "-e"] == ["TWO=a\nb"]
+    assert environment_lines(variables) == "TOKEN=secret\nEMPTY=\n"
