@@ -64,7 +64,7 @@ class Terminal:
             import tty
 
             self._before = termios.tcgetattr(_STDIN)
-            tty.setraw(_STDIN)
+            tty.setraw(_STDIN, termios.TCSADRAIN)  # what was typed meanwhile counts
 
     def restore(self) -> None:
         """As it was."""
