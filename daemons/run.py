@@ -346,7 +346,13 @@ def _banner(start: DaemonStart) -> list[str]:
         f"** PID = {os.getpid()}",
         stars,
         f"Using configuration: {', '.join(start.config.files) or 'defaults alone'}",
+        *(f"Set, and without effect: {said}" for said in _without_effect(start)),
     ]
+
+
+def _without_effect(start: DaemonStart) -> list[str]:
+    """One daemon of the host says it: the one that is always there."""
+    return start.config.without_effect if start.subsystem == "MASTER" else []
 
 
 def load_main(name: str) -> DaemonMain:

@@ -9,6 +9,7 @@ from pathlib import Path
 from minipool.cli.names import POOL_VERBS, TOOLS
 from minipool.cli.tool import usage
 from pool.config import knobs, templates
+from pool.config.without_effect import WITHOUT_EFFECT
 from pool.submit import commands
 
 HERE = Path(__file__).parent
@@ -33,14 +34,15 @@ def configuration() -> str:
         "LOCAL_CONFIG_DIR, then environment variables `_CONDOR_NAME`. No file is needed.",
         "",
         "A name with `<N>` or `<NAME>` in it stands for as many knobs as there are numbers or names. **R** marks what "
-        "takes effect only when the daemon is started again.",
+        "takes effect only when the daemon is started again. **-** marks knobs of HTCondor's that are known, so that "
+        "its configurations load, and that nothing here reads; the master's log names those that are set.",
     ]
     for section, rows in knobs.sections():
         lines += ["", f"## {section}", "", "| knob | type | default | range | |", "|---|---|---|---|---|"]
         for knob in rows:
             default = f"`{_cell(knob.default)}`" if knob.default else ""
             allowed = knob.range_text() if knob.range else ""
-            mark = " **R**" if knob.restart else ""
+            mark = " **-**" if knob.name in WITHOUT_EFFECT else " **R**" if knob.restart else ""
             lines.append(f"| `{_cell(knob.name)}` | {knob.kind} | {default} | {allowed} | {knob.sentence}{mark} |")
     lines += ["", "## Templates", "", "`use CATEGORY : NAME`, some with arguments in parentheses."]
     for category in templates.categories():

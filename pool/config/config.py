@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 from pool.config import knobs
 from pool.config.places import Facts, candidates, home
 from pool.config.reader import Reach, Reader
+from pool.config.without_effect import WITHOUT_EFFECT
 from pool.errors import ConfigError, Span
 from pool.macros.expand import Chance, next_reference, references
 from pool.macros.macro_set import MacroSet, Source
@@ -222,6 +223,12 @@ class Config:
     def warnings(self) -> List[Str]:
         """What the files' authors should know: `warning :` lines, and names that are close to a knob's."""
         return [*self._reader.warnings, *self._misspelt()]
+
+    @property
+    def without_effect(self) -> List[Str]:
+        """Knobs that somebody has set and nothing reads, each with where that was."""
+        names = (name for name in self.names(with_defaults=False) if name.rpartition(".")[2].upper() in WITHOUT_EFFECT)
+        return [f"{name} ({source.file}:{source.line})" for name in names if not (source := self.where(name)).template]
 
     # other configurations
 

@@ -372,16 +372,7 @@ ROWS: tuple[tuple[str, tuple[Row, ...]], ...] = (
                 "",
                 "Idle seconds before the kernel probes a connection; 0 for its own default, -1 for never.",
             ),
-            (
-                "CONNECTION_SILENCE",
-                "seconds",
-                "30",
-                "1..",
-                "",
-                "A connection that is silent for so long is dead; pings go out at a third of it.",
-            ),
             ("SOCKET_LISTEN_BACKLOG", "int", "4096", "1..", "restart", "How many connections may wait to be accepted."),
-            ("MAX_FRAME", "bytes", "64 Mb", "", "", "The largest message that a peer may send."),
             ("QUERY_TIMEOUT", "seconds", "60", "1..", "", "How long a tool waits for the collector."),
             ("Q_QUERY_TIMEOUT", "seconds", "20", "1..", "", "How long a tool waits for the schedd."),
             ("TOOL_TIMEOUT_MULTIPLIER", "int", "1", "0..", "", "What all timeouts of tools are multiplied with."),
@@ -1671,7 +1662,6 @@ ROWS: tuple[tuple[str, tuple[Row, ...]], ...] = (
                 "",
                 "Its arguments; empty: it sleeps for three minutes, and on while a shell is open.",
             ),
-            ("MAX_ITEMS", "int", "100000000", "1..", "", "How many items a queue statement may have."),
             (
                 "SIGN_S3_URLS",
                 "bool",
@@ -2631,7 +2621,6 @@ ROWS: tuple[tuple[str, tuple[Row, ...]], ...] = (
             ("JOB_ROUTER_POLLING_PERIOD", "seconds", "10", "1..", "", "How often jobs to route are looked for."),
             ("JOB_ROUTER_MAX_JOBS", "int", "-1", "-1..", "", "How many routed jobs there may be; -1 for no limit."),
             ("JOB_ROUTER_NAME", "string", "jobrouter", "", "", "What the router calls itself."),
-            ("DASHBOARD_PORT", "int", "0", "0..65535", "restart", "The port of the web pages; 0 for none."),
             ("STATISTICS_WINDOW_SECONDS", "seconds", "1200", "1..", "", "The time that Recent attributes cover."),
             ("STATISTICS_TO_PUBLISH", "string", "", "", "", "Which statistics daemons publish."),
             (
