@@ -66,7 +66,11 @@ class Probe:
         )[0]
 
     def until_begun(self) -> None:
+        """It has begun, and its schedd has heard of it."""
         self.pool.until(lambda: self.trace()[:1] == ["begin"], "the probe's first line")
+        self.pool.until(
+            lambda: [ad for ad in self.in_queue() if ad.eval_int("NumJobStarts")], "the start to be counted"
+        )
 
     def until_ended(self) -> ClassAd:
         self.pool.until(self.in_history, "the probe's end")
