@@ -64,6 +64,7 @@ class Bench:
     """Who said StarterReady, each time."""
     _news: trio.Event = field(default_factory=trio.Event)
     _schedd: trio.CancelScope = field(default_factory=trio.CancelScope)
+    _closed: trio.Event = field(default_factory=lambda: _set(trio.Event()))
     owner: trio.CancelScope = field(default_factory=trio.CancelScope)
     """Cancelled, the life pipe ends as if the zygote's owner had died."""
     _count: int = 0
@@ -101,12 +102,15 @@ class Bench:
         service.on(JobUpdate, self._hear, Level.READ)
         service.on(JobNotice, self._hear, Level.READ)
         service.on(JobEnded, self._hear, Level.READ)
-        self._schedd = trio.CancelScope()
+        await self._closed.wait()
+        self._schedd, self._closed = trio.CancelScope(), trio.Event()
+        scope, closed = self._schedd, self._closed
 
         async def serve(*, task_status: Any) -> None:
             listener = await RealNetwork().listen(Address.unix(str(self.root / "schedd.sock")))
-            with self._schedd:
+            with scope:
                 await rpc.serve(service, [listener], security=self.security, task_status=task_status)
+            closed.set()
 
         await self.nursery.start(serve)
 
@@ -266,6 +270,11 @@ class Bench:
     async def _pair(self, child: Child, service: Service) -> Peer:
         channel = Channel(child.channel, Link(kind="pair", label="child", verified=True))
         return await rpc.open_pair(self.nursery, channel, parent=True, security=self.security, service=service)
+
+
+def _set(event: trio.Event) -> trio.Event:
+    event.set()
+    return event
 
 
 def group_settings(name: str) -> dict[str, Any]:
