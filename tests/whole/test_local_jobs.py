@@ -121,10 +121,13 @@ def test_a_job_waits_until_the_access_point_lets_it_start(pool: RealPool, home: 
 
 
 def test_a_schedd_that_dies_takes_its_jobs_along_and_runs_them_again(pool: RealPool, home: Path) -> None:
+    for left in ("pids", "go"):
+        (home / left).unlink(missing_ok=True)
     script = "echo $$ >> pids\nwhile [ ! -e go ]; do sleep 0.05; done"
     cluster = submit(pool, home, "local", script)
     pids = home / "pids"
     pool.until(lambda: pids.exists() and pids.read_text().strip(), "the job's own start")
+    pool.until(lambda: pool.jobs(str(cluster))[0].eval_int("NumJobStarts"), "the start to be counted")
     pool.restart_of("schedd")
     pool.until(lambda: len(pids.read_text().split()) == 2, "another run")
     first = int(pids.read_text().split()[0])
@@ -135,11 +138,13 @@ def test_a_schedd_that_dies_takes_its_jobs_along_and_runs_them_again(pool: RealP
 
 
 def test_the_death_of_the_process_beside_it_costs_a_run_and_leaves_nothing(pool: RealPool, home: Path) -> None:
-    (home / "go").unlink(missing_ok=True)
+    for left in ("runs", "go"):
+        (home / left).unlink(missing_ok=True)
     script = "echo $$ >> runs\nwhile [ ! -e go ]; do sleep 0.05; done"
     cluster = submit(pool, home, "local", script)
     runs = home / "runs"
     pool.until(lambda: runs.exists() and runs.read_text().strip(), "the job's own start")
+    pool.until(lambda: pool.jobs(str(cluster))[0].eval_int("NumJobStarts"), "the start to be counted")
     first = int(runs.read_text().split()[0])
     stat = Path(f"/proc/{first}/stat").read_text()
     os.kill(int(stat.rpartition(")")[2].split()[1]), signal.SIGKILL)
