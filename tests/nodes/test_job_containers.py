@@ -57,12 +57,12 @@ def test_a_job_has_its_files_its_limits_and_no_rights(pool: RealPool) -> None:
     text = (
         f"universe = docker\ndocker_image = {BASE}\nexecutable = /usr/bin/python3\ntransfer_executable = false\n"
         "arguments = show.py\ntransfer_input_files = show.py, data\ninput = given\noutput = out\nerror = err\n"
-        "docker_network_type = none\nshould_transfer_files = yes\ncontainer_target_dir = /work\nqueue\n"
+        "docker_network_type = none\nshould_transfer_files = yes\ncontainer_target_dir = /data\nqueue\n"
     )
     (ad,) = pool.until_done(pool.submit(text, cwd=probe.directory))
     assert ad.eval_int("ExitCode") == 5, (probe.directory / "err").read_text()
     assert (probe.directory / "out").read_text() == "True False 0000000000000000 1\n['lo'] given data\n"
-    assert (probe.directory / "made").read_text() == "/work"
+    assert (probe.directory / "made").read_text() == "/data"
     assert containers(pool) == []
 
 

@@ -106,12 +106,12 @@ async def test_the_sandbox_is_where_container_target_dir_says(engine: ScriptedEn
         job = contained(
             b,
             "echo $_CONDOR_SCRATCH_DIR $TMPDIR; echo made > made",
-            ContainerTargetDir="/work/here",
+            ContainerTargetDir="/data/here",
             ShouldTransferFiles="YES",
             WhenToTransferOutput="ON_EXIT",
         )
         await b.ended(await b.run(job, files=True))
-        assert (b.iwd / "out").read_text() == "/work/here /work/here\n"
+        assert (b.iwd / "out").read_text() == "/data/here /data/here\n"
         assert (b.iwd / "made").exists()
 
 

@@ -163,7 +163,7 @@ def test_names() -> None:
 
 
 def test_variables_follow_the_sandbox_and_stay_out_of_the_log() -> None:
-    assert moved({"TMPDIR": "/e/dir_1/x", "B": "b"}, "/e/dir_1", "/work") == {"TMPDIR": "/work/x", "B": "b"}
+    assert moved({"TMPDIR": "/e/dir_1/x", "B": "b"}, "/e/dir_1", "/data") == {"TMPDIR": "/data/x", "B": "b"}
     assert without_values(["create", "-e", "SECRET=1", "image"]) == "create -e SECRET=... image"
 
 
