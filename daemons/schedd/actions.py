@@ -7,13 +7,14 @@ from typing import Final
 from daemons.schedd.claims import Claims
 from daemons.schedd.core import Core
 from daemons.schedd.factories import Factories
-from daemons.schedd.selection import Chosen, may_manage, may_manage_cluster, owner_of
+from daemons.schedd.selection import Chosen, is_super_user, may_manage, may_manage_cluster, owner_of
 from pool.classad import ClassAd, Expr, expr
 from pool.errors import ClassAdError, PoolError, UserError
 from pool.ids import JobId
 from pool.jobs import event_log
 from pool.jobs.codes import HoldCode, VacateCode
 from pool.jobs.job_queue import Job
+from pool.jobs.run import Changes
 from pool.jobs.states import OVER, JobEvent, JobStatus, allowed
 from protocol.authorize import Level
 from protocol.message import Done
@@ -33,13 +34,9 @@ from protocol.rpc import Peer
 CHUNK: Final = 200
 """Jobs that change in one transaction of a larger request."""
 
-IMMUTABLE: Final = frozenset(
-    {"clusterid", "procid", "owner", "user", "mytype", "targettype", "jobstatus", "qdate", "globaljobid"}
-)
-
 TOOLS: Final = {
     Action.REMOVE: "condor_rm",
-    Action.REMOVE_X: "condor_rm",
+    Action.REMOVE_X: "condor_rm -forcex",
     Action.HOLD: "condor_hold",
     Action.RELEASE: "condor_release",
     Action.VACATE: "condor_vacate_job",
@@ -130,7 +127,7 @@ class Actions:
             case Action.REMOVE_X:
                 if job.status is not JobStatus.REMOVED:
                     return Outcome.BAD_STATUS
-                await self._remove_locally(job)
+                self._remove_locally(job, reason)
             case Action.VACATE | Action.VACATE_FAST:
                 if core.execution_of(job) is None or job.status in OVER or job.status is JobStatus.HELD:
                     return Outcome.BAD_STATUS
@@ -141,16 +138,16 @@ class Actions:
                 return await self._freeze(job, JobEvent.CONTINUE)
         return Outcome.DONE
 
-    async def _remove_locally(self, job: Job) -> None:
-        """Forget a job that cannot be got off its slot; what runs there ends with the claim."""
+    def _remove_locally(self, job: Job, reason: str) -> None:
+        """Forget a job that cannot be got off its slot; what runs there ends with the claim. LeaveJobInQueue keeps it no longer."""
         core = self._core
+        core.apply(job, Changes({"RemoveReason": reason, "LeaveJobInQueue": False}))
         local = core.local_runs.get(job)
         if local is not None:
             local.stop("removed by force", 0, 0, fast=True)
             return
         shadow = core.shadow_of.get(job)
-        if shadow is None:
-            core.write(job, event_log.Aborted(core.queue.ad(job).eval_str("RemoveReason", "")))
+        if shadow is None:  # its log has been told
             core.leave(job)
             return
         shadow.claim.reusable = False
@@ -178,6 +175,7 @@ class Actions:
         """Set attributes; all values are checked before the first is set."""
         core = self._core
         values = read_assignments(request.assignments)
+        core.settings.edits.check(values, super_user=is_super_user(core.settings, peer))
         chosen, mine = Chosen.read(request.select), may_manage(core, peer)
         made = []
         for cluster in chosen.factories(core.queue):
@@ -218,13 +216,11 @@ class Actions:
 
 
 def read_assignments(assignments: dict[str, str]) -> dict[str, Expr]:
-    """The values, checked; UserError for what may not be set, or cannot be."""
+    """The values, checked; UserError for what cannot be set."""
     if not assignments:
         raise UserError("no attribute to set")
     values: dict[str, Expr] = {}
     for name, text in assignments.items():
-        if name.lower() in IMMUTABLE:
-            raise UserError(f'Update of immutable attribute "{name}" is not allowed.')
         try:
             probe = ClassAd()
             probe[name] = values[name] = expr(text, old=True)

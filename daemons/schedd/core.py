@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 COOL_DOWN_FIRST_S: Final = 1.0
 COOL_DOWN_MAX_S: Final = 60.0
-_SPECIAL: Final = ('"isnoopjob', '"cron')
+_SPECIAL: Final = ('"isnoopjob', '"cron', '"jobcooldown')
 """Beginnings of attributes by which more than a slot may be what a job waits for."""
 
 
@@ -191,6 +191,9 @@ class Core:
     def _wait_for_slot(self, job: Job, tell: bool) -> None:
         if _may_not_wait(job):
             ad = self.queue.ad(job)
+            if (rest_s := ad.eval_int("JobCoolDownExpiration", 0) - self.now()) > 0:
+                self._cool(job, rest_s)
+                return
             if ad.eval_bool("IsNoopJob", False):
                 self._finish_noop(job, ad)
                 return
@@ -260,8 +263,11 @@ class Core:
     def cool_down(self, job: Job, failures: int) -> None:
         """A job whose start fails again and again waits longer each time before it is offered again."""
         delay = min(COOL_DOWN_MAX_S, COOL_DOWN_FIRST_S * 2 ** max(0, failures - 1))
-        self._cooling.add(job)
+        self._cool(job, delay)
         self.settle(job)
+
+    def _cool(self, job: Job, delay: float) -> None:
+        self._cooling.add(job)
         self.nursery.start_soon(self._cooled, job, delay)
 
     async def _cooled(self, job: Job, delay: float) -> None:
@@ -276,6 +282,11 @@ class Core:
         self.queue.leave(job, self.now())
         if self.directories.exists(job.id):
             self.nursery.start_soon(self.directories.remove, self.directories.path_of(job.id))
+
+    def over(self, job: Job) -> None:
+        """The job was removed and runs nowhere: it leaves, unless LeaveJobInQueue keeps it."""
+        if not self.queue.ad(job).eval_bool("LeaveJobInQueue", False):
+            self.leave(job)
 
     def agent_address(self, path: str, *, local: bool) -> str:
         """Where the file agent of this unix socket is reached: from another host, through this one's port."""
@@ -329,9 +340,10 @@ class Core:
         execution = self.execution_of(job)
         if execution is None:
             self.write(job, event_log.Aborted(reason))
-            self.leave(job)
+            self.over(job)
         else:
-            execution.stop(reason, 0, 0)
+            graceful = self.queue.ad(job).eval_bool("WantGracefulRemoval", self.settings.removes_gracefully)
+            execution.stop(reason, 0, 0, fast=not graceful)
 
     def vacate(self, job: Job, reason: str, code: int, subcode: int = 0, *, fast: bool = False) -> None:
         """Have the job leave its slot and run again elsewhere."""
@@ -347,7 +359,7 @@ def is_local(cluster: Cluster) -> bool:
 
 def _may_not_wait(job: Job) -> bool:
     """Whether the ad must tell if a slot is all that the job waits for; making ads is most of the cost of new jobs."""
-    return _has_special_ad(job.cluster) or job.may_have("isnoopjob", "cron")
+    return _has_special_ad(job.cluster) or job.may_have("isnoopjob", "cron", "jobcooldown")
 
 
 def _has_special_ad(cluster: Cluster) -> bool:

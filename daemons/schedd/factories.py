@@ -176,6 +176,7 @@ class Factories:
             for name in edited:
                 if name in own:
                     del own[name]
+            self._core.settings.edits.submitted(own)
             jobs.append(new_job(cluster, own, line.next + len(jobs)))
         line.next += len(jobs)
         return jobs

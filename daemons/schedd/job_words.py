@@ -35,7 +35,9 @@ class JobWords:
     async def set(self, peer: Peer, request: SetJobAttributes) -> Done:
         """Set attributes; durable when answered."""
         shadow = self._shadow(peer, request.activation)
-        self._actions.set_attributes(shadow.job, read_assignments(request.assignments))
+        values = read_assignments(request.assignments)
+        self._core.settings.edits.check(values, super_user=False)
+        self._actions.set_attributes(shadow.job, values)
         await self._core.writer.durable()
         return DONE
 

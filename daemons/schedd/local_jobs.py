@@ -233,7 +233,7 @@ class LocalRun:
             "stderr": plan.stderr,
             "append": plan.append_output,
             "rlimits": dict(plan.rlimits),
-            "nice": plan.nice,
+            "nice": plan.nice + (self._core.settings.scheduler_nice if universe(ad) == SCHEDULER else 0),
         }
 
     async def _hear(self) -> End | None:
@@ -301,8 +301,11 @@ class LocalRun:
         core.local_runs.pop(job, None)
         changes, fate = run.ended(core.queue.ad(job), job.status, end, self._stop, now, core.settings.system)
         job.busy = False
-        if end.ending is Ending.FAILED and fate is Fate.WAITS:
-            core.cool_down(job, core.queue.ad(job).eval_int("NumShadowExceptions", 0) + 1)
+        ad = core.queue.ad(job)
+        if fate is Fate.WAITS and universe(ad) == SCHEDULER and _went_wrong(ad, end):
+            changes = run.resting(ad, changes, core.settings.scheduler_cool_down_s, now)
+        elif end.ending is Ending.FAILED and fate is Fate.WAITS:
+            core.cool_down(job, ad.eval_int("NumShadowExceptions", 0) + 1)
         core.apply(job, changes)
         core.queue.set_busy(job, False)
         core.stats["JobsExited"] += 1
@@ -315,6 +318,13 @@ class LocalRun:
 def universe(ad: ClassAd) -> int:
     """JobUniverse."""
     return ad.eval_int("JobUniverse", 5)
+
+
+def _went_wrong(ad: ClassAd, end: End) -> bool:
+    """Whether a job of the scheduler universe shall rest before it is tried again."""
+    if end.ending is Ending.EXITED:
+        return end.ad.eval_int("ExitCode", 0) != 0 and not ad.eval_bool("DisableCoolDown", False)
+    return end.ending is Ending.FAILED
 
 
 def leaving_signal(ad: ClassAd, status: JobStatus) -> int:

@@ -1,7 +1,11 @@
-"""Sends mail about jobs with the MAIL program, once what it says is durable. Mail that fails costs a line of log."""
+"""Sends mail about jobs, once what it says is durable. Mail that fails costs a line of log.
+
+SENDMAIL sends it where there is such a program, else MAIL.
+"""
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from typing import Final
 
@@ -26,7 +30,7 @@ class Mailer:
 
     def consider(self, job: ClassAd, event: Event) -> None:
         """The job's owner may want to know of this."""
-        found = letter(job, event, self._core.settings.uid_domain)
+        found = letter(job, event, self._core.settings.email_domain)
         if found is None:
             return
         try:
@@ -39,23 +43,28 @@ class Mailer:
         core = self._core
         async for one in self._receive:
             await core.writer.durable()
-            program = core.start.config.str("MAIL", default="")
-            if not program:
-                continue
+            config = core.start.config
             problem = await core.start.world.threads.run_sync(
-                send, program, one, core.start.config.str("MAIL_FROM", "")
+                send, config.str("SENDMAIL"), config.str("MAIL", default=""), one, config.str("MAIL_FROM", "")
             )
             if problem:
                 core.log.always(f"Mail to {', '.join(one.to)} was not sent: {problem}")
 
 
-def send(program: str, one: Letter, sender: str = "") -> str:
-    """Have the program send it; what went wrong, or nothing."""
-    command = [program, "-s", one.subject, *(["-r", sender] if sender else []), *one.to]
+def send(sendmail: str, mail: str, one: Letter, sender: str = "") -> str:
+    """Have one of the programs send it; what went wrong, or nothing (there being no program, for one)."""
+    if (found := shutil.which(sendmail) if sendmail else None) is not None:
+        command = [found, "-oi", *(["-f", sender] if sender else []), "--", *one.to]
+        heads = [f"From: {sender}"] if sender else []
+        text = "\n".join([*heads, f"To: {', '.join(one.to)}", f"Subject: {one.subject}", "", one.body])
+    elif mail:
+        command, text = [mail, "-s", one.subject, *(["-r", sender] if sender else []), *one.to], one.body
+    else:
+        return ""
     try:
         done = subprocess.run(
-            command, input=one.body.encode(errors="replace"), capture_output=True, timeout=PATIENCE_S, check=False
+            command, input=text.encode(errors="replace"), capture_output=True, timeout=PATIENCE_S, check=False
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return str(error)
-    return "" if done.returncode == 0 else f"{program} ended with status {done.returncode}"
+    return "" if done.returncode == 0 else f"{command[0]} ended with status {done.returncode}"

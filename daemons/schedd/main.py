@@ -67,7 +67,7 @@ class Schedd:
                 store.read_clusters(connection), store.read_jobs(connection), store.read_factories(connection)
             )
         self.core = core = Core(start, settings, self.queue)
-        core.writer = Writer(self.queue, connection, start.world.threads)
+        core.writer = Writer(self.queue, connection, start.world.threads, lambda: core.settings.queue_clean_s)
         self.claims = Claims(core)
         self.negotiation = Negotiation(core, self.claims)
         self.timer = PolicyTimer(core)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import time
 from collections.abc import Sequence
 from typing import Final
 
@@ -15,6 +16,7 @@ from pool.jobs import history, policy
 from pool.jobs.job_queue import Cluster, Job, mention
 from pool.jobs.policy import Action, Decision
 from pool.jobs.states import OVER, JobStatus
+from pool.timeslice import interval_s
 
 PRUNE_S: Final = 600.0
 ALIKE_MIN: Final = 16
@@ -30,12 +32,17 @@ class PolicyTimer:
         self._core = core
 
     async def run(self) -> None:
-        """Evaluate all jobs' policies every PERIODIC_EXPR_INTERVAL."""
+        """Evaluate all jobs' policies every PERIODIC_EXPR_INTERVAL, or less often when that takes too much time."""
+        spent_s = 0.0
         while True:
-            interval = self._core.settings.periodic_s
-            await trio.sleep(interval if interval > 0 else 3600.0)
-            if interval > 0:
+            settings = self._core.settings
+            least_s, most_s = settings.periodic_s, settings.periodic_max_s
+            pause_s = interval_s(spent_s, settings.periodic_share, least_s=least_s, most_s=most_s)
+            await trio.sleep(pause_s if least_s > 0 else 3600.0)
+            if least_s > 0:
+                began = time.thread_time()
                 await self.round()
+                spent_s = time.thread_time() - began
 
     async def round(self) -> None:
         """One evaluation of every job that has a policy."""
@@ -106,12 +113,12 @@ class PolicyTimer:
         """Do what the job's policy wants; whether that was anything."""
         core = self._core
         ad = core.queue.ad(job)
-        if job.status is JobStatus.COMPLETED and not job.busy:
+        execution = core.execution_of(job)
+        if job.status in OVER and not job.busy and execution is None:
             if ad.eval_bool("LeaveJobInQueue", False):
                 return False
             core.leave(job)
             return True
-        execution = core.execution_of(job)
         if execution is not None:
             execution.check_policy()
             return False

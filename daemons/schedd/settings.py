@@ -9,6 +9,7 @@ from daemons.schedd.records import RecordSettings
 from pool.classad import Expr
 from pool.config import Config
 from pool.jobs.admission import Admission, admission
+from pool.jobs.edits import EditRules, edit_rules
 from pool.jobs.event_forms import Form, read_form
 from pool.jobs.policy import SystemPolicy, system_policy
 
@@ -39,6 +40,16 @@ class Settings:
     machine_attrs: tuple[str, ...]
     machine_attrs_length: int
     periodic_s: float
+    periodic_max_s: float
+    periodic_share: float
+    queue_clean_s: float
+    edits: EditRules
+    known_users_only: bool
+    removes_gracefully: bool
+    vacate_cool_down: Expr | None
+    scheduler_cool_down_s: float
+    scheduler_nice: int
+    email_domain: str
     alive_interval_s: float
     alives_missed_max: int
     history_rows_max: int
@@ -75,6 +86,16 @@ class Settings:
             machine_attrs=tuple(config.list("SYSTEM_JOB_MACHINE_ATTRS", default=[])),
             machine_attrs_length=config.int("SYSTEM_JOB_MACHINE_ATTRS_HISTORY_LENGTH", default=1),
             periodic_s=config.seconds("PERIODIC_EXPR_INTERVAL", default=60.0),
+            periodic_max_s=config.seconds("MAX_PERIODIC_EXPR_INTERVAL"),
+            periodic_share=config.float("PERIODIC_EXPR_TIMESLICE"),
+            queue_clean_s=config.seconds("QUEUE_CLEAN_INTERVAL"),
+            edits=edit_rules(config),
+            known_users_only=config.bool("ALLOW_SUBMIT_FROM_KNOWN_USERS_ONLY"),
+            removes_gracefully=config.bool("GRACEFULLY_REMOVE_JOBS"),
+            vacate_cool_down=config.expr("SYSTEM_ON_VACATE_COOL_DOWN"),
+            scheduler_cool_down_s=config.seconds("SCHEDULER_UNIVERSE_COOL_DOWN_DURATION"),
+            scheduler_nice=config.int("SCHED_UNIV_RENICE_INCREMENT"),
+            email_domain=config.str("EMAIL_DOMAIN") or config.str("UID_DOMAIN", default=host) or host,
             alive_interval_s=config.seconds("ALIVE_INTERVAL", default=300.0),
             alives_missed_max=config.int("MAX_CLAIM_ALIVES_MISSED", default=6),
             history_rows_max=_history_rows(config),

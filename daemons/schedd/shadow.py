@@ -243,6 +243,8 @@ class Shadow:
         failed = self._end is not None and self._end.ending is Ending.FAILED
         if fate is Fate.WAITS and (failed or self._never_started):
             core.cool_down(job, core.queue.ad(job).eval_int("NumShadowExceptions", 0) + 1 if failed else 1)
+        if fate is Fate.WAITS and (self._end is None or self._end.ending is not Ending.EXITED):
+            changes = run.resting(core.queue.ad(job), changes, core.settings.vacate_cool_down, now)
         core.apply(job, changes)
         core.queue.set_busy(job, False)
         core.stats["JobsExited"] += 1

@@ -96,6 +96,8 @@ class Submits:
         core = self._core
         owner = owner_of(peer)
         core.users.check(owner)
+        edits = core.settings.edits
+        edits.submitted(request.cluster_ad)
         ad = cluster_ad(request.cluster_ad, owner, peer.identity, int(core.now()))
         cluster = Cluster(0, ad, user=peer.identity, owner=owner)
         if request.hold_for_spool:
@@ -106,10 +108,12 @@ class Submits:
         gate = Gate(core, cluster) if core.settings.admission else None
         for chunk in request.procs or [b"\x91\x80"]:
             table = self._procs(chunk, len(jobs))
-            if isinstance(table, AdTable) and not table.shared and gate is None and not request.hold_for_spool:
+            plain = isinstance(table, AdTable) and not table.shared and not edits.has_secure(table.names)
+            if isinstance(table, AdTable) and plain and gate is None and not request.hold_for_spool:
                 jobs += new_jobs(cluster, table, len(jobs))
             else:
                 for own in table.ads() if isinstance(table, AdTable) else table:
+                    edits.submitted(own)
                     if gate is not None:
                         gate.pass_through(own, len(jobs))
                     if request.hold_for_spool:

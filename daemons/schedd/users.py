@@ -48,6 +48,13 @@ class Users:
         if "disabled" in known:
             why = f": {known['disabled']}" if known["disabled"] else ""
             raise SubmitError(f"User {owner} is disabled{why}")
+        if self._core.settings.known_users_only and not self._knows(owner):
+            raise SubmitError(f"Unknown User {owner}. Use condor_qusers to add user before submitting jobs.")
+
+    def _knows(self, owner: str) -> bool:
+        """Whether somebody has added the user, or the user has jobs here, or manages everybody's."""
+        counts: Mapping[JobStatus, int] = self._core.queue.by_owner.get(owner, {})
+        return owner in self._known or owner in self._core.settings.super_users or any(counts.values())
 
     def query(self, peer: Peer, request: QueryUsers) -> AdBatch:
         """The selected users' ads, by name."""

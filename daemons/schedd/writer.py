@@ -8,6 +8,7 @@ what is in memory is then ahead of the disk, and only a restart can mend that.
 
 from __future__ import annotations
 
+import math
 import sqlite3
 import time
 from collections.abc import Callable
@@ -33,7 +34,14 @@ Committed = Callable[[Batch, Touched], None]
 class Writer:
     """The only one who writes to the queue's file."""
 
-    def __init__(self, queue: JobQueue, connection: sqlite3.Connection, threads: Threads) -> None:
+    def __init__(
+        self,
+        queue: JobQueue,
+        connection: sqlite3.Connection,
+        threads: Threads,
+        clean_s: Callable[[], float] = lambda: math.inf,
+    ) -> None:
+        self._clean_s = clean_s
         self._queue = queue
         self._connection = connection
         self._threads = threads
@@ -95,7 +103,8 @@ class Writer:
         connection = await self._threads.run_sync(open_beside, self._connection)
         try:
             while True:
-                await self._full.wait()
+                with trio.move_on_after(self._clean_s()):
+                    await self._full.wait()
                 self._full = trio.Event()
                 await self._threads.run_sync(checkpoint, connection)
         finally:

@@ -1416,6 +1416,14 @@ ROWS: tuple[tuple[str, tuple[Row, ...]], ...] = (
                 "",
                 "Attributes that only the schedd sets.",
             ),
+            (
+                "IGNORE_ATTEMPTS_TO_SET_SECURE_JOB_ATTRS",
+                "bool",
+                "true",
+                "",
+                "",
+                "Whether a submission that sets them goes on without them.",
+            ),
             ("QUEUE_SUPER_USERS", "list", "root, condor", "", "", "Who may manage the jobs of all users."),
             ("QUEUE_ALL_USERS_TRUSTED", "bool", "false", "", "", "Whether everybody may."),
             (

@@ -6,12 +6,13 @@ state, the events for its log. `ended` is where an execution's end, the job's st
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum, StrEnum
 from typing import Final
 
-from pool.classad import ClassAd
+from pool.classad import ClassAd, Expr
 from pool.jobs import event_log as log
 from pool.jobs import policy
 from pool.jobs.codes import NOT_A_SYSTEM_HOLD, HoldCode, VacateCode, hold_code_name, vacate_code_name
@@ -40,7 +41,7 @@ class Fate(Enum):
     WAITS = "waits"
     HELD = "held"
     STAYS = "stays"
-    """It is completed, and stays in the queue because LeaveJobInQueue is true."""
+    """It is completed or removed, and stays in the queue because LeaveJobInQueue is true."""
     LEAVES = "leaves"
 
 
@@ -349,7 +350,8 @@ def _exited(job: ClassAd, attributes: Attributes, decision: Decision, now: float
         held = log.Held(decision.reason, decision.code, decision.subcode)
         return Changes(attributes, _OF_THIS_RUN, JobEvent.HOLD, (held,)), Fate.HELD
     attributes["RemoveReason"] = decision.reason
-    return Changes(attributes, _OF_THIS_RUN, JobEvent.REMOVE, (log.Aborted(decision.reason),)), Fate.LEAVES
+    fate = _over(job, attributes, JobStatus.REMOVED)
+    return Changes(attributes, _OF_THIS_RUN, JobEvent.REMOVE, (log.Aborted(decision.reason),)), fate
 
 
 def _completed(job: ClassAd, attributes: Attributes, now: float) -> tuple[Changes, Fate]:
@@ -376,12 +378,31 @@ def _completed(job: ClassAd, attributes: Attributes, now: float) -> tuple[Change
         total_received=job.eval_float("TotalBytesRecvd", 0.0),
         table=usage_ad(job),
     )
+    return Changes(attributes, _OF_THIS_RUN, JobEvent.COMPLETE, (event,)), _over(job, attributes, JobStatus.COMPLETED)
+
+
+def _over(job: ClassAd, attributes: Attributes, status: JobStatus) -> Fate:
+    """What becomes of a job that these attributes and this state are the last of."""
     after = job.copy()
     for name, value in attributes.items():
         after[name] = value
-    after["JobStatus"] = int(JobStatus.COMPLETED)
-    fate = Fate.STAYS if after.eval_bool("LeaveJobInQueue", False) else Fate.LEAVES
-    return Changes(attributes, _OF_THIS_RUN, JobEvent.COMPLETE, (event,)), fate
+    after["JobStatus"] = int(status)
+    return Fate.STAYS if after.eval_bool("LeaveJobInQueue", False) else Fate.LEAVES
+
+
+def resting(job: ClassAd, changes: Changes, wanted: Expr | float | None, now: float) -> Changes:
+    """The same changes to a job that runs again only after a while: so many seconds, or what an expression says."""
+    if isinstance(wanted, Expr):
+        after = job.copy()
+        for name, value in changes.attributes.items():
+            after[name] = value
+        seconds = _number(wanted.eval(after), 0.0)
+    else:
+        seconds = wanted or 0.0
+    if seconds <= 0:
+        return changes
+    rest = {"NumJobCoolDowns": _plus(job, "NumJobCoolDowns"), "JobCoolDownExpiration": math.ceil(now + seconds)}
+    return replace(changes, attributes={**changes.attributes, **rest})
 
 
 def _was_held(job: ClassAd, attributes: Attributes, end: End) -> tuple[Changes, Fate]:
@@ -398,7 +419,7 @@ def _was_removed(job: ClassAd, attributes: Attributes, end: End) -> tuple[Change
     reason = job.eval_str("RemoveReason", "")
     attributes.update(_vacated(job, VacateCode.JOB_REMOVED, reason, 0))
     events = (_evicted_event(job, reason, VacateCode.JOB_REMOVED), log.Aborted(reason))
-    return Changes(attributes, _OF_THIS_RUN, events=events), Fate.LEAVES
+    return Changes(attributes, _OF_THIS_RUN, events=events), _over(job, attributes, JobStatus.REMOVED)
 
 
 def _evicted(job: ClassAd, attributes: Attributes, stop: Stop, status: JobStatus) -> tuple[Changes, Fate]:

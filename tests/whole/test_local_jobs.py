@@ -21,6 +21,7 @@ def pool() -> Iterator[RealPool]:
         DAEMON_LIST="MASTER, COLLECTOR, SCHEDD",
         START_SCHEDULER_UNIVERSE="TARGET.NotYet =!= true",
         SCHEDD_INTERVAL="1",
+        SCHED_UNIV_RENICE_INCREMENT="7",
     ) as pool:
         home = pool.directory / "home"
         home.mkdir()
@@ -59,6 +60,16 @@ def test_it_runs_here_as_its_owner_in_its_directory(pool: RealPool, home: Path, 
     assert events(home, ad.eval_int("ClusterId", 0)) == ["000", "001", "005"]
     scratch = pool.directory / "spool" / "local_univ_execute"
     pool.until(lambda: not list(scratch.iterdir()), "the scratch directory's end")
+
+
+def test_one_of_the_scheduler_universe_is_nice_and_rests_when_it_has_failed(pool: RealPool, home: Path) -> None:
+    cluster = submit(pool, home, "scheduler", "nice > niceness\nexit 1", "on_exit_remove = false")
+    pool.until(lambda: any("NumJobCoolDowns" in ad for ad in pool.jobs(str(cluster))), "its rest")
+    (ad,) = pool.jobs(str(cluster))
+    assert (home / "niceness").read_text() == f"{os.nice(0) + 7}\n"
+    assert (ad.eval_int("NumJobCoolDowns"), ad.eval_int("NumJobStarts"), ad.eval_int("JobStatus")) == (1, 1, 1)
+    assert 200 < ad.eval_int("JobCoolDownExpiration", 0) - ad.eval_int("EnteredCurrentStatus", 0) <= 302
+    pool.tool("condor_rm", str(cluster))
 
 
 def test_what_it_leaves_running_ends_with_it(pool: RealPool, home: Path) -> None:

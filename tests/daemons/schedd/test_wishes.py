@@ -17,7 +17,7 @@ async def test_mail_is_sent_once_the_job_has_ended(tmp_path: Path, autojump_cloc
     box, program = tmp_path / "box", tmp_path / "mail"
     program.write_text(f'#!/bin/sh\necho "$@" >> {box}\ncat >> {box}\n')
     program.chmod(0o755)
-    async with a_bench(tmp_path, MAIL=str(program)) as bench:
+    async with a_bench(tmp_path, MAIL=str(program), SENDMAIL="") as bench:
         await bench.submit(a_job(JobNotification=2, NotifyUser="ann@example.org", ExitWith=3))
         await bench.match(await bench.startd())
         await bench.until(box.exists)
