@@ -139,7 +139,7 @@ class Actions:
         return Outcome.DONE
 
     def _remove_locally(self, job: Job, reason: str) -> None:
-        """Forget a job that cannot be got off its slot; what runs there ends with the claim. LeaveJobInQueue keeps it no longer."""
+        """Forget a job: what still runs of it ends with the claim, and LeaveJobInQueue keeps it no longer."""
         core = self._core
         core.apply(job, Changes({"RemoveReason": reason, "LeaveJobInQueue": False}))
         local = core.local_runs.get(job)

@@ -63,4 +63,4 @@ def _take_up_job(core: Core, job: Job) -> None:
     elif job.status in EXECUTING:
         core.apply(job, run.not_started(core.queue.ad(job)))
     elif job.status is JobStatus.REMOVED:
-        core.leave(job)
+        core.over(job)

@@ -251,6 +251,38 @@ async def test_leave_in_queue_keeps_the_job_until_it_says_otherwise(tmp_path: Pa
         assert len(await bench.history()) == 1
 
 
+async def test_leave_in_queue_keeps_removed_jobs_until_they_are_removed_by_force(
+    tmp_path: Path, autojump_clock: Clock
+) -> None:
+    async with a_bench(tmp_path) as bench:
+        startd = await bench.startd()
+        await bench.submit(
+            a_job(RunsFor=1000, LeaveJobInQueue=True, Requirements=expr("Runs")), {"Runs": True}, {"Runs": False}
+        )
+        await bench.match(startd, 1)
+        await bench.until_status(running=1, idle=1)
+        await bench.act(Action.REMOVE, "1")
+        await bench.until_status(removed=2)
+        await bench.restart()
+        assert set((await bench.statuses()).elements()) == {JobStatus.REMOVED}
+        await bench.act(Action.REMOVE_X, "1")
+        await bench.until_status()
+        for ad in await bench.history():
+            assert (ad["JobStatus"], ad["LeaveJobInQueue"]) == (3, False)
+            assert str(ad["RemoveReason"]).startswith("via condor_rm -forcex")
+        await bench.until_events("1.0", [0, 1, 4, 9])
+        await bench.until_events("1.1", [0, 9])
+
+
+async def test_a_removed_job_leaves_when_its_leave_in_queue_says_so(tmp_path: Path, autojump_clock: Clock) -> None:
+    async with a_bench(tmp_path) as bench:
+        await bench.submit(a_job(LeaveJobInQueue=expr("time() - EnteredCurrentStatus < 1000")))
+        await bench.act(Action.REMOVE, "1")
+        await bench.until_status(removed=1)
+        await bench.until_status()
+        await bench.until_events("1.0", [0, 9])
+
+
 async def test_a_noop_job_ends_without_a_slot(tmp_path: Path, autojump_clock: Clock) -> None:
     async with a_bench(tmp_path) as bench:
         await bench.submit(a_job(IsNoopJob=True, NoopJobExitCode=4))

@@ -50,11 +50,19 @@ def test_the_cluster_id_is_put_in_when_it_is_known(place: Place) -> None:
     assert not place.plan(PLAIN + "output = o.$(Process)\nqueue\n").needs_cluster_id
 
 
-@pytest.mark.parametrize("command", ["ec2_ami_id", "gce_image", "vm_memory", "grid_resource", "machine_count"])
+@pytest.mark.parametrize("command", ["ec2_ami_id", "gce_image", "vm_memory", "grid_resource"])
 def test_commands_of_what_is_not_built_are_refused_by_name(place: Place, command: str) -> None:
     error = refused(place, f"{PLAIN}{command} = x\nqueue\n")
     assert error.message.startswith(f"{command} belongs to")
     assert "t.sub:2" in str(error)
+
+
+@pytest.mark.parametrize("line", ["machine_count = 1", "node_count = 1", "nodecount = 1"])
+def test_the_counts_of_parallel_jobs_are_unused_in_others(place: Place, line: str) -> None:
+    plan = place.plan(f"{PLAIN}{line}\nqueue\n")
+    (ad,) = plan.procs()
+    assert plan.unused() == [f"the line '{line}' was unused by condor_submit. Is it a typo?"]
+    assert (ad.flat()["MinHosts"], ad.flat()["MaxHosts"]) == (1, 1)
 
 
 @pytest.mark.parametrize("universe", ["standard", "pvm", "grid", "vm", "parallel", "mpi"])
