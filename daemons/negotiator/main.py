@@ -28,9 +28,11 @@ from protocol.authorize import Level
 from protocol.message import DONE, Done
 from protocol.messages.negotiator import (
     AnnounceWork,
+    ForgetSubmitter,
     GetPriorities,
     NegotiateNow,
     Priorities,
+    ResetUsage,
     ReturnMatches,
     SetPriority,
 )
@@ -89,6 +91,8 @@ class Negotiator:
         service.on(NegotiateNow, self.negotiate_now, level=Level.WRITE)
         service.on(GetPriorities, self.get_priorities, level=Level.READ)
         service.on(SetPriority, self.set_priority, level=Level.ADMINISTRATOR)
+        service.on(ForgetSubmitter, self.forget_submitter, level=Level.ADMINISTRATOR)
+        service.on(ResetUsage, self.reset_usage, level=Level.ADMINISTRATOR)
         start.on_reconfigure(lambda _config: self._reconfigured())
 
     # ---- what others say
@@ -133,6 +137,22 @@ class Negotiator:
         await self._save()
         said = f"{request.attribute} of {request.submitter} is now {request.value:g}."
         self._start.log.always(said, by=peer.identity)
+        return DONE
+
+    async def forget_submitter(self, peer: Peer, request: ForgetSubmitter) -> Done:
+        """Forget a submitter's record; durable when answered. To forget one who is not known is done already."""
+        self._charge()
+        if self._accountant.delete(request.submitter):
+            await self._save()
+            self._start.log.always(f"The record of {request.submitter} is forgotten.", by=peer.identity)
+        return DONE
+
+    async def reset_usage(self, peer: Peer, request: ResetUsage) -> Done:
+        """Forget what everybody has used so far; durable when answered."""
+        self._charge()
+        self._accountant.reset_all()
+        await self._save()
+        self._start.log.always("The usage of all submitters is reset.", by=peer.identity)
         return DONE
 
     def _schedd_gone(self, schedd: Schedd) -> None:

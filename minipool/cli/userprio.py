@@ -4,129 +4,62 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import Final
 
-from minipool.cli.ad_output import sorted_names
 from minipool.cli.autoformat import AutoFormat
-from minipool.cli.context import open_session
-from minipool.cli.options import Opt, Parsed
-from minipool.cli.show import date
+from minipool.cli.context import install_clock, open_session
+from minipool.cli.options import Opt, Parsed, UsageError
 from minipool.cli.tool import DEBUG, FORMATTING, HELP, NAME, POOL, VERSION_OPT, Tool, refused, run
+from minipool.cli.userprio_edit import KEYS, OPTIONS, edit
 from minipool.session import Session
 from pool.classad import ClassAd
-from pool.errors import PeerError, UserError
+from pool.errors import ClassAdError, PeerError, UserError
 
-_EDITS: Final = {
-    "setfactor": ("PriorityFactor", "The priority factor of {} was set to {:f}"),
-    "setprio": ("Priority", "The priority of {} was set to {:f}"),
-    "setaccum": ("AccumulatedUsage", "The Accumulated Usage of {} was set to {:f}"),
-}
 TOOL = Tool(
     "condor_userprio",
     "Show and set the priorities of users.",
     "[options] [USER]...",
     (
-        *(Opt(name, 4, 2, "USER VALUE", f"set {attribute}") for name, (attribute, _) in _EDITS.items()),
-        Opt("resetusage", 6, 1, "USER", "set the usage to nothing"),
-        Opt("allusers", 4, says="also users without recent usage"),
-        Opt("all", 2, says="all columns"),
+        *OPTIONS,
+        Opt("activefrom", 10, 3, "MONTH DAY YEAR", "users who used something after this day"),
+        Opt("allusers", 8, says="also users without recent usage"),
+        Opt("all", 3, says="all columns"),
         FORMATTING[0],
+        Opt("collector", 3, says="ask the collector, which has been told now and then"),
         Opt("constraint", 1, 1, "EXPR", "only users for whom the expression is true"),
-        Opt("flat", 2, says="users without their groups (always so)"),
+        Opt("flat", 2, says="groups and users side by side"),
+        Opt("getreslist", 6, 1, "USER", "the slots that a user has"),
+        Opt("groupid", 7, says="the numbers of groups"),
+        Opt("grouporder", 10, says="groups first, then users"),
+        Opt("grouprollup", 11, says="the sums of groups with what is below them, as always"),
+        Opt("hierarchical heir", 2, says="users below their groups (the default where there are groups)"),
+        Opt("inputfile", 2, 1, "FILE", "the records of a file of ads instead of the negotiator's"),
+        Opt("json", 2, says="print ads as JSON"),
+        Opt("legacy", 3, says="with -long: one ad, whose attributes are numbered"),
         Opt("long", 1, says="whole ads"),
+        Opt("modular", 3, says="with -long: an ad for each (the default)"),
         Opt("most", 2, says="the usual columns"),
-        Opt("priority", 3, says="only priorities"),
-        Opt("usage", 1, says="only usage"),
+        Opt("negotiator", 3, says="ask the negotiator (the default)"),
+        Opt("order", 5, says="the order of groups"),
+        Opt("priority", 4, says="only priorities"),
+        Opt("quotas", 1, says="the quotas of groups"),
+        Opt("sortkey", 2, says="the sort keys of groups"),
+        Opt("surplus", 7, says="which groups may use what others leave"),
+        Opt("usage", 2, says="only usage"),
         POOL,
-        NAME,
+        Opt("name", 4, 1, NAME.metavar, NAME.says),
         HELP,
         VERSION_OPT,
         DEBUG,
-        *refused("inputfile", "the accountant is a database of the negotiator; ask the negotiator"),
-        *refused("collector negotiator", "the negotiator itself is asked, always"),
-        *refused("delete", "the accountant forgets a user who uses nothing by itself"),
-        *refused("resetall", "-resetusage USER, for each user"),
-        *refused("setbegin setlast", "these moments are what they were"),
         *refused(
             "setceiling setfloor duration cancelceilinglease cancelfloorlease cancelfactorlease",
-            "there are no ceilings, floors or leases of users; concurrency limits and group quotas bound them",
+            "there are no ceilings, floors or leases of users; concurrency limits bound what they use",
         ),
-        *refused("getreslist", "condor_status -claimed shows who uses which slot"),
-        *refused("activefrom", "-allusers -constraint with LastUsageTime shows the same"),
-        *refused(
-            "groupid grouporder grouprollup hierarchical order quotas sortkey surplus",
-            "users are shown without their groups",
-        ),
-        *refused("legacy modular", "there is one layout"),
     ),
+    unknown="condor_userprio: unknown option {}",
 )
-
-
-class Column(NamedTuple):
-    """One column: two lines of heading, its width, a user's cell and the last line's."""
-
-    top: str
-    bottom: str
-    width: int
-    cell: Callable[[ClassAd, float], str]
-    total: str = ""
-
-
-def _number(name: str, form: str, scale: float = 1.0) -> Callable[[ClassAd, float], str]:
-    return lambda ad, _: form % (ad.eval_float(name, 0.0) / scale)
-
-
-def _real_priority(ad: ClassAd, _: float) -> str:
-    return f"{ad.eval_float('Priority', 0.0) / (ad.eval_float('PriorityFactor', 1.0) or 1.0):.2f}"
-
-
-def _since(ad: ClassAd, now: float) -> str:
-    last = ad.eval_int("LastUsageTime", 0)
-    if ad.eval_float("WeightedResourcesUsed", ad.eval_float("ResourcesUsed", 0.0)) > 0:
-        return "<now>"
-    return _ago(now - last) if last else ""
-
-
-def _ago(seconds: float) -> str:
-    days, rest = divmod(int(seconds), 86400)
-    return f"{days:4d}+{rest // 3600:02d}:{rest % 3600 // 60:02d}"
-
-
-def _when(name: str) -> Callable[[ClassAd, float], str]:
-    def shown(ad: ClassAd, _: float) -> str:
-        at = ad.eval_int(name, 0)
-        return time.strftime("%m/%d/%Y %H:%M", time.localtime(at)) if at else ""
-
-    return shown
-
-
-def _limit(name: str) -> Callable[[ClassAd, float], str]:
-    def shown(ad: ClassAd, _: float) -> str:
-        amount = ad.eval_int(name, 0)
-        return str(amount) if amount > 0 else ""
-
-    return shown
-
-
-_EFFECTIVE = Column(" Effective", "  Priority", 12, _number("Priority", "%.2f"))
-_REAL = Column("  Real", "Priority", 8, _real_priority)
-_FACTOR = Column("Priority", " Factor", 9, _number("PriorityFactor", "%.2f"))
-_IN_USE = Column("Wghted", "In Use", 6, _number("WeightedResourcesUsed", "%.0f"), "in use")
-_USAGE = Column("Total Usage", "(wghted-hrs)", 12, _number("WeightedAccumulatedUsage", "%.2f", 3600.0), "usage")
-_START = Column("     Usage", "  Start Time", 16, _when("BeginUsageTime"))
-_LAST = Column("      Last", "   Usage Time", 16, _when("LastUsageTime"), "day ago")
-_SINCE = Column("Time Since", "Last Usage", 10, _since, "one day")
-_FLOOR = Column("Submitter", "  Floor", 9, _limit("Floor"))
-_CEILING = Column("Submitter", " Ceiling", 9, _limit("Ceiling"))
-_VIEWS: Final[dict[str, tuple[Column, ...]]] = {
-    "most": (_EFFECTIVE, _FACTOR, _IN_USE, _USAGE, _SINCE, _FLOOR, _CEILING),
-    "all": (_EFFECTIVE, _REAL, _FACTOR, _IN_USE, _USAGE, _START, _LAST, _SINCE, _FLOOR, _CEILING),
-    "priority": (_EFFECTIVE, _REAL, _FACTOR),
-    "usage": (_IN_USE, _USAGE, _START, _LAST),
-}
-_NAME_WIDTH = 18
-_DAY_S = 86400
+_DAY_S: Final = 86400
 
 
 def main(verb: str, argv: Sequence[str]) -> int:
@@ -135,101 +68,150 @@ def main(verb: str, argv: Sequence[str]) -> int:
 
 
 def _main(parsed: Parsed) -> int:
+    install_clock()
+    path = parsed.value("inputfile")
+    if path is not None:
+        return _show(_of_file(path), parsed)
     session = open_session(parsed)
     try:
-        if any(one.key in _EDITS or one.key == "resetusage" for one in parsed.given):
-            return _edit(session, parsed)
-        return _show(session, parsed)
+        if any(one.key in KEYS for one in parsed.given):
+            return edit(session, parsed)
+        if parsed.has("getreslist"):
+            return _resources(session, parsed)
+        return _show(_asked(session, parsed), parsed)
     except PeerError as error:
-        raise UserError(f"Error: the negotiator does not answer: {error}") from None
+        who = "collector" if parsed.has("collector") or parsed.has("getreslist") else "negotiator"
+        raise UserError(f"Error: the {who} does not answer: {error}") from None
 
 
-def _edit(session: Session, parsed: Parsed) -> int:
-    from protocol.messages.negotiator import SetPriority
-
-    with session.daemon("negotiator", name=parsed.value("name")) as peer:
-        for one in parsed.given:
-            if one.key == "resetusage":
-                peer.call(SetPriority(submitter=one.values[0], attribute="AccumulatedUsage", value=0.0))
-                sys.stdout.write(f"The accumulated usage of {one.values[0]} was reset\n")
-            elif one.key in _EDITS:
-                attribute, says = _EDITS[one.key]
-                value = _value(one.values[1])
-                peer.call(SetPriority(submitter=one.values[0], attribute=attribute, value=value))
-                sys.stdout.write(says.format(one.values[0], value) + "\n")
-    return 0
-
-
-def _value(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise UserError(f"{text!r} is not a number") from None
-
-
-def _show(session: Session, parsed: Parsed) -> int:
+def _asked(session: Session, parsed: Parsed) -> list[ClassAd]:
+    if parsed.has("collector"):
+        return session.query("Accounting")
     from protocol.messages.negotiator import GetPriorities
 
     with session.daemon("negotiator", name=parsed.value("name")) as peer:
-        ads = peer.call(GetPriorities()).submitters
-    now = time.time()
-    ads = [ad for ad in ads if _wanted(ad, parsed, now)]
+        return peer.call(GetPriorities()).submitters
+
+
+def _of_file(path: str) -> list[ClassAd]:
+    """The records of a file: an ad for each, or one whose attributes are numbered."""
+    from minipool.cli.ad_files import read
+
+    ads = read(path, cannot="Can't open file of userprio ads: {path}")
+    return _taken_apart(ads[0]) if len(ads) == 1 and "Name1" in ads[0] else ads
+
+
+def _taken_apart(whole: ClassAd) -> list[ClassAd]:
+    found: dict[int, ClassAd] = {}
+    for name in whole:
+        attribute = name.rstrip("0123456789")
+        number = name[len(attribute) :]
+        if number and int(number):
+            found.setdefault(int(number), ClassAd())[attribute] = whole.eval(name)
+    for place, ad in found.items():
+        ad["SubmittorId"], ad["LastUpdate"] = place, whole.eval("LastUpdate")
+    return [found[place] for place in sorted(found)]
+
+
+def _show(ads: Sequence[ClassAd], parsed: Parsed) -> int:
+    ads = [ad for ad in ads if _wanted(ad, parsed)]
     custom = AutoFormat(parsed, job_id=False)
     if custom:
         sys.stdout.writelines(custom.text(ads))
+    elif parsed.has("json"):
+        from minipool.cli.json_output import write_list
+
+        write_list(ads)
     elif parsed.has("long"):
-        for ad in ads:
-            sys.stdout.write("".join(f"{name} = {ad.text(name)}\n" for name in sorted_names(ad)) + "\n")
+        sys.stdout.writelines(_long(ads, parsed))
     else:
-        view = next((key for key in _VIEWS if parsed.has(key)), "most")
-        recent = not parsed.has("allusers") and not parsed.words
-        sys.stdout.write(_text(ads, _VIEWS[view], now, recent))
+        sys.stdout.writelines(_table(ads, parsed))
     return 0
 
 
-def _wanted(ad: ClassAd, parsed: Parsed, now: float) -> bool:
+def _long(ads: Sequence[ClassAd], parsed: Parsed) -> Iterable[str]:
+    """Whole ads; -modular has the empty line before each, -legacy has one ad without."""
+    from minipool.cli.ad_output import long_form
+
+    if parsed.has("legacy"):
+        yield long_form(_together(ads)).removesuffix("\n")
+    elif parsed.has("modular"):
+        yield from ("\n" + long_form(ad).removesuffix("\n") for ad in ads)
+    else:
+        yield from (long_form(ad) for ad in ads)
+
+
+def _wanted(ad: ClassAd, parsed: Parsed) -> bool:
     from pool.classad import expr
 
-    if ad.eval_bool("IsAccountingGroup") and not parsed.has("long"):
+    name = ad.eval_str("Name", "")
+    if parsed.words and not {name, name.partition("@")[0]} & {*parsed.words}:
         return False
-    if parsed.words:
-        return ad.eval_str("Name") in parsed.words
-    if any(expr(text).eval(ad) is not True for text in parsed.values("constraint")):
-        return False
-    used = ad.eval_float("WeightedResourcesUsed", ad.eval_float("ResourcesUsed", 0.0)) > 0
-    return parsed.has("allusers") or parsed.has("long") or used or now - ad.eval_int("LastUsageTime", 0) < _DAY_S
+    try:
+        return all(expr(text).eval(ad) is True for text in parsed.values("constraint"))
+    except ClassAdError:
+        raise UserError(f"Error:  could not parse constraint {' && '.join(parsed.values('constraint'))}") from None
 
 
-def _text(ads: Sequence[ClassAd], columns: Sequence[Column], now: float, recent: bool) -> str:
-    width = max(_NAME_WIDTH, *(len(ad.eval_str("Name", "")) for ad in ads)) if ads else _NAME_WIDTH
-    updated = max((ad.eval_int("LastUpdate", 0) for ad in ads), default=0) or int(now)
-    rule = " ".join(["-" * width, *("-" * column.width for column in columns)])
-    lines = [
-        f"Last Priority Update: {date(updated)}",
-        _row([" " * width, *(column.top.ljust(column.width) for column in columns)]),
-        _row(["User Name".ljust(width), *(column.bottom.ljust(column.width) for column in columns)]),
-        rule,
-    ]
-    for ad in sorted(ads, key=lambda ad: ad.eval_float("Priority", 0.0)):
-        cells = [column.cell(ad, now).rjust(column.width) for column in columns]
-        lines.append(_row([ad.eval_str("Name", "").ljust(width), *cells]))
-    lines.append(rule)
-    totals = [_total(column, ads, now, recent).rjust(column.width) for column in columns]
-    lines.append(_row([f"Number of users: {len(ads)}".ljust(width), *totals]))
-    return "\n".join(lines) + "\n"
+def _together(ads: Sequence[ClassAd]) -> ClassAd:
+    """One ad of all, as HTCondor's negotiators have answered for long."""
+    whole = ClassAd({"NumSubmittors": len(ads)})
+    for number, ad in enumerate(ads, 1):
+        for name in ad:
+            if name == "LastUpdate":
+                whole[name] = ad.eval(name)
+            elif name not in ("MyType", "SubmittorId"):
+                whole[f"{name}{number}"] = ad.eval(name)
+    return whole
 
 
-def _row(cells: Sequence[str]) -> str:
-    return " ".join(cells)
+def _table(ads: Sequence[ClassAd], parsed: Parsed) -> Iterable[str]:
+    from minipool.cli.userprio_table import SETS, Wanted, text
+
+    columns: frozenset[str] = frozenset().union(*(names for key, names in SETS.items() if parsed.has(key)))
+    nested = [one.key for one in parsed.given if one.key in ("hierarchical", "flat", "grouporder")]
+    now = time.time()
+    wanted = Wanted(
+        columns or SETS["most"],
+        _since(parsed, now),
+        None if not nested else nested[-1] == "hierarchical",
+        groups_first=parsed.has("grouporder"),
+        quotas=parsed.has("quotas") or parsed.has("surplus"),
+    )
+    yield text(ads, wanted, now)
 
 
-def _total(column: Column, ads: Sequence[ClassAd], now: float, recent: bool) -> str:
-    if column.total == "in use":
-        return f"{sum(ad.eval_float('WeightedResourcesUsed', 0.0) for ad in ads):.0f}"
-    if column.total == "usage":
-        return f"{sum(ad.eval_float('WeightedAccumulatedUsage', 0.0) for ad in ads) / 3600:.2f}"
-    if column.total == "one day" and recent:
-        return _ago(_DAY_S - 1)
-    if column.total == "day ago" and recent:
-        return time.strftime("%m/%d/%Y %H:%M", time.localtime(now - _DAY_S))
-    return ""
+def _since(parsed: Parsed, now: float) -> float:
+    """Whom the table leaves out: those who have used nothing since then."""
+    if parsed.has("allusers") or parsed.words:
+        return -1.0
+    if not parsed.has("activefrom"):
+        return now - _DAY_S
+    try:
+        month, day, year = (int(text) for text in parsed.values("activefrom")[-3:])
+        return time.mktime((year, month, day, 0, 0, 0, 0, 0, -1))
+    except (ValueError, OverflowError):
+        raise UsageError(f"-activefrom {' '.join(parsed.values('activefrom'))} is not a date") from None
+
+
+def _resources(session: Session, parsed: Parsed) -> int:
+    """The slots that a user has, and since when."""
+    from minipool.cli.show import date, duration
+    from pool.classad import quote
+
+    user = quote(parsed.value("getreslist") or "")
+    holds = f'State == "Claimed" && !(PartitionableSlot ?: false) && (RemoteOwner =?= {user} || RemoteUser =?= {user})'
+    ads = session.query("Machine", constraint=holds, projection=["Name", "EnteredCurrentState"])
+    if parsed.has("json"):
+        from minipool.cli.json_output import write_list
+
+        write_list(ads)
+        return 0
+    row, now = "{:<30} {:>12} {:>12}\n".format, time.time()
+    sys.stdout.write(row("Resource Name", " Start Time", " Match Time") + row("-" * 13, " " + "-" * 10, " " + "-" * 10))
+    for ad in ads:
+        since = ad.eval_int("EnteredCurrentState", int(now))
+        sys.stdout.write(row(ad.eval_str("Name", ""), date(since), duration(max(0.0, now - since))))
+    sys.stdout.write(row("-" * 13, " " + "-" * 12, " " + "-" * 12))
+    sys.stdout.write(f"Number of Resources Used: {len(ads)}\n")
+    return 0

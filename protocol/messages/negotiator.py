@@ -50,11 +50,21 @@ class GetPriorities(Request[Priorities], tag="negotiator.get_priorities"):
 
 
 class SetPriority(Request[Done], tag="negotiator.set_priority"):
-    """Set a submitter's attribute: PriorityFactor, Priority or AccumulatedUsage."""
+    """Set a submitter's attribute: PriorityFactor, Priority, AccumulatedUsage, BeginUsageTime or LastUsageTime."""
 
     submitter: str
     attribute: str
     value: float
+
+
+class ForgetSubmitter(Request[Done], tag="negotiator.forget_submitter"):
+    """Forget a submitter's record; one who uses something gets a new one at once."""
+
+    submitter: str
+
+
+class ResetUsage(Request[Done], tag="negotiator.reset_usage"):
+    """Set the accumulated usage of all submitters to nothing."""
 
 
 class NegotiateNow(Request[Done], tag="negotiator.negotiate_now"):

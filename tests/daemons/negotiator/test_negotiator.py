@@ -16,7 +16,9 @@ from protocol.messages.collector import AdUpdate, UpdateAds
 from protocol.messages.common import GetAd
 from protocol.messages.negotiator import (
     AnnounceWork,
+    ForgetSubmitter,
     GetPriorities,
+    ResetUsage,
     ResourceRequest,
     ReturnMatches,
     SetPriority,
@@ -218,6 +220,22 @@ async def test_use_is_charged_and_survives_a_restart(tmp_path: Path, autojump_cl
         assert len(await host.until_known("Accounting")) == 1
 
 
+async def test_usage_is_reset_for_all_and_a_record_forgotten_for_good(tmp_path: Path, autojump_clock: Clock) -> None:
+    async with a_pool(tmp_path) as host:
+        async with host.connected("negotiator") as peer:
+            for user in ("a@pool.test", "b@pool.test"):
+                await peer.call(SetPriority(submitter=user, attribute="AccumulatedUsage", value=3600.0))
+                await peer.call(SetPriority(submitter=user, attribute="LastUsageTime", value=1000.0))
+            await peer.call(ResetUsage())
+            for _ in range(2):  # to forget one who is not known is done already
+                await peer.call(ForgetSubmitter(submitter="a@pool.test"))
+        await host.stop("negotiator")
+        await host.start("negotiator")
+        async with host.connected("negotiator") as peer:
+            (ad,) = (await peer.call(GetPriorities())).submitters
+        assert (ad["Name"], ad["AccumulatedUsage"], ad["LastUsageTime"]) == ("b@pool.test", 0.0, 1000)
+
+
 async def test_the_negotiator_goes_on_after_the_collector_was_lost(tmp_path: Path, autojump_clock: Clock) -> None:
     async with a_pool(tmp_path) as host, a_schedd(host) as schedd:
         await publish(host, a_slot("slot1@n"))
@@ -243,6 +261,10 @@ async def test_p10_only_daemons_announce_work_and_only_administrators_set_priori
                 await peer.call(AnnounceWork(schedd="mine", requests=[wants()]))
             with pytest.raises(RemoteError, match="ADMINISTRATOR"):
                 await peer.call(SetPriority(submitter="me", attribute="Priority", value=1.0))
+            with pytest.raises(RemoteError, match="ADMINISTRATOR"):
+                await peer.call(ForgetSubmitter(submitter="me"))
+            with pytest.raises(RemoteError, match="ADMINISTRATOR"):
+                await peer.call(ResetUsage())
 
 
 async def test_the_ad_tells_of_the_last_cycles(tmp_path: Path, autojump_clock: Clock) -> None:

@@ -33,7 +33,7 @@ def test_an_option_of_the_manual_is_known(name: str, option: str) -> None:
         assert read_wishes([option, "value"]).options
         return
     tool = table(name)
-    with_values = [option, "1", "1"]
+    with_values = [option, "1", "1", "1"]
     try:
         parsed = parse(tool.options, with_values, unknown="unknown: {}", stop_at_word=tool.stop_at_word)
     except MissingValue as error:

@@ -1,6 +1,6 @@
 """Tables of ads in files, to the character: each case was printed by HTCondor 25.14 for the same files.
 
-The cases are in tests/cases/cli/files/compared.layouts: `=== $ command`, what it prints, `=== end`.
+The cases are in tests/cases/cli/files/*.layouts: `=== $ command`, what it prints, `=== end`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _CASE = re.compile(r"=== \$ condor_(\w+) ([^\n]*)\n(.*?)=== end\n", re.DOTALL)
 
 
 def cases() -> list[tuple[str, str, str]]:
-    return _CASE.findall((FILES / "compared.layouts").read_text())
+    return [case for path in sorted(FILES.glob("*.layouts")) for case in _CASE.findall(path.read_text())]
 
 
 @pytest.fixture(autouse=True)

@@ -1,0 +1,110 @@
+"""What condor_userprio changes: the record of a user with the accountant, and its use so far."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from minipool.cli.options import Given, Opt, Parsed
+from pool.errors import UserError
+
+if TYPE_CHECKING:
+    from minipool.session import Session
+    from protocol.blocking import BlockingPeer
+
+
+class Setting(NamedTuple):
+    """A number of a user's record: what it is called, what is said when it is set, and what may not be set."""
+
+    attribute: str
+    says: str
+    least: float = 0.0
+    too_small: str = ""
+
+
+_TIME: Final = "Time must be greater than 0 seconds"
+SETTINGS: Final[dict[str, Setting]] = {
+    "setfactor": Setting(
+        "PriorityFactor", "The priority factor of {} was set to {:f}", 1.0,
+        "Priority factors must be greater than or equal to 1.",
+    ),
+    "setprio": Setting("Priority", "The priority of {} was set to {:f}", float("-inf")),
+    "setaccum": Setting(
+        "AccumulatedUsage", "The Accumulated Usage of {} was set to {:f}", 0.0, "Usage must be greater than 0 seconds"
+    ),
+    "setbegin": Setting("BeginUsageTime", "The Begin Usage Time of {} was set to {:.0f}", 0.0, _TIME),
+    "setlast": Setting("LastUsageTime", "The Last Usage Time of {} was set to {:.0f}", 0.0, _TIME),
+}  # fmt: skip
+OPTIONS: Final = (
+    *(Opt(name, len(name), 2, "USER VALUE", f"set {row.attribute}") for name, row in SETTINGS.items()),
+    Opt("resetusage", 10, 1, "USER", "set the usage to nothing"),
+    Opt("resetall", 8, says="set the usage of all users to nothing"),
+    Opt("delete", 3, 1, "USER", "forget a user"),
+)
+KEYS: Final = frozenset(row.key for row in OPTIONS)
+
+
+def edit(session: Session, parsed: Parsed) -> int:
+    """Do what the options say, in their order."""
+    wanted = [one for one in parsed.given if one.key in KEYS]
+    acts = [_checked(one) for one in wanted]
+    with session.daemon("negotiator", name=parsed.value("name")) as peer:
+        for act in acts:
+            sys.stdout.write(act(peer) + "\n")
+    return 0
+
+
+def _checked(given: Given) -> Callable[[BlockingPeer], str]:
+    """What to do for one option; nothing is sent before all have been looked at."""
+    if given.key == "resetall":
+        return _reset_all
+    user = given.values[0]
+    if "@" not in user:
+        to = "delete" if given.key == "delete" else "update the priority of"
+        raise UserError(
+            "condor_userprio: You must specify the full name of the submittor you wish\n"
+            f"\tto {to} (user@uid.domain or user@full.host.name)"
+        )
+    if given.key in SETTINGS:
+        row = SETTINGS[given.key]
+        value = _number(given.values[1])
+        if value < row.least:
+            raise UserError(row.too_small)
+        return lambda peer: _set(peer, row, user, value)
+    return (lambda peer: _delete(peer, user)) if given.key == "delete" else (lambda peer: _reset(peer, user))
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise UserError(f"{text!r} is not a number") from None
+
+
+def _set(peer: BlockingPeer, row: Setting, user: str, value: float) -> str:
+    from protocol.messages.negotiator import SetPriority
+
+    peer.call(SetPriority(submitter=user, attribute=row.attribute, value=value))
+    return row.says.format(user, value)
+
+
+def _reset(peer: BlockingPeer, user: str) -> str:
+    from protocol.messages.negotiator import SetPriority
+
+    peer.call(SetPriority(submitter=user, attribute="AccumulatedUsage", value=0.0))
+    return f"The accumulated usage of {user} was reset"
+
+
+def _reset_all(peer: BlockingPeer) -> str:
+    from protocol.messages.negotiator import ResetUsage
+
+    peer.call(ResetUsage())
+    return "The accumulated usage was reset for all users"
+
+
+def _delete(peer: BlockingPeer, user: str) -> str:
+    from protocol.messages.negotiator import ForgetSubmitter
+
+    peer.call(ForgetSubmitter(submitter=user))
+    return f"The accountant record named {user} was deleted"

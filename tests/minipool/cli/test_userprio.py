@@ -1,0 +1,105 @@
+"""condor_userprio: what it asks the negotiator to change, what it says of it, and what it refuses before it asks."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+import pytest
+
+from minipool.cli import userprio
+from pool.classad import ClassAd
+from protocol.message import DONE
+from protocol.messages.negotiator import ForgetSubmitter, GetPriorities, Priorities, ResetUsage, SetPriority
+from tests.minipool.cli.fake_pool import FakePeer, FakeSession, run_tool
+
+USERS = [
+    ClassAd({"Name": name, "Priority": 500.0, "PriorityFactor": 1000.0, "LastUsageTime": 1000, "LastUpdate": 2000})
+    for name in ("alice@pool.test", "bob@pool.test")
+]
+
+
+def ran(monkeypatch: pytest.MonkeyPatch, *argv: str) -> tuple[tuple[int, str, str], list[Any]]:
+    answers: dict[Any, Any] = dict.fromkeys((SetPriority, ForgetSubmitter, ResetUsage), DONE)
+    peer = FakePeer([], {**answers, GetPriorities: Priorities(submitters=USERS)})
+    slot = {"MyType": "Machine", "State": "Claimed", "EnteredCurrentState": int(time.time()) - 60}
+    slots = [ClassAd({**slot, "Name": f"slot1_{n}@x", "RemoteUser": user}) for n, user in enumerate("ab")]
+    session = FakeSession(peer, slots)
+    monkeypatch.setattr(userprio, "open_session", lambda _: session)
+    return run_tool(monkeypatch, "userprio", argv, session), peer.asked
+
+
+EDITS = (
+    (("-setfactor", "a@p", "100"), "The priority factor of a@p was set to 100.000000", "PriorityFactor", 100.0),
+    (("-setprio", "a@p", "10"), "The priority of a@p was set to 10.000000", "Priority", 10.0),
+    (("-setaccum", "a@p", "7200"), "The Accumulated Usage of a@p was set to 7200.000000", "AccumulatedUsage", 7200.0),
+    (("-setbegin", "a@p", "1795"), "The Begin Usage Time of a@p was set to 1795", "BeginUsageTime", 1795.0),
+    (("-setlast", "a@p", "1795"), "The Last Usage Time of a@p was set to 1795", "LastUsageTime", 1795.0),
+    (("-resetusage", "a@p"), "The accumulated usage of a@p was reset", "AccumulatedUsage", 0.0),
+)
+
+
+@pytest.mark.parametrize(("argv", "said", "attribute", "value"), EDITS)
+def test_a_record_is_changed(
+    monkeypatch: pytest.MonkeyPatch, argv: tuple[str, ...], said: str, attribute: str, value: float
+) -> None:
+    result, asked = ran(monkeypatch, *argv)
+    assert result == (0, f"{said}\n", "")
+    assert asked == [SetPriority(submitter="a@p", attribute=attribute, value=value)]
+
+
+def test_all_usage_is_reset_and_a_record_deleted(monkeypatch: pytest.MonkeyPatch) -> None:
+    result, asked = ran(monkeypatch, "-resetall", "-del", "a@p")
+    said = "The accumulated usage was reset for all users\nThe accountant record named a@p was deleted\n"
+    assert result == (0, said, "")
+    assert asked == [ResetUsage(), ForgetSubmitter(submitter="a@p")]
+
+
+REFUSED = (
+    (("-setprio", "alice", "10"), "You must specify the full name of the submittor"),
+    (("-delete", "alice"), "to delete (user@uid.domain or user@full.host.name)"),
+    (("-setfactor", "a@p", "0.5"), "Priority factors must be greater than or equal to 1."),
+    (("-setaccum", "a@p", "-1"), "Usage must be greater than 0 seconds"),
+    (("-setbegin", "a@p", "-1"), "Time must be greater than 0 seconds"),
+    (("-setlast", "a@p", "soon"), "'soon' is not a number"),
+    (("-resetall", "-setprio", "alice", "10"), "You must specify the full name of the submittor"),
+    (("-setceiling", "a@p", "10"), "is not supported here: there are no ceilings"),
+    (("-activefrom", "13", "40", "x"), "is not a date"),
+    (("-nosuch",), "unknown option -nosuch"),
+)
+
+
+@pytest.mark.parametrize(("argv", "said"), REFUSED)
+def test_what_cannot_be_is_refused_before_anything_is_changed(
+    monkeypatch: pytest.MonkeyPatch, argv: tuple[str, ...], said: str
+) -> None:
+    (status, out, err), asked = ran(monkeypatch, *argv)
+    assert (status, out) == (1, "")
+    assert said in err
+    assert not [one for one in asked if not isinstance(one, GetPriorities)]
+
+
+def test_a_user_may_be_named_without_the_domain(monkeypatch: pytest.MonkeyPatch) -> None:
+    (status, out, _), _ = ran(monkeypatch, "alice", "-json")
+    assert status == 0
+    assert [ad["Name"] for ad in json.loads(out)] == ["alice@pool.test"]
+
+
+def test_who_used_nothing_for_a_day_is_shown_when_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "bob@pool.test" not in ran(monkeypatch)[0][1]
+    assert "bob@pool.test" in ran(monkeypatch, "-allusers")[0][1]
+    assert "bob@pool.test" in ran(monkeypatch, "-activefrom", "12", "31", "1969")[0][1]
+
+
+def test_the_slots_of_a_user_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    (status, out, _), _ = ran(monkeypatch, "-getreslist", "b")
+    lines = out.splitlines()
+    assert status == 0
+    assert lines[:2] == [
+        "Resource Name                    Start Time   Match Time",
+        "-------------                    ----------   ----------",
+    ]
+    assert lines[2].startswith("slot1_1@x ")
+    assert lines[-1] == "Number of Resources Used: 1"
+    assert [ad["Name"] for ad in json.loads(ran(monkeypatch, "-getreslist", "b", "-json")[0][1])] == ["slot1_1@x"]
