@@ -27,6 +27,11 @@ from pool.version import CONDOR_PLATFORM, CONDOR_VERSION
 CPU_BUSY: Final = "CpuBusy"
 """Whether the owner has work for the machine: every slot shows since when, latched or not."""
 
+_SLOT_ATTRS: Final = ("SYSTEM_STARTD_ATTRS", "STARTD_ATTRS", "STARTD_EXPRS")
+"""Knobs that list knobs which become attributes of every slot."""
+_JOB_ATTRS: Final = ("SYSTEM_STARTD_JOB_ATTRS", "STARTD_JOB_ATTRS", "STARTD_JOB_EXPRS")
+"""Knobs that list attributes of the running job which its slot shows."""
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -59,7 +64,7 @@ class Settings:
     def attributes_of(self, spec: SlotSpec) -> dict[str, Member]:
         """STARTD_ATTRS and SLOT<N>_STARTD_ATTRS with the values that hold for this slot."""
         config = self.config
-        names = [*config.list("STARTD_ATTRS"), *config.list("STARTD_EXPRS", default=())]
+        names = [name for knob in _SLOT_ATTRS for name in config.list(knob, default=())]
         names += config.list(f"SLOT{spec.slot_id}_STARTD_ATTRS", default=())
         names += [*self.latches, CPU_BUSY]
         read = self._reader(spec)
@@ -103,7 +108,7 @@ def read_settings(config: Config, resources: Iterable[str]) -> Settings:
             {name: rule for name, rule in rules.items() if rule is not None},
             must=config.bool("MUST_MODIFY_REQUEST_EXPRS", default=False),
         ),
-        job_attrs=tuple(config.list("STARTD_JOB_ATTRS", default=())),
+        job_attrs=tuple(dict.fromkeys(name for knob in _JOB_ATTRS for name in config.list(knob, default=()))),
         child_attrs=tuple(dict.fromkeys((*CHILD_ATTRS, *extra_children))),
         slot_attrs=tuple(config.list("STARTD_SLOT_ATTRS", default=())),
         latches=tuple(dict.fromkeys(config.list("STARTD_LATCH_EXPRS", default=()))),
@@ -204,6 +209,7 @@ def machine_part(start: DaemonStart, hardware: Hardware, facts: detect.HardwareF
     ad = ClassAd({"MyType": "Machine", "TargetType": "Job", "Machine": start.host})
     for name, value in {**_system_facts(), **ABILITIES, **known_at_once(config)}.items():
         ad[name] = value
+    limits = config.expr("WITHIN_RESOURCE_LIMITS")
     put: dict[str, Any] = {
         "MyAddress": start.address,
         "StartdIpAddr": start.address,
@@ -224,7 +230,7 @@ def machine_part(start: DaemonStart, hardware: Hardware, facts: detect.HardwareF
         "TotalVirtualMemory": hardware.swap,
         "TotalSlots": slots,
         "MachineResources": " ".join(["Cpus", "Memory", "Disk", "Swap", *customs]),
-        "WithinResourceLimits": limits_expr(resource_names(customs)),
+        "WithinResourceLimits": limits_expr(resource_names(customs)) if limits is None else limits,
         "HasUserNamespaces": detect.has_user_namespaces(),
         "CanHibernate": False,
         "HibernationLevel": 0,
