@@ -19,6 +19,7 @@ import trio
 from daemons.log import Log
 from daemons.starter.account import Account, acting_as
 from daemons.starter.line import Line
+from daemons.starter.settings import StarterSettings
 from pool.classad import ClassAd, Expr, expr
 from pool.errors import ClassAdError, PeerError, PoolError
 from pool.execute import chirp
@@ -46,6 +47,12 @@ class ChirpRules:
     delayed: bool = True
     delayed_names: tuple[str, ...] = ("Chirp*",)
     delayed_max: int = 100
+
+
+def chirp_rules(settings: StarterSettings) -> ChirpRules:
+    """What the machine has of them."""
+    enabled, files, updates, delayed = settings.chirp
+    return ChirpRules(enabled, files, updates, delayed, tuple(settings.chirp_names), settings.chirp_names_max)
 
 
 @dataclass

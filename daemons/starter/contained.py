@@ -6,7 +6,7 @@ import os
 import stat
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from daemons.log import Log
 from daemons.starter import sandbox
@@ -14,6 +14,7 @@ from daemons.starter.account import Account, acting_as
 from daemons.starter.cgroup import Group
 from daemons.starter.container import Container, Engine
 from daemons.starter.container_records import ContainerRecords
+from daemons.starter.context import Context
 from daemons.starter.processes import Processes
 from daemons.starter.settings import StarterSettings
 from daemons.starter.terms import Terms
@@ -30,9 +31,6 @@ from pool.execute.plan import Plan
 from pool.execute.quoting import arguments_of
 from pool.jobs.codes import HoldCode
 from protocol.messages.starter import RunJob
-
-if TYPE_CHECKING:
-    from daemons.starter.job import Context
 
 _NVIDIA: Final = Path("/proc/driver/nvidia/gpus")
 

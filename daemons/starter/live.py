@@ -20,8 +20,13 @@ from protocol.service import SendItem, Service
 class Visited(Protocol):
     """A job that can be visited."""
 
-    scene: Scene | None
-    shells: Shells
+    @property
+    def scene(self) -> Scene | None:
+        """Its surroundings, while its program runs."""
+
+    @property
+    def shells(self) -> Shells:
+        """Those of its visitors."""
 
 
 class Live:

@@ -19,7 +19,8 @@ from daemons.linux import become_subreaper, leave_nothing_to_programs
 from daemons.log import Log
 from daemons.starter.cgroup import Group
 from daemons.starter.chirp import ChirpServer
-from daemons.starter.job import Context, JobRun
+from daemons.starter.context import Context
+from daemons.starter.job import JobRun
 from daemons.starter.line import Line
 from daemons.starter.live import Live
 from daemons.starter.processes import Processes
@@ -210,7 +211,7 @@ class Starter:
     def device_use(self, _peer: Peer, told: DeviceUse) -> Done:
         """Note what the job has used of its devices."""
         if self._job is not None and self._job.request.activation == told.activation:
-            self._job.of_devices = told.ad
+            self._job.note_devices(told.ad)
         return DONE
 
     def suspend_job(self, _peer: Peer, request: SuspendJob) -> Done:

@@ -1,0 +1,75 @@
+"""Getting a job's input: who moves it, and how long an agent that sends nothing is tried again."""
+
+from __future__ import annotations
+
+import os
+from typing import Final
+
+import trio
+
+from daemons.log import Log
+from daemons.starter.account import Account
+from daemons.starter.context import Context
+from daemons.starter.disk import Disk
+from daemons.starter.figures import Figures
+from daemons.starter.transfer import FileMover, Held
+from daemons.starter.url_mover import UrlMover, UrlSettings
+from pool.classad import ClassAd, expr
+from pool.errors import PeerError
+from pool.execute.plan import Plan
+from protocol.messages.starter import RunJob
+
+INPUT_PATIENCE_S: Final = 20.0
+"""How long an agent that sends nothing is tried again; what has come is kept meanwhile."""
+INPUT_PAUSE_S: Final = 1.0
+
+
+def mover_for(
+    context: Context, request: RunJob, job: ClassAd, sandbox: str, account: Account, plan: Plan, figures: Figures
+) -> FileMover:
+    """What moves the job's files."""
+    settings = context.settings
+    urls = UrlMover(
+        job,
+        sandbox,
+        account,
+        context.processes,
+        {**os.environ, **plan.environment},
+        UrlSettings(
+            settings.url_plugins,
+            settings.plugin_query_s,
+            settings.plugin_lifetime_s,
+            _jobs_plugins(settings.refuses_jobs_plugins, request.slot_ad, job),
+        ),
+        context.log,
+        context.plugins,
+    )
+    return FileMover(request, sandbox, account, settings.slot, context.agent, context.log, urls, figures.moved)
+
+
+def _jobs_plugins(expression: str, slot: ClassAd, job: ClassAd) -> str:
+    """Whether plug-ins that the job brings are used."""
+    text = expression.strip()
+    value = expr(text).eval(slot, job) if text else False
+    if value is not True and value == 2:
+        return "ignored"
+    return "refused" if isinstance(value, bool | int | float) and value else "allowed"
+
+
+async def fetch_input(mover: FileMover, figures: Figures, disk: Disk, log: Log) -> None:
+    """Have the input in the sandbox; Held or PeerError when it does not come."""
+    patient_until, progress = trio.current_time() + INPUT_PATIENCE_S, 0
+    while True:
+        try:
+            figures.moved["BytesRecvd"] = float(await mover.fetch_input())
+            return
+        except Held as error:
+            figures.measure_disk()
+            raise Held(disk.instead_of(error.hold, figures.usage)) from None
+        except PeerError as error:
+            if mover.progress > progress:
+                patient_until, progress = trio.current_time() + INPUT_PATIENCE_S, mover.progress
+            if trio.current_time() > patient_until:
+                raise
+            log.always("Input did not come; trying again", error=str(error))
+        await trio.sleep(INPUT_PAUSE_S)

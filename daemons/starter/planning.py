@@ -1,0 +1,83 @@
+"""How a job is to be run on this machine: as whom, with which command and surroundings, within which limits."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+
+from daemons.starter.account import Account, account_for
+from daemons.starter.contained import image_of
+from daemons.starter.live import allows
+from daemons.starter.settings import StarterSettings
+from pool.classad import ClassAd, expr
+from pool.execute.assigned import DEFAULTS as ASSIGNED_KNOBS
+from pool.execute.cgroup import Limits, memory_limits
+from pool.execute.plan import Plan, Surroundings, plan_job, wants_transfer, wrapped
+
+
+class Planner:
+    """One activation's: the machine's rules, applied to the job's ad as it is by then."""
+
+    def __init__(self, settings: StarterSettings, slot: ClassAd, sandbox: str, *, has_agent: bool) -> None:
+        self._settings, self._slot, self._sandbox = settings, slot, sandbox
+        self._has_agent = has_agent
+
+    def account(self, job: ClassAd) -> Account:
+        """As whom it runs; NoAccount when there is none for it."""
+        settings = self._settings
+        return account_for(
+            job,
+            uid_domain=settings.uid_domain,
+            fallback=settings.fallback_account,
+            run_as_owner=allows(settings.run_as_owner, self._slot, job),
+            soft_uid_domain=settings.soft_uid_domain,
+        )
+
+    def plan(self, job: ClassAd, account: Account) -> Plan:
+        """What is started."""
+        settings = self._settings
+        plan = plan_job(job, self._slot, self.surroundings(job, account))
+        if address_space := settings.address_space_mb << 20:  # this machine's limit, besides the job's own
+            plan = replace(plan, rlimits={**plan.rlimits, "AS": address_space})
+        if not settings.wrapper or image_of(job, self._slot, settings) is not None:
+            return plan
+        return wrapped(plan, settings.wrapper, self._sandbox)
+
+    def surroundings(self, job: ClassAd, account: Account) -> Surroundings:
+        """What the job finds around it."""
+        settings = self._settings
+        return Surroundings(
+            sandbox=self._sandbox,
+            slot=settings.slot.partition("@")[0],
+            starter_pid=os.getpid(),
+            home=account.home if settings.sets_home else None,
+            user=account.name,
+            thread_variables=settings.thread_variables,
+            assigned_knobs=settings.assigned_knobs or ASSIGNED_KNOBS,
+            starter_environment=settings.given_environment(),
+            java=settings.java,
+            transfers=self._has_agent and wants_transfer(job, self._slot),
+        )
+
+    def limits(self, job: ClassAd) -> Limits:
+        """What its control group allows."""
+        settings, slot = self._settings, self._slot
+        policy, memory = settings.memory_policy.strip().lower(), slot.eval_int("Memory") or 0
+        if policy == "custom":
+            value = expr(settings.hard_memory_expr).eval(slot, job) if settings.hard_memory_expr else 0
+            memory = int(value) if isinstance(value, int | float) else 0
+            policy = "hard"
+        limits = memory_limits(
+            policy,
+            memory,
+            machine_mb=settings.machine_memory_mb,
+            disable_swap=settings.disable_swap,
+            slot_swap_kb=slot.eval_int("VirtualMemory"),
+        )
+        return Limits(
+            memory=limits.memory,
+            memory_soft=limits.memory_soft,
+            memory_and_swap=limits.memory_and_swap,
+            cpus=max(1, slot.eval_int("Cpus") or 1),
+            processes=settings.processes_max,
+        )

@@ -1,0 +1,222 @@
+"""One run of a job's program: started, attended to, ended whole, and judged.
+
+    limits -> launch (or a container) -> watch -> end what is left -> look a last time -> what the end means
+
+A job has more than one run when it makes checkpoints of its own. What is known of the program while it runs, for those
+who visit it, freeze it or tell it to leave, is here; it is all None when no program runs.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from typing import Final
+
+import trio
+
+from daemons.faults import fault
+from daemons.starter.account import Account
+from daemons.starter.bare import start_bare
+from daemons.starter.body import BareBody, Body
+from daemons.starter.context import Context
+from daemons.starter.figures import Figures, tell_now_and_then
+from daemons.starter.in_container import started_in
+from daemons.starter.leaving import Leaving, vacate_s
+from daemons.starter.link import Link
+from daemons.starter.result import Result
+from daemons.starter.scene import Scene
+from daemons.starter.shell import Shells
+from daemons.starter.terms import Terms
+from daemons.starter.transfer import Held
+from daemons.starter.watches import Watches
+from pool.classad import ClassAd
+from pool.execute.cgroup import Limits
+from pool.execute.exit import Exited, exited
+from pool.execute.plan import Plan
+from pool.execute.signals import HOLD, VACATE, soft_kill_signal
+from pool.hooks.ads import Executed
+from protocol.messages.schedd import Ending, JobExecuting
+from protocol.messages.starter import RunJob
+
+SHORT_JOB_S: Final = 0.02
+"""A job that is over sooner is not attended to; only at its end is it said that it ran."""
+
+Attendant = Callable[[], Awaitable[None]]
+
+
+class Running:
+    """One activation's runs, one after another."""
+
+    def __init__(
+        self,
+        context: Context,
+        request: RunJob,
+        sandbox: str,
+        link: Link,
+        leaving: Leaving,
+        figures: Figures,
+        watches: Watches,
+    ) -> None:
+        self._context, self._request, self._sandbox = context, request, sandbox
+        self._link, self._leaving, self._figures, self._watches = link, leaving, figures, watches
+        self.shells = Shells(context.processes, context.group, context.log)
+        self.body: Body | None = None
+        self.scene: Scene | None = None
+        """For those who visit the program."""
+        self.executed: Executed | None = None
+        self.ran_s: float | None = None
+        """How long the last run was."""
+        self.suspended = False
+
+    def suspend(self) -> None:
+        """Freeze the program; one that has not begun is frozen when it does."""
+        self.suspended = True
+        if self.body is not None:
+            self.body.suspend()
+
+    def resume(self) -> None:
+        """Let it go on."""
+        self.suspended = False
+        if self.body is not None:
+            self.body.resume()
+
+    # ---- one run
+
+    async def bare(
+        self,
+        job: ClassAd,
+        plan: Plan,
+        account: Account,
+        terms: Terms,
+        limits: Limits,
+        attendants: Sequence[Attendant],
+    ) -> Result:
+        """Run the program to its end, with `attendants` going on meanwhile, unless it is over in a moment."""
+        if not self._figures.has_begun:  # after a checkpoint the same job goes on
+            self._context.processes.new_job()
+        body = await start_bare(self._context, plan, account, terms, limits)
+        if isinstance(body, Result):
+            return body
+        self._note_start(body.watched.pid, "The job runs", user=account.name)
+        scene = Scene(job, self._request.slot_ad, plan, account, terms, self._sandbox, body.watched.pid)
+        return await self._watch(body, scene, attendants, limits.memory)
+
+    async def contained(
+        self, image: str, job: ClassAd, plan: Plan, account: Account, terms: Terms, attendants: Sequence[Attendant]
+    ) -> Result:
+        """The same in a container."""
+        self._context.processes.new_job()
+        async with started_in(image, self._context, self._request, job, terms, plan, account) as container:
+            self._note_start(container.pid, "The job runs in a container", image=image)
+            visit = container.entrance, container.name
+            scene = Scene(job, self._request.slot_ad, plan, account, terms, self._sandbox, container.pid, *visit)
+            return await self._watch(container, scene, attendants)
+
+    def _note_start(self, pid: int, said: str, **how: str) -> None:
+        self._figures.begin()
+        self.executed = Executed(pid, time.time())
+        self._context.log.always(said, job=self._request.job_id, pid=pid, **how)
+        fault("starter.job_started")
+
+    async def _watch(self, body: Body, scene: Scene, attendants: Sequence[Attendant], limit_bytes: int = 0) -> Result:
+        """Until the program has ended and nothing of it is left."""
+        self.body, self.scene, began = body, scene, trio.current_time()
+        try:
+            end = await self._until_over(body, scene, attendants)
+        except Held as error:
+            return self._leaving.result() if self._leaving.told is not None else Result.held(error.hold)
+        finally:
+            self.body, self.ran_s = None, trio.current_time() - began
+        return self._judge(end, limit_bytes)
+
+    async def _until_over(self, body: Body, scene: Scene, attendants: Sequence[Attendant]) -> Exited:
+        context, ended = self._context, body.watched.ended
+        executing = JobExecuting(
+            job_id=self._request.job_id,
+            activation=self._request.activation,
+            at=time.time(),
+            ad=ClassAd({"JobPid": scene.pid, "CondorScratchDir": self._sandbox}),
+        )
+        self._link.runs(executing)
+        if self.suspended:
+            body.suspend()
+        with trio.move_on_after(SHORT_JOB_S):
+            await ended.wait()
+        if not ended.is_set():
+            await self._attend_to(body, scene, attendants)
+        self.scene = None
+        fault("starter.job_exited")
+        if context.processes.any():  # the last chance to see what others of the job use
+            self._figures.look(body)
+        await context.processes.end_all(context.group)
+        self._figures.look(body)
+        self.body = None
+        self._figures.measure_disk()
+        self._watches.note_memory(body)
+        try:
+            end = await body.outcome()
+        finally:
+            self._figures.hear(body)
+        if self.shells.last_status is not None and scene.job.eval_bool("InteractiveJob", False):
+            end = exited(self.shells.last_status)
+        if self.executed is not None:
+            self.executed = replace(self.executed, end=end)
+        return end
+
+    def _judge(self, end: Exited, limit_bytes: int) -> Result:
+        """What the program's end means."""
+        if self._leaving.told is not None:
+            return self._leaving.result()
+        always_hold = self._context.settings.always_hold_on_oom
+        out = self._watches.verdict(end, self._request.slot_ad, limit_bytes, always_hold=always_hold)
+        return out or Result(Ending.EXITED, end.ad())
+
+    # ---- meanwhile
+
+    async def _attend_to(self, body: Body, scene: Scene, attendants: Sequence[Attendant]) -> None:
+        """All that is done for a running program, until it has ended; a job of a moment needs none of it."""
+        context = self._context
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._link.say_that_it_runs)
+            for attendant in attendants:
+                nursery.start_soon(attendant)
+            nursery.start_soon(
+                tell_now_and_then, self._figures, body, context.settings, self._request, self._link, context.startd
+            )
+            nursery.start_soon(self._obey, body, scene.job)
+            nursery.start_soon(body.attend)
+            if isinstance(body, BareBody):
+                nursery.start_soon(self._watches.memory, body)
+            if self._watches.disk_is_enforced:
+                nursery.start_soon(self._watches.disk, body)
+            await body.watched.ended.wait()
+            if self.shells.any:
+                await self._until_shells_are_closed()
+            nursery.cancel_scope.cancel()
+
+    async def _until_shells_are_closed(self) -> None:
+        """A job goes on while somebody is in it, unless it has to leave."""
+        async with trio.open_nursery() as race:
+            race.start_soon(self._until_told_to_leave, race.cancel_scope)
+            await self.shells.all_closed()
+            race.cancel_scope.cancel()
+
+    async def _until_told_to_leave(self, scope: trio.CancelScope) -> None:
+        await self._leaving.until_told()
+        scope.cancel()
+
+    async def _obey(self, body: Body, job: ClassAd) -> None:
+        """Wait to be told, then end the program: politely first, unless it has to be fast."""
+        told = await self._leaving.until_told()
+        log, job_id = self._context.log, self._request.job_id
+        if not self._leaving.at_once:
+            number = soft_kill_signal(job, HOLD if told.hold_code else VACATE)
+            log.always("The job is asked to leave", job=job_id, signal=number)
+            body.signal(number)
+            if self.suspended:
+                self.resume()
+            with trio.move_on_after(vacate_s(told, job)):
+                await self._leaving.until_at_once()
+        log.always("The job is killed", job=job_id)
+        await body.end()

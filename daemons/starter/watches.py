@@ -1,0 +1,87 @@
+"""Watches over a running program: it is ended when its memory or its disk is used up, and that is then why it ended."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from typing import Final
+
+import trio
+
+from daemons.log import Log
+from daemons.starter.body import BareBody, Body
+from daemons.starter.cgroup import Group
+from daemons.starter.disk import Disk
+from daemons.starter.figures import Figures
+from daemons.starter.result import Result
+from pool.classad import ClassAd
+from pool.execute.exit import Exited, Hold, over_memory
+from pool.ids import JobId
+from protocol.messages.schedd import Ending
+
+OOM_NOTICE_S: Final = 1.0
+"""The kernel's notice comes before the kill; how long that is waited for."""
+OOM_PAUSE_S: Final = 0.01
+
+
+class Watches:
+    """One activation's."""
+
+    def __init__(self, group: Group, disk: Disk, figures: Figures, job_id: JobId, log: Log) -> None:
+        self._group, self._disk, self._figures = group, disk, figures
+        self._job_id, self._log = job_id, log
+        self._out_of_memory = False
+        self._out_of_disk: Hold | None = None
+
+    @property
+    def disk_is_enforced(self) -> bool:
+        """Whether there is a limit of disk to watch."""
+        return self._disk.enforced
+
+    async def memory(self, body: BareBody) -> None:
+        """A job that has lost one of its processes to the kernel is ended as a whole."""
+        descriptor = self._group.oom_descriptor() if self._group.works else None
+        if descriptor is None:
+            return
+        while True:
+            await trio.lowlevel.wait_readable(descriptor)
+            os.eventfd_read(descriptor)
+            with trio.move_on_after(OOM_NOTICE_S):
+                while not self._group.oom_killed():  # noqa: ASYNC110 (a file of the kernel)
+                    await trio.sleep(OOM_PAUSE_S)
+            if self._group.oom_killed():
+                self._out_of_memory = True
+                self._log.always("The job is out of memory", job=self._job_id)
+                body.signal(signal.SIGKILL)
+                return
+
+    async def disk(self, body: Body) -> None:
+        """A job that has used up its disk is ended: what it writes from now on is lost."""
+        while True:
+            began = time.monotonic()
+            self._figures.measure_disk()
+            if (over := self._figures.over_disk()) is not None:
+                self._out_of_disk = over
+                self._log.always("The job has used up its disk", job=self._job_id, reason=over.reason)
+                await body.end()
+                return
+            await self._disk.pause(time.monotonic() - began)
+
+    def note_memory(self, body: Body) -> None:
+        """The program has ended: was it for want of memory? An engine says so itself."""
+        if isinstance(body, BareBody):
+            self._out_of_memory = self._out_of_memory or self._group.oom_killed()
+
+    def verdict(self, end: Exited, slot: ClassAd, limit_bytes: int, *, always_hold: bool) -> Result | None:
+        """What a program has come to that has used up what it had; None when it has ended by itself."""
+        if self._out_of_memory:
+            limit = limit_bytes >> 20 or (slot.eval_int("Memory") or 0)
+            used = max(self._group.peak() >> 20, self._figures.usage.resident_mb)
+            hold = over_memory(limit, used, always_hold=always_hold)
+            if hold is None:
+                return Result(Ending.EVICTED, reason="The machine ran out of memory")
+            return Result.held(hold)
+        failed = end.signal is not None or end.code != 0
+        over = self._out_of_disk or (self._figures.over_disk() if failed else None)
+        return Result.held(over) if over is not None else None
