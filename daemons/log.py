@@ -25,6 +25,8 @@ ALWAYS: Final = "D_ALWAYS"
 ERROR: Final = "D_ERROR"
 FULLDEBUG: Final = "D_FULLDEBUG"
 
+TIMES: Final = "%m/%d/%y %H:%M:%S"
+"""How a line tells the time, unless DEBUG_TIME_FORMAT says otherwise; empty: in seconds since 1970."""
 _UNCONDITIONAL: Final = frozenset({ALWAYS, ERROR, "D_STATUS"})
 _FIELD_CHARS_MAX: Final = 2000
 
@@ -40,8 +42,9 @@ class Log:
         bytes_max: int = 10 * 1024 * 1024,
         old_max: int = 1,
         wall: Callable[[], float] = time.time,
+        times: str = TIMES,
     ) -> None:
-        self.path = path
+        self.path, self.times = path, times
         self._bytes_max, self._old_max, self._wall = bytes_max, old_max, wall
         self._fd = -1
         self._size = 0
@@ -100,7 +103,7 @@ class Log:
     def _time(self) -> str:
         now = int(self._wall())
         if self._stamp[0] != now:
-            self._stamp = (now, time.strftime("%m/%d/%y %H:%M:%S", time.localtime(now)))
+            self._stamp = (now, time.strftime(self.times, time.localtime(now)) if self.times else str(now))
         return self._stamp[1]
 
     def _write(self, line: str) -> None:

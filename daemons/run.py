@@ -41,7 +41,7 @@ import trio
 from daemons import faults
 from daemons.adverts import Adverts
 from daemons.linux import name_process
-from daemons.log import Log
+from daemons.log import TIMES, Log
 from daemons.metrics import LoopLag
 from daemons.services import CommonServices
 from daemons.world import World
@@ -243,6 +243,7 @@ class DaemonStart:
         self.config = self.source.load(self.subsystem, self.world.env)
         self.reconfigured_at = self.world.wall()
         self.log.set_level(_log_level(self.config, self.subsystem))
+        self.log.times = log_times(self.config)
         self.security.renew(self.config, self.subsystem)
         self.log.always("Reconfigured.")
         for knob in waiting_for_restart(self._started_with, self.config, self.subsystem):
@@ -295,7 +296,13 @@ def open_log(config: Config, subsystem: str, world: World, *, suffix: str = "") 
         bytes_max=config.bytes(f"MAX_{subsystem}_LOG", default=10 * 1024 * 1024),
         old_max=config.int(f"MAX_NUM_{subsystem}_LOG", default=1),
         wall=world.wall,
+        times=log_times(config),
     )
+
+
+def log_times(config: Config) -> str:
+    """How logs tell the time (see `daemons.log.Log`)."""
+    return "" if config.bool("LOGS_USE_TIMESTAMP") else config.str("DEBUG_TIME_FORMAT").strip('"') or TIMES
 
 
 def _log_level(config: Config, subsystem: str) -> str:
@@ -314,6 +321,7 @@ def run_process(name: str, source: Source, *, port_address: str = "", control: s
         print(f"{name}: {error}", file=sys.stderr)
         return EXIT_BAD_CONFIG
     start.log.capture_logging()
+    _use_directory(start.config.path("TMP_DIR") or start.config.path("TEMP_DIR"))
     environment.install(clock=world.wall, rng=world.rng, zone=_zone, debug=start.log.always)
     faults.arm(start.config.str("FAULT_POINTS", default=""), start.run_dir)
     gc.freeze()
@@ -333,6 +341,14 @@ def run_process(name: str, source: Source, *, port_address: str = "", control: s
         return EXIT_FAILED
     start.log.always(f"**** {name} (pid {os.getpid()}) EXITING WITH STATUS {start.exit_status}")
     return start.exit_status
+
+
+def _use_directory(temporary: str) -> None:
+    """Short-lived files go there, not to /tmp."""
+    if temporary:
+        import tempfile  # few daemons need it otherwise
+
+        tempfile.tempdir = temporary
 
 
 def _banner(start: DaemonStart) -> list[str]:

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from daemons.log import Log
+from daemons.run import log_times
+from pool.config import load_config
 
 
 def test_a_line_has_time_category_message_and_fields(tmp_path: Path) -> None:
@@ -17,6 +19,22 @@ def test_a_line_has_time_category_message_and_fields(tmp_path: Path) -> None:
     (line,) = (tmp_path / "SchedLog").read_text().splitlines()
     assert re.fullmatch(r"\d\d/\d\d/\d\d \d\d:\d\d:\d\d \(D_ALWAYS\) .*", line)
     assert line.endswith('claim granted slot=slot1@h reason="it \\"fits\\"" took=0.25')
+
+
+@pytest.mark.parametrize(
+    ("lines", "time"),
+    [
+        ("", r"11/18/26 \d\d:\d\d:\d\d"),
+        ("LOGS_USE_TIMESTAMP = true", "1795000000"),
+        ('DEBUG_TIME_FORMAT = "%Y-%m-%d day"', "2026-11-18 day"),
+    ],
+)
+def test_lines_tell_the_time_as_the_configuration_wants_it(tmp_path: Path, lines: str, time: str) -> None:
+    (tmp_path / "config").write_text(f"LOG = {tmp_path}\n{lines}\n")
+    config = load_config([str(tmp_path / "config")], environ={})
+    log = Log(tmp_path / "log", wall=lambda: 1_795_000_000.0, times=log_times(config))
+    log.always("here")
+    assert re.fullmatch(rf"{time} \(D_ALWAYS\) here\n", (tmp_path / "log").read_text())
 
 
 def test_p9_a_value_cannot_forge_a_line(tmp_path: Path) -> None:
