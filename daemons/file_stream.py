@@ -1,6 +1,7 @@
 """Many files between a starter and a file agent, over `protocol.bulk`: one after another, in the order of a list.
 
-Small files are in the list itself: to stream one costs both sides more than to send it.
+Small files are in the list itself: to stream one costs both sides more than to send it. To a process of the same host
+large ones are handed over open.
 
 A file that cannot be read or written costs itself only: both sides stay in step, the others still move, and the first
 trouble is what is told at the end. A cut connection costs what was on its way: the next attempt goes on from there.
@@ -17,8 +18,9 @@ from typing import Any
 import trio
 
 from pool.errors import PeerError
-from protocol.bulk import CHUNK_BYTES, FileChanged, RunSync, receive_file, send_file
+from protocol.bulk import CHUNK_BYTES, RunSync, receive_file, send_file
 from protocol.events import Bulk, BulkEnded, BulkFailed
+from protocol.file_copy import FileChanged
 from protocol.file_list import FileTrouble, packs, read_pack, regular, still_to_move, trouble_of, write_pack
 from protocol.messages.agent import FileEntry, Partial
 from protocol.rpc import ConnectionLost, Peer
@@ -38,8 +40,12 @@ async def send_files(
     run_sync: RunSync = in_place,
     *,
     have: Mapping[str, int] | None = None,
+    hands_over: bool = False,
 ) -> FileTrouble | None:
-    """Send the bytes of each, less what the other side has already; the first trouble with any of them."""
+    """Send the bytes of each, less what the other side has already; the first trouble with any of them.
+
+    `hands_over`: the other side takes open files.
+    """
     trouble: FileTrouble | None = None
     for pack in packs(still_to_move(entries, have or {})):
         if len(pack) > 1:
@@ -52,6 +58,9 @@ async def send_files(
         except OSError as error:
             await peer.fail_bulk(error.strerror or str(error))
             trouble = trouble or trouble_of("reading from file", entry.name, error)
+            continue
+        if hands_over:
+            await peer.hand_over(fd, entry.size - start)
             continue
         try:
             os.lseek(fd, start, os.SEEK_SET)
@@ -73,10 +82,12 @@ async def receive_files(
     *,
     have: Mapping[str, int] | None = None,
     came: dict[str, Partial] | None = None,
+    after_piece: Callable[[], None] = lambda: None,
 ) -> FileTrouble | None:
     """Take the bytes of each into the descriptor that `open_file` gives; the first trouble with any of them.
 
-    A file of which there is something in `have` is opened with that in it. `came` learns how far each file got.
+    A file of which there is something in `have` is opened with that in it. `came` learns how far each file got;
+    `after_piece` is called whenever some more of a large one has come.
     """
     trouble: FileTrouble | None = None
     for pack in packs(still_to_move(entries, have or {})):
@@ -98,7 +109,7 @@ async def receive_files(
             trouble = trouble or trouble_of("writing to file", entry.name, error)
             fd = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)  # its bytes come all the same
         try:
-            await receive_file(peer, fd, entry.size - start, run_sync=run_sync)
+            await receive_file(peer, fd, entry.size - start, run_sync=run_sync, after_piece=after_piece)
             _note(came, entry, entry.size)
         except OSError as error:
             trouble = trouble or trouble_of("writing to file", entry.name, error)
@@ -131,7 +142,7 @@ async def _receive_pack(
     peer: Peer, pack: list[tuple[FileEntry, int]], open_file: Callable[[FileEntry], int], run_sync: RunSync
 ) -> FileTrouble | None:
     wanted = sum(entry.size - start for entry, start in pack)
-    pieces: list[bytes] = []
+    pieces: list[bytes | memoryview] = []
     size = 0
     while True:
         match await peer.next_bulk():

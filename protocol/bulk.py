@@ -4,12 +4,14 @@ The two sides have agreed by messages on which files follow, and how long each i
 `send_file` and the other `receive_file`, in the same order. Memory is constant, reading and writing happen in threads,
 and a CRC-32 guards each file. After an error that a file causes on either side both are still in step: the rest of the
 file is skipped, and the next may follow.
+
+On one host the sender may hand the open file over instead (`Peer.hand_over`): then no byte passes through either side,
+the receiver has the kernel copy it (`protocol/file_copy.py`).
 """
 
 from __future__ import annotations
 
 import os
-import stat
 import zlib
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
@@ -17,7 +19,8 @@ from typing import Any, Final
 import trio
 
 from pool.errors import PeerError
-from protocol.events import Bulk, BulkEnded, BulkFailed
+from protocol.events import Bulk, BulkEnded, BulkFailed, BulkHanded
+from protocol.file_copy import FileChanged, begin_copy, copy_piece, is_new_space
 from protocol.peer import Peer
 
 CHUNK_BYTES: Final = 256 * 1024
@@ -27,10 +30,6 @@ _ZEROS: Final = bytes(CHUNK_BYTES)
 
 RunSync = Callable[..., Awaitable[Any]]
 """Runs a function where it may block, such as `trio.to_thread.run_sync`."""
-
-
-class FileChanged(PeerError):
-    """A file is no longer as long as it was said to be."""
 
 
 async def send_file(peer: Peer, descriptor: int, size: int, *, run_sync: RunSync = trio.to_thread.run_sync) -> int:
@@ -55,14 +54,25 @@ async def send_file(peer: Peer, descriptor: int, size: int, *, run_sync: RunSync
     return crc
 
 
-async def receive_file(peer: Peer, descriptor: int, size: int, *, run_sync: RunSync = trio.to_thread.run_sync) -> int:
-    """Write the `size` bytes that follow to an open file; returns their CRC-32.
+def _nothing() -> None:
+    """What is done after each piece, if nothing is."""
+
+
+async def receive_file(
+    peer: Peer,
+    descriptor: int,
+    size: int,
+    *,
+    run_sync: RunSync = trio.to_thread.run_sync,
+    after_piece: Callable[[], None] = _nothing,
+) -> int:
+    """Write the `size` bytes that follow to an open file, from where it stands; returns their CRC-32 (0: handed over).
 
     OSError when they cannot be written, PeerError when they are not as promised; ConnectionLost.
     """
     received, crc = 0, 0
     fault: OSError | None = None
-    write = _write_sparse if _is_new_space(descriptor) else _write
+    write = _write_sparse if is_new_space(descriptor) else _write
     while True:
         match await peer.next_bulk():
             case Bulk(data):
@@ -72,8 +82,17 @@ async def receive_file(peer: Peer, descriptor: int, size: int, *, run_sync: RunS
                 if fault is None:
                     try:
                         crc = await run_sync(write, descriptor, data, crc)
+                        after_piece()
                     except OSError as error:
                         fault = error  # what follows of this file is passed over
+            case BulkHanded(said_size, file) if not received:
+                if said_size != size:
+                    raise PeerError(f"a file of {said_size} bytes", expected=f"{size}")
+                try:
+                    await _copy(file.descriptor, descriptor, size, run_sync, after_piece)
+                finally:
+                    file.close()
+                return 0
             case BulkFailed(message):
                 raise fault or PeerError(f"the sender cannot read the file: {message}")
             case BulkEnded(said_size, said_crc):
@@ -86,27 +105,29 @@ async def receive_file(peer: Peer, descriptor: int, size: int, *, run_sync: RunS
                 return crc
 
 
+async def _copy(source: int, target: int, size: int, run_sync: RunSync, after_piece: Callable[[], None]) -> None:
+    """All of a file that was handed over, but for what is there already."""
+    at, end, way = begin_copy(source, target, size)
+    while at < end:
+        at, way = await run_sync(copy_piece, source, target, at, end, way)
+        after_piece()
+
+
 def _read(descriptor: int, count: int, crc: int) -> tuple[bytes, int]:
     data = os.read(descriptor, count)
     return data, zlib.crc32(data, crc)
 
 
-def _write(descriptor: int, data: bytes, crc: int) -> int:
+def _write(descriptor: int, data: bytes | memoryview, crc: int) -> int:
     view = memoryview(data)
     while view:
         view = view[os.write(descriptor, view) :]
     return zlib.crc32(data, crc)
 
 
-def _is_new_space(descriptor: int) -> bool:
-    """Whether nothing is where this file will be written, so that a hole in it reads as zeros."""
-    status = os.fstat(descriptor)
-    return stat.S_ISREG(status.st_mode) and os.lseek(descriptor, 0, os.SEEK_CUR) >= status.st_size
-
-
-def _write_sparse(descriptor: int, data: bytes, crc: int) -> int:
+def _write_sparse(descriptor: int, data: bytes | memoryview, crc: int) -> int:
     """The same for a file that is new: zeros are left out, and take neither time nor place on the disk."""
-    if len(data) == CHUNK_BYTES and data == _ZEROS:
+    if len(data) == CHUNK_BYTES and bytes(data[:64]) == _ZEROS[:64] and bytes(data) == _ZEROS:
         os.ftruncate(descriptor, os.lseek(descriptor, CHUNK_BYTES, os.SEEK_CUR))
         return zlib.crc32(data, crc)
     return _write(descriptor, data, crc)

@@ -25,6 +25,7 @@ from protocol.events import (
     Bulk,
     BulkEnded,
     BulkFailed,
+    BulkHanded,
     Called,
     Cancelled,
     Closing,
@@ -77,6 +78,7 @@ class Kind:
     BYE: Final = 16
     BULK_END: Final = 17
     BULK_FAIL: Final = 18
+    BULK_HANDED: Final = 19
 
 
 _ANY: Final = object
@@ -101,6 +103,7 @@ _KINDS: Final[dict[int, tuple[type, ...]]] = {
     Kind.BYE: (str,),
     Kind.BULK_END: (int, int),
     Kind.BULK_FAIL: (str,),
+    Kind.BULK_HANDED: (int,),
 }
 
 
@@ -269,6 +272,11 @@ class Connection:
         self._must_be_ready()
         self._send(Kind.BULK_FAIL, message)
 
+    def bulk_handed(self, size: int) -> None:
+        """A descriptor that goes with these bytes is the file; the caller has agreed on that with the peer."""
+        self._must_be_ready()
+        self._send(Kind.BULK_HANDED, size)
+
     def ping(self) -> None:
         """Ask for a sign of life."""
         if self.state is State.READY:
@@ -310,7 +318,7 @@ class Connection:
             kind, parts = _message(codec.unpack_plain(payload))
             return self._handshake(kind, parts)
         if payload[0] == BULK_MARK:
-            return Bulk(payload[1:])
+            return Bulk(memoryview(payload)[1:])
         kind, parts = _message(codec.unpack(payload))
         handle = _HANDLERS.get(kind)
         if handle is None:
@@ -412,6 +420,9 @@ class Connection:
 
     def _on_bulk_fail(self, message: str) -> Event:
         return BulkFailed(message)
+
+    def _on_bulk_handed(self, size: int) -> Event:
+        return BulkHanded(size)
 
 
 class ClientConnection(Connection):
@@ -565,4 +576,5 @@ _HANDLERS: Final[dict[int, Any]] = {
     Kind.BYE: Connection._on_bye,
     Kind.BULK_END: Connection._on_bulk_end,
     Kind.BULK_FAIL: Connection._on_bulk_fail,
+    Kind.BULK_HANDED: Connection._on_bulk_handed,
 }

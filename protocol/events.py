@@ -5,6 +5,8 @@ Written out by hand, since a dozen NamedTuples or dataclasses would cost every t
 
 from __future__ import annotations
 
+from typing import Any
+
 from protocol.identity import Who
 
 
@@ -115,8 +117,18 @@ class Bulk:
 
     __slots__ = __match_args__ = ("data",)
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes | memoryview) -> None:
         self.data = data
+
+
+class BulkHanded:
+    """The file itself was handed over, as a `protocol.unix_stream.OpenFile`; its bytes do not follow."""
+
+    __slots__ = __match_args__ = ("size", "file")
+
+    def __init__(self, size: int, file: Any = None) -> None:
+        self.size = size
+        self.file = file
 
 
 class BulkEnded:
@@ -159,6 +171,7 @@ Event = (
     | Credited
     | Cancelled
     | Bulk
+    | BulkHanded
     | BulkEnded
     | BulkFailed
     | Closing

@@ -22,6 +22,7 @@ from protocol.identity import Link
 from protocol.message import replace
 from protocol.security import Security
 from protocol.shared_port import preface
+from protocol.unix_stream import UnixStream
 
 BACKLOG: Final = 1024
 
@@ -97,9 +98,8 @@ class RealNetwork:
             raw.close()
             raise
         verified = unix_socket.is_trusted(credentials.uid, address.path)
-        return Channel(
-            trio.SocketStream(raw), Link(kind="unix", label=address.path, credentials=credentials, verified=verified)
-        )
+        stream = UnixStream(socket.socket(fileno=raw.detach()))
+        return Channel(stream, Link(kind="unix", label=address.path, credentials=credentials, verified=verified))
 
     async def _connect_tcp(self, address: Address, security: Security) -> Channel:
         stream = await trio.open_tcp_stream(address.host, address.port)
@@ -208,7 +208,8 @@ def unix_incoming(sock: trio.socket.SocketType, path: str) -> Incoming:
         credentials = unix_socket.peer_credentials(sock)
         label = f"pid {credentials.pid} (uid {credentials.uid}) at {path}"
         await trio.lowlevel.checkpoint()
-        return Channel(trio.SocketStream(sock), Link(kind="unix", label=label, credentials=credentials, verified=True))
+        stream = UnixStream(socket.socket(fileno=sock.detach()))
+        return Channel(stream, Link(kind="unix", label=label, credentials=credentials, verified=True))
 
     return Incoming(path, open_it, sock.close)
 

@@ -34,6 +34,7 @@ from protocol.message import (
 from protocol.net import Channel
 from protocol.remote import ConnectionLost, RemoteError, TimedOut
 from protocol.service import Entry, Service
+from protocol.unix_stream import OpenFile, UnixStream
 
 R = TypeVar("R")
 item_T = TypeVar("item_T")
@@ -73,6 +74,7 @@ class Peer:
         self.heard_at = self.said_at = trio.current_time()
         self._connection = connection
         self._stream = channel.stream
+        self._send_now = channel.stream.send_now if isinstance(channel.stream, UnixStream) else None
         self._service = service
         self._handlers = handlers
         self._scope = trio.CancelScope()
@@ -235,13 +237,38 @@ class Peer:
         self._connection.bulk_fail(message)
         self._kick()
 
-    async def next_bulk(self) -> events.Bulk | events.BulkEnded | events.BulkFailed:
+    def take_files(self) -> bool:
+        """From now on take files that are handed over open; False when this connection cannot carry any."""
+        if isinstance(self._stream, UnixStream):
+            self._stream.take_files()
+            return True
+        return False
+
+    def reaches(self, pid: int) -> bool:
+        """Whether this process is at the other end itself, by the kernel's word: it can be handed open files."""
+        credentials = self.link.credentials
+        return bool(pid) and isinstance(self._stream, UnixStream) and credentials is not None and credentials.pid == pid
+
+    async def hand_over(self, descriptor: int, size: int) -> None:
+        """Give the peer this open file, instead of its `size` bytes; it is closed here."""
+        file = OpenFile(descriptor)
+        await self._room()
+        assert isinstance(self._stream, UnixStream)
+        while self._stream.is_loaded and not self._connection.is_closed:
+            await self._drained.wait()
+        if self._connection.is_closed:
+            raise self._lost()
+        self._connection.bulk_handed(size)
+        self._stream.attach(file)
+        self._kick()
+
+    async def next_bulk(self) -> events.Bulk | events.BulkHanded | events.BulkEnded | events.BulkFailed:
         """The next piece of a file; ConnectionLost when none can come."""
         try:
             event = await self._bulk_receiver().receive()
         except trio.EndOfChannel:
             raise self._lost() from None
-        assert isinstance(event, events.Bulk | events.BulkEnded | events.BulkFailed)
+        assert isinstance(event, events.Bulk | events.BulkHanded | events.BulkEnded | events.BulkFailed)
         return event
 
     def _bulk_receiver(self) -> trio.MemoryReceiveChannel[events.Event]:
@@ -283,9 +310,9 @@ class Peer:
                 async with trio.open_nursery() as own:
                     own.start_soon(self._write)
                     reason = await self._read(early)
+                    self._kick()
                     if self._connection.pending_bytes:  # the last words, such as why this ends
                         with trio.move_on_after(FAREWELL_S):
-                            self._kick()
                             await self._drained.wait()
                     own.cancel_scope.cancel()
         finally:
@@ -344,11 +371,17 @@ class Peer:
         await trio.lowlevel.wait_task_rescheduled(stop)
 
     def _kick(self) -> None:
-        """Have the writer write."""
+        """Send what the kernel takes at once, which is nearly always all; have the writer send the rest."""
         task = self._idle_writer
-        if task is not None:
-            self._idle_writer = None
-            trio.lowlevel.reschedule(task)
+        if task is None or not self._connection.pending_bytes:
+            return
+        if self._send_now is not None:
+            self._connection.send_with(self._send_now)
+            self.said_at = trio.current_time()
+            if not self._connection.pending_bytes:
+                return
+        self._idle_writer = None
+        trio.lowlevel.reschedule(task)
 
     async def _room(self) -> None:
         """Wait while too much is unsent; ConnectionLost when it never will be sent."""
@@ -427,6 +460,8 @@ class Peer:
             self._on_stream_control(event)  # type: ignore[arg-type]
         elif kind in (events.Bulk, events.BulkEnded, events.BulkFailed):
             await self._on_bulk(event)
+        elif kind is events.BulkHanded:
+            await self._on_bulk(events.BulkHanded(event.size, self._next_file()))  # type: ignore[union-attr]
 
     def _on_answer(self, event: Any) -> None:
         task = self._waiting.pop(event.id, None)
@@ -536,6 +571,12 @@ class Peer:
             running.credited.set()
         elif running.stops_with_caller:
             running.scope.cancel()
+
+    def _next_file(self) -> OpenFile:
+        file = self._stream.next_file() if isinstance(self._stream, UnixStream) else None
+        if file is None:
+            raise PeerError("a file was announced as handed over, and did not come")
+        return file
 
     async def _on_bulk(self, event: events.Event) -> None:
         self._bulk_receiver()

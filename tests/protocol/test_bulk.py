@@ -13,7 +13,8 @@ import trio
 import trio.testing
 
 from pool.errors import PeerError
-from protocol.bulk import CHUNK_BYTES, FileChanged, receive_file, send_file
+from protocol.bulk import CHUNK_BYTES, receive_file, send_file
+from protocol.file_copy import FileChanged
 from protocol.rpc import ConnectionLost, Peer, connected
 from tests.protocol.conftest import Wiring
 from tests.protocol.echo import Echo, EchoService, serving, until
