@@ -13,7 +13,7 @@ that the table `_KINDS` does not describe.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import Any, Final, Protocol
 
@@ -169,6 +169,14 @@ class Connection:
     def pending_bytes(self) -> int:
         """How much waits to be sent."""
         return len(self._out)
+
+    def send_with(self, send: Callable[[bytearray], int]) -> None:
+        """Have `send` take what it can of the bytes to be sent; it returns how many it has taken."""
+        sent = send(self._out)
+        if sent == len(self._out):
+            self._out = bytearray()
+        else:
+            del self._out[:sent]
 
     def take(self) -> bytearray:
         """All bytes to be sent now; they are the caller's from here on."""

@@ -88,7 +88,14 @@ class UnixStream(trio.abc.Stream):
                     await trio.sleep(_PAUSE_S)  # this account has too many files on their way: some are being taken
         await trio.lowlevel.cancel_shielded_checkpoint()
 
-    def _send(self, data: memoryview) -> int:
+    def send_now(self, data: bytes | bytearray | memoryview) -> int:
+        """Send what the kernel takes at once, and how much that was; what is wrong with the socket `send_all` tells."""
+        try:
+            return self._send(data)
+        except OSError:
+            return 0
+
+    def _send(self, data: bytes | bytearray | memoryview) -> int:
         if not self._to_send:
             return self._socket.send(data)
         count = min(len(self._to_send), AT_ONCE_MAX)
@@ -107,18 +114,15 @@ class UnixStream(trio.abc.Stream):
 
     async def receive_some(self, max_bytes: int | None = None) -> bytes:
         """What has come; empty at the end."""
-        await trio.lowlevel.checkpoint_if_cancelled()
         wanted = max_bytes or 65536
         while True:
             try:
-                data = self._receive(wanted)
+                await trio.lowlevel.wait_readable(self._socket)  # first: a reader is nearly always ahead of its peer
+                return self._receive(wanted)
             except BlockingIOError:
-                await trio.lowlevel.wait_readable(self._socket)
+                continue
             except OSError as error:
                 raise self._broken(error) from error
-            else:
-                await trio.lowlevel.cancel_shielded_checkpoint()
-                return data
 
     def _receive(self, wanted: int) -> bytes:
         if not self._takes:

@@ -20,6 +20,7 @@ from daemons import faults
 from daemons.agent.event_log import LogBusy, append_events
 from daemons.agent.remote_io import RemoteFiles
 from daemons.agent.transfer import Transfers
+from daemons.agent.turns import Turns
 from daemons.log import Log
 from daemons.starter.account import Account, become
 from daemons.starter.settings import AgentSettings
@@ -60,6 +61,7 @@ async def main(birth: Birth) -> None:
         level=settings.log_level,
         bytes_max=settings.log_bytes_max,
         old_max=settings.log_old_max,
+        times=settings.log_times,
     )
     log.capture_logging()
     faults.arm(settings.fault_points, settings.run_dir or ".")
@@ -111,14 +113,15 @@ async def _serve(
     nursery: trio.Nursery,
 ) -> None:
     schedd, starters = Service("agent"), Service(socket_name(settings.socket))
+    turns = Turns(nursery, small_bytes=settings.queued_bytes_min, report_s=settings.transfer_report_s)
+    turns.add_to(schedd)
     transfers = Transfers(
         security,
         nursery,
         address=settings.socket,
         host=settings.host,
         identity=f"{settings.account or settings.uid}@{settings.uid_domain}",
-        uploads_max=settings.uploads_max,
-        downloads_max=settings.downloads_max,
+        turns=turns,
     )
     transfers.add_to(schedd, starters)
     RemoteFiles(transfers.job_of).add_to(starters)
@@ -127,6 +130,8 @@ async def _serve(
     peer = await rpc.open_pair(
         nursery, net.pair_channel(birth.channel), parent=False, security=security, service=schedd
     )
+    turns.schedd = peer
+    nursery.start_soon(turns.run)
     async with trio.open_nursery() as ends:
         ends.start_soon(_until_orphaned, birth.life, ends.cancel_scope)
         await peer.closed.wait()

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import errno
 import logging
-import math
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -17,6 +16,7 @@ import trio
 
 from daemons.agent.checkpoints import Checkpoints
 from daemons.agent.streams import read_piece, write_piece
+from daemons.agent.turns import Transfer, Turns
 from daemons.faults import fault
 from daemons.file_stream import acceptable, receive_files, send_files
 from pool.classad import ClassAd
@@ -25,14 +25,16 @@ from pool.execute.transfer import InputItem, destination, input_items
 from pool.jobs.codes import HoldCode
 from pool.jobs.spool import outputs
 from protocol.authorize import Level
-from protocol.file_list import FileTrouble, regular, with_small, write_small
+from protocol.bulk import RunSync
+from protocol.file_list import FileTrouble, regular, still_to_move, with_small, write_small
 from protocol.gather import Gathered, gather
-from protocol.message import DONE, Done
+from protocol.message import DONE, Done, replace
 from protocol.messages.agent import (
     CloseTransfer,
     FetchInput,
     FileEntry,
     InputFiles,
+    InputTaken,
     OpenTransfer,
     OutputStored,
     Partial,
@@ -121,6 +123,8 @@ class _Push:
     files: list[FileEntry]
     staging: str = ""
     have: dict[str, int] = field(default_factory=dict)
+    excess: str | None = None
+    """What is said of the output that is not among these files: there was too much."""
 
 
 class Transfers:
@@ -134,12 +138,10 @@ class Transfers:
         address: str,
         host: str,
         identity: str,
-        uploads_max: int = 0,
-        downloads_max: int = 0,
+        turns: Turns | None = None,
     ) -> None:
         self._security, self._nursery = security, nursery
-        self._uploads = trio.CapacityLimiter(uploads_max or math.inf)
-        self._downloads = trio.CapacityLimiter(downloads_max or math.inf)
+        self._turns = turns or Turns(nursery)
         self._address, self._host, self._identity = address, host, identity
         self._activations: dict[str, _Activation] = {}
 
@@ -147,8 +149,9 @@ class Transfers:
         """Answer the schedd on its service, and starters on theirs."""
         schedd.on(OpenTransfer, self.open, Level.READ)
         schedd.on(CloseTransfer, self.close, Level.READ)
-        starters.on(FetchInput, self.fetch, Level.READ)
-        starters.on(PushOutput, self.push, Level.READ)
+        starters.on(FetchInput, self.fetch, Level.READ, stops_with_caller=True)
+        starters.on(InputTaken, self._turns.taken, Level.READ)
+        starters.on(PushOutput, self.push, Level.READ, stops_with_caller=True)
         starters.on(OutputStored, self.stored, Level.READ)
         starters.on(WriteStream, self.write, Level.READ)
         starters.on(ReadStream, self.read, Level.READ)
@@ -215,7 +218,7 @@ class Transfers:
             number = error.errno or errno.EIO
             said = f"reading from file {error.filename}: (errno {number}) {os.strerror(number)}"
             return InputFiles(files=[], trouble=self._input_trouble(said, number))
-        if (excess := over(activation.input_max_mb, gathered.entries)) is not None:
+        if (excess := over(activation.input_max_mb, gathered.entries, "upload")) is not None:
             trouble = self._input_trouble(excess, 0, HoldCode.MAX_TRANSFER_INPUT_SIZE_EXCEEDED)
             return InputFiles(files=[], trouble=trouble)
         sources = gathered.sources
@@ -227,68 +230,89 @@ class Transfers:
         entries = with_small(gathered.entries, open_file)
         have = acceptable({one.name: one for one in request.have}, entries) if request.have else {}
         if regular(entries):
-            self._nursery.start_soon(self._send, peer, entries, open_file, have)
+            size = sum(entry.size - start for entry, start in still_to_move(entries, have))
+            transfer = await self._turns.take(peer, request.activation, upload=True, size=size)
+            hands_over = peer.reaches(request.process)
+            self._nursery.start_soon(self._send, transfer, entries, open_file, have, hands_over)
         return InputFiles(files=entries, have=have, restored=restored)
 
     async def _send(
-        self, peer: Peer, entries: list[FileEntry], open_file: Callable[[FileEntry], int], have: dict[str, int]
+        self,
+        transfer: Transfer,
+        entries: list[FileEntry],
+        open_file: Callable[[FileEntry], int],
+        have: dict[str, int],
+        hands_over: bool,
     ) -> None:
+        peer = transfer.peer
         try:
-            async with self._uploads:
-                trouble = await send_files(peer, entries, open_file, trio.to_thread.run_sync, have=have)
+            trouble = await send_files(peer, entries, open_file, transfer.run_sync, have=have, hands_over=hands_over)
+            if hands_over:
+                await transfer.taken()
         except PeerError as error:
             log.warning("input for %s: %s", peer, error)
         else:
             if trouble is not None:
                 log.warning("input for %s: %s", peer, trouble)
+        finally:
+            self._turns.give_back(transfer)
 
     async def push(self, peer: Peer, request: PushOutput) -> PushTaken:
         """Take these files; the answer goes out before the first of them comes, and when it is their turn."""
-        turn = object()
-        await self._downloads.acquire_on_behalf_of(turn)
+        activation = self._of(peer, request.activation)
+        limit_mb = -1 if request.checkpoint else activation.output_max_mb
+        files = within(limit_mb, request.files)
+        size = sum(entry.size for entry in regular(files))
+        transfer = await self._turns.take(peer, request.activation, upload=False, size=size)
         try:
             activation = self._of(peer, request.activation)
             await activation.quiet()
-            push = self._planned(activation, request)
+            push = self._planned(activation, request, files, over(limit_mb, request.files, "download"))
         except BaseException:
-            self._downloads.release_on_behalf_of(turn)
+            self._turns.give_back(transfer)
             raise
         activation.stored, activation.arrived = None, trio.Event()
         activation.push = trio.CancelScope()
-        self._nursery.start_soon(self._receive, peer, activation, activation.push, push, turn)
-        return PushTaken(have=push.have)
+        self._nursery.start_soon(self._receive, peer, activation, activation.push, push, transfer)
+        return PushTaken(
+            have=push.have,
+            open_files=peer.reaches(request.process) and peer.take_files(),
+            allowed=None if push.excess is None else {one.name: one.size for one in files},
+        )
 
-    def _planned(self, activation: _Activation, request: PushOutput) -> _Push:
+    def _planned(
+        self, activation: _Activation, request: PushOutput, files: list[FileEntry], excess: str | None
+    ) -> _Push:
         """Where everything goes, and what of it is there from an attempt that was cut off."""
         mark = request.activation[:40].replace("/", "_")
-        staging, have = "", acceptable(activation.came, request.files)
+        staging, have = "", acceptable(activation.came, files)
         if request.checkpoint:
             if not activation.spool:
                 raise PeerError("this job keeps no checkpoints")
             staging, have = Checkpoints(activation.spool).begin(mark), {}
         placement = Placement(activation.where(staging), f"{mark}.part", begun=frozenset(have))
-        placement.plan(request.files)
-        for entry in request.files:
+        placement.plan(files)
+        for entry in files:
             if have.get(entry.name) == entry.size:
                 placement.adopt(entry)
         if activation.kept is not None:
             activation.kept.abandon(keep=have)
         activation.came, activation.kept = {}, None
-        return _Push(placement, request.files, staging, have)
+        return _Push(placement, files, staging, have, excess)
 
     async def _receive(
-        self, peer: Peer, activation: _Activation, scope: trio.CancelScope, push: _Push, turn: object
+        self, peer: Peer, activation: _Activation, scope: trio.CancelScope, push: _Push, transfer: Transfer
     ) -> None:
         arrived, came = activation.arrived, activation.came
         try:
             with scope:
-                activation.stored = Stored(trouble=await self._take(peer, activation, push, came))
+                activation.stored = Stored(trouble=await self._take(peer, activation, push, came, transfer.run_sync))
         except PeerError as error:
             log.warning("output from %s: %s", peer, error)
             if not push.staging:
                 self._keep(activation, push, came)
         finally:
-            self._downloads.release_on_behalf_of(turn)
+            self._turns.give_back(transfer)
             if activation.kept is not push.placement:
                 push.placement.abandon()
             arrived.set()
@@ -303,13 +327,13 @@ class Transfers:
         if any(one.mtime for one in came.values()):
             activation.kept = push.placement
 
-    async def _take(self, peer: Peer, activation: _Activation, push: _Push, came: dict[str, Partial]) -> Trouble | None:
+    async def _take(
+        self, peer: Peer, activation: _Activation, push: _Push, came: dict[str, Partial], run_sync: RunSync
+    ) -> Trouble | None:
         """All files of a push; the trouble, if there is any."""
-        excess = None if push.staging else over(activation.output_max_mb, push.files)
-        if excess is not None:  # their bytes come all the same: the sender has been told to go on
-            await receive_files(peer, push.files, _nowhere, trio.to_thread.run_sync, have=push.have)
-            return self._output_trouble(excess, 0, HoldCode.MAX_TRANSFER_OUTPUT_SIZE_EXCEEDED)
-        trouble = await self._place(peer, push, came)
+        trouble = await self._place(peer, push, came, run_sync)
+        if trouble is None and push.excess is not None:
+            return self._output_trouble(push.excess, 0, HoldCode.MAX_TRANSFER_OUTPUT_SIZE_EXCEEDED)
         if trouble is None and push.staging:
             try:
                 await trio.to_thread.run_sync(Checkpoints(activation.spool).commit, push.staging)
@@ -318,7 +342,7 @@ class Transfers:
                 return self._output_trouble(f"writing the manifest of a checkpoint: {os.strerror(number)}", number)
         return trouble
 
-    async def _place(self, peer: Peer, push: _Push, came: dict[str, Partial]) -> Trouble | None:
+    async def _place(self, peer: Peer, push: _Push, came: dict[str, Partial], run_sync: RunSync) -> Trouble | None:
         """Put everything in its place; the trouble, if there is any. Nothing is replaced then."""
         placement, files = push.placement, push.files
         trouble: FileTrouble | None = None
@@ -339,8 +363,9 @@ class Transfers:
             trouble = await trio.to_thread.run_sync(write_small, files, open_place) or trouble
         else:  # empty ones at most: nothing that could take long
             trouble = write_small(files, open_place) or trouble
-        run_sync = trio.to_thread.run_sync
-        trouble = await receive_files(peer, files, open_place, run_sync, have=push.have, came=came) or trouble
+        piece = partial(fault, "agent.output_piece")
+        said = await receive_files(peer, files, open_place, run_sync, have=push.have, came=came, after_piece=piece)
+        trouble = said or trouble
         fault("agent.output_came")
         if trouble is None:
             try:
@@ -383,17 +408,28 @@ class Transfers:
         return Trouble(reason=reason, hold_code=code, hold_subcode=number)
 
 
-def over(limit_mb: int, entries: list[FileEntry]) -> str | None:
-    """What is said when these files are larger than is allowed (-1: they may be any size); it names the largest."""
-    total = sum(entry.size for entry in entries if entry.kind == "file")
-    if limit_mb < 0 or total <= limit_mb << 20:
-        return None
-    largest = max(entries, key=lambda entry: entry.size)
-    return (
-        f"max total bytes exceeded (max={limit_mb} MB): {len(entries)} files of {total} bytes, "
-        f"the largest of them {largest.name} ({largest.size} bytes)"
-    )
+def within(limit_mb: int, entries: list[FileEntry]) -> list[FileEntry]:
+    """What of these files a limit lets through (-1: all): the first ones, and the beginning of one at most."""
+    left = limit_mb << 20
+    if limit_mb < 0 or sum(entry.size for entry in entries if entry.kind == "file") <= left:
+        return entries
+    kept: list[FileEntry] = []
+    for entry in entries:
+        if entry.kind != "file" or entry.size <= left:
+            kept.append(entry)
+            left -= entry.size
+        elif left > 0:
+            kept.append(replace(entry, size=left, data=None if entry.data is None else entry.data[:left]))
+            left = 0
+    return kept
 
 
-def _nowhere(_entry: FileEntry) -> int:
-    return os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+def over(limit_mb: int, entries: list[FileEntry], direction: str) -> str | None:
+    """What is said when these files are larger than is allowed (-1: they may be any size); it names the first such."""
+    total = 0
+    for entry in entries:
+        total += entry.size if entry.kind == "file" else 0
+        if 0 <= limit_mb << 20 < total:
+            size = f"max={limit_mb} MB, this file={entry.size >> 20} MB"
+            return f"sending file {entry.name}: max total {direction} bytes exceeded ({size})"
+    return None

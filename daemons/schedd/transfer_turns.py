@@ -1,0 +1,261 @@
+"""The transfer queue of this access point, for the file agents of all users: `pool.jobs.transfer_queue` decides.
+
+An agent says on the connection that it was born with when files of a job want to move, and when they have moved; when
+the connection ends, so do its turns. So nothing of the queue has to outlive this process: agents that come after a
+restart ask anew, as starters do.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import trio
+
+from daemons.faults import fault
+from pool.classad import ClassAd, Expr, Member
+from pool.config import Config
+from pool.errors import PeerError
+from pool.jobs.transfer_load import (
+    Load,
+    Throttle,
+    ThrottleKnobs,
+    closest_span,
+    read_spans,
+    read_throttle,
+)
+from pool.jobs.transfer_queue import MIB, Figures, TransferLimits, TransferQueue, Turn
+from protocol.authorize import Level
+from protocol.messages.agent import TurnGiven, TurnTakenBack
+from protocol.messages.schedd import AskTurn, EndTurn, TransferReport
+from protocol.rpc import Peer
+from protocol.service import Service
+
+if TYPE_CHECKING:
+    from daemons.schedd.core import Core
+
+LOOK_S: Final = 10.0
+"""How often the queue is looked at where no interval of reports says so."""
+USER_LOADS_MAX: Final = 1000
+
+
+@dataclass(frozen=True)
+class TransferSettings:
+    """The knobs, typed."""
+
+    limits: TransferLimits
+    user: Expr | None
+    interval_s: float
+    spans: dict[str, float]
+    throttle: ThrottleKnobs | None
+    per_user: bool
+
+    @classmethod
+    def read(cls, config: Config) -> TransferSettings:
+        """From the configuration."""
+        spans = read_spans(config.str("TRANSFER_IO_REPORT_TIMESPANS"))
+        bounds = read_throttle(config.str("FILE_TRANSFER_DISK_LOAD_THROTTLE"))
+        interval_s = config.seconds("TRANSFER_IO_REPORT_INTERVAL")
+        name = "FILE_TRANSFER_DISK_LOAD_THROTTLE"
+        throttle = None
+        if bounds is not None and spans and interval_s > 0:
+            throttle = ThrottleKnobs(
+                *bounds,
+                closest_span(config.str(f"{name}_SHORT_HORIZON"), spans),
+                closest_span(config.str(f"{name}_LONG_HORIZON"), spans),
+                config.seconds(f"{name}_WAIT_BETWEEN_INCREMENTS"),
+            )
+        return cls(
+            limits=TransferLimits(
+                config.int("MAX_CONCURRENT_UPLOADS"),
+                config.int("MAX_CONCURRENT_DOWNLOADS"),
+                config.seconds("MAX_TRANSFER_QUEUE_AGE"),
+            ),
+            user=config.expr("TRANSFER_QUEUE_USER_EXPR"),
+            interval_s=interval_s,
+            spans=spans,
+            throttle=throttle,
+            per_user=_publishes_users(config.str("STATISTICS_TO_PUBLISH")),
+        )
+
+
+def _publishes_users(text: str) -> bool:
+    """Whether `TRANSFER:2` is among what statistics shall be published."""
+    for word in text.upper().replace(",", " ").split():
+        name, _, level = word.partition(":")
+        if name in ("TRANSFER", "ALL", "DEFAULT"):
+            return level[:1].isdigit() and level[:1] >= "2"
+    return False
+
+
+class TransferTurns:
+    """The queue, and what transfers cost."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self._queue = TransferQueue(core.settings.transfers.limits)
+        self._peers: dict[str, tuple[Peer, str]] = {}
+        """By the turn's name here: whose agent has it or waits for it, and the agent's name for it."""
+        self._activations: dict[str, str] = {}
+        self._load = Load()
+        self._loads: dict[str, Load] = {}
+        self._knobs: ThrottleKnobs | None = None
+        self._throttle: Throttle | None = None
+
+    @property
+    def _settings(self) -> TransferSettings:
+        return self._core.settings.transfers
+
+    def service(self, owner: str) -> Service:
+        """What the agent of this user may say."""
+        service = Service("schedd")
+        service.on(AskTurn, lambda peer, message: self.ask(owner, peer, message), Level.READ)
+        service.on(EndTurn, self.end, Level.READ)
+        service.on(TransferReport, lambda peer, message: self.report(owner, message), Level.READ)
+        return service
+
+    def gone(self, peer: Peer) -> None:
+        """An agent has died: its turns are free."""
+        keys = [key for key, (whose, _) in self._peers.items() if whose is peer]
+        for key in keys:
+            self._forget(key)
+        try:
+            self._grant()
+        except RuntimeError:  # the schedd itself is on its way out
+            return
+
+    # ---- from agents
+
+    def ask(self, owner: str, peer: Peer, message: AskTurn) -> None:
+        """Files of a job want to move."""
+        key = self._key(peer, message.turn)
+        now = self._core.now()
+        self._peers[key] = peer, message.turn
+        self._activations[key] = message.activation
+        user = self._user(owner, message.activation)
+        self._queue.ask(Turn(key, user, message.upload, message.size, now))
+        self._grant()
+        shadow = self._core.shadows.get(message.activation)
+        if shadow is not None and any(turn.key == key and turn.granted_at is None for turn in self._queue):
+            shadow.transfer_queued(upload=message.upload)
+            fault("schedd.transfer_queued")
+
+    def end(self, peer: Peer, message: EndTurn) -> None:
+        """They have moved, or will not."""
+        self._forget(self._key(peer, message.turn))
+        self._grant()
+
+    def report(self, owner: str, message: TransferReport) -> None:
+        """What files have cost on their way."""
+        user = self._user(owner, message.activation)
+        if user not in self._loads and len(self._loads) >= USER_LOADS_MAX:
+            self._loads = {name: load for name, load in self._loads.items() if not load.is_idle}
+        for load in (self._load, self._loads.setdefault(user, Load())):
+            load.add(message.amounts)
+
+    def _user(self, owner: str, activation: str) -> str:
+        """By whom turns are divided fairly."""
+        shadow, text = self._core.shadows.get(activation), self._settings.user
+        ad = ClassAd({"Owner": owner}) if shadow is None else self._core.queue.ad(shadow.job)
+        value = text.eval(ad) if text is not None else None
+        return value if isinstance(value, str) and value else f"Owner_{owner}"
+
+    @staticmethod
+    def _key(peer: Peer, turn: str) -> str:
+        return f"{id(peer)}.{turn}"
+
+    def _forget(self, key: str) -> None:
+        self._queue.end(key)
+        self._peers.pop(key, None)
+        self._activations.pop(key, None)
+
+    # ---- deciding
+
+    def _grant(self) -> None:
+        now = self._core.now()
+        self._queue.limits = self._settings.limits
+        limit = self._limit(now) if self._queue.waits else None
+        for turn in self._queue.grant(now, together_max=limit):
+            peer, name = self._peers[turn.key]
+            self._core.nursery.start_soon(self._tell, peer, TurnGiven(turn=name))
+            shadow = self._core.shadows.get(self._activations[turn.key])
+            if shadow is not None:
+                shadow.transfer_started(upload=turn.upload)
+
+    def _limit(self, now: float) -> int | None:
+        """How many may move, by the disk's load."""
+        knobs = self._settings.throttle
+        if knobs != self._knobs:
+            self._knobs, self._throttle = knobs, None if knobs is None else Throttle(knobs)
+        return None if self._throttle is None else self._throttle.decide(self._load, self._queue.moving, now)
+
+    async def _tell(self, peer: Peer, message: TurnGiven | TurnTakenBack) -> None:
+        try:
+            await peer.notify(message)
+        except PeerError:  # its turns end with it
+            return
+
+    async def run(self) -> None:
+        """Look at the queue now and then: the load changes, and turns become too old."""
+        while True:
+            interval_s = self._settings.interval_s
+            await trio.sleep(interval_s or LOOK_S)
+            if interval_s > 0:
+                for load in (self._load, *self._loads.values()):
+                    load.sample(interval_s, self._settings.spans)
+            self.look()
+
+    def look(self) -> None:
+        """Take back what is too old, and hand out what is free."""
+        old = self._queue.outworn(self._core.now())
+        if old is not None:
+            peer, name = self._peers[old.key]
+            self._core.log.always(
+                "A transfer has taken too long while others wait, and has to ask again",
+                activation=self._activations[old.key],
+                user=old.user,
+            )
+            self._core.nursery.start_soon(self._tell, peer, TurnTakenBack(turn=name))
+            self._forget(old.key)
+        self._grant()
+
+    # ---- what is shown
+
+    def attributes(self) -> dict[str, Member]:
+        """The queue in the schedd's ad."""
+        now, settings, queue = self._core.now(), self._settings, self._queue
+        up, down = (queue.figures(now, upload=upload) for upload in (True, False))
+        shown: dict[str, Member] = {
+            "TransferQueueMaxUploading": settings.limits.uploads,
+            "TransferQueueMaxDownloading": settings.limits.downloads,
+            "TransferQueueNumUploading": up.moving,
+            "TransferQueueNumDownloading": down.moving,
+            "TransferQueueNumWaitingToUpload": up.waiting,
+            "TransferQueueNumWaitingToDownload": down.waiting,
+            "TransferQueueUploadWaitTime": int(up.waited_s),
+            "TransferQueueDownloadWaitTime": int(down.waited_s),
+            "FileTransferMBWaitingToUpload": _mb(up),
+            "FileTransferMBWaitingToDownload": _mb(down),
+            **self._load.attributes(settings.spans),
+        }
+        if settings.user is not None:
+            shown["TransferQueueUserExpr"] = settings.user
+        if settings.throttle is not None:
+            shown["FileTransferDiskThrottleLow"] = settings.throttle.low
+            shown["FileTransferDiskThrottleHigh"] = settings.throttle.high
+            shown["FileTransferDiskThrottleLevel"] = self._throttle.limit if self._throttle is not None else 0
+        if settings.per_user:
+            for user in sorted(self._loads.keys() | queue.users()):
+                shown.update(self._of_user(user, now))
+        return shown
+
+    def _of_user(self, user: str, now: float) -> dict[str, Member]:
+        prefix = "".join(letter if letter.isalnum() else "_" for letter in user.partition("@")[0]) + "_"
+        shown = self._loads.get(user, Load()).attributes(self._settings.spans, prefix)
+        for upload, name in ((True, "Upload"), (False, "Download")):
+            shown[f"{prefix}FileTransferMBWaitingTo{name}"] = _mb(self._queue.figures(now, upload=upload, user=user))
+        return shown
+
+
+def _mb(figures: Figures) -> float:
+    return round(figures.bytes_waiting / MIB, 3)
