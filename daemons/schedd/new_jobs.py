@@ -60,6 +60,7 @@ DEFAULTS: Final[dict[str, object]] = {
 }
 """What every job's ad has from the beginning."""
 
+ON_HOLD: Final = ("submitted on hold at user's request", HoldCode.SUBMITTED_ON_HOLD)
 CONTAINER: Final = 14
 """What some submitters call a vanilla job in a container."""
 _SCHEDDS_OWN: Final = ("ClusterId", "ProcId", "JobStatus", "GlobalJobId")
@@ -92,7 +93,7 @@ def new_job(cluster: Cluster, own: ClassAd, proc: int, *, hold_for_spool: bool =
     if hold_for_spool:
         hold = ("Spooling input data files", HoldCode.SPOOLING_INPUT)
     elif status is JobStatus.HELD:
-        hold = ("submitted on hold at user's request", HoldCode.SUBMITTED_ON_HOLD)
+        hold = ON_HOLD
     if hold is not None:
         status = JobStatus.HELD
         for name, value in hold_attributes(own, *hold, 0, 0.0).items():
@@ -111,15 +112,22 @@ def new_jobs(cluster: Cluster, table: AdTable, first: int) -> list[Job]:
     Without an ad for each of them, unless one may differ in more than what it says to the program.
     """
     shared = cluster.ad
-    if _SEVERALLY.isdisjoint(map(str.lower, table.names)) and all(type(shared.get(name)) is int for name in _SHARED):
-        try:
-            packed = pack_columns(table.names, table.columns, table.rows)
-        except TypeError as error:
-            raise SubmitError(f"a job has a value that no ad can hold: {error}") from None
-        status, prio = JobStatus(shared.eval_int("JobStatus", 0)), shared.eval_int("JobPrio", 0)
-        if status is JobStatus.IDLE:
-            return [Job(cluster, proc, status, prio, own) for proc, own in enumerate(packed, first)]
-    return [new_job(cluster, own, proc) for proc, own in enumerate(table.ads(), first)]
+    names, columns = list(table.names), list(table.columns)
+    alike = all(type(shared.get(name)) is int for name in _SHARED)
+    if alike and shared["JobStatus"] == JobStatus.HELD:
+        for name, value in hold_attributes(shared, *ON_HOLD, 0, 0.0).items():
+            names.append(name)
+            columns.append([value] * table.rows)
+    keys = [name.lower() for name in names]
+    if not alike or len(set(keys)) < len(keys) or not _SEVERALLY.isdisjoint(keys):
+        return [new_job(cluster, own, proc) for proc, own in enumerate(table.ads(), first)]
+    try:
+        packed = pack_columns(names, columns, table.rows)
+    except TypeError as error:
+        raise SubmitError(f"a job has a value that no ad can hold: {error}") from None
+    prio = shared.eval_int("JobPrio", 0)
+    status = JobStatus.HELD if shared["JobStatus"] == JobStatus.HELD else JobStatus.IDLE
+    return [Job(cluster, proc, status, prio, own) for proc, own in enumerate(packed, first)]
 
 
 def room(core: Core, owner: str) -> tuple[str, int, int]:

@@ -52,6 +52,8 @@ def _column(values: Sequence[Any]) -> list[str | None]:
         return list(map(encode_basestring_ascii, values))
     if kinds == {int} and min(values) >= -_INT_END and max(values) < _INT_END:
         return list(map(str, values))
+    if len(set(map(id, values))) == 1:
+        return [None if values[0] is None else _value(values[0])] * len(values)
     return [None if value is None else _value(value) for value in values]
 
 
