@@ -74,6 +74,7 @@ class Advertise:
         ad["TotalLocalJobsRunning"], ad["TotalSchedulerJobsRunning"] = local, len(core.local_runs) - local
         for name in ("JobsSubmitted", "JobsStarted", "JobsExited", "JobsCompleted"):
             ad[name] = core.stats[name]
+        ad.update(core.transfers.attributes())
         return ad
 
     async def run(self) -> None:

@@ -12,6 +12,7 @@ import trio
 from daemons.agent.main import socket_name
 from daemons.run import DaemonStart
 from daemons.schedd.agents import NoAgent
+from daemons.schedd.transfer_turns import TransferTurns
 from daemons.starter.settings import agent_payload
 from daemons.world import ChildProcess, ZygoteLike
 from protocol import rpc
@@ -59,10 +60,13 @@ class AgentProcess:
 class StartAgents:
     """Makes agents, by user."""
 
-    def __init__(self, start: DaemonStart, zygote: ZygoteLike, nursery: trio.Nursery) -> None:
+    def __init__(
+        self, start: DaemonStart, zygote: ZygoteLike, nursery: trio.Nursery, transfers: TransferTurns
+    ) -> None:
         self._start = start
         self._zygote = zygote
         self._nursery = nursery
+        self._transfers = transfers
 
     async def __call__(self, owner: str) -> AgentProcess:
         """An agent for this user: his own account where the pool is root's, else the pool's account."""
@@ -83,7 +87,9 @@ class StartAgents:
         process = await self._zygote.fork("agent", payload)
         try:
             channel = Channel(process.channel, Link(kind="pair", label=f"the file agent of {owner}", verified=True))
-            peer = await rpc.open_pair(self._nursery, channel, parent=True, security=self._start.security)
+            service, security = self._transfers.service(owner), self._start.security
+            peer = await rpc.open_pair(self._nursery, channel, parent=True, security=security, service=service)
+            peer.on_close(self._transfers.gone)
         except BaseException:
             process.kill()
             raise

@@ -35,12 +35,14 @@ from pool.jobs.job_queue import NOBODYS, Cluster, Job, JobQueue, mention
 from pool.jobs.run import Changes
 from pool.jobs.states import JobEvent, JobStatus
 from pool.jobs.store import EventRow
+from pool.jobs.transfer_life import TimedEvent
 from protocol.address import Address
 
 if TYPE_CHECKING:
     from daemons.schedd.agents import Agents
     from daemons.schedd.global_log import GlobalLog
     from daemons.schedd.shadow import Shadow
+    from daemons.schedd.transfer_turns import TransferTurns
     from daemons.schedd.users import Users
     from daemons.schedd.writer import Writer
 
@@ -98,6 +100,7 @@ class Core:
         self.records = Records(self)
         self.writer: Writer
         self.agents: Agents
+        self.transfers: TransferTurns
         self.nursery: trio.Nursery
         self.requested: dict[Job, Callable[[], None]] = {}
         """Jobs for which a slot is being asked, which may take long; called when the job needs it no more."""
@@ -136,27 +139,32 @@ class Core:
             self.queue.move(job, changes.move, now)
             if before in _IN_EXECUTION and job.status not in _IN_EXECUTION:
                 self.records.execution(job, int(before))
-        for event in changes.events:
-            self.write(job, event, now if at is None else at)
+        if changes.earlier or changes.events:
+            when = now if at is None else at
+            self._write(job, [*changes.earlier, *((when, event) for event in changes.events)])
         self.settle(job)
 
     def write(self, job: Job, event: Event, at: float | None = None) -> None:
         """The job's logs shall have this event."""
+        self._write(job, [(self.now() if at is None else at, event)])
+
+    def _write(self, job: Job, events: Sequence[TimedEvent]) -> None:
+        """The job's logs shall have these events; each log gets them in one piece."""
         ad = self.queue.ad(job)
         if ad.get("JobNotification"):
-            self.tell_owner(ad, event)
-        logs = self.logs_of(ad)
-        overall = self.global_log if self.settings.global_log.path else None
-        if not logs and overall is None:
-            return
-        at = self.now() if at is None else at
-        for path, form in logs:
-            text = write_event(event, job.id, at, form)
-            if "JobAdInformationAttrs" in ad:
-                text += write_event(event_log.information(ad, event), job.id, at, form)
+            for _, event in events:
+                self.tell_owner(ad, event)
+        informs = "JobAdInformationAttrs" in ad
+        for path, form in self.logs_of(ad):
+            text = ""
+            for at, event in events:
+                text += write_event(event, job.id, at, form)
+                if informs:
+                    text += write_event(event_log.information(ad, event), job.id, at, form)
             self.queue.log(job.cluster, path, text)
-        if overall is not None:
-            overall.add(event, job.id, ad, at)
+        if self.settings.global_log.path and self.global_log is not None:
+            for at, event in events:
+                self.global_log.add(event, job.id, ad, at)
 
     def deliver(self, rows: Sequence[EventRow], *, check: bool = False) -> None:
         """Have durable events written to their logs; `check`: these may be there already."""

@@ -35,6 +35,7 @@ from daemons.schedd.settings import Settings
 from daemons.schedd.spool import Spool
 from daemons.schedd.starters import Starters
 from daemons.schedd.submit import Submits
+from daemons.schedd.transfer_turns import TransferTurns
 from daemons.schedd.users import Users
 from daemons.schedd.writer import Touched, Writer
 from daemons.zygote import KINDS
@@ -68,6 +69,7 @@ class Schedd:
             )
         self.core = core = Core(start, settings, self.queue)
         core.writer = Writer(self.queue, connection, start.world.threads, lambda: core.settings.queue_clean_s)
+        core.transfers = TransferTurns(core)
         self.claims = Claims(core)
         self.negotiation = Negotiation(core, self.claims)
         self.timer = PolicyTimer(core)
@@ -117,7 +119,7 @@ class Schedd:
         nursery.start_soon(zygote.run)
         local = LocalJobs(core, zygote)
         core.agents = Agents(
-            StartAgents(start, zygote, nursery),
+            StartAgents(start, zygote, nursery, core.transfers),
             start.log,
             written=self._events_written,
             failed=self._events_failed,
@@ -127,6 +129,7 @@ class Schedd:
         await nursery.start(core.agents.run)
         nursery.start_soon(GlobalLog(core).run)
         nursery.start_soon(core.records.run)
+        nursery.start_soon(core.transfers.run)
         nursery.start_soon(core.writer.run)
         await take_up(core, self.claims, self._connection)
         nursery.start_soon(core.directories.sweep, lambda id: self.queue.get(id) is None)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from daemons.schedd.global_log import GlobalLogSettings
 from daemons.schedd.records import RecordSettings
+from daemons.schedd.transfer_turns import TransferSettings
 from pool.classad import Expr
 from pool.config import Config
 from pool.jobs.admission import Admission, admission
@@ -59,6 +60,7 @@ class Settings:
     log_form: Form
     global_log: GlobalLogSettings
     records: RecordSettings
+    transfers: TransferSettings
     input_max_mb: int
     output_max_mb: int
     ssh_to_job: Expr | None
@@ -105,6 +107,7 @@ class Settings:
             log_form=read_form(config.list("DEFAULT_USERLOG_FORMAT_OPTIONS", default=[])),
             global_log=GlobalLogSettings.read(config),
             records=RecordSettings.read(config),
+            transfers=TransferSettings.read(config),
             input_max_mb=config.int("MAX_TRANSFER_INPUT_MB"),
             output_max_mb=config.int("MAX_TRANSFER_OUTPUT_MB"),
             ssh_to_job=config.expr("SCHEDD_ENABLE_SSH_TO_JOB"),

@@ -428,6 +428,16 @@ class Shadow:
         if not self._over.is_set():
             self._apply_soon(run.noticed(self.claim.slot_name, message))
 
+    def transfer_queued(self, *, upload: bool) -> None:
+        """The job's files wait for their turn."""
+        if not self._over.is_set():
+            self._apply_soon(run.transfer_queued(self.core.queue.ad(self.job), upload=upload, now=self.core.now()))
+
+    def transfer_started(self, *, upload: bool) -> None:
+        """It is their turn."""
+        if not self._over.is_set():
+            self._apply_soon(run.transfer_started(self.core.queue.ad(self.job), upload=upload, now=self.core.now()))
+
     def check_policy(self) -> None:
         """Ask the job's periodic policy."""
         if not self._over.is_set():

@@ -72,13 +72,15 @@ class JobRun:
         self._chirp = ChirpJob(request, self.job, chirp_rules(settings), context.agent, self._link.peer, log)
         self._disk = Disk(settings, self.job, self.slot, self.sandbox, log)
         self._made_sandbox = False
-        self._figures = Figures(self._disk, self._chirp)
+        self._figures = Figures(self._disk, self._chirp, context.settings.memory_metric)
         self._leaving = Leaving()
         self._phase = trio.CancelScope()
         watches = Watches(context.group, self._disk, self._figures, request.job_id, log)
         self._running = Running(context, request, self.sandbox, self._link, self._leaving, self._figures, watches)
         self._hooks: HookTimes | None = None
         self._streams: Streams | None = None
+        self._beside: trio.Nursery
+        """For what goes on beside it, until its end is reported."""
 
     # ---- from outside
 
@@ -129,6 +131,7 @@ class JobRun:
     async def run(self) -> tuple[bool, str]:
         """Do it all; whether the end was reported, and if not, why."""
         async with trio.open_nursery() as nursery:
+            self._beside = nursery
             nursery.start_soon(self._keep_link)
             result = await self._execute()
             said = {"ending": result.ending.value, "reason": result.reason}
@@ -209,6 +212,7 @@ class JobRun:
         before: Mapping[str, Stamp] = {}
         if plan.transfers:
             mover = mover_for(self.context, self.request, self.job, self.sandbox, account, plan, self._figures)
+            self._beside.start_soon(mover.times.tell, self._link, self.request)
             await fetch_input(mover, self._figures, self._disk, self.context.log)
             before = mover.catalog()
             self._streams = Streams(self.request, self.job, self.sandbox, account, self.context.agent, self.context.log)

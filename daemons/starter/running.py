@@ -20,7 +20,7 @@ from daemons.starter.account import Account
 from daemons.starter.bare import start_bare
 from daemons.starter.body import BareBody, Body
 from daemons.starter.context import Context
-from daemons.starter.figures import Figures, tell_now_and_then
+from daemons.starter.figures import Figures, look_now_and_then, tell_now_and_then
 from daemons.starter.in_container import started_in
 from daemons.starter.leaving import Leaving, vacate_s
 from daemons.starter.link import Link
@@ -136,7 +136,7 @@ class Running:
             job_id=self._request.job_id,
             activation=self._request.activation,
             at=time.time(),
-            ad=ClassAd({"JobPid": scene.pid, "CondorScratchDir": self._sandbox}),
+            ad=ClassAd({"JobPid": scene.pid, "CondorScratchDir": self._sandbox, **self._figures.moved}),
         )
         self._link.runs(executing)
         if self.suspended:
@@ -184,6 +184,7 @@ class Running:
             nursery.start_soon(
                 tell_now_and_then, self._figures, body, context.settings, self._request, self._link, context.startd
             )
+            nursery.start_soon(look_now_and_then, self._figures, body, self._look_s)
             nursery.start_soon(self._obey, body, scene.job)
             nursery.start_soon(body.attend)
             if isinstance(body, BareBody):
@@ -194,6 +195,12 @@ class Running:
             if self.shells.any:
                 await self._until_shells_are_closed()
             nursery.cancel_scope.cancel()
+
+    @property
+    def _look_s(self) -> float:
+        """How often the program is looked at: in its control group, or process by process."""
+        settings = self._context.settings
+        return settings.group_look_s if self._context.group.works else settings.processes_look_s
 
     async def _until_shells_are_closed(self) -> None:
         """A job goes on while somebody is in it, unless it has to leave."""

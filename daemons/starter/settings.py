@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgpack
 
+from daemons.log import TIMES, log_times
 from pool.containers.engine import KNOBS as ENGINE_KNOBS
 from pool.containers.engine import VOLUME
 from pool.execute.assigned import DEFAULTS as ASSIGNED_KNOBS
@@ -43,6 +44,7 @@ class Birthright(Record):
     log_level: str = ""
     log_bytes_max: int = 10 * 1024 * 1024
     log_old_max: int = 1
+    log_times: str = TIMES
     run_dir: str = ""
     fault_points: str = ""
     host: str = "localhost"
@@ -80,6 +82,12 @@ class StarterSettings(Birthright):
     tree_mounts: list[str] = []  # CONTROLLER=PATH
     memory_policy: str = "hard"
     hard_memory_expr: str = ""
+    low_memory_expr: str = ""
+    counts_cache: bool = False
+    group_look_s: float = 5.0
+    processes_look_s: float = 15.0
+    memory_metric: str = ""
+    log_name: str = ""  # `cluster` or `jobid`: log_path gets the job's number
     disable_swap: bool = True
     always_hold_on_oom: bool = True
     machine_memory_mb: int = 0
@@ -151,8 +159,8 @@ class AgentSettings(Birthright):
     keys: str = ""
     fsync: bool = True
     lock: bool = True
-    uploads_max: int = 0
-    downloads_max: int = 0
+    queued_bytes_min: int = 100_000_000
+    transfer_report_s: float = 10.0
     read_methods: list[str] = []
 
 
@@ -179,6 +187,12 @@ def starter_payload(
         tree_mounts=[f"{controller}={mount}" for controller, mount in trees.mounts],
         memory_policy=config.str("CGROUP_MEMORY_LIMIT_POLICY"),
         hard_memory_expr=config.str("CGROUP_HARD_MEMORY_LIMIT_EXPR"),
+        low_memory_expr=config.str("CGROUP_LOW_MEMORY_LIMIT") or config.str("CGROUP_LOW_MEMORY_LIMIT_EXPR"),
+        counts_cache=not config.bool("CGROUP_IGNORE_CACHE_MEMORY"),
+        group_look_s=config.seconds("CGROUP_POLLING_INTERVAL"),
+        processes_look_s=config.seconds("PID_SNAPSHOT_INTERVAL"),
+        memory_metric=config.str("MEMORY_USAGE_METRIC") if config.is_set("MEMORY_USAGE_METRIC") else "",
+        log_name=_log_name(config),
         disable_swap=config.bool("DISABLE_SWAP_FOR_JOB"),
         always_hold_on_oom=config.bool("STARTER_ALWAYS_HOLD_ON_OOM"),
         machine_memory_mb=machine_memory_mb,
@@ -256,7 +270,16 @@ def payload_of_neighbour(payload: bytes, config: Config, slot_name: str) -> byte
 
 
 def _starter_log(config: Config, slot_name: str) -> str:
-    return f"{config.path('STARTER_LOG')}.{_short(slot_name)}"
+    path = config.path("STARTER_LOG")
+    return path if _log_name(config) else f"{path}.{_short(slot_name)}"
+
+
+def _log_name(config: Config) -> str:
+    """What is put behind a starter's log instead of its slot: a job's `cluster` or `jobid`, or nothing (`-`)."""
+    said = config.str("STARTER_LOG_NAME_APPEND").strip().lower()
+    if said in ("cluster", "clusterid"):
+        return "cluster"
+    return {"jobid": "jobid", "false": "-"}.get(said, "")
 
 
 def _assigned_knobs(config: Config) -> dict[str, str]:
@@ -282,8 +305,8 @@ def agent_payload(config: Config, *, account: str, uid: int, gid: int, groups: l
         keys=config.path("KEYS"),
         fsync=config.bool("ENABLE_USERLOG_FSYNC", default=True),
         lock=config.bool("ENABLE_USERLOG_LOCKING", default=True),
-        uploads_max=config.int("MAX_CONCURRENT_UPLOADS"),
-        downloads_max=config.int("MAX_CONCURRENT_DOWNLOADS"),
+        queued_bytes_min=config.int("BYTES_REQUIRED_TO_QUEUE_FOR_TRANSFER"),
+        transfer_report_s=config.seconds("TRANSFER_IO_REPORT_INTERVAL"),
     ).pack()
 
 
@@ -294,6 +317,7 @@ def _common(config: Config, subsystem: str, log_path: str) -> dict[str, Any]:
         "log_level": " ".join(config.list(f"{subsystem}_DEBUG")),
         "log_bytes_max": config.bytes(f"MAX_{subsystem}_LOG", default=10 * 1024 * 1024),
         "log_old_max": config.int(f"MAX_NUM_{subsystem}_LOG", default=1),
+        "log_times": log_times(config),
         "run_dir": config.path("RUN"),
         "fault_points": config.str("FAULT_POINTS", default=""),
         "host": config.str("NETWORK_HOSTNAME") or socket.gethostname(),

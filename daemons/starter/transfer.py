@@ -11,7 +11,6 @@ from __future__ import annotations
 import errno
 import os
 import stat
-import time
 from collections.abc import Container, Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
@@ -25,6 +24,7 @@ from daemons.log import Log
 from daemons.starter.account import Account, acting_as
 from daemons.starter.line import Line
 from daemons.starter.sandbox import stamps
+from daemons.starter.transfer_times import TransferTimes
 from daemons.starter.url_mover import UrlMover
 from pool.classad import ClassAd, Member
 from pool.errors import PeerError, PoolError
@@ -54,8 +54,18 @@ from pool.execute.transfer import (
 )
 from pool.jobs.codes import HoldCode
 from protocol.digest import digest_of, read_text
-from protocol.file_list import FileTrouble, with_small, write_small
-from protocol.messages.agent import FetchInput, FileEntry, InputFiles, OutputStored, Partial, PushOutput, Trouble
+from protocol.file_list import FileTrouble, regular, with_small, write_small
+from protocol.message import replace
+from protocol.messages.agent import (
+    FetchInput,
+    FileEntry,
+    InputFiles,
+    InputTaken,
+    OutputStored,
+    Partial,
+    PushOutput,
+    Trouble,
+)
 from protocol.messages.starter import RunJob
 from protocol.rpc import ConnectionLost, Peer, RemoteError, TimedOut
 
@@ -96,6 +106,9 @@ class FileMover:
     _came: dict[str, Partial] = field(default_factory=dict)
     """Of which input how much has come, should the connection be cut."""
 
+    def __post_init__(self) -> None:
+        self.times = TransferTimes(self.told)
+
     @property
     def progress(self) -> int:
         """How many bytes of large input files are here."""
@@ -109,9 +122,16 @@ class FileMover:
 
     async def fetch_input(self) -> int:
         """Fill the sandbox; how many bytes came. Held when a file cannot move; PeerError when nobody sends."""
-        began = time.time()
+        with self.times.of("Input"):
+            return await self._fetch()
+
+    async def _fetch(self) -> int:
         async with self._agent() as peer:
-            request = FetchInput(activation=self.request.activation, have=[*self._came.values()])
+            request = FetchInput(
+                activation=self.request.activation,
+                have=[*self._came.values()],
+                process=os.getpid() if peer.take_files() else 0,
+            )
             answer: InputFiles = await peer.call(request, timeout=None)
             if answer.trouble is not None:
                 raise Held(_hold_of(answer.trouble, self.slot))
@@ -120,13 +140,19 @@ class FileMover:
             small = write_small(answer.files, self._create)
             have = {name: size for name, size in answer.have.items() if name in self._came}
             create = partial(self._create, goes_on=have)
-            trouble = await receive_files(peer, answer.files, create, in_place, have=have, came=self._came) or small
+            piece = partial(fault, "starter.input_piece")
+            said = await receive_files(
+                peer, answer.files, create, in_place, have=have, came=self._came, after_piece=piece
+            )
+            trouble = said or small
+            if regular(answer.files):
+                await peer.notify(InputTaken(activation=self.request.activation))
             if trouble is not None:
                 raise Held(self._input_hold(trouble))
         size = sum(entry.size for entry in answer.files)
         self.restored = frozenset(answer.restored)
         fetched = await self._fetch_urls() + await self._fetch_checkpoint()
-        self._tell("Input", len(answer.files), size, began)
+        self._tell("Input", len(answer.files), size)
         return size + fetched
 
     async def _fetch_urls(self) -> int:
@@ -177,13 +203,8 @@ class FileMover:
         )
         return NotHere(reason) if error.elsewhere else Held(Hold(reason, code, error.subcode))
 
-    def _tell(self, direction: str, files: int, size: int, began: float) -> None:
-        """Note what has moved, and when."""
-        ended, short = int(time.time()), "In" if direction == "Input" else "Out"
-        for name in (f"Transfer{short}Started", f"JobCurrentStartTransfer{direction}Date"):
-            self.told[name] = int(began)
-        for name in (f"Transfer{short}Finished", f"JobCurrentFinishTransfer{direction}Date"):
-            self.told[name] = ended
+    def _tell(self, direction: str, files: int, size: int) -> None:
+        """Note what has moved."""
         starts = f"Num{direction}TransferStarts"
         self.told[starts] = self._job.eval_int(starts, 0) + 1
         name = f"Transfer{direction}Stats"
@@ -224,18 +245,21 @@ class FileMover:
 
         A lost agent is looked for again until this is cancelled: the job's result is complete only with its files.
         """
-        began = time.time()
+        with self.times.of("Output"):
+            return await self._push(before, exit_code)
+
+    async def _push(self, before: Mapping[str, Stamp], exit_code: int | None) -> int:
         with acting_as(self.account):
             entries, sources = self._gather(self._outputs(before, exit_code))
         uploads, entries = self._split(entries, sources)
         sent = await self._send_urls(uploads) if uploads else 0
         if not entries:
-            self._tell("Output", 0, 0, began)
+            self._tell("Output", 0, 0)
             return sent
         while True:
             try:
                 moved = await self._push_once(entries, sources)
-                self._tell("Output", len(entries), moved, began)
+                self._tell("Output", len(entries), moved)
                 return sent + moved
             except (ConnectionLost, TimedOut, OSError) as error:
                 self.log.always("The file agent is lost, and is looked for again", error=str(error))
@@ -302,13 +326,15 @@ class FileMover:
         entries = with_small(entries, open_file)
         async with self._agent() as peer:
             try:
-                request = PushOutput(activation=name, files=entries, checkpoint=checkpoint)
+                request = PushOutput(activation=name, files=entries, checkpoint=checkpoint, process=os.getpid())
                 taken = await peer.call(request, timeout=None)
             except RemoteError as error:
                 if error.code in PASSING_CODES:
                     raise
                 raise Held(self._output_hold(str(error), errno.EIO)) from None
-            trouble = await send_files(peer, entries, open_file, in_place, have=taken.have)
+            if taken.allowed is not None:
+                entries = [replace(one, size=taken.allowed[one.name]) for one in entries if one.name in taken.allowed]
+            trouble = await send_files(peer, entries, open_file, in_place, have=taken.have, hands_over=taken.open_files)
             stored = await peer.call(OutputStored(activation=name), timeout=None)
         if trouble is not None:
             raise Held(self._output_hold(str(trouble), trouble.number))

@@ -14,12 +14,13 @@ from typing import Final
 
 from pool.classad import ClassAd, Expr
 from pool.jobs import event_log as log
-from pool.jobs import policy
+from pool.jobs import policy, transfer_life
 from pool.jobs.codes import NOT_A_SYSTEM_HOLD, HoldCode, VacateCode, hold_code_name, vacate_code_name
 from pool.jobs.event_log import Event, Usage
 from pool.jobs.policy import Action, Decision, SystemPolicy
 from pool.jobs.retry import cure
 from pool.jobs.states import JobEvent, JobStatus
+from pool.jobs.transfer_life import TimedEvent
 from pool.jobs.usage_table import usage_ad
 
 Attributes = dict[str, object]
@@ -33,6 +34,8 @@ class Changes:
     drop: tuple[str, ...] = ()
     move: JobEvent | None = None
     events: tuple[Event, ...] = ()
+    earlier: tuple[TimedEvent, ...] = ()
+    """Events that come before the others, with times of their own."""
 
 
 class Fate(Enum):
@@ -81,6 +84,7 @@ _OF_THIS_RUN: Final = (
     "ShadowBday",
     "JobCurrentReconnectAttempt",
     "JobDisconnectedDate",
+    *transfer_life.STATES,
 )
 
 _HOLD: Final = ("HoldReason", "HoldReasonCode", "HoldReasonSubCode")
@@ -138,7 +142,7 @@ def begin(
     length = max(history_length, job.eval_int("JobMachineAttrsHistoryLength") or 0)
     if length > 1:
         _remember(job, attributes, length)
-    return Changes(attributes, drop=EXIT_ATTRIBUTES, move=JobEvent.START)
+    return Changes(attributes, drop=(*EXIT_ATTRIBUTES, *transfer_life.MOMENTS), move=JobEvent.START)
 
 
 def _remember(job: ClassAd, attributes: Attributes, length: int) -> None:
@@ -164,6 +168,8 @@ def executing(job: ClassAd, slot: ClassAd, startd_address: str, started: ClassAd
         "ActivationSetupDuration": max(0, second - job.eval_int("ShadowBday", second)),
     }
     attributes.update(started.items())
+    moved, earlier = transfer_life.reported(job, attributes)
+    attributes.update(moved)
     shown: Attributes = {}
     for name in (job.eval_str("ProvisionedResources") or DEFAULT_RESOURCES).replace(",", " ").split():
         given = job.eval(f"{name}Provisioned")
@@ -180,12 +186,19 @@ def executing(job: ClassAd, slot: ClassAd, startd_address: str, started: ClassAd
         if name in slot and name not in shown:
             shown[name] = slot[name]
     name = slot.eval_str("Name", "")
-    return Changes(attributes, events=(log.Executing(startd_address, name, shown),))
+    return Changes(attributes, events=(log.Executing(startd_address, name, shown),), earlier=tuple(earlier))
 
 
 def used(job: ClassAd, update: ClassAd) -> Changes:
     """What the running job uses now. The log hears of its size when that is new."""
     attributes: Attributes = dict(update.items())
+    moved, earlier = transfer_life.reported(job, attributes)
+    attributes.update(moved)
+    changes = _used(job, update, attributes)
+    return replace(changes, earlier=tuple(earlier)) if earlier else changes
+
+
+def _used(job: ClassAd, update: ClassAd, attributes: Attributes) -> Changes:
     if "CheckpointNumber" in update:
         return _checkpointed(job, attributes)
     size, known = update.eval_int("ImageSize"), job.eval_int("ImageSize") or 0
@@ -271,10 +284,12 @@ def ended(
 ) -> tuple[Changes, Fate]:
     """The execution is over: what becomes of the job."""
     attributes = _sums(job, end, now)
-    decided = _decide(job, status, end, stop, now, system, attributes)
+    moved, earlier = transfer_life.reported(job, attributes)
+    attributes.update((name, value) for name, value in moved.items() if name not in transfer_life.STATES)
+    changes, fate = _decide(job, status, end, stop, now, system, attributes)
     if "NumVacates" in attributes:
         attributes.update(_vacates_by_reason(job, attributes, now))
-    return decided
+    return (replace(changes, earlier=tuple(earlier)) if earlier else changes), fate
 
 
 def _decide(
@@ -597,3 +612,18 @@ __all__ = [
     "suspended",
     "used",
 ]
+
+
+def transfer_queued(job: ClassAd, *, upload: bool, now: float) -> Changes:
+    """The job's input or output waits for its turn in the access point's transfer queue."""
+    return _transfer(transfer_life.queued(job, upload=upload, now=now))
+
+
+def transfer_started(job: ClassAd, *, upload: bool, now: float) -> Changes:
+    """It is the turn of the job's input or output."""
+    return _transfer(transfer_life.started(job, upload=upload, now=now))
+
+
+def _transfer(decided: tuple[Attributes, TimedEvent | None]) -> Changes:
+    attributes, event = decided
+    return Changes(attributes, earlier=() if event is None else (event,))

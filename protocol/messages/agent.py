@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pool.classad import ClassAd
 from pool.ids import JobId
-from protocol.message import Done, Record, Request
+from protocol.message import Done, Message, Record, Request
 
 # ---- from the schedd, on the socket pair that the agent was born with
 
@@ -56,6 +56,18 @@ class CloseTransfer(Request[Done], tag="agent.close_transfer"):
     activation: str
 
 
+class TurnGiven(Message, tag="agent.turn_given"):
+    """The files for which this turn was asked (see schedd.AskTurn) may move."""
+
+    turn: str
+
+
+class TurnTakenBack(Message, tag="agent.turn_taken_back"):
+    """This transfer has taken too long, and others wait: it stops here, and asks again."""
+
+    turn: str
+
+
 # ---- from a starter, or from a tool that spools or fetches, with its ticket
 
 
@@ -102,27 +114,44 @@ class InputFiles(Record):
 
 
 class FetchInput(Request[InputFiles], tag="agent.fetch_input"):
-    """Send the job's input (executable included when it is transferred). `have`: what an earlier attempt brought."""
+    """Send the job's input (executable included when it is transferred). `have`: what an earlier attempt brought.
+
+    `process`: the caller takes large files as open files, if the connection leads to this process itself.
+    """
 
     activation: str
     have: list[Partial] = []
+    process: int = 0
+
+
+class InputTaken(Message, tag="agent.input_taken"):
+    """All of the input is here, files that were handed over open included."""
+
+    activation: str
 
 
 class PushTaken(Record):
-    """Of these files so many bytes are there from an attempt that was cut off: they are not sent again."""
+    """Of these files so many bytes are there from an attempt that was cut off: they are not sent again.
+
+    `open_files`: large ones may be handed over open.
+    """
 
     have: dict[str, int] = {}
+    open_files: bool = False
+    allowed: dict[str, int] | None = None  # there is too much: these files, and so many bytes of each, are taken
 
 
 class PushOutput(Request[PushTaken], tag="agent.push_output"):
     """These files go to where the job ad says; the bytes that are not in them follow.
 
-    Answered before the first byte is sent. `checkpoint`: they are kept for the job to go on from.
+    Answered before the first byte is sent. `checkpoint`: they are kept for the job to go on from. `process`: the caller
+    hands large files over open, if the connection leads to this process itself.
     """
 
     activation: str
     files: list[FileEntry]
     checkpoint: bool = False
+    process: int = 0
 
 
 class IoDone(Record):

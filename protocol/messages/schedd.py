@@ -388,6 +388,37 @@ class WriteToLog(Request[Done], tag="schedd.write_to_log"):
     text: str
 
 
+# ---- a user's file agent, on the socket pair that it was born with
+
+
+class AskTurn(Message, tag="schedd.ask_turn"):
+    """Files of this activation want to move; `agent.TurnGiven` says when. `turn` is the agent's name for it.
+
+    `upload`: input, from the access point to the job.
+    """
+
+    turn: str
+    activation: str
+    upload: bool
+    size: int
+
+
+class EndTurn(Message, tag="schedd.end_turn"):
+    """They have moved, or will not."""
+
+    turn: str
+
+
+class TransferReport(Message, tag="schedd.transfer_report"):
+    """What an activation's files have cost since the last report: bytes, and seconds spent with files and network."""
+
+    activation: str
+    amounts: dict[str, float]
+
+
+# ---- how it ends
+
+
 class Ending(str, Enum):
     """How an activation ended."""
 
