@@ -19,7 +19,10 @@ import time
 import traceback
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from pool.config import Config
 
 ALWAYS: Final = "D_ALWAYS"
 ERROR: Final = "D_ERROR"
@@ -29,6 +32,11 @@ TIMES: Final = "%m/%d/%y %H:%M:%S"
 """How a line tells the time, unless DEBUG_TIME_FORMAT says otherwise; empty: in seconds since 1970."""
 _UNCONDITIONAL: Final = frozenset({ALWAYS, ERROR, "D_STATUS"})
 _FIELD_CHARS_MAX: Final = 2000
+
+
+def log_times(config: Config) -> str:
+    """How lines tell the time, by the configuration."""
+    return "" if config.bool("LOGS_USE_TIMESTAMP") else config.str("DEBUG_TIME_FORMAT").strip('"') or TIMES
 
 
 class Log:

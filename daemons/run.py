@@ -41,14 +41,14 @@ import trio
 from daemons import faults
 from daemons.adverts import Adverts
 from daemons.linux import name_process
-from daemons.log import TIMES, Log
+from daemons.log import Log, log_times
 from daemons.metrics import LoopLag
 from daemons.services import CommonServices
 from daemons.world import World
 from pool.classad import ClassAd, environment
 from pool.config import Config, load_config
 from pool.config.restart import waiting_for_restart
-from pool.errors import ConfigError, PoolError
+from pool.errors import ConfigError, PoolError, UserError
 from pool.version import CONDOR_PLATFORM, CONDOR_VERSION
 from protocol import rpc
 from protocol.address import Address
@@ -194,7 +194,18 @@ class DaemonStart:
         for name, value in self._common_attributes().items():
             if name not in ad:
                 ad[name] = value
-        return ad
+        wanted = self.config.str("STATISTICS_TO_PUBLISH", default="")
+        return self._with_statistics(ad, wanted) if wanted else ad
+
+    def _with_statistics(self, ad: ClassAd, wanted: str) -> ClassAd:
+        """The ad with those statistics; with all where the list cannot be read."""
+        from pool.published_statistics import parse
+
+        try:
+            return parse(wanted).shown(ad)
+        except UserError as error:
+            self.log.error(f"STATISTICS_TO_PUBLISH: {error}")
+            return ad
 
     def _common_attributes(self) -> dict[str, Any]:
         return {
@@ -298,11 +309,6 @@ def open_log(config: Config, subsystem: str, world: World, *, suffix: str = "") 
         wall=world.wall,
         times=log_times(config),
     )
-
-
-def log_times(config: Config) -> str:
-    """How logs tell the time (see `daemons.log.Log`)."""
-    return "" if config.bool("LOGS_USE_TIMESTAMP") else config.str("DEBUG_TIME_FORMAT").strip('"') or TIMES
 
 
 def _log_level(config: Config, subsystem: str) -> str:

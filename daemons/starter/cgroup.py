@@ -23,13 +23,14 @@ from pool.execute.cgroup import (
     Limits,
     Trees,
     Write,
+    disk_traffic,
     field_of,
     find_trees,
     oom_kills,
     writes_v1,
     writes_v2,
 )
-from pool.execute.usage import Sample
+from pool.execute.usage import DiskTraffic, Sample
 
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
 _READ_BYTES: Final = 16384
@@ -114,14 +115,16 @@ def _probe(group: str) -> None:
 class Group:
     """One claim's group. Without any tree (`trees.version` 0) it does nothing, and knows nothing."""
 
-    def __init__(self, trees: Trees, name: str) -> None:
+    def __init__(self, trees: Trees, name: str, *, counts_cache: bool = False) -> None:
         self.trees = trees
+        self._counts_cache = counts_cache
         self.name = name
         self._paths = {controller: os.path.join(mount, name) for controller, mount in trees.mounts if name}
         self._doors = Doors(trees, list(self._paths.values()))
         self._frozen = False
         self._oom_before = 0
         self._cpu_before = (0.0, 0.0)
+        self._traffic_before = DiskTraffic(0, 0, 0, 0)
         self._limits: Limits | None = None
         self._oom_fd = -1
 
@@ -156,6 +159,7 @@ class Group:
         self._arm_oom()
         self._oom_before = self._oom_count()
         self._cpu_before = self._cpu()
+        self._traffic_before = self._traffic() or DiskTraffic(0, 0, 0, 0)
         return failed
 
     def _writes(self, limits: Limits) -> list[Write]:
@@ -243,14 +247,39 @@ class Group:
         if not self._paths:
             return None
         user, system = self._cpu()
-        if self.trees.version == 1:
-            resident = field_of(self._file("memory", "memory.stat"), "total_rss")
-        else:
-            resident = field_of(self._file("", "memory.stat"), "anon")
         return Sample(
-            resident=resident,
+            resident=self._resident(),
             user_s=max(0.0, user - self._cpu_before[0]),
             system_s=max(0.0, system - self._cpu_before[1]),
+            traffic=self._own_traffic(),
+        )
+
+    def _resident(self) -> int:
+        """Its memory, without what is only there to spare the disk unless that is to be counted."""
+        v1 = self.trees.version == 1
+        text = self._file("memory" if v1 else "", "memory.stat")
+        names = ("total_rss", "total_cache") if v1 else ("anon", "file")
+        return sum(field_of(text, name) for name in (names if self._counts_cache else names[:1]))
+
+    def _traffic(self) -> DiskTraffic | None:
+        """What all jobs so far have had read and written; None where the group does not count it."""
+        if "" not in self._paths:
+            return None
+        try:
+            return disk_traffic(_read(os.path.join(self._paths[""], "io.stat")))
+        except OSError:
+            return None
+
+    def _own_traffic(self) -> DiskTraffic:
+        """The present job's."""
+        now, before = self._traffic(), self._traffic_before
+        if now is None:
+            return DiskTraffic()
+        return DiskTraffic(
+            max(0, now.read - before.read),
+            max(0, now.written - before.written),
+            max(0, (now.reads or 0) - (before.reads or 0)),
+            max(0, (now.writes or 0) - (before.writes or 0)),
         )
 
     def peak(self) -> int:

@@ -39,6 +39,7 @@ class Meter:
             max(seen.user_s, grouped.user_s),
             max(seen.system_s, grouped.system_s),
             seen.processes,
+            seen.traffic.or_more(grouped.traffic),
         )
 
     def network(self) -> ClassAd:

@@ -9,7 +9,7 @@ from daemons.starter.chirp import ChirpJob
 from daemons.starter.disk import Disk
 from daemons.starter.link import Link
 from daemons.starter.settings import StarterSettings
-from pool.classad import ClassAd, Member
+from pool.classad import ClassAd, Member, expr
 from pool.errors import PeerError
 from pool.execute.exit import Hold
 from pool.execute.usage import Usage
@@ -21,9 +21,9 @@ from protocol.rpc import Peer
 class Figures:
     """One activation's."""
 
-    def __init__(self, disk: Disk, chirp: ChirpJob) -> None:
+    def __init__(self, disk: Disk, chirp: ChirpJob, memory_metric: str = "") -> None:
         self._disk, self._chirp = disk, chirp
-        self.usage = Usage()
+        self.usage = Usage(memory_metric=expr(memory_metric) if memory_metric else None)
         self.of_devices = ClassAd()
         """What it has used of its devices, as the startd's monitors see it."""
         self.moved: dict[str, Member] = {}
@@ -75,6 +75,13 @@ class Figures:
         """How many bytes were transferred, as a number."""
         figure = self.moved.get(name)
         return int(figure) if isinstance(figure, int | float) else 0
+
+
+async def look_now_and_then(figures: Figures, body: Body, pause_s: float) -> None:
+    """See what the running program uses, lest its largest size be missed, until cancelled."""
+    while True:
+        await trio.sleep(pause_s)
+        figures.look(body)
 
 
 async def tell_now_and_then(

@@ -63,6 +63,7 @@ def child_main(birth: Birth) -> None:
         level=settings.log_level,
         bytes_max=settings.log_bytes_max,
         old_max=settings.log_old_max,
+        times=settings.log_times,
     )
     log.capture_logging()
     faults.arm(settings.fault_points, settings.run_dir or ".")
@@ -87,7 +88,7 @@ class Starter:
         self._settings, self._log, self._network = settings, log, network
         self._security: Security = settings.client_security()
         self._processes = Processes()
-        self._group = Group(settings.trees, settings.group)
+        self._group = Group(settings.trees, settings.group, counts_cache=settings.counts_cache)
         self._spawner = Spawner(self._group)
         self._startd: Peer | None = None
         self._job: JobRun | None = None
@@ -183,6 +184,7 @@ class Starter:
             self._log.full("The schedd cannot be reached yet", error=str(error))
 
     async def _run(self, job: JobRun) -> None:
+        self._name_log(job.request)
         self._log.always("Activation begins", job=job.request.job_id, activation=job.request.activation)
         reported, reason = await job.run()
         self._last, self._job = job.request.activation, None
@@ -201,6 +203,14 @@ class Starter:
             self._log.always("The startd was not told that the activation is over", error=str(error))
         finally:
             self._idle.set()
+
+    def _name_log(self, request: RunJob) -> None:
+        """Write on in the file of the job, where each has one of its own."""
+        id, path = request.job_id, Path(self._settings.log_path)
+        names = {"cluster": f"{path.name}.{id.cluster}", "jobid": f"{path.name}.{id}"}
+        if self._settings.log_path and self._settings.log_name in names:
+            self._log.close()
+            self._log.path = path.with_name(names[self._settings.log_name])
 
     def stop_job(self, _peer: Peer, request: StopJob) -> Done:
         """Make the job leave."""

@@ -59,6 +59,12 @@ class Planner:
             transfers=self._has_agent and wants_transfer(job, self._slot),
         )
 
+    def _low_memory_mb(self, job: ClassAd) -> int:
+        """How much memory is to be left to the job even where the machine lacks it."""
+        text = self._settings.low_memory_expr
+        value = expr(text).eval(self._slot, job) if text else 0
+        return max(0, int(value)) if isinstance(value, int | float) else 0
+
     def limits(self, job: ClassAd) -> Limits:
         """What its control group allows."""
         settings, slot = self._settings, self._slot
@@ -78,6 +84,7 @@ class Planner:
             memory=limits.memory,
             memory_soft=limits.memory_soft,
             memory_and_swap=limits.memory_and_swap,
+            memory_low=self._low_memory_mb(job) << 20,
             cpus=max(1, slot.eval_int("Cpus") or 1),
             processes=settings.processes_max,
         )

@@ -17,7 +17,7 @@ from daemons.linux import descendants, is_zombie
 from daemons.starter import tree
 from daemons.starter.cgroup import Group
 from daemons.starter.tracking import NOBODY_ELSE, Tracking
-from pool.execute.usage import Sample
+from pool.execute.usage import RUSAGE_BLOCK, DiskTraffic, Sample
 
 FIRST_PAUSE_S: Final = 0.001
 LONGEST_PAUSE_S: Final = 0.25
@@ -95,9 +95,13 @@ class Processes:
         ended = resource.getrusage(resource.RUSAGE_CHILDREN)
         user = seen.user_s + ended.ru_utime - self._before.ru_utime
         system = seen.system_s + ended.ru_stime - self._before.ru_stime
+        traffic = DiskTraffic(
+            seen.traffic.read + (ended.ru_inblock - self._before.ru_inblock) * RUSAGE_BLOCK,
+            seen.traffic.written + (ended.ru_oublock - self._before.ru_oublock) * RUSAGE_BLOCK,
+        )
         grouped = group.sample()
         if grouped is None:
-            return Sample(seen.image, seen.resident, user, system, seen.processes)
+            return Sample(seen.image, seen.resident, user, system, seen.processes, traffic)
         # A group's clock may be coarser than that of its processes: the larger figure has seen more.
         return Sample(
             seen.image,
@@ -105,6 +109,7 @@ class Processes:
             max(user, grouped.user_s),
             max(system, grouped.system_s),
             seen.processes,
+            traffic.or_more(grouped.traffic),
         )
 
     async def end_all(self, group: Group) -> None:

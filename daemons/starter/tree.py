@@ -12,10 +12,11 @@ from collections.abc import Iterable
 from typing import Final
 
 from daemons.linux import all_pids, descendants, stat_fields
-from pool.execute.usage import Sample
+from pool.execute.usage import DiskTraffic, Sample
 
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
+_IO_BYTES: Final = 4096
 
 
 def start_ticks(pid: int) -> int | None:
@@ -26,7 +27,7 @@ def start_ticks(pid: int) -> int | None:
 
 def sample(pids: Iterable[int]) -> Sample:
     """What these processes use now; times include children that they have collected."""
-    image = resident = user = system = count = 0
+    image = resident = user = system = count = read = written = 0
     for pid in pids:
         fields = stat_fields(pid)
         if fields is None or fields[0] == "Z":
@@ -36,7 +37,19 @@ def sample(pids: Iterable[int]) -> Sample:
         system += int(fields[12]) + int(fields[14])
         image += int(fields[20])
         resident += int(fields[21]) * _PAGE
-    return Sample(image, resident, user / _TICKS, system / _TICKS, count)
+        traffic = _traffic(pid)
+        read, written = read + traffic[0], written + traffic[1]
+    return Sample(image, resident, user / _TICKS, system / _TICKS, count, DiskTraffic(read, written))
+
+
+def _traffic(pid: int) -> tuple[int, int]:
+    """How many bytes a process has had read from disks, and written to them."""
+    try:
+        with open(f"/proc/{pid}/io", "rb", buffering=0) as file:
+            fields = dict(line.split(b": ") for line in file.read(_IO_BYTES).splitlines())
+        return int(fields[b"read_bytes"]), int(fields[b"write_bytes"])
+    except (OSError, KeyError, ValueError):  # it has gone, or is somebody else's
+        return 0, 0
 
 
 def send(pids: Iterable[int], signum: int) -> int:

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from pool.errors import ConfigError
+from pool.execute.usage import DiskTraffic
 
 CONTROLLERS_V1: Final = ("memory", "cpu", "cpuacct", "freezer", "pids")
-CONTROLLERS_V2: Final = ("memory", "cpu", "pids")
+CONTROLLERS_V2: Final = ("memory", "cpu", "pids", "io")
 CPU_SHARES_PER_CPU: Final = 100
 V2_WEIGHT_MAX: Final = 10_000
 UNLIMITED: Final = "max"
@@ -110,6 +111,16 @@ def oom_kills(text: str) -> int:
         if name == "oom_kill":
             return int(value)
     return 0
+
+
+def disk_traffic(text: str) -> DiskTraffic:
+    """What `io.stat` (version 2) says of all disks together: `8:0 rbytes=1 wbytes=2 rios=3 wios=4 ...`."""
+    sums = dict.fromkeys(("rbytes", "wbytes", "rios", "wios"), 0)
+    for word in text.split():
+        name, _, value = word.partition("=")
+        if name in sums and value.isdigit():
+            sums[name] += int(value)
+    return DiskTraffic(*sums.values())
 
 
 def field_of(text: str, name: str) -> int:

@@ -7,8 +7,43 @@ times are seconds. What a job used up is never taken back: a sample that lost si
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Final
 
-from pool.classad import ClassAd, expr
+from pool.classad import ClassAd, Expr, expr
+
+RUSAGE_BLOCK: Final = 512
+"""How many bytes the kernel calls a block where it counts what a process reads and writes."""
+
+
+@dataclass(frozen=True)
+class DiskTraffic:
+    """What was read from disks and written to them. Bytes; how often, where that is counted."""
+
+    read: int = 0
+    written: int = 0
+    reads: int | None = None
+    writes: int | None = None
+
+    def or_more(self, other: DiskTraffic) -> DiskTraffic:
+        """The larger figures of two looks, neither of which may have seen all."""
+        return DiskTraffic(
+            max(self.read, other.read),
+            max(self.written, other.written),
+            _larger(self.reads, other.reads),
+            _larger(self.writes, other.writes),
+        )
+
+    def ad(self) -> ClassAd:
+        """The attributes of the job's ad."""
+        ad = ClassAd({"BlockReadKbytes": self.read // 1024, "BlockWriteKbytes": self.written // 1024})
+        for name, count in (("BlockReads", self.reads), ("BlockWrites", self.writes)):
+            if count is not None:
+                ad[name] = count
+        return ad
+
+
+def _larger(one: int | None, other: int | None) -> int | None:
+    return other if one is None else one if other is None else max(one, other)
 
 
 @dataclass(frozen=True)
@@ -20,6 +55,7 @@ class Sample:
     user_s: float = 0.0
     system_s: float = 0.0
     processes: int = 0
+    traffic: DiskTraffic = DiskTraffic()
 
 
 @dataclass(frozen=True)
@@ -37,6 +73,9 @@ class Usage:
     processes: int = 0
     processes_seen: bool = False
     """Whether there has been anything to look at."""
+    traffic: DiskTraffic = DiskTraffic()
+    memory_metric: Expr | None = None
+    """What MemoryUsage is, where it is not the largest resident size."""
 
     def begun(self) -> Usage:
         """The program runs."""
@@ -51,6 +90,7 @@ class Usage:
             user_s=max(self.user_s, sample.user_s),
             system_s=max(self.system_s, sample.system_s),
             processes=sample.processes,
+            traffic=self.traffic.or_more(sample.traffic),
         )
 
     def with_disk(self, used: int) -> Usage:
@@ -75,10 +115,11 @@ class Usage:
             ad["ImageSize"] = _up(self.image, 1024)
         if self.resident:
             ad["ResidentSetSize"] = _up(self.resident, 1024)
-            ad["MemoryUsage"] = _MEMORY_USAGE
+            ad["MemoryUsage"] = _MEMORY_USAGE if self.memory_metric is None else self.memory_metric
         if self.disk:
             ad["DiskUsage"] = _up(self.disk, 1024)
             ad["ScratchDirFileCount"] = self.files
+        ad.update(self.traffic.ad())
         return ad
 
 

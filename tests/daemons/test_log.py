@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from daemons.log import Log
-from daemons.run import log_times
+from daemons.log import Log, log_times
 from pool.config import load_config
 
 

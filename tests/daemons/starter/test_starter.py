@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 from pathlib import Path
 
@@ -250,6 +251,24 @@ async def test_usage_is_reported_while_the_job_runs_and_at_its_end() -> None:
         await b.stop(activation, StopHow.FAST)
         end = await b.ended(activation)
         assert end.ad.eval_float("RemoteUserCpu") > 0.02
+
+
+@pytest.mark.parametrize("groups", [True, False])
+async def test_what_a_job_writes_to_disk_is_counted_whoever_wrote_it(groups: bool) -> None:
+    settings = group_settings("traffic") if groups else {}
+    async with bench(**settings) as b:
+        write = "dd if=/dev/zero of=here bs=64k count=64 conv=fsync 2>/dev/null"
+        end = await b.ended(await b.run(b.job_ad(f'cd "$_CONDOR_SCRATCH_DIR"; (({write}) & wait); sleep 0.1')))
+        assert end.ad.eval_int("BlockReadKbytes") is not None
+        on_disk = os.stat(b.root).st_dev >> 8 != 0  # a file system in memory has no traffic
+        assert not on_disk or end.ad.eval_int("BlockWriteKbytes", 0) >= 4096
+
+
+@pytest.mark.parametrize(("name", "file"), [("cluster", "StarterLog.1"), ("jobid", "StarterLog.1.1")])
+async def test_each_job_has_a_log_of_its_own_where_that_is_wanted(name: str, file: str) -> None:
+    async with bench(log_name=name, log_times="") as b:
+        await b.ended(await b.run(b.job_ad("exit 0")))
+        assert re.search(r"^\d+ \(D_ALWAYS\) The job ended", (b.root / file).read_text(), re.MULTILINE)
 
 
 async def test_over_its_memory_a_job_is_held_with_what_it_had_and_used() -> None:
