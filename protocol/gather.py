@@ -51,7 +51,7 @@ def _expand(item: InputItem) -> Iterator[tuple[FileEntry, str]]:
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), item.source)
     yield from _parents(item.name)
     mode = stat.S_IMODE(status.st_mode) | (0o755 if item.program else 0)
-    yield FileEntry(name=item.name, size=status.st_size, mode=mode & 0o777, mtime=status.st_mtime_ns), item.source
+    yield file_entry(item.name, status, mode), item.source
 
 
 def _parents(name: str) -> Iterator[tuple[FileEntry, str]]:
@@ -59,6 +59,19 @@ def _parents(name: str) -> Iterator[tuple[FileEntry, str]]:
     parts = name.split("/")[:-1]
     for count in range(1, len(parts) + 1):
         yield FileEntry(name="/".join(parts[:count]), mode=0o755, kind="dir"), ""
+
+
+def file_entry(name: str, status: os.stat_result, mode: int) -> FileEntry:
+    """A regular file. All fields are given: to fill in defaults for each of ten thousand takes a while."""
+    return FileEntry(
+        name=name,
+        size=status.st_size,
+        mode=mode & 0o777,
+        kind="file",
+        target="",
+        data=None,
+        mtime=status.st_mtime_ns,
+    )
 
 
 def _directory(name: str, status: os.stat_result) -> FileEntry:
@@ -71,14 +84,14 @@ def _walk(path: str, name: str, depth: int) -> Iterator[tuple[FileEntry, str]]:
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
     with os.scandir(path) as found:
         inner = sorted(found, key=lambda entry: entry.name)
+    prefix = f"{name}/" if name else ""
     for entry in inner:
-        below = f"{name}/{entry.name}" if name else entry.name
+        below = prefix + entry.name
         if entry.is_symlink() and not entry.is_file():
             continue
         status = entry.stat()
-        if stat.S_ISDIR(status.st_mode):
+        if stat.S_ISREG(status.st_mode):
+            yield file_entry(below, status, status.st_mode), entry.path
+        elif stat.S_ISDIR(status.st_mode):
             yield _directory(below, status), entry.path
             yield from _walk(entry.path, below, depth + 1)
-        elif stat.S_ISREG(status.st_mode):
-            mode = stat.S_IMODE(status.st_mode) & 0o777
-            yield FileEntry(name=below, size=status.st_size, mode=mode, mtime=status.st_mtime_ns), entry.path

@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Callable, Container
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
 from pool.errors import PeerError
@@ -28,6 +28,7 @@ class Placement:
     begun: frozenset[str] = frozenset()
     """The names of files of which an earlier attempt with the same mark has left something."""
     _waiting: list[tuple[str, str]] = field(default_factory=list)  # temporary name, place
+    _real: dict[str, str] = field(default_factory=dict)  # of directories, which many files share
     _links: list[tuple[str, str]] = field(default_factory=list)
 
     def plan(self, entries: list[FileEntry]) -> None:
@@ -42,11 +43,10 @@ class Placement:
 
     def open(self, entry: FileEntry) -> int:
         """A descriptor for the bytes of one file."""
-        place = os.path.realpath(self.places[entry.name])
-        self._make_parents(entry.name, place)
+        place = self._real_place(entry, make=True)
         mode = entry.mode & 0o777
         try:
-            there = os.stat(place)
+            there = os.lstat(place)
         except FileNotFoundError:
             there = None
         if there is not None:
@@ -61,7 +61,7 @@ class Placement:
 
     def adopt(self, entry: FileEntry) -> None:
         """An earlier attempt has brought all of this file: it only waits for its place."""
-        place = os.path.realpath(self.places[entry.name])
+        place = self._real_place(entry)
         self._waiting.append((self._temporary(place), place))
 
     def _temporary(self, place: str) -> str:
@@ -70,25 +70,37 @@ class Placement:
 
     def is_beside(self, entry: FileEntry) -> bool:
         """Whether what has come of the file lies beside its place, where the next attempt finds it."""
-        return os.path.lexists(self._temporary(os.path.realpath(self.places[entry.name])))
+        return os.path.lexists(self._temporary(self._real_place(entry)))
+
+    def _real_place(self, entry: FileEntry, *, make: bool = False) -> str:
+        """Where the file really goes, if links are followed. `make`: its directory is made, if it came along."""
+        directory, name = os.path.split(self.places[entry.name])
+        real = self._real.get(directory)
+        if real is None:
+            real = os.path.realpath(directory)
+            if make:
+                self._make_parents(entry.name, real)
+                self._real[directory] = real
+        place = os.path.join(real, name)
+        return os.path.realpath(place) if os.path.islink(place) else place
 
     def _beside(self, place: str, mode: int, *, exists: bool, goes_on: bool) -> int:
         temporary = self._temporary(place)
         flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | (0 if goes_on else os.O_TRUNC)
         try:
-            fd = os.open(temporary, flags, 0o600)
+            fd = os.open(temporary, flags, mode)
         except PermissionError:
             if not exists:
                 raise
             return os.open(place, os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC)
-        os.fchmod(fd, mode)
+        set_mode(fd, mode)
         self._waiting.append((temporary, place))
         return fd
 
-    def _make_parents(self, name: str, place: str) -> None:
+    def _make_parents(self, name: str, directory: str) -> None:
         """A file inside a transferred directory brings its directory along; any other directory has to be there."""
         if "/" in name:
-            os.makedirs(os.path.dirname(place), exist_ok=True)
+            os.makedirs(directory, exist_ok=True)
 
     def directory(self, entry: FileEntry) -> None:
         """Make a directory that is transferred."""
@@ -104,10 +116,11 @@ class Placement:
     def finish(self) -> None:
         """Move everything to its place; FileTrouble names the file that cannot be."""
         try:
+            self._waiting.reverse()
             while self._waiting:
-                temporary, place = self._waiting[0]
+                temporary, place = self._waiting[-1]
                 os.rename(temporary, place)
-                self._waiting.pop(0)
+                self._waiting.pop()
             for place, target in self._links:
                 if os.path.islink(place):
                     os.unlink(place)
@@ -115,9 +128,9 @@ class Placement:
         except OSError as error:
             raise FileTrouble("writing to file", place, error.errno or errno.EIO) from None
 
-    def abandon(self, keep: Container[str] = ()) -> None:
+    def abandon(self, keep: Collection[str] = ()) -> None:
         """Remove what was not finished, but for the files of these names."""
-        kept = {os.path.realpath(place) for name, place in self.places.items() if name in keep}
+        kept = {os.path.realpath(place) for name, place in self.places.items() if name in keep} if keep else set()
         for temporary, place in self._waiting:
             if place in kept:
                 continue
@@ -126,3 +139,9 @@ class Placement:
             except OSError:
                 continue
         self._waiting.clear()
+
+
+def set_mode(descriptor: int, mode: int) -> None:
+    """Have a file that was just opened have this mode, which most have already by the way they were made."""
+    if stat.S_IMODE(os.fstat(descriptor).st_mode) != mode:
+        os.fchmod(descriptor, mode)

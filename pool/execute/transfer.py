@@ -19,6 +19,7 @@ from pool.execute.plugins import brought_plugins, file_name_of, is_url
 
 NAME_BYTES_MAX: Final = 255
 PATH_BYTES_MAX: Final = 4096
+CHARACTER_BYTES_MAX: Final = 4
 
 
 @dataclass(frozen=True)
@@ -159,58 +160,75 @@ def output_wanted(job: ClassAd, exit_code: int | None) -> bool:
     return True
 
 
-def destination(job: ClassAd, name: str) -> str:
-    """Where at the access point the file that is sent as `name` goes; PeerError when this job has no such output."""
-    check_name(name)
-    if (url := url_destination(job, name)) is not None:
-        raise PeerError(f"{name} goes to {url}, not here")
-    iwd = job.eval_str("Iwd") or "/"
-    for standard, attribute in ((STDOUT_NAME, "Out"), (STDERR_NAME, "Err")):
-        if name == standard:
-            if standard not in standard_outputs(job):
+class Destinations:
+    """Where a job's outputs go; its ad is read once, for however many files there are."""
+
+    def __init__(self, job: ClassAd) -> None:
+        self._iwd = job.eval_str("Iwd") or "/"
+        self._standard = {STDOUT_NAME: job.eval_str("Out") or "", STDERR_NAME: job.eval_str("Err") or ""}
+        self._wanted = frozenset(standard_outputs(job))
+        self._remaps = remaps_of(job)
+        whole = job.eval_str("OutputDestination")
+        self._whole = whole if whole and is_url(whole) else ""
+        listed = listed_outputs(job)
+        self._expected = None if listed is None else frozenset(output_name(job, path) for path in listed)
+
+    def place(self, name: str) -> str:
+        """Where at the access point the file sent as `name` goes; PeerError when this job has no such output."""
+        check_name(name)
+        if (url := self.url(name)) is not None:
+            raise PeerError(f"{name} goes to {url}, not here")
+        if name in self._standard:
+            if name not in self._wanted:
                 raise PeerError(f"{name} is not wanted by this job")
-            return posixpath.join(iwd, job.eval_str(attribute) or NULL)
-    _check_expected(job, name)
-    return posixpath.join(iwd, _remapped(remaps_of(job), name))
+            return posixpath.join(self._iwd, self._standard[name] or NULL)
+        self._check_expected(name)
+        return posixpath.join(self._iwd, _remapped(self._remaps, name))
+
+    def url(self, name: str) -> str | None:
+        """The URL that the output sent as `name` goes to; None when it goes to the access point.
+
+        A remap to a URL counts first; then OutputDestination takes all but the standard files, which go where their own
+        names say: beneath a URL that is the destination itself, or ends with `/`.
+        """
+        place = self._standard.get(name)
+        if place is not None:
+            if not is_url(place):
+                return None
+            beneath = place.endswith("/") or place.rstrip("/") == self._whole.rstrip("/")
+            return f"{place.rstrip('/')}/{name}" if beneath else place
+        if not self._remaps and not self._whole:
+            return None
+        target = _remapped(self._remaps, name)
+        if is_url(target):
+            return target
+        return f"{self._whole.rstrip('/')}/{target.lstrip('/')}" if self._whole else None
+
+    def _check_expected(self, name: str) -> None:
+        """A listed output, something inside one, or (without a list) any file at the top of the sandbox."""
+        expected = self._expected
+        if expected is None:
+            if "/" in name or name in OWN_NAMES:
+                raise PeerError(f"{name} is not an output of this job")
+            return
+        head = name
+        while head:
+            if head in expected:
+                return
+            head = head.rpartition("/")[0]
+        if "" in expected or "." in expected or any(path.startswith(name + "/") for path in expected):
+            return
+        raise PeerError(f"{name} is not in transfer_output_files")
+
+
+def destination(job: ClassAd, name: str) -> str:
+    """Where one file goes (see Destinations)."""
+    return Destinations(job).place(name)
 
 
 def url_destination(job: ClassAd, name: str) -> str | None:
-    """The URL that the output sent as `name` goes to; None when it goes to the access point.
-
-    A remap to a URL counts first; then OutputDestination takes all but the standard files, which go where their own
-    names say: beneath a URL that is the destination itself, or ends with `/`.
-    """
-    whole = job.eval_str("OutputDestination")
-    for standard, attribute in ((STDOUT_NAME, "Out"), (STDERR_NAME, "Err")):
-        if name == standard:
-            place = job.eval_str(attribute) or ""
-            if not is_url(place):
-                return None
-            beneath = place.endswith("/") or place.rstrip("/") == (whole or "").rstrip("/")
-            return f"{place.rstrip('/')}/{name}" if beneath else place
-    target = _remapped(remaps_of(job), name)
-    if is_url(target):
-        return target
-    return f"{whole.rstrip('/')}/{target.lstrip('/')}" if whole and is_url(whole) else None
-
-
-def _check_expected(job: ClassAd, name: str) -> None:
-    """A listed output, something inside one, or (without a list) any file at the top of the sandbox."""
-    listed = listed_outputs(job)
-    if listed is None:
-        if "/" in name or name in OWN_NAMES:
-            raise PeerError(f"{name} is not an output of this job")
-        return
-    for path in listed:
-        expected = output_name(job, path)
-        if (
-            expected in ("", ".")
-            or name == expected
-            or name.startswith(expected + "/")
-            or expected.startswith(name + "/")
-        ):
-            return
-    raise PeerError(f"{name} is not in transfer_output_files")
+    """The URL that one file goes to (see Destinations)."""
+    return Destinations(job).url(name)
 
 
 def remaps_of(job: ClassAd) -> dict[str, str]:
@@ -227,7 +245,7 @@ def remaps_of(job: ClassAd) -> dict[str, str]:
 def _remapped(remaps: Mapping[str, str], name: str) -> str:
     """The name after remapping; a remapped directory takes what is in it along."""
     head, rest = name, ""
-    while head:
+    while head and remaps:
         if head in remaps:
             target = remaps[head]
             return posixpath.join(target, rest) if rest else target
@@ -239,12 +257,12 @@ def _remapped(remaps: Mapping[str, str], name: str) -> str:
 def check_name(name: str) -> None:
     """PeerError unless `name` stays where it is put: relative, no `..`, nothing a file system cannot hold."""
     parts = name.split("/")
-    if not name or name.startswith("/") or "\0" in name or any(part in ("", ".", "..") for part in parts):
+    if "" in parts or "." in parts or ".." in parts or "\0" in name:
         raise PeerError(f"{name!r} is not a name inside a directory")
+    if len(name) * CHARACTER_BYTES_MAX <= NAME_BYTES_MAX:
+        return
     raw = name.encode("utf-8", "surrogateescape")
-    if len(raw) > PATH_BYTES_MAX or any(
-        len(part.encode("utf-8", "surrogateescape")) > NAME_BYTES_MAX for part in parts
-    ):
+    if len(raw) > PATH_BYTES_MAX or any(len(part) > NAME_BYTES_MAX for part in raw.split(b"/")):
         raise PeerError(f"the name {name[:60]!r}... is too long")
 
 
