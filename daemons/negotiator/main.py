@@ -24,6 +24,7 @@ from pool.errors import PeerError
 from pool.matching import Accountant, HandedOut, Matched, Offers, Plan, Rejected, Request, Snapshot, negotiate, shares
 from pool.matching.accounting import weight_of
 from pool.matching.candidates import Evaluate
+from pool.matching.interest import Interest
 from protocol.authorize import Level
 from protocol.message import DONE, Done
 from protocol.messages.negotiator import (
@@ -84,7 +85,8 @@ class Negotiator:
         self._wanted = trio.Event()
         self._published_at = self._saved_at = float("-inf")
         self.notices = Notices(start, self._knobs.timeout_s)
-        self.slots = SlotWatch(start, self._offers, self.wake)
+        self._interest = Interest()
+        self.slots = SlotWatch(start, self._offers, self.wake, self._asked_for)
         service = start.service
         service.on(AnnounceWork, self.announce_work, level=Level.DAEMON)
         service.on(ReturnMatches, self.return_matches, level=Level.DAEMON)
@@ -109,6 +111,7 @@ class Negotiator:
             peer.on_close(lambda _peer: self._schedd_gone(known))
             self._start.log.always("A schedd has work.", schedd=request.schedd, address=peer.address)
         known.announce(request)
+        self._interest.changed()
         self.wake()
         return DONE
 
@@ -158,6 +161,7 @@ class Negotiator:
     def _schedd_gone(self, schedd: Schedd) -> None:
         if self._schedds.get(schedd.name) is schedd:
             del self._schedds[schedd.name]
+            self._interest.changed()
             returned = self._offers.schedd_gone(schedd.name)
             self._start.log.always("A schedd is gone.", schedd=schedd.name, matches_returned=returned)
             self.wake()
@@ -194,6 +198,11 @@ class Negotiator:
         expiry = self._offers.next_expiry(self._knobs.match_timeout_s)
         regular = began + self._knobs.interval_s
         return regular if expiry is None else min(regular, expiry)
+
+    def _asked_for(self, before: ClassAd | None, now: ClassAd) -> bool:
+        """Whether a slot has changed in what those who wait ask for."""
+        requests = (request for schedd in self._schedds.values() for request in schedd.requests.values())
+        return self._interest.differ(before, now, requests)
 
     def _requests(self) -> list[Request]:
         return [request for schedd in self._schedds.values() for request in schedd.requests.values()]

@@ -23,14 +23,23 @@ _MATTERS: Final = (
     *("State", "Activity", "Cpus", "Memory", "Disk", "GPUs", "Start", "Requirements", "RemoteUser"),
     "StartdCronChanges",
 )
-"""Attributes whose change is worth a cycle at once; all others are seen in the next."""
+"""Attributes whose change is worth a cycle at once, as are those that waiting jobs ask for; others wait for the next."""
 
 
 class SlotWatch:
-    """Feeds `offers`; calls `changed` when a slot has become another in a way that matters."""
+    """Feeds `offers`; calls `changed` when a slot has become another in a way that matters.
 
-    def __init__(self, start: DaemonStart, offers: Offers, changed: Callable[[], None]) -> None:
-        self._start, self._offers, self._changed = start, offers, changed
+    `asked_for` says whether two ads of a slot differ in what waiting jobs ask for.
+    """
+
+    def __init__(
+        self,
+        start: DaemonStart,
+        offers: Offers,
+        changed: Callable[[], None],
+        asked_for: Callable[[ClassAd | None, ClassAd], bool],
+    ) -> None:
+        self._start, self._offers, self._changed, self._asked_for = start, offers, changed, asked_for
         self._known: dict[str, object] = {}
         self.synced = trio.Event()
 
@@ -72,9 +81,10 @@ class SlotWatch:
             self._known.pop(delta.name, None)
             self._changed()
             return
+        asked_for = self._asked_for(self._offers.ad(delta.name), delta.ad)
         self._offers.put(delta.ad, delta.private)
         look = _look(delta.ad, delta.private)
-        if self._known.get(delta.name) != look:
+        if self._known.get(delta.name) != look or asked_for:
             self._known[delta.name] = look
             self._changed()
 

@@ -140,6 +140,11 @@ class Offers:
             self._offers[name] = self._offer(name)
         return [offer for name in self._slots if (offer := self._offers[name]) is not None]
 
+    def ad(self, name: str) -> ClassAd | None:
+        """The ad of a slot as it was heard last."""
+        slot = self._slots.get(name)
+        return None if slot is None else slot.ad
+
     def ads(self) -> list[ClassAd]:
         """The slots' ads as they were heard."""
         return [slot.ad for slot in self._slots.values()]

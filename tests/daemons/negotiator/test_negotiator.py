@@ -140,6 +140,19 @@ async def test_a_freed_slot_starts_a_cycle_at_once(tmp_path: Path, autojump_cloc
         assert trio.current_time() - before < 1
 
 
+async def test_what_waiting_jobs_ask_for_starts_a_cycle_when_a_slot_gets_it(
+    tmp_path: Path, autojump_clock: Clock
+) -> None:
+    async with a_pool(tmp_path) as host, a_schedd(host) as schedd:
+        await publish(host, a_slot("slot1@n", HasDocker=False))
+        await schedd.announce(wants(Requirements=expr("TARGET.HasDocker")))
+        assert await schedd.until_rejected() == ["no match found"]
+        before = trio.current_time()
+        await publish(host, a_slot("slot1@n", HasDocker=True))
+        assert await schedd.until_offered(1) == ["claim-of-slot1@n"]
+        assert trio.current_time() - before < 1
+
+
 async def test_a_slot_that_was_handed_out_is_not_offered_again_until_match_timeout(
     tmp_path: Path, autojump_clock: Clock
 ) -> None:
