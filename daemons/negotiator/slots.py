@@ -23,7 +23,7 @@ _MATTERS: Final = (
     *("State", "Activity", "Cpus", "Memory", "Disk", "GPUs", "Start", "Requirements", "RemoteUser"),
     "StartdCronChanges",
 )
-"""Attributes whose change is worth a cycle at once, as are those that waiting jobs ask for; others wait for the next."""
+"""Attributes whose change is worth a cycle at once, as are those that waiting jobs ask for; others can wait."""
 
 
 class SlotWatch:
