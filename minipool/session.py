@@ -7,11 +7,10 @@ RUN/<daemon>.sock; any other through the address in its ad, which the collector 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from pool.config import Config, load_config
 from pool.errors import PeerError, UserError
+from pool.hints import TYPE_CHECKING, Mapping, Sequence
 
 if TYPE_CHECKING:
     from pool.classad import ClassAd
@@ -219,11 +218,14 @@ class Session:
         projection: Sequence[str] = (),
         limit: int | None = None,
         address: Address | None = None,
+        snapshot: bool = False,
     ) -> list[ClassAd]:
         """Ads of the collector (or of the daemon at `address`)."""
         from protocol.messages.collector import QueryAds
 
-        request = QueryAds(ad_type=ad_type, constraint=constraint, projection=list(projection), limit=limit)
+        request = QueryAds(
+            ad_type=ad_type, constraint=constraint, projection=list(projection), limit=limit, snapshot=snapshot
+        )
         with self.connect(address or self.collector_address()) as peer:
             return [ad for batch in peer.stream(request) for ad in batch.ads]
 

@@ -10,6 +10,7 @@ from daemons.adverts import Adverts
 from daemons.pace import Pace
 from daemons.startd.ads import Ads, select
 from daemons.startd.slot import Slot, Slots
+from daemons.startd.snapshot import snapshot
 from pool.classad import ClassAd, expr
 from pool.slots.machine import State
 from protocol.messages.collector import QueryAds
@@ -94,8 +95,11 @@ class Publisher:
         if asked.ad_type.lower() not in ("machine", "any"):
             return
         constraint = expr(asked.constraint) if asked.constraint else None
-        self._ads.refresh()
-        found = select((self._ads.public(slot) for slot in self._slots), constraint)[: asked.limit]
+        if asked.snapshot:
+            found = list(snapshot(self._slots, self._ads, constraint, asked.limit))
+        else:
+            self._ads.refresh()
+            found = select((self._ads.public(slot) for slot in self._slots), constraint)[: asked.limit]
         for first in range(0, len(found), ADS_PER_BATCH):
             part = found[first : first + ADS_PER_BATCH]
             await send(AdBatch(ads=[_projected(ad, asked.projection) for ad in part]))

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-
 from minipool.cli.options import Parsed
 from pool.classad import ClassAd
+from pool.hints import Iterable, Sequence
 
 
 def wanted_form(parsed: Parsed) -> str | None:
@@ -14,8 +13,11 @@ def wanted_form(parsed: Parsed) -> str | None:
         if parsed.has(key):
             return key
     if parsed.has("long"):
-        qualifier = (parsed.qualifier("long") or "long").lower()
-        return {"n": "new", "j": "json", "x": "xml"}.get(qualifier[:1], "long")
+        for word in (parsed.qualifier("long") or "").lower().split(","):
+            found = next((form for form in ("xml", "json", "new") if word and form.startswith(word)), None)
+            if found is not None:
+                return found
+        return "long"
     return None
 
 

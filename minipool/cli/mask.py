@@ -6,12 +6,10 @@ A row is made in two steps. `render` takes the values out of an ad, and widens t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final, NamedTuple
-
 from minipool.cli import printf
 from minipool.cli.show import Source, clock_date, literal, number, span
 from pool.classad import ClassAd
+from pool.hints import Any, Callable, Final, Iterable, NamedTuple, Sequence
 
 NO_PREFIX: Final = 0x01
 NO_SUFFIX: Final = 0x02
@@ -104,6 +102,7 @@ class Mask:
         self.needs: set[str] = set()
         self.columns: list[Column] = []
         self.widths: list[int] = []
+        self._sources: list[Source] = []
         self._cells: list[tuple[Callable[[ClassAd], Cell], Callable[[Cell, int], str], printf.Conversion | None]] = []
         for one in columns:
             self.add(one)
@@ -118,13 +117,14 @@ class Mask:
         self.columns.append(one)
         self.widths.append(one.width)
         self._cells.append((_fetcher(one, source, conversion), _shower(one, conversion), conversion))
+        self._sources.append(source)
         self.needs.update(source.names())
         if one.how is not None:
             self.needs.update(one.how.needs)
 
     def replace(self, columns: Iterable[Column]) -> None:
         """Other columns in place of these."""
-        self.columns, self.widths, self._cells = [], [], []
+        self.columns, self.widths, self._cells, self._sources = [], [], [], []
         for one in columns:
             self.add(one)
 
@@ -133,6 +133,11 @@ class Mask:
         for index in at:
             one = self.columns[index]
             self.columns[index] = one._replace(flags=one.flags & ~(AUTO | NO_TRUNCATE))
+
+    def aim(self, target: ClassAd) -> None:
+        """Evaluate the columns against this ad (`TARGET.`)."""
+        for source in self._sources:
+            source.target = target
 
     def names(self) -> list[str]:
         """The attributes that have to be fetched to fill the columns."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from typing import Final
 
 from pool.classad import ClassAd, Expr, Value, expr
 from pool.errors import ClassAdError
+from pool.hints import Final
 from pool.late_pattern import late_pattern
 
 _NAME: Final = late_pattern(r"[A-Za-z_][A-Za-z0-9_]*\Z")
@@ -65,6 +65,7 @@ class Source:
     def __init__(self, text: str) -> None:
         self.text = text
         self.is_name = bool(_NAME.match(text))
+        self.target: ClassAd | None = None
         self._expr: Expr | None = None
         if not self.is_name:
             try:
@@ -72,9 +73,9 @@ class Source:
             except ClassAdError:
                 raise ClassAdError(f"Error: invalid expression: {text}") from None
 
-    def value(self, ad: ClassAd, target: ClassAd | None = None) -> Value:
-        """What it is in this ad; UNDEFINED when the attribute is absent."""
-        return ad.eval(self.text, target) if self._expr is None else self._expr.eval(ad, target)
+    def value(self, ad: ClassAd) -> Value:
+        """What it is in this ad, against the target where there is one; UNDEFINED when the attribute is absent."""
+        return ad.eval(self.text, self.target) if self._expr is None else self._expr.eval(ad, self.target)
 
     def raw(self, ad: ClassAd) -> str:
         """The expression's text, not evaluated; `undefined` when the attribute is absent."""

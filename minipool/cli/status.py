@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
 
 from minipool.cli.ad_output import attribute_list, wanted_form, write_all
 from minipool.cli.autoformat import AutoFormat
@@ -22,6 +21,7 @@ from minipool.cli.tool import run
 from minipool.session import Session
 from pool.classad import ClassAd, expr, quote
 from pool.errors import ClassAdError, PeerError, UserError
+from pool.hints import Iterable, Sequence
 
 _NEEDED = (
     "Name", "Machine", "MyType", "Arch", "OpSys", "OpSysAndVer", "OpSysShortName", "State", "Activity", "LoadAvg",
@@ -45,13 +45,35 @@ def main(verb: str, argv: Sequence[str]) -> int:
 def _main(parsed: Parsed) -> int:
     install_clock()
     asked = _Asked(parsed)
+    diagnose = parsed.qualifier("diagnose")
+    if diagnose is not None:
+        _say_query(asked)
+        if not diagnose:
+            return 1
     ads = asked.ordered(_ads(asked))
+    if diagnose:
+        from minipool.cli.status_diagnose import write_ads
+
+        write_ads(ads, diagnose)
     path = parsed.value("merge")
     if path is None:
         sys.stdout.writelines(asked.text(ads))
     else:
         sys.stdout.writelines(_merged(asked, ads, path))
     return 0
+
+
+def _say_query(asked: _Asked) -> None:
+    """What -diagnose says of the query, on standard error, and what became of it."""
+    from minipool.cli.status_diagnose import query_ad, query_text
+
+    parsed = asked.parsed
+    session = None if parsed.has("ads") else open_session(parsed)
+    query = query_ad(asked.ad_type, asked.constraint(session), parsed.number("limit", 0))
+    words = ["condor_status", *sys.argv[1:]]
+    sys.stderr.write(query_text(words, asked.mode.kind, asked.view.totals, query, asked.projection()))
+    sys.stderr.flush()
+    sys.stdout.write("Result of making query ad was:  0\n")
 
 
 class _Asked:
@@ -62,6 +84,7 @@ class _Asked:
         self.mode = Mode(parsed)
         self.view: View = VIEWS[self.mode.kind]
         self.form, self.custom = wanted_form(parsed), AutoFormat(parsed)
+        self._take_aim()
         if self.mode.name == "license" and not (self.form or self.custom):
             self.form = "long"
         self.only_totals = parsed.has("totals")
@@ -83,6 +106,16 @@ class _Asked:
         self.table = self.format or view(self.mode.kind, wide=roomy)
         if not (self.custom or self.form):
             append(self.table.mask, parsed.values("aaf"), FUNCTIONS, parsed.qualifier("aaf") or "")
+
+    def _take_aim(self) -> None:
+        """Evaluate what -format and -af name against the ad of -target."""
+        path = self.parsed.value("target")
+        if path is None:
+            return
+        from minipool.cli.ad_files import read
+
+        ads = read(path, cannot="Cannot open file {path}: {why}")
+        self.custom.mask.aim(ads[0] if ads else ClassAd())
 
     @property
     def ad_type(self) -> str:
@@ -130,7 +163,7 @@ class _Asked:
     def ordered(self, ads: list[ClassAd]) -> list[ClassAd]:
         """By what -sort and GROUP BY say, and else by machine and slot."""
         if not _unsorted(self.parsed):
-            ads.sort(key=_natural)
+            ads.sort(key=_plain if self.parsed.qualifier("natural") == "off" else _natural)
         for source in reversed(self.sort_by):
 
             def key(ad: ClassAd, source: Source = source) -> tuple[int, float, str]:
@@ -168,9 +201,20 @@ class _Asked:
                 yield table.heading() + ("" if self.format else "\n")
             yield from (table.display(row) for row in rows)
         summarized = self.table.summarized if self.format is not None and not self.only_totals else counted
+        width = 0 if self.wide else 14
         if summarized and ads and self.view.totals in KINDS:
             of = slots_of(ads) if kind.startswith("compact") else ads
-            yield "\n" + totals(self.view.totals, of, key_width=0 if self.wide else 14)
+            yield "\n" + totals(self.view.totals, of, key_width=width)
+        if summarized and kind.endswith("gpus"):
+            yield from self._gpus(ads, width)
+
+    def _gpus(self, ads: list[ClassAd], width: int) -> Iterable[str]:
+        from minipool.cli.status_gpus import any_offered, totals
+
+        if self.mode.kind == "compact gpus":
+            yield "\n" + totals(ads, key_width=width)
+        if any_offered(ads):
+            yield "\n"
 
 
 def _healthy(ad: ClassAd) -> bool:
@@ -180,6 +224,7 @@ def _healthy(ad: ClassAd) -> bool:
 
 
 def _unsorted(parsed: Parsed) -> bool:
+    """Whether the ads stay in the order in which they came."""
     return any(text.lower() in ("false", "0", "no", "none") for text in parsed.values("sort"))
 
 
@@ -213,24 +258,39 @@ def _ads(asked: _Asked) -> list[ClassAd]:
         found = [ad for ad in read(path or "", form=form_of(parsed.qualifier("ads"))) if wanted.eval(ad) is True]
         return found[:limit] if limit else found
     direct = parsed.value("direct")
+    where: object = ""
     try:
-        address = session.address("startd", name=direct) if direct else None
-        where = address or session.collector_address()
+        from minipool.cli.status_direct import DAEMONS, ask
+
+        if direct and asked.ad_type in DAEMONS:
+            where = f"{DAEMONS[asked.ad_type]} {direct}"
+            return ask(
+                session, direct, asked.ad_type,
+                constraint=constraint, projection=asked.projection(), limit=limit or None,
+                snapshot=parsed.has("snapshot"), statistics=parsed.value("statistics") or "",
+            )  # fmt: skip
+        where = session.collector_address()
     except PeerError as error:
         raise UserError(f"Error: {error}") from None
     try:
-        return session.query(
-            asked.ad_type, constraint=constraint, projection=asked.projection(), limit=limit or None, address=address
-        )
+        return session.query(asked.ad_type, constraint=constraint, projection=asked.projection(), limit=limit or None)
     except PeerError as error:
         lost = f"Error: Couldn't contact the condor_collector on {where}."
-        raise UserError(f"Error: communication error\n{error}\n{lost}\n{_EXTRA_INFO}") from None
+        raise UserError(
+            f"Error: communication error\n{error}\n{lost}\n{'' if parsed.has('expert') else _EXTRA_INFO}"
+        ) from None
 
 
 def _natural(ad: ClassAd) -> tuple[object, ...]:
     """Machines in alphabetical order, slots of one machine by number."""
     name = ad.eval_str("Name", "")
     return ad.eval_str("Machine", name).lower(), _numbered(name.partition("@")[0]), name
+
+
+def _plain(ad: ClassAd) -> tuple[object, ...]:
+    """Machines and slots in alphabetical order, numbers in names like other letters."""
+    name = ad.eval_str("Name", "")
+    return ad.eval_str("Machine", name).lower(), name
 
 
 def _numbered(text: str) -> list[tuple[int, int, str]]:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from minipool.cli.options import Opt, Parsed
 from minipool.cli.tool import FORMATTING, HELP, POOL, VERSION_OPT, Tool
 from pool.errors import UserError
+from pool.hints import Final
 
 TOOL: Final = Tool(
     "condor_status",
@@ -21,13 +20,18 @@ TOOL: Final = Tool(
         Opt("aaf", 3, -1, "ATTR...", "add columns to a standard table", True),
         Opt("print-format", 2, 1, "FILE", "take the columns, and what is around them, from a file", True),
         Opt("wide", 1, says="do not cut lines at the width of the terminal", colon=True),
-        Opt("natural", 3, says="numbers in names by value (the default)", colon=True),
+        Opt("natural", 3, says="numbers in names by value (the default); :off: by their letters", colon=True),
         Opt("target", 4, 1, "FILE", "the ad of a file as the other side of expressions"),
         Opt("constraint", 3, 1, "EXPR", "only ads for which the expression is true"),
         Opt("annex-slots", 5, says="slots of annexes"),
         Opt("annex-name", 10, 1, "NAME", "slots of this annex"),
-        Opt("direct", 3, 1, "NAME", "ask the startd itself"),
-        Opt("diagnose", 3, colon=True),
+        Opt("direct", 3, 1, "NAME", "ask the daemon itself: the startd, or whose ads are wanted"),
+        Opt(
+            "diagnose",
+            3,
+            colon=True,
+            says="say what would be asked, and ask nothing; :FILE: ask, and write the ads as they came",
+        ),
         Opt("debug", 2, says="say more about what is done", colon=True),
         Opt("defrag", 3, says="what defragmentation has done"),
         HELP,
@@ -54,14 +58,16 @@ TOOL: Final = Tool(
         Opt("broken", 4, says="slots that are broken; with -startd, machines"),
         Opt("lvm", 3, says="slots whose disk is a logical volume; with -startd, machines", colon=True),
         Opt("healthy", 4, says="machines that are not healthy (:verbose: all); with -slots, slots", colon=True),
-        Opt("snapshot", 4, colon=True),
-        Opt("statistics", 5, 1, "WHAT"),
+        Opt("snapshot", 4, colon=True, says="with -direct: also the jobs of the slots, and what cron jobs said"),
+        Opt(
+            "statistics", 5, 1, "SET:LEVEL", "with -direct: which statistics are shown (as STATISTICS_TO_PUBLISH says)"
+        ),
         Opt("startd", 4, says="startds"),
         Opt("schedd", 2, says="schedds"),
         Opt("grid", 1, says="grid resources"),
         Opt("subsystem", 4, 1, "TYPE", "ads of this type"),
-        Opt("license", 2),
-        Opt("storage", 3),
+        Opt("license", 2, says="whole ads of licenses"),
+        Opt("storage", 3, says="ads of storage"),
         Opt("negotiator", 1, says="negotiators"),
         Opt("generic", 2, says="ads of no known type"),
         Opt("any", 2, says="ads of all types"),
@@ -69,10 +75,10 @@ TOOL: Final = Tool(
         Opt("submitters", 4, says="users with jobs"),
         Opt("master", 1, says="masters"),
         Opt("collector", 3, says="collectors"),
-        Opt("world", 1),
-        Opt("ckptsrvr", 2),
+        Opt("world", 1, says="collectors"),
+        Opt("ckptsrvr", 2, says="checkpoint servers"),
         Opt("totals", 1, says="only the totals"),
-        Opt("expert", 1),
+        Opt("expert", 1, says="errors without the advice"),
         VERSION_OPT,
     ),
     unknown="Error:  Unknown option {}",

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple
-
 from minipool.cli.print_as import platform
 from pool.classad import ClassAd
+from pool.hints import Callable, Final, Iterable, NamedTuple, Sequence
 
 STATES: Final = ("Owner", "Claimed", "Unclaimed", "Matched", "Preempting", "Drained", "Backfill")
 Counts = dict[str, float]
@@ -25,13 +23,15 @@ class Kind(NamedTuple):
 def totals(kind: str, ads: Sequence[ClassAd], *, key_width: int = 14) -> str:
     """The block of totals; empty for views that have none."""
     how = KINDS.get(kind)
-    if how is None:
-        return ""
+    return "" if how is None else lines(how, ((how.key(ad), ad) for ad in ads), key_width=key_width)
+
+
+def lines(how: Kind, keyed: Iterable[tuple[str | None, ClassAd]], *, key_width: int) -> str:
+    """The block for ads that are counted under these keys; ads without a key are said to be malformed."""
     groups: dict[str, Counts] = {}
     whole: Counts = {}
     malformed = 0
-    for ad in ads:
-        key = how.key(ad)
+    for key, ad in keyed:
         if key is None:
             malformed += 1
             continue
@@ -39,16 +39,16 @@ def totals(kind: str, ads: Sequence[ClassAd], *, key_width: int = 14) -> str:
         how.add(whole, ad)
         malformed += not good
     width = max(key_width, *(len(key) for key in groups), 5) if groups else key_width
-    lines = [" " * width + how.heading, ""]
+    out = [" " * width + how.heading, ""]
     for key in sorted(groups):
-        lines.append(key.rjust(width)[:width] + (how.line(groups[key]) if how.groups_shown else ""))
+        out.append(key.rjust(width)[:width] + (how.line(groups[key]) if how.groups_shown else ""))
     if groups and how.groups_shown:
-        lines.append("")
-    lines.append("Total".rjust(width) + how.line(whole))
+        out.append("")
+    out.append("Total".rjust(width) + how.line(whole))
     if malformed:
         omitted = f"(Omitted {malformed} malformed ads in computed attribute totals)"
-        lines += ["", f"{' ' * width}{omitted}", ""]
-    return "\n".join(lines) + "\n"
+        out += ["", f"{' ' * width}{omitted}", ""]
+    return "\n".join(out) + "\n"
 
 
 def _slot_key(ad: ClassAd) -> str | None:

@@ -43,13 +43,15 @@ class InvalidateAds(Request[Invalidated], tag="collector.invalidate"):
 class QueryAds(StreamRequest[AdBatch], tag="collector.query"):
     """The ads of a type (`Any` for all) for which `constraint` is true; also answered by a startd for its own slots.
 
-    `projection` names the attributes to send (empty: all). Expressions are sent as they are.
+    `projection` names the attributes to send (empty: all). Expressions are sent as they are. `snapshot`, to a startd:
+    also what it knows beside the slots' ads, and nothing measured anew.
     """
 
     ad_type: str
     constraint: str | None = None
     projection: list[str] = []
     limit: int | None = None
+    snapshot: bool = False
 
 
 class Change(str, Enum):
