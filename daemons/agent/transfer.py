@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Final
 
 import trio
 
@@ -21,7 +22,7 @@ from daemons.faults import fault
 from daemons.file_stream import acceptable, receive_files, send_files
 from pool.classad import ClassAd
 from pool.errors import PeerError, UserError
-from pool.execute.transfer import InputItem, destination, input_items
+from pool.execute.transfer import Destinations, InputItem, input_items
 from pool.jobs.codes import HoldCode
 from pool.jobs.spool import outputs
 from protocol.authorize import Level
@@ -51,6 +52,9 @@ from protocol.placement import Placement
 from protocol.rpc import Peer
 from protocol.security import Security
 from protocol.service import Service
+
+AT_ONCE_MAX: Final = 64
+"""How many files are moved to their places without a thread, which takes longer than a few of them."""
 
 log = logging.getLogger("agent.transfer")
 
@@ -112,7 +116,7 @@ class _Activation:
             return partial(os.path.join, self.spool)
         if self.use == "stage_out":
             raise PeerError("this job's files go out; none are taken")
-        return partial(destination, self.job)
+        return Destinations(self.job).place
 
 
 @dataclass(frozen=True)
@@ -369,7 +373,10 @@ class Transfers:
         fault("agent.output_came")
         if trouble is None:
             try:
-                placement.finish()
+                if len(files) > AT_ONCE_MAX:
+                    await trio.to_thread.run_sync(placement.finish)
+                else:
+                    placement.finish()
             except FileTrouble as error:
                 trouble = error
         return None if trouble is None else self._output_trouble(str(trouble), trouble.number)

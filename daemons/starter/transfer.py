@@ -11,15 +11,16 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 import trio
 
 from daemons.faults import fault
-from daemons.file_stream import in_place, receive_files, send_files
+from daemons.file_stream import receive_files, send_files
 from daemons.log import Log
 from daemons.starter.account import Account, acting_as
 from daemons.starter.line import Line
@@ -41,6 +42,7 @@ from pool.execute.checkpoint import destination as checkpoint_url
 from pool.execute.exit import Hold
 from pool.execute.plugins import UrlFailed, UrlFile, stats_of
 from pool.execute.transfer import (
+    Destinations,
     Stamp,
     check_link,
     check_names,
@@ -49,12 +51,12 @@ from pool.execute.transfer import (
     output_name,
     output_wanted,
     standard_outputs,
-    url_destination,
     url_inputs,
 )
 from pool.jobs.codes import HoldCode
 from protocol.digest import digest_of, read_text
 from protocol.file_list import FileTrouble, regular, with_small, write_small
+from protocol.gather import file_entry
 from protocol.message import replace
 from protocol.messages.agent import (
     FetchInput,
@@ -67,6 +69,7 @@ from protocol.messages.agent import (
     Trouble,
 )
 from protocol.messages.starter import RunJob
+from protocol.placement import set_mode
 from protocol.rpc import ConnectionLost, Peer, RemoteError, TimedOut
 
 PAUSE_S = 1.0
@@ -137,12 +140,13 @@ class FileMover:
                 raise Held(_hold_of(answer.trouble, self.slot))
             check_names(entry.name for entry in answer.files)
             self._make_directories(answer.files)
-            small = write_small(answer.files, self._create)
+            with acting_as(self.account):
+                small = write_small(answer.files, self._create)
             have = {name: size for name, size in answer.have.items() if name in self._came}
             create = partial(self._create, goes_on=have)
             piece = partial(fault, "starter.input_piece")
             said = await receive_files(
-                peer, answer.files, create, in_place, have=have, came=self._came, after_piece=piece
+                peer, answer.files, create, self._as_account, have=have, came=self._came, after_piece=piece
             )
             trouble = said or small
             if regular(answer.files):
@@ -228,9 +232,16 @@ class FileMover:
         fault("starter.input_file")
         flags = _NEW_FILE & ~os.O_TRUNC if entry.name in goes_on else _NEW_FILE
         with acting_as(self.account):
-            fd = os.open(self._path(entry.name), flags, 0o600)
-            os.fchmod(fd, entry.mode & 0o777 | 0o600)
+            fd = os.open(f"{self.sandbox}/{entry.name}", flags, entry.mode & 0o777 | 0o600)
+            set_mode(fd, entry.mode & 0o777 | 0o600)
         return fd
+
+    async def _as_account(self, fn: Callable[..., Any], *args: Any) -> Any:
+        """Read or write here with the account's rights, which are taken on once for all files of a pack."""
+        with acting_as(self.account):
+            result = fn(*args)
+        await trio.lowlevel.checkpoint()
+        return result
 
     # ---- output
 
@@ -300,8 +311,9 @@ class FileMover:
         """What goes to URLs, and what to the access point. A URL has no directories and no links."""
         uploads: list[UrlFile] = []
         rest: list[FileEntry] = []
+        destinations = Destinations(self._job)
         for entry in entries:
-            url = url_destination(self._job, entry.name)
+            url = destinations.url(entry.name)
             if url is None:
                 rest.append(entry)
             elif entry.kind == "file":
@@ -323,7 +335,8 @@ class FileMover:
                 return os.open(sources[entry.name], _READ)
 
         name = self.request.activation
-        entries = with_small(entries, open_file)
+        with acting_as(self.account):
+            entries = with_small(entries, open_file)
         async with self._agent() as peer:
             try:
                 request = PushOutput(activation=name, files=entries, checkpoint=checkpoint, process=os.getpid())
@@ -334,7 +347,9 @@ class FileMover:
                 raise Held(self._output_hold(str(error), errno.EIO)) from None
             if taken.allowed is not None:
                 entries = [replace(one, size=taken.allowed[one.name]) for one in entries if one.name in taken.allowed]
-            trouble = await send_files(peer, entries, open_file, in_place, have=taken.have, hands_over=taken.open_files)
+            trouble = await send_files(
+                peer, entries, open_file, self._as_account, have=taken.have, hands_over=taken.open_files
+            )
             stored = await peer.call(OutputStored(activation=name), timeout=None)
         if trouble is not None:
             raise Held(self._output_hold(str(trouble), trouble.number))
@@ -408,13 +423,9 @@ def _expand(path: str, name: str) -> Iterator[tuple[FileEntry, str]]:
             yield FileEntry(name="/".join(parts[:count]), mode=0o755, kind="dir"), ""
         yield from _walk(path, name)
     elif stat.S_ISREG(status.st_mode):
-        yield _entry(name, status), path
+        yield file_entry(name, status, status.st_mode), path
     else:
         raise OSError(errno.EINVAL, "not a regular file", path)
-
-
-def _entry(name: str, status: os.stat_result) -> FileEntry:
-    return FileEntry(name=name, size=status.st_size, mode=status.st_mode & 0o777, mtime=status.st_mtime_ns)
 
 
 def _walk(path: str, name: str) -> Iterator[tuple[FileEntry, str]]:
@@ -432,7 +443,7 @@ def _walk(path: str, name: str) -> Iterator[tuple[FileEntry, str]]:
                 waiting.append((entry.path, below))
             elif entry.is_file():
                 status = entry.stat()
-                yield _entry(below, status), entry.path
+                yield file_entry(below, status, status.st_mode), entry.path
             elif entry.is_symlink() and _stays_within(below, target := os.readlink(entry.path)):
                 yield FileEntry(name=below, kind="link", target=target), ""
 
