@@ -309,6 +309,14 @@ class Claims:
             self.core.queue.claim_works(claim.work())
             self.core.writer.soon()
 
+    def moved(self, claim: Claim, address: str) -> None:
+        """The claim's startd has another address."""
+        self.startd(claim.startd).discard(claim)
+        claim.startd = address
+        self.core.queue.put_claim(claim.row())
+        self.core.queue.claim_works(claim.work())
+        self.startd(address).add(claim)
+
     def came_back(self, claim: Claim, shadow: Shadow | None, *, held: bool, activation: str) -> None:
         """The startd can be reached again, and says what it knows of a claim that ran `shadow` when asked."""
         if not held:

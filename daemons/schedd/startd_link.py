@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Final
 import trio
 
 from daemons.schedd.claim import Claim
+from daemons.schedd.whereabouts import is_same_host, startd_of
 from pool.errors import PoolError
 from protocol import rpc
-from protocol.messages.startd import ClaimAnswer, KeepAlive, ReconnectClaim, RequestClaim
+from protocol.messages.startd import ClaimAnswer, KeepAlive, ReconnectAnswer, ReconnectClaim, RequestClaim
 from protocol.rpc import Peer
 
 if TYPE_CHECKING:
@@ -107,9 +108,7 @@ class Startd:
             if quiet.cancelled_caught and self.claims:
                 await self._renew()
         self._running = False
-        peer, self._peer = self._peer, None
-        if peer is not None:
-            await peer.aclose()
+        await self.rest()
 
     async def _may_have_claims_soon(self) -> bool:
         """Keep the connection for a while, so that the next claim need not make one."""
@@ -136,19 +135,59 @@ class Startd:
     async def _reconnect(self) -> bool:
         """Come back to all claims; False when the startd cannot be reached."""
         try:
-            peer = await self.peer()
+            await self.peer()
+        except PoolError as error:
+            self._core.log.full(f"No way back to {self.address} yet: {error}")
+            await self._follow()
+            return False
+        try:
             for claim in list(self.claims):
                 shadow = claim.shadow
-                if not claim.reusable and shadow is None:
-                    continue
-                answer = await peer.call(
-                    ReconnectClaim(claim_id=str(claim.id), lease_s=claim.lease_s, alive_interval_s=claim.alive_s)
-                )
-                self._all.came_back(claim, shadow, held=answer.held, activation=answer.activation)
+                if claim.reusable or shadow is not None:
+                    answer = await self.ask_after(claim)
+                    self._all.came_back(claim, shadow, held=answer.held, activation=answer.activation)
         except PoolError as error:
             self._core.log.full(f"No way back to {self.address} yet: {error}")
             return False
         return True
+
+    async def ask_after(self, claim: Claim) -> ReconnectAnswer:
+        """Whether the startd holds this claim, and what runs under it."""
+        peer = await self.peer()
+        return await peer.call(
+            ReconnectClaim(claim_id=str(claim.id), lease_s=claim.lease_s, alive_interval_s=claim.alive_s)
+        )
+
+    async def _follow(self) -> None:
+        """Nobody is here: the startd may have another address by now, and what it says there counts.
+
+        On another host it counts only if the claim is known there: hosts may be mistaken for each other, and a job must
+        not run twice.
+        """
+        first = next(iter(self.claims), None)
+        address = await startd_of(self._core.start, first.slot_ad) if first is not None else ""
+        if not address or address == self.address:
+            return
+        there = self._all.startd(address)
+        for claim in list(self.claims):
+            shadow = claim.shadow
+            try:
+                answer = await there.ask_after(claim)
+            except PoolError as error:
+                self._core.log.full(f"No way to {address}, where {self.address} may be now: {error}")
+                break
+            if claim in self.claims and (answer.held or is_same_host(address, self.address)):
+                self._core.log.always(f"{claim.slot_name} is at {address} now.", claim=claim.public)
+                self._all.moved(claim, address)
+                self._all.came_back(claim, shadow, held=answer.held, activation=answer.activation)
+        await there.rest()
+
+    async def rest(self) -> None:
+        """Close a connection that nobody needs."""
+        if not self._running and not self.asked_for:
+            peer, self._peer = self._peer, None
+            if peer is not None:
+                await peer.aclose()
 
     def _expire(self) -> None:
         now = self._core.now()

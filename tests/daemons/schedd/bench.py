@@ -157,6 +157,7 @@ class FakeStartd:
             {
                 "Name": f"slot{self.offers.index(offer) + 1}@{self.name}",
                 "MyType": "Machine",
+                "Machine": self.name,
                 "Memory": 1024,
                 "Cpus": 1,
                 "Disk": 1000,

@@ -1,0 +1,51 @@
+"""Where startds are now, by what the collector has heard: one that was restarted may have another port, or address."""
+
+from __future__ import annotations
+
+from daemons.locate import collector_addresses
+from daemons.run import DaemonStart
+from pool.classad import ClassAd
+from pool.classad.unparse import quote
+from pool.errors import PoolError, UserError
+from protocol import rpc
+from protocol.address import Address
+from protocol.messages.collector import QueryAds
+
+
+async def startd_of(start: DaemonStart, slot: ClassAd) -> str:
+    """The address that the startd of this slot has given last; empty when none is known."""
+    machine, startd = slot.eval_str("Machine"), _startd(slot)
+    if not machine or not startd:
+        return ""
+    query = QueryAds(
+        ad_type="Machine",
+        constraint=f"Machine == {quote(machine)}",
+        projection=["Name", "MyAddress", "LastHeardFrom"],
+    )
+    newest, found = float("-inf"), ""
+    try:
+        address = collector_addresses(start.config)[0]
+        async with rpc.connected(address, security=start.security, network=start.world.network) as peer:
+            async with peer.stream(query) as batches:
+                async for batch in batches:
+                    for ad in batch.ads:
+                        heard = ad.eval_float("LastHeardFrom", 0.0)
+                        if _startd(ad) == startd and heard > newest:
+                            newest, found = heard, ad.eval_str("MyAddress", "")
+    except PoolError as error:
+        start.log.full(f"The collector cannot say where {startd} is: {error}")
+    return found
+
+
+def is_same_host(one: str, other: str) -> bool:
+    """Whether two addresses are of one host: by the name that its certificate is for, or else by the address."""
+    try:
+        first, second = Address.parse(one), Address.parse(other)
+    except UserError:
+        return False
+    return first.is_unix == second.is_unix and first.server_name == second.server_name
+
+
+def _startd(slot: ClassAd) -> str:
+    """The part of a slot's name that all slots of its startd share."""
+    return slot.eval_str("Name", "").partition("@")[2]
