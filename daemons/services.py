@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING, Final
 
 from pool.errors import UserError
-from pool.version import VERSION
+from pool.version import CONDOR_VERSION
 from protocol.authorize import Level
 from protocol.message import DONE, Done
 from protocol.messages.common import AdReply, FetchLog, GetAd, LogPart, Ping, Pong, Reconfigure, SetLogLevel, Stop
@@ -38,7 +38,7 @@ class CommonServices:
         """Say who the caller is to us."""
         return Pong(
             daemon=self._start.name,
-            version=VERSION,
+            version=CONDOR_VERSION,
             identity=peer.identity,
             method=peer.method,
             levels=[level.value for level in Level if peer.allows(level)],

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 
-from minipool.cli.context import open_session
+from minipool.cli.ad_output import write_all
+from minipool.cli.autoformat import AutoFormat
 from minipool.cli.options import Opt, Parsed
-from minipool.cli.tool import ADDR, DEBUG, HELP, NAME, POOL, VERSION_OPT, Tool, refused, run
+from minipool.cli.tool import DEBUG, FORMATTING, HELP, NAME, POOL, VERSION_OPT, Tool, run
+from minipool.session import NotFound, Session
+from pool.classad import ClassAd
 from pool.errors import PeerError, UserError
+from pool.hints import TYPE_CHECKING, Iterator, NamedTuple, Sequence
+
+if TYPE_CHECKING:
+    from protocol.blocking import BlockingPeer
+    from protocol.messages.common import Pong
 
 TOOL = Tool(
     "condor_ping",
@@ -18,24 +25,73 @@ TOOL = Tool(
         HELP,
         VERSION_OPT,
         DEBUG,
-        *refused("long format autoformat af", "the answer is one line, or a table (-table)"),
-        *refused("config", "the environment variable CONDOR_CONFIG names the file"),
-        *refused("address", "it is called -addr here"),
-        Opt("table", 2, says="one line for each level"),
-        Opt("quiet", 1, says="only the exit status"),
-        Opt("verbose", 1, says="more about the connection"),
-        Opt("type", 1, 1, "DAEMON", "master, schedd (the default), startd, collector, negotiator"),
+        Opt("config", 1, 1, "FILE", "read this configuration file, too"),
+        Opt("address addr", 1, 1, "ADDRESS", "the daemon at this address"),
         POOL,
         NAME,
-        ADDR,
+        Opt("type subsystem", 1, 1, "DAEMON", "master, schedd (the default), startd, collector, negotiator"),
+        Opt("quiet", 1, says="only the exit status"),
+        Opt("table", 2, says="one line for each level"),
+        Opt("verbose", 1, says="all that is known of the connection"),
+        Opt("long", 1, says="an ad for each level"),
+        Opt("json", 1, says="the ads as JSON"),
+        *FORMATTING[:2],
     ),
-    notes="LEVEL is READ, WRITE, DAEMON, ADMINISTRATOR ... or ALL; the exit status is 1 when one is denied.",
+    notes="LEVEL is READ, WRITE (the default), DAEMON ... or ALL. The exit status is 1 when one is denied.",
 )
 
-_ALL = (
-    "READ", "WRITE", "NEGOTIATOR", "ADMINISTRATOR", "OWNER", "CONFIG", "DAEMON",
+_LEVELS = (
+    "ALLOW", "READ", "WRITE", "NEGOTIATOR", "ADMINISTRATOR", "OWNER", "CONFIG", "DAEMON",
     "ADVERTISE_STARTD", "ADVERTISE_SCHEDD", "ADVERTISE_MASTER",
 )  # fmt: skip
+_FORMS = ("quiet", "table", "verbose", "long", "json", "format", "autoformat")
+_UNPROVEN = ("NONE", "ANONYMOUS")
+
+
+class Answer(NamedTuple):
+    """What a daemon said, and over what."""
+
+    pong: Pong
+    address: str
+    to: str
+    protected: bool
+    """Whether the connection is encrypted; one that does not leave the host need not be."""
+
+    def allows(self, level: str) -> bool:
+        """Whether the caller has this level."""
+        return level == "ALLOW" or level in self.pong.levels
+
+    @property
+    def method(self) -> str:
+        """How the caller has proved who he is."""
+        return "none" if self.pong.method in _UNPROVEN else self.pong.method
+
+    @property
+    def cipher(self) -> str:
+        """What encrypts the connection, and keeps it whole."""
+        return "AES" if self.protected else "none"
+
+    def ad(self, level: str) -> ClassAd:
+        """The answer about one level."""
+        from pool.version import CONDOR_VERSION
+
+        return ClassAd(
+            {
+                "Instruction": level,
+                "Authentication": "NO" if self.method == "none" else "YES",
+                "AuthMethods": self.pong.method,
+                "AuthorizationSucceeded": self.allows(level),
+                "ConnectSinful": self.address,
+                "CryptoMethods": self.cipher,
+                "Encryption": "YES" if self.protected else "NO",
+                "Integrity": "YES" if self.protected else "NO",
+                "MyRemoteUserName": self.pong.identity,
+                "RemoteVersion": self.pong.version,
+                "Subsystem": "TOOL",
+                "User": self.pong.identity,
+                "Version": CONDOR_VERSION,
+            }
+        )
 
 
 def main(verb: str, argv: Sequence[str]) -> int:
@@ -44,36 +100,114 @@ def main(verb: str, argv: Sequence[str]) -> int:
 
 
 def _main(parsed: Parsed) -> int:
+    forms = [key for key in _FORMS if parsed.has(key)]
+    if len(forms) > 1 and forms != ["format", "autoformat"]:
+        raise UserError("ERROR: only one output mode may be specified.\n")
+    levels = _levels(parsed.words)
+    if "table" in forms and not (parsed.has("type") or parsed.has("address")):
+        sys.stderr.write("WARNING: Missing daemon argument, defaulting to SCHEDD.\n")
+        sys.stderr.flush()
+    answer = _answer(parsed)
+    if answer is None:
+        return 1
+    if "quiet" not in forms:
+        sys.stdout.writelines(_text(parsed, forms, answer, levels))
+    return 0 if all(answer.allows(level) for level in levels) else 1
+
+
+def _levels(words: Sequence[str]) -> list[str]:
+    levels: list[str] = []
+    for word in words or ["WRITE"]:
+        if word.upper() != "ALL" and word.upper() not in _LEVELS:
+            raise UserError(f'ERROR: Could not understand TOKEN "{word}".')
+        levels += _LEVELS if word.upper() == "ALL" else [word.upper()]
+    return levels
+
+
+def _answer(parsed: Parsed) -> Answer | None:
+    """What the daemon says; None, with a word about it, when it says nothing."""
     from protocol.messages.common import Ping
 
-    asked = [word.upper() for word in parsed.words] or ["WRITE"]
-    if "ALL" in asked:
-        asked = list(_ALL)
-    for level in asked:
-        if level not in _ALL:
-            raise UserError(f"ERROR: Unknown command or level {level!r} (known: {', '.join(_ALL)}, ALL)")
-    session = open_session(parsed)
-    daemon = (parsed.value("type") or "schedd").lower()
+    kind = (parsed.value("type") or "schedd").lower()
+    name, address = parsed.value("name"), parsed.value("address")
+    to = f"daemon at {address}" if address else f"{kind} {name}" if name else f"local {kind}"
     try:
-        with session.daemon(daemon, name=parsed.value("name"), addr=parsed.value("addr")) as peer:
-            pong = peer.call(Ping())
-            address = peer.address
+        with _session(parsed).daemon(kind, name=name, addr=address) as peer:
+            return Answer(peer.call(Ping()), peer.address, to, _is_protected(peer))
+    except NotFound as error:
+        said = f"ERROR: couldn't locate {name or (address or kind)}!\n{error}"
     except PeerError as error:
-        if parsed.has("quiet"):
-            return 1
-        raise UserError(f"ERROR: {daemon.upper()} does not answer: {error}") from None
-    allowed = {level: level in pong.levels for level in asked}
-    if parsed.has("quiet"):
-        pass
-    elif parsed.has("table") or len(asked) > 1:
-        sys.stdout.write(f"{'Instruction':<20}{'Authentication':>15}{'Decision':>9}  Identity\n")
-        for level in asked:
-            verdict = "ALLOW" if allowed[level] else "DENY"
-            sys.stdout.write(f"{level:<20}{pong.method:>15}{verdict:>9}  {pong.identity}\n")
+        said = f"ERROR: failed to make connection to {to}\n{error}"
+    if not parsed.has("quiet"):
+        sys.stderr.write(f"{said}\n")
+    return None
+
+
+def _is_protected(peer: BlockingPeer) -> bool:
+    return peer.address.startswith("<")
+
+
+def _session(parsed: Parsed) -> Session:
+    session = Session.open(pool=parsed.value("pool"))
+    more = parsed.value("config")
+    if more is None:
+        return session
+    return Session.open(pool=parsed.value("pool"), config=[*session.config.files, more])
+
+
+def _text(parsed: Parsed, forms: Sequence[str], answer: Answer, levels: Sequence[str]) -> Iterator[str]:
+    custom = AutoFormat(parsed, job_id=False)
+    if custom:
+        yield from custom.text(answer.ad(level) for level in levels)
+    elif "json" in forms:
+        yield from write_all((answer.ad(level) for level in levels), "json")
+    elif "long" in forms:
+        for level in levels:
+            yield f"# {level} command to {answer.to} is {'ALLOWED' if answer.allows(level) else 'DENIED'}\n"
+            yield from write_all([answer.ad(level)], "long")
+    elif "table" in forms:
+        yield "         Instruction Authentication Encryption Integrity Decision Identity\n"
+        yield from (_row(answer, level) for level in levels)
     else:
-        level = asked[0]
-        verdict = "succeeded" if allowed[level] else "failed"
-        sys.stdout.write(f"{level} command using ({pong.method}) {verdict} as {pong.identity} to {daemon}.\n")
-    if parsed.has("verbose"):
-        sys.stdout.write(f"{pong.daemon} {pong.version} at {address}\n")
-    return 0 if all(allowed.values()) else 1
+        yield from ((_all if "verbose" in forms else _sentence)(answer, level) for level in levels)
+
+
+def _row(answer: Answer, level: str) -> str:
+    if not answer.allows(level):
+        return f"{level:>20}           FAIL       FAIL      FAIL     FAIL FAIL  (use -verbose for more info)\n"
+    cipher = answer.cipher
+    return f"{level:>20}{answer.method:>15}{cipher:>11}{cipher:>10}    ALLOW {answer.pong.identity}\n"
+
+
+def _sentence(answer: Answer, level: str) -> str:
+    if not answer.allows(level):
+        return f"{level} failed!  Use -verbose for more information.\n"
+    how = ", ".join(
+        name if name != "none" else f"no {what}"
+        for name, what in ((answer.cipher, "encryption"), (answer.cipher, "integrity"))
+    )
+    method = answer.method if answer.method != "none" else "no authentication"
+    return f"{level} command using ({how}, and {method}) succeeded as {answer.pong.identity} to {answer.to}.\n"
+
+
+def _all(answer: Answer, level: str) -> str:
+    pong = answer.pong
+    if not answer.allows(level):
+        return (
+            f"{level} failed!\n{pong.identity}, by {pong.method}, has {', '.join(pong.levels) or 'no level'} here.\n\n"
+        )
+    from pool.version import CONDOR_VERSION
+
+    rows = (
+        ("Destination", answer.to),
+        ("Remote Version", pong.version),
+        ("Local  Version", CONDOR_VERSION),
+        ("Address", answer.address),
+        ("Instruction", level),
+        ("Encryption", answer.cipher),
+        ("Integrity", answer.cipher),
+        ("Authentication" if answer.method == "none" else "Authenticated using", answer.method),
+        ("Remote Mapping", pong.identity),
+        ("Authorized", "TRUE"),
+    )
+    return "".join(f"{name + ':':<29}{value}\n" for name, value in rows) + "\n"
