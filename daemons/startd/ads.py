@@ -52,6 +52,8 @@ class Ads:
         """What cron jobs and benchmarks have said."""
         self.cron_changes = 0
         """How often that has changed; a negotiator sees by it that there may be new matches."""
+        self.scratch_trouble = ""
+        """Why no sandbox can be made now."""
         self.drain: Drain | None = None
         self.drain_started = self.drain_stopped = 0.0
         self._monitor = detect.SelfMonitor(start.started_at)
@@ -178,6 +180,7 @@ class Ads:
             in_cgroup=self.cgroups,
             usage=slot.usage,
             promised=bool(slot.promised),
+            no_scratch=bool(self.scratch_trouble),
             draining=drain is not None,
             accept_while_draining=drain is not None and start_expr is not _NO_START,
             load=self._job_load(slot),

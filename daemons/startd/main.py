@@ -39,6 +39,7 @@ from daemons.startd.settings import (
 from daemons.startd.slot import Slots
 from daemons.startd.starters import Starters
 from daemons.startd.sweep import Records
+from daemons.startd.thin_pool import watch_pool
 from daemons.startd.unused import end_when_unused
 from daemons.starter.cgroup import usable_trees
 from pool.classad import ClassAd
@@ -238,6 +239,7 @@ async def main(start: DaemonStart, *, task_status: trio.TaskStatus[None] = trio.
             services.start_soon(startd.engine.run)
             services.start_soon(plugins.keep_asking, startd)
             services.start_soon(startd.deadlines.run)
+            services.start_soon(watch_pool, startd)
             services.start_soon(end_when_unused, start, startd.slots, startd.ads.settings.polling_s)
             services.start_soon(startd.publisher.run)
             services.start_soon(startd.moves.history.run)

@@ -17,6 +17,7 @@ from daemons.starter.account import Account
 from daemons.starter.scratch import Order, ScratchError, Volume, volume_for
 from daemons.starter.settings import StarterSettings
 from pool.classad import ClassAd
+from pool.errors import PoolError
 from pool.execute.exit import Hold
 from pool.execute.scratch import ENCRYPTABLE, MOUNTED, Store, hides, hold_bytes, over_disk, wants_encryption
 from pool.execute.usage import Usage
@@ -105,6 +106,14 @@ class Disk:
         if self.enforced and hold.subcode in (errno.ENOSPC, errno.EDQUOT):
             return over_disk(self._kib * 1024, usage.disk_now)
         return hold
+
+    def trouble(self) -> str:
+        """What is wrong with the machine's disks for this job, through no fault of its own."""
+        try:
+            return self._volume.trouble() if self._volume is not None else ""
+        except PoolError as error:
+            self._log.always("What the sandbox is made of cannot be looked at", error=str(error))
+            return ""
 
     async def pause(self, measuring_s: float) -> None:
         """Wait until the sandbox may be measured again."""

@@ -33,6 +33,7 @@ class Watches:
         self._job_id, self._log = job_id, log
         self._out_of_memory = False
         self._out_of_disk: Hold | None = None
+        self._no_disk = ""
 
     @property
     def disk_is_enforced(self) -> bool:
@@ -57,8 +58,13 @@ class Watches:
                 return
 
     async def disk(self, body: Body) -> None:
-        """A job that has used up its disk is ended: what it writes from now on is lost."""
+        """A job that has used up its disk is ended, and one whose machine has: what it writes from now on is lost."""
         while True:
+            if trouble := self._disk.trouble():
+                self._no_disk = trouble
+                self._log.always("The machine has no disk for the job", job=self._job_id, reason=trouble)
+                await body.end()
+                return
             began = time.monotonic()
             self._figures.measure_disk()
             if (over := self._figures.over_disk()) is not None:
@@ -82,6 +88,8 @@ class Watches:
             if hold is None:
                 return Result(Ending.EVICTED, reason="The machine ran out of memory")
             return Result.held(hold)
+        if self._no_disk:
+            return Result(Ending.FAILED, reason=f"This machine has no disk for the job: {self._no_disk}")
         failed = end.signal is not None or end.code != 0
         over = self._out_of_disk or (self._figures.over_disk() if failed else None)
         return Result.held(over) if over is not None else None

@@ -88,6 +88,8 @@ class SlotView:
     retirement_left_s: float = 0.0
     promised: bool = False
     """Whether a schedd was given the slot, and is expected to claim it."""
+    no_scratch: bool = False
+    """Whether there is nothing that a job's sandbox could be made of."""
     draining: bool = False
     accept_while_draining: bool = False
     load: float = 0.0
@@ -127,7 +129,7 @@ def slot_ad(base: ClassAd, view: SlotView) -> ClassAd:
             _put_pieces(ad, view, name, ids)
     _put_state(ad, view)
     ad["Start"] = view.start
-    closed = view.promised or (view.draining and not view.accept_while_draining)
+    closed = view.promised or view.no_scratch or (view.draining and not view.accept_while_draining)
     ad["Requirements"] = _NEVER if view.state.state in UNMATCHABLE or closed else _START
     if view.claim is not None:
         _put_claim(ad, view.claim, view)

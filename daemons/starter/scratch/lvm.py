@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from typing import Final
 
 from daemons.starter.scratch.crypt import Mapping
@@ -10,9 +11,12 @@ from daemons.starter.scratch.ext4 import make_ext4
 from daemons.starter.scratch.mounted import Mounted
 from daemons.starter.scratch.tools import run
 from daemons.starter.scratch.volume import Order
+from pool.execute.thin_pool import FULL_PERCENT, PoolUse, read_use
 
 TAG: Final = "htcondor_lv"
 """What marks the volumes of jobs, as HTCondor marks them."""
+POOL_LOOK_S: Final = 10.0
+"""How often a thin pool is looked at; it takes a program some hundredths of a second."""
 QUIETLY: Final = ("--autobackup", "n", "--yes")
 
 
@@ -23,6 +27,7 @@ class LogicalVolume(Mounted):
         super().__init__(order)
         self._mapping: Mapping | None = None
         self._made = False
+        self._look_at = 0.0
 
     def attach(self) -> str:
         """Make the volume, the key over it if there has to be one, and the file system."""
@@ -37,6 +42,14 @@ class LogicalVolume(Mounted):
             path = self._mapping.open(path)
         make_ext4(path, order.sandbox)
         return path
+
+    def trouble(self) -> str:
+        """Its thin pool is full: what is written into the volume is about to be lost, however little that is."""
+        store, now = self.order.store, time.monotonic()
+        if not store.pool or now < self._look_at:
+            return ""
+        self._look_at = now + POOL_LOOK_S
+        return pool_use(store.group, store.pool).trouble(f"{store.group}/{store.pool}", FULL_PERCENT)
 
     def detach(self) -> None:
         """Remove all of it."""
@@ -57,3 +70,9 @@ def remove(group: str, name: str) -> None:
     """Remove a volume, if it is there."""
     if os.path.exists(device(group, name)):
         run(["lvremove", *QUIETLY, f"{group}/{name}"])
+
+
+def pool_use(group: str, pool: str) -> PoolUse:
+    """How full a thin pool is."""
+    report = ("--noheadings", "--nosuffix", "--separator", "|", "-o", "data_percent,metadata_percent")
+    return read_use(run(["lvs", *report, f"{group}/{pool}"]))

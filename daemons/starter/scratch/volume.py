@@ -62,6 +62,10 @@ class Volume(ABC):
     def used(self) -> Used:
         """What is in it now."""
 
+    def trouble(self) -> str:
+        """What is wrong with what the volume is made of, through no fault of its job; empty while nothing is."""
+        return ""
+
     @abstractmethod
     def remove(self) -> None:
         """Give the space back; ScratchError. The directory itself stays. Once more, it does nothing."""
