@@ -6,7 +6,7 @@ here is imported when it is first used, so that the command-line tools, which li
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pool.hints import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from minipool.api import Job, Pool, open_pool

@@ -9,11 +9,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Final
 
 from minipool.session import Session
 from pool.errors import PeerError, UserError
+from pool.hints import Callable, Final, Iterator, Mapping, Sequence
 
 READY_S: Final = 60.0
 STOP_S: Final = 120.0

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
-
 from pool.classad import ClassAd
+from pool.hints import TYPE_CHECKING, Generator, Iterable, NamedTuple, Sequence
 
 if TYPE_CHECKING:
     from minipool.session import Session

@@ -6,11 +6,10 @@ The bytes go straight to and from the user's file agent, with a ticket that the 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Final
 
 from pool.errors import PeerError, UserError
 from pool.execute.transfer import check_names
+from pool.hints import TYPE_CHECKING, Final, Iterable, Sequence
 from pool.ids import JobId
 from pool.jobs.spool import fetched_to, spooled_items
 from protocol.ad_table import unpack_ads

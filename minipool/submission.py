@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 
 from minipool.session import Session
 from pool.classad import ClassAd
 from pool.errors import SubmitError
+from pool.hints import Callable, Iterable, Iterator, Sequence
 from pool.submit import SubmitPlan, SubmitWorld, read_submit
 from protocol.ad_table import pack_alike
 from protocol.messages.schedd import SubmitJobs

@@ -6,7 +6,7 @@ Every error says what is wrong and where; one that was found in a text carries a
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from pool.hints import NamedTuple
 
 
 class Span(NamedTuple):

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from pool.errors import UserError
+from pool.hints import NamedTuple
 from pool.late_pattern import late_pattern
 
 _JOB_ID = late_pattern(r"(\d{1,9})\.(\d{1,9})\Z")

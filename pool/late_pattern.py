@@ -7,7 +7,8 @@ them were a seventh of `condor_q`'s start-up.
 from __future__ import annotations
 
 import re
-from typing import Any, Final
+
+from pool.hints import Any, Final
 
 _known: Final[list[_Late]] = []
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from pool.hints import Iterable
 
 
 def nearest_name(wrong: str, names: Iterable[str]) -> str | None:

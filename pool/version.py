@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from pool.hints import Final
 
 VERSION: Final = "0.1.0"
 CONDOR_VERSION: Final = f"$CondorVersion: 25.14.0 2026-11-20 BuildID: minipool-{VERSION} $"

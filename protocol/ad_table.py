@@ -7,10 +7,8 @@ spelt alike.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
-
 from pool.errors import PeerError, PoolError
+from pool.hints import TYPE_CHECKING, Any, Final, Iterable, Mapping, NamedTuple, Sequence
 from protocol.codec import make_ads, pack, pack_ads, unpack
 
 if TYPE_CHECKING:

@@ -7,11 +7,10 @@ can only take away.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from enum import Enum
-from typing import Final
 
 from pool.errors import PeerError
+from pool.hints import Final, Iterable, Mapping
 from protocol.message import Record
 
 

@@ -14,10 +14,9 @@ from __future__ import annotations
 import _socket
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pool.errors import PeerError
+from pool.hints import TYPE_CHECKING, Any, Callable, Final, Iterator, TypeVar
 from protocol import events, unix_socket
 from protocol.address import Address
 from protocol.connection import ClientConnection

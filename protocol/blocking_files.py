@@ -5,10 +5,9 @@ from __future__ import annotations
 import errno
 import os
 import zlib
-from collections.abc import Callable, Iterable
-from typing import Final
 
 from pool.errors import PeerError
+from pool.hints import Callable, Final, Iterable
 from protocol.blocking import BlockingPeer
 from protocol.events import Bulk, BulkEnded, BulkFailed
 from protocol.file_list import FileTrouble, packs, read_pack, still_to_move, trouble_of, write_pack

@@ -10,12 +10,10 @@ are given.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Final
-
 import msgpack
 
 from pool.errors import PeerError, PoolError
+from pool.hints import TYPE_CHECKING, Any, Callable, Final, Iterable
 
 if TYPE_CHECKING:
     from pool.classad import ClassAd

@@ -13,13 +13,12 @@ that the table `_KINDS` does not describe.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from enum import Enum
-from typing import Any, Final, Protocol
 
 import msgpack
 
 from pool.errors import PeerError
+from pool.hints import Any, Callable, Final, Protocol, Sequence
 from protocol import codec
 from protocol.events import (
     Bulk,

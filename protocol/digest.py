@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-from typing import Final
+
+from pool.hints import Final
 
 PIECE: Final = 1024 * 1024
 TEXT_MAX: Final = 64 * 1024 * 1024

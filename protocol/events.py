@@ -5,8 +5,7 @@ Written out by hand, since a dozen NamedTuples or dataclasses would cost every t
 
 from __future__ import annotations
 
-from typing import Any
-
+from pool.hints import Any
 from protocol.identity import Who
 
 

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Final
 
 from pool.errors import PoolError
+from pool.hints import Callable, Final, Iterable, Iterator, Mapping
 from protocol.message import replace
 from protocol.messages.agent import FileEntry
 

@@ -13,9 +13,7 @@ from __future__ import annotations
 import datetime
 import ipaddress
 import os
-from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Final
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
@@ -24,6 +22,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from pool.errors import UserError
+from pool.hints import Callable, Final, Iterable, Sequence
 from protocol.security import CA_FILE, CA_KEY_FILE, HOST_CERTIFICATE_FILE, HOST_KEY_FILE, SIGNING_KEY_DIRECTORY
 
 DUTIES: Final = ("central", "submit", "execute")

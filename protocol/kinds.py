@@ -6,11 +6,9 @@ Made when a record class first travels; `message` says which types there are.
 from __future__ import annotations
 
 import sys
-import types
-from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
-from typing import Any, Final, Literal, Union, get_args, get_origin
 
+from pool.hints import Any, Callable, Final, Iterable, Mapping
 from protocol.message import MESSAGES, Message, Record, decode_inside, encode
 from protocol.wrong import WrongValue, shown
 
@@ -65,13 +63,13 @@ def _anything(value: object) -> object:
     return value
 
 
+_UNION: Final = type(int | str)
 _NONE: Final = _exactly(type(None))
 _SCALARS: Final[dict[Any, Kind]] = {
     **{kind: _exactly(kind) for kind in (bool, int, str, bytes, list, dict)},
     type(None): _NONE,
     None: _NONE,
     float: Kind("float", _float, fast=float),
-    Any: Kind("anything", _anything),
     object: Kind("anything", _anything),
 }
 
@@ -80,20 +78,28 @@ def kind_of(hint: Any, where: str) -> Kind:
     """How to encode and decode values of this type."""
     if hint in _SCALARS:
         return _SCALARS[hint]
-    origin, args = get_origin(hint), get_args(hint)
+    origin: Any = getattr(hint, "__origin__", type(hint))
+    args: tuple[Any, ...] = getattr(hint, "__args__", ())
     if origin in (list, tuple, set, frozenset) and (origin is not tuple or args[1:] == (...,)):
         return _sequence(origin, kind_of(_inner(args[0], where), where))
     if origin is dict or origin is Mapping:
         return _mapping(kind_of(_inner(args[1], where), where))
-    if origin is Literal:
+    if _is_typings(hint, "Any"):
+        return _SCALARS[object]
+    if _is_typings(origin, "Literal"):
         return _choice(args)
-    if origin in (Union, types.UnionType):
+    if origin is _UNION or _is_typings(origin, "Union"):
         return _union([kind_of(_inner(arg, where), where) for arg in args])
     if isinstance(origin, type) and issubclass(origin, Record):
         hint = origin
     if isinstance(hint, type):
         return _class(hint, where)
     raise TypeError(f"{where}: a value of type {hint!r} cannot be sent")
+
+
+def _is_typings(hint: object, name: str) -> bool:
+    """Whether it is this name of `typing`, or of `pool.hints`, which stands for it where tools must not wait for that."""
+    return str(hint).removeprefix("typing.") == name
 
 
 def _inner(hint: Any, where: str) -> Any:

@@ -19,10 +19,8 @@ start fast because they use few of the messages that they import; records that n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, TypeVar, dataclass_transform, get_args, get_origin
-
 from pool.errors import PeerError, PoolError
+from pool.hints import TYPE_CHECKING, Any, Callable, ClassVar, Final, Generic, Mapping, TypeVar, dataclass_transform
 from protocol.wrong import WrongValue, shown
 
 if TYPE_CHECKING:
@@ -311,9 +309,8 @@ def _answer_hint(request: type[Message]) -> tuple[Any, str]:
     where = f"the answer of {request.__qualname__}"
     for cls in request.__mro__:
         for base in cls.__dict__.get("__orig_bases__", ()):
-            if get_origin(base) in (Request, StreamRequest):
-                hint = get_args(base)[0]
-                hint = hint.__forward_arg__ if hasattr(hint, "__forward_arg__") else hint
+            if getattr(base, "__origin__", None) in (Request, StreamRequest):
+                hint = base.__args__[0]
                 if not isinstance(hint, TypeVar):
                     return resolve(hint, cls, where), where
     raise TypeError(f"{request.__qualname__} is not a Request[...] or StreamRequest[...]")

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final
 
 from pool.errors import ConfigError, PeerError
+from pool.hints import TYPE_CHECKING, Any, Callable, Final, Iterable, Mapping
 from protocol.auth import unix_peer
 from protocol.auth.negotiate import ClientSide, ServerSide
 from protocol.auth.ticket import TicketBook

@@ -9,10 +9,9 @@ import _socket
 import os
 import stat
 import struct
-from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final, Protocol
 
+from pool.hints import TYPE_CHECKING, Final, Iterator, Protocol
 from protocol.identity import Credentials
 
 if TYPE_CHECKING:

@@ -7,14 +7,13 @@ standard output when something was done, on standard error after an empty line w
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
 
 from minipool.cli.context import open_session
 from minipool.cli.options import Opt, Parsed, UsageError
 from minipool.cli.tool import ADDR, DEBUG, HELP, NAME, POOL, VERSION_OPT, Tool, refused, run
 from minipool.session import NotFound
 from pool.errors import PeerError, UserError
+from pool.hints import TYPE_CHECKING, Final, NamedTuple, Sequence
 from pool.late_pattern import late_pattern
 
 if TYPE_CHECKING:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
 
 from minipool.cli.context import open_session
 from minipool.cli.machines import nobody
@@ -12,6 +10,7 @@ from minipool.cli.options import Opt, Parsed, UsageError
 from minipool.cli.tool import ADDR, DEBUG, HELP, NAME, POOL, VERSION_OPT, Tool, refused, run
 from minipool.session import NotFound, Session
 from pool.errors import PeerError, UserError
+from pool.hints import TYPE_CHECKING, Any, Final, Sequence
 
 if TYPE_CHECKING:
     from protocol.message import Request

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
 
 from minipool.cli.context import open_session
 from minipool.cli.options import Opt, Parsed, UsageError
 from minipool.cli.tool import DEBUG, HELP, POOL, VERSION_OPT, Tool, run
 from pool.errors import ClassAdError, PeerError, UserError
+from pool.hints import TYPE_CHECKING, Final, Sequence
 
 if TYPE_CHECKING:
     from pool.classad import ClassAd

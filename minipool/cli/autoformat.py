@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-
 from minipool.cli import mask
 from minipool.cli.mask import Mask, PrintAs
 from minipool.cli.options import Parsed
 from pool.classad import ClassAd
 from pool.errors import UserError
+from pool.hints import Iterable, Sequence
 
 _LETTERS = frozenset("jlhVrToY,tng")
 _FORMATS = (("r", "%r"), ("o", "%r"), ("V", "%V"), ("Y", "%Y"), ("T", "%T"))

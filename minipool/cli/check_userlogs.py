@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Sequence
-from typing import Any
 
 from minipool.cli.log_reader import ABORTED, EXECUTE, HELD, SUBMIT, TERMINATED
 from minipool.cli.options import Opt, Parsed
 from minipool.cli.tool import HELP, VERSION_OPT, Tool, run, usage
+from pool.hints import Any, Sequence
 
 TOOL = Tool(
     "condor_check_userlogs",

@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
 
 from minipool.cli.options import Parsed
 from minipool.cli.tool import HELP, VERSION_OPT, Tool, run
 from pool.errors import UserError
+from pool.hints import TYPE_CHECKING, Callable, Final, Mapping, NamedTuple, Sequence
 
 if TYPE_CHECKING:
     import socket

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
 from io import TextIOWrapper
-from typing import TYPE_CHECKING, TextIO
 
 from minipool.cli.context import install_surroundings
 from minipool.cli.options import Opt, Parsed, UsageError
 from minipool.cli.tool import HELP, Tool, run
 from pool.errors import PoolError, UserError
+from pool.hints import TYPE_CHECKING, Iterator, Sequence, TextIO
 
 if TYPE_CHECKING:
     from pool.classad import ClassAd

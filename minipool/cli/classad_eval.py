@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from typing import Final
 
 from minipool.cli.context import install_surroundings
 from pool.classad import ClassAd, expr, parse_ad
 from pool.classad.ad import text_of
 from pool.errors import ClassAdError
+from pool.hints import Final, Sequence
 
 USAGE: Final = """Usage: classad_eval [options] <ad|expr|assignment>[ <ad|expr|assignment>]*
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
 
 from minipool.cli import names
 from minipool.cli.options import Opt, Parsed, UsageError
 from minipool.cli.tool import HELP, VERSION_OPT, Tool, run
+from pool.hints import Mapping, Sequence
 
 TOOL = Tool(
     "pool completion",

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
 
 from minipool.cli.options import Opt, Parsed, UsageError
 from minipool.cli.tool import ADDR, DEBUG, HELP, NAME, POOL, VERSION_OPT, Tool, refused, run
 from pool.config import Config, load_config
 from pool.errors import ClassAdError, UserError
+from pool.hints import Iterable, Sequence
 
 _DAEMONS = ("master", "schedd", "startd", "collector", "negotiator")
 TOOL = Tool(

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
 
 from minipool.cli.context import open_session
 from minipool.cli.machines import Machine, at, named
 from minipool.cli.options import Opt, Parsed
 from minipool.cli.tool import DEBUG, HELP, POOL, VERSION_OPT, Tool, run, usage
 from pool.errors import PeerError, UserError
+from pool.hints import TYPE_CHECKING, Final, Sequence
 
 if TYPE_CHECKING:
     from protocol.messages.startd import DrainMachine

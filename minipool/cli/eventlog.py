@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Sequence
 
 from minipool.cli.options import Opt, Parsed, UsageError
 from minipool.cli.tool import HELP, VERSION_OPT, Tool, run
 from pool.errors import UserError
+from pool.hints import Sequence
 
 TOOL = Tool(
     "pool eventlog",

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 
 from minipool.cli.context import install_clock, open_session
 from minipool.cli.options import Opt, Parsed, UsageError
 from minipool.cli.tool import Tool, run
 from pool.classad import ClassAd, Expr, expr
 from pool.errors import ClassAdError, PeerError, UserError
+from pool.hints import Sequence
 
 TOOL = Tool(
     "condor_findhost",

@@ -8,14 +8,13 @@ import sys
 import tarfile
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from typing import Final
 
 from minipool.cli.context import open_session
 from minipool.cli.options import Opt, Parsed, UsageError
 from minipool.cli.tool import HELP, VERSION_OPT, Tool, run
 from minipool.session import Session
 from pool.errors import UserError
+from pool.hints import Final, Iterator, Sequence
 
 TOOL = Tool(
     "condor_gather_info",

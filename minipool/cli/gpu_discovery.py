@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+
+from pool.hints import Sequence
 
 USAGE = """Usage: condor_gpu_discovery [options]
 Show the GPUs of this machine as ClassAd attributes.

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Sequence
+
+from pool.hints import Sequence
 
 USAGE = """Usage: condor_gpu_utilization
 Print every ten seconds how long each GPU was busy since the last time, and how much of its memory was taken, as

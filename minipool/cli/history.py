@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Final
 
 from minipool.cli.ad_output import XML_FOOT, XML_HEAD, attribute_list, sorted_names, wanted_form, write_all
 from minipool.cli.autoformat import AutoFormat
@@ -20,6 +18,7 @@ from minipool.cli.tool import DEBUG, FORMATTING, HELP, NAME, POOL, VERSION_OPT, 
 from minipool.session import NotFound, Session
 from pool.classad import ClassAd, Expr, expr
 from pool.errors import ClassAdError, PeerError, UserError
+from pool.hints import Final, Iterable, Iterator, Sequence
 from pool.late_pattern import late_pattern
 
 TOOL = Tool(

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
 
 from pool.errors import SubmitError
+from pool.hints import TYPE_CHECKING, Final, Iterator
 
 if TYPE_CHECKING:
     from minipool.session import Session

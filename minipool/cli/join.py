@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
 
 from minipool import host
 from minipool.cli.options import Opt, Parsed, UsageError
@@ -13,6 +12,7 @@ from minipool.cli.tool import HELP, VERSION_OPT, Tool, run
 from minipool.cli.up import setting_of
 from minipool.session import Session
 from pool.errors import PeerError, UserError
+from pool.hints import Mapping, Sequence
 
 TOOL = Tool(
     "pool join",

@@ -10,8 +10,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+
+from pool.hints import TYPE_CHECKING, Any, Iterable, Mapping
 
 if TYPE_CHECKING:
     from pool.classad import ClassAd

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable
 
 from pool.classad import ClassAd
 from pool.errors import UserError
+from pool.hints import Iterable
 from pool.jobs.event_reader import EventReader, LoggedEvent
 
 _IDLE, _RUNNING, _REMOVED, _COMPLETED, _HELD, _SUSPENDED = 1, 2, 3, 4, 5, 7

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from typing import IO, Final, NamedTuple
+
+from pool.hints import IO, Final, Iterator, NamedTuple
 
 SUBMIT: Final = 0
 EXECUTE: Final = 1

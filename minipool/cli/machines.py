@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
-
 from minipool.session import Session
 from pool.errors import UserError
+from pool.hints import TYPE_CHECKING, NamedTuple, Sequence
 
 if TYPE_CHECKING:
     from pool.classad import ClassAd

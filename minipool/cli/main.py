@@ -8,10 +8,9 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from collections.abc import Sequence
-from typing import NoReturn
 
 from minipool.cli.names import POOL_VERBS, TOOLS
+from pool.hints import NoReturn, Sequence
 
 
 def condor() -> NoReturn:

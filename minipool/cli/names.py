@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from pool.hints import Final
 
 TOOLS: Final[dict[str, tuple[str, str]]] = {
     "submit": ("submit", "queue jobs from a submit description"),

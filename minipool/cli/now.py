@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 
 from minipool.cli.context import open_session
 from minipool.cli.options import Parsed
 from minipool.cli.tool import DEBUG, HELP, NAME, POOL, Tool, run, usage
 from pool.errors import PeerError, UserError
+from pool.hints import Sequence
 from pool.ids import JobId
 
 TOOL = Tool(

@@ -6,10 +6,8 @@ Two dashes are as good as one. An option may carry a qualifier after a colon (`-
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final, NamedTuple
-
 from pool.errors import UserError
+from pool.hints import Final, NamedTuple, Sequence
 
 MANY: Final = -1
 """The option takes all words up to the next option, at least one."""

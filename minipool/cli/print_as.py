@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
-from typing import Any, Final
 
 from minipool.cli.mask import AUTO as GROWS
 from minipool.cli.mask import MISSING, Column, PrintAs
 from minipool.cli.show import clock_date, literal, span
 from pool.classad import UNDEFINED, ClassAd, Expr
+from pool.hints import Any, Final, Mapping
 
 STATUS_LETTERS: Final = " IRXCH>SFBP"
 _STATUS_WORDS: Final = {

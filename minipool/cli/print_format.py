@@ -12,13 +12,11 @@ The views of the tools are written in it too. What is wrong is said with its lin
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Final, NamedTuple
-
 from minipool.cli import mask, printf
 from minipool.cli.mask import Mask, PrintAs
 from minipool.cli.show import Source
 from pool.errors import ClassAdError, UserError
+from pool.hints import Final, Iterable, Mapping, NamedTuple
 
 _BLANKS: Final = " \t\r\n"
 _ALTERNATIVES: Final = " ?*.-_#0"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from pool.hints import Final, NamedTuple
 
 INT: Final = "int"
 FLOAT: Final = "float"

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from minipool.cli import q_totals
 from minipool.cli.context import install_clock, open_session, short_address
@@ -17,6 +15,7 @@ from minipool.cli.tool import run
 from minipool.session import NotFound, Session
 from pool.classad import ClassAd, expr
 from pool.errors import ClassAdError, PeerError, UserError
+from pool.hints import TYPE_CHECKING, Iterator, Sequence
 
 if TYPE_CHECKING:
     from protocol.blocking import BlockingPeer

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
 from minipool.cli.context import short_address
 from minipool.session import Session
 from pool.classad import ClassAd, expr, quote
 from pool.errors import PeerError, UserError
+from pool.hints import TYPE_CHECKING, Iterable, Sequence
 
 if TYPE_CHECKING:
     from minipool.cli.q_asked import Asked

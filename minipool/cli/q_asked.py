@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from minipool.cli import q_batch, q_totals, q_views
 from minipool.cli.ad_output import attribute_list, wanted_form
@@ -13,6 +11,7 @@ from minipool.cli.autoformat import AutoFormat
 from minipool.cli.options import Parsed, UsageError
 from minipool.cli.print_format import PrintFormat, append, from_file
 from pool.errors import UserError
+from pool.hints import TYPE_CHECKING, Sequence
 from pool.late_pattern import late_pattern
 
 if TYPE_CHECKING:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from minipool.cli.mask import LEFT, MISSING, Column, Mask
 from minipool.cli.q_views import HELD, IDLE, RUNNING, SUSPENDED, TRANSFERRING
 from minipool.cli.show import clock_date
 from pool.classad import ClassAd
+from pool.hints import Sequence
 
 NEEDS = (
     "ClusterId", "ProcId", "Owner", "QDate", "JobStatus", "JobUniverse", "JobBatchName", "DAGManJobId", "DAGNodeName",

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from minipool.cli.options import Opt
 from minipool.cli.tool import DEBUG, FORMATTING, HELP, NAME, POOL, VERSION_OPT, Tool
+from pool.hints import Final
 
 TOOL: Final = Tool(
     "condor_q",

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
 from pool.classad import ClassAd, accepts
 from pool.errors import ClassAdError
+from pool.hints import TYPE_CHECKING, Iterable, Sequence
 
 if TYPE_CHECKING:
     from pool.matching.explain import Analysis

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable, Sequence
 
 from minipool.cli import q_batch, q_totals, q_views
 from minipool.cli.ad_output import attribute_list, write_all
@@ -14,6 +13,7 @@ from minipool.cli.print_format import Key, PrintFormat
 from minipool.cli.q_asked import Asked
 from minipool.cli.show import literal
 from pool.classad import ClassAd
+from pool.hints import Iterable, Sequence
 
 
 def show(asked: Asked, ads: Iterable[ClassAd], everybody: q_totals.Tally, title: str, me: str) -> None:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from minipool.cli.q_views import COMPLETED, HELD, IDLE, REMOVED, RUNNING, SUSPENDED, TRANSFERRING
 from pool.classad import ClassAd
+from pool.hints import Iterable
 
 _WORDS = (
     (COMPLETED, "Completed"), (REMOVED, "Removed"), (IDLE, "Idle"),

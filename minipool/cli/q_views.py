@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
-
 from minipool.cli import mask, print_as
 from minipool.cli.mask import MISSING, Column, Mask, PrintAs
 from minipool.cli.print_format import PrintFormat, parse
 from pool.classad import ClassAd
+from pool.hints import Any, Final, Mapping, Sequence
 
 IDLE, RUNNING, REMOVED, COMPLETED, HELD, TRANSFERRING, SUSPENDED = range(1, 8)
 _ID = """

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from minipool.cli.context import open_session
 from minipool.cli.options import Opt, Parsed, UsageError
 from minipool.cli.tool import DEBUG, HELP, NAME, POOL, VERSION_OPT, Tool, refused, run
 from pool.classad import expr
 from pool.errors import ClassAdError, PeerError, UserError
+from pool.hints import TYPE_CHECKING, Sequence
 from pool.late_pattern import late_pattern
 
 if TYPE_CHECKING:

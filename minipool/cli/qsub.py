@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
 
 from minipool.cli.options import Opt
 from minipool.cli.tool import Tool, usage
 from pool.errors import PoolError, SubmitError, UserError
+from pool.hints import TYPE_CHECKING, Final, Sequence
 
 if TYPE_CHECKING:
     from minipool.session import Session

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from minipool.cli.options import Opt, Parsed, UsageError
 from minipool.cli.tool import DEBUG, HELP, VERSION_OPT, Tool, run
 from pool.errors import PoolError, UserError
+from pool.hints import TYPE_CHECKING, Sequence
 
 if TYPE_CHECKING:
     from minipool.session import Session

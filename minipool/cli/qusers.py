@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from typing import Final
 
 from minipool.cli.context import open_session
 from minipool.cli.options import Opt, Parsed, UsageError
 from minipool.cli.tool import DEBUG, FORMATTING, HELP, NAME, POOL, VERSION_OPT, Tool, refused, run
 from pool.classad import ClassAd
 from pool.errors import PeerError, UserError
+from pool.hints import Final, Sequence
 
 ACTIONS: Final = ("add", "remove", "enable", "disable")
 TOOL = Tool(

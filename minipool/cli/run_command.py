@@ -6,16 +6,15 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from types import FrameType
-from typing import IO, Final
 
 from minipool.cli.log_reader import ABORTED, TERMINATED, Event, LogReader
 from minipool.cli.options import Opt, Parsed, UsageError
 from minipool.cli.tool import Tool, run
 from minipool.session import Session
 from pool.errors import PoolError, UserError
+from pool.hints import IO, Final, Iterator, Mapping, Sequence
 from pool.late_pattern import late_pattern
 
 TOOL = Tool(

@@ -11,11 +11,10 @@ import shlex
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
-from typing import Final
 
 from minipool.cli.ssh_to_job import IN_PLACE_OF_SSH
 from pool.errors import UserError
+from pool.hints import Final, Sequence
 from pool.ids import JobId
 
 PROGRAMS: Final = ("scp", "sftp")

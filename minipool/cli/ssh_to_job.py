@@ -7,13 +7,12 @@ import shlex
 import signal
 import sys
 import time
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final
 
 from minipool.cli.options import Opt, Parsed, UsageError
 from minipool.cli.tool import DEBUG, HELP, NAME, POOL, Tool, run
 from minipool.session import Session
 from pool.errors import PeerError, PoolError, UserError
+from pool.hints import TYPE_CHECKING, Callable, Final, Sequence
 from pool.ids import JobId
 
 if TYPE_CHECKING:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from minipool.cli.print_as import activity_code
 from pool.classad import UNDEFINED, ClassAd
+from pool.hints import Sequence
 
 _BUSY = ("Matched", "Claimed", "Preempting")
 

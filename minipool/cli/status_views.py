@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final, NamedTuple
-
 from minipool.cli import mask
 from minipool.cli.print_format import PrintFormat, parse
 from minipool.cli.status_print_as import FUNCTIONS
+from pool.hints import Final, Mapping, NamedTuple
 
 _SLOT = """SELECT
     Name   WIDTH -34 FIT PRINTF %s OR ??

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from minipool.cli.options import Opt, Parsed, UsageError
 from minipool.cli.tool import ADDR, DEBUG, HELP, NAME, POOL, VERSION_OPT, Tool, refused, run
 from minipool.session import NotFound, Session
 from pool.errors import PoolError, SubmitError, UserError
+from pool.hints import TYPE_CHECKING, Sequence
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

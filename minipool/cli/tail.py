@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
 
 from minipool.cli.context import open_session
 from minipool.cli.options import Opt, Parsed, UsageError
 from minipool.cli.tool import DEBUG, HELP, NAME, POOL, VERSION_OPT, Tool, run
 from minipool.session import NotFound
 from pool.errors import PeerError, UserError
+from pool.hints import TYPE_CHECKING, Final, Sequence
 from pool.ids import JobId
 
 if TYPE_CHECKING:

@@ -12,12 +12,11 @@ import signal
 import sys
 import termios
 import threading
-from collections.abc import Callable
 from contextlib import suppress
 from types import FrameType, TracebackType
-from typing import Any, Final
 
 from pool.errors import PeerError
+from pool.hints import Any, Callable, Final
 from protocol.blocking import BlockingPeer
 from protocol.messages.live import SHELL_CHUNK_BYTES, OpenShell, ResizeShell, ShellInput, ShellOutput
 

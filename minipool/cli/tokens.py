@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Sequence
-from typing import Final
 
 from minipool.cli.context import open_session
 from minipool.cli.options import Opt, Parsed, UsageError
 from minipool.cli.tool import DEBUG, HELP, NAME, POOL, VERSION_OPT, Tool, run
 from minipool.session import Session
 from pool.errors import PeerError, UserError
+from pool.hints import Final, Sequence
 
 _AUTHZ = Opt("authz", 1, 1, "LEVEL", "limit the token to this level; may be repeated")
 _LIFETIME = Opt("lifetime", 1, 1, "SECONDS", "how long it is good (for ever, when not given)")

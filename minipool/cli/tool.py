@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 from minipool.cli.options import MissingValue, Opt, Parsed, UsageError, parse
 from pool.errors import PoolError
+from pool.hints import Callable, NamedTuple, Sequence
 
 
 class Tool(NamedTuple):

@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
 
 from minipool.cli.context import open_session
 from minipool.cli.options import Opt, Parsed
 from minipool.cli.tool import HELP, VERSION_OPT, Tool, refused, run
 from pool.errors import PeerError, UserError
+from pool.hints import TYPE_CHECKING, Final, Iterator, NamedTuple, Sequence
 
 if TYPE_CHECKING:
     from minipool.session import Session

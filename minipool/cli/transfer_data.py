@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 
 from minipool.cli.options import MissingValue, Opt, Parsed, UsageError
 from minipool.cli.tool import DEBUG, HELP, POOL, VERSION_OPT, Tool, run
 from minipool.session import NotFound
 from pool.errors import PoolError, UserError
+from pool.hints import Sequence
 from protocol.messages.schedd import Selection
 
 TOOL = Tool(

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
 
 from minipool import host
 from minipool.cli.options import Opt, Parsed
 from minipool.cli.tool import HELP, VERSION_OPT, Tool, run
 from minipool.session import Session
 from pool.errors import UserError
+from pool.hints import Sequence
 
 TOOL = Tool(
     "pool up",

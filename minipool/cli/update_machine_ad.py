@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
-
 from minipool.cli.context import open_session
 from minipool.cli.machines import Machine, local, named
 from minipool.cli.options import Parsed, UsageError
 from minipool.cli.tool import HELP, NAME, POOL, VERSION_OPT, Tool, run
 from pool.errors import PeerError, UserError
+from pool.hints import TYPE_CHECKING, Sequence
 
 if TYPE_CHECKING:
     from pool.classad import ClassAd

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
 
 from minipool.cli.log_reader import EVICTED, EXECUTE, TERMINATED
 from minipool.cli.options import MissingValue, Opt, Parsed, UsageError
 from minipool.cli.show import date, duration
 from minipool.cli.tool import HELP, Tool, run
+from pool.hints import Any, Iterable, Iterator, Mapping, NamedTuple, Sequence
 
 TOOL = Tool(
     "condor_userlog",

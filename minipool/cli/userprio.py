@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable, Sequence
-from typing import Final
 
 from minipool.cli.autoformat import AutoFormat
 from minipool.cli.context import install_clock, open_session
@@ -15,6 +13,7 @@ from minipool.cli.userprio_edit import KEYS, OPTIONS, edit
 from minipool.session import Session
 from pool.classad import ClassAd
 from pool.errors import ClassAdError, PeerError, UserError
+from pool.hints import Final, Iterable, Sequence
 
 TOOL = Tool(
     "condor_userprio",

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, NamedTuple
 
 from minipool.cli.options import Given, Opt, Parsed
 from pool.errors import UserError
+from pool.hints import TYPE_CHECKING, Callable, Final, NamedTuple
 
 if TYPE_CHECKING:
     from minipool.session import Session

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple
 
 from minipool.cli.show import date
 from pool.classad import ClassAd
+from pool.hints import Callable, Final, NamedTuple, Sequence
 
 _FOREVER: Final = 3.4028235e38
 """Where a group is that has no place of its own: behind all others."""

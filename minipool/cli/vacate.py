@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 
 from minipool.cli.context import open_session
 from minipool.cli.machines import Machine, at, local, matching, named
@@ -11,6 +10,7 @@ from minipool.cli.options import Opt, Parsed, UsageError
 from minipool.cli.tool import DEBUG, HELP, POOL, VERSION_OPT, Tool, run
 from minipool.session import Session
 from pool.errors import PeerError, UserError
+from pool.hints import Sequence
 
 TOOL = Tool(
     "condor_vacate",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
 
 from minipool.cli.options import Opt, Parsed
 from minipool.cli.tool import HELP, Tool, run
+from pool.hints import Sequence
 
 TOOL = Tool(
     "condor_version",

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Sequence
 
 from minipool.cli.log_reader import ABORTED, EXECUTE, SUBMIT, TERMINATED, Event, LogReader
 from minipool.cli.options import Opt, Parsed, UsageError
 from minipool.cli.tool import DEBUG, HELP, VERSION_OPT, Tool, run
 from pool.errors import UserError
+from pool.hints import Sequence
 
 TOOL = Tool(
     "condor_wait",

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from minipool.cli.context import open_session
 from minipool.cli.options import Opt, Parsed
 from minipool.cli.tool import DEBUG, HELP, NAME, POOL, VERSION_OPT, Tool, refused, run
 from pool.errors import PeerError, UserError
+from pool.hints import TYPE_CHECKING, Iterator, Sequence
 from pool.late_pattern import late_pattern
 
 if TYPE_CHECKING:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from typing import Any, Final
 
 from minipool.cli import print_as
 from minipool.cli.ad_output import wanted_form, write_all
@@ -19,6 +17,7 @@ from minipool.cli.tool import DEBUG, FORMATTING, HELP, VERSION_OPT, Tool, refuse
 from minipool.session import Session
 from pool.classad import ClassAd, expr
 from pool.errors import ClassAdError, PeerError, UserError
+from pool.hints import Any, Final, Sequence
 
 TOOL = Tool(
     "condor_who",

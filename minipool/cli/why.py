@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 
 from minipool.cli.context import install_clock, open_session
 from minipool.cli.options import Parsed, UsageError
@@ -12,6 +11,7 @@ from minipool.cli.tool import DEBUG, HELP, NAME, POOL, VERSION_OPT, Tool, run
 from minipool.session import Session
 from pool.classad import ClassAd
 from pool.errors import PeerError, UserError
+from pool.hints import Sequence
 
 TOOL = Tool(
     "pool why",

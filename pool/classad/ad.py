@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, MutableMapping
-from typing import Any, TypeVar
-
 from pool.classad.attrs import MISSING, Attrs
 from pool.classad.expression import (
     Expr,
@@ -16,6 +13,7 @@ from pool.classad.expression import (
 )
 from pool.classad.unparse import identifier, quote, scalar, unparse
 from pool.classad.values import ERROR, PLAIN, UNDEFINED, Member, RelTime, Value
+from pool.hints import Any, Iterable, Iterator, Mapping, MutableMapping, TypeVar
 
 T = TypeVar("T")
 

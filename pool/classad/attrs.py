@@ -6,7 +6,7 @@ one subscription, whatever the ad. A stored value is a scalar, a list, an ad or 
 
 from __future__ import annotations
 
-from typing import Any, Final, final
+from pool.hints import Any, Final, final
 
 
 @final

@@ -8,14 +8,13 @@ one already, the frame `x`; most expressions never need one.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
-
 from pool.classad.attrs import MISSING, NOTHING, SCOPE_NAMES
 from pool.classad.environment import ENV
 from pool.classad.evaluate import SURROUNDINGS, Frame, builtin_named, evaluate, frames
 from pool.classad.nodes import Binary, Call, Lit, Node, Paren, Ref, Select, Ternary, Unary, spine
 from pool.classad.operators import BINARY, UNARY, truth
 from pool.classad.values import ERROR, PLAIN, UNDEFINED, RelTime, fold
+from pool.hints import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from pool.classad.attrs import Attrs

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 import re
-from typing import Any, Final
 
 from pool.classad.evaluate import BoundList, Frame
 from pool.classad.times import show_abstime, show_reltime
 from pool.classad.unparse import scalar, unparse
 from pool.classad.values import ERROR, UNDEFINED, AbsTime, RelTime, int_of
+from pool.hints import Any, Final
 from pool.late_pattern import late_pattern
 
 _NUMBER: Final = late_pattern(

@@ -5,8 +5,7 @@ Everything is handed in with `install`; without it there is no time (the epoch),
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from pool.hints import TYPE_CHECKING, Callable, Mapping
 
 if TYPE_CHECKING:
     import random

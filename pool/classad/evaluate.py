@@ -7,9 +7,6 @@ reference) is undefined, and what was computed from such a cut is not remembered
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Final
-
 from pool.classad.attrs import MISSING, NOTHING, Attrs
 from pool.classad.environment import ENV
 from pool.classad.limits import MAX_DEPTH, MAX_STEPS
@@ -30,6 +27,7 @@ from pool.classad.nodes import (
 )
 from pool.classad.operators import BINARY, UNARY, truth
 from pool.classad.values import ERROR, PLAIN, UNDEFINED, Error, RelTime, wrap32
+from pool.hints import TYPE_CHECKING, Any, Callable, Final, Iterator
 
 if TYPE_CHECKING:
     from pool.classad.builtins.table import Builtin

@@ -4,9 +4,6 @@ often, and built from others with Python's operators.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final, cast
-
 from pool.classad.attrs import NOTHING, Attrs
 from pool.classad.environment import ENV
 from pool.classad.evaluate import BoundList, Frame, evaluate, frames
@@ -39,6 +36,7 @@ from pool.classad.values import (
     int_of,
 )
 from pool.errors import ClassAdError
+from pool.hints import TYPE_CHECKING, Any, Callable, Final, Iterable, Mapping, cast
 
 if TYPE_CHECKING:
     from pool.classad.ad import ClassAd

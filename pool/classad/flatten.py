@@ -6,13 +6,12 @@ into a value.
 
 from __future__ import annotations
 
-from typing import Final
-
 from pool.classad.attrs import MISSING, Attrs
 from pool.classad.evaluate import evaluate, frames
 from pool.classad.nodes import AdNode, Binary, Call, ListNode, Lit, Node, Paren, Ref, Select, Ternary, Unary, spine
 from pool.classad.references import reads
 from pool.classad.values import ERROR, PLAIN, UNDEFINED
+from pool.hints import Final
 
 #: Functions whose value changes though their arguments do not, or that look at names rather than values.
 _UNSTABLE: Final = frozenset(

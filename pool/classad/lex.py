@@ -5,10 +5,10 @@ unless a quote follows.
 from __future__ import annotations
 
 import re
-from typing import Final, NamedTuple
 
 from pool.classad.values import ERROR, INT_MAX, INT_MIN, UNDEFINED, Scalar, from_bytes, to_bytes
 from pool.errors import ClassAdError, Span
+from pool.hints import Final, NamedTuple
 from pool.late_pattern import late_pattern
 
 END: Final = "end"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from typing import Final
+
+from pool.hints import Final
 
 MAX_NESTING: Final = 150  # brackets, unary operators and the like inside one another, in one text
 MAX_DEPTH: Final = 400  # attributes and nested evaluations in progress at one time

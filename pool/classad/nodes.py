@@ -6,9 +6,8 @@ They are written out rather than made by `dataclass`, which would cost every too
 
 from __future__ import annotations
 
-from typing import Final, TypeAlias, final
-
 from pool.classad.values import Scalar
+from pool.hints import Final, TypeAlias, final
 
 
 class _Node:

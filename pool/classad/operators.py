@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable
-from typing import Any, Final
 
 from pool.classad.values import (
     ERROR,
@@ -24,6 +22,7 @@ from pool.classad.values import (
     wrap,
     wrap32,
 )
+from pool.hints import Any, Callable, Final
 
 # Any stands for a value in evaluation: a scalar, a RelTime, a Frame or a BoundList.
 Operator = Callable[[Any, Any], Any]

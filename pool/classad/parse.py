@@ -4,8 +4,6 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from pool.classad.lex import END, LITERAL, NAME, Token, fail, tokenize
 from pool.classad.limits import MAX_NESTING, MAX_TEXT
 from pool.classad.nodes import (
@@ -26,6 +24,7 @@ from pool.classad.nodes import (
 from pool.classad.times import read_abstime, read_reltime
 from pool.classad.values import UNDEFINED, Scalar
 from pool.errors import ClassAdError
+from pool.hints import Final
 
 _PREFIXES: Final = frozenset("-+~!")
 _POSTFIXES: Final = frozenset((".", "[", "?:"))

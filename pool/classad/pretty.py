@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from pool.classad.nodes import (
     AdNode,
     Binary,
@@ -17,6 +15,7 @@ from pool.classad.nodes import (
     spine,
 )
 from pool.classad.unparse import identifier, selected, unparse
+from pool.hints import Any
 
 _AD = 4
 _LIST = 3

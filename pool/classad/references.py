@@ -4,13 +4,12 @@ match. The negotiator groups jobs by what they read, so a name too many is bette
 
 from __future__ import annotations
 
-from typing import Any
-
 from pool.classad.attrs import MISSING, SCOPE_NAMES, Attrs
 from pool.classad.evaluate import BoundList, Frame, evaluate, outermost
 from pool.classad.nodes import Call, Node, Ref, RootRef, Select, children
 from pool.classad.unparse import unparse
 from pool.classad.values import PLAIN, UNDEFINED
+from pool.hints import Any
 
 _MY = frozenset({"my", "self"})
 _THEIRS = frozenset({"target", "other"})

@@ -5,8 +5,6 @@ around this.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from typing import Any, Final
 
 from pool.classad.ad import ClassAd, text_of
 from pool.classad.expression import expr
@@ -15,6 +13,7 @@ from pool.classad.forms.old_form import parse_long
 from pool.classad.match import accepts, is_match, rank
 from pool.classad.values import AbsTime, Error, RelTime, Undefined, Value
 from pool.errors import ClassAdError
+from pool.hints import Any, Callable, Final
 
 Request = dict[str, Any]
 Answer = dict[str, Any]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 import re
 import time
-from typing import Final
 
 from pool.classad.environment import ENV
 from pool.classad.values import AbsTime, RelTime, int32_of, wrap32
+from pool.hints import Final
 from pool.late_pattern import late_pattern
 
 _SPACE: Final = " \t\n\v\f\r"

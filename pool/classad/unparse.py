@@ -7,7 +7,6 @@ from __future__ import annotations
 import math
 import re
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
 
 from pool.classad.nodes import (
     AdNode,
@@ -26,6 +25,7 @@ from pool.classad.nodes import (
 )
 from pool.classad.times import show_abstime, show_reltime
 from pool.classad.values import AbsTime, Error, RelTime, Scalar, Undefined, from_bytes, to_bytes
+from pool.hints import TYPE_CHECKING, Final
 from pool.late_pattern import late_pattern
 
 if TYPE_CHECKING:

@@ -10,10 +10,8 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable, Iterable
 from inspect import Parameter, signature
 from types import FrameType, ModuleType
-from typing import Any, Final
 
 from pool.classad.builtins.table import MANY, find, framed, table
 from pool.classad.builtins.table import register as enter
@@ -22,6 +20,7 @@ from pool.classad.evaluate import BoundList, Frame
 from pool.classad.expression import public, storable
 from pool.classad.values import ERROR, PLAIN, RelTime
 from pool.errors import ConfigError
+from pool.hints import Any, Callable, Final, Iterable
 
 MAX_LINES: Final = 1_000_000
 _MODULES: Final[dict[str, ModuleType]] = {}

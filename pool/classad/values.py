@@ -7,7 +7,8 @@ surrogates, and lengths and order are those of the bytes, as in HTCondor.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final, TypeAlias, Union, final
+
+from pool.hints import TYPE_CHECKING, Final, TypeAlias, Union, final
 
 if TYPE_CHECKING:
     from pool.classad.ad import ClassAd

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, TypeVar
 
 from pool.config import knobs
 from pool.config.places import Facts, candidates, home
 from pool.config.reader import Reach, Reader
 from pool.config.without_effect import WITHOUT_EFFECT
 from pool.errors import ConfigError, Span
+from pool.hints import TYPE_CHECKING, Callable, Mapping, Sequence, TypeVar
 from pool.macros.expand import Chance, next_reference, references
 from pool.macros.macro_set import MacroSet, Source
 from pool.nearest import nearest_name

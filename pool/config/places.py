@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+
+from pool.hints import Callable, Mapping
 
 ROOT_DIR = "/var/lib/minipool"
 SYSTEM_FILE = "/etc/minipool/config"

@@ -6,10 +6,10 @@ The reader opens nothing itself: files and commands are reached through the `Rea
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
 
 from pool.config import templates
 from pool.errors import ConfigError, Span
+from pool.hints import Callable, Mapping
 from pool.macros.conditions import BadCondition, Conditions, judge
 from pool.macros.expand import Chance, Expander
 from pool.macros.lines import logical_lines

@@ -7,9 +7,9 @@ a second and 0 if not, `$(2+)` the second and all after it, `$(0#)` how many the
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 from pool.config.template_texts import TEXTS
+from pool.hints import Iterator
 from pool.late_pattern import late_pattern
 from pool.nearest import nearest_name
 

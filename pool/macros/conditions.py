@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+
+from pool.hints import Callable
 
 # What `if version` compares with: the release whose languages these are.
 LANGUAGE_VERSION = (25, 14, 1)

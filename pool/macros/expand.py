@@ -7,10 +7,9 @@ reference with two dollars, `$$(X)`, belongs to the machine that a job is matche
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from typing import Protocol
 
 from pool.errors import PoolError, UserError
+from pool.hints import Callable, Mapping, Protocol
 from pool.late_pattern import late_pattern
 
 _START = late_pattern(r"\$(\$?)(\w*)(\(?)", re.ASCII)

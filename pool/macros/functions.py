@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
-from typing import TYPE_CHECKING
 
+from pool.hints import TYPE_CHECKING, Callable
 from pool.late_pattern import late_pattern
 
 if TYPE_CHECKING:

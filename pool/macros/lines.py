@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from pool.hints import Iterable, Iterator
 
 
 def logical_lines(text: str | Iterable[str], *, blank: bool = False) -> Iterator[tuple[int, str]]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
 
 from pool.classad import ClassAd, Expr, Undefined, expr
 from pool.classad.expression import storable
 from pool.classad.nodes import Paren
 from pool.config import Config
 from pool.errors import ClassAdError, SubmitError
+from pool.hints import Callable, Mapping
 from pool.late_pattern import late_pattern
 from pool.macros.functions import as_int, evaluated
 from pool.submit.commands import VANILLA

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from pool.classad import UNDEFINED, ClassAd
 from pool.errors import SubmitError
+from pool.hints import Callable
 from pool.macros.functions import as_int
 from pool.submit import policy, program, requirements, resources, transfer
 from pool.submit.commands import ROWS

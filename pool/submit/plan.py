@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from pool.classad import ClassAd
 from pool.config import Config
 from pool.errors import Span, SubmitError
+from pool.hints import Callable, Iterable, Iterator, Mapping, Sequence
 from pool.macros.expand import Chance, references
 from pool.macros.macro_set import MacroSet
 from pool.nearest import nearest_name

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
 
+from pool.hints import Callable, Iterable
 from pool.late_pattern import late_pattern
 from pool.macros.functions import as_int
 from pool.submit.world import SubmitWorld

@@ -7,7 +7,8 @@ where `""` is one double quote, single quotes group, and `''` inside a group is 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+
+from pool.hints import Iterable, Mapping, Sequence
 
 # The value of an entry that is nothing but a `$$(...)` to be filled in at the machine.
 NO_VALUE = "\x01no value\x01"

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-
 from pool.errors import Span, SubmitError
+from pool.hints import Callable, Iterable, Iterator, Sequence
 from pool.macros.conditions import BadCondition, Conditions, judge
 from pool.macros.lines import logical_lines
 from pool.macros.macro_set import MacroSet, Source

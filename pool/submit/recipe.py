@@ -8,11 +8,10 @@ the cluster ad; the jobs made later inherit it, and `made_later` leaves it out o
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Final
 
 from pool.classad import ClassAd
 from pool.errors import SubmitError
+from pool.hints import TYPE_CHECKING, Any, Final, Iterator
 from pool.macros.expand import Chance, references
 from pool.macros.macro_set import MacroSet, Source
 from pool.submit.job import Surroundings

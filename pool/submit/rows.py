@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-
+from pool.hints import Iterator, Sequence
 from pool.submit.queue_statement import Queue, split_row
 from pool.submit.scope import Scope
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from pool.errors import Span, SubmitError
+from pool.hints import TYPE_CHECKING, Mapping
 from pool.macros.expand import Chance, Expander
 from pool.macros.macro_set import MacroSet, Source
 

@@ -9,11 +9,11 @@ than a word, such as one with quotes.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
 
 from pool.classad import ClassAd, expr
 from pool.classad.expression import storable
 from pool.errors import ClassAdError, PoolError, SubmitError
+from pool.hints import Callable, Sequence
 from pool.late_pattern import late_pattern
 from pool.macros import functions
 from pool.macros.expand import Expander, Reference

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable
+
+from pool.hints import Callable
 
 
 def _no_commands(command: str) -> str:

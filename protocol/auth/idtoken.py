@@ -12,11 +12,10 @@ import hmac
 import json
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from binascii import Error as Base64Error
-from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
 
 from pool.errors import PeerError, UserError
+from pool.hints import Any, Final, Iterable, Iterator, Mapping
 from protocol.authorize import Level, implied
 from protocol.message import Record
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
-
 from pool.errors import PeerError
+from pool.hints import TYPE_CHECKING, Any, Sequence
 from protocol.auth import unix_peer, x509
 from protocol.authorize import Caller, Level, implied
 from protocol.identity import Link, Who

@@ -7,9 +7,9 @@ Only digests are kept, so neither a lookup's timing nor a dump of the book gives
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
 
 from pool.errors import PeerError
+from pool.hints import Iterable
 from protocol.authorize import Level, implied
 from protocol.message import Record
 

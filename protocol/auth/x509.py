@@ -6,9 +6,7 @@ duties bring. DENY_* lists still take away, by the name of the host too.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
-
+from pool.hints import Any, Final, Mapping
 from protocol.authorize import Level
 from protocol.identity import Certificate
 

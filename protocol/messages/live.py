@@ -7,9 +7,8 @@ the way: it is the schedd's to set.
 
 from __future__ import annotations
 
-from typing import Final
-
 from pool.errors import PeerError
+from pool.hints import Final
 from pool.ids import JobId
 from protocol.message import Done, Record, Request, StreamRequest
 

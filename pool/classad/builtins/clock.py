@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Final
 
 from pool.classad.attrs import Attrs
 from pool.classad.builtins.table import framed, plain
@@ -11,6 +10,7 @@ from pool.classad.environment import ENV, now
 from pool.classad.evaluate import Frame
 from pool.classad.strftime import Moment, strftime
 from pool.classad.values import ERROR, UNDEFINED, AbsTime, RelTime, int32_of, int_of, wrap32
+from pool.hints import Any, Final
 
 
 @plain(0, 0, "time")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from pool.classad.attrs import MISSING
 from pool.classad.builtins.table import framed, lazy
 from pool.classad.convert import show, to_string
@@ -15,6 +13,7 @@ from pool.classad.operators import truth
 from pool.classad.patterns import Pattern, compile_pattern
 from pool.classad.values import ERROR, UNDEFINED
 from pool.errors import ClassAdError
+from pool.hints import Any
 
 
 @lazy(3, 3, "ifThenElse")

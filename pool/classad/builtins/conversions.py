@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from pool.classad.builtins.table import plain, register
 from pool.classad.convert import to_int, to_real, to_string
 from pool.classad.environment import ENV, now
 from pool.classad.values import ERROR, UNDEFINED, AbsTime, RelTime, fold, int32_of, int_of, wrap32
+from pool.hints import Any
 
 register("int", 1, 1, to_int)
 register("real", 1, 1, to_real)

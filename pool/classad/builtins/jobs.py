@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Final
 
 from pool.classad.builtins.table import MANY, framed, plain
 from pool.classad.environment import ENV
 from pool.classad.evaluate import BoundList, Frame, members
 from pool.classad.values import ERROR, UNDEFINED, fold, wrap32
+from pool.hints import Any, Final
 from pool.late_pattern import late_pattern
 
 _SPACE: Final = " \t\n\r"

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from pool.classad.builtins.table import framed, plain
 from pool.classad.evaluate import BoundList, Frame, members
 from pool.classad.operators import BINARY, add, divide, equal, greater, identical, less
 from pool.classad.values import ERROR, UNDEFINED, to_bytes
+from pool.hints import Any
 
 
 @framed(2, 2, "member")

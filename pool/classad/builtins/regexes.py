@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from pool.classad.builtins.table import framed, plain
 from pool.classad.evaluate import BoundList, Frame, members
 from pool.classad.patterns import Pattern, compile_pattern, substitute
 from pool.classad.values import ERROR, UNDEFINED
+from pool.hints import Any
 
 
 def _exceptional(*values: Any) -> Any:

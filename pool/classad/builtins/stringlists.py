@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import Any, Final
 
 from pool.classad.builtins.table import plain, register
 from pool.classad.convert import leading_real
 from pool.classad.patterns import Pattern, compile_pattern
 from pool.classad.values import ERROR, UNDEFINED, fold, int_of
+from pool.hints import Any, Final
 
 _SPACES: Final = " \t\n\v\f\r"
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Final
 
 from pool.classad.builtins.table import MANY, framed, plain, register
 from pool.classad.convert import to_string
 from pool.classad.evaluate import BoundList, Frame, members
 from pool.classad.limits import MAX_STRING
 from pool.classad.values import ERROR, UNDEFINED, compare, compare_folded, from_bytes, to_bytes, wrap32
+from pool.hints import Any, Final
 
 _UPPER: Final = {i: i - 32 for i in range(97, 123)}
 _LOWER: Final = {i: i + 32 for i in range(65, 91)}

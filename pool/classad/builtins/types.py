@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from pool.classad.builtins.table import register
 from pool.classad.evaluate import BoundList, Frame
 from pool.classad.values import AbsTime, Error, RelTime, Undefined
+from pool.hints import Any
 
 _TYPES: dict[str, type] = {
     "isUndefined": Undefined,

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable
-from typing import Any
 
 from pool.classad.ad import ClassAd
 from pool.classad.expression import Expr
 from pool.classad.unparse import real, scalar
 from pool.classad.values import AbsTime, Error, RelTime, Undefined
+from pool.hints import Any, Iterable
 
 
 def to_json(ad: ClassAd, names: Iterable[str] | None = None, *, compact: bool = False) -> str:

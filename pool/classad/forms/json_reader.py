@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any, Final
 
 from pool.classad.ad import ClassAd
 from pool.classad.attrs import Attrs
@@ -13,6 +12,7 @@ from pool.classad.lex import fail
 from pool.classad.limits import MAX_NESTING
 from pool.classad.values import INT_MAX, INT_MIN, UNDEFINED, Member
 from pool.errors import ClassAdError
+from pool.hints import Any, Final
 from pool.late_pattern import late_pattern
 
 _START: Final = "/Expr("

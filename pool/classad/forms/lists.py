@@ -6,8 +6,6 @@ Reading holds one ad at a time (and the piece of text that it is in), whatever t
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
-from typing import Final, Protocol
 
 from pool.classad.ad import ClassAd
 from pool.classad.forms.new_form import parse_ad
@@ -15,6 +13,7 @@ from pool.classad.forms.old_form import parse_longs
 from pool.classad.lex import fail
 from pool.classad.limits import MAX_TEXT
 from pool.errors import ClassAdError, Span
+from pool.hints import Final, Iterable, Iterator, Protocol
 from pool.late_pattern import late_pattern
 
 FORMS: Final = ("long", "new", "xml", "json")

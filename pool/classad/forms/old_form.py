@@ -5,13 +5,11 @@ Lines whose value is a plain literal, nearly all of them, never see the parser.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Any, Final
-
 from pool.classad.ad import ClassAd
 from pool.classad.attrs import Attrs, is_usual
 from pool.classad.expression import expr, store
 from pool.errors import ClassAdError, Span
+from pool.hints import Any, Final, Iterable, Iterator
 from pool.late_pattern import late_pattern
 
 _LINE: Final = late_pattern(r"[ \t]*(?:'((?:[^'\\]|\\.)+)'|([A-Za-z_][A-Za-z0-9_]*))[ \t]*=(?![=?!])[ \t]*")

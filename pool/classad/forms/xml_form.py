@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from typing import Any
 
 from pool.classad.ad import ClassAd
 from pool.classad.expression import Expr
 from pool.classad.unparse import quote, real
 from pool.classad.values import AbsTime, Error, RelTime, Undefined
+from pool.hints import Any, Iterable
 
 
 def to_xml(ad: ClassAd, names: Iterable[str] | None = None, *, indent: int = 0) -> str:

@@ -5,7 +5,6 @@ Entities and external subsets are refused: an ad needs none, and they are how XM
 
 from __future__ import annotations
 
-from typing import Any, Final
 from xml.parsers import expat
 
 from pool.classad.ad import ClassAd
@@ -17,6 +16,7 @@ from pool.classad.limits import MAX_NESTING
 from pool.classad.times import read_abstime, read_reltime
 from pool.classad.values import ERROR, INT_MAX, INT_MIN, UNDEFINED, Member
 from pool.errors import ClassAdError, Span
+from pool.hints import Any, Final
 
 _AROUND: Final = frozenset({"classads"})
 _LEAVES: Final = frozenset({"i", "r", "s", "b", "un", "er", "at", "rt", "e"})
