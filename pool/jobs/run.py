@@ -168,8 +168,7 @@ def executing(job: ClassAd, slot: ClassAd, startd_address: str, started: ClassAd
         "ActivationSetupDuration": max(0, second - job.eval_int("ShadowBday", second)),
     }
     attributes.update(started.items())
-    moved, earlier = transfer_life.reported(job, attributes)
-    attributes.update(moved)
+    earlier = transfer_life.reported(job, attributes)
     shown: Attributes = {}
     for name in (job.eval_str("ProvisionedResources") or DEFAULT_RESOURCES).replace(",", " ").split():
         given = job.eval(f"{name}Provisioned")
@@ -192,8 +191,7 @@ def executing(job: ClassAd, slot: ClassAd, startd_address: str, started: ClassAd
 def used(job: ClassAd, update: ClassAd) -> Changes:
     """What the running job uses now. The log hears of its size when that is new."""
     attributes: Attributes = dict(update.items())
-    moved, earlier = transfer_life.reported(job, attributes)
-    attributes.update(moved)
+    earlier = transfer_life.reported(job, attributes)
     changes = _used(job, update, attributes)
     return replace(changes, earlier=tuple(earlier)) if earlier else changes
 
@@ -284,8 +282,9 @@ def ended(
 ) -> tuple[Changes, Fate]:
     """The execution is over: what becomes of the job."""
     attributes = _sums(job, end, now)
-    moved, earlier = transfer_life.reported(job, attributes)
-    attributes.update((name, value) for name, value in moved.items() if name not in transfer_life.STATES)
+    earlier = transfer_life.reported(job, attributes)
+    for name in transfer_life.STATES:
+        attributes.pop(name, None)
     changes, fate = _decide(job, status, end, stop, now, system, attributes)
     if "NumVacates" in attributes:
         attributes.update(_vacates_by_reason(job, attributes, now))

@@ -7,7 +7,6 @@ before the one that they came with. What this execution's ad has already, the lo
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
 
 from pool.classad import ClassAd
@@ -47,23 +46,25 @@ def started(job: ClassAd, *, upload: bool, now: float) -> tuple[dict[str, object
     return attributes, (now, _start_event(job, upload, now))
 
 
-def reported(job: ClassAd, said: Mapping[str, object]) -> tuple[dict[str, object], list[TimedEvent]]:
-    """What a starter's report makes of the job: attributes in place of the starter's, and events not yet written."""
-    attributes: dict[str, object] = {}
+def reported(job: ClassAd, said: dict[str, object]) -> list[TimedEvent]:
+    """What a starter's report makes of the job: the events not yet written; `said` becomes what its ad shall say."""
     events: list[TimedEvent] = []
     for upload in (True, False):
         start, finish = _started(upload), _finished(upload)
         began, ended = _time(said.get(start)), _time(said.get(finish))
+        if began is not None and ended is None and job.eval_bool("TransferQueued", False):
+            del said[start]  # it waits here, which its starter cannot know
+            continue
         if began is not None:
             if _is_known(job, start):
-                attributes[start] = job[start]
+                said[start] = job[start]
             else:
                 events.append((began, _start_event(job, upload, began)))
-            attributes["TransferringInput" if upload else "TransferringOutput"] = ended is None
-            attributes["TransferQueued"] = False
+            said["TransferringInput" if upload else "TransferringOutput"] = ended is None
+            said["TransferQueued"] = False
         if ended is not None and not _is_known(job, finish):
             events.append((ended, FileTransfer(IN_FINISHED if upload else OUT_FINISHED)))
-    return attributes, events
+    return events
 
 
 def _start_event(job: ClassAd, upload: bool, at: float) -> FileTransfer:

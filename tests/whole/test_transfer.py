@@ -185,3 +185,24 @@ queue
     pool.until_done(cluster)
     assert (home / "out").read_text() == "from 0 on 0\nfrom 3 on 0\n"
     assert (home / "count").read_text() == "4\n"
+
+
+def test_output_over_the_limit_comes_up_to_the_limit_and_the_job_is_held(pool: RealPool, home: Path) -> None:
+    cluster = pool.submit(
+        """executable = /bin/sh
+arguments = "-c 'head -c 600000 /dev/zero > first; head -c 900000 /dev/zero > second; echo rest > third'"
+transfer_output_files = first, second, third
+max_transfer_output_mb = 1
+should_transfer_files = YES
+log = log
+queue
+""",
+        cwd=home,
+    )
+    (ad,) = pool.until_status(cluster, HELD)
+    assert (ad["HoldReasonCode"], ad["HoldReasonSubCode"]) == (33, 0)
+    assert "sending file second: max total download bytes exceeded (max=1 MB, this file=0 MB)" in ad["HoldReason"]
+    sizes = {name: (home / name).stat().st_size for name in ("first", "second")}
+    assert sizes == {"first": 600_000, "second": (1 << 20) - 600_000}
+    assert not (home / "third").exists()
+    pool.tool("condor_rm", str(cluster))

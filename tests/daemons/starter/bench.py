@@ -29,7 +29,16 @@ from protocol.identity import Link
 from protocol.message import DONE, Done
 from protocol.messages.agent import OpenTransfer
 from protocol.messages.common import StopHow
-from protocol.messages.schedd import JobEnded, JobExecuting, JobNotice, JobUpdate, StarterReady
+from protocol.messages.schedd import (
+    AskTurn,
+    EndTurn,
+    JobEnded,
+    JobExecuting,
+    JobNotice,
+    JobUpdate,
+    StarterReady,
+    TransferReport,
+)
 from protocol.messages.starter import ActivationOver, EngineTrouble, JobInfo, LeaveNow, RunJob, StopJob
 from protocol.net import Channel, RealNetwork
 from protocol.rpc import Peer
@@ -243,7 +252,10 @@ class Bench:
             socket=str(self.root / "run" / "agents" / "agent.sock"),
         )
         self.agent_child = await self.zygote.fork("agent", settings.pack())
-        self.agent = await self._pair(self.agent_child, Service("schedd"))
+        service = Service("schedd")
+        for message in (AskTurn, EndTurn, TransferReport):
+            service.on(message, self._hear, Level.READ)
+        self.agent = await self._pair(self.agent_child, service)
 
     async def start_starter(self, **settings: Any) -> None:
         """Fork the starter."""
