@@ -140,6 +140,10 @@ def site() -> Iterator[Site]:
         site = Site(pool)
         for number, keyword in enumerate(("PLAIN", "RANKED", "REUSED", "EVICTED", "BROKEN"), 1):
             pool.settings.update(site.keyword(keyword), **{f"SLOT{number}_JOB_HOOK_KEYWORD": keyword})
+        pool.settings.update(BROKEN_HOOK_FETCH_WORK_TIMEOUT="1", REUSED_HOOK_REPLY_FETCH_TIMEOUT="3")
+        pool.settings["REUSED_HOOK_REPLY_FETCH"] = site.script(
+            "reused_slow_reply", TELL.format(name="reply", notes=site.place("REUSED") / "notes") + "exec sleep 1000\n"
+        )
         pool.settings.update(site.keyword("PARTS"), SLOT8_JOB_HOOK_KEYWORD="PARTS")
         warning = "#!/bin/sh\necho 'HookStatusMessage = \"the disk is slow\"'\n"
         pool.settings.update(
@@ -246,6 +250,7 @@ def test_better_work_takes_the_place_of_what_runs_and_worse_does_not(site: Site)
 
 
 def test_a_claim_is_used_again_while_there_is_work_and_ends_when_there_is_none(site: Site) -> None:
+    """Its reply hook hangs, and nobody waits for it."""
     for number in range(3):
         home = site.offer("REUSED", f"{number}", Cmd="/bin/sh", Arguments=f"-c 'echo {number} >> out'")
     site.until_text(home / "out", "2")
@@ -295,6 +300,7 @@ def test_parts_of_a_partitionable_slot_are_carved_for_fetched_work(site: Site) -
         ("echo 'Args = \"without a program\"'", "the fetched work has no Cmd"),
         ("echo 'Cmd = \"/bin/true\"'; echo 'JobUniverse = 9'; echo 'Owner = \"nobody\"'", "cannot be of universe 9"),
         ("echo trouble in the hook >&2; exit 9", "trouble in the hook"),
+        ("exec sleep 1000", "FETCH_WORK (broken_fetch) took too long"),
     ],
 )
 def test_a_hook_that_prints_garbage_or_fails_is_logged_and_asked_again(site: Site, script: str, said: str) -> None:

@@ -288,6 +288,22 @@ async def test_over_its_memory_a_job_is_held_with_what_it_had_and_used() -> None
         assert following.ad.eval_int("ExitCode") == 4
 
 
+async def test_a_neighbour_does_not_notice_that_a_job_is_over_its_memory() -> None:
+    settings, others = group_settings("memory-greedy"), group_settings("memory-modest")
+    if not any(entry.startswith(("memory=", "=")) for entry in settings.get("tree_mounts", [])):
+        pytest.skip("no control group to limit memory with")
+    async with bench(**settings) as greedy, bench(**others) as modest:
+        waits = f"x=0; while [ ! -e {modest.iwd}/go ]; do x=$((x+1)); sleep 0.02; done; exit 5"
+        neighbour = await modest.run(modest.job_ad(waits), memory=64)
+        await modest.until(JobExecuting, neighbour)
+        eat = 'x = []\nwhile True: x.append(bytearray(b"x" * 4194304))'
+        job = greedy.job_ad(Cmd="/usr/bin/python3", Arguments="'-I' '-c' '" + eat + "'")
+        end = await greedy.ended(await greedy.run(job, memory=64))
+        assert (end.ending, end.ad.eval_int("HoldReasonCode")) == (Ending.HOLD, 34)
+        (modest.iwd / "go").touch()
+        assert (await modest.ended(neighbour)).ad.eval_int("ExitCode") == 5
+
+
 async def test_a_process_that_the_kernel_kills_takes_its_whole_job_along() -> None:
     settings = group_settings("memory-child")
     if not any(entry.startswith(("memory=", "=")) for entry in settings.get("tree_mounts", [])):
