@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 import trio
 
 from daemons.agent.main import socket_name
+from daemons.pace import Pace
 from daemons.run import DaemonStart
 from daemons.schedd.directories import Directories
 from daemons.schedd.records import Records
@@ -23,7 +24,7 @@ from daemons.schedd.settings import Settings
 from pool.classad import ClassAd
 from pool.errors import UserError
 from pool.jobs import event_log, run
-from pool.jobs.autocluster import Autoclusters, Waiting
+from pool.jobs.autocluster import Autoclusters
 from pool.jobs.bursts import Bursts
 from pool.jobs.codes import HoldCode
 from pool.jobs.crontab import FIELDS
@@ -36,6 +37,7 @@ from pool.jobs.run import Changes
 from pool.jobs.states import JobEvent, JobStatus
 from pool.jobs.store import EventRow
 from pool.jobs.transfer_life import TimedEvent
+from pool.jobs.waiting import Waiting
 from protocol.address import Address
 
 if TYPE_CHECKING:
@@ -46,6 +48,8 @@ if TYPE_CHECKING:
     from daemons.schedd.users import Users
     from daemons.schedd.writer import Writer
 
+SORTED_AT_ONCE: Final = 10
+"""Steps of a sorting that are done at once."""
 COOL_DOWN_FIRST_S: Final = 1.0
 COOL_DOWN_MAX_S: Final = 60.0
 _SPECIAL: Final = ('"isnoopjob', '"cron', '"jobcooldown')
@@ -75,6 +79,8 @@ class Core:
         self.queue = queue
         self.autoclusters = Autoclusters(queue, settings.significant)
         self.waiting = Waiting(self.autoclusters)
+        self._unsorted = trio.Event()
+        """Set when what waits is to be sorted anew, and that takes long."""
         self.shadows: dict[str, Shadow] = {}
         """Executions by their activation."""
         self.shadow_of: dict[Job, Shadow] = {}
@@ -211,6 +217,7 @@ class Core:
             self.start_local(job)
             return
         self.waiting.add(job, self.submitter(job.cluster))
+        self.sort_waiting()
         for news in self.idle_claims:
             news.set()
         if tell:
@@ -233,9 +240,25 @@ class Core:
         if not wait:
             return
         self.waiting.add_alike(wait, self.submitter(cluster))
+        self.sort_waiting()
         for news in self.idle_claims:
             news.set()
         self.work_changed(True)
+
+    def sort_waiting(self) -> None:
+        """Sort what waits anew where more matters than before: at once, or if it takes long, beside everything else."""
+        if self.waiting.is_stale and not self._unsorted.is_set() and self.waiting.sort_some(SORTED_AT_ONCE):
+            self._unsorted.set()
+
+    async def keep_sorted(self) -> None:
+        """Do what of that takes long."""
+        while True:
+            await self._unsorted.wait()
+            pace = Pace()
+            while self.waiting.sort_some(1):
+                await pace.breathe()
+            self._unsorted = trio.Event()
+            self.work_changed(True)
 
     def _set_clock(self, job: Job, ad: ClassAd) -> bool:
         """Set when a job with a crontab runs next; one whose crontab is wrong is put on hold."""

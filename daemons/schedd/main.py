@@ -131,6 +131,7 @@ class Schedd:
         nursery.start_soon(core.records.run)
         nursery.start_soon(core.transfers.run)
         nursery.start_soon(core.writer.run)
+        nursery.start_soon(core.keep_sorted)
         await take_up(core, self.claims, self._connection)
         nursery.start_soon(core.directories.sweep, lambda id: self.queue.get(id) is None)
         nursery.start_soon(self.negotiation.run)

@@ -16,7 +16,7 @@ from daemons.schedd.claims import Claims
 from daemons.schedd.core import Core
 from pool.classad import ClassAd
 from pool.errors import PoolError
-from pool.jobs.autocluster import Group
+from pool.jobs.waiting import Group
 from protocol import rpc
 from protocol.authorize import Level
 from protocol.messages.negotiator import AnnounceWork, ResourceRequest, ReturnMatches
@@ -151,7 +151,7 @@ class Negotiation:
             else:
                 unused.append(match.claim_id)
         if learned:
-            core.waiting.sort_anew()
+            core.sort_waiting()
             self.work_changed(True)
         if unused:
             core.nursery.start_soon(self._hand_back, peer, unused)

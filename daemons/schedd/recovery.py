@@ -16,11 +16,11 @@ from daemons.schedd.core import Core, is_local
 from pool.classad import ClassAd
 from pool.ids import JobId
 from pool.jobs import run, store
-from pool.jobs.autocluster import ALIKE_MAX
 from pool.jobs.job_queue import Job
 from pool.jobs.pack import unpack
 from pool.jobs.run import End, Ending
 from pool.jobs.states import EXECUTING, JobStatus
+from pool.jobs.waiting import ALIKE_MAX
 
 _UNDER_WAY: Final = frozenset({*EXECUTING, JobStatus.REMOVED})
 

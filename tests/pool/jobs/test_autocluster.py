@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pool.classad import ClassAd, expr
-from pool.jobs.autocluster import Autoclusters, Waiting
+from pool.jobs.autocluster import Autoclusters
 from pool.jobs.job_queue import Cluster, Job, JobQueue
 from pool.jobs.pack import pack
 from pool.jobs.states import JobStatus
+from pool.jobs.waiting import Waiting
 
 ANN = "ann@here"
 
