@@ -139,6 +139,8 @@ class DaemonStart:
         self.source = source
         self.exit_status = 0
         """What the process ends with when nothing went wrong; EXIT_FOR_GOOD: the master lets it be."""
+        self.successor = ""
+        """A program that is executed in the process's place when it ends; only the master looks at it."""
         self._started_with = self.config
         self._how: StopHow | None = None
         self._stop_changed = trio.Event()
@@ -316,8 +318,18 @@ def _log_level(config: Config, subsystem: str) -> str:
     return " ".join(word for knob in (f"{subsystem}_DEBUG", "ALL_DEBUG") for word in config.list(knob, default=[]))
 
 
-def run_process(name: str, source: Source, *, port_address: str = "", control: socket.socket | None = None) -> int:
-    """Be the daemon `name` in this process until it ends; the exit status. `control` leads to the master."""
+def run_process(
+    name: str,
+    source: Source,
+    *,
+    port_address: str = "",
+    control: socket.socket | None = None,
+    at_end: Callable[[DaemonStart], None] = lambda _: None,
+) -> int:
+    """Be the daemon `name` in this process until it ends; the exit status. `control` leads to the master.
+
+    `at_end` is called when it has ended in good order.
+    """
     world = World.real()
     name_process(f"condor_{name}")
     os.umask(0o022)
@@ -346,6 +358,7 @@ def run_process(name: str, source: Source, *, port_address: str = "", control: s
         start.log.error(f"{name} failed", error)
         return EXIT_FAILED
     start.log.always(f"**** {name} (pid {os.getpid()}) EXITING WITH STATUS {start.exit_status}")
+    at_end(start)
     return start.exit_status
 
 

@@ -12,6 +12,7 @@ from typing import Final
 import trio
 
 from daemons.linux import become_subreaper, reap, zombie_children
+from daemons.master.drain import Drainage
 from daemons.master.join import Admissions
 from daemons.master.port import port_to_open, public_address
 from daemons.master.supervise import Keeper, stop_all
@@ -23,7 +24,15 @@ from pool.restart import State
 from protocol.authorize import Level
 from protocol.message import DONE, Done
 from protocol.messages.common import StopHow
-from protocol.messages.master import DaemonsOff, DaemonsOn, DaemonStates, GetDaemons, RestartDaemons
+from protocol.messages.master import (
+    DaemonsOff,
+    DaemonsOn,
+    DaemonStates,
+    DrainFirst,
+    GetDaemons,
+    RestartDaemons,
+    SetShutdown,
+)
 from protocol.rpc import Peer
 
 START_ORDER: Final = ("collector", "negotiator", "schedd", "startd")
@@ -39,10 +48,13 @@ class Master:
         self._zygote = start.world.zygote(ZYGOTE_KINDS)
         self._keepers: dict[str, Keeper] = {}
         self._nursery: trio.Nursery | None = None
+        self._drainage = Drainage(start)
         service = start.service
         service.on(DaemonsOff, self.off, level=Level.ADMINISTRATOR)
         service.on(DaemonsOn, self.on, level=Level.ADMINISTRATOR)
         service.on(RestartDaemons, self.restart, level=Level.ADMINISTRATOR)
+        service.on(DrainFirst, self.drain_first, level=Level.ADMINISTRATOR)
+        service.on(SetShutdown, self.set_shutdown, level=Level.ADMINISTRATOR)
         service.on(GetDaemons, self.states, level=Level.READ)
         start.on_reconfigure(self._reconfigured)
 
@@ -93,12 +105,14 @@ class Master:
 
     async def off(self, peer: Peer, request: DaemonsOff) -> Done:
         """Stop daemons; answered when that has begun."""
+        self._drainage.give_up()
         for keeper in reversed(self._named(request.daemons)):
             keeper.stop(request.how)
         return DONE
 
     async def on(self, peer: Peer, request: DaemonsOn) -> Done:
         """Start daemons."""
+        self._drainage.give_up()
         for name in request.daemons or wanted_daemons(self._start.config):
             if name.lower().removeprefix("condor_") in wanted_daemons(self._start.config):
                 await self._keeper(name.lower().removeprefix("condor_"))
@@ -108,10 +122,41 @@ class Master:
 
     async def restart(self, peer: Peer, request: RestartDaemons) -> Done:
         """Stop and start daemons; with none named all of them, and the configuration is read again."""
+        self._drainage.give_up()
         if not request.daemons:
             self._start.reconfigure()
         for keeper in self._named(request.daemons):
             keeper.restart(request.how)
+        return DONE
+
+    async def drain_first(self, peer: Peer, request: DrainFirst) -> Done:
+        """Let the jobs finish, then stop; answered when the startd drains."""
+        then = {"off": DaemonsOff(), "restart": RestartDaemons(), "exit": None}
+        if request.then not in then:
+            raise UserError(f"{request.then!r} is nothing to do after a drain", expected=", ".join(then))
+        assert self._nursery is not None
+
+        async def carry_on() -> None:
+            match then[request.then]:
+                case DaemonsOff() as order:
+                    await self.off(peer, order)
+                case RestartDaemons() as order:
+                    await self.restart(peer, order)
+                case None:
+                    self._start.stop(StopHow.GRACEFUL)
+
+        return await self._drainage.begin(request, self._keepers.get("startd"), self._nursery, carry_on)
+
+    async def set_shutdown(self, peer: Peer, request: SetShutdown) -> Done:
+        """Note which program takes this process's place when it ends."""
+        knob = f"MASTER_SHUTDOWN_{request.name.upper()}"
+        program = self._start.config.str(knob, default="")
+        if not program:
+            raise UserError(f"{knob} is not set on this host")
+        if not os.access(program, os.X_OK):
+            raise UserError(f"{knob}: {program} cannot be executed")
+        self._start.successor = program
+        self._start.log.always(f"{program} will be executed when this master ends.", by=peer.identity)
         return DONE
 
     async def states(self, peer: Peer, request: GetDaemons) -> DaemonStates:

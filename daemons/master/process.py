@@ -12,7 +12,7 @@ from typing import Final
 
 from daemons.locate import runs_here
 from daemons.master.port import host_names
-from daemons.run import EXIT_BAD_CONFIG, Source, run_process
+from daemons.run import EXIT_BAD_CONFIG, DaemonStart, Source, run_process
 from pool.config import Config
 from pool.errors import ConfigError, PoolError
 
@@ -36,13 +36,27 @@ def run_master(source: Source) -> int:
             if runs_here(config, "collector"):
                 make_keys(config)
             publish_ca(config)
-            return run_process("master", source)
+            ended: list[DaemonStart] = []
+            status = run_process("master", source, at_end=ended.append)
+        if ended and ended[0].successor:
+            become(ended[0].successor)
+        return status
     except ConfigError as error:
         print(f"master: {error}", file=sys.stderr)
         return EXIT_BAD_CONFIG
     except (PoolError, OSError) as error:
         print(f"master: {error}", file=sys.stderr)
         return EXIT_REFUSED
+
+
+def become(program: str) -> None:
+    """Let a program take this process's place (`condor_set_shutdown`); returns only when it cannot be executed."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    try:
+        os.execv(program, [program])
+    except OSError as error:
+        print(f"master: {program}: {error.strerror}", file=sys.stderr)
 
 
 def make_directories(config: Config) -> None:

@@ -1,4 +1,4 @@
-"""condor_on, _off, _restart, _reconfig and _reschedule: orders to the daemons of a host."""
+"""condor_on, _off, _restart, _reconfig, _reschedule and _set_shutdown: orders to the daemons of hosts."""
 
 from __future__ import annotations
 
@@ -10,33 +10,46 @@ from minipool.cli.options import Opt, Parsed, UsageError
 from minipool.cli.tool import ADDR, DEBUG, HELP, NAME, POOL, VERSION_OPT, Tool, refused, run
 from minipool.session import NotFound, Session
 from pool.errors import PeerError, UserError
-from pool.hints import TYPE_CHECKING, Any, Final, Sequence
+from pool.hints import TYPE_CHECKING, Any, Final, NamedTuple, Sequence
 
 if TYPE_CHECKING:
     from protocol.message import Request
 
 _DAEMONS = ("master", "schedd", "startd", "collector", "negotiator")
+_KINDS: Final = {
+    "master": "DaemonMaster", "schedd": "Scheduler", "startd": "StartD", "collector": "Collector",
+    "negotiator": "Negotiator",
+}  # fmt: skip
 _SUMMARIES: Final = {
     "on": "Start daemons that were stopped.",
     "off": "Stop daemons and keep them stopped.",
     "restart": "Stop and start daemons, with the configuration read anew.",
     "reconfig": "Make daemons read the configuration again.",
     "reschedule": "Ask for a match cycle now.",
+    "set_shutdown": "Have a master execute a program in its place when it ends.",
 }
 _HOW = (
     Opt("graceful", 1, says="running jobs get their vacate time (the default)"),
     Opt("fast", 2, says="running jobs are killed"),
     Opt("peaceful", 2, says="running jobs may finish"),
-    Opt("force-graceful", 3, says="as -graceful"),
+    Opt("force-graceful", 3, says="gracefully, also where -peaceful was said before"),
 )
+_DRAIN = (
+    Opt("drain", 2, says="running jobs may finish, no others start; then the daemons are stopped"),
+    Opt("reason", 3, 1, "TEXT", "with -drain: why"),
+    Opt("request-id", 3, 1, "ID", "with -drain: accepted; the startd chooses an id"),
+    Opt("check", 2, 1, "EXPR", "with -drain: must be true for every slot, or nothing is done"),
+    Opt("start", 5, 1, "EXPR", "with -drain: START meanwhile"),
+)
+_EXEC = Opt("exec", 2, 1, "NAME", "the master becomes the program MASTER_SHUTDOWN_NAME when it ends")
 
 
 def tool(verb: str) -> Tool:
     """The option table of one of these programs."""
-    which = () if verb == "reschedule" else tuple(
-        Opt(name, 4 if name == "startd" else 3, says=f"only the {name}") for name in _DAEMONS
+    orders = () if verb in ("reschedule", "set_shutdown") else tuple(
+        Opt(name, 6 if name == "startd" else 3, says=f"only the {name}") for name in _DAEMONS
     )  # fmt: skip
-    named = () if verb == "reschedule" else (Opt("daemon subsystem", 3, 1, "NAME", "only this daemon"),)
+    named = (Opt("daemon subsystem", 3, 1, "NAME", "only this daemon"),) if orders else ()
     return Tool(
         f"condor_{verb}",
         _SUMMARIES[verb],
@@ -46,13 +59,13 @@ def tool(verb: str) -> Tool:
             VERSION_OPT,
             DEBUG,
             *(_HOW if verb in ("off", "restart") else ()),
-            *which,
+            *(_DRAIN if verb in ("off", "restart") else ()),
+            *((_EXEC,) if verb in ("off", "restart", "set_shutdown") else ()),
+            *orders,
             *named,
             Opt("all", 2, says="the daemons of all hosts of the pool"),
-            *refused("constraint", "name the hosts, or say -all"),
-            *refused("drain reason request-id check start", "condor_drain empties a machine, with these options"),
-            *refused("annex", "there are no annexes"),
-            *refused("exec", "daemons are started as the configuration says"),
+            Opt("constraint", 3, 1, "EXPR", "the daemons for whose ads the expression is true"),
+            *refused("annex annex-name annex-slots", "there are no annexes"),
             POOL,
             NAME,
             ADDR,
@@ -69,32 +82,92 @@ def main(verb: str, argv: Sequence[str]) -> int:
     return run(tool(verb), lambda parsed: _main(verb, parsed), argv)
 
 
+class Target(NamedTuple):
+    """Whom an order goes to: a host or daemon by name, an address, or (both empty) this host."""
+
+    name: str | None = None
+    addr: str | None = None
+
+    def says(self, daemon: str) -> str:
+        """How a sentence calls it."""
+        if self.addr is not None:
+            return f"daemon at {self.addr}"
+        return f"{daemon} {self.name}" if self.name else f"local {daemon}"
+
+
 def _main(verb: str, parsed: Parsed) -> int:
     daemons = [name for name in _DAEMONS if parsed.has(name)] + [name.lower() for name in parsed.values("daemon")]
     if len(daemons) > 1:
         raise UsageError("ERROR: can only specify one daemon flag.")
+    daemon = "".join(daemons)
+    _refuse_contradictions(verb, parsed, daemon)
     session = open_session(parsed)
-    hosts: list[str | None] = [*parsed.words, *parsed.values("name")]
-    if parsed.has("all"):
-        kind = "Scheduler" if verb == "reschedule" else "DaemonMaster"
-        hosts = [ad.eval_str("Name") for ad in session.query(kind, projection=["Name"])]
-    return max(_tell(verb, parsed, session, host, "".join(daemons)) for host in hosts or [None])
+    status = 0
+    for target in _targets(verb, parsed, session, daemon):
+        try:
+            _tell(verb, parsed, session, target, daemon)
+        except UserError as error:  # the others are told all the same
+            sys.stdout.flush()
+            sys.stderr.write(f"{error.message}\n")
+            status = 1
+    return status
 
 
-def _tell(verb: str, parsed: Parsed, session: Session, host: str | None, daemon: str) -> int:
+def _refuse_contradictions(verb: str, parsed: Parsed, daemon: str) -> None:
+    if verb == "set_shutdown" and not parsed.has("exec"):
+        raise UserError('ERROR: "-exec" required for condor_set_shutdown\nUse "-help" to see usage information')
+    if parsed.has("exec") and verb != "set_shutdown" and daemon != "master" and not parsed.has("drain"):
+        raise UserError(f'ERROR: "-exec" is not valid with condor_{verb} without -drain or -master')
+    more = [f"-{key}" for key in ("reason", "check", "start", "request-id") if parsed.has(key)]
+    if more and not parsed.has("drain"):
+        raise UserError(f'ERROR: "{more[0]}" is not valid without -drain')
+    if parsed.has("drain") and daemon not in ("", "master"):
+        raise UserError(f"ERROR: -drain is about a whole host, not about its {daemon} (condor_drain empties a startd)")
+    if len(parsed.values("constraint")) > 1:
+        raise UserError("ERROR: only one -constraint argument is allowed")
+    if parsed.has("constraint") and (parsed.words or parsed.has("name") or parsed.has("addr")):
+        raise UsageError(
+            "ERROR: use of -constraint conflicts with other arguments containing names or addresses.\n"
+            "You can change the constraint to select daemons by name by adding\n"
+            '  (NAME == "daemon-name" || MACHINE == "daemon-name")\n'
+            "to your constraint."
+        )
+
+
+def _targets(verb: str, parsed: Parsed, session: Session, daemon: str) -> list[Target]:
+    """The daemons that are told, in the order in which they are named."""
+    constraint = parsed.value("constraint")
+    if constraint is None and not parsed.has("all"):
+        given = [Target(addr=word) if word.startswith("<") else Target(word) for word in parsed.words]
+        given += [Target(name) for name in parsed.values("name")] + [Target(addr=one) for one in parsed.values("addr")]
+        return given or [Target()]
+    to = order(verb, "", daemon)[0]
+    ads = session.query(_KINDS.get(to, "DaemonMaster"), constraint=constraint, projection=["Name", "Machine"])
+    if not ads:
+        which = f"for constraint '{constraint}'" if constraint is not None else "for -all"
+        raise UserError(
+            f"Found no ClassAds when querying pool ({session.pool or 'local'})\n"
+            f"Can't find addresses for {to}'s {which}\nPerhaps you need to query another pool."
+        )
+    return [Target(ad.eval_str("Name")) for ad in ads]
+
+
+def _tell(verb: str, parsed: Parsed, session: Session, target: Target, daemon: str) -> None:
     """Give the order to one host; its daemon, or all."""
     how = "fast" if parsed.has("fast") else "peaceful" if parsed.has("peaceful") else ""
     to, said, about = order(verb, how, daemon)
+    if parsed.has("drain"):
+        said = "Restart" if verb == "restart" else "Shutdown-Daemons" if not daemon else "Shutdown"
     receiver = to if verb in ("reconfig", "reschedule") else "master"
-    where = f"{to} {host}" if host else f"daemon at {addr}" if (addr := parsed.value("addr")) else f"local {to}"
     try:
-        _send(session, receiver, host, _request(verb, parsed, [daemon] if daemon else []), parsed)
+        with session.daemon(receiver, name=target.name, addr=target.addr) as peer:
+            for request in _requests(verb, parsed, daemon):
+                peer.call(request, timeout=60.0)
     except NotFound:
-        raise UserError(nobody(receiver, host or receiver, program=f"condor_{verb}")) from None
+        raise UserError(nobody(receiver, target.name or receiver, program=f"condor_{verb}")) from None
     except PeerError as error:
-        raise UserError(f"ERROR\n{error}\nCan't send {said} command to {where}") from None
-    sys.stdout.write(f'Sent "{said}" command {about}to {where}\n')
-    return 0
+        raise UserError(f"ERROR\n{error}\nCan't send {said} command to {target.says(to)}") from None
+    sys.stdout.write(f'Sent "{said}" command {about}to {target.says(to)}\n')
 
 
 def order(verb: str, how: str, daemon: str) -> tuple[str, str, str]:
@@ -110,24 +183,31 @@ def order(verb: str, how: str, daemon: str) -> tuple[str, str, str]:
         return daemon or "master", "Restart" + word.replace("fully", "ful"), ""
     if verb == "reconfig":
         return daemon or "master", "Reconfig", ""
+    if verb == "set_shutdown":
+        return "master", "Set-Shutdown-Program", ""
     return "schedd", "Reschedule", ""
 
 
-def _send(session: Session, daemon: str, host: str | None, request: Request[Any], parsed: Parsed) -> None:
-    with session.daemon(daemon, name=host, addr=parsed.value("addr")) as peer:
-        peer.call(request, timeout=60.0)
-
-
-def _request(verb: str, parsed: Parsed, daemons: list[str]) -> Request[Any]:
+def _requests(verb: str, parsed: Parsed, daemon: str) -> list[Request[Any]]:
+    """What the daemon is told, one after the other."""
     from protocol.messages.common import Reconfigure, Stop, StopHow
-    from protocol.messages.master import DaemonsOff, DaemonsOn, RestartDaemons
+    from protocol.messages.master import DaemonsOff, DaemonsOn, DrainFirst, RestartDaemons, SetShutdown
     from protocol.messages.schedd import Reschedule
 
     how = StopHow.FAST if parsed.has("fast") else StopHow.PEACEFUL if parsed.has("peaceful") else StopHow.GRACEFUL
+    name = parsed.value("exec")
+    first: list[Request[Any]] = [SetShutdown(name=name)] if name is not None else []
+    if verb == "set_shutdown":
+        return first
+    if parsed.has("drain"):
+        then = "restart" if verb == "restart" else "exit" if daemon == "master" else "off"
+        reason, check, start = parsed.value("reason") or "", parsed.value("check"), parsed.value("start")
+        return [*first, DrainFirst(then=then, reason=reason, check=check, start=start)]
+    daemons = [daemon] if daemon else []
     if verb == "on":
-        return DaemonsOn(daemons=daemons)
+        return [DaemonsOn(daemons=daemons)]
     if verb == "off":
-        return Stop(how=how) if daemons == ["master"] else DaemonsOff(daemons=daemons, how=how)
+        return [*first, Stop(how=how) if daemons == ["master"] else DaemonsOff(daemons=daemons, how=how)]
     if verb == "restart":
-        return RestartDaemons(daemons=[name for name in daemons if name != "master"], how=how)
-    return Reconfigure() if verb == "reconfig" else Reschedule()
+        return [*first, RestartDaemons(daemons=[one for one in daemons if one != "master"], how=how)]
+    return [Reconfigure() if verb == "reconfig" else Reschedule()]

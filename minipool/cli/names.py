@@ -36,6 +36,7 @@ TOOLS: Final[dict[str, tuple[str, str]]] = {
     "off": ("admin", "stop daemons"),
     "restart": ("admin", "restart daemons"),
     "reconfig": ("admin", "make daemons read the configuration again"),
+    "set_shutdown": ("admin", "have a master become a program when it ends"),
     "reschedule": ("admin", "ask for a match cycle now"),
     "who": ("who", "show the daemons and jobs of this host"),
     "ping": ("ping", "show who a daemon takes you for"),

@@ -681,6 +681,7 @@ ROWS: tuple[tuple[str, tuple[Row, ...]], ...] = (
                 "",
                 "How long a daemon must live before its falls are forgotten.",
             ),
+            ("MASTER_SHUTDOWN_<NAME>", "path", "", "", "", "A program that the master becomes when it ends, if told so."),
             ("MASTER_<SUBSYS>_BACKOFF_CONSTANT", "int", "", "0..", "", "MASTER_BACKOFF_CONSTANT for one daemon."),
             ("MASTER_<SUBSYS>_BACKOFF_FACTOR", "float", "", "0..", "", "MASTER_BACKOFF_FACTOR for one daemon."),
             ("MASTER_<SUBSYS>_BACKOFF_CEILING", "int", "", "1..", "", "MASTER_BACKOFF_CEILING for one daemon."),

@@ -27,6 +27,25 @@ class RestartDaemons(Request[Done], tag="master.restart"):
     how: StopHow = StopHow.GRACEFUL
 
 
+class DrainFirst(Request[Done], tag="master.drain_first"):
+    """Let the jobs of this host finish, then stop its daemons (`condor_off -drain`), or do what `then` says.
+
+    `then`: off (all but the master), exit (the master, too), restart. Answered when the startd drains. `reason`,
+    `check` and `start` are those of `startd.DrainMachine`.
+    """
+
+    then: str = "off"
+    reason: str = ""
+    check: str | None = None
+    start: str | None = None
+
+
+class SetShutdown(Request[Done], tag="master.set_shutdown"):
+    """Execute MASTER_SHUTDOWN_<name> in the master's place when it ends (`condor_set_shutdown -exec`)."""
+
+    name: str
+
+
 class DaemonStates(Record):
     """One ad per daemon: Name, Pid, State (Running, Stopped, Backoff), StartTime, Restarts, LastExit."""
 

@@ -16,7 +16,16 @@ from protocol import keys
 from protocol.address import Address
 from protocol.blocking import connect
 from protocol.messages.common import Ping, Reconfigure, SetLogLevel, StopHow
-from protocol.messages.master import CreateToken, DaemonsOff, DaemonsOn, GetDaemons, JoinPool, RestartDaemons
+from protocol.messages.master import (
+    CreateToken,
+    DaemonsOff,
+    DaemonsOn,
+    DrainFirst,
+    GetDaemons,
+    JoinPool,
+    RestartDaemons,
+    SetShutdown,
+)
 from protocol.remote import RemoteError
 from protocol.security import Security
 from tests.whole.real_pool import RealPool, real_pool
@@ -208,3 +217,25 @@ def test_a_host_joins_with_a_token_of_its_duty_and_keeps_its_name(central: RealP
     assert "ADVERTISE_STARTD" in said.levels
     assert "ADVERTISE_SCHEDD" not in said.levels
     assert "ADMINISTRATOR" not in said.levels
+
+
+def test_a_drained_host_stops_and_the_master_becomes_the_program_that_was_chosen(tmp_path: Path) -> None:
+    program = tmp_path / "next"
+    program.write_text(f"#!/bin/sh\necho here > {tmp_path}/said.part && mv {tmp_path}/said.part {tmp_path}/said\n")
+    program.chmod(0o755)
+    tmp_path.chmod(0o755)
+    with real_pool(DAEMON_LIST="MASTER, COLLECTOR, STARTD", MASTER_SHUTDOWN_NEXT=str(program)) as pool:
+        with pytest.raises(RemoteError, match="MASTER_SHUTDOWN_OTHER is not set"):
+            ask(pool, SetShutdown(name="other"))
+        with pytest.raises(RemoteError, match="does not pass the check"):
+            ask(pool, DrainFirst(check="false"))
+        with pytest.raises(RemoteError, match="nothing to do after a drain"):
+            ask(pool, DrainFirst(then="dance"))
+        ask(pool, DrainFirst(then="off"))
+        until_state(pool, "collector", "Stopped")
+        assert states(pool)["startd"]["State"] == "Stopped"
+        ask(pool, DaemonsOn())
+        until_state(pool, "startd", "Running")
+        ask(pool, SetShutdown(name="next"))
+        ask(pool, DrainFirst(then="exit"))
+        pool.until((tmp_path / "said").exists, "the program in the master's place")

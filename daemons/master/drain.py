@@ -1,0 +1,60 @@
+"""`condor_off -drain` and `condor_restart -drain`: the jobs of this host finish first, then its daemons are stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+import trio
+
+from daemons.locate import socket_of
+from daemons.master.supervise import Keeper
+from daemons.run import DaemonStart
+from pool.restart import State
+from protocol import rpc
+from protocol.address import Address
+from protocol.message import DONE, Done
+from protocol.messages.master import DrainFirst
+from protocol.messages.startd import DrainMachine
+
+
+class Drainage:
+    """At most one order that waits for the startd to end; a later order to the master takes its place."""
+
+    def __init__(self, start: DaemonStart) -> None:
+        self._start = start
+        self._waiting: trio.CancelScope | None = None
+
+    def give_up(self) -> None:
+        """Another order has come: what waits is not done any more."""
+        if self._waiting is not None:
+            self._waiting.cancel()
+
+    async def begin(
+        self, asked: DrainFirst, startd: Keeper | None, nursery: trio.Nursery, then: Callable[[], Awaitable[None]]
+    ) -> Done:
+        """Have the startd drain and end, and do `then` when it has; answered when it drains, or says why not."""
+        self.give_up()
+        if startd is None or startd.state is State.STOPPED:
+            await then()
+            return DONE
+        address = Address.unix(str(socket_of(self._start.config, "startd")))
+        async with rpc.connected(address, network=self._start.world.network, security=self._start.security) as peer:
+            await peer.call(
+                DrainMachine(
+                    on_completion="exit",
+                    reason=asked.reason or "the host is to be shut down",
+                    check=asked.check,
+                    start=asked.start,
+                )
+            )
+        nursery.start_soon(self._wait, startd, then)
+        return DONE
+
+    async def _wait(self, startd: Keeper, then: Callable[[], Awaitable[None]]) -> None:
+        with trio.CancelScope() as scope:
+            self._waiting = scope
+            await startd.until(State.STOPPED)
+            self._waiting = None
+        if not scope.cancelled_caught:
+            self._start.log.always("The startd is drained; now the other daemons.")
+            await then()
