@@ -83,7 +83,7 @@ def main(verb: str, argv: Sequence[str]) -> int:
 
 def _submit(wishes: Wishes) -> int:
     from minipool.session import Session
-    from pool.submit.qsub import description, is_binary, job_name
+    from pool.submit.qsub import description, is_binary, job_name, place_of
 
     if not wishes.words:
         wishes.words = [_from_stdin(wishes.value("N"))]
@@ -91,7 +91,13 @@ def _submit(wishes: Wishes) -> int:
     if not is_binary(wishes):
         wishes.add_script(_read(wishes.value("f") or wishes.words[0]))
     shell = os.environ.get("SHELL") or "/bin/sh"
-    text = description(wishes, here=os.getcwd(), shell=shell, deferral=_deferral(wishes.value("a")))
+    text = description(
+        wishes,
+        here=os.getcwd(),
+        shell=shell,
+        deferral=_deferral(wishes.value("a")),
+        directories=[place for option in "oe" if os.path.isdir(place := place_of(wishes, option))],
+    )
     if wishes.has("print"):
         sys.stdout.write(text)
     if wishes.has("condor-keep-files"):

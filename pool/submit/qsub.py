@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -72,9 +72,12 @@ def read_wishes(argv: Sequence[str]) -> Wishes:
     return wishes
 
 
-def description(wishes: Wishes, *, here: str, shell: str, deferral: int | None = None) -> str:
-    """The submit description. `deferral` is the moment of -a, as a time since the epoch."""
-    return "".join(f"{line}\n" for line in _lines(wishes, here, shell, deferral))
+def description(
+    wishes: Wishes, *, here: str, shell: str, deferral: int | None = None, directories: Container[str] = ()
+) -> str:
+    """The submit description. `deferral` is the moment of -a, as a time since the epoch; `directories` are the places
+    of -o and -e that get files with the usual names."""
+    return "".join(f"{line}\n" for line in _lines(wishes, here, shell, deferral, directories))
 
 
 def job_name(wishes: Wishes) -> str:
@@ -82,7 +85,12 @@ def job_name(wishes: Wishes) -> str:
     return wishes.value("N") or wishes.words[0].rstrip("/").rpartition("/")[2]
 
 
-def _lines(wishes: Wishes, here: str, shell: str, deferral: int | None) -> Iterator[str]:
+def place_of(wishes: Wishes, option: str) -> str:
+    """Where -o, -e or -i says that a file is; PBS may have a host before it."""
+    return wishes.value(option).rpartition(":")[2]
+
+
+def _lines(wishes: Wishes, here: str, shell: str, deferral: int | None, directories: Container[str]) -> Iterator[str]:
     name, value = job_name(wishes), wishes.value
     yield "universe = vanilla"
     yield "should_transfer_files = IF_NEEDED"
@@ -98,7 +106,7 @@ def _lines(wishes: Wishes, here: str, shell: str, deferral: int | None) -> Itera
     directory = value("wd") or value("d") or (here if wishes.has("cwd") else "")
     if directory:
         yield f"initialdir = {directory}"
-    yield from _files(wishes, name)
+    yield from _files(wishes, name, directories)
     yield from _environment(wishes)
     yield from _mail(wishes)
     if wishes.has("p"):
@@ -131,16 +139,19 @@ def _quoted(word: str) -> str:
     return f"'{_doubled(word)}'" if not word or re.search(r"[\s'\"]", word) else word
 
 
-def _files(wishes: Wishes, name: str) -> Iterator[str]:
+def _files(wishes: Wishes, name: str, directories: Container[str]) -> Iterator[str]:
+    def path(option: str) -> str:
+        place, usual = place_of(wishes, option), f"{name}.{option}$(Cluster)"
+        return f"{place.rstrip('/')}/{usual}" if place in directories else place or usual
+
     index = ".$(Item)" if wishes.has("t") else ""
-    out = wishes.value("o").rpartition(":")[2]
-    err = wishes.value("e").rpartition(":")[2]
+    out, err = path("o"), path("e")
     if {"e", "o"} <= set(wishes.value("j")):
-        out = err = out or err or f"{name}.o$(Cluster)"
-    yield f"output = {out or f'{name}.o$(Cluster)'}{index}"
-    yield f"error = {err or f'{name}.e$(Cluster)'}{index}"
+        out = err = out if place_of(wishes, "o") or not place_of(wishes, "e") else err
+    yield f"output = {out}{index}"
+    yield f"error = {err}{index}"
     if wishes.has("i"):
-        yield f"input = {wishes.value('i').rpartition(':')[2]}"
+        yield f"input = {place_of(wishes, 'i')}"
 
 
 def _environment(wishes: Wishes) -> Iterator[str]:

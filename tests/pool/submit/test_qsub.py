@@ -11,7 +11,8 @@ from pool.submit.qsub import Wishes, description, read_wishes
 def lines(command: str) -> dict[str, str]:
     """The commands of the description; the queue statement is `queue`."""
     found = {}
-    for line in description(read_wishes(command.split()), here="/here", shell="/bin/bash").splitlines():
+    wishes = read_wishes(command.split())
+    for line in description(wishes, here="/here", shell="/bin/bash", directories=["logs", "errors/"]).splitlines():
         name, equals, value = line.partition(" = ")
         found[name if equals else "queue"] = value if equals else line
     return found
@@ -29,6 +30,8 @@ def lines(command: str) -> dict[str, str]:
         ("-wd /there job.sh", {"initialdir": "/there"}),
         ("-d /there job.sh", {"initialdir": "/there"}),
         ("-o host:out -e err job.sh", {"output": "out", "error": "err"}),
+        ("-o logs -e h:errors/ -N n job.sh", {"output": "logs/n.o$(Cluster)", "error": "errors/n.e$(Cluster)"}),
+        ("-j oe -e logs job.sh", {"output": "logs/job.sh.e$(Cluster)", "error": "logs/job.sh.e$(Cluster)"}),
         ("-j oe -e both job.sh", {"output": "both", "error": "both"}),
         ("-j eo job.sh", {"output": "job.sh.o$(Cluster)", "error": "job.sh.o$(Cluster)"}),
         ("-h job.sh", {"hold": "True"}),
