@@ -1,4 +1,4 @@
-"""The file transfer plug-in that comes with the pool: http, https, dav, davs and file, by HTCondor's protocol.
+"""The file transfer plug-in that comes with the pool: http, https, dav, davs, ftp and file, by HTCondor's protocol.
 
     python -m daemons.url_plugin -classad
     python -m daemons.url_plugin -infile REQUESTS -outfile ANSWERS [-upload]
@@ -19,13 +19,16 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Mapping, Sequence
-from typing import IO, Any, Final
+from typing import IO, TYPE_CHECKING, Any, Final
 from urllib.parse import unquote, urlsplit
 
 from pool.classad import ClassAd
 from pool.classad.forms.lists import read_text
 from pool.execute.plugins import ANSWER_BYTES, BUILT_IN_METHODS, scheme_of
 from pool.version import VERSION
+
+if TYPE_CHECKING:
+    from ftplib import FTP
 
 TRIES_MAX: Final = 4
 FIRST_PAUSE_S: Final = 0.5
@@ -104,6 +107,8 @@ class Transfer:
     def _move(self) -> None:
         if scheme_of(self.url) == "file":
             self._copy()
+        elif scheme_of(self.url) == "ftp":
+            self._ftp()
         elif self.upload:
             self._put()
         else:
@@ -146,6 +151,40 @@ class Transfer:
                         break
                     file.write(piece)
                 self.size = file.tell()
+        if expected is not None and self.size != expected:
+            raise self._broken(self.size, expected)
+
+    def _ftp(self) -> None:
+        """By passive connections; as anonymous, unless the URL names somebody."""
+        import ftplib
+
+        parts = urlsplit(self.url)
+        host, path = parts.hostname or "", unquote(parts.path).removeprefix("/")
+        try:
+            with ftplib.FTP(timeout=SILENCE_S) as server:
+                server.connect(host, parts.port or ftplib.FTP_PORT)
+                server.login(unquote(parts.username or "anonymous"), unquote(parts.password or "anonymous@"))
+                if self.upload:
+                    with open(self.path, "rb") as source:
+                        server.storbinary(f"STOR {path}", source, CHUNK)
+                        self.size = source.tell()
+                else:
+                    self._retrieve(server, path)
+        except ftplib.error_temp as error:
+            raise Failed(f"{host} says: {error}", "Transfer", again=True, FailedServer=host) from None
+        except ftplib.error_perm as error:
+            kind = "Authorization" if str(error)[:3] == "530" else "Specification"
+            raise Failed(f"{host} says: {error}", kind, FailedServer=host) from None
+        except (ftplib.Error, EOFError) as error:
+            raise Failed(f"{host} broke off: {error}", "Contact", again=True, FailedServer=host) from None
+
+    def _retrieve(self, server: FTP, path: str) -> None:
+        have = os.path.getsize(self.path) if self.tries > 1 and os.path.exists(self.path) else 0
+        server.voidcmd("TYPE I")
+        expected = server.size(path) if "SIZE" in _features(server) else None
+        with open(self.path, "ab" if have else "wb") as file:
+            server.retrbinary(f"RETR {path}", file.write, CHUNK, rest=have or None)
+            self.size = file.tell()
         if expected is not None and self.size != expected:
             raise self._broken(self.size, expected)
 
@@ -192,6 +231,16 @@ class Transfer:
             raise Failed(f"{type(error).__name__}: {error}", "Contact", again=True, FailedServer=host) from None
         self.status = answer.status
         return answer
+
+
+def _features(server: FTP) -> str:
+    """What it says that it can do; a server that does not know the question can do nothing special."""
+    import ftplib
+
+    try:
+        return server.sendcmd("FEAT").upper()
+    except ftplib.error_perm:
+        return ""
 
 
 _PLUGIN: Final[dict[str, Any]] = {"PluginVersion": VERSION, "PluginLaunched": True}

@@ -19,6 +19,7 @@ import trio
 from daemons import faults
 from daemons.agent.event_log import LogBusy, append_events
 from daemons.agent.remote_io import RemoteFiles
+from daemons.agent.signing import Signer
 from daemons.agent.transfer import Transfers
 from daemons.agent.turns import Turns
 from daemons.log import Log
@@ -125,6 +126,7 @@ async def _serve(
     )
     transfers.add_to(schedd, starters)
     RemoteFiles(transfers.job_of).add_to(starters)
+    Signer(transfers.job_of).add_to(starters)
     EventLogs(settings.fsync, settings.lock).add_to(schedd)
     await nursery.start(lambda task_status: rpc.serve(starters, listeners, security=security, task_status=task_status))
     peer = await rpc.open_pair(

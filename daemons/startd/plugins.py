@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import trio
@@ -32,6 +32,7 @@ from pool.execute.plugins import (
     read_plugin,
     request_text,
 )
+from pool.execute.s3 import SCHEMES
 
 if TYPE_CHECKING:
     from daemons.startd.main import Startd
@@ -46,7 +47,7 @@ def known_at_once(config: Config) -> dict[str, Any]:
     paths = url_plugins(config)
     facts: dict[str, Any] = {"HasJobTransferPlugins": True}
     if any(is_built_in(path) for path in paths):
-        facts[METHODS] = ",".join(built_in_plugin().methods)
+        facts[METHODS] = _methods(config, built_in_plugin().methods)
     return facts
 
 
@@ -90,7 +91,15 @@ def ask(config: Config) -> tuple[dict[str, Any], list[str]]:
         if url and (problem := _test(config, plugin, url)):
             problems.append(f"{method} fails its test: {problem}")
             del methods[method]
-    return {**attributes, METHODS: ",".join(methods)}, problems
+    return {**attributes, METHODS: _methods(config, methods)}, problems
+
+
+def _methods(config: Config, methods: Iterable[str]) -> str:
+    """As the ad shows them; what is signed at the access point comes as https."""
+    found = list(methods)
+    if "https" in found and config.bool("SIGN_S3_URLS"):
+        found += [scheme for scheme in SCHEMES if scheme not in found]
+    return ",".join(found)
 
 
 def _described(config: Config, path: str, limit_s: float) -> Plugin:

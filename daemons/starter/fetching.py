@@ -39,6 +39,7 @@ def mover_for(
             settings.url_plugins,
             settings.plugin_query_s,
             settings.plugin_lifetime_s,
+            settings.signs_urls,
             _jobs_plugins(settings.refuses_jobs_plugins, request.slot_ad, job),
         ),
         context.log,

@@ -132,6 +132,7 @@ class StarterSettings(Birthright):
     url_plugins: list[str] = []
     plugin_query_s: float = 20.0
     plugin_lifetime_s: float = 72000.0
+    signs_urls: bool = True
     refuses_jobs_plugins: str = ""  # an expression over the slot's ad (MY) and the job's (TARGET): true, false or 2
 
     @property
@@ -236,6 +237,7 @@ def starter_payload(
         url_plugins=url_plugins(config),
         plugin_query_s=config.seconds("FILETRANSFER_PLUGIN_CLASSAD_TIMEOUT"),
         plugin_lifetime_s=config.seconds("MAX_FILE_TRANSFER_PLUGIN_LIFETIME"),
+        signs_urls=config.bool("SIGN_S3_URLS"),
         refuses_jobs_plugins=config.str("STARTER_DISABLE_USER_SUPPLIED_TRANSFER_PLUGINS", default=""),
     ).pack()
 

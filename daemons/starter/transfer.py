@@ -66,6 +66,7 @@ from protocol.messages.agent import (
     OutputStored,
     Partial,
     PushOutput,
+    SignUrls,
     Trouble,
 )
 from protocol.messages.starter import RunJob
@@ -111,6 +112,8 @@ class FileMover:
 
     def __post_init__(self) -> None:
         self.times = TransferTimes(self.told)
+        if self.urls.settings.signs:
+            self.urls.sign = self._sign
 
     @property
     def progress(self) -> int:
@@ -199,6 +202,11 @@ class FileMover:
         if "/" in name:
             with acting_as(self.account):
                 os.makedirs(os.path.dirname(self._path(name)), 0o755, exist_ok=True)
+
+    async def _sign(self, urls: list[str], upload: bool) -> list[str]:
+        async with self._agent() as peer:
+            request = SignUrls(activation=self.request.activation, urls=urls, upload=upload)
+            return (await peer.call(request)).urls
 
     def _url_trouble(self, direction: str, code: HoldCode, error: UrlFailed) -> Held | NotHere:
         reason = (

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from daemons.log import Log
@@ -18,6 +18,7 @@ from daemons.starter.account import Account, acting_as
 from daemons.starter.helpers import HelperSpawner
 from daemons.starter.processes import Processes
 from pool.classad import ClassAd
+from pool.execute import s3
 from pool.execute.plan import JOB_AD_NAME, MACHINE_AD_NAME
 from pool.execute.plugins import (
     ADS_KEPT_MAX,
@@ -37,7 +38,9 @@ from pool.execute.plugins import (
     request_text,
     scheme_of,
 )
+from protocol.rpc import RemoteError
 
+NOT_SIGNED: Final = 1
 LOG_TEXT_MAX: Final = 2000
 ANSWERS_MAX: Final = 16 * 1024 * 1024
 _NEW_FILE: Final = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -50,6 +53,8 @@ class UrlSettings:
     plugins: Sequence[str]
     query_s: float = 20.0
     lifetime_s: float = 72000.0
+    signs: bool = True
+    """Whether URLs of object stores are signed at the access point."""
     jobs_own: str = "allowed"  # "refused": using one fails; "ignored": as if the job had brought none
 
 
@@ -78,6 +83,8 @@ class UrlMover:
     """What the machine's plug-ins have said, from one job of this starter to the next."""
     answers: list[ClassAd] = field(default_factory=list)
     """What became of each file, for the job's history."""
+    sign: Callable[[list[str], bool], Awaitable[list[str]]] | None = None
+    """Makes https URLs of those of object stores, which their owner's keys sign; None where plug-ins take them."""
 
     async def download(self, files: Sequence[UrlFile]) -> int:
         """Fetch these; how many bytes came. UrlFailed names the first that did not."""
@@ -89,9 +96,39 @@ class UrlMover:
 
     async def _move(self, files: Sequence[UrlFile], *, upload: bool) -> int:
         moved = 0
+        files, named = await self._signed(files, upload)
         for plugin, its_files in await self._by_plugin(files):
-            moved += await self._run(plugin, its_files, upload=upload)
+            try:
+                moved += await self._run(plugin, its_files, upload=upload)
+            except UrlFailed as error:
+                said = str(error)
+                for secret, url in named.items():
+                    said = said.replace(secret, url)
+                raise UrlFailed(said, error.scheme, error.subcode, elsewhere=error.elsewhere) from None
+            finally:
+                self._hide(named)
         return moved
+
+    async def _signed(self, files: Sequence[UrlFile], upload: bool) -> tuple[Sequence[UrlFile], dict[str, str]]:
+        """The files with URLs that plug-ins can use; and what of these is to be called how, where it may be read."""
+        urls = [file.url for file in files if s3.needs_signature(file.url)]
+        if not urls or self.sign is None:
+            return files, {}
+        try:
+            secrets = dict(zip(urls, await self.sign(urls, upload), strict=True))
+        except RemoteError as error:
+            raise UrlFailed(f"{error} ( URL file = {urls[0]} )", scheme_of(urls[0]), NOT_SIGNED) from None
+        named = {secret: url for url, secret in secrets.items()}
+        return [replace(file, url=secrets.get(file.url, file.url)) for file in files], named
+
+    def _hide(self, named: Mapping[str, str]) -> None:
+        """A signed URL is a key: the job's ad shows the URL that the job has named."""
+        for answer in self.answers if named else ():
+            url = answer.eval_str("TransferUrl") or ""
+            if url in named:
+                answer["TransferUrl"] = named[url]
+                if said := answer.eval_str("TransferError"):
+                    answer["TransferError"] = said.replace(url, named[url])
 
     # ---- which plug-in
 

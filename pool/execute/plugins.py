@@ -20,7 +20,7 @@ from pool.classad.forms.lists import read_ads, read_text
 from pool.errors import ClassAdError, PoolError
 
 BUILT_IN_NAME: Final = "curl_plugin"
-BUILT_IN_METHODS: Final = ("http", "https", "file", "dav", "davs")
+BUILT_IN_METHODS: Final = ("http", "https", "ftp", "file", "dav", "davs")
 NOT_OPERATIONAL: Final = -1002
 CANNOT_START: Final = -1003
 """Subcodes that speak of the machine, not of the job: it is tried elsewhere."""

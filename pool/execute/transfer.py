@@ -204,6 +204,11 @@ class Destinations:
             return target
         return f"{self._whole.rstrip('/')}/{target.lstrip('/')}" if self._whole else None
 
+    def url_roots(self) -> list[str]:
+        """The URLs at or beneath which this job's outputs go."""
+        places = [*self._standard.values(), *self._remaps.values(), self._whole]
+        return [place for place in places if is_url(place)]
+
     def _check_expected(self, name: str) -> None:
         """A listed output, something inside one, or (without a list) any file at the top of the sandbox."""
         expected = self._expected

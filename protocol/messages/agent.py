@@ -154,6 +154,20 @@ class PushOutput(Request[PushTaken], tag="agent.push_output"):
     process: int = 0
 
 
+class SignedUrls(Record):
+    """The same URLs, in the same order, as https URLs that need no key for a while."""
+
+    urls: list[str]
+
+
+class SignUrls(Request[SignedUrls], tag="agent.sign_urls"):
+    """Sign these s3 and gs URLs of the job with its keys, which stay at the access point; UserError says what is wrong."""
+
+    activation: str
+    urls: list[str]
+    upload: bool = False
+
+
 class IoDone(Record):
     """What an operation gave: a number that is not negative, or the negative errno; and bytes."""
 
