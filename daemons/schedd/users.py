@@ -7,14 +7,17 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from daemons.pace import Pace
 from daemons.schedd.core import Core
 from daemons.schedd.selection import is_super_user
 from pool.classad import ClassAd, expr
-from pool.errors import SubmitError, UserError
+from pool.errors import ClassAdError, SubmitError, UserError
+from pool.jobs.job_queue import mention
 from pool.jobs.states import JobStatus
 from protocol.authorize import Level
 from protocol.message import DONE, Done
@@ -23,12 +26,20 @@ from protocol.messages.schedd import QueryUsers, SetUsers, UserAction
 from protocol.rpc import Peer
 
 FILE: Final = "users.json"
+_PROJECT: Final = "project:"
+_ATTRIBUTE: Final = "="
+"""How keys begin: of projects among the users, of attributes among what is known of one."""
+_LIMITS: Final = frozenset(("maxjobs", "maxjobsrunning"))
 _COUNTS: Final = (
     ("NumIdle", JobStatus.IDLE),
     ("NumRunning", JobStatus.RUNNING),
     ("NumHeld", JobStatus.HELD),
     ("NumCompleted", JobStatus.COMPLETED),
     ("NumRemoved", JobStatus.REMOVED),
+)
+
+_FIXED: Final = frozenset(
+    ("mytype", "name", "user", "osuser", "enabled", "disablereason", *(name.lower() for name, _ in _COUNTS))
 )
 
 
@@ -56,11 +67,18 @@ class Users:
         counts: Mapping[JobStatus, int] = self._core.queue.by_owner.get(owner, {})
         return owner in self._known or owner in self._core.settings.super_users or any(counts.values())
 
-    def query(self, peer: Peer, request: QueryUsers) -> AdBatch:
+    async def query(self, peer: Peer, request: QueryUsers) -> AdBatch:
         """The selected users' ads, by name."""
         wanted = expr(request.constraint) if request.constraint else None
-        ads = [self._ad(name) for name in sorted({*self._known, *self._core.queue.by_owner})]
-        chosen = [ad for ad in ads if not request.users or ad.eval_str("OsUser", "") in map(_bare, request.users)]
+        if request.projects:
+            counts = await self._count_projects()
+            names = {*counts, *(key.removeprefix(_PROJECT) for key in self._known if key.startswith(_PROJECT))}
+            ads = [self._project_ad(name, counts.get(name, Counter())) for name in sorted(names)]
+            chosen = [ad for ad in ads if not request.users or ad.eval_str("Name", "") in request.users]
+        else:
+            people = {*(key for key in self._known if not key.startswith(_PROJECT)), *self._core.queue.by_owner}
+            ads = [self._ad(name) for name in sorted(people)]
+            chosen = [ad for ad in ads if not request.users or ad.eval_str("OsUser", "") in map(_bare, request.users)]
         return AdBatch(ads=[ad for ad in chosen if wanted is None or wanted.eval(ad) is True])
 
     def _ad(self, name: str) -> ClassAd:
@@ -70,16 +88,34 @@ class Users:
         ad = ClassAd({"MyType": "Owner", "User": user, "OsUser": name, "Enabled": "disabled" not in known})
         if known.get("disabled"):
             ad["DisableReason"] = known["disabled"]
-        for attribute, status in _COUNTS:
-            ad[attribute] = counts.get(status, 0)
+        _finish(ad, counts, known)
         return ad
 
+    def _project_ad(self, name: str, counts: Mapping[JobStatus, int]) -> ClassAd:
+        ad = ClassAd({"MyType": "Project", "Name": name})
+        _finish(ad, counts, self._known.get(_PROJECT + name, {}))
+        return ad
+
+    async def _count_projects(self) -> dict[str, Counter[JobStatus]]:
+        """How many jobs of each project are in which state."""
+        counts: dict[str, Counter[JobStatus]] = {}
+        pace = Pace()
+        for page in self._core.queue.pages():
+            if mention(page, ("projectname",)):
+                for job in page:
+                    _count(counts, self._core.queue.ad(job), (job.status,))
+            else:
+                _count(counts, page[0].cluster.ad, [job.status for job in page])
+            await pace.breathe()
+        return counts
+
     async def set(self, peer: Peer, request: SetUsers) -> Done:
-        """Add, remove, enable or disable users."""
+        """Add, remove, enable, disable or edit users or projects."""
         if not is_super_user(self._core.settings, peer):
             raise UserError(f"{peer.identity} may not change users")
         known = {name: dict(said) for name, said in self._known.items()}
-        for name in map(_bare, request.users):
+        edits = _edits(request.attributes)
+        for name in (_PROJECT + name if request.projects else _bare(name) for name in request.users):
             if request.action is UserAction.REMOVE:
                 if self._core.queue.by_owner.get(name, {}) and any(self._core.queue.by_owner[name].values()):
                     raise UserError(f"{name} has jobs in the queue")
@@ -90,9 +126,40 @@ class Users:
                     said["disabled"] = request.reason
                 elif request.action is UserAction.ENABLE:
                     said.pop("disabled", None)
+                elif request.action is UserAction.EDIT:
+                    said.update(edits)
         await self._core.start.world.threads.run_sync(_write, self._path, known)
         self._known = known
         return DONE
+
+
+def _count(counts: dict[str, Counter[JobStatus]], ad: ClassAd, states: Sequence[JobStatus]) -> None:
+    """Jobs in these states, whose project is in `ad`."""
+    if name := ad.eval_str("ProjectName", ""):
+        counts.setdefault(name, Counter()).update(states)
+
+
+def _edits(attributes: Mapping[str, str]) -> dict[str, str]:
+    """Attributes to set, by their keys among the settings; UserError for one that is not for setting."""
+    for name, text in attributes.items():
+        if name.lower() in _FIXED or not name.isidentifier():
+            raise UserError(f"{name} is not an attribute that can be set")
+        if name.lower() in _LIMITS:
+            raise UserError(f"{name} has no effect here", expected="the knob MAX_JOBS_PER_OWNER or MAX_JOBS_RUNNING")
+        try:
+            expr(text)
+        except ClassAdError as error:
+            raise UserError(f"{name} = {text}: {error.message}") from None
+    return {_ATTRIBUTE + name: text for name, text in attributes.items()}
+
+
+def _finish(ad: ClassAd, counts: Mapping[JobStatus, int], known: Mapping[str, str]) -> None:
+    """Add the numbers of jobs, and what was set by -edit."""
+    for attribute, status in _COUNTS:
+        ad[attribute] = counts.get(status, 0)
+    for key, text in known.items():
+        if key.startswith(_ATTRIBUTE):
+            ad[key.removeprefix(_ATTRIBUTE)] = expr(text)
 
 
 def _bare(name: str) -> str:

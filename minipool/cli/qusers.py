@@ -9,42 +9,52 @@ from minipool.cli.options import Opt, Parsed, UsageError
 from minipool.cli.tool import DEBUG, FORMATTING, HELP, NAME, POOL, VERSION_OPT, Tool, refused, run
 from pool.classad import ClassAd
 from pool.errors import PeerError, UserError
-from pool.hints import Final, Sequence
+from pool.hints import TYPE_CHECKING, Final, Sequence
 
-ACTIONS: Final = ("add", "remove", "enable", "disable")
+if TYPE_CHECKING:
+    from protocol.blocking import BlockingPeer
+
+ACTIONS: Final = ("add", "remove", "enable", "disable", "edit")
 TOOL = Tool(
     "condor_qusers",
     "Show the users of a queue, and say who may submit.",
-    "[options] [-add | -remove | -enable | -disable] [NAME]...",
+    "[options] [-add | -remove | -enable | -disable | -edit] [NAME | ATTR=VALUE]...",
     (
         Opt("add", 2, says="have an entry for these users"),
         Opt("remove", 3, says="forget what was set for these users"),
         Opt("enable", 2, says="let these users submit"),
         Opt("disable", 3, says="do not let these users submit"),
+        Opt("edit", 2, says="set attributes of these users (ATTR=VALUE)"),
         Opt("reason", 3, 1, "TEXT", "what those who are disabled are told"),
+        Opt("projects", 4, says="projects instead of users (:also: both)", colon=True),
         Opt("user", 1, 1, "NAME", "this user alone"),
         Opt("constraint", 1, 1, "EXPR", "the users for whom the expression is true"),
         *FORMATTING,
+        Opt("aaf", 3, -1, "ATTR...", "add columns to the table", True),
         NAME,
         POOL,
         HELP,
         VERSION_OPT,
         DEBUG,
-        *refused("projects", "the queue keeps no record of projects"),
-        *refused("usage", "use condor_userprio -usage"),
-        *refused("edit", "users have no attributes of their own"),
+        *refused("usage daily", "the queue keeps no record of use; condor_userprio -usage shows that of the pool"),
     ),
 )
-_TABLE: Final = """SELECT
-    User         AS USER      WIDTH AUTO
-    OsUser       AS OS_USER   WIDTH AUTO
-    Enabled ? "yes" : "no" AS ENABLED WIDTH AUTO OR _
+_COUNTED: Final = """
     NumIdle      AS 'JOBS:Idle' WIDTH AUTO PRINTF %9d
     NumRunning   AS Running   WIDTH AUTO PRINTF %7d
     NumHeld      AS '   Held' WIDTH AUTO PRINTF %7d
     NumRemoved   AS Removed   WIDTH AUTO PRINTF %7d
     NumCompleted AS Completed WIDTH AUTO PRINTF %9d
 """
+USERS: Final = f"""SELECT
+    User         AS USER      WIDTH AUTO
+    OsUser       AS OS_USER   WIDTH AUTO
+    Enabled ? "yes" : "no" AS ENABLED WIDTH AUTO OR _
+    MaxJobsRunning ?: "default" AS MAX_RUN WIDTH AUTO
+    {_COUNTED}"""
+PROJECTS: Final = f"""SELECT
+    Name ?: User AS NAME      WIDTH AUTO
+    {_COUNTED}"""
 
 
 def main(verb: str, argv: Sequence[str]) -> int:
@@ -53,37 +63,78 @@ def main(verb: str, argv: Sequence[str]) -> int:
 
 
 def _main(parsed: Parsed) -> int:
-    from protocol.messages.schedd import QueryUsers, SetUsers, UserAction
-
     actions = [action for action in ACTIONS if parsed.has(action)]
     if len(actions) > 1:
         raise UsageError(f"-{actions[0]} and -{actions[1]} cannot be used together")
-    users = [*parsed.words, *parsed.values("user")]
-    if actions and not users:
-        raise UsageError(f"-{actions[0]} needs the names of users")
+    edits, names = _taken_apart(parsed.words)
+    names += parsed.values("user")
+    if edits and actions != ["edit"]:
+        raise UserError("<attr>=<expr> arguments only work with -edit")
+    if actions and not names:
+        raise UserError(f"Error: {actions[0]} {'projects' if parsed.has('projects') else 'users'} - no names specified")
     try:
         with open_session(parsed).daemon("schedd", name=parsed.value("name")) as peer:
             if actions:
-                action = UserAction(actions[0])
-                peer.call(SetUsers(users=users, action=action, reason=parsed.value("reason") or ""))
+                _act(peer, parsed, actions[0], names, edits)
                 return 0
-            ads = peer.call(QueryUsers(users=users, constraint=parsed.value("constraint"))).ads
+            ads = _asked(peer, parsed, names)
     except PeerError as error:
-        raise UserError(f"Error: {error}") from None
+        raise UserError(f"Error: {actions[0] if actions else 'query'} failed - {error}") from None
     sys.stdout.writelines(_text(parsed, ads))
     return 0
 
 
+def _taken_apart(words: Sequence[str]) -> tuple[dict[str, str], list[str]]:
+    """Assignments and names among the words."""
+    edits, names = {}, []
+    for word in words:
+        name, equals, value = word.partition("=")
+        if equals:
+            edits[name.strip()] = value.strip()
+        else:
+            names.append(word)
+    return edits, names
+
+
+def _act(peer: BlockingPeer, parsed: Parsed, action: str, names: list[str], edits: dict[str, str]) -> None:
+    from protocol.messages.schedd import SetUsers, UserAction
+
+    request = SetUsers(
+        users=names,
+        action=UserAction(action),
+        reason=parsed.value("reason") or "",
+        attributes=edits,
+        projects=parsed.has("projects"),
+    )
+    peer.call(request)
+    sys.stdout.write(f"{action} succeeded: \n")
+
+
+def _asked(peer: BlockingPeer, parsed: Parsed, names: list[str]) -> list[ClassAd]:
+    from protocol.messages.schedd import QueryUsers
+
+    wanted = parsed.qualifier("projects")
+    kinds = [False] if wanted is None else [False, True] if wanted else [True]
+    constraint = parsed.value("constraint")
+    return [
+        ad
+        for projects in kinds
+        for ad in peer.call(QueryUsers(users=names, constraint=constraint, projects=projects)).ads
+    ]
+
+
 def _text(parsed: Parsed, ads: Sequence[ClassAd]) -> Sequence[str]:
-    from minipool.cli.ad_output import wanted_form, write_all
+    from minipool.cli.ad_output import attribute_list, wanted_form, write_all
     from minipool.cli.autoformat import AutoFormat
 
-    own = AutoFormat(parsed)
+    own = AutoFormat(parsed, job_id=False)
     if own:
         return list(own.text(ads))
     form = wanted_form(parsed)
     if form is not None:
-        return [*write_all(ads, form)]
-    from minipool.cli.print_format import parse
+        return [*write_all(ads, form, attribute_list(parsed), empty_json=True)]
+    from minipool.cli.print_format import append, parse
 
-    return [parse(_TABLE.split("\n"), {}).mask.text(ads)]
+    table = parse((PROJECTS if parsed.has("projects") else USERS).split("\n"), {})
+    append(table.mask, parsed.values("aaf"), {}, parsed.qualifier("aaf") or "")
+    return [table.mask.text(ads)]

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from enum import Enum, StrEnum
-
 from pool.classad import ClassAd
+from pool.hints import StrEnum
 from pool.ids import JobId
 from protocol.message import Done, Message, Record, Request, StreamRequest
 from protocol.messages.common import AdBatch
@@ -112,10 +111,14 @@ class QueryJobs(StreamRequest[AdBatch], tag="schedd.query_jobs"):
 
 
 class QueryUsers(Request[AdBatch], tag="schedd.query_users"):
-    """The ads of users who have jobs here, or for whom something is set. `users` empty: all."""
+    """The ads of users who have jobs here, or for whom something is set. `users` empty: all.
+
+    `projects`: instead of users, the projects (ProjectName) that have jobs here or for which something is set.
+    """
 
     users: list[str] = []
     constraint: str | None = None
+    projects: bool = False
 
 
 class UserAction(StrEnum):
@@ -125,14 +128,20 @@ class UserAction(StrEnum):
     REMOVE = "remove"
     ENABLE = "enable"
     DISABLE = "disable"
+    EDIT = "edit"
 
 
 class SetUsers(Request[Done], tag="schedd.set_users"):
-    """Do one thing to users; those who are disabled cannot submit. For those who may manage everybody's jobs."""
+    """Do one thing to users; those who are disabled cannot submit. For those who may manage everybody's jobs.
+
+    `attributes` are the expressions that EDIT sets in their ads. `projects`: the names are those of projects.
+    """
 
     users: list[str]
     action: UserAction
     reason: str = ""
+    attributes: dict[str, str] = {}
+    projects: bool = False
 
 
 class OwnerCount(Record):
@@ -192,7 +201,7 @@ class WatchJobs(StreamRequest[JobsChanged], tag="schedd.watch_jobs"):
     projection: list[str] = []
 
 
-class Action(str, Enum):
+class Action(StrEnum):
     """What can be done to jobs."""
 
     REMOVE = "remove"
@@ -205,7 +214,7 @@ class Action(str, Enum):
     VACATE_FAST = "vacate_fast"
 
 
-class Outcome(str, Enum):
+class Outcome(StrEnum):
     """What became of an action on one job (HTCondor's action results)."""
 
     DONE = "done"
@@ -301,7 +310,7 @@ class RejectRequests(Message, tag="schedd.reject_requests"):
 # ---- startds, on the connection that the schedd opened to claim
 
 
-class ClaimChange(str, Enum):
+class ClaimChange(StrEnum):
     """What a startd did to a claim without being asked by its schedd."""
 
     VACATING = "vacating"  # the job was told to leave (policy, drain, a better claim)
@@ -419,7 +428,7 @@ class TransferReport(Message, tag="schedd.transfer_report"):
 # ---- how it ends
 
 
-class Ending(str, Enum):
+class Ending(StrEnum):
     """How an activation ended."""
 
     EXITED = "exited"  # the program ended by itself: `ad` has ExitBySignal, ExitCode or ExitSignal

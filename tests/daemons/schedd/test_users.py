@@ -54,3 +54,41 @@ async def test_users_are_set_by_those_who_may_manage_all_jobs(tmp_path: Path, au
     async with a_bench(tmp_path) as bench:
         with pytest.raises(RemoteError, match="may not change users"):
             await change(bench, UserAction.DISABLE, "bob", by=USER)
+
+
+async def projects(bench: Bench, *names: str) -> dict[str, object]:
+    async with bench.connected() as peer:
+        ads = (await peer.call(QueryUsers(users=list(names), projects=True))).ads
+    return {ad.eval_str("Name", ""): ad["NumIdle"] for ad in ads}
+
+
+async def test_projects_are_those_of_jobs_and_those_that_were_added(tmp_path: Path, autojump_clock: Clock) -> None:
+    async with a_bench(tmp_path) as bench:
+        await bench.submit(a_job(ProjectName="sky"), {"Args": "0"}, {"Args": "1"})
+        await bench.submit(a_job(), {"ProjectName": "sea"}, {"Args": "1"})
+        async with bench.connected("root") as peer:
+            await peer.call(SetUsers(users=["land"], action=UserAction.ADD, projects=True))
+        await bench.restart()
+        assert await projects(bench) == {"land": 0, "sea": 1, "sky": 2}
+        assert await projects(bench, "sky") == {"sky": 2}
+        assert set(await users(bench)) == {USER}
+
+
+async def test_attributes_of_users_and_projects_are_set_and_kept(tmp_path: Path, autojump_clock: Clock) -> None:
+    async with a_bench(tmp_path) as bench:
+        async with bench.connected("root") as peer:
+            edit = SetUsers(users=["bob"], action=UserAction.EDIT, attributes={"Group": '"x"', "Twice": "2 * 21"})
+            await peer.call(edit)
+            for name, text in (
+                ("User", '"eve"'),
+                ("NumIdle", "7"),
+                ("MaxJobsRunning", "3"),
+                ("A-B", "1"),
+                ("A", "1 +"),
+            ):
+                with pytest.raises(RemoteError, match=name):
+                    await peer.call(SetUsers(users=["bob"], action=UserAction.EDIT, attributes={name: text}))
+        await bench.restart()
+        async with bench.connected() as peer:
+            (ad,) = (await peer.call(QueryUsers(users=["bob"]))).ads
+        assert (ad["Group"], ad.eval("Twice"), ad["NumIdle"]) == ("x", 42, 0)
