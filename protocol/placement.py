@@ -25,6 +25,8 @@ class Placement:
     where: Callable[[str], str]
     mark: str
     places: dict[str, str] = field(default_factory=dict)
+    may_make_way: Callable[[str], bool] = lambda name: False
+    """Whether the directory of a file's place is made, though no directory of that name has come along."""
     begun: frozenset[str] = frozenset()
     """The names of files of which an earlier attempt with the same mark has left something."""
     _waiting: list[tuple[str, str]] = field(default_factory=list)  # temporary name, place
@@ -98,8 +100,8 @@ class Placement:
         return fd
 
     def _make_parents(self, name: str, directory: str) -> None:
-        """A file inside a transferred directory brings its directory along; any other directory has to be there."""
-        if "/" in name:
+        """A file inside a transferred directory brings its directory along; others may have to be there."""
+        if "/" in name or self.may_make_way(name):
             os.makedirs(directory, exist_ok=True)
 
     def directory(self, entry: FileEntry) -> None:

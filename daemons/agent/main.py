@@ -17,6 +17,7 @@ from typing import Final
 import trio
 
 from daemons import faults
+from daemons.agent.checkpoint_cleanup import CheckpointCleanup
 from daemons.agent.event_log import LogBusy, append_events
 from daemons.agent.remote_io import RemoteFiles
 from daemons.agent.signing import Signer
@@ -123,11 +124,13 @@ async def _serve(
         host=settings.host,
         identity=f"{settings.account or settings.uid}@{settings.uid_domain}",
         turns=turns,
+        remaps_make_directories=settings.remaps_make_directories,
     )
     transfers.add_to(schedd, starters)
     RemoteFiles(transfers.job_of).add_to(starters)
     Signer(transfers.job_of).add_to(starters)
     EventLogs(settings.fsync, settings.lock).add_to(schedd)
+    CheckpointCleanup().add_to(schedd)
     await nursery.start(lambda task_status: rpc.serve(starters, listeners, security=security, task_status=task_status))
     peer = await rpc.open_pair(
         nursery, net.pair_channel(birth.channel), parent=False, security=security, service=schedd

@@ -22,6 +22,7 @@ from daemons.faults import fault
 from daemons.file_stream import acceptable, receive_files, send_files
 from pool.classad import ClassAd
 from pool.errors import PeerError, UserError
+from pool.execute.checkpoint_cleanup import is_at_url
 from pool.execute.transfer import Destinations, InputItem, input_items
 from pool.jobs.codes import HoldCode
 from pool.jobs.spool import outputs
@@ -118,6 +119,15 @@ class _Activation:
             raise PeerError("this job's files go out; none are taken")
         return Destinations(self.job).place
 
+    def may_make_way(self, staging: str, *, allowed: bool) -> Callable[[str], bool]:
+        """For which files directories are made: what is remapped may name new ones, where the site allows that."""
+        wanted = allowed and not staging and self.use == "run"
+        return Destinations(self.job).may_make_way if wanted else _makes_none
+
+
+def _makes_none(name: str) -> bool:
+    return False
+
 
 @dataclass(frozen=True)
 class _Push:
@@ -143,7 +153,9 @@ class Transfers:
         host: str,
         identity: str,
         turns: Turns | None = None,
+        remaps_make_directories: bool = True,
     ) -> None:
+        self._remaps_make_directories = remaps_make_directories
         self._security, self._nursery = security, nursery
         self._turns = turns or Turns(nursery)
         self._address, self._host, self._identity = address, host, identity
@@ -294,7 +306,8 @@ class Transfers:
             if not activation.spool:
                 raise PeerError("this job keeps no checkpoints")
             staging, have = Checkpoints(activation.spool).begin(mark), {}
-        placement = Placement(activation.where(staging), f"{mark}.part", begun=frozenset(have))
+        make_way = activation.may_make_way(staging, allowed=self._remaps_make_directories)
+        placement = Placement(activation.where(staging), f"{mark}.part", may_make_way=make_way, begun=frozenset(have))
         placement.plan(files)
         for entry in files:
             if have.get(entry.name) == entry.size:
@@ -340,7 +353,8 @@ class Transfers:
             return self._output_trouble(push.excess, 0, HoldCode.MAX_TRANSFER_OUTPUT_SIZE_EXCEEDED)
         if trouble is None and push.staging:
             try:
-                await trio.to_thread.run_sync(Checkpoints(activation.spool).commit, push.staging)
+                job_ad = activation.job.long() if is_at_url(activation.job) else ""
+                await trio.to_thread.run_sync(Checkpoints(activation.spool, job_ad).commit, push.staging)
             except OSError as error:
                 number = error.errno or errno.EIO
                 return self._output_trouble(f"writing the manifest of a checkpoint: {os.strerror(number)}", number)

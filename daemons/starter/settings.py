@@ -163,6 +163,7 @@ class AgentSettings(Birthright):
     queued_bytes_min: int = 100_000_000
     transfer_report_s: float = 10.0
     read_methods: list[str] = []
+    remaps_make_directories: bool = True
 
 
 def starter_payload(
@@ -307,6 +308,7 @@ def agent_payload(config: Config, *, account: str, uid: int, gid: int, groups: l
         keys=config.path("KEYS"),
         fsync=config.bool("ENABLE_USERLOG_FSYNC", default=True),
         lock=config.bool("ENABLE_USERLOG_LOCKING", default=True),
+        remaps_make_directories=config.bool("ALLOW_TRANSFER_REMAP_TO_MKDIR"),
         queued_bytes_min=config.int("BYTES_REQUIRED_TO_QUEUE_FOR_TRANSFER"),
         transfer_report_s=config.seconds("TRANSFER_IO_REPORT_INTERVAL"),
     ).pack()

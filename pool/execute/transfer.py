@@ -204,6 +204,12 @@ class Destinations:
             return target
         return f"{self._whole.rstrip('/')}/{target.lstrip('/')}" if self._whole else None
 
+    def may_make_way(self, name: str) -> bool:
+        """Whether directories on the way to the output sent as `name` are made: a remap may name new ones below Iwd."""
+        target = _remapped(self._remaps, name)
+        within = not target.startswith("/") and ".." not in target.split("/")
+        return name not in self._standard and target != name and within
+
     def url_roots(self) -> list[str]:
         """The URLs at or beneath which this job's outputs go."""
         places = [*self._standard.values(), *self._remaps.values(), self._whole]

@@ -86,17 +86,18 @@ async def test_remaps_and_standard_files_find_their_places() -> None:
         (b.iwd / "numbers").write_text("2\n1\n")
         _own(b.iwd / "logs")
         job = b.job_ad(
-            "sort; echo result > result",
+            "sort; echo result > result; echo more > more",
             In="numbers",
             Out="logs/o",
             Err="/dev/null",
-            TransferOutputRemaps="result=logs/r.1",
+            TransferOutputRemaps="result=logs/r.1; more=new/directory/m",
             **YES,
         )
         await b.ended(await b.run(job, files=True))
         assert (b.iwd / "logs/o").read_text() == "1\n2\n"
         assert (b.iwd / "logs/r.1").read_text() == "result\n"
-        assert sorted(os.listdir(b.iwd)) == ["logs", "numbers"]
+        assert (b.iwd / "new/directory/m").read_text() == "more\n"
+        assert sorted(os.listdir(b.iwd)) == ["logs", "new", "numbers"]
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import pytest
 from pool.classad import ClassAd
 from pool.errors import PeerError, UserError
 from pool.execute.transfer import (
+    Destinations,
     InputItem,
     Stamp,
     check_link,
@@ -112,6 +113,15 @@ def test_an_empty_list_means_no_files_and_no_list_means_all() -> None:
 )
 def test_where_output_goes(attributes: dict[str, object], name: str, path: str) -> None:
     assert destination(job(**attributes), name) == path
+
+
+@pytest.mark.parametrize(
+    ("remap", "made"),
+    [("x=new/x", True), ("x=/data/new/x", False), ("x=../new/x", False), ("y=new/y", False), ("x=x", False)],
+)
+def test_which_remaps_may_name_new_directories(remap: str, made: bool) -> None:
+    assert Destinations(job(TransferOutputRemaps=remap, Out="new/o")).may_make_way("x") is made
+    assert not Destinations(job(TransferOutputRemaps=remap, Out="new/o")).may_make_way("_condor_stdout")
 
 
 @pytest.mark.parametrize(
