@@ -1,9 +1,9 @@
-"""The names that annotations are written with, for modules that tools import: `from pool.hints import Any, Final`.
+"""The names that types are written with, for modules that tools import: `from pool.hints import Any, NamedTuple`.
 
-A type checker sees those of `typing` and `collections.abc` here. What runs is next to nothing, for nobody evaluates an
-annotation: importing `typing`, with the `re`, `enum` and `contextlib` that it needs, would take as long as starting the
-interpreter does, and a third of what `condor_q` takes altogether. A hint that is evaluated (the fields of messages are,
-by `protocol.kinds`) still knows its parts, as `__origin__` and `__args__`.
+A type checker sees those of `typing`, `collections.abc`, `enum` and `re` here. What runs is next to nothing, for nobody
+evaluates an annotation: importing `typing`, and all that it needs, takes as long as starting the interpreter, and was a
+third of what `condor_q` took. A hint that is evaluated (those of messages are, by `protocol.kinds`) knows its parts,
+as `__origin__` and `__args__`.
 
 A module which makes dataclasses takes `ClassVar` from `typing`, by which dataclasses know it.
 """
@@ -35,6 +35,8 @@ from _collections_abc import (  # of which `collections.abc` is the public name:
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from enum import StrEnum
+    from re import Match, Pattern
     from typing import (
         IO,
         Any,
@@ -57,6 +59,7 @@ if TYPE_CHECKING:
     )
 else:
     from pool.named_tuple import NamedTuple
+    from pool.str_enum import StrEnum
 
     class _Hint:
         """A name of `typing`; with parts, what it was subscripted with or joined to."""
@@ -97,9 +100,9 @@ else:
 
         __slots__ = ()
 
-    Any, ClassVar, Final, IO, Literal, NoReturn, Self, TextIO, TypeAlias, Union = map(
-        _Hint, ["Any", "ClassVar", "Final", "IO", "Literal", "NoReturn", "Self", "TextIO", "TypeAlias", "Union"]
-    )
+    Any, ClassVar, Final, IO, Literal, Match = map(_Hint, ("Any", "ClassVar", "Final", "IO", "Literal", "Match"))
+    NoReturn, Pattern, Self, TextIO = map(_Hint, ("NoReturn", "Pattern", "Self", "TextIO"))
+    TypeAlias, Union = map(_Hint, ("TypeAlias", "Union"))
 
     def _same(what):
         return what
@@ -135,17 +138,20 @@ __all__ = [
     "KeysView",
     "Literal",
     "Mapping",
+    "Match",
     "MutableMapping",
     "MutableSequence",
     "MutableSet",
     "NamedTuple",
     "NoReturn",
+    "Pattern",
     "Protocol",
     "Reversible",
     "Self",
     "Sequence",
     "Set",
     "Sized",
+    "StrEnum",
     "TextIO",
     "TypeAlias",
     "TypeVar",

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from pool.errors import UserError
 from pool.hints import NamedTuple
-from pool.late_pattern import late_pattern
 
-_JOB_ID = late_pattern(r"(\d{1,9})\.(\d{1,9})\Z")
+_DIGITS = 9
 
 
 class JobId(NamedTuple):
@@ -21,10 +20,21 @@ class JobId(NamedTuple):
     @classmethod
     def parse(cls, text: str) -> JobId:
         """Read `12.3`; UserError when the text is anything else."""
-        found = _JOB_ID.match(text)
-        if found is None:
+        cluster, _, proc = text.partition(".")
+        if not (is_number(cluster) and is_number(proc)) or max(len(cluster), len(proc)) > _DIGITS:
             raise UserError(f"{text!r} is not a job id", expected="CLUSTER.PROC, such as 12.0")
-        return cls(int(found[1]), int(found[2]))
+        return cls(int(cluster), int(proc))
+
+
+def is_number(text: str) -> bool:
+    """Whether it is digits and nothing else."""
+    return text.isascii() and text.isdigit()
+
+
+def names_jobs(text: str) -> bool:
+    """Whether it looks like a cluster (`12`) or a job (`12.3`)."""
+    cluster, dot, proc = text.partition(".")
+    return is_number(cluster) and (not dot or is_number(proc))
 
 
 class ClaimId(str):

@@ -1,14 +1,19 @@
 """Regular expressions that are compiled when they are first used.
 
 Compiling one costs as much as importing a module, and a tool uses few of those whose modules it imports: two dozen of
-them were a seventh of `condor_q`'s start-up.
+them were a seventh of `condor_q`'s start-up. The `re` module itself takes half as long as starting the interpreter, so
+modules that tools import ask for patterns here, and have its flags from here.
 """
 
 from __future__ import annotations
 
-import re
+from pool.hints import Any, Final, Pattern
 
-from pool.hints import Any, Final
+IGNORECASE: Final = 2
+MULTILINE: Final = 8
+DOTALL: Final = 16
+ASCII: Final = 256
+"""The flags of `re` by the same names."""
 
 _known: Final[list[_Late]] = []
 
@@ -22,13 +27,15 @@ class _Late:
         _known.append(self)
 
     def __getattr__(self, name: str) -> Any:
+        import re
+
         pattern = re.compile(self._text, self._flags)
         for method in ("match", "fullmatch", "search", "sub", "split", "findall", "finditer", "pattern"):
             setattr(self, method, getattr(pattern, method))
         return getattr(pattern, name)
 
 
-def late_pattern(text: str, flags: int = 0) -> re.Pattern[str]:
+def late_pattern(text: str, flags: int = 0) -> Pattern[str]:
     """As `re.compile`, which is called at the first use."""
     return _Late(text, flags)  # type: ignore[return-value]  # it has the methods of one
 

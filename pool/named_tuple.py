@@ -1,4 +1,4 @@
-"""`NamedTuple` as `typing` has it, for a tenth of the price: classes that tools declare and do not use cost them little.
+"""`NamedTuple` as `typing` has it, for a tenth of the price: classes that tools declare and do not use cost little.
 
 That of `typing` compiles a constructor, and the type of each field, when the class is declared. Here the constructor is
 compiled when the first value is made, and then is the same.

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
+from pool.late_pattern import late_pattern
 
-_BYTES = r"\s*([-+]?\d+(?:\.\d*)?|[-+]?\.\d+)\s*([kKmMgGtTpP]?)([iI]?[bB]?)(?:ytes?)?\s*\Z"
+_BYTES = late_pattern(r"\s*([-+]?\d+(?:\.\d*)?|[-+]?\.\d+)\s*([kKmMgGtTpP]?)([iI]?[bB]?)(?:ytes?)?\s*\Z")
 _SCALE = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40, "p": 50}
-_TIME = r"\s*\+?\s*(\d+(?:\.\d+)?)\s*([a-zA-Z]*)\s*"
+_TIME = late_pattern(r"\s*\+?\s*(\d+(?:\.\d+)?)\s*([a-zA-Z]*)\s*")
 _SECONDS = {
     **dict.fromkeys(("", "s", "sec", "secs", "second", "seconds"), 1),
     **dict.fromkeys(("m", "min", "mins", "minute", "minutes"), 60),
@@ -18,7 +18,7 @@ _SECONDS = {
 
 def parse_bytes(text: str, *, unit: int = 1) -> int | None:
     """Bytes in `text`; a bare number counts in `unit` bytes. None when it is not an amount."""
-    found = re.match(_BYTES, text)
+    found = _BYTES.match(text)
     if found is None:
         return None
     scale = found[2].lower()
@@ -40,7 +40,7 @@ def parse_seconds(text: str) -> float | None:
     if not text.strip():
         return None
     while at < len(text):
-        found = re.match(_TIME, text[at:])
+        found = _TIME.match(text[at:])
         if found is None or found[2].lower() not in _SECONDS:
             return None
         total += float(found[1]) * _SECONDS[found[2].lower()]

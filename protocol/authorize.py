@@ -7,14 +7,12 @@ can only take away.
 
 from __future__ import annotations
 
-from enum import Enum
-
 from pool.errors import PeerError
-from pool.hints import Final, Iterable, Mapping
+from pool.hints import Final, Iterable, Mapping, StrEnum
 from protocol.message import Record
 
 
-class Level(Enum):
+class Level(StrEnum):
     """An access level; the manual's names."""
 
     READ = "READ"

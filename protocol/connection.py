@@ -13,12 +13,10 @@ that the table `_KINDS` does not describe.
 
 from __future__ import annotations
 
-from enum import Enum
-
 import msgpack
 
 from pool.errors import PeerError
-from pool.hints import Any, Callable, Final, Protocol, Sequence
+from pool.hints import Any, Callable, Final, Protocol, Sequence, StrEnum
 from protocol import codec
 from protocol.events import (
     Bulk,
@@ -106,7 +104,7 @@ _KINDS: Final[dict[int, tuple[type, ...]]] = {
 }
 
 
-class State(Enum):
+class State(StrEnum):
     """How far a connection has come."""
 
     HELLO = "hello"

@@ -9,10 +9,9 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from enum import Enum
 
 from pool.errors import PeerError
-from pool.hints import Callable, Final
+from pool.hints import Callable, Final, StrEnum
 
 PIECE_BYTES: Final = 8 * 1024 * 1024
 """How much is copied at once: between pieces a process without threads sees to its other work."""
@@ -27,7 +26,7 @@ class FileChanged(PeerError):
     """A file is no longer as long as it was said to be."""
 
 
-class Way(Enum):
+class Way(StrEnum):
     """How the bytes get from one file into the other; each way gives room to the next one when it cannot be gone."""
 
     RANGE = "copy_file_range, without holes"

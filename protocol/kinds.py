@@ -6,7 +6,6 @@ Made when a record class first travels; `message` says which types there are.
 from __future__ import annotations
 
 import sys
-from enum import Enum
 
 from pool.hints import Any, Callable, Final, Iterable, Mapping
 from protocol.message import MESSAGES, Message, Record, decode_inside, encode
@@ -98,7 +97,7 @@ def kind_of(hint: Any, where: str) -> Kind:
 
 
 def _is_typings(hint: object, name: str) -> bool:
-    """Whether it is this name of `typing`, or of `pool.hints`, which stands for it where tools must not wait for that."""
+    """Whether it is this name of `typing`, or that of `pool.hints` which stands for it."""
     return str(hint).removeprefix("typing.") == name
 
 
@@ -113,7 +112,7 @@ def _class(cls: type, where: str) -> Kind:
         return _tagged(None)
     if issubclass(cls, Record):
         return Kind(cls.__name__, lambda raw: decode_inside(cls, raw), encode, records=(cls,))
-    if issubclass(cls, Enum):
+    if hasattr(cls, "__members__"):  # an Enum, or a StrEnum of pool.hints
         return _enum(cls)
     if issubclass(cls, tuple) and hasattr(cls, "_fields"):
         return _named_tuple(cls, where)
@@ -133,10 +132,10 @@ def _text(cls: type[str]) -> Kind:
     return Kind(cls.__name__, read)
 
 
-def _enum(cls: type[Enum]) -> Kind:
+def _enum(cls: Any) -> Kind:
     values = {member.value: member for member in cls}
 
-    def read(value: object) -> Enum:
+    def read(value: object) -> Any:
         try:
             return values[value]
         except (KeyError, TypeError):

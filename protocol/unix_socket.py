@@ -9,9 +9,8 @@ import _socket
 import os
 import stat
 import struct
-from contextlib import contextmanager
 
-from pool.hints import TYPE_CHECKING, Final, Iterator, Protocol
+from pool.hints import TYPE_CHECKING, Final, Protocol
 from protocol.identity import Credentials
 
 if TYPE_CHECKING:
@@ -21,17 +20,22 @@ PATH_BYTES_MAX: Final = 107
 _UCRED: Final = struct.Struct("3i")
 
 
-@contextmanager
-def reachable(path: str) -> Iterator[str]:
+class reachable:
     """A name by which to connect to the socket at `path`, short enough and good inside the `with`."""
-    if len(os.fsencode(path)) <= PATH_BYTES_MAX:
-        yield path
-        return
-    descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
-    try:
-        yield f"/proc/self/fd/{descriptor}"
-    finally:
-        os.close(descriptor)
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._descriptor: int | None = None
+
+    def __enter__(self) -> str:
+        if len(os.fsencode(self._path)) <= PATH_BYTES_MAX:
+            return self._path
+        self._descriptor = os.open(self._path, os.O_PATH | os.O_CLOEXEC)
+        return f"/proc/self/fd/{self._descriptor}"
+
+    def __exit__(self, *how: object) -> None:
+        if self._descriptor is not None:
+            os.close(self._descriptor)
 
 
 def bind(path: str, *, mode: int = 0o666, backlog: int = 1024) -> socket.socket:

@@ -14,7 +14,7 @@ from minipool.cli.tool import ADDR, DEBUG, HELP, NAME, POOL, VERSION_OPT, Tool, 
 from minipool.session import NotFound
 from pool.errors import PeerError, UserError
 from pool.hints import TYPE_CHECKING, Final, NamedTuple, Sequence
-from pool.late_pattern import late_pattern
+from pool.ids import is_number, names_jobs
 
 if TYPE_CHECKING:
     from protocol.blocking import BlockingPeer
@@ -67,8 +67,6 @@ VERBS: Final[dict[str, Verb]] = {
 }  # fmt: skip
 """By the name of the program; two have a second way."""
 
-_JOB = late_pattern(r"\d+\.\d+\Z")
-_CLUSTER = late_pattern(r"\d+\Z")
 _COMMON = (
     HELP,
     VERSION_OPT,
@@ -156,8 +154,8 @@ def _requests(parsed: Parsed) -> list[Asked]:
     constraint = parsed.value("constraint")
     if constraint is not None:
         requests.append(Asked("constraint", constraint, [], [], constraint))
-    jobs = [word for word in parsed.words if _JOB.match(word)]
-    clusters = [word for word in parsed.words if _CLUSTER.match(word)]
+    jobs = [word for word in parsed.words if names_jobs(word) and "." in word]
+    clusters = [word for word in parsed.words if is_number(word)]
     users = [word for word in parsed.words if word not in jobs and word not in clusters]
     if jobs and not clusters:
         requests.append(Asked("jobs", "", jobs, []))

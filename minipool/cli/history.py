@@ -19,7 +19,7 @@ from minipool.session import NotFound, Session
 from pool.classad import ClassAd, Expr, expr
 from pool.errors import ClassAdError, PeerError, UserError
 from pool.hints import Final, Iterable, Iterator, Sequence
-from pool.late_pattern import late_pattern
+from pool.ids import names_jobs
 
 TOOL = Tool(
     "condor_history",
@@ -68,7 +68,6 @@ TOOL = Tool(
     usage_on_stdout=True,
 )
 
-_JOB = late_pattern(r"\d+(\.\d+)?\Z")
 _TRANSFERS: Final = {"i": "INPUT", "o": "OUTPUT", "c": "CHECKPOINT"}
 JOBS = """SELECT
     ClusterId      AS ' ID         '  WIDTH AUTO PRINTAS JOB_ID
@@ -133,8 +132,8 @@ class _Asked:
                 "Please use -long, -json, -xml, or a custom print format."
             )
         self.constraint = self._constraint(where)
-        self.ids = [word for word in parsed.words if _JOB.match(word)]
-        self.users = [word for word in parsed.words if not _JOB.match(word)]
+        self.ids = [word for word in parsed.words if names_jobs(word)]
+        self.users = [word for word in parsed.words if not names_jobs(word)]
         self.limit = self._count("limit")
         self.scan_limit = self._count("scanlimit")
         self.since = self._since()
@@ -194,7 +193,7 @@ class _Asked:
                 raise UserError(f"Error: '{completed}' not valid parameter for -completedsince ") from None
             return f"CompletionDate <= {completed}"
         since = self.parsed.value("since")
-        if since is not None and not _JOB.match(since):
+        if since is not None and not names_jobs(since):
             try:
                 expr(since)
             except ClassAdError:
@@ -270,7 +269,7 @@ def _since_expr(since: str | None) -> Expr | None:
     """Where a search stops, as an expression."""
     if since is None:
         return None
-    if not _JOB.match(since):
+    if not names_jobs(since):
         return expr(since)
     cluster, _, proc = since.partition(".")
     return expr(f"ClusterId == {cluster}" + (f" && ProcId == {proc}" if proc else ""))

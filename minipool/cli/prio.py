@@ -9,6 +9,7 @@ from minipool.cli.options import Opt, Parsed, UsageError
 from minipool.cli.tool import DEBUG, HELP, NAME, POOL, VERSION_OPT, Tool, run
 from pool.errors import PeerError, UserError
 from pool.hints import TYPE_CHECKING, Sequence
+from pool.ids import names_jobs
 from pool.late_pattern import late_pattern
 
 if TYPE_CHECKING:
@@ -30,7 +31,6 @@ TOOL = Tool(
     notes="+N and -N raise and lower the priority that each job has.",
 )
 
-_JOB = late_pattern(r"\d+(\.\d+)?\Z")
 _STEP = late_pattern(r"[-+]\d+\Z")
 
 
@@ -48,7 +48,7 @@ def _main(parsed: Parsed) -> int:
     if (fixed is None) == (not steps) or not (names or parsed.has("a")):
         raise UsageError("You must say a priority (-p N, +N or -N) and which jobs")
     session = open_session(parsed)
-    ids = [name for name in names if _JOB.match(name)]
+    ids = [name for name in names if names_jobs(name)]
     select = Selection(ids=ids, users=[name for name in names if name not in ids], all=parsed.has("a"))
     try:
         with session.daemon("schedd", name=parsed.value("name")) as peer:

@@ -12,12 +12,11 @@ from minipool.cli.options import Parsed, UsageError
 from minipool.cli.print_format import PrintFormat, append, from_file
 from pool.errors import UserError
 from pool.hints import TYPE_CHECKING, Sequence
-from pool.late_pattern import late_pattern
+from pool.ids import names_jobs
 
 if TYPE_CHECKING:
     from protocol.messages.schedd import Selection
 
-_JOB = late_pattern(r"\d+(\.\d+)?\Z")
 _ANALYSES = ("better-analyze", "reverse-analyze")
 _EXCLUSIVE = ("run", "hold", "hold-codes", "idle")
 
@@ -29,8 +28,8 @@ class Asked:
         self.parsed = parsed
         self.me = ""
         self._refuse_contradictions()
-        self.ids = [word for word in parsed.words if _JOB.match(word)]
-        self.users = [word for word in parsed.words if not _JOB.match(word)] + parsed.values("submitter")
+        self.ids = [word for word in parsed.words if names_jobs(word)]
+        self.users = [word for word in parsed.words if not names_jobs(word)] + parsed.values("submitter")
         self.form = wanted_form(parsed)
         self.custom = AutoFormat(parsed)
         self.clock = q_views.Clock(cpu=parsed.has("cputime"), current=not parsed.has("cumulative-time"))

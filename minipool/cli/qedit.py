@@ -11,6 +11,7 @@ from minipool.cli.tool import DEBUG, HELP, NAME, POOL, VERSION_OPT, Tool, refuse
 from pool.classad import expr
 from pool.errors import ClassAdError, PeerError, UserError
 from pool.hints import TYPE_CHECKING, Sequence
+from pool.ids import names_jobs
 from pool.late_pattern import late_pattern
 
 if TYPE_CHECKING:
@@ -36,7 +37,6 @@ TOOL = Tool(
 )
 
 _ASSIGNMENT = late_pattern(r"\s*([A-Za-z_]\w*)\s*=(?![=?!])\s*(.*)\Z", re.DOTALL)
-_JOB = late_pattern(r"\d+(\.\d+)?\Z")
 _FIXED = {"clusterid", "procid", "owner", "user", "mytype", "targettype", "qdate", "globaljobid"}
 _NOTHING_SET = "Transaction failed.  No attributes were set."
 
@@ -85,7 +85,7 @@ def _selection(parsed: Parsed, words: list[str]) -> tuple[Selection, str]:
     if not words:
         raise UsageError("You did not specify any jobs")
     first = words.pop(0)
-    if _JOB.match(first):
+    if names_jobs(first):
         return Selection(ids=[first]), first if "." in first else f"cluster {first}"
     return Selection(users=[first]), f"jobs of {first}"
 

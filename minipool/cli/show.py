@@ -6,10 +6,6 @@ import time
 
 from pool.classad import ClassAd, Expr, Value, expr
 from pool.errors import ClassAdError
-from pool.hints import Final
-from pool.late_pattern import late_pattern
-
-_NAME: Final = late_pattern(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 
 def literal(value: Value) -> str:
@@ -64,7 +60,7 @@ class Source:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.is_name = bool(_NAME.match(text))
+        self.is_name = text.isascii() and text.isidentifier()
         self.target: ClassAd | None = None
         self._expr: Expr | None = None
         if not self.is_name:

@@ -9,7 +9,7 @@ from minipool.cli.options import Opt, Parsed
 from minipool.cli.tool import DEBUG, HELP, NAME, POOL, VERSION_OPT, Tool, refused, run
 from pool.errors import PeerError, UserError
 from pool.hints import TYPE_CHECKING, Iterator, Sequence
-from pool.late_pattern import late_pattern
+from pool.ids import names_jobs
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -47,7 +47,6 @@ WATCH = Tool(
 )
 WATCH_Q = WATCH._replace(name="condor_watch_q")
 TOOLS = (WATCH, WATCH_Q)
-_JOB = late_pattern(r"\d+(\.\d+)?\Z")
 
 
 def main(verb: str, argv: Sequence[str]) -> int:
@@ -62,7 +61,7 @@ def _main(parsed: Parsed) -> int:
 
     session = open_session(parsed)
     words = [*parsed.words, *parsed.values("clusters")]
-    ids = [word for word in words if _JOB.match(word)]
+    ids = [word for word in words if names_jobs(word)]
     users = [word for word in words if word not in ids] + parsed.values("users")
     if not ids and not users and not parsed.has("allusers"):
         users = [session.user()]

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import math
-import re
 
 from pool.classad.evaluate import BoundList, Frame
 from pool.classad.times import show_abstime, show_reltime
 from pool.classad.unparse import scalar, unparse
 from pool.classad.values import ERROR, UNDEFINED, AbsTime, RelTime, int_of
 from pool.hints import Any, Final
-from pool.late_pattern import late_pattern
+from pool.late_pattern import ASCII, IGNORECASE, late_pattern
 
 _NUMBER: Final = late_pattern(
     r"[ \t\n\v\f\r]*([+-]?)(?:(inf(?:inity)?)|(nan)|(0x(?:[0-9a-f]+\.?[0-9a-f]*|\.[0-9a-f]+)(?:p[+-]?[0-9]+)?)"
     r"|((?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?))",
-    re.IGNORECASE | re.ASCII,
+    IGNORECASE | ASCII,
 )
 
 

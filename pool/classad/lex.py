@@ -4,12 +4,10 @@ unless a quote follows.
 
 from __future__ import annotations
 
-import re
-
 from pool.classad.values import ERROR, INT_MAX, INT_MIN, UNDEFINED, Scalar, from_bytes, to_bytes
 from pool.errors import ClassAdError, Span
-from pool.hints import Final, NamedTuple
-from pool.late_pattern import late_pattern
+from pool.hints import Final, Match, NamedTuple, Pattern
+from pool.late_pattern import DOTALL, late_pattern
 
 END: Final = "end"
 LITERAL: Final = "literal"
@@ -37,9 +35,9 @@ _OPERATOR: Final = (
 )
 
 
-def _tokens(string: str) -> re.Pattern[str]:
+def _tokens(string: str) -> Pattern[str]:
     quoted = [string.format("text", '"'), string.format("quoted", "'")]
-    return late_pattern("|".join([_BLANK, _NAME, _NUMBER, *quoted, _OPERATOR]), re.DOTALL)
+    return late_pattern("|".join([_BLANK, _NAME, _NUMBER, *quoted, _OPERATOR]), DOTALL)
 
 
 _NEW: Final = _tokens(_NEW_STRING)
@@ -57,7 +55,7 @@ _WORDS: Final[dict[str, tuple[str, Scalar]]] = {
 _OPERANDS: Final = frozenset({LITERAL, NAME, "]", ")", "}", "."})
 
 _ESCAPES: Final = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
-_ESCAPE: Final = late_pattern(r"\\([0-3][0-7]{1,2}|[0-7]{1,2}|.)", re.DOTALL)
+_ESCAPE: Final = late_pattern(r"\\([0-3][0-7]{1,2}|[0-7]{1,2}|.)", DOTALL)
 _GLUE: Final = {q: late_pattern(rf"(?<!\\)((?:\\\\)*){q}[ \t\n\v\f\r]*{q}") for q in "\"'"}
 _SUFFIX: Final = late_pattern(r"[bBkKmMgGtT](?![A-Za-z0-9_])")
 _SCALE: Final = {"b": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
@@ -175,7 +173,7 @@ def unescape(raw: str) -> str | None:
         return raw
     high = zero = False
 
-    def replace(found: re.Match[str]) -> str:
+    def replace(found: Match[str]) -> str:
         nonlocal high, zero
         code = found[1]
         if code[0] not in "01234567":

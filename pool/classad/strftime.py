@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
 from pool.classad.times import civil, days_before
-from pool.late_pattern import late_pattern
+from pool.hints import Match
+from pool.late_pattern import DOTALL, late_pattern
 
 _DAYS: Final = ("Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday")
 _MONTHS: Final = (
@@ -159,13 +159,13 @@ _FIELDS: Final[dict[str, Callable[[Moment], str]]] = {
     "Z": lambda _m: "",
     "%": lambda _m: "%",
 }
-_DIRECTIVE: Final = late_pattern(r"%[EO]?(.)", re.DOTALL)
+_DIRECTIVE: Final = late_pattern(r"%[EO]?(.)", DOTALL)
 
 
 def strftime(form: str, moment: Moment) -> str:
     """`moment` as `form` says; empty when that is longer than 1022 characters."""
 
-    def replace(found: re.Match[str]) -> str:
+    def replace(found: Match[str]) -> str:
         show = _FIELDS.get(found[1])
         return found[0] if show is None else show(moment)
 

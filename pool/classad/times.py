@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import math
-import re
 import time
 
 from pool.classad.environment import ENV
 from pool.classad.values import AbsTime, RelTime, int32_of, wrap32
 from pool.hints import Final
-from pool.late_pattern import late_pattern
+from pool.late_pattern import ASCII, DOTALL, late_pattern
 
 _SPACE: Final = " \t\n\v\f\r"
-_ZONE: Final = late_pattern(r"([+-])(\d\d):?(\d\d)\Z", re.ASCII)
-_YEAR: Final = late_pattern(r"\D*(\d...)", re.ASCII | re.DOTALL)
-_FIELD: Final = late_pattern(r"\D*(\d.)", re.ASCII | re.DOTALL)
-_DIGIT: Final = late_pattern(r"\D*\d", re.ASCII)
+_ZONE: Final = late_pattern(r"([+-])(\d\d):?(\d\d)\Z", ASCII)
+_YEAR: Final = late_pattern(r"\D*(\d...)", ASCII | DOTALL)
+_FIELD: Final = late_pattern(r"\D*(\d.)", ASCII | DOTALL)
+_DIGIT: Final = late_pattern(r"\D*\d", ASCII)
 
 
 def read_abstime(text: str) -> AbsTime | None:

@@ -5,8 +5,6 @@ expressions (`a =?= 2`), character for character.
 from __future__ import annotations
 
 import math
-import re
-from functools import lru_cache
 
 from pool.classad.nodes import (
     AdNode,
@@ -25,16 +23,17 @@ from pool.classad.nodes import (
 )
 from pool.classad.times import show_abstime, show_reltime
 from pool.classad.values import AbsTime, Error, RelTime, Scalar, Undefined, from_bytes, to_bytes
-from pool.hints import TYPE_CHECKING, Final
+from pool.hints import TYPE_CHECKING, Final, Match
 from pool.late_pattern import late_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_IDENTIFIER: Final = late_pattern(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _RESERVED: Final = frozenset({"error", "false", "is", "isnt", "parent", "true", "undefined"})
 _WORDS: Final = _RESERVED - {"parent"}
 _TO_ESCAPE: Final = late_pattern(r"[^ !#-\[\]-~]")
+_PLAIN: Final = frozenset(map(chr, range(32, 127))) - {'"', "\\"}
+"""Characters that stand in a string literal as they are."""
 _ESCAPES: Final = {
     "\a": "\\a",
     "\b": "\\b",
@@ -53,20 +52,23 @@ def quote(text: str, *, old: bool = False) -> str:
     """`text` as a string literal: `"..."`."""
     if old:
         return '"' + text.replace('"', '\\"') + '"'
-    if _TO_ESCAPE.search(text) is None:
+    if _PLAIN.issuperset(text):
         return f'"{text}"'
     return '"' + _TO_ESCAPE.sub(_escape, text) + '"'
 
 
-def _escape(found: re.Match[str]) -> str:
+def _escape(found: Match[str]) -> str:
     short = _ESCAPES.get(found[0])
     return short if short is not None else "".join(f"\\{byte:03o}" for byte in to_bytes(found[0]))
 
 
-@lru_cache(4096)
+def _is_plain(name: str) -> bool:
+    return name.isascii() and name.isidentifier()
+
+
 def identifier(name: str, *, old: bool = False) -> str:
     """`name` as an attribute's name, in single quotes when it would not be read as one otherwise."""
-    if _IDENTIFIER.match(name) and name.lower() not in _RESERVED:
+    if _is_plain(name) and name.lower() not in _RESERVED:
         return name
     if old:
         return "'" + name.replace("'", "\\'") + "'"
@@ -75,7 +77,7 @@ def identifier(name: str, *, old: bool = False) -> str:
 
 def selected(name: str, *, old: bool) -> str:
     """`name` after a point; only what is no word to the reader needs quotes there."""
-    return name if _IDENTIFIER.match(name) and name.lower() not in _WORDS else identifier(name, old=old)
+    return name if _is_plain(name) and name.lower() not in _WORDS else identifier(name, old=old)
 
 
 def real(value: float, *, old: bool = False) -> str:
@@ -140,7 +142,7 @@ def _write(node: Node, old: bool, out: list[str]) -> None:
                 out.append(" ")  # `5.a` could not be read again
             out.append("." + selected(name, old=old))
         case Call(name=name, args=args):
-            out.append(identifier(name, old=old) if not _IDENTIFIER.match(name) else name)
+            out.append(name if _is_plain(name) else identifier(name, old=old))
             _write_many("(", args, ")", old, out)
         case Unary(op=op, operand=operand):
             out.append(" " + op)

@@ -38,6 +38,13 @@ PERSONAL_DAEMONS = "MASTER, COLLECTOR, NEGOTIATOR, SCHEDD, STARTD"
 _TRUE = frozenset(("true", "t", "yes", "1"))
 _FALSE = frozenset(("false", "f", "no", "0"))
 
+_LEFTOVERS = (
+    r"^((\..*)|(.*\.pl)|(.*\.py)|(.*\.sh)|(.*~)|(#.*)|(.*\.rpmsave)|(.*\.rpmnew)"
+    r"|(.*\.dpkg-old)|(.*\.dpkg-dist)|(.*\.cfsaved))$"
+)
+"""What LOCAL_CONFIG_DIR_EXCLUDE_REGEXP is where nobody says otherwise, and here in other words."""
+_LEFTOVER_ENDINGS = (".pl", ".py", ".sh", "~", ".rpmsave", ".rpmnew", ".dpkg-old", ".dpkg-dist", ".cfsaved")
+
 
 def _read(path: str) -> str:
     with open(path, encoding="utf-8", errors="surrogateescape") as file:
@@ -473,16 +480,11 @@ def _read_local_files(reader: Reader) -> None:
 
 def _read_local_dirs(reader: Reader, list_dir: Callable[[str], Sequence[str]]) -> None:
     """LOCAL_CONFIG_DIR: every file in it, in alphabetical order, but for those that look like backups."""
-    import re
-
     said = reader.lookup("LOCAL_CONFIG_DIR")
     if not said:
         return
     exclude = reader.expander.expand(reader.lookup("LOCAL_CONFIG_DIR_EXCLUDE_REGEXP") or "")
-    try:
-        unwanted = re.compile(exclude or r"(?!)")
-    except re.error as why:
-        raise ConfigError(f"LOCAL_CONFIG_DIR_EXCLUDE_REGEXP = {exclude}: {why}") from None
+    unwanted = _excluded_by(exclude)
     for directory in reader.expander.expand(said).replace(",", " ").split():
         try:
             entries = sorted(list_dir(directory))
@@ -492,5 +494,19 @@ def _read_local_dirs(reader: Reader, list_dir: Callable[[str], Sequence[str]]) -
             raise ConfigError(f"cannot read LOCAL_CONFIG_DIR {directory}: {why.strerror or why}") from None
         for entry in entries:
             path = os.path.join(directory, entry)
-            if not unwanted.search(entry) and not os.path.isdir(path):
+            if not unwanted(entry) and not os.path.isdir(path):
                 _read_file(reader, path, must_exist=True)
+
+
+def _excluded_by(pattern: str) -> Callable[[str], object]:
+    """Whether the regular expression is found in a name; the usual one is known, as tools need no `re` for it."""
+    if not pattern:
+        return lambda name: False
+    if pattern == _LEFTOVERS:
+        return lambda name: name.startswith((".", "#")) or name.endswith(_LEFTOVER_ENDINGS)
+    import re
+
+    try:
+        return re.compile(pattern).search
+    except re.error as why:
+        raise ConfigError(f"LOCAL_CONFIG_DIR_EXCLUDE_REGEXP = {pattern}: {why}") from None

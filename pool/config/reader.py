@@ -5,8 +5,6 @@ The reader opens nothing itself: files and commands are reached through the `Rea
 
 from __future__ import annotations
 
-import re
-
 from pool.config import templates
 from pool.errors import ConfigError, Span
 from pool.hints import Callable, Mapping
@@ -131,7 +129,7 @@ class _Pass:
         if self.here is not None:
             self.collect(line)
             return
-        if line[0] == ":" and (self.conditions.is_open or re.match(r":if(\s|\Z)", line)):
+        if line[0] == ":" and (self.conditions.is_open or line.partition(" ")[0].partition("\t")[0] == ":if"):
             line = line[1:].lstrip() or "#"
         if self.conditions.take(line, self.judge) or not self.conditions.active:
             return

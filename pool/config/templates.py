@@ -6,10 +6,8 @@ a second and 0 if not, `$(2+)` the second and all after it, `$(0#)` how many the
 
 from __future__ import annotations
 
-import re
-
 from pool.config.template_texts import TEXTS
-from pool.hints import Iterator
+from pool.hints import Iterator, Match
 from pool.late_pattern import late_pattern
 from pool.nearest import nearest_name
 
@@ -88,7 +86,7 @@ def fill(template: str, arguments: str) -> str:
     """`template` with its arguments in place."""
     items = [item.strip() for item in arguments.split(",")] if arguments.strip() else []
 
-    def value(found: re.Match[str]) -> str:
+    def value(found: Match[str]) -> str:
         index, mark, default = int(found[1]), found[2], found[3]
         if mark == "#":
             said = str(len(items)) if not index else ", ".join(items[index - 1 :])

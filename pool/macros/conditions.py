@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import re
-
 from pool.hints import Callable
+from pool.late_pattern import ASCII, IGNORECASE, late_pattern
 
 # What `if version` compares with: the release whose languages these are.
 LANGUAGE_VERSION = (25, 14, 1)
 
 _DEEPEST = 63
-_NUMBER = r"-?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?\Z"
-_NAME = r"[A-Za-z_./][\w./]*\Z"
-_VERSION = r"version\s*(!?)\s*([<=>]=?|=)?\s*([vV]?)(.*)\Z"
+_NUMBER = late_pattern(r"-?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?\Z", ASCII)
+_NAME = late_pattern(r"[A-Za-z_./][\w./]*\Z", ASCII)
+_DEFINED_NAME = late_pattern(r"[\w./]+\Z", ASCII)
+_VERSION = late_pattern(r"version\s*(!?)\s*([<=>]=?|=)?\s*([vV]?)(.*)\Z", IGNORECASE)
+_NUMBERS = late_pattern(r"(\d+)\.(\d+)(?:\.(\d+))?")
 _YES = frozenset(("true", "yes", "t"))
 _NO = frozenset(("false", "no", "f"))
 _KEYWORDS = frozenset(("if", "elif", "else", "endif"))
@@ -113,7 +114,7 @@ def judge(
 
 
 def _simple(text: str, lookup: Callable[[str], str | None], template: Callable[[str, str], bool]) -> bool:
-    if re.match(_NUMBER, text, re.ASCII):
+    if _NUMBER.match(text):
         return float(text) != 0
     lower = text.lower()
     if lower in _YES:
@@ -125,7 +126,7 @@ def _simple(text: str, lookup: Callable[[str], str | None], template: Callable[[
         return _defined(text[7:].strip(), lookup, template)
     if lower.startswith("version") and not lower[7:8].isalnum() and lower[7:8] != "_":
         return _version(text)
-    if re.match(_NAME, text, re.ASCII) or not text:
+    if _NAME.match(text) or not text:
         raise BadCondition("expression is not a conditional")
     raise BadCondition("complex conditionals are not supported")
 
@@ -134,9 +135,9 @@ def _defined(what: str, lookup: Callable[[str], str | None], template: Callable[
     if not what:
         return False
     lower = what.lower()
-    if re.match(_NUMBER, what, re.ASCII) or lower in ("true", "false"):
+    if _NUMBER.match(what) or lower in ("true", "false"):
         return True
-    if re.match(r"[\w./]+\Z", what, re.ASCII):
+    if _DEFINED_NAME.match(what):
         value = lookup(what)
         return bool(value) if value is not None else lower in _YES | _NO
     if lower.startswith("use "):
@@ -149,9 +150,9 @@ def _defined(what: str, lookup: Callable[[str], str | None], template: Callable[
 
 
 def _version(text: str) -> bool:
-    found = re.match(_VERSION, text, re.IGNORECASE)
+    found = _VERSION.match(text)
     assert found is not None
-    numbers = re.match(r"(\d+)\.(\d+)(?:\.(\d+))?", found[4].strip())
+    numbers = _NUMBERS.match(found[4].strip())
     if numbers is None or int(numbers[1]) < 6:
         raise BadCondition("the version literal is invalid")
     wanted = (int(numbers[1]), int(numbers[2]), int(numbers[3]) if numbers[3] else LANGUAGE_VERSION[2])

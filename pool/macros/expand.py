@@ -6,16 +6,14 @@ reference with two dollars, `$$(X)`, belongs to the machine that a job is matche
 
 from __future__ import annotations
 
-import re
-
 from pool.errors import PoolError, UserError
 from pool.hints import Callable, Mapping, Protocol
-from pool.late_pattern import late_pattern
 
-_START = late_pattern(r"\$(\$?)(\w*)(\(?)", re.ASCII)
-# A name, and after a colon a default: names, a few separators, and whatever stands in parentheses.
-_NAME_BODY = late_pattern(r"([\w./]*)(?::((?:[\w./$ ,\\:]|\([^)]*\))*))?\)", re.ASCII)
-_FILE_FUNCTION = late_pattern(r"F[pnxdqabfwuPNXDQABFWU]*\Z")
+_NAME = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./")
+_DEFAULT = _NAME | frozenset("$ ,\\:")
+"""What the default after a colon may hold, besides anything in parentheses."""
+_FILE_LETTERS = frozenset("pnxdqabfwuPNXDQABFWU")
+_LONGEST_FUNCTION = 32
 _FUNCTIONS = frozenset(
     ("RANDOM_CHOICE", "RANDOM_INTEGER", "CHOICE", "SUBSTR", "INT", "REAL", "STRING", "EVAL", "BASENAME", "DIRNAME")
 )
@@ -43,26 +41,55 @@ class Reference:
         self.name = name
         self.default = default
 
+    @property
+    def is_dollar(self) -> bool:
+        """Whether it is `$(DOLLAR)`, which becomes a dollar sign last of all."""
+        return not self.function and self.default is None and self.name.upper() == "DOLLAR"
+
 
 def next_reference(text: str, at: int = 0, *, keep_dollar: bool = True) -> Reference | None:
     """The first reference at or after `at`; with `keep_dollar`, `$(DOLLAR)` is not one."""
-    while True:
-        start = _START.search(text, at)
-        if start is None:
-            return None
-        at = start.end()
-        if not start[3] or start[1]:
+    while (start := text.find("$", at)) >= 0:
+        at = start + 1
+        if text.startswith("$", at):
+            at += 1
             continue
-        function = start[2]
+        opening = text.find("(", at, at + _LONGEST_FUNCTION)
+        if opening < 0:
+            continue
+        function = text[at:opening]
         if not function or function == "ENV":
-            body = _NAME_BODY.match(text, at)
-            if body is None or (keep_dollar and not function and body[0].upper() == "DOLLAR)"):
-                continue
-            return Reference(start.start(), body.end(), function, body[1], body[2])
-        if function in _FUNCTIONS or _FILE_FUNCTION.match(function):
-            close = text.find(")", at)
+            one = _plain_reference(text, start, function)
+            if one is not None and not (keep_dollar and one.is_dollar):
+                return one
+        elif function in _FUNCTIONS or (function[0] == "F" and _FILE_LETTERS.issuperset(function[1:])):
+            close = text.find(")", opening)
             if close >= 0:
-                return Reference(start.start(), close + 1, function, text[at:close], None)
+                return Reference(start, close + 1, function, text[opening + 1 : close], None)
+    return None
+
+
+def _plain_reference(text: str, start: int, function: str) -> Reference | None:
+    """`$(name)` or `$(name:default)`, also after `$ENV`, when that is what begins at `start`."""
+    at = start + len(function) + 2
+    close = text.find(")", at)
+    if close < 0:
+        return None
+    name, colon, _ = text[at:close].partition(":")
+    if not _NAME.issuperset(name):
+        return None
+    if not colon:
+        return Reference(start, close + 1, function, name, None)
+    default = at = at + len(name) + 1
+    while close >= 0:
+        plain, opened, _ = text[at:close].partition("(")
+        if not _DEFAULT.issuperset(plain):
+            return None
+        if not opened:
+            return Reference(start, close + 1, function, name, text[default:close])
+        at = close + 1
+        close = text.find(")", at)
+    return None
 
 
 def references(text: str) -> list[Reference]:
@@ -168,4 +195,8 @@ class Expander:
 
 def dollars(text: str) -> str:
     """`$(DOLLAR)` replaced by a dollar sign, as the last step."""
+    if "$(dollar)" not in text.lower():
+        return text
+    import re
+
     return re.sub(r"\$\(DOLLAR\)", "$", text, flags=re.IGNORECASE)

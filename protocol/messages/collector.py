@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from enum import Enum
-
 from pool.classad import ClassAd
+from pool.hints import StrEnum
 from protocol.message import Done, Record, Request, StreamRequest
 from protocol.messages.common import AdBatch
 
@@ -54,7 +53,7 @@ class QueryAds(StreamRequest[AdBatch], tag="collector.query"):
     snapshot: bool = False
 
 
-class Change(str, Enum):
+class Change(StrEnum):
     """What happened to an ad that is watched."""
 
     UPDATE = "update"

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from enum import Enum
-
 from pool.classad import ClassAd
+from pool.hints import StrEnum
 from protocol.message import Done, Record, Request, StreamRequest
 
 
@@ -26,7 +25,7 @@ class Reconfigure(Request[Done], tag="common.reconfigure"):
     """Read the configuration again."""
 
 
-class StopHow(str, Enum):
+class StopHow(StrEnum):
     """How a daemon or a claim ends: after its jobs, with their vacate time, or at once."""
 
     PEACEFUL = "peaceful"

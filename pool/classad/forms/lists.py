@@ -5,8 +5,6 @@ Reading holds one ad at a time (and the piece of text that it is in), whatever t
 
 from __future__ import annotations
 
-import re
-
 from pool.classad.ad import ClassAd
 from pool.classad.forms.new_form import parse_ad
 from pool.classad.forms.old_form import parse_longs
@@ -14,7 +12,7 @@ from pool.classad.lex import fail
 from pool.classad.limits import MAX_TEXT
 from pool.errors import ClassAdError, Span
 from pool.hints import Final, Iterable, Iterator, Protocol
-from pool.late_pattern import late_pattern
+from pool.late_pattern import DOTALL, late_pattern
 
 FORMS: Final = ("long", "new", "xml", "json")
 PIECE: Final = 1 << 16
@@ -196,7 +194,7 @@ def _at_file(window: _Window, error: ClassAdError) -> Span | None:
 
 
 _INSIDE: Final = late_pattern(
-    r"[^\"'/\[\]]+|\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'|//[^\n]*|/\*(?:[^*]|\*(?!/))*\*/|/(?![/*])|[\[\]]", re.DOTALL
+    r"[^\"'/\[\]]+|\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'|//[^\n]*|/\*(?:[^*]|\*(?!/))*\*/|/(?![/*])|[\[\]]", DOTALL
 )
 
 

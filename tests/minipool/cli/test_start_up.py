@@ -26,6 +26,11 @@ SLOW = (
     "logging",
     "pool.classad.builtins.table",
 )
+INTERPRETERS_TIME = ("typing", "re", "enum", "functools", "contextlib", "json", "subprocess")
+"""What takes as long to import, all together, as the interpreter takes to start."""
+EVERY_DAY = ("act", "config_val", "findhost", "history", "now", "prio", "q", "qusers", "status", "submit", "version")
+PATH = f"import sys; sys.path[:] = {[path for path in sys.path if path]!r}\n"
+"""Where everything is, without what this installation imports at its start by itself (`site`)."""
 USUAL = """
 import sys
 import minipool.cli.main, minipool.cli.tool, minipool.cli.options
@@ -42,6 +47,13 @@ def test_no_slow_package_is_imported_at_start_up(module: str, tmp_path: Path) ->
     slow = tuple(name for name in SLOW if not (module.startswith("classad") and name.startswith("pool.")))
     code = USUAL.format(module=module, slow=slow, directory=str(tmp_path))
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path)
+    assert done.stdout.strip() == ""
+
+
+@pytest.mark.parametrize("module", EVERY_DAY)
+def test_tools_of_every_day_import_nothing_that_takes_as_long_as_the_interpreter(module: str, tmp_path: Path) -> None:
+    code = USUAL.format(module=module, slow=INTERPRETERS_TIME, directory=str(tmp_path))
+    done = subprocess.run([sys.executable, "-S", "-c", PATH + code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == ""
 
 
