@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 from minipool.cli import print_as
-from minipool.cli.ad_output import wanted_form, write_all
+from minipool.cli.ad_output import attribute_list, wanted_form, write_all
 from minipool.cli.autoformat import AutoFormat
 from minipool.cli.context import install_clock, open_session
 from minipool.cli.mask import MISSING, Column, PrintAs
@@ -17,7 +18,10 @@ from minipool.cli.tool import DEBUG, FORMATTING, HELP, VERSION_OPT, Tool, refuse
 from minipool.session import Session
 from pool.classad import ClassAd, expr
 from pool.errors import ClassAdError, PeerError, UserError
-from pool.hints import Any, Final, Sequence
+from pool.hints import TYPE_CHECKING, Any, Final, Sequence
+
+if TYPE_CHECKING:
+    from protocol.address import Address
 
 TOOL = Tool(
     "condor_who",
@@ -27,19 +31,26 @@ TOOL = Tool(
         HELP,
         VERSION_OPT,
         DEBUG,
-        *refused("wait", "pool up returns when the daemons are ready"),
-        *refused("diagnostic", "-debug says more"),
-        *refused("address allpids logdir pid startd", "the daemons of this host are found by their sockets"),
-        *refused("snapshot statistics", "condor_status -direct HOST -long shows them"),
-        *refused("banner-format ospool verbose", "there is one layout; -af makes others"),
-        *FORMATTING,
-        Opt("aaf", 3, -1, "ATTR...", "add columns to the table of jobs", True),
-        Opt("print-format", 2, 1, "FILE", "take the columns of the table of jobs from a file", True),
-        Opt("constraint", 3, 1, "EXPR", "only slots for which the expression is true"),
-        Opt("limit", 3, 1, "N", "show no more than N slots"),
-        Opt("daemons quickdaemons", 3, says="only the daemons"),
-        Opt("jobs", 2, says="only the jobs"),
+        Opt("daemons", 3, says="only the daemons"),
+        Opt("quickdaemons", 4, says="whether the daemons are up, as one ad"),
+        Opt("wait-for-ready", 4, 1, "EXPR", "the same as soon as EXPR is true for it, or :SECONDS are over", True),
+        Opt("verbose", 1, says="the daemons, too (`pool who` shows them always)"),
+        Opt("diagnostic", 4, says="the address that is asked, too"),
+        Opt("address", 4, 1, "ADDRESS", "the startd at this address"),
+        Opt("allpids", 2, says="all startds of this host (there is one)"),
+        *refused("logdir pid", "a startd is found by its socket; -address names another"),
+        Opt("jobs", 2, says="the jobs' own ads instead of their slots'"),
+        Opt("startd", 5, says="the startd's own ad instead of its slots'"),
+        Opt("snapshot", 4, says="all that the startd knows: slots without jobs, jobs, what cron jobs said", colon=True),
+        Opt("statistics", 4, 1, "SET:LEVEL", "which statistics the startd's ad shows"),
+        Opt("constraint", 3, 1, "EXPR", "only ads for which the expression is true"),
+        Opt("limit", 3, 1, "N", "show no more than N ads"),
         Opt("wide", 1, says="do not cut lines", colon=True),
+        *FORMATTING,
+        Opt("aaf", 3, -1, "ATTR...", "add columns to the table", True),
+        Opt("print-format", 2, 1, "FILE", "take the columns of the table from a file", True),
+        *refused("banner-format", "the banner is one line"),
+        *refused("ospool", "there are no glide-ins here"),
     ),
 )
 
@@ -60,14 +71,25 @@ FUNCTIONS: Final = {
     "SLOT_ID": PrintAs("s", render=_slot, needs=("Name",)),
     "RUN_TIME": PrintAs("v", render=_run_time, needs=("JobStart", "EnteredCurrentActivity", "MyCurrentTime")),
 }
-JOBS = """SELECT
+SLOTS = """SELECT
     RemoteUser    AS OWNER   WIDTH AUTO LEFT PRINTF %s
     ClientMachine AS CLIENT  WIDTH AUTO LEFT PRINTF %s
     Name          AS SLOT    WIDTH 4 PRINTAS SLOT_ID
     JobId         AS JOB     WIDTH AUTO LEFT PRINTF %s
     Activity      AS RUNTIME WIDTH 10 PRINTAS RUN_TIME
-    JobPid        AS PID     WIDTH AUTO LEFT PRINTF %d
-    JobCmd        AS PROGRAM WIDTH 0
+    JobPid        AS PID     WIDTH AUTO LEFT PRINTF %d OR ' '
+    JobCmd        AS PROGRAM WIDTH AUTO LEFT PRINTF %s OR ' '
+"""
+JOBS = """SELECT
+    split(Name, "@")[0] AS SLOT     WIDTH AUTO LEFT PRINTF %s
+    User                AS USER     WIDTH AUTO LEFT PRINTF %s
+    JobPid              AS PID      WIDTH AUTO LEFT PRINTF %d OR ' '
+    MemoryUsage         AS MEM_USE  WIDTH 8 PRINTAS READABLE_MB OR ' '
+    Cmd                 AS PROGRAM  WIDTH AUTO LEFT PRINTF %s
+"""
+STARTD = """SELECT
+    Name      AS NAME    WIDTH AUTO LEFT PRINTF %s
+    MyAddress AS ADDRESS WIDTH AUTO LEFT PRINTF %s
 """
 DAEMONS = """SELECT
     Name      AS Daemon   WIDTH -12 PRINTF %s
@@ -87,20 +109,122 @@ def main(verb: str, argv: Sequence[str]) -> int:
 def _main(parsed: Parsed) -> int:
     install_clock()
     session = open_session(parsed)
+    if parsed.has("quickdaemons") or parsed.has("wait-for-ready"):
+        return _readiness(session, parsed)
     form, custom = wanted_form(parsed), AutoFormat(parsed, job_id=False)
-    jobs = [] if parsed.has("daemons") else _chosen(parsed, _jobs(session))
-    if form:
-        sys.stdout.writelines(write_all(jobs, form, empty_json=True))
-    elif custom:
-        sys.stdout.writelines(custom.text(jobs))
-    else:
-        if not parsed.has("jobs"):
-            _show(DAEMONS, _daemons(session))
-        if not parsed.has("daemons"):
-            if not parsed.has("jobs"):
-                sys.stdout.write("\n")
-            _show(JOBS, jobs, parsed)
+    shown = not (form or custom)
+    if parsed.has("daemons"):
+        _print(_daemons(session), DAEMONS, parsed)
+        return 0
+    if shown and (parsed.has("verbose") or not os.path.basename(sys.argv[0]).startswith("condor_")):
+        _show(DAEMONS, _daemons(session))
+    startd = Startd(session, parsed)
+    ads = _chosen(parsed, startd.ads())
+    if not shown or parsed.has("snapshot"):
+        _print(ads, "", parsed)
+    elif parsed.has("startd"):
+        sys.stdout.write("\n")
+        _show(STARTD, ads, parsed)
+        sys.stdout.write("\n")
+    elif ads:
+        sys.stdout.write(f"\n--Startd : {startd.name()} has {len(ads)} job(s) running:\n")
+        _show(JOBS if parsed.has("jobs") else SLOTS, ads, parsed)
+        sys.stdout.write("\n")
     return 0
+
+
+def _readiness(session: Session, parsed: Parsed) -> int:
+    """What scripts wait for that start a pool; without a master its ad says that it is dead."""
+    from minipool.cli.who_ready import ready_ad, wait
+
+    text = parsed.value("wait-for-ready")
+    if text is None:
+        ad = ready_ad(session)
+    else:
+        try:
+            wanted = expr(text)
+        except ClassAdError:
+            raise UserError(f"Error: -wait-for-ready : invalid expression: {text}") from None
+        seconds = parsed.qualifier("wait-for-ready") or "0"
+        if not seconds.isdigit():
+            raise UserError(f"Error: -wait-for-ready:{seconds} : {seconds} is not a number of seconds")
+        ad = wait(session, wanted, float(seconds))
+    _print([ad or ClassAd({"MASTER": "Dead", "IsReady": False})], "", parsed)
+    return 0 if ad is not None else 1
+
+
+def _print(ads: Sequence[ClassAd], table: str, parsed: Parsed) -> None:
+    """Ads in the form that the options ask for; else a table, or whole."""
+    form, custom = wanted_form(parsed), AutoFormat(parsed, job_id=False)
+    if custom:
+        sys.stdout.writelines(custom.text(ads))
+    elif form or not table:
+        sys.stdout.writelines(write_all(ads, form or "long", attribute_list(parsed), empty_json=True))
+    else:
+        _show(table, ads)
+
+
+class Startd:
+    """The startd that is asked: this host's, or one at an address."""
+
+    def __init__(self, session: Session, parsed: Parsed) -> None:
+        self._session, self._parsed = session, parsed
+        self._address = self._found()
+
+    def _found(self) -> Address | None:
+        from protocol.address import Address
+
+        given = self._parsed.value("address")
+        if given is not None:
+            return self._session.address("startd", addr=given)
+        path = self._session.local_socket("startd")
+        return Address.unix(path) if path is not None else None
+
+    def ads(self) -> list[ClassAd]:
+        """Slots with jobs, or what the options ask for instead; none without a startd."""
+        parsed = self._parsed
+        if self._address is None:
+            return []
+        if parsed.has("diagnostic"):
+            sys.stdout.write(f"querying addr = {self._address}\n")
+        try:
+            if parsed.has("startd"):
+                return [self._own()]
+            found = self._session.query("Machine", address=self._address, snapshot=True)
+        except PeerError as error:
+            raise UserError(f"Error: communication error\n{error}") from None
+        jobs = [ad for ad in found if ad.eval_str("MyType") == "Slot.Claim"]
+        if parsed.has("snapshot") or parsed.has("jobs"):
+            return jobs if parsed.has("jobs") else found
+        by_slot = {ad.eval_str("Name"): ad for ad in jobs}
+        slots = [ad for ad in found if ad.eval_str("MyType") == "Machine" and ad.eval_str("State") == "Claimed"]
+        return [_with_job(slot, by_slot.get(slot.eval_str("Name"))) for slot in slots if "JobId" in slot]
+
+    def name(self) -> str:
+        """What the startd calls itself."""
+        return self._own().eval_str("Name", "")
+
+    def _own(self) -> ClassAd:
+        from protocol.messages.common import GetAd
+
+        assert self._address is not None
+        with self._session.connect(self._address) as peer:
+            ad = peer.call(GetAd()).ad
+        wanted = self._parsed.value("statistics")
+        if wanted is None:
+            return ad
+        from pool.published_statistics import parse
+
+        return parse(wanted).shown(ad)
+
+
+def _with_job(slot: ClassAd, job: ClassAd | None) -> ClassAd:
+    """The slot's ad, which knows what its job runs."""
+    if job is not None:
+        for name, own in (("JobCmd", "Cmd"), ("JobPid", "JobPid")):
+            if own in job and name not in slot:
+                slot[name] = job.eval(own)
+    return slot
 
 
 def _chosen(parsed: Parsed, ads: list[ClassAd]) -> list[ClassAd]:
@@ -135,15 +259,3 @@ def _daemons(session: Session) -> list[ClassAd]:
             return peer.call(GetDaemons()).daemons
     except PeerError as error:
         raise UserError(f"Error: the master does not answer: {error}") from None
-
-
-def _jobs(session: Session) -> list[ClassAd]:
-    from protocol.address import Address
-
-    path = session.local_socket("startd")
-    if path is None:
-        return []
-    try:
-        return session.query("Machine", constraint='State == "Claimed"', address=Address.unix(path))
-    except PeerError as error:
-        raise UserError(f"Error: the startd does not answer: {error}") from None
