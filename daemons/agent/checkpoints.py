@@ -20,6 +20,7 @@ from pool.execute.checkpoint import (
     read_manifest,
     write_manifest,
 )
+from pool.execute.checkpoint_cleanup import JOB_AD
 from pool.execute.transfer import InputItem
 from protocol.digest import digest_of
 
@@ -31,6 +32,8 @@ class Checkpoints:
     """Those of one job; `directory` is the job's own. Everything here blocks."""
 
     directory: str
+    job_ad: str = ""
+    """Of a job whose checkpoints are at a URL: all manifests are kept, and with them what is needed to remove those."""
 
     # ---- giving back
 
@@ -70,9 +73,17 @@ class Checkpoints:
             file.write(write_manifest(digests))
             file.flush()
             os.fsync(file.fileno())
+        if self.job_ad:
+            self._keep_ad()
         os.rename(path, os.path.join(self.directory, directory_name(number)))
-        for name in newest_first(self._names())[KEPT:]:
+        for name in newest_first(self._names())[KEPT:] if not self.job_ad else ():
             shutil.rmtree(os.path.join(self.directory, name), ignore_errors=True)
+
+    def _keep_ad(self) -> None:
+        path = os.path.join(self.directory, JOB_AD)
+        with open(f"{path}.tmp", "w", encoding="utf-8", errors="surrogateescape") as file:
+            file.write(self.job_ad)
+        os.replace(f"{path}.tmp", path)
 
 
 def _files(path: str) -> list[str]:

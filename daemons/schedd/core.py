@@ -18,6 +18,7 @@ import trio
 from daemons.agent.main import socket_name
 from daemons.pace import Pace
 from daemons.run import DaemonStart
+from daemons.schedd.checkpoint_cleanup import CheckpointCleanup
 from daemons.schedd.directories import Directories
 from daemons.schedd.records import Records
 from daemons.schedd.settings import Settings
@@ -107,6 +108,7 @@ class Core:
         self.writer: Writer
         self.agents: Agents
         self.transfers: TransferTurns
+        self.cleanup = CheckpointCleanup(self)
         self.nursery: trio.Nursery
         self.requested: dict[Job, Callable[[], None]] = {}
         """Jobs for which a slot is being asked, which may take long; called when the job needs it no more."""
@@ -312,7 +314,7 @@ class Core:
         self.records.finished(job)
         self.queue.leave(job, self.now())
         if self.directories.exists(job.id):
-            self.nursery.start_soon(self.directories.remove, self.directories.path_of(job.id))
+            self.nursery.start_soon(self.cleanup.left, self.directories.path_of(job.id))
 
     def over(self, job: Job) -> None:
         """The job was removed and runs nowhere: it leaves, unless LeaveJobInQueue keeps it."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import pwd
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 from daemons.run import DaemonStart
@@ -61,12 +61,12 @@ class Directories:
         except OSError as error:
             self._start.log.always("A spool directory cannot be removed", path=path, reason=error.strerror)
 
-    async def sweep(self, is_gone: Callable[[JobId], bool]) -> None:
+    async def sweep(self, is_gone: Callable[[JobId], bool], remove: Callable[[str], Awaitable[None]]) -> None:
         """Remove what jobs have left that are no longer in the queue."""
         for path in await self._start.world.threads.run_sync(_left, self.base):
             id = job_of(os.path.basename(path))
             if id is not None and is_gone(id):
-                await self.remove(path)
+                await remove(path)
 
 
 def _left(base: str) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from daemons.schedd.checkpoint_cleanup import CleanupSettings
 from daemons.schedd.global_log import GlobalLogSettings
 from daemons.schedd.records import RecordSettings
 from daemons.schedd.transfer_turns import TransferSettings
@@ -61,6 +62,7 @@ class Settings:
     global_log: GlobalLogSettings
     records: RecordSettings
     transfers: TransferSettings
+    cleanup: CleanupSettings
     input_max_mb: int
     output_max_mb: int
     ssh_to_job: Expr | None
@@ -108,6 +110,7 @@ class Settings:
             global_log=GlobalLogSettings.read(config),
             records=RecordSettings.read(config),
             transfers=TransferSettings.read(config),
+            cleanup=CleanupSettings.read(config),
             input_max_mb=config.int("MAX_TRANSFER_INPUT_MB"),
             output_max_mb=config.int("MAX_TRANSFER_OUTPUT_MB"),
             ssh_to_job=config.expr("SCHEDD_ENABLE_SSH_TO_JOB"),

@@ -68,6 +68,32 @@ class TurnTakenBack(Message, tag="agent.turn_taken_back"):
     turn: str
 
 
+class CleanupRule(Record):
+    """Checkpoints at URLs that begin so are removed by this program and its arguments, with commas between them."""
+
+    prefix: str
+    command: str
+
+
+class CheckpointsCleaned(Record):
+    """All is removed, or what went wrong."""
+
+    trouble: str = ""
+
+
+class CleanCheckpoints(Request[CheckpointsCleaned], tag="agent.clean_checkpoints"):
+    """Remove from its URL what the manifests of this directory name, and then the directory.
+
+    `limit_s`: how long all of it may take, `file_limit_s` each file; `libexec`: where programs without a path are.
+    """
+
+    directory: str
+    rules: list[CleanupRule]
+    libexec: str = ""
+    limit_s: float = 300.0
+    file_limit_s: float = 20.0
+
+
 # ---- from a starter, or from a tool that spools or fetches, with its ticket
 
 

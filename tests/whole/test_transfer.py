@@ -206,3 +206,33 @@ queue
     assert sizes == {"first": 600_000, "second": (1 << 20) - 600_000}
     assert not (home / "third").exists()
     pool.tool("condor_rm", str(cluster))
+
+
+def test_checkpoints_at_a_url_are_removed_when_their_job_has_left(pool: RealPool, home: Path) -> None:
+    store = home / "store"
+    store.mkdir()
+    store.chmod(0o777)
+    (pool.directory / "checkpoint-destination-mapfile").write_text(
+        f"* file://{store}/ cleanup_locally_mounted_checkpoint,-prefix,\\0,-path,{store}\n"
+    )
+    script = "n=$(cat at 2>/dev/null || echo 0); echo $((n+1)) > at; [ $n -ge 3 ] || exit 85; while [ ! -e go ]; do sleep 0.1; done"
+    cluster = pool.submit(
+        f"""executable = /bin/sh
+arguments = "-c 'cd . ; {script.replace("go ]", f"{home}/go ]")}'"
+checkpoint_exit_code = 85
+checkpoint_destination = file://{store}/ann
+transfer_checkpoint_files = at
+transfer_output_files = at
+should_transfer_files = YES
+log = log
+queue
+""",
+        cwd=home,
+    )
+    pool.until(lambda: len(list(store.glob("ann/*/*/at"))) == 3, "three checkpoints")
+    (home / "go").touch()
+    pool.until_done(cluster)
+    aside = pool.directory / "spool" / "checkpoint-cleanup"
+    pool.until(lambda: not list(store.glob("ann/*")), "the end of the checkpoints")
+    pool.until(lambda: not list(aside.glob(f"*/cluster{cluster}.*")), "the end of their manifests")
+    assert (store / "ann").is_dir()
