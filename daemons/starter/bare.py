@@ -23,6 +23,7 @@ async def start_bare(context: Context, plan: Plan, account: Account, terms: Term
     context.processes.tracking = terms.tracking
     started = launch(plan, account, context.spawner, terms)
     watched = context.processes.watch(started.pid)
+    context.processes.are_with(started.first)
     try:
         await started.begun()
     except trio.Cancelled:  # told to leave while it waits for a pipe that nobody opens
@@ -35,4 +36,4 @@ async def start_bare(context: Context, plan: Plan, account: Account, terms: Term
         if hold is None or (plan.wrapped and error.stage is Stage.EXECUTE):  # the machine's program, not the job's
             return Result(Ending.FAILED, reason=f"Failed to execute '{plan.program}': {error}")
         return Result.held(hold)
-    return BareBody(watched, started, context.processes, context.group)
+    return BareBody(watched, context.processes, context.group)

@@ -11,7 +11,6 @@ from typing import Protocol
 import trio
 
 from daemons.starter.cgroup import Group
-from daemons.starter.launch import Started
 from daemons.starter.processes import Processes, Watched
 from pool.classad import ClassAd
 from pool.execute.exit import Exited, exited
@@ -52,9 +51,9 @@ class Body(Protocol):
 class BareBody:
     """Processes below the starter."""
 
-    def __init__(self, watched: Watched, started: Started, processes: Processes, group: Group) -> None:
+    def __init__(self, watched: Watched, processes: Processes, group: Group) -> None:
         self.watched = watched
-        self._started, self._processes, self._group = started, processes, group
+        self._processes, self._group = processes, group
 
     def signal(self, number: int) -> None:
         """To the first process."""
@@ -89,4 +88,4 @@ class BareBody:
 
     async def outcome(self) -> Exited:
         """By the wait status."""
-        return exited(self._started.status(self.watched.status))
+        return exited(self.watched.status)

@@ -325,6 +325,11 @@ class Group:
         """Whether the group can be frozen whole."""
         return "freezer" in self._paths or "" in self._paths
 
+    @property
+    def is_frozen(self) -> bool:
+        """Whether its processes stand still."""
+        return self._frozen
+
     def freeze(self, frozen: bool) -> None:
         """Freeze or thaw all its processes."""
         self._frozen = frozen

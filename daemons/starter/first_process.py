@@ -1,43 +1,82 @@
-"""The first process of a job's pid namespace: parent of the job's program, collector of its orphans.
+"""The first process of a job's pid namespace, beside the job's program: it takes in orphans, and all ends with it.
 
-A namespace's first process ignores every signal that it does not handle, so a program in that place could not be asked
-to leave. This process passes signals on, says through a pipe how the program ended, and then ends; all that is left in
-the namespace ends with it. It makes system calls only, as the job's account.
+It is a shell that waits for a program that gives back what the starter says, which is one word when it begins; a shell
+that waits collects whatever ends below it. When the starter kills it, lets go of it or is gone, it ends, and the kernel
+kills what is left in the namespace. Both are root's, in their own session: the job can do nothing to them. The job's
+program is the starter's own child, signalled and waited for as without a namespace.
 """
 
 from __future__ import annotations
 
 import os
 import signal
-import struct
-from typing import Final, NoReturn
+import socket
+from typing import Final
 
-STATUS: Final = struct.Struct("i")
+from pool.errors import PoolError
 
-
-def attend(program: int, status: int) -> NoReturn:
-    """Wait for the program's end; all signals are blocked."""
-    awaited = signal.valid_signals()
-    while True:
-        signum = signal.sigwait(awaited)
-        if signum == signal.SIGCHLD:
-            _collect(program, status)
-        else:
-            try:
-                os.kill(program, signum)
-            except (ProcessLookupError, PermissionError):
-                continue
+SHELL: Final = "/bin/sh"
+SCRIPT: Final = "cat; :"
+"""With a command after it, the shell waits for the program instead of becoming it."""
+PATH: Final = "/usr/bin:/bin"
+WORD: Final = b"\n"
+PATIENCE_S: Final = 60.0
 
 
-def _collect(program: int, status: int) -> None:
-    """Collect who has ended; with the program everything ends."""
-    while True:
+class NoFirstProcess(PoolError):
+    """The namespace has no first process."""
+
+
+class FirstProcess:
+    """One, that runs."""
+
+    def __init__(self, pid: int, line: socket.socket) -> None:
+        self.pid = pid
+        self._line = line
+
+    def begun(self) -> None:
+        """Wait until it is all there: what the job does afterwards cannot keep it from beginning."""
         try:
-            pid, how = os.waitpid(-1, os.WNOHANG)
-        except ChildProcessError:
-            return
-        if pid == program:
-            os.write(status, STATUS.pack(how))
-            os._exit(0)
-        if pid == 0:
-            return
+            self._line.settimeout(PATIENCE_S)
+            self._line.sendall(WORD)
+            said = self._line.recv(len(WORD))
+        except OSError:
+            said = b""
+        if said != WORD:
+            raise NoFirstProcess(f"{SHELL} -c {SCRIPT!r} does not do as the first process of a pid namespace")
+
+    def let_go(self) -> None:
+        """It ends for want of anybody who might speak to it."""
+        self._line.close()
+
+    def end(self) -> None:
+        """End it now, and with it everything in the namespace."""
+        self.let_go()
+        try:
+            os.kill(self.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+
+
+def start_first_process(sandbox: str) -> FirstProcess:
+    """Make it; this process's next child has to be the namespace's first. It is marked as the sandbox's job's."""
+    line, theirs = socket.socketpair()
+    try:
+        pid = os.posix_spawn(
+            SHELL,
+            ["sh", "-c", SCRIPT],
+            {"PATH": PATH, "_CONDOR_SCRATCH_DIR": sandbox},
+            file_actions=[
+                (os.POSIX_SPAWN_DUP2, theirs.fileno(), 0),
+                (os.POSIX_SPAWN_DUP2, 0, 1),
+                (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0),
+            ],
+            setsid=True,
+            setsigmask=(),
+        )
+    except BaseException:
+        line.close()
+        raise
+    finally:
+        theirs.close()
+    return FirstProcess(pid, line)

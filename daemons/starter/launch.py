@@ -19,8 +19,9 @@ from typing import Final, NoReturn
 
 import trio
 
-from daemons.starter import first_process, namespaces
+from daemons.starter import namespaces
 from daemons.starter.account import Account, become
+from daemons.starter.first_process import FirstProcess
 from daemons.starter.spawn import JOB_UMASK, OOM_SCORE, SIGNALS, Spawner, output_flags, soft_limits
 from daemons.starter.terms import USUAL, Terms
 from pool.errors import PoolError
@@ -40,7 +41,6 @@ class Stage(IntEnum):
     STDOUT = 5
     STDERR = 6
     EXECUTE = 7
-    NAMESPACE = 8
 
 
 class LaunchError(PoolError):
@@ -73,19 +73,9 @@ class Started:
 
     pid: int
     plan: Plan
+    first: FirstProcess | None = None
+    """The first process of its pid namespace, if it has one."""
     _pipe: int = -1
-    _status: int = -1
-
-    def status(self, wait_status: int) -> int:
-        """How the program ended, given how the child ended, which may have been the program's parent."""
-        if self._status < 0:
-            return wait_status
-        try:
-            said = os.read(self._status, first_process.STATUS.size)
-        finally:
-            os.close(self._status)
-            self._status = -1
-        return int(first_process.STATUS.unpack(said)[0]) if said else wait_status
 
     async def begun(self) -> None:
         """Return when the program runs; LaunchError when it does not."""
@@ -105,10 +95,9 @@ def launch(plan: Plan, account: Account, spawner: Spawner, terms: Terms = USUAL)
     """Make the job's process; OSError or IsolationError when that cannot be."""
     if terms.group_id:
         account = replace(account, groups=(*account.groups, terms.group_id))
-    if not terms.nice and not terms.isolation.processes:
-        pid = spawner.spawn(plan, account, terms)
-        if pid is not None:
-            return Started(pid, plan)
+    if not terms.nice and (spawned := spawner.spawn(plan, account, terms)) is not None:
+        pid, first = spawned
+        return Started(pid, plan, first)
     return _fork(plan, account, spawner.group.entrances(), terms)
 
 
@@ -117,47 +106,17 @@ def _fork(plan: Plan, account: Account, entrances: Sequence[int], terms: Terms) 
     argv = [os.fsencode(word) for word in plan.argv]
     handled = handled_signals()
     readable, writable = os.pipe2(os.O_CLOEXEC)
-    ended, end = os.pipe2(os.O_CLOEXEC) if terms.isolation.processes else (-1, -1)
     try:
-        with namespaces.inside(terms.isolation, account):
+        with namespaces.inside(terms.isolation, account, entrances) as first:
             pid = os.fork()
             if pid == 0:
-                if end >= 0:
-                    _first_process(account, entrances, writable, end)
                 _child(plan, account, entrances, terms, argv, environment, handled, writable)
     except BaseException:
-        for fd in (readable, ended):
-            if fd >= 0:
-                os.close(fd)
+        os.close(readable)
         raise
     finally:
-        for fd in (writable, end):
-            if fd >= 0:
-                os.close(fd)
-    return Started(pid, plan, readable, ended)
-
-
-def _first_process(account: Account, entrances: Sequence[int], report: int, status: int) -> None:
-    """Make the namespace's second process, which returns and becomes the program; the first one never returns."""
-    try:
-        os.setsid()
-        for entrance in entrances:
-            os.write(entrance, b"0")
-        namespaces.mount_proc()
-        signal.pthread_sigmask(signal.SIG_SETMASK, signal.valid_signals())
-        program = os.fork()
-        if program == 0:
-            os.close(status)
-            return
-        become(account)
-        os.dup2(status, 3, inheritable=False)
-        os.closerange(4, os.sysconf("SC_OPEN_MAX"))
-        first_process.attend(program, 3)
-    except OSError as error:
-        os.write(report, _REPORT.pack(Stage.NAMESPACE, error.errno or errno.EIO))
-    except BaseException:
-        os.write(report, _REPORT.pack(Stage.NAMESPACE, errno.EINVAL))
-    os._exit(127)
+        os.close(writable)
+    return Started(pid, plan, first, readable)
 
 
 def _child(

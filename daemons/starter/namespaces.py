@@ -11,13 +11,14 @@ import ctypes
 import errno
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Final
 
 from daemons.starter.account import Account, acting_as
+from daemons.starter.first_process import FirstProcess, start_first_process
 from pool.errors import PoolError
 from pool.execute.isolation import Isolation, is_below
 
@@ -26,6 +27,9 @@ _CLONE_NEWNS: Final = 0x00020000
 _CLONE_NEWPID: Final = 0x20000000
 _MS_NOSUID, _MS_NODEV, _MS_NOEXEC, _MS_BIND, _MS_REC, _MS_SLAVE = 2, 4, 8, 4096, 16384, 1 << 19
 _MNT_DETACH: Final = 2
+_SYS_MOVE_MOUNT, _SYS_FSOPEN, _SYS_FSCONFIG, _SYS_FSMOUNT = 429, 430, 431, 432
+"""The calls of the kernel that make and attach mounts by descriptor; their numbers are those of every machine."""
+_CLOEXEC, _SET_FD, _CREATE, _NOSUID_NODEV_NOEXEC, _AT_FDCWD, _EMPTY_PATH = 1, 5, 6, 2 | 4 | 8, -100, 4
 _CAP_SYS_ADMIN: Final = 21
 _LOST: Final = 72
 """The exit status of a starter that cannot leave its job's namespaces."""
@@ -53,14 +57,15 @@ def can_isolate() -> bool:
 
 
 @contextmanager
-def inside(isolation: Isolation, account: Account) -> Iterator[None]:
+def inside(isolation: Isolation, account: Account, entrances: Sequence[int] = ()) -> Iterator[FirstProcess | None]:
     """Be in the job's namespaces inside the `with`, in which nothing may be awaited.
 
-    A process that is made there is the first one of its pid namespace, if the job has one; it mounts /proc itself
-    (`mount_proc`). IsolationError says what could not be made.
+    Gives the first process of the job's pid namespace, if it has one; whoever makes a child inside the `with` ends that
+    afterwards. It enters the control group by `entrances`, if it is not born in it. IsolationError says what could not
+    be made.
     """
     if not isolation.wanted:
-        yield
+        yield None
         return
     kinds = _CLONE_NEWNS | (_CLONE_NEWPID if isolation.processes else 0)
     with ExitStack() as opened:
@@ -68,9 +73,22 @@ def inside(isolation: Isolation, account: Account) -> Iterator[None]:
         mounts = _opened(opened, "/proc/self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
         pids = _opened(opened, "/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
         _call("unshare", _libc.unshare(kinds))
+        first: FirstProcess | None = None
         try:
+            if isolation.processes:
+                os.chdir("/")
+                first = start_first_process(isolation.sandbox)
+                for entrance in entrances:
+                    os.write(entrance, b"%d" % first.pid)
             _furnish(isolation, account)
-            yield
+            if first is not None:
+                _show_processes(first)
+                first.begun()
+            yield first
+        except BaseException:
+            if first is not None:
+                first.end()
+            raise
         finally:
             try:
                 _call("setns", _libc.setns(mounts, _CLONE_NEWNS))
@@ -156,9 +174,56 @@ def _let_go_of_others(execute: str, own: str = "") -> None:
             unmount(path)
 
 
-def mount_proc() -> None:
-    """Show the processes of the caller's pid namespace, and no others."""
-    mount("proc", "/proc", kind="proc", flags=_MS_NOSUID | _MS_NODEV | _MS_NOEXEC)
+def _show_processes(first: FirstProcess) -> None:
+    """Have /proc show the processes of that process's namespace, and no others."""
+    if not mount_proc_for(first.pid):
+        mount_proc_by_child()
+
+
+def mount_proc_for(pid: int) -> bool:
+    """Mount /proc as that process is to see it; whether this kernel (6.17 and later) lets anybody else do that."""
+    with ExitStack() as opened:
+        namespace = _opened(opened, f"/proc/{pid}/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
+        context = _libc.syscall(_SYS_FSOPEN, b"proc", _CLOEXEC)
+        if context < 0:
+            return False
+        opened.callback(os.close, context)
+        if _libc.syscall(_SYS_FSCONFIG, context, _SET_FD, b"pidns", None, namespace) != 0:
+            return False
+        if _libc.syscall(_SYS_FSCONFIG, context, _CREATE, None, None, 0) != 0:
+            return False
+        made = _libc.syscall(_SYS_FSMOUNT, context, _CLOEXEC, _NOSUID_NODEV_NOEXEC)
+        if made < 0:
+            return False
+        opened.callback(os.close, made)
+        return bool(_libc.syscall(_SYS_MOVE_MOUNT, made, b"", _AT_FDCWD, b"/proc", _EMPTY_PATH) == 0)
+
+
+def mount_proc_by_child() -> None:
+    """The same where only a process of the namespace can do it: a child that is born in it."""
+    told, tell = os.pipe2(os.O_CLOEXEC)
+    try:
+        pid = os.fork()
+        if pid == 0:
+            try:
+                mount("proc", "/proc", kind="proc", flags=_MS_NOSUID | _MS_NODEV | _MS_NOEXEC)
+                os.write(tell, b"+")
+            except PoolError as error:
+                os.write(tell, str(error).encode())
+            finally:
+                os._exit(0)
+    finally:
+        os.close(tell)
+    try:
+        answer = os.read(told, 4096).decode(errors="replace")
+    finally:
+        os.close(told)
+        try:
+            os.waitpid(pid, 0)
+        except ChildProcessError:  # somebody else has collected it
+            pass
+    if answer != "+":
+        raise IsolationError(answer or "a process of the namespace died")
 
 
 def mount(source: str, target: str, *, kind: str = "", flags: int = 0, options: str = "", named: str = "") -> None:
@@ -201,29 +266,7 @@ def try_pids() -> None:
     """Make a first process that mounts its /proc, in a thread that nobody needs afterwards."""
     _call("unshare", _libc.unshare(_CLONE_NEWNS | _CLONE_NEWPID))
     mount("none", "/", flags=_MS_REC | _MS_SLAVE)
-    told, tell = os.pipe2(os.O_CLOEXEC)
-    try:
-        pid = os.fork()
-        if pid == 0:
-            try:
-                mount_proc()
-                os.write(tell, b"+")
-            except PoolError as error:
-                os.write(tell, str(error).encode())
-            finally:
-                os._exit(0)
-    finally:
-        os.close(tell)
-    try:
-        answer = os.read(told, 4096).decode(errors="replace")
-    finally:
-        os.close(told)
-        try:
-            os.waitpid(pid, 0)
-        except ChildProcessError:  # somebody else has collected it
-            pass
-    if answer != "+":
-        raise IsolationError(answer or "a first process died")
+    mount_proc_by_child()
 
 
 class OwnMounts:

@@ -16,11 +16,13 @@ import trio
 from daemons.linux import descendants, is_zombie
 from daemons.starter import tree
 from daemons.starter.cgroup import Group
+from daemons.starter.first_process import FirstProcess
 from daemons.starter.tracking import NOBODY_ELSE, Tracking
 from pool.execute.usage import RUSAGE_BLOCK, DiskTraffic, Sample
 
 FIRST_PAUSE_S: Final = 0.001
 LONGEST_PAUSE_S: Final = 0.25
+NAMESPACE_END_S: Final = 0.25
 
 
 class Watched:
@@ -39,6 +41,7 @@ class Processes:
         self._watched: dict[int, Watched] = {}
         self.tracking: Tracking = NOBODY_ELSE
         """By what else the present job's processes are known."""
+        self._first: tuple[FirstProcess, Watched] | None = None
         self._before = resource.getrusage(resource.RUSAGE_CHILDREN)
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
@@ -57,6 +60,10 @@ class Processes:
         """Wait for this child; to be called before anything is awaited after its fork."""
         watched = self._watched[pid] = Watched(pid)
         return watched
+
+    def are_with(self, first: FirstProcess | None) -> None:
+        """The present job's are in a pid namespace, which ends with its first process; or in none."""
+        self._first = (first, self.watch(first.pid)) if first is not None else None
 
     def reap(self) -> None:
         """Collect every child that has ended."""
@@ -77,6 +84,8 @@ class Processes:
 
         A process with no child has no descendants either, since it is a subreaper.
         """
+        if self._first is not None:
+            return bool(descendants(os.getpid()) - {self._first[0].pid})
         try:
             os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         except ChildProcessError:
@@ -114,6 +123,7 @@ class Processes:
 
     async def end_all(self, group: Group) -> None:
         """End every process of the job for good. Returns when none is left, however long that takes."""
+        await self._end_namespace(group)
         pause = FIRST_PAUSE_S
         while True:
             grouped = group.kill() if group.works else 0
@@ -125,6 +135,16 @@ class Processes:
                 return
             await trio.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE_S)
+
+    async def _end_namespace(self, group: Group) -> None:
+        """The kernel ends what is in a namespace; what stands still ends later, when it is let go on."""
+        if self._first is None:
+            return
+        (first, watched), self._first = self._first, None
+        first.end()
+        if not group.is_frozen:
+            with trio.move_on_after(NAMESPACE_END_S):
+                await watched.ended.wait()
 
     def suspend(self, group: Group) -> None:
         """Stop every process of the job."""

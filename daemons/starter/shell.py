@@ -229,8 +229,7 @@ def _pids(scene: Scene) -> list[int]:
     pids = [scene.pid, *sorted(descendants(scene.pid) - {scene.pid})]
     if not scene.terms.isolation.processes:
         return pids
-    inside = [number for pid in pids[1:] if (number := _number_inside(pid))]
-    return inside or [1]
+    return [number for pid in pids if (number := _number_inside(pid))]
 
 
 def _number_inside(pid: int) -> int:

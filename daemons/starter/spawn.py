@@ -9,6 +9,7 @@ and can tell what went wrong.
 
 from __future__ import annotations
 
+import errno
 import os
 import resource
 import signal
@@ -20,6 +21,7 @@ from typing import Final
 from daemons.starter import namespaces
 from daemons.starter.account import Account, standing_in_for
 from daemons.starter.cgroup import Group
+from daemons.starter.first_process import FirstProcess
 from daemons.starter.terms import USUAL, Terms
 from pool.execute.plan import NULL, Plan
 
@@ -42,33 +44,37 @@ class Spawner:
         self._home = -1
         self._oom: tuple[int, bytes] | None = None
 
-    def spawn(self, plan: Plan, account: Account, terms: Terms = USUAL) -> int | None:
-        """The process of the job, whose program was executed; None when this way cannot tell or do it."""
+    def spawn(self, plan: Plan, account: Account, terms: Terms = USUAL) -> tuple[int, FirstProcess | None] | None:
+        """The process of the job, whose program was executed, and the first one of its pid namespace, if it has one.
+
+        None when this way cannot tell or do it.
+        """
         try:
             with (
                 self._rated_as_a_job(),
                 self.group.inside(),
-                self._apart(terms, account),
+                self._apart(terms, account) as first,
                 standing_in_for(account),
                 self._at(plan.directory),
+                limited(plan.rlimits),
+                bound_to(terms.cpus),
             ):
-                actions = _file_actions(plan)
-                if actions is None:
-                    return None
-                with limited(plan.rlimits), bound_to(terms.cpus):
-                    return os.posix_spawn(
-                        plan.program,
-                        plan.argv,
-                        plan.environment,
-                        file_actions=actions,
-                        setsid=True,
-                        setsigmask=(),
-                        setsigdef=SIGNALS,
-                    )
+                return self._execute(plan), first
         except (OSError, ValueError):  # ValueError: a null character, which no program can be given
             return None
 
-    def _apart(self, terms: Terms, account: Account) -> AbstractContextManager[None]:
+    def _execute(self, plan: Plan) -> int:
+        return os.posix_spawn(
+            plan.program,
+            plan.argv,
+            plan.environment,
+            file_actions=_file_actions(plan),
+            setsid=True,
+            setsigmask=(),
+            setsigdef=SIGNALS,
+        )
+
+    def _apart(self, terms: Terms, account: Account) -> AbstractContextManager[FirstProcess | None]:
         if self._home < 0:
             self._home = os.open(".", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         return namespaces.inside(terms.isolation, account) if terms.isolation.wanted else nullcontext()
@@ -136,10 +142,10 @@ def soft_limits(rlimits: Mapping[str, int]) -> list[tuple[int, tuple[int, int]]]
     return before
 
 
-def _file_actions(plan: Plan) -> list[_Action] | None:
-    """How the standard files are opened; None when one of them might keep this process waiting, as a pipe does."""
+def _file_actions(plan: Plan) -> list[_Action]:
+    """How the standard files are opened; OSError when one of them might keep this process waiting, as a pipe does."""
     if not all(map(_opens_at_once, {plan.stdin, plan.stdout, plan.stderr})):
-        return None
+        raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
     flags = output_flags(plan)
     actions: list[_Action] = [
         (os.POSIX_SPAWN_OPEN, 0, plan.stdin, os.O_RDONLY | os.O_NOCTTY, 0),

@@ -7,6 +7,7 @@ import shutil
 import signal
 import tempfile
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -57,9 +58,12 @@ class Scratch:
         }
         return Isolation(**fields)
 
-    async def run(self, command: str, isolation: Isolation, **terms: Any) -> tuple[list[str], int]:
-        """What the program printed, and its wait status."""
-        plan = Plan(
+    @property
+    def spawner(self) -> Spawner:
+        return Spawner(Group(Trees(0), ""))
+
+    def plan(self, command: str) -> Plan:
+        return Plan(
             program="/bin/sh",
             arguments=("-c", command),
             environment={"PATH": "/bin:/usr/bin"},
@@ -70,11 +74,17 @@ class Scratch:
             transfers=True,
             rlimits={},
         )
-        started = launch(plan, self.account, Spawner(Group(Trees(0), "")), Terms(isolation=isolation, **terms))
+
+    async def run(self, command: str, isolation: Isolation, **terms: Any) -> tuple[list[str], int]:
+        """What the program printed, and its wait status."""
+        started = launch(self.plan(command), self.account, self.spawner, Terms(isolation=isolation, **terms))
         try:
             await started.begun()
         finally:
-            status = started.status(os.waitpid(started.pid, 0)[1])
+            status = os.waitpid(started.pid, 0)[1]
+            if started.first is not None:
+                started.first.end()
+                os.waitpid(started.first.pid, 0)
         return (self.sandbox / "out").read_text().splitlines(), status
 
 
@@ -118,6 +128,35 @@ async def test_a_job_sees_no_processes_but_its_own(scratch: Scratch) -> None:
     )
     assert int(out[0]) <= 5
     assert out[1] != Path("/proc/1/comm").read_text().strip()
+
+
+async def test_a_kernel_that_shows_processes_to_nobody_outside_has_them_shown_from_inside(
+    scratch: Scratch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(namespaces, "mount_proc_for", lambda pid: False)
+    out, _ = await scratch.run("readlink /proc/self; echo $$; cat /proc/1/comm", scratch.everything(processes=True))
+    assert (int(out[0]) > int(out[1]), out[2]) == (True, "sh")
+
+
+async def test_orphans_of_a_pid_namespace_are_collected(scratch: Scratch) -> None:
+    orphans = "(sleep 0.1 & sleep 0.1 & echo $! > late); while [ -e /proc/$(cat late) ]; do sleep 0.05; done; echo gone"
+    out, _ = await scratch.run(orphans, scratch.everything(processes=True))
+    assert out == ["gone"]
+
+
+async def test_a_job_cannot_end_its_namespaces_first_process_nor_look_into_it(scratch: Scratch) -> None:
+    command = "kill -9 1 2 2> /dev/null; ls /proc/1/fd /proc/2/fd 2> /dev/null; cat /proc/1/comm; sleep 0.1; echo on"
+    out, status = await scratch.run(command, scratch.everything(processes=True))
+    assert (out, status) == (["sh", "on"], 0)
+
+
+async def test_a_pid_namespace_ends_when_nobody_holds_its_first_process(scratch: Scratch) -> None:
+    plan = replace(scratch.plan("sleep 1000"), stdout=NULL)
+    started = launch(plan, scratch.account, scratch.spawner, Terms(isolation=scratch.everything(processes=True)))
+    assert started.first is not None
+    started.first.let_go()
+    assert os.WTERMSIG(os.waitpid(started.pid, 0)[1]) == signal.SIGKILL
+    os.waitpid(started.first.pid, 0)
 
 
 @pytest.mark.parametrize(

@@ -76,7 +76,8 @@ def _plan(home: Path, *words: str, **changes: Any) -> Plan:
 
 def _spawn(plan: Plan, group: Group | None = None) -> int | None:
     spawner = Spawner(group if group is not None else Group(Trees(0), ""))
-    return spawner.spawn(plan, _account())
+    spawned = spawner.spawn(plan, _account())
+    return spawned[0] if spawned is not None else None
 
 
 def _run(plan: Plan, group: Group | None = None) -> str:
