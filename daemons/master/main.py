@@ -15,6 +15,7 @@ from daemons.linux import become_subreaper, reap, zombie_children
 from daemons.master.drain import Drainage
 from daemons.master.join import Admissions
 from daemons.master.port import port_to_open, public_address
+from daemons.master.preen import preen_now_and_then
 from daemons.master.supervise import Keeper, stop_all
 from daemons.run import DaemonStart
 from pool.classad import ClassAd
@@ -223,6 +224,7 @@ async def main(start: DaemonStart, *, task_status: trio.TaskStatus[None] = trio.
         await nursery.start(start.serve)
         nursery.start_soon(start.adverts.run)
         nursery.start_soon(_reap_orphans)
+        nursery.start_soon(preen_now_and_then, start)
         nursery.start_soon(_announce, master, ready, start, task_status)
         await start.stopping()
         await master.stop()

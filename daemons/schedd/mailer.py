@@ -5,8 +5,6 @@ SENDMAIL sends it where there is such a program, else MAIL.
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 from typing import Final
 
 import trio
@@ -15,9 +13,9 @@ from daemons.schedd.core import Core
 from pool.classad import ClassAd
 from pool.jobs.event_log import Event
 from pool.jobs.mail import Letter, letter
+from protocol.mail import send
 
 WAITING_MAX: Final = 1000
-PATIENCE_S: Final = 60.0
 
 
 class Mailer:
@@ -45,26 +43,13 @@ class Mailer:
             await core.writer.durable()
             config = core.start.config
             problem = await core.start.world.threads.run_sync(
-                send, config.str("SENDMAIL"), config.str("MAIL", default=""), one, config.str("MAIL_FROM", "")
+                send,
+                config.str("SENDMAIL"),
+                config.str("MAIL", default=""),
+                one.to,
+                one.subject,
+                one.body,
+                config.str("MAIL_FROM", ""),
             )
             if problem:
                 core.log.always(f"Mail to {', '.join(one.to)} was not sent: {problem}")
-
-
-def send(sendmail: str, mail: str, one: Letter, sender: str = "") -> str:
-    """Have one of the programs send it; what went wrong, or nothing (there being no program, for one)."""
-    if (found := shutil.which(sendmail) if sendmail else None) is not None:
-        command = [found, "-oi", *(["-f", sender] if sender else []), "--", *one.to]
-        heads = [f"From: {sender}"] if sender else []
-        text = "\n".join([*heads, f"To: {', '.join(one.to)}", f"Subject: {one.subject}", "", one.body])
-    elif mail:
-        command, text = [mail, "-s", one.subject, *(["-r", sender] if sender else []), *one.to], one.body
-    else:
-        return ""
-    try:
-        done = subprocess.run(
-            command, input=text.encode(errors="replace"), capture_output=True, timeout=PATIENCE_S, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return str(error)
-    return "" if done.returncode == 0 else f"{command[0]} ended with status {done.returncode}"

@@ -49,6 +49,7 @@ TOOLS: Final[dict[str, tuple[str, str]]] = {
     "advertise": ("advertise", "give ads to a collector, or take them away"),
     "fetchlog": ("fetchlog", "print a log of another host"),
     "gather_info": ("gather_info", "gather facts for whoever is asked for help"),
+    "preen": ("preen", "tidy the directories of this host's daemons"),
     "top": ("top", "show how busy a daemon is"),
     "qsub": ("qsub", "submit a job that is described for PBS or SGE"),
     "version": ("version", "show the version"),
