@@ -141,6 +141,7 @@ class Core:
         """Carry out what the domain decided about a job."""
         now = self.now()
         if changes.attributes or changes.drop:
+            self.records.transfers(job, changes.attributes)
             self.queue.change(job, changes.attributes, changes.drop)
         if changes.move is not None:
             before = job.status

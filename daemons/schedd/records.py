@@ -1,5 +1,5 @@
-"""Writes what jobs leave in files: each execution (JOB_EPOCH_HISTORY and its directory), each finished job
-(PER_JOB_HISTORY_DIR).
+"""Writes what jobs leave in files: each execution and each transfer by plug-ins (JOB_EPOCH_HISTORY and its directory),
+each finished job (PER_JOB_HISTORY_DIR).
 
 The queue's own history is in its database; these files are for other programs. They are written a moment later, off
 the loop, and a file that cannot be written costs a line in the log, never a job.
@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 import trio
@@ -20,7 +20,7 @@ from pool.classad import ClassAd
 from pool.config import Config
 from pool.jobs import history_file
 from pool.jobs.history import ROWS_PER_PAGE, Page
-from pool.jobs.history_file import EPOCH
+from pool.jobs.history_file import EPOCH, TRANSFERS
 
 if TYPE_CHECKING:
     from daemons.schedd.core import Core
@@ -31,6 +31,11 @@ WAITING_MAX: Final = 50_000
 """Records that wait to be written; beyond that the oldest are given up."""
 CLUSTERS_KEPT_MAX: Final = 100
 MIB: Final = 1 << 20
+OWN_ATTRS: Final = {
+    "INPUT": "INPUT_JOB_ATTRS",
+    "OUTPUT": "OUTPUT_JOB_ATTRS",
+    "CHECKPOINT": "CHECKPOINT_JOB_ATTRS",
+}
 
 
 @dataclass(frozen=True)
@@ -42,6 +47,8 @@ class RecordSettings:
     per_job_dir: str = ""
     epoch_bytes_max: int = 20 * MIB
     epoch_rotations: int = 2
+    transfer_attrs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """What of the job's ad is in the record of a transfer, by the transfer's kind."""
 
     @property
     def epoch_file(self) -> RecordFile:
@@ -57,7 +64,13 @@ class RecordSettings:
             per_job_dir=config.str("PER_JOB_HISTORY_DIR", default="") or "",
             epoch_bytes_max=int(config.bytes("MAX_EPOCH_HISTORY_LOG", default=20 * MIB)),
             epoch_rotations=config.int("MAX_EPOCH_HISTORY_ROTATIONS", default=2),
+            transfer_attrs={kind: tuple(_attrs_of(config, kind)) for kind in TRANSFERS},
         )
+
+
+def _attrs_of(config: Config, kind: str) -> list[str]:
+    own = OWN_ATTRS[kind]
+    return config.list(own if config.is_set(own) else "TRANSFER_JOB_ATTRS", default=[])
 
 
 @dataclass(frozen=True)
@@ -68,6 +81,7 @@ class _Waiting:
     cluster: ClassAd
     added: dict[str, object] | None
     at: float
+    kind: str = EPOCH
 
 
 class Records:
@@ -92,6 +106,22 @@ class Records:
                 now = self._core.now()
                 self._put(ad, {**history_file.run_attributes(ad, EPOCH, now), "JobStatus": status}, now)
 
+    def transfers(self, job: Job, told: Mapping[str, object]) -> None:
+        """Plug-ins have moved files of the job, its starter says; called before the job's ad says the same."""
+        if not self.settings.epochs and not self.settings.epoch_dir:
+            return
+        ad = self._core.queue.ad(job)
+        for kind in TRANSFERS:
+            name = f"{kind.capitalize()}PluginResultList"
+            if not told.get(name) or told[name] == ad.get(name):
+                continue
+            now = self._core.now()
+            record = {name: told[name], "TransferClass": kind, **history_file.run_attributes(ad, kind, now)}
+            for wanted in (*history_file.OF_TRANSFERS, *self.settings.transfer_attrs.get(kind, ())):
+                if (value := ad.get(wanted)) is not None:
+                    record.setdefault(wanted, value)
+            self._append_soon(_Waiting(ClassAd(), ClassAd(), record, now, kind))
+
     def finished(self, job: Job) -> None:
         """The job leaves the queue."""
         if self.settings.per_job_dir:
@@ -99,7 +129,10 @@ class Records:
 
     def _put(self, ad: ClassAd, added: dict[str, object] | None, now: float) -> None:
         cluster = ad.parent or ClassAd()
-        self._waiting.append(_Waiting(ad.copy(), cluster.copy(), added, now))
+        self._append_soon(_Waiting(ad.copy(), cluster.copy(), added, now))
+
+    def _append_soon(self, waiting: _Waiting) -> None:
+        self._waiting.append(waiting)
         self._wake.set()
 
     async def run(self) -> None:
@@ -127,10 +160,10 @@ class Records:
                 self._per_job(row.ad, text)
                 continue
             extra = ClassAd(row.added, parent=row.ad)
-            text += history_file.own_lines(extra) + history_file.run_banner(EPOCH, extra, row.at)
+            text += history_file.own_lines(extra) + history_file.run_banner(row.kind, extra, row.at)
             epochs.append(text)
             if settings.epoch_dir:
-                name = f"job.runs.{row.ad.eval_int('ClusterId', 0)}.{row.ad.eval_int('ProcId', 0)}.ads"
+                name = f"job.runs.{extra.eval_int('ClusterId', 0)}.{extra.eval_int('ProcId', 0)}.ads"
                 self._append(os.path.join(settings.epoch_dir, name), text)
         if epochs and settings.epochs:
             try:

@@ -11,9 +11,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from pool.classad import ClassAd, parse_long
+from pool.classad.ad import text_of
 
 EPOCH: Final = "EPOCH"
 TRANSFERS: Final = ("INPUT", "OUTPUT", "CHECKPOINT")
+OF_TRANSFERS: Final = ("ClusterId", "ProcId", "Owner", "RemoteHost")
+"""What of a job is in the record of a transfer in any case."""
 
 
 class Record(NamedTuple):
@@ -55,7 +58,7 @@ def run_attributes(ad: ClassAd, kind: str, now: float) -> dict[str, object]:
 
 def own_lines(ad: ClassAd) -> str:
     """The ad's own attributes as lines, without its parent's."""
-    return "".join(f"{name} = {ad.text(name)}\n" for name, _ in ad.own())
+    return "".join([f"{name} = {text_of(value, old=True)}\n" for name, value in ad.own()])
 
 
 def records(text: str, *, backwards: bool = False) -> Iterator[Record]:

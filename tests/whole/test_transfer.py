@@ -15,7 +15,7 @@ IDLE, RUNNING, COMPLETED, HELD = 1, 2, 4, 5
 
 @pytest.fixture(scope="module")
 def pool() -> Iterator[RealPool]:
-    with real_pool(PERIODIC_EXPR_INTERVAL=1) as pool:
+    with real_pool(PERIODIC_EXPR_INTERVAL=1, JOB_EPOCH_HISTORY="$(LOCAL_DIR)/epochs") as pool:
         yield pool
 
 
@@ -236,3 +236,32 @@ queue
     pool.until(lambda: not list(store.glob("ann/*")), "the end of the checkpoints")
     pool.until(lambda: not list(aside.glob(f"*/cluster{cluster}.*")), "the end of their manifests")
     assert (store / "ann").is_dir()
+
+
+def test_what_plug_ins_move_leaves_a_record_for_each_direction(pool: RealPool, home: Path) -> None:
+    (home / "words").write_text("oak elm\n")
+    cluster = pool.submit(
+        f"""executable = /bin/cp
+arguments = words copy
+transfer_input_files = file://{home}/words
+transfer_output_files = copy
+transfer_output_remaps = "copy = file://{home}/kept/copy"
+should_transfer_files = YES
+queue
+""",
+        cwd=home,
+    )
+    pool.until_done(cluster)
+
+    def told(*kinds: str) -> list[str]:
+        names = ("TransferClass", "Owner", "NumShadowStarts", "RunInstanceId")
+        return pool.tool("condor_history", *kinds, str(cluster), "-af", *names).splitlines()
+
+    pool.until(lambda: len(told("-transfer-history")) == 2, "two records")
+    owner = pool.history(str(cluster))[0]["Owner"]
+    assert sorted(told("-transfer-history")) == [f"INPUT {owner} 1 0", f"OUTPUT {owner} 1 0"]
+    assert told("-transfer-history:o") == [f"OUTPUT {owner} 1 0"]
+    (path,) = pool.tool(
+        "condor_history", "-transfer-history:i", str(cluster), "-af", "InputPluginResultList[0].TransferUrl"
+    ).split()
+    assert path == f"file://{home}/words"
