@@ -57,6 +57,10 @@ def test_namespaces(tmp_path: Path) -> None:
 def test_limits(tmp_path: Path) -> None:
     settings = _settings(tmp_path, "JOB_PROCESSES_MAX")
     assert (settings.memory_policy, settings.disable_swap, settings.processes_max) == ("hard", True, 4096)
+    counted = _settings(tmp_path, "MEMORY_USAGE_METRIC")
+    assert counted.counts_cache
+    assert expr(counted.memory_metric).eval(ClassAd({"ResidentSetSize": 100 << 10})) == 110
+    assert expr(counted.low_memory_expr).eval(ClassAd({"Memory": 4096})) == 2048
     assert expr(_settings(tmp_path, "ASSIGN_CPU").assign_cpus).eval(ClassAd()) is True
     assert _settings(tmp_path, "ENFORCE_CPU").cpu_affinity == [0, 1]
     nice = _settings(tmp_path, "RENICE").nice
