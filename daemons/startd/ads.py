@@ -202,6 +202,8 @@ class Ads:
             ad["StartdCronChanges"] = self.cron_changes
             for name, used in (slot.device_use.attributes() if slot.device_use is not None else {}).items():
                 ad[name] = used
+        if slot.checkpoint_at:
+            ad["LastPeriodicCheckpoint"] = int(slot.checkpoint_at)
         for name, value in self.overrides.items():
             ad[name] = value
         if slot.kind is SlotKind.PARTITIONABLE:

@@ -19,12 +19,13 @@ from daemons.startd.effects import Effects
 from daemons.startd.history import History
 from daemons.startd.slot import NEVER, Slot, Slots
 from daemons.startd.starters import Starters
+from pool.execute.checkpoint import wants_signal
 from pool.slots.machine import Activity, Event, Leaving, State, can, leave, step
 from pool.slots.policy import Eviction, Facts, eviction, next_event, wants_hold
 from pool.slots.resources import CPUS
 from pool.slots.statistics import Preempted
 from protocol.messages.common import StopHow
-from protocol.messages.starter import StopJob
+from protocol.messages.starter import CheckpointJob, StopJob
 from protocol.rpc import Peer
 
 if TYPE_CHECKING:
@@ -103,9 +104,24 @@ class Moves:
             self._explain(slot, event)
             self.apply(slot, event)
         self._owner_beats_better_claim(slot)
+        self._ask_for_checkpoint(slot)
         self._set_deadlines(slot)
         if slot.state.state is State.DRAINED:
             self._settle_drain()
+
+    def _ask_for_checkpoint(self, slot: Slot) -> None:
+        """A job that makes checkpoints at a signal gets it when the owner's PERIODIC_CHECKPOINT says so."""
+        job = slot.job
+        if job is None or slot.state.where != (State.CLAIMED, Activity.BUSY) or not wants_signal(job):
+            return
+        if slot.claim is None or slot.claim.activation is None or slot.starter is None:
+            return
+        now = self._start.world.wall()
+        if not slot.checkpoint_at:  # from its start on
+            slot.checkpoint_at, slot.matching_ad = now, None
+        elif slot.policy.is_true("PERIODIC_CHECKPOINT", self._ads.for_policy(slot), job):
+            slot.checkpoint_at, slot.matching_ad = now, None
+            slot.starter.tell(CheckpointJob(activation=slot.claim.activation.activation))
 
     def evaluate_all(self) -> None:
         """Every slot, with a fresh look at the machine."""
@@ -272,6 +288,7 @@ class Moves:
         slot.usage = slot.device_use = None
         slot.user_suspended = False
         slot.kill_at = NEVER
+        slot.checkpoint_at = 0.0
         slot.hold = None
         if can(slot.state, Event.JOB_GONE):
             self.apply(slot, Event.JOB_GONE)

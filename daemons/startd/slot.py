@@ -84,6 +84,8 @@ class Slot:
     promised: str = ""
     """The offered claim id that the negotiator has given to a schedd, where it tells of that."""
     user_suspended: bool = False
+    checkpoint_at: float = 0.0
+    """When its job was last asked for a checkpoint, or began (wall clock); 0: none asks."""
     claims_coming: int = 0
     """How many requests wait for the backfill client to leave."""
     lease_lost: bool = False

@@ -44,6 +44,7 @@ from daemons.starter.transfer import FileMover, Held
 from daemons.starter.watches import Watches
 from pool.classad import ClassAd
 from pool.errors import PoolError, UserError
+from pool.execute.checkpoint import checkpoint_signal
 from pool.execute.exit import Hold
 from pool.execute.plan import Plan, facts
 from pool.execute.transfer import Stamp
@@ -102,6 +103,12 @@ class JobRun:
     def resume(self) -> None:
         """Let it go on."""
         self._running.resume()
+
+    def ask_for_checkpoint(self) -> None:
+        """The machine's owner wants it to make one, and so does it."""
+        number = checkpoint_signal(self.job)
+        if number is not None:
+            self._running.ask_for_checkpoint(number)
 
     def note_devices(self, used: ClassAd) -> None:
         """What it has used of its devices."""

@@ -35,6 +35,7 @@ from protocol.message import DONE, Done
 from protocol.messages.common import StopHow
 from protocol.messages.starter import (
     ActivationOver,
+    CheckpointJob,
     ContinueJob,
     DeviceUse,
     LeaveNow,
@@ -107,6 +108,7 @@ class Starter:
         service.on(MeetSchedd, self.meet_schedd, Level.READ)
         service.on(StopJob, self.stop_job, Level.READ)
         service.on(SuspendJob, self.suspend_job, Level.READ)
+        service.on(CheckpointJob, self.checkpoint_job, Level.READ)
         service.on(DeviceUse, self.device_use, Level.READ)
         service.on(ContinueJob, self.continue_job, Level.READ)
         service.on(LeaveNow, self.leave_now, Level.READ)
@@ -222,6 +224,12 @@ class Starter:
         """Note what the job has used of its devices."""
         if self._job is not None and self._job.request.activation == told.activation:
             self._job.note_devices(told.ad)
+        return DONE
+
+    def checkpoint_job(self, _peer: Peer, request: CheckpointJob) -> Done:
+        """Have it make a checkpoint."""
+        if self._job is not None and self._job.request.activation == request.activation:
+            self._job.ask_for_checkpoint()
         return DONE
 
     def suspend_job(self, _peer: Peer, request: SuspendJob) -> Done:

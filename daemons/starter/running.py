@@ -81,6 +81,12 @@ class Running:
         if self.body is not None:
             self.body.resume()
 
+    def ask_for_checkpoint(self, number: int) -> None:
+        """Send the program the signal that it makes a checkpoint at; not one that is on its way out."""
+        if self.body is not None and self._leaving.told is None and not self.suspended:
+            self._context.log.always("The job is asked for a checkpoint", job=self._request.job_id, signal=number)
+            self.body.signal(number)
+
     # ---- one run
 
     async def bare(

@@ -17,6 +17,7 @@ from pool.classad import ClassAd
 from pool.errors import PeerError
 from pool.execute.exit import Exited
 from pool.execute.plugins import is_url
+from pool.execute.signals import signal_number, soft_kill_signal
 from pool.execute.transfer import check_name, file_list, listed_outputs
 from pool.jobs.spool import CHECKPOINT
 
@@ -41,6 +42,19 @@ def is_checkpoint(job: ClassAd, end: Exited) -> bool:
     if job.eval_bool("SuccessCheckpointExitBySignal", False):
         return end.signal is not None and end.signal == job.eval_int("SuccessCheckpointExitSignal")
     return end.code is not None and end.code == (job.eval_int("SuccessCheckpointExitCode") or 0)
+
+
+def wants_signal(job: ClassAd) -> bool:
+    """Whether the job makes a checkpoint at a signal."""
+    return bool(job.eval_bool("WantCheckpointSignal", False))
+
+
+def checkpoint_signal(job: ClassAd) -> int | None:
+    """The signal at which it does: CheckpointSig, else the one that asks it to leave; None when it does not."""
+    if not wants_signal(job):
+        return None
+    number = signal_number(job.eval("CheckpointSig"))
+    return soft_kill_signal(job) if number is None else number
 
 
 def kept_on_eviction(job: ClassAd, cause: str) -> bool:

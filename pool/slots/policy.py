@@ -59,6 +59,7 @@ DEFAULTS: Final[Mapping[str, str]] = {
     "MAXJOBRETIREMENTTIME": "0",
     "MACHINEMAXVACATETIME": "600",
     "CLAIM_WORKLIFE": "1200",
+    "PERIODIC_CHECKPOINT": "((time() - LastPeriodicCheckpoint) / 60.0) > 180.0",
     "RUNBENCHMARKS": "false",
     "START_BACKFILL": "false",
     "EVICT_BACKFILL": "false",

@@ -52,6 +52,12 @@ class SuspendJob(Request[Done], tag="starter.suspend_job"):
     activation: str
 
 
+class CheckpointJob(Request[Done], tag="starter.checkpoint_job"):
+    """Send a job that wants it (WantCheckpointSignal) the signal at which it makes a checkpoint."""
+
+    activation: str
+
+
 class DeviceUse(Request[Done], tag="starter.device_use"):
     """What the startd's monitors say that the job has used of its devices so far: GPUsAverageUsage and the like."""
 

@@ -15,7 +15,13 @@ IDLE, RUNNING, COMPLETED, HELD = 1, 2, 4, 5
 
 @pytest.fixture(scope="module")
 def pool() -> Iterator[RealPool]:
-    with real_pool(PERIODIC_EXPR_INTERVAL=1, JOB_EPOCH_HISTORY="$(LOCAL_DIR)/epochs") as pool:
+    knobs = {
+        "PERIODIC_EXPR_INTERVAL": 1,
+        "JOB_EPOCH_HISTORY": "$(LOCAL_DIR)/epochs",
+        "POLLING_INTERVAL": 1,
+        "PERIODIC_CHECKPOINT": "time() - LastPeriodicCheckpoint >= 4",
+    }
+    with real_pool(**knobs) as pool:
         yield pool
 
 
@@ -265,3 +271,28 @@ queue
         "condor_history", "-transfer-history:i", str(cluster), "-af", "InputPluginResultList[0].TransferUrl"
     ).split()
     assert path == f"file://{home}/words"
+
+
+def test_a_job_that_makes_checkpoints_at_a_signal_gets_it_as_the_owner_says(pool: RealPool, home: Path) -> None:
+    (home / "grow.sh").write_text(
+        "#!/bin/sh\ntrap 'echo $((n+1)) > at; exit 85' USR2\nn=$(cat at 2>/dev/null || echo 0)\n"
+        "while [ $n -lt 1 ]; do sleep 0.1; done\n"
+    )
+    (home / "grow.sh").chmod(0o755)
+    cluster = pool.submit(
+        """executable = grow.sh
++WantCheckpointSignal = true
++CheckpointSig = "SIGUSR2"
+checkpoint_exit_code = 85
+transfer_checkpoint_files = at
+transfer_output_files = at
+should_transfer_files = YES
+log = log
+queue
+""",
+        cwd=home,
+    )
+    (ad,) = pool.until_done(cluster)
+    assert (ad["ExitCode"], ad["NumCkpts"]) == (0, 1)
+    assert (home / "at").read_text() == "1\n"
+    assert (home / "log").read_text().count("Job was checkpointed") == 1
