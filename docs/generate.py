@@ -94,6 +94,11 @@ def tools() -> str:
         "",
         "Each `condor_NAME` is also `pool NAME`. Options may be shortened (`-const` for `-constraint`) and may be "
         "written with two dashes; `[:...]` marks those that take a qualifier after a colon. Every tool has `-help`.",
+        "",
+        "With `-json`, tools that show any number of things print a list of objects, `[` and `]` when there are none: "
+        "jobs, slots, users, findings, what became of each job. Tools that say one thing print one object. Names "
+        "are those of attributes, times are seconds since 1970, and the exit status is that of the same command "
+        "without `-json`; what went wrong is on standard error, as always.",
     ]
     for name, (summary, text) in all_tools().items():
         lines += ["", f"## {name}", "", summary, "", "```", text.rstrip(), "```"]

@@ -10,15 +10,15 @@ import sys
 
 from minipool.cli.context import open_session
 from minipool.cli.options import Opt, Parsed, UsageError
-from minipool.cli.tool import ADDR, DEBUG, HELP, NAME, POOL, VERSION_OPT, Tool, refused, run
+from minipool.cli.tool import ADDR, DEBUG, HELP, JSON, NAME, POOL, VERSION_OPT, Tool, refused, run
 from minipool.session import NotFound
 from pool.errors import PeerError, UserError
-from pool.hints import TYPE_CHECKING, Final, NamedTuple, Sequence
+from pool.hints import TYPE_CHECKING, Final, Mapping, NamedTuple, Sequence
 from pool.ids import is_number, names_jobs
 
 if TYPE_CHECKING:
     from protocol.blocking import BlockingPeer
-    from protocol.messages.schedd import ActResult, Selection
+    from protocol.messages.schedd import Outcome, Selection
 
 
 class Verb(NamedTuple):
@@ -67,12 +67,17 @@ VERBS: Final[dict[str, Verb]] = {
 }  # fmt: skip
 """By the name of the program; two have a second way."""
 
+_JOB_ACTIONS: Final = (
+    "hold", "release", "remove", "remove_x", "vacate", "vacate_fast", "clear_dirty", "suspend", "continue",
+)  # fmt: skip
+"""HTCondor's numbers of actions, from 1."""
 _COMMON = (
     HELP,
     VERSION_OPT,
     DEBUG,
-    Opt("long", 1, says="one line for each job"),
-    Opt("totals", 1, says="only the number of jobs"),
+    Opt("long", 1, says="also the result as an ad"),
+    Opt("totals", 1, says="also how many jobs there were of each outcome"),
+    JSON,
     POOL,
     NAME,
     ADDR,
@@ -130,7 +135,10 @@ def _main(verb: str, parsed: Parsed) -> int:
     try:
         with session.daemon("schedd", name=name, addr=parsed.value("addr")) as peer:
             actor = Actor(VERBS[verb], parsed)
-            return max(actor.perform(peer, request) for request in requests)
+            status = max(actor.perform(peer, request) for request in requests)
+            if actor.json:
+                actor.write_json()
+            return status
     except NotFound as error:
         if name is None:
             raise UserError(f"Error: {error}") from None
@@ -187,12 +195,13 @@ class Actor:
 
     def __init__(self, verb: Verb, parsed: Parsed) -> None:
         self.verb = verb
-        self.long = parsed.has("long")
+        self.long, self.totals, self.json = parsed.has("long"), parsed.has("totals"), parsed.has("json")
         self.subcode = parsed.number("subcode", 0)
         self.reason = parsed.value("reason")  # the schedd adds who asked
+        self.found: list[tuple[str, Outcome]] = []
 
     def perform(self, peer: BlockingPeer, asked: Asked) -> int:
-        """One request; the exit status it deserves."""
+        """One request; the exit status it deserves: success when anything was done."""
         from protocol.messages.schedd import Action, ActOnJobs, Outcome
 
         request = ActOnJobs(
@@ -202,47 +211,70 @@ class Actor:
             results = peer.call(request).results
         except PeerError as error:
             raise UserError(f"\n{error}") from None
-        done = [one for one in results if one.outcome is Outcome.DONE]
+        outcomes = {str(one.job_id): one.outcome for one in results}
         if asked.kind == "jobs":
-            return self._each_job(asked, results)
-        if self.long:
-            for one in results:
-                self._say_job(str(one.job_id), one)
-        if done:
+            outcomes = {job: outcomes.get(job, Outcome.NOT_FOUND) for job in asked.ids}
+        done = [job for job, outcome in outcomes.items() if outcome is Outcome.DONE]
+        self.found += outcomes.items()
+        if self.json:
+            return 0 if done else 1
+        if asked.kind == "jobs":
+            failed = [self._failure(job, outcome) for job, outcome in outcomes.items() if job not in done]
+            self._complain([*([] if done or not failed else [""]), *failed])
+            self._account(outcomes)
+            sys.stdout.writelines(f"Job {job} {self.verb.one}\n" for job in done)
+        elif done:
+            self._account(outcomes)
             sys.stdout.write(f"{self._about(asked)} have been {self.verb.many}\n")
+        elif not results and asked.kind != "constraint" and _queue_is_empty(peer):
+            self._complain([f"{self.verb.tool}:0:There are no jobs in the queue"])
             return 0
-        if not results and _queue_is_empty(peer) and asked.kind != "constraint":
-            sys.stderr.write(f"{self.verb.tool}:0:There are no jobs in the queue\n")
-            return 0
-        sys.stderr.write(f"\nCouldn't find/{self.verb.could_not} {_lower(self._about(asked))}\n")
-        return 1
+        else:
+            self._complain(["", f"Couldn't find/{self.verb.could_not} {_lower(self._about(asked))}"])
+            self._account(outcomes)
+        return 0 if done else 1
 
-    def _each_job(self, asked: Asked, results: Sequence[ActResult]) -> int:
-        by_id = {str(one.job_id): one for one in results}
-        return max(self._say_job(job, by_id.get(job)) for job in asked.ids)
+    def write_json(self) -> None:
+        """What became of each job, of all requests."""
+        from minipool.cli.json_output import write_list
 
-    def _say_job(self, job: str, result: ActResult | None) -> int:
+        ids = [(*map(int, job.split(".")), outcome.value) for job, outcome in self.found]
+        write_list({"ClusterId": cluster, "ProcId": proc, "Outcome": outcome} for cluster, proc, outcome in ids)
+
+    def _complain(self, lines: Sequence[str]) -> None:
+        sys.stdout.flush()
+        sys.stderr.writelines(f"{line}\n" for line in lines)
+        sys.stderr.flush()
+
+    def _account(self, outcomes: Mapping[str, Outcome]) -> None:
+        """What -long and -totals say of all jobs together."""
+        from protocol.messages.schedd import Outcome
+
+        codes = {outcome: code for code, outcome in enumerate(Outcome, 1)}
+        if self.long:
+            said: dict[str, object] = {
+                "ActionResult": int(Outcome.DONE in outcomes.values()),
+                "ActionResultType": 1,
+                "JobAction": _JOB_ACTIONS.index(self.verb.action) + 1,
+            }
+            said |= {f"job_{job.replace('.', '_')}": codes[outcome] for job, outcome in sorted(outcomes.items())}
+            sys.stdout.write("".join(f"{name} = {value}\n" for name, value in said.items()) + "\n")
+        elif self.totals:
+            counts = {outcome: list(outcomes.values()).count(outcome) for outcome in Outcome}
+            sys.stdout.write(
+                f"{counts[Outcome.DONE]} Succeeded, 0 Failed, {counts[Outcome.NOT_FOUND]} Not Found, "
+                f"{counts[Outcome.BAD_STATUS]} Bad Status, {counts[Outcome.ALREADY_DONE]} Already Done, "
+                f"{counts[Outcome.PERMISSION_DENIED]} Permission Denied\n"
+            )
+
+    def _failure(self, job: str, outcome: Outcome) -> str:
         from protocol.messages.schedd import Outcome
 
         verb = self.verb
-        outcome = Outcome.NOT_FOUND if result is None else result.outcome
-        if outcome is Outcome.DONE:
-            sys.stdout.write(f"Job {job} {verb.one}\n")
-            return 0
         if outcome is Outcome.PERMISSION_DENIED:
-            said = f"Permission denied to {verb.could_not} job {job}"
-        else:
-            said = (
-                f"Job {job} "
-                + {
-                    Outcome.NOT_FOUND: "not found",
-                    Outcome.BAD_STATUS: verb.bad_status,
-                    Outcome.ALREADY_DONE: verb.already,
-                }[outcome]
-            )
-        sys.stdout.flush()
-        sys.stderr.write(f"\n{said}\n")
-        return 1
+            return f"Permission denied to {verb.could_not} job {job}"
+        why = {Outcome.NOT_FOUND: "not found", Outcome.BAD_STATUS: verb.bad_status, Outcome.ALREADY_DONE: verb.already}
+        return f"Job {job} {why[outcome]}"
 
     def _about(self, asked: Asked) -> str:
         return {

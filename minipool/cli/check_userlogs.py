@@ -7,14 +7,14 @@ import time
 
 from minipool.cli.log_reader import ABORTED, EXECUTE, HELD, SUBMIT, TERMINATED
 from minipool.cli.options import Opt, Parsed
-from minipool.cli.tool import HELP, VERSION_OPT, Tool, run, usage
+from minipool.cli.tool import HELP, JSON, VERSION_OPT, Tool, run, usage
 from pool.hints import Any, Sequence
 
 TOOL = Tool(
     "condor_check_userlogs",
     "Check event logs for jobs that were submitted, ran or ended in the wrong order or number.",
     "LOG-FILE...",
-    (Opt("usage", 1, says="show this"), HELP, VERSION_OPT),
+    (Opt("usage", 1, says="show this"), HELP, VERSION_OPT, JSON),
 )
 
 _NOT_EXECUTABLE, _POST_SCRIPT = 2, 16
@@ -98,6 +98,8 @@ def _main(parsed: Parsed) -> int:
             status = 1
     events.sort(key=lambda event: int(event["time"]))
     checker = Checker()
+    if parsed.has("json"):
+        return _as_json(events, checker, status)
     if _say(events, checker):
         status = 1
     sys.stdout.write("Log outcome: ULOG_NO_EVENT \n")
@@ -108,6 +110,17 @@ def _main(parsed: Parsed) -> int:
         status = 1
     sys.stdout.write("Log(s) have error(s)\n" if status else "Log(s) are okay\n")
     return status
+
+
+def _as_json(events: Sequence[dict[str, Any]], checker: Checker, status: int) -> int:
+    """One object: whether the logs are in order, how many jobs they have, and what is wrong."""
+    from minipool.cli.json_output import write_object
+
+    wrong = [said for event in events if (said := checker.check(event))]
+    wrong += [said for said in checker.check_all().split("; ") if said]
+    okay = not wrong and status == 0
+    write_object({"Okay": okay, "Jobs": len(checker.jobs), "Events": len(events), "Errors": wrong})
+    return 0 if okay else 1
 
 
 def _say(events: Sequence[dict[str, Any]], checker: Checker) -> bool:

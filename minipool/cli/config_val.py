@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from minipool.cli.options import Opt, Parsed, UsageError
-from minipool.cli.tool import ADDR, DEBUG, HELP, NAME, POOL, VERSION_OPT, Tool, refused, run
+from minipool.cli.tool import ADDR, DEBUG, HELP, JSON, NAME, POOL, VERSION_OPT, Tool, refused, run
 from pool.config import Config, load_config
 from pool.errors import ClassAdError, UserError
 from pool.hints import Iterable, Sequence
@@ -37,6 +37,7 @@ TOOL = Tool(
         NAME,
         POOL,
         ADDR,
+        JSON,
         VERSION_OPT,
         DEBUG,
         *refused("writeconfig", "the files are where -config says; copy those"),
@@ -72,6 +73,8 @@ def _main(parsed: Parsed) -> int:
         sys.stderr.flush()
         sys.stdout.writelines(f"\t{file}\n" for file in config.files)
         return 0
+    if parsed.has("dump") and parsed.has("json"):
+        return _as_json(config, parsed, _dumped(config, parsed))
     if parsed.has("dump"):
         sys.stdout.writelines(_dump(config, parsed))
         return 0
@@ -82,7 +85,25 @@ def _main(parsed: Parsed) -> int:
     if parsed.has("macro"):
         sys.stdout.writelines(f"{config.expand(word)}\n" for word in parsed.words)
         return 0
+    if parsed.has("json"):
+        return _as_json(config, parsed, parsed.words)
     return max(_show(config, parsed, word) for word in parsed.words)
+
+
+def _as_json(config: Config, parsed: Parsed, names: Iterable[str]) -> int:
+    """An object for each knob: its value, its text as it was written, and where; none for one that is not defined."""
+    from minipool.cli.json_output import write_list
+
+    found, status = [], 0
+    for name in names:
+        text = _text(config, parsed, name, None)
+        if text is None:
+            sys.stderr.write(f"Not defined: {name}\n")
+            status = 1
+        else:
+            found.append({"Name": name, "Value": text, "Raw": config.raw(name) or "", "Where": str(config.where(name))})
+    write_list(found)
+    return status
 
 
 def _show(config: Config, parsed: Parsed, word: str) -> int:
@@ -132,24 +153,30 @@ def _origin(config: Config, name: str) -> str:
 
 
 def _dump(config: Config, parsed: Parsed) -> Iterable[str]:
-    from pool.config import knobs
 
     yield f"# Configuration from machine: {config['FULL_HOSTNAME']}\n"
     patterns = [word.lower() for word in parsed.words]
     if patterns:
         yield f"\n# Parameters with names that match {' or '.join(parsed.words)}:\n"
-    for name in config.names():
-        if patterns and not any(_matches(pattern, name) for pattern in patterns):
-            continue
-        known = knobs.find(name.rpartition(".")[2]) is not None
-        if (parsed.has("used") and not known) or (parsed.has("unused") and known):
-            continue
+    for name in _dumped(config, parsed):
         text = (config.raw(name) if parsed.has("raw") else config[name]) or ""
         yield f"{name} = {text}\n"
         if parsed.has("verbose"):
             yield _origin(config, name) + "\n"
     yield "# Contributing configuration file(s):\n"
     yield from (f"#\t{file}\n" for file in config.files)
+
+
+def _dumped(config: Config, parsed: Parsed) -> Iterable[str]:
+    """The names of the knobs that -dump is about."""
+    from pool.config import knobs
+
+    patterns = [word.lower() for word in parsed.words]
+    for name in config.names():
+        known = knobs.find(name.rpartition(".")[2]) is not None
+        wanted = not patterns or any(_matches(pattern, name) for pattern in patterns)
+        if wanted and not (parsed.has("used") and not known) and not (parsed.has("unused") and known):
+            yield name
 
 
 def _matches(pattern: str, name: str) -> bool:

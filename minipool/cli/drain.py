@@ -7,7 +7,7 @@ import sys
 from minipool.cli.context import open_session
 from minipool.cli.machines import Machine, at, named
 from minipool.cli.options import Opt, Parsed
-from minipool.cli.tool import DEBUG, HELP, POOL, VERSION_OPT, Tool, run, usage
+from minipool.cli.tool import DEBUG, HELP, JSON, POOL, VERSION_OPT, Tool, run, usage
 from pool.errors import PeerError, UserError
 from pool.hints import TYPE_CHECKING, Final, Sequence
 
@@ -31,6 +31,7 @@ TOOL = Tool(
         VERSION_OPT,
         Opt("debug", 3, says=DEBUG.says, colon=True),
         Opt("verbose", 4, says="print the id of the request"),
+        JSON,
         POOL,
         Opt("cancel", 1, says="stop draining: the machine takes jobs again"),
         Opt("fast", 1, says="jobs are killed at once"),
@@ -77,9 +78,16 @@ def _main(parsed: Parsed) -> int:
                 from protocol.messages.startd import CancelDrain
 
                 peer.call(CancelDrain(request_id=parsed.value("request-id") or ""))
-                sys.stdout.write(f"Sent request to cancel draining on {machine.name}\n")
+                if parsed.has("json"):
+                    _as_json(machine, Cancelled=True)
+                else:
+                    sys.stdout.write(f"Sent request to cancel draining on {machine.name}\n")
             else:
-                _say_started(machine, peer.call(_request(parsed)).request_id, verbose=parsed.has("verbose"))
+                request_id = peer.call(_request(parsed)).request_id
+                if parsed.has("json"):
+                    _as_json(machine, RequestId=request_id)
+                else:
+                    _say_started(machine, request_id, verbose=parsed.has("verbose"))
     except PeerError as error:
         raise UserError(f"Attempt to send {command} to startd {machine.shown} failed\n{error}") from None
     return 0
@@ -110,6 +118,12 @@ def _request(parsed: Parsed) -> DrainMachine:
         check=parsed.value("check"),
         start=parsed.value("start"),
     )
+
+
+def _as_json(machine: Machine, **done: object) -> None:
+    from minipool.cli.json_output import write_object
+
+    write_object({"Machine": machine.name, "MyAddress": machine.shown, **done})
 
 
 def _say_started(machine: Machine, request_id: str, *, verbose: bool) -> None:

@@ -21,6 +21,7 @@ TOOL = Tool(
         Opt("n", 1, 1, "NUM", "find up to NUM machines (1)"),
         Opt("c", 1, 1, "EXPR", "only machines for which the expression is true"),
         Opt("r", 1, 1, "EXPR", "prefer machines for which the expression is large"),
+        Opt("json", 4, says="print what is found as JSON"),
         Opt("p", 1, 1, "HOST[:PORT]", "the pool whose collector is at this address"),
     ),
     notes="The exit status is 0, or when fewer machines than NUM are found, one more than their number.",
@@ -50,7 +51,12 @@ def _main(parsed: Parsed) -> int:
     except PeerError as error:
         raise UserError(f"condor_findhost: {error}") from None
     found = machines(ads, rank, whole=parsed.has("m"))[:wanted]
-    sys.stdout.write("".join(f"{name}\n" for name in found))
+    if parsed.has("json"):
+        from minipool.cli.json_output import write_list
+
+        write_list({"Machine": name} for name in found)
+    else:
+        sys.stdout.write("".join(f"{name}\n" for name in found))
     return 0 if len(found) == wanted else len(found) + 1
 
 

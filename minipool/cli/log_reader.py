@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from pool.hints import IO, Final, Iterator, NamedTuple
+from pool.hints import IO, Any, Final, Iterator, Mapping, NamedTuple, Protocol
 
 SUBMIT: Final = 0
 EXECUTE: Final = 1
@@ -27,6 +27,59 @@ class Event(NamedTuple):
     when: str
     headline: str
     text: str
+
+
+class Reader(Protocol):
+    """Reads a log that grows."""
+
+    def new_events(self) -> Iterator[Event]:
+        """The events since the last call."""
+
+    def close(self) -> None:
+        """Done with the file."""
+
+
+def reader_of(path: str) -> Reader:
+    """A reader for the form that the log has, as its first letter shows; an empty log is taken for text."""
+    with open(path, encoding="utf-8", errors="replace") as file:
+        first = file.read(1)
+    return AdLogReader(path, "</c>\n" if first == "<" else "\n}\n") if first in ("<", "{") else LogReader(path)
+
+
+class AdLogReader:
+    """Yields the events of a log in XML or JSON, whose ads end with `end`."""
+
+    def __init__(self, path: str, end: str) -> None:
+        self._file: IO[str] = open(path, encoding="utf-8", errors="replace")  # noqa: SIM115 - close() closes it
+        self._end = end
+        self._rest = ""
+
+    def new_events(self) -> Iterator[Event]:
+        """The events since the last call."""
+        import time
+
+        from pool.jobs.event_requests import events_of
+
+        self._rest += self._file.read()
+        whole, end, self._rest = self._rest.rpartition(self._end)
+        for found in events_of(whole + end, year=time.localtime().tm_year):
+            yield _event_of(found)
+
+    def close(self) -> None:
+        """Done with the file."""
+        self._file.close()
+
+
+def _event_of(found: Mapping[str, Any]) -> Event:
+    """An event of an ad, with the text that it would have had in a log of text."""
+    import time
+
+    when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(found["time"]))
+    host = found["attrs"].get("ExecuteHost")
+    headline = f"Job executing on host: {host}" if host else found["name"].replace("_", " ").capitalize()
+    number, cluster, proc, subproc = (int(found[name]) for name in ("type", "cluster", "proc", "subproc"))
+    text = f"{number:03d} ({cluster:03d}.{proc:03d}.{subproc:03d}) {when} {headline}\n...\n"
+    return Event(number, cluster, proc, subproc, when, headline, text)
 
 
 class LogReader:

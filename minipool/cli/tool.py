@@ -30,6 +30,7 @@ HELP = Opt("help", 1, says="show this")
 VERSION_OPT = Opt("version", 1, says="show the version")
 DEBUG = Opt("debug", 2, says="say more about what is done", colon=True)
 POOL = Opt("pool", 1, 1, "HOST[:PORT]", "the pool whose collector is at this address")
+JSON = Opt("json", 2, says="print what is found as JSON")
 NAME = Opt("name", 1, 1, "NAME", "the daemon of this name instead of the local one")
 ADDR = Opt("addr", 1, 1, "ADDRESS", "the daemon at this address")
 FORMATTING = (

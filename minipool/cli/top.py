@@ -8,7 +8,7 @@ import time
 
 from minipool.cli.context import open_session
 from minipool.cli.options import Opt, Parsed
-from minipool.cli.tool import HELP, VERSION_OPT, Tool, refused, run
+from minipool.cli.tool import HELP, JSON, VERSION_OPT, Tool, refused, run
 from pool.errors import PeerError, UserError
 from pool.hints import TYPE_CHECKING, Final, Iterator, NamedTuple, Sequence
 
@@ -31,6 +31,7 @@ TOOL = Tool(
         Opt("delay", 1, 1, "SECONDS", "how long to wait between two looks (5)"),
         Opt("columns", 1, 1, "SET", "default, runtime, count or all"),
         Opt("sort", 1, 1, "COLUMN", "sort by this column: Item, InstRt, InstAvg, TotAvg, InstRate ..."),
+        JSON,
         Opt("attrs", 1, 1, "A,B", "further attributes, as counts"),
         *(Opt(name, len(name), says=f"the {name}") for name in DAEMONS),
         *refused("history", "the schedd keeps no ads of its past"),
@@ -85,7 +86,7 @@ def _main(parsed: Parsed) -> int:
         if len(parsed.words) != 2:
             raise UserError("Error: two files of ads are needed")
         old, new = (_read(path) for path in parsed.words)
-        sys.stdout.writelines(report(old, new, columns, parsed))
+        _show(old, new, columns, parsed)
         return 0
     session = open_session(parsed)
     daemon = _daemon(session, parsed)
@@ -95,9 +96,9 @@ def _main(parsed: Parsed) -> int:
         while True:
             time.sleep(max(1, delay))
             new = _ask(session, daemon, parsed)
-            if parsed.has("live") and sys.stdout.isatty():
+            if parsed.has("live") and sys.stdout.isatty() and not parsed.has("json"):
                 sys.stdout.write("\x1b[H\x1b[2J")
-            sys.stdout.writelines(report(old, new, columns, parsed))
+            _show(old, new, columns, parsed)
             sys.stdout.flush()
             if not (parsed.has("live") and sys.stdout.isatty()):
                 return 0
@@ -151,11 +152,25 @@ def _read(path: str) -> ClassAd:
 # ---- what is shown
 
 
+def _show(old: ClassAd, new: ClassAd, columns: Sequence[Column], parsed: Parsed) -> None:
+    if not parsed.has("json"):
+        sys.stdout.writelines(report(old, new, columns, parsed))
+        return
+    from minipool.cli.json_output import write_list
+
+    rows = table(old, new, _between(old, new), _attributes(parsed))
+    write_list({name: value for name, value in row.items() if value is not None} for row in rows)
+
+
+def _attributes(parsed: Parsed) -> list[str]:
+    return [name.strip() for name in (parsed.value("attrs") or "").split(",") if name]
+
+
 def report(old: ClassAd, new: ClassAd, columns: Sequence[Column], parsed: Parsed) -> Iterator[str]:
     """The lines about the daemon, and the table."""
     seconds = _between(old, new)
     yield from _head(old, new, seconds)
-    rows = list(table(old, new, seconds, [name.strip() for name in (parsed.value("attrs") or "").split(",") if name]))
+    rows = list(table(old, new, seconds, _attributes(parsed)))
     by = parsed.value("sort") or ("InstRt" if any(row["InstRt"] for row in rows) else "InstRate")
     rows.sort(key=lambda row: str(row["Item"]))
     if by != "Item":

@@ -8,7 +8,7 @@ import time
 from minipool.cli.log_reader import EVICTED, EXECUTE, TERMINATED
 from minipool.cli.options import MissingValue, Opt, Parsed, UsageError
 from minipool.cli.show import date, duration
-from minipool.cli.tool import HELP, Tool, run
+from minipool.cli.tool import HELP, JSON, Tool, run
 from pool.hints import Any, Iterable, Iterator, Mapping, NamedTuple, Sequence
 
 TOOL = Tool(
@@ -24,6 +24,7 @@ TOOL = Tool(
         Opt("evict", 1, says="only allocations that ended with an eviction"),
         Opt("j", 1, 1, "CLUSTER[.PROC]", "only these jobs"),
         Opt("all", 1, says="all jobs and all allocations (the default)"),
+        JSON,
     ),
 )
 
@@ -91,6 +92,11 @@ def _main(parsed: Parsed) -> int:
     if parsed.has("evict") and not parsed.has("all"):
         found = [one for one in found if one.evicted]
     shown = [one._replace(host=_host(one.host, by_name=parsed.has("hostname"))) for one in found]
+    if parsed.has("json"):
+        from minipool.cli.json_output import write_list
+
+        write_list(map(_as_ad, shown))
+        return 0
     if not parsed.has("total"):
         sys.stdout.writelines(_rows(shown, heading=not parsed.has("raw")))
     if read and not parsed.has("raw"):
@@ -178,6 +184,20 @@ def _rows(found: Iterable[Allocation], *, heading: bool) -> Iterator[str]:
             heading = False
         spans = " ".join(_span(seconds) for seconds in (one.end - one.start, one.good_s, one.cpu_s))
         yield f"{_id(one.job):<8.8} {one.host:<15.15} {date(one.start):>11} {date(one.end):>11} {spans}\n"
+
+
+def _as_ad(one: Allocation) -> Mapping[str, Any]:
+    return {
+        "ClusterId": one.job[0],
+        "ProcId": one.job[1],
+        "Host": one.host,
+        "StartTime": one.start,
+        "EndTime": one.end,
+        "WallTime": one.end - one.start,
+        "GoodTime": one.good_s,
+        "CpuTime": one.cpu_s,
+        "Evicted": one.evicted,
+    }
 
 
 def _totals(found: Sequence[Allocation]) -> Iterator[str]:

@@ -6,7 +6,7 @@ import os
 import sys
 
 from minipool.cli.options import Opt, Parsed
-from minipool.cli.tool import HELP, Tool, run
+from minipool.cli.tool import HELP, JSON, Tool, run
 from pool.hints import Sequence
 
 TOOL = Tool(
@@ -18,6 +18,7 @@ TOOL = Tool(
         Opt("arch", 1, says="only the processor's architecture"),
         Opt("opsys", 1, says="only the operating system"),
         Opt("syscall", 1),
+        JSON,
     ),
 )
 
@@ -30,7 +31,11 @@ def main(verb: str, argv: Sequence[str]) -> int:
 def _main(parsed: Parsed) -> int:
     from pool.version import CONDOR_PLATFORM, CONDOR_VERSION
 
-    if parsed.has("arch"):
+    if parsed.has("json"):
+        from minipool.cli.json_output import write_object
+
+        write_object({"CondorVersion": CONDOR_VERSION, "CondorPlatform": CONDOR_PLATFORM})
+    elif parsed.has("arch"):
         sys.stdout.write(f"{os.uname().machine.upper()}\n")
     elif parsed.has("opsys"):
         sys.stdout.write(CONDOR_PLATFORM.split()[1].partition("-")[2] + "\n")

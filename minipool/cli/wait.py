@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 import time
 
-from minipool.cli.log_reader import ABORTED, EXECUTE, SUBMIT, TERMINATED, Event, LogReader
+from minipool.cli.log_reader import ABORTED, EXECUTE, SUBMIT, TERMINATED, Event, Reader, reader_of
 from minipool.cli.options import Opt, Parsed, UsageError
-from minipool.cli.tool import DEBUG, HELP, VERSION_OPT, Tool, run
+from minipool.cli.tool import DEBUG, HELP, JSON, VERSION_OPT, Tool, run
 from pool.errors import UserError
 from pool.hints import Sequence
 
@@ -20,9 +20,10 @@ TOOL = Tool(
         VERSION_OPT,
         DEBUG,
         Opt("status", 1, says="say when jobs are submitted, start and end"),
-        Opt("echo", 1, says="print the events"),
-        Opt("allevents", 2, says="with -echo: also those of other jobs"),
+        Opt("echo", 1, says="print the events (:JSON, :XML, :ISO_DATE, :UTC, or several with commas)", colon=True),
+        Opt("allevents", 1, says="go on when all jobs have ended, until the time is over"),
         Opt("wait", 1, 1, "SECONDS", "wait no longer than this"),
+        JSON,
         Opt("num", 1, 1, "N", "wait until N jobs have ended"),
     ),
 )
@@ -43,10 +44,14 @@ def _main(parsed: Parsed) -> int:
     if len(jobs) > 1:
         raise UsageError(f"Got unexpected argument {jobs[1]}")
     wanted = _numbers(jobs[0]) if jobs else ()
+    if parsed.has("num") and parsed.number("num", 0) < 1:
+        raise UsageError("-num must be greater than zero")
+    if parsed.has("num") and parsed.has("allevents"):
+        raise UsageError("-num cannot be used with -allevents")
     limit = parsed.number("wait", 0) if parsed.has("wait") else None
     deadline = None if limit is None else time.monotonic() + limit
     try:
-        log = LogReader(path)
+        log = reader_of(path)
     except OSError as error:
         raise UserError(f"Couldn't open {path}: {error.strerror}") from None
     return Waiter(parsed, wanted).wait(log, deadline)
@@ -67,6 +72,17 @@ def _short_date(event: Event) -> str:
     return event.text.replace(event.when, f"{day[5:7]}/{day[8:]} {moment[:8]}", 1)
 
 
+def _formed(event: Event, options: Sequence[str]) -> str:
+    """The event's text in the form of -echo:FORM."""
+    from pool.jobs.event_forms import formed, read_form
+
+    date, _, rest = event.when.partition(" ")
+    moment = rest[:8]
+    at = time.mktime(time.strptime(f"{date} {moment}", "%Y-%m-%d %H:%M:%S"))
+    plain = event.text.replace(event.when, f"{date} {moment}", 1)
+    return formed(plain, at, read_form(["LEGACY", *options] if "ISO_DATE" not in options else options))
+
+
 class Waiter:
     """Counts the jobs that are there and those that have ended."""
 
@@ -74,32 +90,41 @@ class Waiter:
         self.wanted = wanted
         self.status, self.echo = parsed.has("status"), parsed.has("echo")
         self.all_events = parsed.has("allevents")
+        self.json = parsed.has("json")
+        self.form = [word.upper() for word in (parsed.qualifier("echo") or "").split(",") if word]
         self.needed = parsed.number("num", 0)
         self.open: set[tuple[int, int, int]] = set()
         self.ended = 0
 
-    def wait(self, log: LogReader, deadline: float | None) -> int:
+    def wait(self, log: Reader, deadline: float | None) -> int:
         """Read until the jobs have ended (0) or the time is over (1)."""
         while True:
             for event in log.new_events():
                 self._take(event)
                 if self.needed and self.ended >= self.needed:
-                    sys.stdout.write(f"Specifed number of jobs ({self.needed}) done.\n")
-                    return 0
-            if not self.open and not self.needed:
-                sys.stdout.write("All jobs done.\n")
-                return 0
+                    return self._over(f"Specifed number of jobs ({self.needed}) done.", 0)
+            if not (self.open or self.needed or self.all_events):
+                return self._over("All jobs done.", 0)
             if deadline is not None and time.monotonic() >= deadline:
-                sys.stdout.write("Time expired.\n")
-                return 1
+                return self._over("Time expired.", 1)
             sys.stdout.flush()
             time.sleep(_POLL_S)
+
+    def _over(self, said: str, status: int) -> int:
+        """The last word, and the exit status."""
+        if self.json:
+            from minipool.cli.json_output import write_object
+
+            write_object({"Done": status == 0, "Ended": self.ended, "Waiting": len(self.open)})
+        else:
+            sys.stdout.write(f"{said}\n")
+        return status
 
     def _take(self, event: Event) -> None:
         job = (event.cluster, event.proc, event.subproc)
         mine = job[: len(self.wanted)] == self.wanted
-        if self.echo and (mine or self.all_events):
-            sys.stdout.write(_short_date(event))
+        if self.echo and mine:
+            sys.stdout.write(_formed(event, self.form) if self.form else _short_date(event))
         if not mine:
             return
         if self.status:

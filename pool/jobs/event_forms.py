@@ -58,7 +58,7 @@ def read_form(options: Iterable[str], form: Form = TEXT) -> Form:
 def write(event: Event, job: JobId, at: float, form: Form = TEXT) -> str:
     """The whole event, ready to be appended to a log of this form."""
     text = event_log.text(event, job, at)
-    return text if form is TEXT else _formed(text, at, form)
+    return text if form is TEXT else formed(text, at, form)
 
 
 def write_events(event: Event, jobs: Sequence[JobId], at: float, form: Form = TEXT) -> str:
@@ -74,10 +74,11 @@ def write_events(event: Event, jobs: Sequence[JobId], at: float, form: Form = TE
 def write_cluster(event: Event, cluster: int, at: float, form: Form = TEXT) -> str:
     """An event of a whole cluster."""
     text = event_log.cluster_text(event, cluster, at)
-    return text if form is TEXT else _formed(text, at, form)
+    return text if form is TEXT else formed(text, at, form)
 
 
-def _formed(text: str, at: float, form: Form) -> str:
+def formed(text: str, at: float, form: Form) -> str:
+    """An event's text, with its date written in full, in another form."""
     if form.xml or form.json:
         return "".join(_ad(replace(event, at=at if form.sub_second else int(at)), form) for event in _read(text))
     head, _, rest = text.partition(") ")

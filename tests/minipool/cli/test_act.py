@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from minipool.cli.tool import Tool
@@ -23,7 +25,18 @@ def results(**outcomes: Outcome) -> ActResults:
 CASES = [
     # program, arguments, what the schedd answers, exit status, standard output, standard error
     ("rm", "104.0", results(j104_0=D), 0, "Job 104.0 marked for removal\n", ""),
-    ("rm", "105.0 106.0", results(j105_0=D, j106_0=N), 1, "Job 105.0 marked for removal\n", "\nJob 106.0 not found\n"),
+    ("rm", "105.0 106.0", results(j105_0=D, j106_0=N), 0, "Job 105.0 marked for removal\n", "Job 106.0 not found\n"),
+    ("rm", "106.0 107.0", results(j106_0=N), 1, "", "\nJob 106.0 not found\nJob 107.0 not found\n"),
+    (
+        "hold", "-totals 105", results(j105_0=D, j105_1=A), 0,
+        "1 Succeeded, 0 Failed, 0 Not Found, 0 Bad Status, 1 Already Done, 0 Permission Denied\n"
+        "All jobs in cluster 105 have been held\n", "",
+    ),
+    (
+        "rm", "-long 105.0 106.0", results(j105_0=D), 0,
+        "ActionResult = 1\nActionResultType = 1\nJobAction = 3\njob_105_0 = 1\njob_106_0 = 2\n\n"
+        "Job 105.0 marked for removal\n", "Job 106.0 not found\n",
+    ),
     ("rm", "105", results(j105_0=D, j105_1=D), 0, "All jobs in cluster 105 have been marked for removal\n", ""),
     ("rm", "105", results(), 1, "", "\nCouldn't find/remove all jobs in cluster 105\n"),
     ("rm", "134.0", results(j134_0=P), 1, "", "\nPermission denied to remove job 134.0\n"),
@@ -61,6 +74,15 @@ def test_what_became_of_a_request(
 ) -> None:
     session = FakeSession(a_peer(QUEUE, act=answer))
     assert run_tool(monkeypatch, verb, argv.split(), session) == (status, out, err)
+
+
+def test_json_has_what_became_of_each_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    session = FakeSession(a_peer(QUEUE, act=results(j105_0=D, j106_0=A)))
+    status, out, err = run_tool(monkeypatch, "hold", ["-json", "105.0", "106.0", "107.0"], session)
+    assert (status, err) == (0, "")
+    assert [(ad["ClusterId"], ad["ProcId"], ad["Outcome"]) for ad in json.loads(out)] == [
+        (105, 0, "done"), (106, 0, "already_done"), (107, 0, "not_found"),
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("argv", ["-all", "alice", "999999"])

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from minipool.cli.log_reader import LogReader
+from minipool.cli.log_reader import LogReader, reader_of
 from minipool.cli.main import dispatch
 
 
@@ -114,3 +114,56 @@ def test_half_an_event_is_read_when_it_is_whole(log: Path) -> None:
         file.flush()
         assert [one.number for one in reader.new_events()] == [9]
     reader.close()
+
+
+@pytest.mark.parametrize(
+    ("form", "first"),
+    [
+        ("", "000 (007.000.000) 11/22 01:02:03 Job submitted"),
+        (":ISO_DATE", "000 (007.000.000) 2026-11-22 01:02:03 Job submitted"),
+        (":JSON", "{\n"),
+        (":XML", "<c>\n"),
+    ],
+)
+def test_events_are_printed_in_the_form_that_is_asked_for(
+    log: Path, form: str, first: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert dispatch("wait", [f"-echo{form}", "-wait", "0", str(log), "7.0"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith(first)
+    assert out.endswith("All jobs done.\n")
+
+
+def test_with_allevents_the_end_of_the_jobs_is_not_the_end(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert dispatch("wait", ["-all", "-wait", "0", str(log), "7.0"]) == 1
+    assert capsys.readouterr().out == "Time expired.\n"
+
+
+@pytest.mark.parametrize(("argv", "said"), [("-num 0", "greater than zero"), ("-num 1 -all", "with -allevents")])
+def test_numbers_that_make_no_sense_are_refused(
+    log: Path, argv: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert dispatch("wait", [*argv.split(), str(log)]) == 1
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("form", ["XML", "JSON"])
+def test_logs_in_other_forms_are_read_while_they_grow(
+    tmp_path: Path, log: Path, form: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with open(log, "a") as file:
+        file.write(END)
+    assert dispatch("wait", [f"-echo:{form}", str(log)]) == 0
+    text = capsys.readouterr().out.removesuffix("All jobs done.\n")
+    path = tmp_path / "other"
+    path.write_text(text[:-40])
+    reader = reader_of(str(path))
+    before = list(reader.new_events())
+    with open(path, "a") as file:
+        file.write(text[-40:])
+    events = [*before, *reader.new_events()]
+    reader.close()
+    assert (len(before), [event.number for event in events]) == (4, [0, 0, 1, 5, 9])
+    assert events[2].headline == f"Job executing on host: {HOST}"
+    assert dispatch("wait", ["-status", str(path)]) == 0
+    assert "7.0.0 completed\n7.1.0 aborted\n" in capsys.readouterr().out
