@@ -38,7 +38,7 @@ from typing import Any, Final, Protocol
 
 import trio
 
-from daemons import faults
+from daemons import faults, own_history
 from daemons.adverts import Adverts
 from daemons.linux import name_process
 from daemons.log import Log, log_times
@@ -400,6 +400,7 @@ async def _as_process(start: DaemonStart, main: DaemonMain, control: socket.sock
     async with trio.open_nursery() as beside:
         await beside.start(_heed_signals, start)
         beside.start_soon(start.lag.watch)
+        beside.start_soon(own_history.keep, start)
         ready = None
         if control is not None:
             control.setblocking(False)

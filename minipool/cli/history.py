@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import sys
 
 from minipool.cli.ad_output import XML_FOOT, XML_HEAD, attribute_list, sorted_names, wanted_form, write_all
 from minipool.cli.autoformat import AutoFormat
 from minipool.cli.console import terminal_width
 from minipool.cli.context import install_clock, open_session
+from minipool.cli.history_files import files_of, of_files, remove, with_earlier
 from minipool.cli.mask import Mask
 from minipool.cli.options import Opt, Parsed
 from minipool.cli.print_as import FUNCTIONS
@@ -47,7 +47,9 @@ TOOL = Tool(
         FORMATTING[0],
         Opt("print-format", 2, 1, "FILE", "take the columns from a file", True),
         Opt("daemon", 3, says="the file of a daemon's own ads (<SUBSYS>_DAEMON_HISTORY)", colon=True),
-        Opt("epochs", 2, says="executions of jobs instead of jobs", colon=True),
+        Opt(
+            "epochs", 2, says="executions of jobs instead of jobs (:d: and remove the files that were read)", colon=True
+        ),
         Opt("transfer-history", 2, says="transfers of files (:i input, :o output, :c checkpoints)", colon=True),
         Opt("type", 2, 1, "TYPE,...", "ads of these types: JOB, EPOCH, TRANSFER, INPUT ... or ALL"),
         Opt("directory", 3, says="with -epochs: the files of JOB_EPOCH_HISTORY_DIR"),
@@ -102,6 +104,9 @@ def _main(parsed: Parsed) -> int:
     install_clock()
     asked = _Asked(parsed)
     _show(asked, asked.found())
+    if "d" in (parsed.qualifier("epochs") or "").lower():
+        sys.stdout.flush()
+        remove(asked.read)
     return 0
 
 
@@ -111,6 +116,8 @@ class _Asked:
     def __init__(self, parsed: Parsed) -> None:
         self.parsed = parsed
         self.forwards = parsed.has("forwards")
+        self.read: list[str] = []
+        """The files of single jobs that are looked through."""
         self._refuse_contradictions()
         self.form, self.custom = wanted_form(parsed), AutoFormat(parsed)
         if parsed.has("jsonl"):
@@ -149,6 +156,12 @@ class _Asked:
             raise UserError(f"Error: -{sources[0]} can not be used in association with -{sources[1]}.")
         if sum(parsed.has(key) for key in ("xml", "json", "jsonl")) > 1:
             raise UserError("Error: Cannot use more than one of XML and JSON[L]")
+        if "d" in (parsed.qualifier("epochs") or "").lower():
+            limits = [f"-{key}" for key in ("limit", "scanlimit") if parsed.has(key)]
+            if limits:
+                raise UserError(f"Error: -epochs:d (delete) cannot be used with {limits[0]}.")
+            if not parsed.has("directory"):
+                raise UserError("Error: -epochs:d (delete) only removes files of JOB_EPOCH_HISTORY_DIR: say -directory")
         if parsed.has("extract") and not (parsed.has("constraint") or parsed.words):
             raise UserError("Error: -extract requires a constraint for which ClassAds to copy")
 
@@ -214,7 +227,7 @@ class _Asked:
         parsed = self.parsed
         path = parsed.value("file")
         if path is not None:
-            return self._chosen(_of_files([path], self.kinds or ["JOB"], self.forwards))
+            return self._chosen(of_files([path], self.kinds or ["JOB"], self.forwards))
         log = parsed.value("userlog")
         if log is not None:
             from minipool.cli.log_ads import jobs_of_log
@@ -222,7 +235,7 @@ class _Asked:
             return self._chosen(jobs_of_log(log, cannot="Error: Can't open userlog {path}"))
         searched = self._searched()
         if searched is not None:
-            return self._chosen(_of_files(searched, self.kinds or ["JOB"], self.forwards))
+            return self._chosen(of_files(searched, self.kinds or ["JOB"], self.forwards))
         return _of_schedd(open_session(parsed), self)
 
     def _searched(self) -> list[str] | None:
@@ -231,14 +244,15 @@ class _Asked:
         path = parsed.value("search")
         if parsed.has("directory"):
             directory = path or self._knob("JOB_EPOCH_HISTORY_DIR")
-            return _files_of(directory, self.forwards)
+            self.read = files_of(directory, self.forwards)
+            return self.read
         if parsed.has("daemon"):
             daemon = (parsed.qualifier("daemon") or "schedd").upper()
             path = path or self._knob(f"{daemon}_DAEMON_HISTORY")
-            self.kinds = self.kinds or ["ALL"]
+            self.kinds = self.kinds or [daemon]
         elif parsed.has("startd"):
             path = path or self._knob("STARTD_HISTORY")
-        return None if path is None else _with_earlier(path, self.forwards)
+        return None if path is None else with_earlier(path, self.forwards)
 
     def _knob(self, name: str) -> str:
         value = open_session(self.parsed).config.str(name, default="")
@@ -347,49 +361,3 @@ def _of_schedd(session: Session, asked: _Asked) -> Iterable[ClassAd]:
         raise UserError(f"Unable to locate remote schedd (name={name or ''}, pool={session.pool or ''}).") from None
     except PeerError as error:
         raise UserError(f"Error: {error}") from None
-
-
-def _of_files(paths: Iterable[str], kinds: Sequence[str], forwards: bool) -> Iterator[ClassAd]:
-    """The ads of files in their order: of these kinds, or of all when there are none."""
-    from pool.jobs.history_file import records
-
-    for path in paths:
-        try:
-            with open(path, encoding="utf-8", errors="surrogateescape") as file:
-                text = file.read()
-        except OSError as error:
-            raise UserError(f"Error opening history file {path}: {error.strerror}") from None
-        for record in records(text, backwards=not forwards):
-            if not kinds or "ALL" in kinds or record.kind in kinds:
-                ads = _parsed(record.text, path)
-                yield from ads if forwards else reversed(ads)
-
-
-def _parsed(text: str, path: str) -> list[ClassAd]:
-    """The ad of a record, or ads that only empty lines set apart."""
-    from pool.classad import parse_longs
-
-    return list(parse_longs(text.split("\n"), file=path))
-
-
-def _with_earlier(path: str, forwards: bool) -> list[str]:
-    """A file and its earlier parts, in the order in which they are read."""
-    from pool.jobs.history_file import rotations
-
-    directory = os.path.dirname(path) or "."
-    try:
-        found = [os.path.join(directory, name) for name in rotations(path, os.listdir(directory))]
-    except OSError:
-        found = []
-    found += [path] if os.path.exists(path) or not found else []
-    return found if forwards else found[::-1]
-
-
-def _files_of(directory: str, forwards: bool) -> list[str]:
-    """The files of executions, one for each job."""
-    try:
-        names = [name for name in os.listdir(directory) if name.startswith("job.runs.") and name.endswith(".ads")]
-    except OSError as error:
-        raise UserError(f"Error: cannot read {directory}: {error.strerror}") from None
-    names.sort(key=lambda name: [int(part) for part in name.split(".") if part.isdigit()], reverse=not forwards)
-    return [os.path.join(directory, name) for name in names]

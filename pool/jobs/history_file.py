@@ -47,6 +47,11 @@ def run_banner(kind: str, ad: ClassAd, now: float) -> str:
     )
 
 
+def daemon_banner(subsystem: str, now: float) -> str:
+    """The line after a daemon's own ad."""
+    return f"*** {subsystem} CurrentTime={int(now)}\n"
+
+
 def run_attributes(ad: ClassAd, kind: str, now: float) -> dict[str, object]:
     """What the ad of an execution has beyond the job's own attributes."""
     return {
