@@ -34,6 +34,8 @@ class Claim:
     starter: Peer | None = None
     reusable: bool = True
     gone: bool = False
+    fits: int = 0
+    """The autocluster whose jobs are known to want the slot, whenever."""
     wish: Wish | None = None
     """A job that shall have the slot next (condor_now)."""
 

@@ -11,7 +11,9 @@ import trio
 
 from daemons.schedd.claim import Claim
 from daemons.schedd.shadow import Shadow
+from pool.classad import ClassAd
 from pool.jobs import late_macros, run
+from pool.jobs.autocluster import is_timeless
 from pool.jobs.job_queue import Job
 
 if TYPE_CHECKING:
@@ -25,14 +27,25 @@ def next_job(claims: Claims, claim: Claim, like: Job) -> Shadow | None:
     if claim.wish is not None:
         return _wished(claims, claim, claim.wish)
     while claim.reusable and not claim.gone and not claims.stopping:
-        job = core.waiting.next(claim.submitter, core.autoclusters.number_of(like))
-        if job is None or not core.queue.ad(job).eval_bool("Requirements", True, claim.slot_ad):
-            return None  # time passes: a job on a clock may not want this slot yet
+        number = core.autoclusters.number_of(like)
+        job = core.waiting.next(claim.submitter, number)
+        if job is None or not _wants(core.queue.ad(job), claim, number):
+            return None
         core.waiting.discard(job)
         shadow = begin(claims, claim, job)
         if shadow is not None:
             return shadow
     return None
+
+
+def _wants(job: ClassAd, claim: Claim, autocluster: int) -> bool:
+    """Whether the job wants the slot now; asked again and again only where that may change, as of a job on a clock."""
+    if claim.fits == autocluster:
+        return True
+    wants = job.eval_bool("Requirements", True, claim.slot_ad)
+    if wants and is_timeless(job, claim.slot_ad):
+        claim.fits = autocluster
+    return wants
 
 
 def _wished(claims: Claims, claim: Claim, wish: Wish) -> Shadow | None:

@@ -59,6 +59,18 @@ class ClassAd(MutableMapping[str, Member]):
             attrs.spell(key, name)
         attrs[key] = value
 
+    def update(self, other: Any = (), /, **more: object) -> None:
+        """Set all attributes of a mapping, or of pairs of names and values."""
+        attrs = self.attrs
+        for pairs in (other.items() if hasattr(other, "items") else other, more.items()):
+            for name, value in pairs:
+                key, kind = name.lower(), type(value)
+                if kind is not str and kind is not bool and kind is not float:
+                    value = storable(value)
+                if key not in attrs:
+                    attrs.spell(key, name)
+                attrs[key] = value
+
     def __delitem__(self, name: str) -> None:
         """Remove an attribute; one that the parent has is covered by UNDEFINED."""
         key = name.lower()

@@ -10,7 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from pool.classad import ClassAd, Expr, Member
+from pool.classad import UNDEFINED, ClassAd, Expr, Member
+from pool.classad.expression import node_of
+from pool.classad.references import reads
+from pool.classad.values import PLAIN
 from pool.jobs.job_queue import MADE_UP, Cluster, Job, JobQueue, mention
 
 ALWAYS: Final = frozenset(
@@ -34,6 +37,40 @@ ALWAYS: Final = frozenset(
 
 NOT_ANNOUNCED: Final = frozenset({"args", "arguments", "env", "environment", "submitevent", "transferinput"})
 """Attributes that can be long and are no use to a negotiator, unless they are significant."""
+
+STEADY: Final = frozenset(
+    {
+        *(
+            "ifthenelse",
+            "isundefined",
+            "iserror",
+            "isboolean",
+            "isinteger",
+            "isreal",
+            "isstring",
+            "int",
+            "real",
+            "string",
+        ),
+        *(
+            "min",
+            "max",
+            "floor",
+            "ceiling",
+            "round",
+            "quantize",
+            "strcat",
+            "substr",
+            "size",
+            "tolower",
+            "toupper",
+            "strcmp",
+        ),
+        *("stricmp", "regexp", "member", "stringlistmember", "stringlistimember", "stringlistsize", "split"),
+        *("versioncmp", "versiongt", "versionge", "versionlt", "versionle", "versioneq", "versioninrange"),
+    }
+)
+"""Functions whose answer never changes."""
 
 SLOT_EXPRESSIONS: Final = ("Requirements", "Start", "Rank", "WithinResourceLimits")
 
@@ -135,6 +172,13 @@ class Autoclusters:
         """What the negotiator is told of a job: its ad less what no slot could care about."""
         hidden = NOT_ANNOUNCED - self._significant
         return ad.project(name for name in ad if name.lower() not in hidden)
+
+
+def is_timeless(job: ClassAd, slot: ClassAd) -> bool:
+    """Whether the job's Requirements say of this slot for ever what they say now: nothing that they read moves."""
+    names, calls = reads(node_of(job.get("Requirements", True)), job.attrs)
+    moving = "currenttime" in names or not calls <= STEADY
+    return not moving and all(type(slot.get(name, UNDEFINED)) in PLAIN for name in names)
 
 
 def _key(value: Member | None) -> object:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import ClassVar, Final
 
 from pool.classad import ClassAd
@@ -84,7 +85,12 @@ class Usage:
 
 
 def _days(seconds: float) -> str:
-    minutes, second = divmod(int(seconds), 60)
+    return _in_days(int(seconds))
+
+
+@lru_cache(256)
+def _in_days(seconds: int) -> str:
+    minutes, second = divmod(seconds, 60)
     hours, minute = divmod(minutes, 60)
     day, hour = divmod(hours, 24)
     return f"{day} {hour:02d}:{minute:02d}:{second:02d}"

@@ -260,10 +260,9 @@ class JobQueue:
         """Set attributes of the job, and take some away."""
         ad = self._writable(job)
         names = self._dirty.setdefault(job, set())
-        for name, value in attributes.items():
-            ad[name] = value
-            if names is not None:
-                names.add(name)
+        ad.update(attributes)
+        if names is not None:
+            names.update(attributes)
         for name in drop:
             if name in ad:
                 del ad[name]

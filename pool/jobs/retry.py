@@ -25,7 +25,7 @@ def cure(job: ClassAd, left: Mapping[str, object]) -> dict[str, object]:
         if not body:
             continue
         before = job.copy()
-        before.update(left)  # type: ignore[arg-type]
+        before.update(left)
         after = before.copy()
         try:
             transform = read_transform(tag, body.replace(_LINES, "\n"))

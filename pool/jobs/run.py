@@ -203,8 +203,7 @@ def _used(job: ClassAd, update: ClassAd, attributes: Attributes) -> Changes:
     if size is None or (size <= known and "ResidentSetSize_RAW" in job):
         return Changes(attributes)
     after = job.copy()
-    for name, value in attributes.items():
-        after[name] = value
+    after.update(attributes)
     attributes.setdefault("ResidentSetSize_RAW", after.eval_int("ResidentSetSize", 0))
     event = log.ImageSize(
         size,
@@ -219,8 +218,7 @@ def _checkpointed(job: ClassAd, attributes: Attributes) -> Changes:
     """What the job has done up to here is not lost any more."""
     attributes["NumCkpts"] = _plus(job, "NumCkpts")
     after = job.copy()
-    for name, value in attributes.items():
-        after[name] = value
+    after.update(attributes)
     event = log.Checkpointed(_usage(after, ""), after.eval_float("BytesSent", 0.0))
     return Changes(attributes, events=(event,))
 
@@ -303,8 +301,7 @@ def _decide(
     if end.ending is Ending.EXITED:
         attributes["NumJobCompletions"] = _plus(job, "NumJobCompletions")  # max_retries counts these
     after = job.copy()
-    for name, value in attributes.items():
-        after[name] = value
+    after.update(attributes)
     if status is JobStatus.HELD:
         return _was_held(after, attributes, end)
     if status is JobStatus.REMOVED:
@@ -397,9 +394,10 @@ def _completed(job: ClassAd, attributes: Attributes, now: float) -> tuple[Change
 
 def _over(job: ClassAd, attributes: Attributes, status: JobStatus) -> Fate:
     """What becomes of a job that these attributes and this state are the last of."""
+    if type(job.get("LeaveJobInQueue", False)) is bool and "LeaveJobInQueue" not in attributes:  # as nearly always
+        return Fate.STAYS if job.get("LeaveJobInQueue", False) else Fate.LEAVES
     after = job.copy()
-    for name, value in attributes.items():
-        after[name] = value
+    after.update(attributes)
     after["JobStatus"] = int(status)
     return Fate.STAYS if after.eval_bool("LeaveJobInQueue", False) else Fate.LEAVES
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from pool.classad import ClassAd
+from pool.classad.attrs import MISSING
 
 _LABELS: Final = {
     "memory": "Memory (MB)",
@@ -33,21 +35,18 @@ class _Row:
 def usage_ad(job: ClassAd) -> dict[str, Number]:
     """What the table shows of a job ad: `Cpus`, `RequestCpus`, `CpusUsage` and so on for each provisioned resource."""
     table: dict[str, Number] = {}
-    names = job.eval_str("ProvisionedResources") or "Cpus, Disk, Memory"
-    for name in names.replace(",", " ").split():
-        for shown, attribute in (
-            (name, f"{name}Provisioned"),
-            (f"Request{name}", f"Request{name}"),
-            (f"{name}Usage", f"{name}AverageUsage"),
-            (f"{name}Usage", f"{name}Usage"),
-            (f"{name}MemoryUsage", f"{name}MemoryUsage"),
-        ):
+    attrs = job.attrs
+    for shown, attribute, key in _shown_of(job.eval_str("ProvisionedResources") or "Cpus, Disk, Memory"):
+        value = attrs.lookup(key)
+        if value is MISSING:
+            continue
+        if type(value) not in (int, float):
             value = job.eval(attribute)
-            if isinstance(value, int | float):
-                table[shown] = value
-        assigned = job.eval(f"Assigned{name}")
-        if isinstance(assigned, str):
-            table[f"Assigned{name}"] = f'"{assigned}"'
+        if shown.startswith("Assigned"):
+            if isinstance(value, str):
+                table[shown] = f'"{value}"'
+        elif isinstance(value, int | float):
+            table[shown] = value
     for shown, attribute in (
         ("TimeExecuteUsage", "ActivationExecutionDuration"),
         ("TimeSlotBusyUsage", "ActivationDuration"),
@@ -58,9 +57,34 @@ def usage_ad(job: ClassAd) -> dict[str, Number]:
     return table
 
 
+@lru_cache(64)
+def _shown_of(resources: str) -> list[tuple[str, str, str]]:
+    """For each row of the table its name, the attribute that it shows, and that in lower case."""
+    shown = []
+    for name in resources.replace(",", " ").split():
+        shown += [
+            (name, f"{name}Provisioned"),
+            (f"Request{name}", f"Request{name}"),
+            (f"{name}Usage", f"{name}AverageUsage"),
+            (f"{name}Usage", f"{name}Usage"),
+            (f"{name}MemoryUsage", f"{name}MemoryUsage"),
+            (f"Assigned{name}", f"Assigned{name}"),
+        ]
+    return [(row, attribute, attribute.lower()) for row, attribute in shown]
+
+
 def usage_lines(table: Mapping[str, Number]) -> Iterator[str]:
     """The table as lines; none when there is nothing to show."""
-    rows = _rows(table)
+    yield from _laid_out(tuple([(name, _shown(value)) for name, value in table.items()]))
+
+
+@lru_cache(256)
+def _laid_out(table: tuple[tuple[str, str], ...]) -> list[str]:
+    """The lines; short jobs, of which there are many at a time, often show the same."""
+    return list(_lines(_rows(table)))
+
+
+def _lines(rows: Mapping[str, _Row]) -> Iterator[str]:
     if not rows:
         return
     columns = [[row.usage, row.request, row.allocated, row.assigned] for row in rows.values()]
@@ -78,10 +102,9 @@ def usage_lines(table: Mapping[str, Number]) -> Iterator[str]:
         )
 
 
-def _rows(table: Mapping[str, Number]) -> dict[str, _Row]:
+def _rows(table: Iterable[tuple[str, str]]) -> dict[str, _Row]:
     rows: dict[str, _Row] = {}
-    for name, value in table.items():
-        text = _shown(value)
+    for name, text in table:
         if name.startswith("Request"):
             rows.setdefault(name[7:], _Row()).request = text
         elif name.startswith("Assigned"):

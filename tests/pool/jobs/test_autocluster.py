@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from pool.classad import ClassAd, expr
-from pool.jobs.autocluster import Autoclusters
+from pool.jobs.autocluster import Autoclusters, is_timeless
 from pool.jobs.job_queue import Cluster, Job, JobQueue
 from pool.jobs.pack import pack
 from pool.jobs.states import JobStatus
@@ -176,3 +178,23 @@ def test_what_is_announced_has_no_long_texts() -> None:
     (reads,) = bench.add(Requirements=expr("TARGET.A == Args"), Args="x")
     bench.autoclusters.number_of(reads)
     assert "Args" in bench.autoclusters.representative(bench.queue.ad(reads))
+
+
+@pytest.mark.parametrize(
+    ("requirements", "timeless"),
+    [
+        ("TARGET.Memory >= RequestMemory && stringListMember(TARGET.Arch, Wanted)", True),
+        ("time() > 100", False),
+        ("CurrentTime > 100", False),
+        ("random() > 0.5", False),
+        ("TARGET.Load < 0.3", False),
+        ("TARGET.Unknown =!= true", True),
+        ("Later", False),
+    ],
+)
+def test_requirements_are_timeless_when_nothing_that_they_read_moves(requirements: str, timeless: bool) -> None:
+    job = ClassAd(
+        {"Requirements": expr(requirements), "RequestMemory": 1, "Wanted": "a", "Later": expr("QDate < time()")}
+    )
+    slot = ClassAd({"Memory": 5, "Arch": "a", "Load": expr("1 - time() % 2")})
+    assert is_timeless(job, slot) is timeless
