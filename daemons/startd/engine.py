@@ -121,7 +121,10 @@ class EngineWatch:
             log.always("Containers cannot be run", reason=found.reason)
         if found.facts or before.facts:
             no_longer = {"DockerOfflineReason": ""} if before.reason else {}
-            self._startd.learn({**no_longer, **(found.facts or NO_ENGINE)})
+            facts = {**no_longer, **(found.facts or NO_ENGINE)}
+            if self._startd.machine_facts.get("HasSingularity") is True:  # which is a container too
+                facts["HasContainer"] = True
+            self._startd.learn(facts)
 
     async def _tell_size(self) -> None:
         start = self._startd.start

@@ -14,7 +14,7 @@ import trio
 from daemons.cron_manager import CronManager
 from daemons.linux import become_subreaper
 from daemons.run import DaemonStart
-from daemons.startd import java, plugins
+from daemons.startd import java, plugins, singularity
 from daemons.startd.admin import Admin
 from daemons.startd.ads import Ads
 from daemons.startd.backfill import Backfill
@@ -236,6 +236,7 @@ async def main(start: DaemonStart, *, task_status: trio.TaskStatus[None] = trio.
             services.start_soon(startd.fetch.run)
             services.start_soon(startd.benchmarks.run)
             services.start_soon(java.probe, startd)
+            services.start_soon(singularity.probe, startd)
             services.start_soon(startd.engine.run)
             services.start_soon(plugins.keep_asking, startd)
             services.start_soon(startd.deadlines.run)

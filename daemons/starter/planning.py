@@ -10,8 +10,10 @@ from daemons.starter.contained import image_of
 from daemons.starter.live import allows
 from daemons.starter.settings import StarterSettings
 from pool.classad import ClassAd, expr
+from pool.containers.singularity import in_singularity, runs_in_singularity
 from pool.execute.assigned import DEFAULTS as ASSIGNED_KNOBS
 from pool.execute.cgroup import Limits, memory_limits
+from pool.execute.isolation import private_directories
 from pool.execute.plan import Plan, Surroundings, plan_job, wants_transfer, wrapped
 
 
@@ -39,6 +41,16 @@ class Planner:
         plan = plan_job(job, self._slot, self.surroundings(job, account))
         if address_space := settings.address_space_mb << 20:  # this machine's limit, besides the job's own
             plan = replace(plan, rlimits={**plan.rlimits, "AS": address_space})
+        if runs_in_singularity(job, self._slot, settings.docker):
+            return in_singularity(
+                plan,
+                job,
+                self._slot,
+                settings.docker,
+                self._sandbox,
+                tuple(private_directories(settings.mount_under_scratch, job, self._slot)),
+                is_there=os.path.exists,
+            )
         if not settings.wrapper or image_of(job, self._slot, settings) is not None:
             return plan
         return wrapped(plan, settings.wrapper, self._sandbox)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import socket
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -16,6 +17,7 @@ import msgpack
 from daemons.log import TIMES, log_times
 from pool.containers.engine import KNOBS as ENGINE_KNOBS
 from pool.containers.engine import VOLUME
+from pool.containers.singularity import KNOBS as SINGULARITY_KNOBS
 from pool.execute.assigned import DEFAULTS as ASSIGNED_KNOBS
 from pool.execute.assigned import is_assigned_knob
 from pool.execute.cgroup import Trees, claim_group
@@ -248,9 +250,18 @@ def url_plugins(config: Config) -> list[str]:
     return config.list("FILETRANSFER_PLUGINS") if config.bool("ENABLE_URL_TRANSFERS") else []
 
 
+def singularity_program(config: Config) -> str:
+    """The program for images of Apptainer or Singularity: SINGULARITY, else either under its own name; empty: none."""
+    said = config.path("SINGULARITY")
+    if config.is_set("SINGULARITY"):
+        return said if said and os.access(said, os.X_OK) else ""
+    return next((found for name in (said, "apptainer", "singularity") if (found := shutil.which(name))), "")
+
+
 def engine_knobs(config: Config) -> dict[str, str]:
     """What the owner says about containers."""
-    knobs = {name: said for name in ENGINE_KNOBS if (said := config.str(name, default=""))}
+    knobs = {name: said for name in (*ENGINE_KNOBS, *SINGULARITY_KNOBS) if (said := config.str(name, default=""))}
+    knobs["SINGULARITY"] = singularity_program(config)
     for volume in config.list("DOCKER_MOUNT_VOLUMES"):
         name = f"{VOLUME}{volume.upper()}"
         for knob in (name, f"{name}_MOUNT_IF"):

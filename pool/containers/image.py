@@ -14,6 +14,7 @@ from typing import Final
 
 from pool.classad import ClassAd, expr
 from pool.containers.engine import holds, knob
+from pool.containers.singularity import runs_in_singularity
 from pool.errors import ClassAdError
 from pool.execute.exit import Hold
 from pool.jobs.codes import HoldCode
@@ -41,10 +42,12 @@ def wanted_image(job: ClassAd, slot: ClassAd, knobs: Mapping[str, str]) -> str |
         if job.eval_bool("DockerSendCredentials", False):
             return _cannot("docker_send_credentials is true, and no credentials are carried to this machine")
         return _plain(image) if _plain(image) else _cannot("The job names no image")
+    if runs_in_singularity(job, slot, knobs):
+        return None
     if job.eval_bool("WantContainer", False):
         image = job.eval_str("ContainerImage") or ""
         kind = "a Singularity image file" if image.endswith(".sif") else "an unpacked image"
-        return _cannot(f"{image} is {kind}; this machine runs images of docker registries (docker://NAME) only")
+        return _cannot(f"{image} is {kind}; this machine has no program for it (apptainer, singularity)")
     return _default(job, slot, knobs)
 
 

@@ -1,0 +1,102 @@
+"""Jobs in images of Apptainer or Singularity: a real starter and a scripted program in the place of either."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+
+from daemons.startd.singularity import ask
+from pool.config import load_config
+from protocol.messages.common import StopHow
+from protocol.messages.schedd import Ending, JobExecuting
+
+from .bench import bench
+
+SCRIPT = """#!/bin/sh
+# Writes its words down, and runs what stands behind the image on this host.
+[ "$1" = --version ] && { echo "singularity-ce version 4.1.0"; exit 0; }
+echo "$@" > {notes}/words
+while [ "$1" != -C ]; do shift; done
+[ -e "$2" ] || { echo "FATAL: could not open image $2" >&2; exit 255; }
+shift 2
+exec env "IN=$SINGULARITYENV_WORD" "$@"
+"""
+
+
+@pytest.fixture
+def program() -> Iterator[Path]:
+    """Not below pytest's own directory, which is closed to the job's account."""
+    with TemporaryDirectory(prefix="singularity-") as directory:
+        place = Path(directory)
+        place.chmod(0o777)
+        path = place / "singularity"
+        path.write_text(SCRIPT.replace("{notes}", directory))
+        path.chmod(0o755)
+        yield path
+
+
+def settings(program: Path, **knobs: str) -> dict[str, Any]:
+    return {"docker": {"SINGULARITY": str(program), "SINGULARITY_VERBOSITY": "-s", **knobs}}
+
+
+async def test_a_job_runs_in_the_image_that_it_brings(program: Path) -> None:
+    async with bench(agent=True, **settings(program)) as b:
+        (b.iwd / "tool.sif").write_text("an image")
+        job = b.job_ad(
+            "echo $IN; cat tool.sif; exit 6",
+            WantContainer=True,
+            WantSIF=True,
+            ContainerImage="tool.sif",
+            TransferInput="tool.sif",
+            Environment="WORD=carried PATH=/bin:/usr/bin",
+            ShouldTransferFiles="YES",
+            WhenToTransferOutput="ON_EXIT",
+        )
+        end = await b.ended(await b.run(job, files=True))
+        assert end.ad.eval_int("ExitCode") == 6, (end, b.log())
+        assert (b.iwd / "out").read_text() == "carried\nan image"
+        said = (program.parent / "words").read_text().replace(str(b.sandbox), "S")
+        assert said.startswith("-s exec -W S --pwd S -B S --home S -C S/tool.sif /bin/sh -c ")
+        assert not b.sandbox.exists()
+
+
+async def test_the_owner_puts_jobs_into_an_image_and_they_leave_when_told(program: Path) -> None:
+    knobs = {"SINGULARITY_JOB": "TARGET.Owner isnt undefined", "SINGULARITY_IMAGE_EXPR": '"/"'}
+    async with bench(**settings(program, **knobs)) as b:
+        activation = await b.run(b.job_ad("sleep 1000"))
+        await b.until(JobExecuting, activation)
+        await b.stop(activation, StopHow.FAST)
+        assert (await b.ended(activation)).ending is Ending.EVICTED
+
+
+async def test_an_image_that_is_not_named_holds_the_job(program: Path) -> None:
+    async with bench(**settings(program, SINGULARITY_JOB="true")) as b:
+        end = await b.ended(await b.run(b.job_ad("true")))
+        assert end.ending is Ending.HOLD
+        assert "Singularity image, and names none" in end.reason
+
+
+@pytest.mark.parametrize(
+    ("script", "facts"),
+    [
+        ("echo 'apptainer version 1.3.0'", {"HasSingularity": True, "SingularityVersion": "apptainer version 1.3.0"}),
+        ("exit 3", {"HasSingularity": False, "SingularityOfflineReason": "--version' exited with status 3"}),
+        ("", {"HasSingularity": False}),
+        (None, {}),
+    ],
+)
+def test_what_the_machines_ad_says_of_it(tmp_path: Path, script: str | None, facts: dict[str, Any]) -> None:
+    program = tmp_path / "apptainer"
+    if script is not None:
+        program.write_text(f"#!/bin/sh\n{script}\n")
+        program.chmod(0o755)
+    (tmp_path / "config").write_text(f"SINGULARITY = {program}\n")
+    found = ask(load_config([str(tmp_path / "config")], environ={}))
+    assert set(facts) <= set(found)
+    assert all(str(value) in str(found[name]) for name, value in facts.items())
+    assert ("HasSIF" in found) is (facts.get("HasSingularity") is True)
+    assert bool(found) is bool(facts)
