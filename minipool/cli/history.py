@@ -40,7 +40,7 @@ TOOL = Tool(
         Opt("local", 2, says="ask this host's schedd"),
         Opt("startd", 3, says="the file of jobs that ran on this host (STARTD_HISTORY)"),
         Opt("schedd", 3, says="jobs that left the queue (the default)"),
-        Opt("stream-results", 6, colon=True),
+        Opt("stream-results", 6, says="accepted: ads are printed as they come", colon=True),
         FORMATTING[3],
         HELP,
         FORMATTING[1],
@@ -60,8 +60,8 @@ TOOL = Tool(
         Opt("extract", 2, 1, "FILE", "copy the ads into a file that -file reads"),
         DEBUG,
         *refused("inherit", "there is no history helper that could inherit a socket"),
-        Opt("diagnostic", 4),
-        Opt("no-librarian", 12),
+        Opt("diagnostic", 4, says="accepted: -debug says more"),
+        Opt("no-librarian", 12, says="accepted: there is none"),
         NAME,
         POOL,
         VERSION_OPT,
@@ -248,16 +248,16 @@ class _Asked:
             return self.read
         if parsed.has("daemon"):
             daemon = (parsed.qualifier("daemon") or "schedd").upper()
-            path = path or self._knob(f"{daemon}_DAEMON_HISTORY")
+            path = path or self._knob(f"{daemon}_DAEMON_HISTORY", "daemon history")
             self.kinds = self.kinds or [daemon]
         elif parsed.has("startd"):
             path = path or self._knob("STARTD_HISTORY")
         return None if path is None else with_earlier(path, self.forwards)
 
-    def _knob(self, name: str) -> str:
+    def _knob(self, name: str, what: str = "history") -> str:
         value = open_session(self.parsed).config.str(name, default="")
         if not value:
-            raise UserError(f"Error: No history to read: {name} undefined")
+            raise UserError(f"Error: No {what} to read: {name} undefined")
         return value
 
     def _chosen(self, ads: Iterable[ClassAd]) -> Iterator[ClassAd]:

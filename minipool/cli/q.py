@@ -82,7 +82,7 @@ def _live(session: Session, asked: Asked) -> int:
         except PeerError as error:
             if name is not None and isinstance(error, NotFound):
                 raise UserError("Error: Collector has no record of schedd/submitter") from None
-            raise UserError(f"Error: {error}\n{_NO_SCHEDD}") from None
+            raise UserError(f"Error: {error}\n{'' if asked.parsed.has('expert') else _NO_SCHEDD}") from None
     return status
 
 

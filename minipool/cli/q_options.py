@@ -38,7 +38,7 @@ TOOL: Final = Tool(
         Opt("better-analyze better-analyse analyze analyse", 2, says="say why jobs do not run", colon=True),
         Opt("reverse-analyze", 3, says="say why slots do not run a job", colon=True),
         Opt("unmatchable", 5, says="only idle jobs that no slot matches"),
-        Opt("verbose", 4),
+        Opt("verbose", 4, says="accepted: -better-analyze says all"),
         Opt("run", 1, says="running jobs and their machines"),
         Opt(
             "hold held",
@@ -58,7 +58,7 @@ TOOL: Final = Tool(
         Opt("batch progress", 2, says="one line for each batch (the default)", colon=True),
         Opt("nobatch", 3, says="one line for each job"),
         Opt("totals", 3, says="only the totals"),
-        Opt("expert", 1),
+        Opt("expert", 1, says="errors without the advice"),
         Opt(
             "jobads",
             1,
@@ -69,8 +69,8 @@ TOOL: Final = Tool(
         ),
         Opt("userlog", 1, 1, "FILE", "the jobs of an event log instead of a queue"),
         Opt("slotads", 1, 1, "FILE", "-analyze: the slots of a file of ads", colon=True),
-        Opt("userprios", 5, 1, "FILE", "-analyze: priorities from a file; not needed", colon=True),
-        Opt("nouserprios", 7, says="-analyze: without priorities", colon=True),
+        Opt("userprios", 5, 1, "FILE", "accepted: who would be preempted is not a part of the analysis", colon=True),
+        Opt("nouserprios", 7, says="accepted, for the same reason", colon=True),
         VERSION_OPT,
         Opt("stream-results", 2, says="print jobs as they come"),
     ),

@@ -71,7 +71,7 @@ def _checked(given: Given) -> Callable[[BlockingPeer], str]:
         if value < row.least:
             raise UserError(row.too_small)
         return lambda peer: _set(peer, row, user, value)
-    return (lambda peer: _delete(peer, user)) if given.key == "delete" else (lambda peer: _reset(peer, user))
+    return (lambda peer: _reset(peer, user)) if given.key == "resetusage" else (lambda peer: _delete(peer, user))
 
 
 def _number(text: str) -> float:

@@ -17,7 +17,7 @@ TOOL = Tool(
         HELP,
         Opt("arch", 1, says="only the processor's architecture"),
         Opt("opsys", 1, says="only the operating system"),
-        Opt("syscall", 1),
+        Opt("syscall", 1, says="accepted: there is no library of system calls"),
         JSON,
     ),
 )

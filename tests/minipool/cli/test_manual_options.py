@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import ast
+from collections.abc import Iterator
 from importlib import import_module
+from pathlib import Path
 
 import pytest
 
+import minipool
 from minipool.cli.chirp import COMMANDS
-from minipool.cli.names import TOOLS
+from minipool.cli.names import POOL_VERBS, TOOLS
 from minipool.cli.options import MissingValue, UsageError, parse
 from minipool.cli.tool import Tool
 from pool.submit.qsub import read_wishes
@@ -40,6 +44,67 @@ def test_an_option_of_the_manual_is_known(name: str, option: str) -> None:
         assert " is not supported here: " in str(error)  # noqa: PT017 (not every option is refused)
     else:
         assert parsed.given
+
+
+ACCEPTED = {
+    "condor_submit": "single-cluster",
+    "condor_q": "verbose userprios nouserprios",
+    "condor_history": "backwards stream-results diagnostic no-librarian",
+    "condor_version": "syscall",
+    "condor_watch_q": "interval",
+    "pool watch": "interval",
+    "condor_ssh_to_job": "keygen-options",
+    "condor_userprio": "grouprollup",
+    "condor_config_val": "expand mixedcase",
+    "condor_off": "force-graceful request-id",
+    "condor_restart": "force-graceful request-id",
+    "condor_who": "allpids",
+    "condor_token_create": "key",
+    "condor_advertise": "tcp udp",
+    "condor_qsub": "cwd W",
+}
+"""Options that ask for what is done anyway, or for what has no meaning here; all others change what a tool does."""
+
+
+def all_tools() -> Iterator[Tool]:
+    for module in sorted({module for module, _ in (*TOOLS.values(), *POOL_VERBS.values())}):
+        here = import_module(f"minipool.cli.{module}")
+        yield from getattr(here, "TOOLS", None) or ([here.TOOL] if hasattr(here, "TOOL") else [])
+
+
+def said_in_the_tools() -> set[str]:
+    """Every string in the sources of the tools, but for the names in their tables of options."""
+    found: set[str] = set()
+    for path in Path(minipool.__path__[0]).rglob("*.py"):
+        tree = ast.parse(path.read_text())
+        names = {
+            id(node.args[0])
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Opt" and node.args
+        }
+        found |= {
+            node.value
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in names
+        }
+    return found
+
+
+def test_an_option_does_something_or_is_known_to_do_nothing() -> None:
+    said = said_in_the_tools()
+    idle = {
+        (tool.name, row.key)
+        for tool in all_tools()
+        for row in tool.options
+        if not row.refused and row.key not in ("help", "version", "debug") and row.key not in said
+    }
+    known = {(name, key) for name, keys in ACCEPTED.items() for key in keys.split()}
+    assert sorted(idle - known) == []
+
+
+def test_each_option_says_what_it_is_for() -> None:
+    silent = [(tool.name, row.names) for tool in all_tools() for row in tool.options if not row.says]
+    assert silent == []
 
 
 def test_what_is_not_in_a_table_is_not_known() -> None:
