@@ -1,4 +1,5 @@
 """The jobs' end of chirp: a socket on this machine's loopback, to which a job comes with the cookie of its sandbox.
+(For a job in a container it is on the engine's bridge.)
 
 Files are those of the job's owner at the access point: the file agent opens them, for each call anew, so nothing is
 lost when a connection is. Attributes and messages go to the schedd; what may wait goes with the next update.
@@ -18,6 +19,7 @@ import trio
 
 from daemons.log import Log
 from daemons.starter.account import Account, acting_as
+from daemons.starter.bridge import LOOPBACK
 from daemons.starter.line import Line
 from daemons.starter.settings import StarterSettings
 from pool.classad import ClassAd, Expr, expr
@@ -176,14 +178,17 @@ class ChirpServer:
 
     def __init__(self, nursery: trio.Nursery, log: Log) -> None:
         self._nursery, self._log = nursery, log
-        self._listener: trio.SocketListener | None = None
+        self._listeners: dict[str, trio.SocketListener] = {}
         self._cookie = ""
         self._job: ChirpJob | None = None
         self._scopes: set[trio.CancelScope] = set()
 
     @contextmanager
-    def serving(self, job: ChirpJob, sandbox: str, account: Account) -> Iterator[str]:
-        """Let the job in while the block lasts; the path of the file by which it finds the way, "" for none."""
+    def serving(self, job: ChirpJob, sandbox: str, account: Account, address: str = LOOPBACK) -> Iterator[str]:
+        """Let the job in while the block lasts; the path of the file by which it finds the way, "" for none.
+
+        `address` is where the job finds this machine.
+        """
         if not job.rights:
             yield ""
             return
@@ -191,7 +196,7 @@ class ChirpServer:
         self._job = job
         path = os.path.join(sandbox, CHIRP_CONFIG_NAME)
         try:
-            host, port = self._address()
+            host, port = self._listening(address)
             _write(path, f"{host} {port} {self._cookie}\n", account)
             yield path
         finally:
@@ -199,14 +204,16 @@ class ChirpServer:
             for scope in self._scopes:
                 scope.cancel()
 
-    def _address(self) -> tuple[str, int]:
-        if self._listener is None:
+    def _listening(self, address: str) -> tuple[str, int]:
+        listener = self._listeners.get(address)
+        if listener is None:
             listening = socket.socket()
-            listening.bind(("127.0.0.1", 0))
+            listening.bind((address, 0))
             listening.listen(16)
-            self._listener = trio.SocketListener(trio.socket.from_stdlib_socket(listening))
-            self._nursery.start_soon(self._accept, self._listener)
-        host, port = self._listener.socket.getsockname()
+            listener = trio.SocketListener(trio.socket.from_stdlib_socket(listening))
+            self._listeners[address] = listener
+            self._nursery.start_soon(self._accept, listener)
+        host, port = listener.socket.getsockname()
         return host, port
 
     async def _accept(self, listener: trio.SocketListener) -> None:

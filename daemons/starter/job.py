@@ -10,6 +10,7 @@ time.
 from __future__ import annotations
 
 import os
+import shlex
 import time
 from collections.abc import Mapping
 from dataclasses import replace
@@ -20,6 +21,7 @@ import trio
 from daemons.faults import fault
 from daemons.starter import sandbox
 from daemons.starter.account import Account
+from daemons.starter.bridge import LOOPBACK, host_of
 from daemons.starter.checkpoints import Checkpoints, has_made_one
 from daemons.starter.chirp import ChirpJob, chirp_rules
 from daemons.starter.contained import image_of
@@ -43,6 +45,7 @@ from daemons.starter.terms import terms_for
 from daemons.starter.transfer import FileMover, Held
 from daemons.starter.watches import Watches
 from pool.classad import ClassAd
+from pool.containers.singularity import runs_in_singularity
 from pool.errors import PoolError, UserError
 from pool.execute.checkpoint import checkpoint_signal
 from pool.execute.exit import Hold
@@ -284,7 +287,9 @@ class JobRun:
             return self._leaving.result()
         if self.context.chirp is None or not self.request.shadow_address:
             return await self._run_on_its_terms(plan, account)
-        with self.context.chirp.serving(self._chirp, self.sandbox, account) as config:
+        is_contained = image_of(self.job, self.slot, self.context.settings) is not None
+        host = host_of(self.job.eval_str("DockerNetworkType") or "") if is_contained else LOOPBACK
+        with self.context.chirp.serving(self._chirp, self.sandbox, account, host) as config:
             if config:
                 plan = replace(plan, environment={**plan.environment, "_CONDOR_CHIRP_CONFIG": config})
             return await self._run_on_its_terms(plan, account)
@@ -295,6 +300,8 @@ class JobRun:
             image = image_of(self.job, self.slot, settings)
             if image is not None:
                 return await running.contained(image, self.job, plan, account, terms, self._attendants())
+            if runs_in_singularity(self.job, self.slot, settings.docker):
+                log.always("The job's program is put into an image", command=shlex.join(plan.argv))
             limits = self._planner.limits(self.job)
             result = await running.bare(self.job, plan, account, terms, limits, self._attendants())
         if plan.wrapped and (said := sandbox.wrapper_error(self.sandbox, account)) is not None:

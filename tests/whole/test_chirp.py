@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -57,6 +58,7 @@ CONDOR
 
 CLIENT = """
 import os
+import signal
 from htcondor2.htchirp import HTChirp
 
 with HTChirp() as chirp:
@@ -174,3 +176,51 @@ def test_without_want_io_proxy_a_job_may_only_set_what_can_wait(pool: RealPool) 
     assert (home / "out").read_text() == "set\nnone\n"
     assert (home / "err").read_text().count("the job has not asked for it") == 2
     assert (ad["ChirpLate"], "Now" in ad) == (1, False)
+
+
+HOLDER = """
+import os, time
+from htcondor2.htchirp import HTChirp
+
+with HTChirp() as chirp:
+    lives = chirp.fetch("lives", "seen") if "lives" in chirp.getdir(".") else 0
+    chirp.write(b"x" * (lives + 1), "lives", flags="wct")
+    if lives == 0:
+        time.sleep(3600)
+    chirp.set_job_attr("Lives", str(lives + 1))
+"""
+
+
+@pytest.mark.slow
+def test_a_starter_that_is_killed_with_a_chirp_connection_open_leaves_nothing_open(pool: RealPool) -> None:
+    pytest.importorskip("htcondor2")
+    home = pool.directory / "home" / "holder"
+    home.mkdir()
+    home.chmod(0o777)
+    if pool.user is not None and os.geteuid() == 0:
+        os.chown(home, *_ids(pool.user))
+    (home / "holder.py").write_text(HOLDER)
+    cluster = pool.submit(
+        f"executable = {sys.executable}\narguments = holder.py\ntransfer_executable = false\n"
+        "transfer_input_files = holder.py\nshould_transfer_files = YES\nwant_io_proxy = true\n"
+        "output = out\nerror = err\nlog = log\nqueue\n",
+        cwd=home,
+    )
+    pool.until(lambda: (home / "lives").exists() and (home / "lives").stat().st_size == 1, "the first life's word")
+    (sandbox,) = (pool.directory / "execute").glob("dir_*")
+    starter = int(sandbox.name.removeprefix("dir_"))
+    before = [pid for pid in pool.processes() if _works_in(pid, sandbox)]
+    assert before
+    os.kill(starter, signal.SIGKILL)
+    (ad,) = pool.until_done(cluster)
+    assert ((home / "err").read_text(), ad["ExitCode"], ad["Lives"]) == ("", 0, 2)
+    assert (home / "lives").read_text() == "xx"
+    pool.until(lambda: not sandbox.exists(), "the end of the first sandbox")
+    assert not [pid for pid in before if _works_in(pid, sandbox)]
+
+
+def _works_in(pid: int, sandbox: Path) -> bool:
+    try:
+        return os.readlink(f"/proc/{pid}/cwd").startswith(str(sandbox))
+    except OSError:
+        return False
