@@ -23,8 +23,12 @@ _OPTIONS = (
     Opt("allusers", 2, says="the jobs of all users"),
     Opt("batches", 1, -1, "NAME...", "the batches of these names"),
     Opt("forever", 2, says="go on when all jobs are done"),
-    NAME,
-    POOL,
+    Opt("larger-than", 3, 1, "CLUSTER", "clusters from this one on"),
+    Opt("exit", 4, 1, "GROUPER,STATUS[,EXIT]", "end when all, any or none of the jobs are active, done, idle or held"),
+    Opt("no-display-exited", 13, says="not the batches whose jobs are all done"),
+    Opt("no-color", 8, says="without colours"),
+    Opt("name schedd", 1, 1, NAME.metavar, NAME.says),
+    Opt("pool collector", 1, 1, POOL.metavar, POOL.says),
     DEBUG,
     HELP,
     VERSION_OPT,
@@ -33,13 +37,11 @@ _OPTIONS = (
         for name in ("table", "progress", "row-progress", "summary", "updated-at", "color", "refresh")
     ),
     Opt("interval", 3, 1, "SECONDS", "accepted: changes are shown as they come"),
-    *refused("collector schedd", "-pool and -name say whose jobs are shown"),
-    *refused("files larger-than", "the schedd is asked, not logs"),
+    *refused("files", "the schedd is asked, not logs"),
     *refused("groupby summary-type", "jobs are shown by batch, with one summary"),
-    *refused("exit", "it ends when all jobs are done; see -forever"),
-    *refused("display-exited no-display-exited exited-row-decay decay-start-at-read no-decay-start-at-read", _ROWS),
+    *refused("display-exited exited-row-decay decay-start-at-read no-decay-start-at-read", _ROWS),
     *refused("no-table no-progress no-row-progress no-summary no-updated-at abbreviate no-abbreviate", _ROWS),
-    *refused("no-color no-refresh", "the terminal decides"),
+    *refused("no-refresh", "the terminal decides"),
     *refused("exit-on-key-press no-exit-on-key-press", "it ends with the jobs, or at Ctrl-C"),
 )
 WATCH = Tool(
@@ -66,42 +68,71 @@ def _main(parsed: Parsed) -> int:
     if not ids and not users and not parsed.has("allusers"):
         users = [session.user()]
     names = parsed.values("batches")
-    constraint = " || ".join(f"JobBatchName == {quote(name)}" for name in names) or None
+    clauses = [" || ".join(f"JobBatchName == {quote(name)}" for name in names)]
+    clauses += [f"ClusterId >= {parsed.number('larger-than', 0)}"] if parsed.has("larger-than") else []
+    constraint = " && ".join(f"({text})" for text in clauses if text) or None
+    watched = Watched(parsed)
     select = Selection(ids=ids, users=users, constraint=constraint, all=not (ids or users))
     steps = follow(session, select, name=parsed.value("name"))
     try:
-        show = _live if sys.stdout.isatty() else _plain
-        show(steps, forever=parsed.has("forever"))
+        return (_live if sys.stdout.isatty() else _plain)(steps, watched)
     except PeerError as error:
         raise UserError(f"Error: {error}") from None
-    return 0
 
 
-def _plain(steps: Iterator[Progress], *, forever: bool) -> None:
+class Watched:
+    """What is shown of the jobs, and when the watch is over."""
+
+    def __init__(self, parsed: Parsed) -> None:
+        from minipool.cli import watch_exit
+
+        self.conditions = [watch_exit.read(text) for text in parsed.values("exit")]
+        self.forever = parsed.has("forever")
+        self.exited = not parsed.has("no-display-exited")
+        self.color = not parsed.has("no-color")
+
+    def shown(self, progress: Progress) -> list[Batch]:
+        """The batches to show."""
+        return [batch for batch in progress.batches() if self.exited or not batch.over]
+
+    def status(self, progress: Progress) -> int | None:
+        """The exit status, when this is the end."""
+        from minipool.cli.watch_exit import status_of
+
+        met = status_of(self.conditions, progress.batches())
+        return met if met is not None else 0 if progress.over and not self.forever else None
+
+
+def _plain(steps: Iterator[Progress], watched: Watched) -> int:
     from minipool.progress import line
 
     said: dict[str, str] = {}
     for progress in steps:
-        for batch in progress.batches():
+        for batch in watched.shown(progress):
             now = line(batch)
             if said.get(batch.name) != now:
                 said[batch.name] = now
                 sys.stdout.write(now + "\n")
         sys.stdout.flush()
-        if progress.over and not forever:
-            if not said:
+        status = watched.status(progress)
+        if status is not None:
+            if not said and not progress.ads:
                 sys.stdout.write("No jobs to watch.\n")
-            return
+            return status
+    return 0
 
 
-def _live(steps: Iterator[Progress], *, forever: bool) -> None:
+def _live(steps: Iterator[Progress], watched: Watched) -> int:
+    from rich.console import Console
     from rich.live import Live
 
-    with Live(auto_refresh=False) as live:
+    with Live(auto_refresh=False, console=Console(no_color=not watched.color)) as live:
         for progress in steps:
-            live.update(render(progress.batches()), refresh=True)
-            if progress.over and not forever:
-                return
+            live.update(render(watched.shown(progress)), refresh=True)
+            status = watched.status(progress)
+            if status is not None:
+                return status
+    return 0
 
 
 def render(batches: Sequence[Batch]) -> Group:
