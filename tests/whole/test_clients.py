@@ -190,6 +190,104 @@ def _waiting_scripts(shell: Shell) -> None:
     assert "(return value 3)" in (shell.home / "done.log").read_text()
 
 
+def _tardis(shell: Shell) -> None:
+    description = (shell.home / "held.sub").read_text().replace("queue\n", "queue 1\n") * 3
+    said = shell(f"condor_submit -verbose -maxjobs 3 <<'END'\n{description}END")
+    ids = [
+        found[1]
+        for line in said.splitlines()
+        if line.startswith("** Proc") and (found := re.search(r"Proc\s(\d+\.\d+)", line))
+    ]
+    assert [id.partition(".")[2] for id in ids] == ["0", "1", "2"]
+    rows = [
+        line.split("\t") for line in shell(f"condor_q {' '.join(ids)} -af:t JobStatus ClusterId ProcId").splitlines()
+    ]
+    assert rows == [["5", *id.split(".")] for id in ids]
+    refused = shell(f"condor_suspend {ids[0]} 2>&1", status=1)
+    assert "not running to be" in refused
+    said = shell(f"condor_rm {' '.join(ids)}")
+    assert re.findall(r"Job\s(\d+\.\d+)", said) == ids
+    assert all(line.endswith("marked for removal") for line in said.splitlines())
+    assert "not found" in shell(f"condor_rm {' '.join(ids)} 2>&1 >/dev/null", status=1)
+    (machine,) = shell("condor_status -af:t Machine -collector").splitlines()
+    (master,) = shell(
+        f"condor_status -af:t Machine DaemonStartTime -constraint 'Machine == \"{machine}\"' -master"
+    ).splitlines()
+    assert int(master.split("\t")[1]) > 0
+    share = "'Real(TotalSlotCpus-Cpus)/TotalSlotCpus'"
+    said = shell(
+        f"condor_status -af:t Machine Name State TardisDroneUuid {share} -constraint 'PartitionableSlot=?=True'"
+    )
+    (slot,) = [line.split("\t") for line in said.splitlines()]
+    assert (slot[0], slot[1], slot[3], float(slot[4])) == (machine, f"slot1@{machine}", "undefined", 0.5)
+
+
+def _ipyparallel(shell: Shell) -> None:
+    found = re.search(r"(\d+)\.$", shell("condor_submit ./held.sub").strip())
+    assert found is not None
+    shell(f"condor_rm {found[1]}")
+
+
+def _batchspawner(shell: Shell) -> None:
+    found = re.search(r".*submitted to cluster ([0-9]+)", shell("condor_submit < held.sub"))
+    assert found is not None
+    query = 'condor_q {} -format "%s, " JobStatus -format "%s" RemoteHost -format "\\n" True'
+    assert shell(query.format(found[1])) == "5, \n"
+    assert re.fullmatch(r"2, .*@([^ ]*)\n", shell(query.format(f"{shell.running}.0")))
+    shell(f"condor_rm {found[1]}")
+    assert shell(query.format(found[1])) == ""
+    assert "Couldn't find/remove all jobs" in shell(f"condor_rm {found[1]} 2>&1", status=1)
+
+
+def _parsl_cancels(shell: Shell) -> None:
+    description = f"machine_count = 1\n+projectname =\nleave_in_queue = TRUE\n{JOB.replace('queue 2', 'queue')}"
+    said = shell(f"condor_submit <<'END'\n{description}END")
+    id = said.splitlines()[1].split(" ")[5].rstrip(".") + ".0"
+    shell.pool.until(lambda: shell(f"condor_q {id} -af:jr JobStatus") == f"{id} 2\n", f"{id} to run")
+    said = shell(f"condor_rm {id}; condor_rm -forcex {id}")
+    assert said.splitlines() == [f"Job {id} marked for removal", f"Job {id} removed locally (remote state unknown)"]
+    shell.pool.until(lambda: shell(f"condor_q {id} -af:jr JobStatus") == "", f"the end of {id}")
+
+
+def _law_lines(shell: Shell) -> None:
+    ads = "ClusterId ProcId JobStatus ExitCode HoldReason RemoteHost"
+    blocks = shell(f"condor_q {shell.running}.0 {shell.held}.0 -af:lng {ads} -limit 2").strip().split("\n\n")
+    found = [dict(re.findall(r"(\w+) \= \"?([^\n\"]*)\"?", block)) for block in blocks]
+    assert [(ad["ClusterId"], ad["JobStatus"]) for ad in found] == [(str(shell.running), "2"), (str(shell.held), "5")]
+    assert (found[0]["ExitCode"], found[1]["HoldReason"][:12]) == ("undefined", "submitted on")
+
+
+def _nipype(shell: Shell) -> None:
+    (shell.home / "script.sh").write_text("#$ -V\n#$ -S /bin/sh\n\nsleep 1000\n")
+    cluster = int(shell(f"condor_qsub -o {shell.home} -e {shell.home} -N a.wf script.sh").split(" ")[2])
+    assert shell(f"condor_q {cluster} -af Out Err").split() == [str(shell.home / f"a.wf.{x}{cluster}") for x in "oe"]
+    shell(f"condor_rm {cluster}")
+
+
+def _auditor(shell: Shell) -> None:
+    name = shell("condor_status -schedd -af Name").strip()
+    names = ["GlobalJobId", "ClusterId", "Owner", "RequestCpus", "RemoteWallClockTime", "CompletionDate", "NoSuch"]
+    select = "-since 'CompletionDate <= 1 && CompletionDate > 0' -constraint 'JobStatus == 3 || JobStatus == 4'"
+    said = shell(f"condor_history -backwards -wide -name {name} {select} -af:, {' '.join(names)}")
+    rows = [dict(zip(names, map(str.strip, line.split(",")), strict=True)) for line in said.splitlines()]
+    (row,) = [row for row in rows if row["ClusterId"] == str(shell.done)]
+    assert (row["RequestCpus"], row["NoSuch"], float(row["RemoteWallClockTime"]) >= 0) == ("1", "undefined", True)
+    assert str(shell.done) not in shell(f"condor_history -backwards -since {shell.done}.0 -af ClusterId").split()
+
+
+def _saga(shell: Shell) -> None:
+    said = shell(f"condor_q -long {shell.running}.0 | grep -e '^JobStatus' -e '^ExitStatus' -e '^CompletionDate'")
+    assert dict(line.split(" = ") for line in said.splitlines()) == {"JobStatus": "2", "ExitStatus": "0"}
+    shell("which condor_version condor_submit condor_q condor_history condor_vacate condor_rm")
+
+
+def _condorpy(shell: Shell) -> None:
+    query = "{} -format '\"%d\"' JobStatus"
+    command = f"condor_q {query} && condor_history {query}"
+    assert shell(command.format(shell.held, shell.held)).replace('"', "") == "5"
+    assert shell(command.format(shell.done, shell.done)).replace('"', "") == "4"
+
+
 CLIENTS: list[Callable[[Shell], None]] = [
     _nextflow,
     _parsl,
@@ -202,6 +300,15 @@ CLIENTS: list[Callable[[Shell], None]] = [
     _glidein,
     _counting_scripts,
     _waiting_scripts,
+    _tardis,
+    _ipyparallel,
+    _batchspawner,
+    _parsl_cancels,
+    _law_lines,
+    _nipype,
+    _auditor,
+    _saga,
+    _condorpy,
 ]
 
 
