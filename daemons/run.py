@@ -31,7 +31,7 @@ import socket
 import sys
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -53,6 +53,7 @@ from pool.version import CONDOR_PLATFORM, CONDOR_VERSION
 from protocol import rpc
 from protocol.address import Address
 from protocol.messages.common import StopHow
+from protocol.net import RealNetwork
 from protocol.security import Security
 from protocol.service import Service
 
@@ -338,6 +339,7 @@ def run_process(
     except ConfigError as error:
         print(f"{name}: {error}", file=sys.stderr)
         return EXIT_BAD_CONFIG
+    start.world = replace(world, network=RealNetwork(start.config.int("SOCKET_LISTEN_BACKLOG")))
     start.log.capture_logging()
     _use_directory(start.config.path("TMP_DIR") or start.config.path("TEMP_DIR"))
     environment.install(clock=world.wall, rng=world.rng, zone=_zone, debug=start.log.always)

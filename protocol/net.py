@@ -24,7 +24,8 @@ from protocol.security import Security
 from protocol.shared_port import preface
 from protocol.unix_stream import UnixStream
 
-BACKLOG: Final = 1024
+BACKLOG: Final = 4096
+"""How many connections wait to be accepted, as far as the kernel lets them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +80,9 @@ class Network(Protocol):
 class RealNetwork:
     """Unix sockets and TLS over TCP."""
 
+    def __init__(self, backlog: int = BACKLOG) -> None:
+        self._backlog = backlog
+
     async def connect(self, address: Address, security: Security) -> Channel:
         """A channel to a daemon's socket, or through TLS to its host's port."""
         try:
@@ -115,10 +119,10 @@ class RealNetwork:
     async def listen(self, address: Address) -> Listener:
         """Listen at a unix path (replacing a stale socket) or a TCP port."""
         if address.is_unix:
-            raw = unix_socket.bind(address.path)
+            raw = unix_socket.bind(address.path, backlog=self._backlog)
             raw.setblocking(False)
             return UnixListener(address, trio.socket.from_stdlib_socket(raw))
-        sock = await open_port(address)
+        sock = await open_port(address, self._backlog)
         return TlsListener(replace(address, port=sock.getsockname()[1]), sock)
 
     async def listen_shared(self, run: str, address: Address) -> Listener:
@@ -133,13 +137,13 @@ class RealNetwork:
         """The master's side of the shared port."""
         from protocol.port_server import share
 
-        sock = await open_port(address)
+        sock = await open_port(address, self._backlog)
         with sock:
             task_status.started(replace(address, port=sock.getsockname()[1]))
             await share(sock, run)
 
 
-async def open_port(address: Address) -> trio.socket.SocketType:
+async def open_port(address: Address, backlog: int = BACKLOG) -> trio.socket.SocketType:
     """A TCP socket that listens; an empty host or `*` means every address of this host."""
     host = None if address.host in ("", "*") else address.host
     found = await trio.socket.getaddrinfo(host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
@@ -148,7 +152,7 @@ async def open_port(address: Address) -> trio.socket.SocketType:
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         await sock.bind(where)
-        sock.listen(BACKLOG)
+        sock.listen(backlog)
     except BaseException:
         sock.close()
         raise

@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Mapping
-from pathlib import Path
-from typing import Final
 
 from daemons.log import Log
 from daemons.starter import sandbox
@@ -15,13 +13,14 @@ from daemons.starter.cgroup import Group
 from daemons.starter.container import Container, Engine
 from daemons.starter.container_records import ContainerRecords
 from daemons.starter.context import Context
+from daemons.starter.gpus import gpu_numbers
 from daemons.starter.processes import Processes
 from daemons.starter.settings import StarterSettings
 from daemons.starter.terms import Terms
 from daemons.starter.transfer import Held
 from pool.classad import ClassAd
 from pool.containers.create import ContainerPlan, command_of, container_name, moved
-from pool.containers.devices import device_numbers, gpu_devices
+from pool.containers.devices import gpu_devices
 from pool.containers.engine import EngineError, is_true, knob, program_words
 from pool.containers.image import is_image_name, wanted_image, with_tag
 from pool.containers.volumes import volumes_of
@@ -31,8 +30,6 @@ from pool.execute.plan import Plan
 from pool.execute.quoting import arguments_of
 from pool.jobs.codes import HoldCode
 from protocol.messages.starter import RunJob
-
-_NVIDIA: Final = Path("/proc/driver/nvidia/gpus")
 
 
 def image_of(job: ClassAd, slot: ClassAd, settings: StarterSettings) -> str | None:
@@ -122,9 +119,5 @@ def _devices(slot: ClassAd, knobs: Mapping[str, str]) -> tuple[str, ...]:
     assigned = slot.eval_str("AssignedGPUs") or ""
     if not assigned:
         return ()
-    try:
-        texts = [(place / "information").read_text() for place in sorted(_NVIDIA.iterdir())]
-    except OSError:
-        texts = []
     everything = is_true(knob(knobs, "DOCKER_MAP_ALL_GPUS"), default=False)
-    return tuple(gpu_devices(assigned, device_numbers(texts), everything=everything))
+    return tuple(gpu_devices(assigned, gpu_numbers(), everything=everything))

@@ -143,6 +143,9 @@ def _furnish(isolation: Isolation, account: Account) -> None:
             _hide_others(isolation, _opened(opened, isolation.sandbox, _DIRECTORY))
         for directory, source in places:
             mount(f"/proc/self/fd/{source}", directory, flags=_MS_BIND, named=isolation.behind(directory))
+    for path in isolation.hidden:
+        if os.path.exists(path):
+            mount("/dev/null", path, flags=_MS_BIND)
     if isolation.shared_memory and os.path.isdir("/dev/shm"):
         mount("tmpfs", "/dev/shm", kind="tmpfs", flags=_MS_NOSUID | _MS_NODEV, options="mode=1777")
 

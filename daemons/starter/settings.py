@@ -114,6 +114,7 @@ class StarterSettings(Birthright):
     pid_namespaces: bool = False
     mount_under_scratch: str = ""
     private_shared_memory: bool = False
+    hides_gpus: bool = True
     soft_uid_domain: bool = False
     address_space_mb: int = 0
     sandbox_mode: int = 0o700
@@ -223,6 +224,7 @@ def starter_payload(
         pid_namespaces=config.bool("USE_PID_NAMESPACES") and PIDS not in refused,
         mount_under_scratch=config.str("MOUNT_UNDER_SCRATCH"),
         private_shared_memory=config.bool("MOUNT_PRIVATE_DEV_SHM"),
+        hides_gpus=config.bool("STARTER_HIDE_GPU_DEVICES"),
         soft_uid_domain=config.bool("SOFT_UID_DOMAIN"),
         address_space_mb=config.int("STARTER_RLIMIT_AS"),
         sandbox_mode=_SANDBOX_MODES.get(config.str("JOB_EXECDIR_PERMISSIONS").strip().lower(), 0o700),

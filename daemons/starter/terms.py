@@ -16,6 +16,7 @@ from typing import Final
 from daemons.log import Log
 from daemons.starter import namespaces
 from daemons.starter.account import Account
+from daemons.starter.gpus import others_devices
 from daemons.starter.settings import StarterSettings
 from daemons.starter.tokens import Taken, take
 from daemons.starter.tracking import NOBODY_ELSE, Tracking
@@ -154,6 +155,7 @@ def _isolation(settings: StarterSettings, job: ClassAd, slot: ClassAd, plan: Pla
         used=[plan.directory, *(posixpath.dirname(path) for path in _files(plan))],
         shared_memory=settings.private_shared_memory and settings.job_namespaces,
         processes=settings.pid_namespaces,
+        hidden=others_devices(slot) if settings.hides_gpus and settings.job_namespaces else (),
     )
     for directory in left:
         log.full("The job shares a directory of MOUNT_UNDER_SCRATCH: what it works with is there", directory=directory)

@@ -33,3 +33,12 @@ def gpu_devices(assigned: str, numbers: Mapping[str, int], *, everything: bool =
                 if not everything:
                     break
     return list(dict.fromkeys(devices))
+
+
+def others_gpus(present: Iterable[str], assigned: str, numbers: Mapping[str, int]) -> tuple[str, ...]:
+    """Of the GPUs' device files those that are not this slot's; none where it is not known which are."""
+    own = gpu_devices(assigned, numbers)
+    wanted = [word for word in assigned.replace(",", " ").split() if word]
+    if len(own) - len(CONTROL) != len(wanted):
+        return ()
+    return tuple(sorted(path for path in present if path not in own))

@@ -24,7 +24,8 @@ class Isolation:
 
     `private`: directories of the machine in whose place the job finds directories of its sandbox. `execute`: the
     directory of all sandboxes, of which the job sees only its own; empty: it sees them. `shared_memory`: it has a
-    /dev/shm of its own. `processes`: it sees and reaches its own processes only.
+    /dev/shm of its own. `processes`: it sees and reaches its own processes only. `hidden`: files of the machine in
+    whose place it finds /dev/null.
     """
 
     sandbox: str = ""
@@ -32,11 +33,12 @@ class Isolation:
     execute: str = ""
     shared_memory: bool = False
     processes: bool = False
+    hidden: tuple[str, ...] = ()
 
     @property
     def wanted(self) -> bool:
         """Whether there is anything to do."""
-        return bool(self.private or self.execute or self.shared_memory or self.processes)
+        return bool(self.private or self.execute or self.shared_memory or self.processes or self.hidden)
 
     def behind(self, directory: str) -> str:
         """Where a private directory really is: `/var/tmp` is `var/tmp` in the sandbox."""
@@ -80,6 +82,7 @@ def isolation_of(
     used: Iterable[str],
     shared_memory: bool = False,
     processes: bool = False,
+    hidden: tuple[str, ...] = (),
 ) -> tuple[Isolation, list[str]]:
     """How a job is kept apart, and the directories that have to stay as they are, since what it uses is in them.
 
@@ -92,4 +95,4 @@ def isolation_of(
     for directory in dict.fromkeys(wanted):
         (left if any(is_below(path, directory) for path in needed) else private).append(directory)
     hides = not any(is_below(path, execute) for path in outside)
-    return Isolation(sandbox, tuple(private), execute if hides else "", shared_memory, processes), left
+    return Isolation(sandbox, tuple(private), execute if hides else "", shared_memory, processes, hidden), left

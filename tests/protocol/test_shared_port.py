@@ -175,3 +175,16 @@ def test_a_name_survives_the_preface(name: str) -> None:
 def test_a_name_that_cannot_be_one_is_refused(name: str) -> None:
     with pytest.raises(PeerError, match="not the name of a daemon"):
         preface(name)
+
+
+@pytest.mark.parametrize("backlog", [1, 4096])
+async def test_as_many_connections_wait_as_the_configuration_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, backlog: int
+) -> None:
+    listened: list[int] = []
+    monkeypatch.setattr(socket.socket, "listen", lambda self, number=0: listened.append(number))
+    listener = await RealNetwork(backlog).listen(Address.unix(str(tmp_path / "sock")))
+    await listener.aclose()
+    listener = await RealNetwork(backlog).listen(Address.tcp("127.0.0.1", 0))
+    await listener.aclose()
+    assert listened == [backlog, backlog]

@@ -122,6 +122,16 @@ async def test_of_all_sandboxes_a_job_sees_its_own(scratch: Scratch) -> None:
     assert out == ["dir_1", "err", "out", "var", str(scratch.sandbox)]
 
 
+async def test_a_hidden_file_is_as_if_nothing_were_in_it(scratch: Scratch) -> None:
+    device = scratch.root / "nvidia1"
+    device.write_text("secret\n")
+    device.chmod(0o666)
+    hidden = replace(scratch.everything(), execute="", hidden=(str(device), str(scratch.root / "gone")))
+    out, _ = await scratch.run(f"cat {device}; echo more > {device}; echo done", hidden)
+    assert out == ["done"]
+    assert device.read_text() == "secret\n"
+
+
 async def test_a_job_sees_no_processes_but_its_own(scratch: Scratch) -> None:
     out, _ = await scratch.run(
         "ls /proc | grep -c '^[0-9]'; cat /proc/1/comm; true", scratch.everything(processes=True)
