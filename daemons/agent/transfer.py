@@ -332,6 +332,7 @@ class Transfers:
             self._turns.give_back(transfer)
             if activation.kept is not push.placement:
                 push.placement.abandon()
+                came.clear()  # nothing is left beside: all is in its place, or given up
             arrived.set()
 
     def _keep(self, activation: _Activation, push: _Push, came: dict[str, Partial]) -> None:
