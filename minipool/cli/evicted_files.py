@@ -1,0 +1,92 @@
+"""condor_evicted_files: what the access point keeps of jobs that were evicted, or have made checkpoints."""
+
+from __future__ import annotations
+
+import os
+
+from minipool.cli.context import open_session
+from minipool.cli.options import Parsed, UsageError
+from minipool.cli.tool import DEBUG, HELP, VERSION_OPT, Tool, run
+from pool.errors import UserError
+from pool.hints import Final, Sequence
+from pool.ids import JobId
+
+TOOL = Tool(
+    "condor_evicted_files",
+    "Show or copy the files that are kept for a job to go on from.",
+    "[dir | list | get] JOB-ID...",
+    (HELP, VERSION_OPT, DEBUG),
+    notes="dir (the default) prints each job's directory, list what is in it; get copies it to one that has the job's\n"
+    "name. It has to be run where the job's schedd is.",
+)
+COMMANDS: Final = {"dir": "dir", "find": "dir", "list": "list", "ls": "list", "get": "get", "fetch": "get"}
+
+
+def main(verb: str, argv: Sequence[str]) -> int:
+    """Run condor_evicted_files."""
+    return run(TOOL, _main, argv)
+
+
+def _main(parsed: Parsed) -> int:
+    words = list(parsed.words)
+    command = "dir"
+    if words and not words[0][:1].isdigit():
+        command = COMMANDS.get(words[0].lower(), "")
+        if not command:
+            print(f"Unknown command '{words[0]}', aborting.")
+            return 1
+        words = words[1:]
+    if not words:
+        raise UsageError("No job is named.\n")
+    jobs = [_job_id(word) for word in words]
+    from pool.jobs.spool import spool_path
+
+    spool = open_session(parsed).config.path("SPOOL")
+    worst = 0
+    for job in jobs:
+        worst = max(worst, _show(command, job, spool_path(spool, job), alone=len(jobs) == 1))
+    return worst
+
+
+def _job_id(word: str) -> JobId:
+    try:
+        return JobId.parse(word)
+    except UserError:
+        raise UserError(f"'{word}' is not a job ID, aborting.") from None
+
+
+def _show(command: str, job: JobId, path: str, *, alone: bool) -> int:
+    before = "" if alone else f"{job} "
+    try:
+        names = sorted(os.listdir(path))
+    except FileNotFoundError:
+        print(f"{before}No directory; job was never evicted.")
+        return 2 if alone else 0
+    except OSError as error:
+        print(f"{before}[error {error.errno}: '{error.strerror}' while looking for '{path}']")
+        return error.errno or 1
+    if command == "dir":
+        print(f"{before}{path}")
+    elif command == "list":
+        if before:
+            print(before)
+        for name in names:
+            print(f"\t{name}")
+    else:
+        return _copy(path, str(job), before)
+    return 0
+
+
+def _copy(path: str, target: str, before: str) -> int:
+    if os.path.lexists(target):
+        print(f"{before}Destination directory '{target}' exists, not modifying.")
+        return 1
+    try:
+        import shutil
+
+        shutil.copytree(path, target, symlinks=True)
+    except OSError as error:
+        print(f"{before}Copy failed: {error}")
+        return 1
+    print(f"{before}Copied to '{target}'.")
+    return 0
