@@ -1,4 +1,4 @@
-"""For loops over large tables: let others run every few milliseconds."""
+"""For loops over large tables, and for much that is asked at once: let others run every few milliseconds."""
 
 from __future__ import annotations
 
@@ -21,3 +21,15 @@ class Pace:
         if trio.current_time() - self._since >= self._slice_s:
             await trio.lowlevel.checkpoint()
             self._since = trio.current_time()
+
+
+class Turns:
+    """`await turns.next()` before work that many tasks want to do at once: one does it in each turn of the loop."""
+
+    def __init__(self) -> None:
+        self._lock = trio.Lock()
+
+    async def next(self) -> None:
+        """Wait until it is our turn."""
+        async with self._lock:
+            pass

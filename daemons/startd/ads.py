@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
+from operator import is_
 from typing import Any
 
 import trio
@@ -16,7 +17,7 @@ from pool.classad import ClassAd, Expr, expr
 from pool.cron_jobs.job_usage import JobUsage
 from pool.cron_jobs.merge import Published, merge
 from pool.slots import detect, latch
-from pool.slots.ad import SlotView, look_attributes, private_ad, share_between_slots, slot_ad
+from pool.slots.ad import SlotView, look_attributes, private_ad, shape_ad, share_between_slots, slot_ad
 from pool.slots.custom import Custom
 from pool.slots.detect import Look
 from pool.slots.drain import Drain, drain_attributes
@@ -59,6 +60,8 @@ class Ads:
         self._monitor = detect.SelfMonitor(start.started_at)
         self.seen = self._look()
         self._machine_wide: dict[str, Any] = {}
+        self._looks = object()
+        """Another one after each look at the machine, which `fixed_ad` of each slot then shows."""
         self._owner_load: dict[str, float] = {}
         self._measured: dict[str, int] = {}
 
@@ -77,6 +80,7 @@ class Ads:
     def refresh(self) -> None:
         """Look at the machine again; ads made from now on show what is seen."""
         self.seen = self._look()
+        self._looks = object()
         self._share_load()
         self._machine_wide = self._of_all_slots()
         for slot in self._slots:
@@ -196,7 +200,7 @@ class Ads:
         )
         if slot.fixed_ad is None:
             slot.fixed_ad = self._fixed(slot)
-        ad = slot_ad(slot.fixed_ad, view)
+        ad = slot_ad(slot.fixed_ad, view, self._shape(slot, slot.fixed_ad, view))
         if published := self.cron():
             merge(published, ad, age_s=now - self._start.started_at, raw=self.settings.raw_metrics)
             ad["StartdCronChanges"] = self.cron_changes
@@ -211,6 +215,15 @@ class Ads:
         slot.matching_ad = slot.matching_ad or ad  # retirement is an expression of this very ad
         ad["RetirementTimeRemaining"] = int(min(self.retirement_left(slot), 2**31 - 1))
         return ad
+
+    def _shape(self, slot: Slot, fixed: ClassAd, view: SlotView) -> ClassAd:
+        key = (fixed, slot.free, self._looks)
+        known = slot.shape
+        if known is not None and slot.kind is not SlotKind.PARTITIONABLE and all(map(is_, known[0], key)):
+            return known[1]
+        shape = shape_ad(fixed, view)
+        slot.shape = (key, shape)
+        return shape
 
     def _fixed(self, slot: Slot) -> ClassAd:
         """What stays as it is while the configuration does."""

@@ -11,6 +11,7 @@ from dataclasses import replace
 import trio
 
 from daemons.faults import fault
+from daemons.pace import Turns
 from daemons.run import DaemonStart
 from daemons.startd.activations import Activations
 from daemons.startd.ads import Ads
@@ -57,7 +58,7 @@ class Claims:
         self._ads = ads
         self._moves = moves
         self._starters = starters
-        self._one_each_turn = trio.Lock()
+        self._turns = Turns()
         self.activations = Activations(start, slots, ads, moves, starters)
 
     def answer_on(self, service: Service) -> None:
@@ -77,8 +78,7 @@ class Claims:
     async def request(self, peer: Peer, asked: RequestClaim) -> ClaimAnswer:
         """Take a slot, or the part of a partitionable one that the job asks for."""
         self._ads.statistics.claim_asked(self._start.world.wall())
-        async with self._one_each_turn:  # many come at once; others of this process have their turn between them
-            pass
+        await self._turns.next()  # many come at once; others of this process have their turn between them
         held = self._slots.holding(asked.claim_id)
         if held is not None:
             return self._held_already(held, peer, asked)
@@ -210,6 +210,7 @@ class Claims:
     async def activate(self, peer: Peer, asked: ActivateClaim) -> ActivateAnswer:
         """Set a starter to work on the job."""
         self._ads.statistics.activation_asked(self._start.world.wall())
+        await self._turns.next()
         slot = self._slots.holding(asked.claim_id)
         if slot is None or slot.claim is None or slot.lease_lost:
             return ActivateAnswer(started=False, reason="there is no such claim", claim_is_good=False)

@@ -59,8 +59,8 @@ class Reports:
                     self._moves.job_gone(slot)
 
     def _slot_of(self, starter: Starter, activation: str) -> Slot | None:
-        for slot in self._slots:
-            claim = slot.claim
-            if slot.starter is starter and claim is not None and claim.activation is not None:
-                return slot if claim.activation.activation == activation else None
-        return None
+        slot = self._slots.get(starter.slot_name)
+        if slot is None or slot.starter is not starter:
+            slot = next((one for one in self._slots if one.starter is starter), None)
+        running = slot.claim.activation if slot is not None and slot.claim is not None else None
+        return slot if running is not None and running.activation == activation else None

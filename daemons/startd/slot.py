@@ -100,6 +100,8 @@ class Slot:
     latches: dict[str, Latch] = field(default_factory=dict)
     fixed_ad: ClassAd | None = None
     """The part of the ad that changes only with the configuration."""
+    shape: tuple[tuple[ClassAd, Holding, object], ClassAd] | None = None
+    """The part that stays while the slot is what it is, and what it was made of."""
     matching_ad: ClassAd | None = None
     """The ad that requests are matched with; None when something changed since it was made."""
 

@@ -18,6 +18,7 @@ import trio
 
 from daemons.faults import fault
 from daemons.linux import children_of
+from daemons.pace import Turns
 from daemons.run import DaemonStart
 from daemons.spawn_child import SpawnError
 from daemons.startd.settings import execute_directory
@@ -115,6 +116,7 @@ class Starters:
         self._spares: dict[str, Starter] = {}
         self._coming: dict[str, trio.Event] = {}
         self._to_meet: dict[str, MeetSchedd] = {}
+        self._turns = Turns()
         self._wanted = trio.Event()
         self._problem: PoolError | None = None
         self.living: set[Starter] = set()
@@ -222,6 +224,7 @@ class Starters:
 
     async def _fork(self, slot_name: str) -> Starter:
         for last in (False, True):
+            await self._turns.next()
             process = await self._zygote.fork("starter", self._payload(slot_name))
             fault("startd.starter_forked")
             starter = Starter(slot_name, process)

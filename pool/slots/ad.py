@@ -119,14 +119,21 @@ def limits_expr(names: Iterable[str]) -> Expr:
     return expr(" && ".join(parts))
 
 
-def slot_ad(base: ClassAd, view: SlotView) -> ClassAd:
-    """The public ad of a slot: `base` is the machine's part, shared by all its slots."""
+def shape_ad(base: ClassAd, view: SlotView) -> ClassAd:
+    """What of a slot's ad depends on what the slot is, and not on what it does: one that is not partitionable keeps it
+    from job to job. `base` is the machine's part, shared by all its slots."""
     ad = base.copy()
     _put_identity(ad, view)
     _put_amounts(ad, view.free, view.whole)
     for name, ids in (view.own_ids or view.free.ids).items():
         if ids:
             _put_pieces(ad, view, name, ids)
+    return ad
+
+
+def slot_ad(base: ClassAd, view: SlotView, shape: ClassAd | None = None) -> ClassAd:
+    """The public ad of a slot; `shape`: what `shape_ad` made of the same, where it is kept."""
+    ad = shape_ad(base, view) if shape is None else shape.copy()
     _put_state(ad, view)
     ad["Start"] = view.start
     closed = view.promised or view.no_scratch or (view.draining and not view.accept_while_draining)
