@@ -18,7 +18,7 @@ import trio
 from daemons.log import Log
 from daemons.run import DaemonStart, Source
 from daemons.world import World
-from pool import late_pattern
+from pool import late_pattern, named_tuple
 from pool.config import load_config
 from pool.errors import PoolError
 from protocol import message
@@ -31,6 +31,7 @@ SUBSYSTEMS = ("MASTER", "COLLECTOR", "NEGOTIATOR", "SCHEDD", "STARTD")
 def warm_up() -> None:
     """Do it all, once; nothing is left but what was learnt."""
     late_pattern.compile_all()
+    named_tuple.compile_all()
     for kind in list(message.MESSAGES.values()):
         message.fields_of(kind)
     ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
