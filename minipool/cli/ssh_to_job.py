@@ -36,7 +36,7 @@ TOOL = Tool(
         Opt("auto-retry", 1, says="wait until the job runs"),
         Opt("remove-on-interrupt", 1, says="remove the job when this program is interrupted"),
         Opt("shells", 1, 1, "SHELL,...", "the shells to try, in order (SHELL of this environment)"),
-        Opt("x", 1, says="with -X too: accepted; there is no X11 forwarding"),
+        Opt("x y", 1, says="-X and -Y, too: accepted; there is no X11 forwarding"),
     ),
     unknown="Unrecognized argument: {}",
     stop_at_word=True,
