@@ -18,7 +18,14 @@ from pool.errors import UserError
 from protocol import rpc
 from protocol.identity import Link
 from protocol.message import DONE, Done
-from protocol.messages.agent import AppendEvents, CloseTransfer, OpenTransfer, TransferOpened
+from protocol.messages.agent import (
+    AppendEvents,
+    CloseTransfer,
+    OpenTransfer,
+    TransferOpened,
+    TurnGiven,
+    TurnTakenBack,
+)
 from protocol.net import Channel
 from protocol.rpc import Peer
 from protocol.security import Security
@@ -36,6 +43,10 @@ class FakeAgent:
         self.channel: trio.abc.Stream = theirs
         self._ours = ours
         self._agents = agents
+        self.schedd: Peer | None = None
+        self.given: list[str] = []
+        self.taken_back: list[str] = []
+        """Turns in the transfer queue, by the names that a test has given them."""
         self._ended = trio.Event()
         self._scope = trio.CancelScope()
 
@@ -55,6 +66,8 @@ class FakeAgent:
         service.on(AppendEvents, agents.append)
         service.on(OpenTransfer, agents.open)
         service.on(CloseTransfer, agents.close)
+        service.on(TurnGiven, lambda peer, message: self.given.append(message.turn))
+        service.on(TurnTakenBack, lambda peer, message: self.taken_back.append(message.turn))
         try:
             with self._scope:
                 async with trio.open_nursery() as nursery:
@@ -62,6 +75,7 @@ class FakeAgent:
                     peer = await rpc.open_pair(
                         nursery, channel, parent=False, security=Security(trust_domain="pool.test"), service=service
                     )
+                    self.schedd = peer
                     await peer.closed.wait()
                     nursery.cancel_scope.cancel()
         finally:
