@@ -48,11 +48,12 @@ class HistoryReader:
         if after is not None:
             wheres.append("seq > ?" if forwards else "seq < ?")
             values.append(after)
+        order = f"ORDER BY seq {'ASC' if forwards else 'DESC'}"
         where = f"WHERE {' AND '.join(wheres)}" if wheres else ""
+        if cluster is not None:  # its index is not in this order: sort numbers of rows, not rows
+            where = f"WHERE seq IN (SELECT seq FROM history {where} {order} LIMIT {ROWS_PER_PAGE})"
         rows = self._connection.execute(
-            f"SELECT seq, cluster, proc, status, ad FROM history {where} "
-            f"ORDER BY seq {'ASC' if forwards else 'DESC'} LIMIT {ROWS_PER_PAGE}",
-            values,
+            f"SELECT seq, cluster, proc, status, ad FROM history {where} {order} LIMIT {ROWS_PER_PAGE}", values
         ).fetchall()
         ads = [self._ad(*row[1:]) for row in rows]
         return Page(ads, rows[-1][0] if len(rows) == ROWS_PER_PAGE else None)

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from pool.errors import ConfigError
 
-SCHEMAS: Final = ("schema.sql", "schema_2.sql")
+SCHEMAS: Final = ("schema.sql", "schema_2.sql", "schema_3.sql")
 """What leads from each version of the file to the next; a new file goes through all of them."""
 VERSION: Final = len(SCHEMAS)
 BUSY_TIMEOUT_S: Final = 10.0

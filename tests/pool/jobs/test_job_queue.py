@@ -6,6 +6,7 @@ import sqlite3
 import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -246,6 +247,37 @@ def test_history_is_read_in_pages_newest_first(connection: sqlite3.Connection, m
     (ad,) = reader.page(cluster=1, proc=3).ads
     assert (ad["Args"], ad["Owner"], ad["JobStatus"], ad["GlobalJobId"]) == ("3", "ann", 3, f"ap#1.3#{int(NOW)}")
     assert reader.page(owner="bob").ads == []
+
+
+def test_a_clusters_history_is_read_in_pages_in_both_directions(
+    connection: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(history, "ROWS_PER_PAGE", 2)
+    finished(connection, 5)
+    reader = HistoryReader(connection, "ap")
+    for forwards, expected in ((False, [4, 3, 2, 1, 0]), (True, [0, 1, 2, 3, 4])):
+        page = reader.page(cluster=1, forwards=forwards)
+        procs = [ad["ProcId"] for ad in page.ads]
+        while page.next_seq is not None:
+            page = reader.page(page.next_seq, cluster=1, forwards=forwards)
+            procs += [ad["ProcId"] for ad in page.ads]
+        assert procs == expected
+
+
+@pytest.mark.parametrize("wanted", [{"cluster": 1}, {"cluster": 1, "proc": 3}, {"owner": "bob"}])
+@pytest.mark.parametrize("after", [None, 3])
+def test_the_history_of_one_job_cluster_or_owner_is_found_by_an_index(
+    connection: sqlite3.Connection, wanted: dict[str, Any], after: int | None
+) -> None:
+    finished(connection, 5)
+    asked: list[str] = []
+    connection.set_trace_callback(asked.append)
+    HistoryReader(connection, "ap").page(after, **wanted)
+    connection.set_trace_callback(None)
+    (query,) = (text for text in asked if "FROM history" in text)
+    plan = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {query}").fetchall()]
+    assert any("history_by_" in step for step in plan), plan
+    assert not any("SCAN history" in step for step in plan), plan
 
 
 def test_old_history_is_forgotten_with_its_clusters(connection: sqlite3.Connection) -> None:
