@@ -10,6 +10,7 @@ import hashlib
 import os
 import re
 import signal
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -50,9 +51,8 @@ def name_of(point: str) -> str:
 
 
 @pytest.fixture
-def home(pool: RealPool, request: pytest.FixtureRequest) -> Path:
-    home = pool.directory / re.sub(r"\W+", "-", request.node.name)[:80]
-    home.mkdir()
+def home(pool: RealPool) -> Path:
+    home = Path(tempfile.mkdtemp(prefix="home-", dir=pool.directory))
     home.chmod(0o777)
     return home
 
