@@ -112,6 +112,8 @@ class Negotiation:
         ads: dict[tuple[str, int], ClassAd] = {}
         requests = []
         for group in groups:
+            if core.transfers.has_enough(group.submitter):
+                continue
             ad = self._ad(group, ads)
             if ad is not None:
                 requests.append(

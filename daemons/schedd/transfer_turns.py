@@ -49,6 +49,7 @@ class TransferSettings:
     spans: dict[str, float]
     throttle: ThrottleKnobs | None
     per_user: bool
+    uploads_per_user: int
 
     @classmethod
     def read(cls, config: Config) -> TransferSettings:
@@ -76,6 +77,7 @@ class TransferSettings:
             spans=spans,
             throttle=throttle,
             per_user=_publishes_users(config.str("STATISTICS_TO_PUBLISH")),
+            uploads_per_user=config.int("MAX_CONCURRENT_UPLOADS_PER_USER"),
         )
 
 
@@ -99,6 +101,8 @@ class TransferTurns:
         self._activations: dict[str, str] = {}
         self._load = Load()
         self._loads: dict[str, Load] = {}
+        self._holds_back = False
+        """Some user's jobs ask for no slots until his input has moved."""
         self._knobs: ThrottleKnobs | None = None
         self._throttle: Throttle | None = None
 
@@ -164,8 +168,22 @@ class TransferTurns:
     def _key(peer: Peer, turn: str) -> str:
         return f"{id(peer)}.{turn}"
 
+    def has_enough(self, submitter: str) -> bool:
+        """Whether so much input of a user's moves or waits that more of his jobs would only wait with their slots."""
+        limit = self._settings.uploads_per_user
+        if not limit or not self._peers:
+            return False
+        now = self._core.now()
+        of = self._queue.figures(now, upload=True, user=f"Owner_{submitter.rpartition('@')[0] or submitter}")
+        enough = of.moving + of.waiting >= limit
+        self._holds_back |= enough
+        return enough
+
     def _forget(self, key: str) -> None:
         self._queue.end(key)
+        if self._holds_back:
+            self._holds_back = False
+            self._core.work_changed(True)
         self._peers.pop(key, None)
         self._activations.pop(key, None)
 

@@ -1521,6 +1521,14 @@ ROWS: tuple[tuple[str, tuple[Row, ...]], ...] = (
                 "How many jobs' output is received at once; 0 for no limit.",
             ),
             (
+                "MAX_CONCURRENT_UPLOADS_PER_USER",
+                "int",
+                "$(MAX_CONCURRENT_UPLOADS)/5",
+                "0..",
+                "",
+                "How much input of a user's may move or wait before no further slots are asked for; 0 for no limit.",
+            ),
+            (
                 "BYTES_REQUIRED_TO_QUEUE_FOR_TRANSFER",
                 "bytes",
                 "100000000",

@@ -88,6 +88,20 @@ async def test_a_turn_that_is_too_old_goes_to_who_waits(tmp_path: Path, autojump
         assert agent.taken_back == ["a"]
 
 
+async def test_a_user_with_enough_input_on_its_way_gets_no_more_slots(tmp_path: Path, autojump_clock: Clock) -> None:
+    knobs = {"MAX_CONCURRENT_UPLOADS_PER_USER": "1"}
+    async with running(tmp_path, jobs=1, **knobs) as (bench, agent, (activation,)):
+        assert agent.schedd is not None
+        await ask(agent, "a", activation)
+        await bench.until(lambda: agent.given == ["a"])
+        await bench.submit(a_job(), {})
+        await trio.sleep(100)
+        assert bench.announced is not None
+        assert not bench.announced.requests
+        await agent.schedd.notify(EndTurn(turn="a"))
+        await bench.until(lambda: bench.announced is not None and bool(bench.announced.requests))
+
+
 async def test_what_transfers_cost_is_in_the_ad(tmp_path: Path, autojump_clock: Clock) -> None:
     async with running(tmp_path, jobs=1, STATISTICS_TO_PUBLISH="TRANSFER:2") as (bench, agent, (activation,)):
         assert agent.schedd is not None
