@@ -190,9 +190,11 @@ class _Asked:
 
     def _constraint(self, where: str) -> str | None:
         parts = [f"({text})" for text in (*self.parsed.values("constraint"), where) if text]
-        text = " && ".join(parts) or None
+        text = " && ".join(parts)
+        if not text:
+            return None
         try:
-            expr(text or "true")
+            expr(text)
         except ClassAdError as error:
             raise UserError(f"Error:  could not parse constraint {text}\n{error}") from None
         return text

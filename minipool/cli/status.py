@@ -154,11 +154,13 @@ class _Asked:
         if names:
             parts.append("(" + " || ".join(names) + ")")
         text = " && ".join(parts)
+        if not text:
+            return None
         try:
-            expr(text or "true")
+            expr(text)
         except ClassAdError:
             raise UserError("Error: invalid constraint\n\n") from None
-        return text or None
+        return text
 
     def ordered(self, ads: list[ClassAd]) -> list[ClassAd]:
         """By what -sort and GROUP BY say, and else by machine and slot."""
