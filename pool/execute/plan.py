@@ -12,6 +12,7 @@ from pool.execute.assigned import DEFAULTS as ASSIGNED_KNOBS
 from pool.execute.assigned import assigned_environment
 from pool.execute.java import is_java, java_argv
 from pool.execute.quoting import arguments_of, environment_of
+from pool.jobs.late_macros import SCRATCH_MARK
 from pool.units import parse_in_units
 
 NULL: Final = "/dev/null"
@@ -25,9 +26,6 @@ OWN_NAMES: Final = frozenset(
     {JOB_AD_NAME, MACHINE_AD_NAME, STDOUT_NAME, STDERR_NAME, WRAPPER_ERROR_NAME, CHIRP_CONFIG_NAME}
 )
 """What the starter itself puts into a sandbox."""
-
-SCRATCH_MARK: Final = "#CoNdOrScRaTcHdIr#"
-"""Stands for the sandbox in the value of an environment variable."""
 
 THREAD_VARIABLES: Final = (
     "CUBACORES", "GOMAXPROCS", "JULIA_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS", "OMP_NUM_THREADS",

@@ -15,6 +15,9 @@ from pool.errors import ClassAdError, UserError
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 EXPANSIONS_MAX: Final = 1000
 
+SCRATCH_MARK: Final = "#CoNdOrScRaTcHdIr#"
+"""What `$$(CondorScratchDir)` becomes at the access point: the starter, which knows the sandbox, puts that in its place."""
+
 
 class CannotExpand(UserError):
     """A macro names what the slot's ad does not have; the job is put on hold."""
@@ -82,6 +85,8 @@ def _replacement(macro: str, job: ClassAd, slot: ClassAd) -> str:
     name, colon, default = macro.partition(":")
     if name.upper() == "DOLLARDOLLAR":
         return "$$"
+    if name.lower() == "condorscratchdir":
+        return SCRATCH_MARK
     if not _NAME.match(name):
         raise CannotExpand(f"Cannot expand $$ expression ({macro}).")
     if name in slot:

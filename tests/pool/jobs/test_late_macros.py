@@ -17,6 +17,7 @@ SLOT = ClassAd({"OpSys": "LINUX", "Memory": 2048, "Quoted": 'a "b" \\c', "Half":
         ("$$(opsys)-$$(Memory)", "LINUX-2048"),
         ("$$(NoSuch:fall back)", "fall back"),
         ("$$(NoSuch:)", ""),
+        ("$$(CondorScratchDir)/lib:$$(condorscratchdir)", "#CoNdOrScRaTcHdIr#/lib:#CoNdOrScRaTcHdIr#"),
         ("$$([TARGET.Memory * 2])", "4096"),
         ('$$([strcat(TARGET.OpSys, "!")])', "LINUX!"),
         ("$$([RequestMemory + 1])x", "65x"),
