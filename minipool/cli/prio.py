@@ -63,7 +63,7 @@ def _main(parsed: Parsed) -> int:
                 prio = fixed if fixed is not None else ad.eval_int("JobPrio", 0) + sum(steps)
                 groups.setdefault(prio, []).append(job)
             for job in ids:
-                if job not in found:
+                if "." in job and job not in found:
                     sys.stderr.write(f"Couldn't retrieve current priority for {job}.\n")
             for prio, chosen in groups.items():
                 _set(peer, prio, chosen)

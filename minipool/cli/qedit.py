@@ -8,9 +8,9 @@ import sys
 from minipool.cli.context import open_session
 from minipool.cli.options import Opt, Parsed, UsageError
 from minipool.cli.tool import DEBUG, HELP, NAME, POOL, VERSION_OPT, Tool, refused, run
-from pool.classad import expr
+from pool.classad import expr, quote
 from pool.errors import ClassAdError, PeerError, UserError
-from pool.hints import TYPE_CHECKING, Sequence
+from pool.hints import TYPE_CHECKING, NamedTuple, Sequence
 from pool.ids import names_jobs
 from pool.late_pattern import late_pattern
 
@@ -50,52 +50,75 @@ def _main(parsed: Parsed) -> int:
     from protocol.messages.schedd import EditJobs, Outcome
 
     words = list(parsed.words)
-    select, shown = _selection(parsed, words)
+    restriction = _restriction(parsed, words)
     edits = _edits(parsed, words)
     if parsed.has("dry-run"):
         return 0
     session = open_session(parsed)
-    first = next(iter(edits))
     try:
         with session.daemon("schedd", name=parsed.value("name")) as peer:
-            results = peer.call(EditJobs(select=select, assignments=edits)).results
+            results = peer.call(EditJobs(select=restriction.selection(), assignments=edits)).results
     except PeerError as error:
         raise UserError(f"{error}\n{_NOTHING_SET}") from None
+    if not (restriction.ids or restriction.owner):  # jobs of others are not meant
+        results = [one for one in results if one.outcome is not Outcome.PERMISSION_DENIED]
     done = sum(one.outcome is Outcome.DONE for one in results)
     if not done or done < len(results):
-        what = f"job {shown}" if "." in shown else shown
-        raise UserError(
-            f'Failed to set attribute "{first}" for {what}.\nQueue transaction failed.  No attributes were set.'
-        )
+        what = f'Failed to set attribute "{min(edits, key=str.lower)}" {restriction.says()}'
+        raise UserError(f"{what}\nQueue transaction failed.  No attributes were set.")
     for name in edits:
         sys.stdout.write(f'Set attribute "{name}" for {done} matching jobs.\n')
     return 0
 
 
-def _selection(parsed: Parsed, words: list[str]) -> tuple[Selection, str]:
-    from protocol.messages.schedd import Selection
+class Restriction(NamedTuple):
+    """Which jobs are edited: all that is given must be true of them."""
 
-    constraint, owner, ids = parsed.value("constraint"), parsed.value("owner"), parsed.value("jobids")
-    if constraint is not None:
-        return Selection(constraint=constraint), f"jobs matching constraint {constraint}"
-    if owner is not None:
-        return Selection(users=[owner]), f"jobs of {owner}"
-    if ids is not None:
-        return Selection(ids=ids.replace(",", " ").split()), f"jobs {ids}"
-    if not words:
-        raise UsageError("You did not specify any jobs")
-    first = words.pop(0)
-    if names_jobs(first):
-        return Selection(ids=[first]), first if "." in first else f"cluster {first}"
-    return Selection(users=[first]), f"jobs of {first}"
+    ids: list[str]
+    owner: str
+    constraint: str | None
+
+    def selection(self) -> Selection:
+        """The jobs, for the schedd."""
+        from protocol.messages.schedd import Selection
+
+        if not self.ids:
+            return Selection(users=[self.owner] if self.owner else [], constraint=self.constraint)
+        clauses = [f"Owner == {quote(self.owner)}"] if self.owner else []
+        clauses += [f"({self.constraint})"] if self.constraint else []
+        return Selection(ids=self.ids, constraint=" && ".join(clauses) or None)
+
+    def says(self) -> str:
+        """How an error calls the jobs."""
+        jobs = [job for job in self.ids if "." in job]
+        if self.ids and len(jobs) == len(self.ids) and not (self.owner or self.constraint):
+            return f"for job {min(jobs, key=lambda job: [int(part) for part in job.split('.')])}."
+        clauses = [f'(Owner=="{self.owner}")'] if self.owner else []
+        clauses += [f"({self.constraint})"] if self.constraint else []
+        named = [f"(ClusterId == {job} )" for job in self.ids if "." not in job]
+        named += ["(ClusterId == {} && ProcId == {})".format(*job.split(".")) for job in jobs]
+        return f"by constraint: ( {' && '.join([*clauses, ' || '.join(named)] if named else clauses)} )"
+
+
+def _restriction(parsed: Parsed, words: list[str]) -> Restriction:
+    """What the options say, or the first words: ids of jobs and clusters, or an owner."""
+    ids = [job for text in parsed.values("jobids") for job in text.replace(",", " ").split()]
+    owner, constraints = parsed.value("owner") or "", parsed.values("constraint")
+    if not (ids or owner or constraints):
+        if not words:
+            raise UsageError("condor_qedit : Error - no jobs specified.")
+        while words and names_jobs(words[0]):
+            ids.append(words.pop(0))
+        if not ids:
+            owner = words.pop(0)
+    return Restriction(ids, owner, " && ".join(constraints) or None)
 
 
 def _edits(parsed: Parsed, words: list[str]) -> dict[str, str]:
     pairs: list[tuple[str, str]] = []
     path = parsed.value("edits")
     if path is not None:
-        lines = sys.stdin.read() if path == "-" else _text(path)
-        words = [*words, *(line for line in lines.splitlines() if line.strip() and not line.lstrip().startswith("#"))]
+        words = [*words, *_assignments(path, parsed.qualifier("edits") or "")]
     while words:
         word = words.pop(0)
         assigned = _ASSIGNMENT.match(word)
@@ -104,9 +127,9 @@ def _edits(parsed: Parsed, words: list[str]) -> dict[str, str]:
         elif words:
             pairs.append((word, words.pop(0)))
         else:
-            raise UsageError(f"The attribute {word} has no value")
+            raise UsageError(f"condor_qedit : expression required after attribute {word}")
     if not pairs:
-        raise UsageError("You did not specify an attribute and its value")
+        raise UsageError("condor_qedit : Error - no attributes specifed.")
     for name, text in pairs:
         if name.lower() in _FIXED:
             raise UserError(f'Update of immutable attribute "{name}" is not allowed.\n{_NOTHING_SET}')
@@ -117,9 +140,13 @@ def _edits(parsed: Parsed, words: list[str]) -> dict[str, str]:
     return dict(pairs)
 
 
-def _text(path: str) -> str:
-    try:
-        with open(path, encoding="utf-8") as file:
-            return file.read()
-    except OSError as error:
-        raise UserError(f"Can't open {path}: {error.strerror}") from None
+def _assignments(path: str, form: str) -> list[str]:
+    """`Name = value` for each attribute of a file, which may be in any form of ads."""
+    from minipool.cli.ad_files import form_of, text_of
+
+    text = text_of(path, cannot="Can't open {path}: {why}")
+    if form_of(form) in ("xml", "json", "new") or text.lstrip()[:1] in ("<", "{", "["):
+        from pool.classad.forms.lists import read_text
+
+        return [f"{name} = {ad.text(name)}" for ad in read_text(text, form=form_of(form), file=path) for name in ad]
+    return [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from pool.classad import ClassAd
@@ -44,6 +46,25 @@ def test_an_edit_says_how_many_jobs_it_changed(
             'Failed to set attribute "A" for job 999.0.\nQueue transaction failed.  No attributes were set.\n',
         ),
         (
+            ["999.0", "98.0", "Foo=1", "Bar=2"],
+            'Failed to set attribute "Bar" for job 98.0.\nQueue transaction failed.  No attributes were set.\n',
+        ),
+        (
+            ["999", "A", "1"],
+            'Failed to set attribute "A" by constraint: ( (ClusterId == 999 ) )\n'
+            "Queue transaction failed.  No attributes were set.\n",
+        ),
+        (
+            ["nosuch", "A", "1"],
+            'Failed to set attribute "A" by constraint: ( (Owner=="nosuch") )\n'
+            "Queue transaction failed.  No attributes were set.\n",
+        ),
+        (
+            ["-constraint", "false", "A", "1"],
+            'Failed to set attribute "A" by constraint: ( (false) )\n'
+            "Queue transaction failed.  No attributes were set.\n",
+        ),
+        (
             ["105.0", "Owner", '"bob"'],
             'Update of immutable attribute "Owner" is not allowed.\nTransaction failed.  No attributes were set.\n',
         ),
@@ -52,6 +73,42 @@ def test_an_edit_says_how_many_jobs_it_changed(
 )
 def test_an_edit_that_fails_changes_nothing(monkeypatch: pytest.MonkeyPatch, argv: list[str], err: str) -> None:
     assert run_tool(monkeypatch, "qedit", argv, FakeSession(a_peer(QUEUE))) == (1, "", err)
+
+
+def test_restrictions_narrow_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    peer = a_peer(QUEUE, edit=answered(Outcome.DONE))
+    argv = ["-owner", "alice", "-jobids", "105.0,106", "-constraint", "A == 1", "B", "2"]
+    assert run_tool(monkeypatch, "qedit", argv, FakeSession(peer))[0] == 0
+    (asked,) = [one for one in peer.asked if isinstance(one, EditJobs)]
+    assert (asked.select.ids, asked.select.constraint) == (["105.0", "106"], 'Owner == "alice" && (A == 1)')
+
+
+def test_a_constraint_alone_leaves_jobs_of_others_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    results = [*answered(Outcome.DONE).results, *answered(Outcome.PERMISSION_DENIED).results]
+    session = FakeSession(a_peer(QUEUE, edit=ActResults(results=results)))
+    said = run_tool(monkeypatch, "qedit", ["-constraint", "true", "A", "1"], session)
+    assert said == (0, 'Set attribute "A" for 1 matching jobs.\n', "")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'A = 1\n# no\n\nB = "x"\n',
+        '{"A": 1, "B": "x"}',
+        '[ A = 1; B = "x" ]',
+        '<c><a n="A"><i>1</i></a><a n="B"><s>x</s></a></c>',
+    ],
+)
+def test_edits_are_read_in_any_form_of_ads(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, text: str) -> None:
+    (tmp_path / "edits").write_text(text)
+    peer = a_peer(QUEUE, edit=answered(Outcome.DONE))
+    assert run_tool(monkeypatch, "qedit", ["105.0", "-edits", str(tmp_path / "edits")], FakeSession(peer))[0] == 0
+    (asked,) = [one for one in peer.asked if isinstance(one, EditJobs)]
+    assert asked.assignments == {"A": "1", "B": '"x"'}
+
+
+def test_a_cluster_that_is_not_there_is_no_word_to_condor_prio(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert run_tool(monkeypatch, "prio", ["-p", "1", "999999"], FakeSession(a_peer(QUEUE))) == (0, "", "")
 
 
 def test_a_priority_may_be_raised_from_what_each_job_has(monkeypatch: pytest.MonkeyPatch) -> None:
