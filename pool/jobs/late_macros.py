@@ -16,7 +16,7 @@ _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 EXPANSIONS_MAX: Final = 1000
 
 SCRATCH_MARK: Final = "#CoNdOrScRaTcHdIr#"
-"""What `$$(CondorScratchDir)` becomes at the access point: the starter, which knows the sandbox, puts that in its place."""
+"""What `$$(CondorScratchDir)` becomes at the access point; the starter puts the sandbox in its place."""
 
 
 class CannotExpand(UserError):
