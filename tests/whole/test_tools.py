@@ -121,3 +121,22 @@ def test_facts_are_gathered_about_a_host_and_a_job(pool: RealPool) -> None:
     pool.tool("condor_rm", str(cluster))
     for path in home.iterdir():
         path.unlink()
+
+
+def test_daemons_are_asked_themselves(pool: RealPool) -> None:
+    machine = pool.slots()[0].eval_str("Machine", "")
+    assert ran(pool, "who", "-wait:60", "IsReady", "-af", "IsReady", "STARTD_State") == (0, "true Ready\n", "")
+    assert ran(pool, "status", "-direct", machine, "-schedd", "-af", "MyType") == (0, "Scheduler\n", "")
+    assert ran(pool, "status", "-direct", machine, "-snapshot", "-af", "MyType")[1].startswith("Machine\n")
+    status, out, _ = ran(pool, "ping", "-type", "startd", "-table", "READ", user=pool.user)
+    assert (status, out.splitlines()[1].split()[:2]) == (0, ["READ", "FS"])
+
+
+def test_records_of_users_are_made_and_forgotten(pool: RealPool) -> None:
+    user = "someone@else.where"
+    said = f"The priority factor of {user} was set to 20.000000\n"
+    assert ran(pool, "userprio", "-setfactor", user, "20") == (0, said, "")
+    assert ran(pool, "userprio", "-allusers", user, "-af", "PriorityFactor") == (0, "20.0\n", "")
+    said = f"The accountant record named {user} was deleted\n"
+    assert ran(pool, "userprio", "-delete", user) == (0, said, "")
+    assert ran(pool, "userprio", user, "-json") == (0, "[\n]\n", "")
