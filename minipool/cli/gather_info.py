@@ -83,7 +83,7 @@ def _profile(session: Session) -> Iterator[str]:
     for path in (*FILES, *(session.config.path(knob) for knob in LOGS)):
         yield _section(path, _end_of(path))
     yield _section("ls LOG", _output(["ls", "-l", session.config.path("LOG")]))
-    for argv in (["version"], ["config_val", "-config"], ["config_val", "-dump", "-verbose"], ["who"]):
+    for argv in (["version"], ["config_val", "-config"], ["config_val", "-dump", "-verbose"], ["who", "-verbose"]):
         yield _section(f"condor_{' '.join(argv)}", _tool(argv))
 
 
