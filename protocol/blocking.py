@@ -23,7 +23,6 @@ from protocol.connection import ClientConnection
 from protocol.identity import Link, Who
 from protocol.message import Message, Request, StreamRequest, decode_answer, encode
 from protocol.remote import ConnectionLost, RemoteError, TimedOut
-from protocol.shared_port import preface
 
 if TYPE_CHECKING:
     import socket
@@ -309,6 +308,8 @@ def _secure(raw: socket.socket, address: Address, security: Security) -> tuple[_
 
     raw.setsockopt(_socket.IPPROTO_TCP, _socket.TCP_NODELAY, 1)
     if address.sock:
+        from protocol.shared_port import preface
+
         raw.sendall(preface(address.sock))
     try:
         secured = security.tls_client().wrap_socket(raw, server_hostname=address.server_name)

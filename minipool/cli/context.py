@@ -12,7 +12,7 @@ from minipool.session import Session
 def open_session(parsed: Parsed) -> Session:
     """The pool of -pool, or the one that the configuration names."""
     session = Session.open(pool=parsed.value("pool"))
-    if session.config.warnings and parsed.has("debug"):
+    if parsed.has("debug"):
         sys.stderr.write("".join(f"{warning}\n" for warning in session.config.warnings))
     return session
 

@@ -7,12 +7,10 @@ import os
 from pool.config import knobs
 from pool.config.places import Facts, candidates, home
 from pool.config.reader import Reach, Reader
-from pool.config.without_effect import WITHOUT_EFFECT
 from pool.errors import ConfigError, Span
 from pool.hints import TYPE_CHECKING, Callable, Mapping, Sequence, TypeVar
 from pool.macros.expand import Chance, next_reference, references
 from pool.macros.macro_set import MacroSet, Source
-from pool.nearest import nearest_name
 from pool.units import parse_bytes, parse_seconds
 
 if TYPE_CHECKING:
@@ -233,6 +231,8 @@ class Config:
     @property
     def without_effect(self) -> List[Str]:
         """Knobs that somebody has set and nothing reads, each with where that was."""
+        from pool.config.without_effect import WITHOUT_EFFECT
+
         names = (name for name in self.names(with_defaults=False) if name.rpartition(".")[2].upper() in WITHOUT_EFFECT)
         return [f"{name} ({source.file}:{source.line})" for name in names if not (source := self.where(name)).template]
 
@@ -302,6 +302,8 @@ class Config:
                 continue
             if knobs.find(bare) or bare.lower() in used or bare.lower() in listed or self._facts.get(bare) is not None:
                 continue
+            from pool.nearest import nearest_name
+
             near = nearest_name(bare, knobs.names())
             if near is not None:
                 where = f"{macro.source.file}:{macro.source.line}"

@@ -5,7 +5,6 @@ The reader opens nothing itself: files and commands are reached through the `Rea
 
 from __future__ import annotations
 
-from pool.config import templates
 from pool.errors import ConfigError, Span
 from pool.hints import Callable, Mapping
 from pool.macros.conditions import BadCondition, Conditions, judge
@@ -140,6 +139,8 @@ class _Pass:
         getattr(self, "_" + one.kind)(one, number, line)
 
     def judge(self, condition: str) -> bool:
+        from pool.config import templates
+
         return judge(condition, self.reader.expander.expand, self.reader.lookup, templates.exists)
 
     def collect(self, line: str) -> None:
@@ -181,6 +182,8 @@ class _Pass:
         """A `[section]` line of an ini file counts as a comment."""
 
     def _use(self, one: Statement, number: int, line: str) -> None:
+        from pool.config import templates  # few files have any, and their texts are long
+
         category = self.reader.expander.expand(one.name).strip()
         if not category:
             raise self.error("use needs a keyword before the colon", number, line)
