@@ -187,7 +187,7 @@ class SignedUrls(Record):
 
 
 class SignUrls(Request[SignedUrls], tag="agent.sign_urls"):
-    """Sign these s3 and gs URLs of the job with its keys, which stay at the access point; UserError says what is wrong."""
+    """Sign these s3 and gs URLs of the job with its keys, which stay here; UserError says what is wrong."""
 
     activation: str
     urls: list[str]
