@@ -101,12 +101,15 @@ class Session:
         return path if os.path.exists(path) else None
 
     def address(self, daemon: str, *, name: str | None = None, addr: str | None = None) -> Address:
-        """Where the daemon is: by its address, by its name, or the one of this host or pool."""
+        """Where the daemon is: by its address, by its name, or the one of this host or pool.
+
+        -pool says where names are looked up; without a name, it is this host's schedd all the same.
+        """
         from protocol.address import Address
 
         if addr:
             return Address.parse(addr)
-        if name is None and self.pool is None:
+        if name is None and (self.pool is None or daemon == "schedd"):
             path = self.local_socket(daemon)
             if path is not None:
                 return Address.unix(path)
