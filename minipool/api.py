@@ -94,6 +94,8 @@ class Pool:
 
         given = description if isinstance(description, Submit) else Submit(description)
         plan = given.plan(self.session, count=count)
+        if not plan.count:  # no item, no job
+            return []
         cluster = None
         if plan.needs_cluster_id:
             cluster = (await self._peer.call(ReserveCluster())).cluster

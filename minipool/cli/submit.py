@@ -157,6 +157,8 @@ class Submitter:
                 sys.stdout.write("Submitting job(s)" if not self.verbose or not self.from_stdin else "\n")
                 sys.stdout.flush()
             plan = self.plan(session, text)
+            if not plan.count:
+                return self._nothing(plan)
             plan, cluster, warnings = self._send(peer, plan)
             self._say(plan, cluster)
             if self.spools:
@@ -168,6 +170,15 @@ class Submitter:
         for warning in [*plan.warnings, *plan.unused(), *warnings]:
             sys.stderr.write(f"WARNING: {warning}\n")
         return self._enter(session, cluster) if self.interactive else 0
+
+    def _nothing(self, plan: SubmitPlan) -> int:
+        """No item, no job: the schedd is told nothing, and that is no failure."""
+        if not self.terse:
+            sys.stdout.write("" if self.verbose and self.from_stdin else "\n")
+            sys.stdout.flush()
+        for warning in plan.warnings:
+            sys.stderr.write(f"\nWARNING: {warning}\n")
+        return 0
 
     def _enter(self, session: Session, cluster: int) -> int:
         """Open the shell that the job is for."""
@@ -214,6 +225,8 @@ class Submitter:
         sys.stdout.write("Dry-Run job(s)")
         sys.stdout.flush()
         plan = self.plan(session, text)
+        if not plan.count:
+            return self._nothing(plan)
         ads = list(_dry_ads(plan))
         if where == "-":
             sys.stdout.write("\n" + "".join(f"{ad}.\n" for ad in ads))

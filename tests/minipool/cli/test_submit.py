@@ -153,6 +153,25 @@ def test_a_dry_run_writes_ads_and_queues_nothing(submit: Callable[..., Result], 
     assert not peer.asked
 
 
+EMPTY = '\nWARNING: "a.sub" has only empty "queue" commands -- no jobs queued\n'
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ([], "Submitting job(s)\n"),
+        (["-terse"], ""),
+        (["-verbose"], "Submitting job(s)\n"),
+        (["-dry-run", "-"], "Dry-Run job(s)\n"),
+        (["-dry-run", "ads"], "Dry-Run job(s)\n"),
+    ],
+)
+def test_no_item_is_no_job(submit: Callable[..., Result], peer: FakePeer, options: list[str], said: str) -> None:
+    Path("a.sub").write_text("executable = /bin/sleep\nqueue x matching files *.nowhere\n")
+    assert submit(*options, "a.sub") == (0, said, EMPTY)
+    assert not peer.asked
+
+
 def test_verbose_prints_every_ad(submit: Callable[..., Result]) -> None:
     status, out, err = submit("-verbose", text=DESCRIPTION)
     assert (status, err) == (0, "")
