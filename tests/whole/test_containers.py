@@ -15,6 +15,7 @@ import pytest
 from tests.fakes.engine import VERSION, ScriptedEngine, scripted_engine
 from tests.whole.probe import Probe
 from tests.whole.real_pool import RealPool, real_pool
+from tests.whole.test_crashes_by_stage import zygote_of
 
 IMAGE = "busybox:latest"
 WANTED = "docker_image = busybox"
@@ -91,6 +92,24 @@ def test_p6_no_container_outlives_a_starter_that_dies(pool: RealPool, engine: Sc
     probe = Probe(pool, more=WANTED)
     probe.submit()
     pool.until(marker.exists, f"{point} to fire")
+    assert_all_is_well(pool, engine, probe)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("starter_too", [False, True], ids=["zygote", "starter and zygote"])
+@pytest.mark.parametrize("point", POINTS)
+def test_p6_no_container_outlives_a_zygote_that_dies(
+    pool: RealPool, engine: ScriptedEngine, point: str, starter_too: bool
+) -> None:
+    marker = pool.run_dir / "faults" / point
+    (pool.run_dir / "faults" / f"{point}.do").write_text("stop")
+    marker.unlink()
+    probe = Probe(pool, more=WANTED)
+    probe.submit()
+    pool.until(lambda: marker.exists() and marker.read_text().endswith("\n"), f"{point} to be reached")
+    os.kill(zygote_of(pool), signal.SIGKILL)
+    os.kill(int(marker.read_text()), signal.SIGKILL if starter_too else signal.SIGCONT)
+    (pool.run_dir / "faults" / f"{point}.do").unlink()
     assert_all_is_well(pool, engine, probe)
 
 

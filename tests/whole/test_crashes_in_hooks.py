@@ -14,8 +14,11 @@ import pytest
 
 from tests.whole.probe import Probe
 from tests.whole.real_pool import RealPool, real_pool
+from tests.whole.test_crashes_by_stage import zygote_of
 
 HOOKS = ("PREPARE_JOB_BEFORE_TRANSFER", "PREPARE_JOB", "UPDATE_JOB_INFO", "JOB_EXIT")
+UPDATED_S = 8
+"""How long a job runs whose update hook hangs, which begins after a second: nothing waits for that hook."""
 SCRIPT = """#!/bin/sh
 iwd=$(sed -n 's/^Iwd = "\\(.*\\)"$/\\1/p')
 name=$(basename "$0")
@@ -44,7 +47,7 @@ def pool() -> Iterator[RealPool]:
 
 def until_hung(pool: RealPool, hook: str) -> tuple[Probe, int]:
     """A job whose hook hangs, and the hook's process."""
-    probe = Probe(pool, 2, more='+HookKeyword = "SLOW"')
+    probe = Probe(pool, UPDATED_S if hook == "UPDATE_JOB_INFO" else 1, more='+HookKeyword = "SLOW"')
     order = probe.directory / f"hang.{hook}"
     order.touch()
     probe.submit()
@@ -90,6 +93,25 @@ def test_a_starter_that_dies_takes_its_hook_along_and_the_job_runs_again(pool: R
 def test_a_startd_that_dies_takes_the_hook_along_and_the_job_runs_again(pool: RealPool, hook: str) -> None:
     probe, _ = until_hung(pool, hook)
     pool.restart_of("startd")
+    assert_all_is_well(pool, probe)
+
+
+@pytest.mark.parametrize("hook", ["PREPARE_JOB", pytest.param("JOB_EXIT", marks=pytest.mark.slow)])
+def test_a_zygote_that_dies_while_a_hook_runs_is_not_noticed(pool: RealPool, hook: str) -> None:
+    probe, pid = until_hung(pool, hook)
+    os.kill(zygote_of(pool), signal.SIGKILL)
+    os.kill(pid, 0)  # the hook has lived on
+    os.kill(pool.until(lambda: sleepers(pool), "what the hook has started")[0], signal.SIGTERM)
+    assert_all_is_well(pool, probe)
+    assert probe.trace() == ["begin", "end"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("hook", ["PREPARE_JOB_BEFORE_TRANSFER", "PREPARE_JOB", "JOB_EXIT"])
+def test_a_job_ends_once_although_starter_and_zygote_die_while_its_hook_runs(pool: RealPool, hook: str) -> None:
+    probe, pid = until_hung(pool, hook)
+    os.kill(zygote_of(pool), signal.SIGKILL)
+    os.kill(starter_of(pid), signal.SIGKILL)
     assert_all_is_well(pool, probe)
 
 
