@@ -36,7 +36,7 @@ CHUNK_BYTES: Final = 1024 * 1024
 OPEN_MAX: Final = 64
 CONNECTIONS_MAX: Final = 32
 WRONG_COOKIE_S: Final = 1.0
-COOKIE_LETTERS: Final = 40
+COOKIE_BYTES: Final = 20
 
 
 @dataclass(frozen=True)
@@ -192,7 +192,7 @@ class ChirpServer:
         if not job.rights:
             yield ""
             return
-        self._cookie = "".join(secrets.choice("abcdefghijklmnopqrstuvwxyz") for _ in range(COOKIE_LETTERS))
+        self._cookie = secrets.token_hex(COOKIE_BYTES)
         self._job = job
         path = os.path.join(sandbox, CHIRP_CONFIG_NAME)
         try:

@@ -25,7 +25,7 @@ def gpu_numbers() -> dict[str, int]:
 
 def others_devices(slot: ClassAd) -> tuple[str, ...]:
     """The device files of GPUs that are not this slot's, on a machine that gives GPUs to slots."""
-    if "TotalGPUs" not in slot:
+    if not slot.eval_int("TotalGPUs"):
         return ()
     present = [
         f"/dev/{name}" for name in sorted(path.name for path in _DEVICES.glob("nvidia*")) if _GPU.fullmatch(name)

@@ -119,9 +119,9 @@ def remove(path: str) -> None:
 
 
 def _thin(top: int, numbers: Iterator[int]) -> bool:
-    """Remove one layer of what is at the top; whether anything was there."""
-    names = os.listdir(top)
-    for name in names:
+    """Remove one layer of what is at the top; whether that has left anything there."""
+    left = False
+    for name in os.listdir(top):
         if _unlink(top, name):
             continue
         inner = _open_directory(top, name)
@@ -129,10 +129,11 @@ def _thin(top: int, numbers: Iterator[int]) -> bool:
             for child in os.listdir(inner):
                 if not _unlink(inner, child):
                     _move_up(inner, child, top, numbers)
+                    left = True
         finally:
             os.close(inner)
         os.rmdir(name, dir_fd=top)
-    return bool(names)
+    return left
 
 
 def _unlink(directory: int, name: str) -> bool:

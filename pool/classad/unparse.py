@@ -66,9 +66,18 @@ def _is_plain(name: str) -> bool:
     return name.isascii() and name.isidentifier()
 
 
+_bare_names: set[str] = set()
+"""Names that are known to need no quotes: the same few hundred are written again and again."""
+_BARE_NAMES_MAX: Final = 4096
+
+
 def identifier(name: str, *, old: bool = False) -> str:
     """`name` as an attribute's name, in single quotes when it would not be read as one otherwise."""
+    if name in _bare_names:
+        return name
     if _is_plain(name) and name.lower() not in _RESERVED:
+        if len(_bare_names) < _BARE_NAMES_MAX:
+            _bare_names.add(name)
         return name
     if old:
         return "'" + name.replace("'", "\\'") + "'"
