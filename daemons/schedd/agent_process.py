@@ -60,9 +60,7 @@ class AgentProcess:
 class StartAgents:
     """Makes agents, by user."""
 
-    def __init__(
-        self, start: DaemonStart, zygote: ZygoteLike, nursery: trio.Nursery, transfers: TransferTurns
-    ) -> None:
+    def __init__(self, start: DaemonStart, zygote: ZygoteLike, nursery: trio.Nursery, transfers: TransferTurns) -> None:
         self._start = start
         self._zygote = zygote
         self._nursery = nursery
