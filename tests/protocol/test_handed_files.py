@@ -120,9 +120,7 @@ async def test_a_receiver_that_takes_no_files_holds_the_sender_back(tmp_path: Pa
         before = -1
         while before != sent:
             before = sent
-            await trio.testing.wait_all_tasks_blocked(
-                0.005
-            )  # less than the pause of a sender with too many on their way
+            await trio.testing.wait_all_tasks_blocked(0.005)  # less than the pause of a sender that has to wait
         assert sent < 20_000
         nursery.cancel_scope.cancel()
     os.close(source)
