@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import shlex
 import time
 from collections.abc import Mapping
 from dataclasses import replace
@@ -46,7 +45,6 @@ from daemons.starter.terms import terms_for
 from daemons.starter.transfer import FileMover, Held
 from daemons.starter.watches import Watches
 from pool.classad import ClassAd
-from pool.containers.singularity import runs_in_singularity
 from pool.containers.singularity import runs_in_singularity
 from pool.errors import PoolError, UserError
 from pool.execute.checkpoint import checkpoint_signal
@@ -302,8 +300,6 @@ class JobRun:
             image = image_of(self.job, self.slot, settings)
             if image is not None:
                 return await running.contained(image, self.job, plan, account, terms, self._attendants())
-            if runs_in_singularity(self.job, self.slot, settings.docker):
-                log.always("The job's program is put into an image", command=shlex.join(plan.argv))
             if runs_in_singularity(self.job, self.slot, settings.docker):
                 log.always("The job's program is put into an image", command=shlex.join(plan.argv))
             limits = self._planner.limits(self.job)
