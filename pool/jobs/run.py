@@ -587,6 +587,21 @@ def _number(value: object, default: float | int) -> float | int:
     return value if isinstance(value, int | float) else default
 
 
+def transfer_queued(job: ClassAd, *, upload: bool, now: float) -> Changes:
+    """The job's input or output waits for its turn in the access point's transfer queue."""
+    return _transfer(transfer_life.queued(job, upload=upload, now=now))
+
+
+def transfer_started(job: ClassAd, *, upload: bool, now: float) -> Changes:
+    """It is the turn of the job's input or output."""
+    return _transfer(transfer_life.started(job, upload=upload, now=now))
+
+
+def _transfer(decided: tuple[Attributes, TimedEvent | None]) -> Changes:
+    attributes, event = decided
+    return Changes(attributes, earlier=() if event is None else (event,))
+
+
 __all__ = [
     "Changes",
     "End",
@@ -607,20 +622,7 @@ __all__ = [
     "release",
     "remove",
     "suspended",
+    "transfer_queued",
+    "transfer_started",
     "used",
 ]
-
-
-def transfer_queued(job: ClassAd, *, upload: bool, now: float) -> Changes:
-    """The job's input or output waits for its turn in the access point's transfer queue."""
-    return _transfer(transfer_life.queued(job, upload=upload, now=now))
-
-
-def transfer_started(job: ClassAd, *, upload: bool, now: float) -> Changes:
-    """It is the turn of the job's input or output."""
-    return _transfer(transfer_life.started(job, upload=upload, now=now))
-
-
-def _transfer(decided: tuple[Attributes, TimedEvent | None]) -> Changes:
-    attributes, event = decided
-    return Changes(attributes, earlier=() if event is None else (event,))

@@ -6,7 +6,6 @@ import re
 
 import pytest
 
-from pool import late_pattern as module
 from pool.late_pattern import late_pattern
 
 
@@ -29,7 +28,7 @@ def test_a_late_pattern_is_compiled_when_it_is_first_used_and_once(monkeypatch: 
         compiled.append(text)
         return really(text, flags)
 
-    monkeypatch.setattr(module.re, "compile", compile)
+    monkeypatch.setattr(re, "compile", compile)
     late = late_pattern("x+")
     assert compiled == []
     assert late.match("xx")

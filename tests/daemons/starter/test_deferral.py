@@ -62,8 +62,9 @@ async def test_a_waiting_job_that_is_told_to_leave_leaves_without_having_run() -
 
 
 async def test_a_waiting_job_that_is_suspended_waits_on_and_is_suspended_when_it_starts() -> None:
+    # "exec": a shell that is stopped while it waits for its child to become a program looks as if it waited for a disk
     async with bench() as b:
-        activation = await b.run(b.job_ad("sleep 1000", DeferralTime=int(time.time()) + 2, DeferralWindow=600))
+        activation = await b.run(b.job_ad("exec sleep 1000", DeferralTime=int(time.time()) + 2, DeferralWindow=600))
         assert b.startd is not None
         await b.startd.call(SuspendJob(activation=activation))
         executing = await b.until(JobExecuting, activation)
