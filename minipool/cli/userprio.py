@@ -53,7 +53,7 @@ TOOL = Tool(
         DEBUG,
         *refused(
             "setceiling setfloor duration cancelceilinglease cancelfloorlease cancelfactorlease",
-            "there are no ceilings, floors or leases of users; concurrency limits bound what they use",
+            "users have no ceilings, floors or leases here",
         ),
     ),
     unknown="condor_userprio: unknown option {}",
