@@ -64,7 +64,7 @@ REFUSED = (
     (("-setbegin", "a@p", "-1"), "Time must be greater than 0 seconds"),
     (("-setlast", "a@p", "soon"), "'soon' is not a number"),
     (("-resetall", "-setprio", "alice", "10"), "You must specify the full name of the submittor"),
-    (("-setceiling", "a@p", "10"), "is not supported here: there are no ceilings"),
+    (("-setceiling", "a@p", "10"), "is not supported here: users have no ceilings"),
     (("-activefrom", "13", "40", "x"), "is not a date"),
     (("-nosuch",), "unknown option -nosuch"),
 )
