@@ -597,9 +597,9 @@ def transfer_started(job: ClassAd, *, upload: bool, now: float) -> Changes:
     return _transfer(transfer_life.started(job, upload=upload, now=now))
 
 
-def _transfer(decided: tuple[Attributes, TimedEvent | None]) -> Changes:
-    attributes, event = decided
-    return Changes(attributes, earlier=() if event is None else (event,))
+def _transfer(decided: tuple[Attributes, list[TimedEvent]]) -> Changes:
+    attributes, events = decided
+    return Changes(attributes, earlier=tuple(events))
 
 
 __all__ = [

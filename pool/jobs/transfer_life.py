@@ -21,18 +21,19 @@ MOMENTS: Final = tuple(f"Transfer{way}{what}" for way in ("In", "Out") for what 
 """What is known of the newest execution: the next one begins without."""
 
 
-def queued(job: ClassAd, *, upload: bool, now: float) -> tuple[dict[str, object], TimedEvent | None]:
+def queued(job: ClassAd, *, upload: bool, now: float) -> tuple[dict[str, object], list[TimedEvent]]:
     """Its files wait for their turn."""
     name, moving = ("TransferInQueued", "TransferringInput") if upload else ("TransferOutQueued", "TransferringOutput")
     attributes: dict[str, object] = {"TransferQueued": True, moving: True}
     if _is_known(job, name) or _is_known(job, _started(upload)):
-        return attributes, None  # asked again, after a cut connection
+        return attributes, []  # asked again, after a cut connection
+    events = [] if upload else _end_of_input(job, attributes, now)
     attributes[name] = int(now)
     event = FileTransfer(IN_QUEUED, _host(job)) if upload else FileTransfer(OUT_QUEUED)
-    return attributes, (now, event)
+    return attributes, [*events, (now, event)]
 
 
-def started(job: ClassAd, *, upload: bool, now: float) -> tuple[dict[str, object], TimedEvent | None]:
+def started(job: ClassAd, *, upload: bool, now: float) -> tuple[dict[str, object], list[TimedEvent]]:
     """They move."""
     attributes: dict[str, object] = {
         "TransferQueued": False,
@@ -41,9 +42,20 @@ def started(job: ClassAd, *, upload: bool, now: float) -> tuple[dict[str, object
     if not upload:
         attributes["TransferringInput"] = False
     if _is_known(job, _started(upload)):
-        return attributes, None
+        return attributes, []
+    events = [] if upload else _end_of_input(job, attributes, now)
     attributes[_started(upload)] = int(now)
-    return attributes, (now, _start_event(job, upload, now))
+    return attributes, [*events, (now, _start_event(job, upload, now))]
+
+
+def _end_of_input(job: ClassAd, attributes: dict[str, object], now: float) -> list[TimedEvent]:
+    """Output comes, so the input is there: a job of a moment is over before its starter has said so."""
+    events: list[TimedEvent] = []
+    for name, event in ((_started(True), _start_event(job, True, now)), (_finished(True), FileTransfer(IN_FINISHED))):
+        if not _is_known(job, name):
+            attributes[name] = int(now)
+            events.append((now, event))
+    return events
 
 
 def reported(job: ClassAd, said: dict[str, object]) -> list[TimedEvent]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -52,8 +53,7 @@ def pool() -> Iterator[RealPool]:
 
 @pytest.fixture
 def home(pool: RealPool, request: pytest.FixtureRequest) -> Path:
-    home = pool.directory / re.sub(r"\W+", "-", request.node.name)[:80]
-    home.mkdir()
+    home = Path(tempfile.mkdtemp(dir=pool.directory, prefix=re.sub(r"\W+", "-", request.node.name)[:80]))
     home.chmod(0o777)
     return home
 

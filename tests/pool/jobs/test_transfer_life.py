@@ -77,6 +77,19 @@ def test_files_that_wait_for_their_turn_say_so_and_how_long() -> None:
     assert life.told[-1] == (27, "Started transferring output files | Seconds spent in queue: 7")
 
 
+def test_the_input_of_a_job_that_is_over_in_a_moment_is_told_of_before_its_output() -> None:
+    life = Log()
+    life.begin()
+    life.do(run.transfer_started(life.ad, upload=False, now=NOW + 3))
+    assert [said.partition(" |")[0] for _, said in life.told] == [
+        "Started transferring input files",
+        "Finished transferring input files",
+        "Started transferring output files",
+    ]
+    life.do(run.used(life.ad, ClassAd({"TransferInStarted": int(NOW) + 1, "TransferInFinished": int(NOW) + 2})))
+    assert len(life.told) == 3
+
+
 def test_a_transfer_that_takes_long_is_told_once() -> None:
     life = Log()
     life.begin()
