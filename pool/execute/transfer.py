@@ -232,16 +232,6 @@ class Destinations:
         raise PeerError(f"{name} is not in transfer_output_files")
 
 
-def destination(job: ClassAd, name: str) -> str:
-    """Where one file goes (see Destinations)."""
-    return Destinations(job).place(name)
-
-
-def url_destination(job: ClassAd, name: str) -> str | None:
-    """The URL that one file goes to (see Destinations)."""
-    return Destinations(job).url(name)
-
-
 def remaps_of(job: ClassAd) -> dict[str, str]:
     """TransferOutputRemaps: `name = path ; name = path`, a backslash takes `;` and `=` as they are."""
     remaps: dict[str, str] = {}

@@ -165,15 +165,11 @@ class Waiting:
         """Whether something waits that was sorted by what was significant before."""
         return self._steps is not None or self._autoclusters.generation != self._generation
 
-    def sort_anew(self) -> None:
-        """What is significant has changed: the same jobs may wait in other groups."""
-        while self.sort_some(1):
-            pass
-
     def sort_some(self, steps: int) -> bool:
-        """The same, as many steps of it, each of which is short; whether more are left.
+        """Sort anew what waits, as something else is significant now: so many steps of that; whether more are left.
 
-        All that happens to waiting jobs may happen between two steps: what is not sorted yet waits as it did.
+        Each step is short, and all that happens to waiting jobs may happen between two: what is not sorted yet waits
+        as it did.
         """
         for _ in range(steps):
             if self._steps is None:

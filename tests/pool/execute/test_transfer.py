@@ -10,7 +10,6 @@ from pool.execute.transfer import (
     Stamp,
     check_link,
     check_names,
-    destination,
     input_items,
     listed_outputs,
     new_or_changed,
@@ -18,7 +17,6 @@ from pool.execute.transfer import (
     output_wanted,
     remaps_of,
     standard_outputs,
-    url_destination,
     url_inputs,
 )
 
@@ -76,7 +74,7 @@ def test_urls_are_left_to_plugins_and_the_jobs_own_plugins_go_along() -> None:
     ],
 )
 def test_which_output_goes_to_a_url(attributes: dict[str, object], name: str, url: str | None) -> None:
-    assert url_destination(job(**attributes), name) == url
+    assert Destinations(job(**attributes)).url(name) == url
 
 
 def test_new_and_changed_files_come_back() -> None:
@@ -112,7 +110,7 @@ def test_an_empty_list_means_no_files_and_no_list_means_all() -> None:
     ],
 )
 def test_where_output_goes(attributes: dict[str, object], name: str, path: str) -> None:
-    assert destination(job(**attributes), name) == path
+    assert Destinations(job(**attributes)).place(name) == path
 
 
 @pytest.mark.parametrize(
@@ -147,7 +145,7 @@ def test_which_remaps_may_name_new_directories(remap: str, made: bool) -> None:
 )
 def test_what_a_peer_may_not_send(attributes: dict[str, object], name: str) -> None:
     with pytest.raises(PeerError):
-        destination(job(**attributes), name)
+        Destinations(job(**attributes)).place(name)
 
 
 def test_links_stay_within_what_is_transferred() -> None:

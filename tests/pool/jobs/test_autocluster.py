@@ -88,7 +88,7 @@ def test_a_slot_that_reads_more_sorts_all_jobs_anew() -> None:
     assert len(list(bench.waiting.groups())) == 1
     assert bench.autoclusters.learn_slot(ClassAd({"Requirements": expr('TARGET.Color == "red"')}))
     assert not bench.autoclusters.learn_slot(ClassAd({"Requirements": expr('TARGET.Color == "red"')}))
-    bench.waiting.sort_anew()
+    bench.waiting.sort_some(1_000_000)
     assert sorted(group.count for group in bench.waiting.groups()) == [1, 1]
     assert bench.taken(jobs[0]) == ["1.0"]
     assert bench.taken(jobs[1]) == ["1.1"]
@@ -110,7 +110,7 @@ def test_jobs_that_are_added_together_wait_as_those_that_are_added_one_by_one() 
             for job in jobs:
                 bench.waiting.add(job, "ann")
         bench.autoclusters.learn_slot(ClassAd({"Requirements": expr("TARGET.Color is undefined")}))
-        bench.waiting.sort_anew()
+        bench.waiting.sort_some(1_000_000)
     told = [
         sorted((group.prio, sorted(job.id for job in group.members())) for group in bench.waiting.groups())
         for bench in (together, alone)
@@ -127,7 +127,7 @@ def test_a_group_that_stays_alike_keeps_its_order_when_something_new_is_signific
     for job in jobs[::2]:
         bench.waiting.discard(job)
     bench.autoclusters.learn_slot(ClassAd({"Requirements": expr("TARGET.Color is undefined")}))
-    bench.waiting.sort_anew()
+    bench.waiting.sort_some(1_000_000)
     for job in jobs[::2]:
         bench.waiting.add(job, "ann")
     (group,) = bench.waiting.groups()

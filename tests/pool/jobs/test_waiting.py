@@ -32,7 +32,7 @@ def _afresh(bench: Bench, jobs: list[Job]) -> list[tuple[int, list[str]]]:
     waiting = Waiting(bench.autoclusters)
     for job in jobs:
         waiting.add(job, ANN)
-    waiting.sort_anew()
+    waiting.sort_some(1_000_000)
     return _seen(waiting)
 
 
