@@ -1,0 +1,1 @@
+"""Attacks carried out with real daemons, sockets and accounts: each test tries to become somebody else, and must fail."""
