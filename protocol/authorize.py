@@ -36,13 +36,16 @@ IMPLIES: Final[Mapping[Level, frozenset[Level]]] = {
     _L.ADVERTISE_STARTD: frozenset({_L.READ}),
     _L.ADVERTISE_SCHEDD: frozenset({_L.READ}),
     _L.ADVERTISE_MASTER: frozenset({_L.READ}),
-    _L.DAEMON: frozenset({_L.READ, _L.WRITE}),
+    _L.DAEMON: frozenset({_L.READ}),
     _L.NEGOTIATOR: frozenset({_L.READ}),
     _L.ADMINISTRATOR: frozenset({_L.READ, _L.WRITE}),
     _L.CONFIG: frozenset({_L.READ}),
     _L.OWNER: frozenset({_L.READ, _L.WRITE}),
 }
-"""What each level brings with it."""
+"""What each level brings with it. DAEMON brings no WRITE: a daemon of the pool is nobody whose jobs a queue takes."""
+
+HOST_PREFIX: Final = "host/"
+"""How the identity of a host begins, `host/NAME@TRUST_DOMAIN`; no user's name has a slash."""
 
 # A list that is not set is the list of this level instead.
 _FALLS_BACK: Final = {
@@ -70,9 +73,17 @@ class Caller(Record):
     user: str
     hosts: tuple[str, ...] = ()
 
+    @property
+    def is_host(self) -> bool:
+        """Whether it is a host by its certificate, and no user."""
+        return self.user.startswith(HOST_PREFIX)
+
 
 class Pattern(Record):
-    """One entry of a list: `user@domain/host`, either half alone, with `*` anywhere, or a network (10.0.0.0/8)."""
+    """One entry of a list: `user@domain/host`, either half alone, with `*` anywhere, or a network (10.0.0.0/8).
+
+    `host/NAME@DOMAIN` is a host's identity, and may be followed by `/host`, as every identity may.
+    """
 
     user: str
     host: str
@@ -80,6 +91,9 @@ class Pattern(Record):
     @classmethod
     def parse(cls, text: str) -> Pattern:
         """Read an entry as HTCondor does: without a slash, one with `@` is a user and any other a host."""
+        if text.casefold().startswith(HOST_PREFIX):
+            name, _, host = text[len(HOST_PREFIX) :].partition("/")
+            return cls(user=HOST_PREFIX + name, host=host or "*")
         user, slash, host = text.partition("/")
         if slash and ("@" in user or user == "*"):
             return cls(user=user, host=host or "*")
@@ -93,6 +107,13 @@ class Pattern(Record):
             self.host == "*" or any(_host_matches(host, self.host) for host in caller.hosts)
         )
 
+    def allows(self, caller: Caller) -> bool:
+        """Whether this entry gives the caller a level: a host is only given one by an entry for hosts' identities.
+
+        `*@pool` means the users of a pool. What its hosts may do follows from their duties.
+        """
+        return (self.user.startswith(HOST_PREFIX) or not caller.is_host) and self.matches(caller)
+
 
 class AccessLists(Record):
     """The ALLOW_* and DENY_* lists of one daemon; a level without ALLOW list is granted by proof alone."""
@@ -102,15 +123,18 @@ class AccessLists(Record):
 
     def levels(self, caller: Caller, granted: frozenset[Level] = frozenset()) -> frozenset[Level]:
         """All levels that the caller has; `granted` are those that the way it authenticated brings."""
-        had = implied(granted | {level for level in Level if self._lists(self.allow, level, caller)})
-        return frozenset(level for level in had if not self._lists(self.deny, level, caller))
+        allowed = {level for level in Level if any(entry.allows(caller) for entry in _entries(self.allow, level))}
+        had = implied(granted | allowed)
+        return frozenset(
+            level for level in had if not any(entry.matches(caller) for entry in _entries(self.deny, level))
+        )
 
-    @staticmethod
-    def _lists(lists: Mapping[Level, tuple[Pattern, ...]], level: Level, caller: Caller) -> bool:
-        entries = lists.get(level)
-        if entries is None and level in _FALLS_BACK:
-            entries = lists.get(_FALLS_BACK[level])
-        return any(entry.matches(caller) for entry in entries or ())
+
+def _entries(lists: Mapping[Level, tuple[Pattern, ...]], level: Level) -> tuple[Pattern, ...]:
+    entries = lists.get(level)
+    if entries is None and level in _FALLS_BACK:
+        entries = lists.get(_FALLS_BACK[level])
+    return entries or ()
 
 
 def access_lists(allow: Mapping[str, Iterable[str]], deny: Mapping[str, Iterable[str]]) -> AccessLists:

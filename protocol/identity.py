@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from protocol.authorize import Level
+from protocol.authorize import HOST_PREFIX, Level
 from protocol.message import Record
 
 
@@ -13,6 +13,11 @@ class Certificate(Record):
     names: tuple[str, ...] = ()
     duties: frozenset[str] = frozenset()
     trust_domain: str = ""
+
+    @property
+    def identity(self) -> str:
+        """Who the host is: itself, and no account that all hosts share."""
+        return f"{HOST_PREFIX}{self.host}@{self.trust_domain}"
 
 
 class Credentials(Record):
@@ -38,16 +43,25 @@ class Link(Record):
     shown: bool = False  # this side has shown its host certificate
     port_name: str = ""  # the daemon that the shared port's preface asked for
 
+    @property
+    def host_name(self) -> str:
+        """The host by its certificate, "" without one."""
+        return self.certificate.host if self.certificate is not None else ""
+
 
 class Who(Record):
-    """An authenticated peer: its mapped name, how it proved it, and the levels it has here."""
+    """An authenticated peer: its mapped name, how it proved it, and the levels it has here.
+
+    `host_name` is the host of the certificate that the channel has shown, whatever proved the identity; "" for none.
+    """
 
     identity: str
     method: str
     levels: frozenset[Level] = frozenset()
     uid: int | None = None
     duties: frozenset[str] = frozenset()
-    host: str = ""
+    host: str = ""  # its address
+    host_name: str = ""
     ticket: str = ""  # the label of the ticket that it came with
 
     def allows(self, level: Level) -> bool:

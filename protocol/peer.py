@@ -120,6 +120,11 @@ class Peer:
         return self.who.duties
 
     @property
+    def host_name(self) -> str:
+        """The host by the certificate that it has shown; "" for one that showed none."""
+        return self.who.host_name
+
+    @property
     def levels(self) -> frozenset[Level]:
         """What it may do here."""
         return self.who.levels

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import time
 
-from pool.errors import ConfigError, PeerError
+from pool.errors import ConfigError, PeerError, UserError
 from pool.hints import TYPE_CHECKING, Any, Callable, Final, Iterable, Mapping
 from protocol.auth import unix_peer
 from protocol.auth.negotiate import ClientSide, ServerSide
@@ -165,6 +165,8 @@ class Security(Record):
         if key is None:
             raise ConfigError(f"this host has no signing key {key_id!r}, so it can make no tokens")
         subject = identity if "@" in identity else f"{identity}@{self.uid_domain}"
+        if not idtoken.is_user(subject):
+            raise UserError(f"{subject[:80]!r} is no identity that a token can state", expected="user@domain")
         return idtoken.create_token(
             key,
             subject=subject,

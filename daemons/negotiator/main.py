@@ -90,7 +90,7 @@ class Negotiator:
         service = start.service
         service.on(AnnounceWork, self.announce_work, level=Level.DAEMON)
         service.on(ReturnMatches, self.return_matches, level=Level.DAEMON)
-        service.on(NegotiateNow, self.negotiate_now, level=Level.WRITE)
+        service.on(NegotiateNow, self.negotiate_now, level=Level.DAEMON)
         service.on(GetPriorities, self.get_priorities, level=Level.READ)
         service.on(SetPriority, self.set_priority, level=Level.ADMINISTRATOR)
         service.on(ForgetSubmitter, self.forget_submitter, level=Level.ADMINISTRATOR)

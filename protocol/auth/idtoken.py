@@ -147,6 +147,11 @@ def held_tokens(directories: Iterable[str]) -> Iterator[str]:
             yield from (line.strip() for line in lines if line.strip() and not line.startswith("#"))
 
 
+def is_user(subject: object) -> bool:
+    """Whether a token may state this: `user@domain`. What has a slash is a host, and proves itself by certificate."""
+    return isinstance(subject, str) and "@" in subject and "/" not in subject
+
+
 def read_signing_key(path: str) -> bytes:
     """The bytes of a signing key file."""
     return Path(path).read_bytes()
@@ -158,7 +163,7 @@ def _token(header: Mapping[str, Any], claims: Mapping[str, Any]) -> Token:
     scope, duty, identifier = claims.get("scope", ""), claims.get("duty", ""), claims.get("jti", "")
     texts_are_texts = all(isinstance(text, str) for text in (subject, issuer, scope, duty, identifier))
     times_are_times = all(isinstance(t, int | float) and not isinstance(t, bool) for t in (issued, expires or 0))
-    if not texts_are_texts or not times_are_times or not subject or "@" not in str(subject):
+    if not texts_are_texts or not times_are_times or not is_user(subject):
         raise BadToken("the token's statements are malformed")
     return Token(
         subject=str(subject),

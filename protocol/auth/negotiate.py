@@ -5,7 +5,7 @@ from __future__ import annotations
 from pool.errors import PeerError
 from pool.hints import TYPE_CHECKING, Any, Sequence
 from protocol.auth import unix_peer, x509
-from protocol.authorize import Caller, Level, implied
+from protocol.authorize import Caller, Level
 from protocol.identity import Link, Who
 from protocol.message import replace
 
@@ -117,13 +117,14 @@ class ServerSide:
                     method="TICKET",
                     levels=ticket.levels,
                     host=link.host,
+                    host_name=link.host_name,
                     ticket=ticket.label,
                 )
             case "TOKEN":
                 return self._by_token(proof.get("token"))
             case "CLAIMTOBE":
                 user = proof.get("user")
-                if not isinstance(user, str) or "@" not in user or len(user) > 200:
+                if not isinstance(user, str) or "@" not in user or "/" in user or len(user) > 200:
                     raise PeerError("CLAIMTOBE without a user name")
                 return _who(security, link, user, method)
         return _who(security, link, "unauthenticated@unmapped", method)
@@ -149,6 +150,7 @@ class ServerSide:
                 levels=frozenset({Level.READ}),
                 duties=frozenset({token.duty}),
                 host=self._link.host,
+                host_name=self._link.host_name,
             )
         granted = _DAEMON_TOKEN if token.subject == f"condor@{security.trust_domain}" else frozenset()
         who = _who(security, self._link, token.subject, "TOKEN", granted)
@@ -165,11 +167,8 @@ def _by_channel(security: Security, link: Link, method: str = "") -> Who:
         identity = f"{unix_peer.user_name(uid)}@{security.uid_domain}"
         return _who(security, link, identity, "FS", unix_peer.granted(link.credentials, security.owner_uid), uid=uid)
     if link.certificate is not None and method in ("", "SSL"):
-        certificate = link.certificate
-        identity = f"condor@{certificate.trust_domain}"
-        granted = x509.granted(certificate.duties)
-        who = _who(security, link, identity, "SSL", granted, duties=certificate.duties)
-        return replace(who, levels=who.levels & implied(granted))
+        host = link.certificate
+        return _who(security, link, host.identity, "SSL", x509.granted(host.duties), duties=host.duties)
     return Who(identity="unauthenticated@unmapped", method=method or "NONE", host=link.host)
 
 
@@ -188,4 +187,12 @@ def _who(
     if link.certificate is not None:
         hosts += link.certificate.names
     levels = security.lists.levels(Caller(user=identity, hosts=tuple(hosts)), granted)
-    return Who(identity=identity, method=method, levels=levels, uid=uid, duties=duties, host=link.host)
+    return Who(
+        identity=identity,
+        method=method,
+        levels=levels,
+        uid=uid,
+        duties=duties,
+        host=link.host,
+        host_name=link.host_name,
+    )

@@ -1,7 +1,7 @@
 """SSL: the host certificates that the pool's CA signed, and what each duty lets its host do.
 
-All hosts share the name `condor@pool`, so an access list cannot tell them apart by it: a host never gets more than its
-duties bring. DENY_* lists still take away, by the name of the host too.
+Each host is itself, `host/NAME@TRUST_DOMAIN`. It has what its duties bring, and what an ALLOW_* list gives to that very
+identity; DENY_* lists take away, by any of the host's names too.
 """
 
 from __future__ import annotations

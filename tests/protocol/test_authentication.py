@@ -11,10 +11,13 @@ from pathlib import Path
 import pytest
 import trio
 
-from pool.errors import PeerError
+from pool.errors import PeerError, UserError
 from protocol import keys
 from protocol.address import Address
+from protocol.auth import idtoken
+from protocol.auth.idtoken import BadToken
 from protocol.authorize import ALL_LEVELS, Level
+from protocol.identity import Link
 from protocol.message import replace
 from protocol.net import RealNetwork, pair_channel
 from protocol.rpc import Peer, connected, open_pair
@@ -74,6 +77,23 @@ async def test_a_daemons_token_makes_a_daemon_but_no_negotiator(tmp_path: Path) 
     assert not peer.allows(Level.ADMINISTRATOR)
 
 
+async def test_a_daemons_token_is_held_by_its_scopes(tmp_path: Path) -> None:
+    scoped = a_security().create_token(f"condor@{DOMAIN}", scopes=["DAEMON"])
+    peer = await meet(FakeNetwork(), a_tool(str(tmp_path), scoped), a_security())
+    assert peer.allows(Level.DAEMON)
+    assert not peer.allows(Level.WRITE)
+
+
+async def test_nobody_is_a_host_but_by_its_certificate(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no identity that a token can state"):
+        a_security().create_token(f"host/cm@{DOMAIN}")
+    with pytest.raises(BadToken, match="malformed"):
+        idtoken._token({}, {"sub": f"host/cm@{DOMAIN}", "iss": DOMAIN, "iat": 1})
+    link = Link(kind="tls", host="10.0.0.1", verified=True)
+    with pytest.raises(PeerError, match="without a user name"):
+        a_security().server(link).verify("CLAIMTOBE", {"user": f"host/cm@{DOMAIN}"})
+
+
 async def test_a_token_to_join_with_is_for_nothing_else(tmp_path: Path) -> None:
     token = a_security().create_token("new-host", duty="execute")
     peer = await meet(FakeNetwork(), a_tool(str(tmp_path), token), a_security())
@@ -127,15 +147,16 @@ async def test_a_ticket_opens_one_connection_as_its_identity(caplog: pytest.LogC
     ("duty", "has", "lacks"),
     [
         ("central", {Level.NEGOTIATOR, Level.DAEMON, Level.ADVERTISE_STARTD, Level.ADMINISTRATOR}, {Level.CONFIG}),
-        ("submit", {Level.DAEMON, Level.ADVERTISE_SCHEDD}, {Level.NEGOTIATOR, Level.ADVERTISE_STARTD}),
-        ("execute", {Level.DAEMON, Level.ADVERTISE_STARTD}, {Level.NEGOTIATOR, Level.ADVERTISE_SCHEDD}),
+        ("submit", {Level.DAEMON, Level.ADVERTISE_SCHEDD}, {Level.NEGOTIATOR, Level.ADVERTISE_STARTD, Level.WRITE}),
+        ("execute", {Level.DAEMON, Level.ADVERTISE_STARTD}, {Level.NEGOTIATOR, Level.ADVERTISE_SCHEDD, Level.WRITE}),
     ],
 )
 async def test_a_hosts_duty_says_what_it_may_do(duty: str, has: set[Level], lacks: set[Level]) -> None:
     network = FakeNetwork()
     network.host("member", duties={duty})
     peer = await meet(network, a_security(), a_security(), as_host="member")
-    assert (peer.identity, peer.method, peer.duties) == ("condor@pool.test", "SSL", {duty})
+    assert (peer.identity, peer.method, peer.duties) == ("host/member@pool.test", "SSL", {duty})
+    assert peer.host_name == "member"
     assert has <= peer.levels
     assert not lacks & peer.levels
 

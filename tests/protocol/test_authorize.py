@@ -14,7 +14,7 @@ ALICE = Caller(user="alice@pool.test", hosts=("10.1.2.3", "ap.pool.test"))
     [
         ("READ", "READ"),
         ("WRITE", "READ WRITE"),
-        ("DAEMON", "DAEMON READ WRITE"),
+        ("DAEMON", "DAEMON READ"),
         ("NEGOTIATOR", "NEGOTIATOR READ"),
         ("ADMINISTRATOR", "ADMINISTRATOR READ WRITE"),
         ("CONFIG", "CONFIG READ"),
@@ -61,12 +61,37 @@ def test_an_entry_of_a_list(entry: str, matches: bool) -> None:
     assert Pattern.parse(entry).matches(ALICE) is matches
 
 
+HOST = Caller(user="host/ex1.lab@pool.test", hosts=("10.1.2.3", "ex1.lab"))
+
+
+@pytest.mark.parametrize(
+    ("entry", "matches", "allows"),
+    [
+        ("host/ex1.lab@pool.test", True, True),
+        ("HOST/EX1.LAB@pool.test", True, True),
+        ("host/*@pool.test", True, True),
+        ("host/*", True, True),
+        ("host/ex1.lab@pool.test/10.1.2.3", True, True),
+        ("host/ex1.lab@pool.test/10.9.9.9", False, False),
+        ("host/ex2.lab@pool.test", False, False),
+        ("host/ex1.lab@other.test", False, False),
+        ("*/ex1.lab", True, False),  # speaks of users there: it can deny a host, and gives it nothing
+        ("*@pool.test", True, False),
+        ("*", True, False),
+    ],
+)
+def test_an_entry_for_a_host(entry: str, matches: bool, allows: bool) -> None:
+    pattern = Pattern.parse(entry)
+    assert (pattern.matches(HOST), pattern.allows(HOST)) == (matches, allows)
+    assert not Pattern.parse("host/*").matches(ALICE)
+
+
 def test_without_a_list_nobody_has_a_level() -> None:
     assert AccessLists().levels(ALICE) == frozenset()
 
 
 def test_proof_grants_what_no_list_does() -> None:
-    assert AccessLists().levels(ALICE, frozenset({Level.DAEMON})) == {Level.DAEMON, Level.WRITE, Level.READ}
+    assert AccessLists().levels(ALICE, frozenset({Level.DAEMON})) == {Level.DAEMON, Level.READ}
 
 
 def test_an_allow_list_grants() -> None:

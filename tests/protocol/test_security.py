@@ -64,6 +64,17 @@ def test_a_host_gets_no_more_than_its_duty_brings(pool: Path, duty: str) -> None
     assert not over_tls(security, duty).levels & {Level.NEGOTIATOR, Level.ADMINISTRATOR}
 
 
+def test_a_list_can_name_a_host(pool: Path) -> None:
+    named = "host/h.pool.test@pool.test"
+    assert Level.WRITE in over_tls(a_security(pool, ALLOW_WRITE=named), "submit").levels
+    assert (
+        Level.WRITE not in over_tls(a_security(pool, ALLOW_WRITE="host/other@pool.test, *@pool.test"), "submit").levels
+    )
+    denied = over_tls(a_security(pool, DENY_ADVERTISE_SCHEDD=named), "submit")
+    assert Level.ADVERTISE_SCHEDD not in denied.levels
+    assert Level.DAEMON in denied.levels
+
+
 def test_a_host_can_be_denied_by_its_name(pool: Path) -> None:
     security = a_security(pool, DENY_ADVERTISE_STARTD="h.pool.test")
     assert Level.ADVERTISE_STARTD not in over_tls(security, "execute").levels

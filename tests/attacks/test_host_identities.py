@@ -1,0 +1,43 @@
+"""What a host of the pool can do with its certificate: be itself, and nobody whose jobs a queue takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.whole.hosts import Hosts, four_hosts
+
+pytestmark = pytest.mark.timeout(300)
+
+
+@pytest.fixture(scope="module")
+def hosts() -> Iterator[Hosts]:
+    with four_hosts(NUM_CPUS="1") as hosts:
+        yield hosts
+
+
+def test_an_execute_host_manages_nobodys_jobs(hosts: Hosts) -> None:
+    submit, attacker = hosts.submit, hosts.execute[0]
+    with submit.as_user("nobody"):
+        cluster = submit.submit("executable = /bin/true\nhold = true\nqueue\n", cwd=submit.directory)
+    try:
+        for tool in ("condor_release", "condor_qedit", "condor_rm"):
+            words = [str(cluster), *(["JobPrio", "7"] if tool == "condor_qedit" else [])]
+            with pytest.raises(AssertionError, match="needs WRITE"):
+                attacker.tool(tool, "-name", submit.name, *words)
+        assert [ad.eval_int("JobStatus") for ad in submit.jobs(str(cluster))] == [5]
+    finally:
+        submit.tool("condor_rm", str(cluster))
+
+
+def test_an_execute_host_submits_nothing(hosts: Hosts) -> None:
+    job = "executable = /bin/true\nrequirements = false\nqueue\n"
+    with pytest.raises(AssertionError, match="needs WRITE"):
+        hosts.execute[0].tool("condor_submit", "-remote", hosts.submit.name, text=job)
+
+
+def test_a_host_is_itself(hosts: Hosts) -> None:
+    for host in hosts.execute:
+        said = host.tool("condor_ping", "-name", hosts.submit.name, "-type", "SCHEDD", "READ", "DAEMON", "-table")
+        assert said.count(f"ALLOW host/{host.name}@hosts.test") == 2
