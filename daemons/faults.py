@@ -14,11 +14,11 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import stat
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-DESCRIPTORS_MAX: Final = 1024
 AGENTS: Final = "/agents/"
 """In the path of each file agent's socket."""
 
@@ -35,10 +35,12 @@ def _stop() -> None:
 
 
 def _cut() -> None:
-    for descriptor in range(3, DESCRIPTORS_MAX):
+    for descriptor in map(int, os.listdir("/proc/self/fd")):
         try:
+            if not stat.S_ISSOCK(os.fstat(descriptor).st_mode):
+                continue
             sock = socket.socket(fileno=os.dup(descriptor))
-        except OSError:
+        except OSError:  # the descriptor that listed them is closed
             continue
         with sock:
             try:

@@ -18,6 +18,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
+from io import FileIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -54,7 +55,7 @@ class Log:
     ) -> None:
         self.path, self.times = path, times
         self._bytes_max, self._old_max, self._wall = bytes_max, old_max, wall
-        self._fd = -1
+        self._file: FileIO | None = None
         self._size = 0
         self._categories: frozenset[str] = frozenset()
         self._stamp = (0, "")
@@ -96,9 +97,9 @@ class Log:
 
     def close(self) -> None:
         """Let go of the file; the next line opens it again."""
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
+        if self._file is not None:
+            self._file.close()
+            self._file = None
 
     def capture_logging(self) -> None:
         """Take what libraries say through `logging` into this log."""
@@ -120,20 +121,20 @@ class Log:
             if self.path is None:
                 sys.stderr.write(line)
                 return
-            if self._fd < 0:
-                self._open()
+            file = self._file or self._open()
             if self._size + len(raw) > self._bytes_max > 0 and self._size:
-                self._rotate()
-            self._size += os.write(self._fd, raw)
+                file = self._rotate()
+            self._size += file.write(raw)
         except OSError as trouble:  # a full disk must not stop a daemon
             sys.stderr.write(f"cannot write {self.path}: {trouble}\n{line}")
 
-    def _open(self) -> None:
+    def _open(self) -> FileIO:
         assert self.path is not None
-        self._fd = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
-        self._size = os.fstat(self._fd).st_size
+        self._file = FileIO(self.path, "a", opener=_opener)
+        self._size = os.fstat(self._file.fileno()).st_size
+        return self._file
 
-    def _rotate(self) -> None:
+    def _rotate(self) -> FileIO:
         assert self.path is not None
         self.close()
         if self._old_max <= 1:
@@ -144,7 +145,12 @@ class Log:
             olds = sorted(self.path.parent.glob(f"{self.path.name}.[0-9]*T[0-9]*"))
             for old in olds[: -self._old_max]:
                 old.unlink(missing_ok=True)
-        self._open()
+        return self._open()
+
+
+def _opener(path: str, flags: int) -> int:
+    """Everybody may read a log, whatever the umask of the process that begins it."""
+    return os.open(path, flags | os.O_CLOEXEC, 0o644)
 
 
 class _Handler(logging.Handler):

@@ -83,7 +83,7 @@ class Child:
 
     def kill(self, signum: int = signal.SIGKILL) -> None:
         """Send it a signal; nothing happens when it has ended."""
-        if self._ended.is_set():
+        if self._ended.is_set() or self._pidfd < 0:
             return
         try:
             signal.pidfd_send_signal(self._pidfd, signum)
@@ -94,7 +94,13 @@ class Child:
         if not self._ended.is_set():
             self._status = status
             self._ended.set()
+            self._let_go()
+
+    def _let_go(self) -> None:
+        """Watch it no longer; it may run on."""
+        if self._pidfd >= 0:
             os.close(self._pidfd)
+            self._pidfd = -1
 
 
 @dataclass
@@ -141,6 +147,8 @@ class Zygote:
         finally:
             os.close(self._life)
             os.close(keep)  # the end of every child's life pipe
+            for child in self._children.values():
+                child._let_go()
 
     async def fork(self, kind: str, payload: bytes | Mapping[str, Any] = b"", descriptors: Iterable[int] = ()) -> Child:
         """A new child; SpawnError when there can be none. The descriptors stay ours and are copied to the child."""

@@ -44,6 +44,15 @@ class Spawner:
         self._home = -1
         self._oom: tuple[int, bytes] | None = None
 
+    def close(self) -> None:
+        """Let go of both; the next job has them opened again."""
+        if self._home >= 0:
+            os.close(self._home)
+            self._home = -1
+        if self._oom is not None:
+            os.close(self._oom[0])
+            self._oom = None
+
     def spawn(self, plan: Plan, account: Account, terms: Terms = USUAL) -> tuple[int, FirstProcess | None] | None:
         """The process of the job, whose program was executed, and the first one of its pid namespace, if it has one.
 

@@ -109,8 +109,11 @@ class OneHost:
             ready.set()
 
         async def live() -> None:
-            with self._scopes[name]:
-                await run.host(start, main or run.load_main(name), ready=say_ready)
+            try:
+                with self._scopes[name]:
+                    await run.host(start, main or run.load_main(name), ready=say_ready)
+            finally:
+                log.close()
             self._ended[name].set()
 
         self._nursery.start_soon(live)

@@ -74,6 +74,8 @@ class Setting:
                 nursery.start_soon(manager.run)
                 yield manager
                 nursery.cancel_scope.cancel()
+        assert self._start is not None
+        self._start.log.close()
 
     def value(self, name: str) -> object:
         return next((one.ad[name] for one in self.manager.ads if name in one.ad), None)

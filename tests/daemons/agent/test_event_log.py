@@ -80,6 +80,8 @@ def test_a_locked_log_is_left_alone(tmp_path: Path) -> None:
     finally:
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
+        os.close(readable)
+        os.close(writable)
     _append(log, SECOND)
     assert log.read_text() == FIRST + SECOND
 

@@ -41,6 +41,7 @@ class Scratch:
     def __init__(self, root: Path, account: Account) -> None:
         self.root, self.account = root, account
         self.sandbox, self.other = self.make("dir_1"), self.make("dir_2")
+        self.spawner = Spawner(Group(Trees(0), ""))
 
     def make(self, name: str) -> Path:
         path = self.root / name
@@ -57,10 +58,6 @@ class Scratch:
             **changes,
         }
         return Isolation(**fields)
-
-    @property
-    def spawner(self) -> Spawner:
-        return Spawner(Group(Trees(0), ""))
 
     def plan(self, command: str) -> Plan:
         return Plan(
@@ -92,7 +89,9 @@ class Scratch:
 def scratch() -> Iterator[Scratch]:
     root = Path(tempfile.mkdtemp(prefix="minipool-apart-"))
     root.chmod(0o755)
-    yield Scratch(root, named_account(job_user()))
+    scratch = Scratch(root, named_account(job_user()))
+    yield scratch
+    scratch.spawner.close()
     shutil.rmtree(root, ignore_errors=True)
 
 

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -75,8 +76,8 @@ def _plan(home: Path, *words: str, **changes: Any) -> Plan:
 
 
 def _spawn(plan: Plan, group: Group | None = None) -> int | None:
-    spawner = Spawner(group if group is not None else Group(Trees(0), ""))
-    spawned = spawner.spawn(plan, _account())
+    with closing(Spawner(group if group is not None else Group(Trees(0), ""))) as spawner:
+        spawned = spawner.spawn(plan, _account())
     return spawned[0] if spawned is not None else None
 
 
@@ -193,7 +194,8 @@ def test_a_usual_job_is_not_forked(home: Path, monkeypatch: pytest.MonkeyPatch) 
         raise AssertionError("forked")
 
     monkeypatch.setattr(launching, "_fork", fork)
-    started = launch(_plan(home), _account(), Spawner(Group(Trees(0), "")))
+    with closing(Spawner(Group(Trees(0), ""))) as spawner:
+        started = launch(_plan(home), _account(), spawner)
     assert os.waitpid(started.pid, 0)[1] == 0
 
 

@@ -1,0 +1,34 @@
+"""What holds for every test: it leaves no descriptor open. People run the suite with 1,024 of them."""
+
+from __future__ import annotations
+
+import gc
+import os
+from collections.abc import Iterator
+
+import pytest
+
+
+def _open_descriptors() -> dict[int, str]:
+    """What this process has open, by number."""
+    found = {}
+    for number in map(int, os.listdir("/proc/self/fd")):
+        try:
+            found[number] = os.readlink(f"/proc/self/fd/{number}")
+        except OSError:  # the one that lists them
+            continue
+    return found
+
+
+@pytest.fixture(autouse=True)
+def _no_descriptor_is_left() -> Iterator[None]:
+    """Fail the test that leaves more descriptors than it found; those of fixtures with a wider scope are there before."""
+    before = _open_descriptors()
+    yield
+    after = _open_descriptors()
+    if len(after) > len(before):
+        gc.collect()  # what only a cycle keeps open is not lost
+        after = _open_descriptors()
+    if len(after) > len(before):
+        left = [what for number, what in after.items() if before.get(number) != what]
+        pytest.fail(f"{len(after) - len(before)} descriptors are left open: {', '.join(sorted(left))}", pytrace=False)
