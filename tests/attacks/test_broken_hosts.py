@@ -1,0 +1,198 @@
+"""What one broken host of the pool cannot do to the others. Four hosts, real sockets; the attacker has a host's key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import trio
+
+from pool.classad import ClassAd
+from protocol.message import Request
+from protocol.messages.collector import InvalidateAds, UpdateAds
+from protocol.messages.negotiator import AnnounceWork, ResourceRequest
+from protocol.messages.schedd import (
+    Action,
+    ActOnJobs,
+    EditJobs,
+    MatchesTaken,
+    OfferMatches,
+    RejectRequests,
+    Selection,
+)
+from protocol.messages.startd import RequestClaim
+from protocol.rpc import Peer, RemoteError
+from protocol.service import Service
+from tests.attacks.actors import needs_accounts
+from tests.attacks.broken_host import an_ad, place_of, posing_as
+from tests.whole.hosts import Host, Hosts, four_hosts
+
+pytestmark = [pytest.mark.timeout(300), needs_accounts]
+
+
+@pytest.fixture(scope="module")
+def hosts() -> Iterator[Hosts]:
+    with four_hosts(NUM_CPUS="1", MEMORY="1024") as hosts:
+        yield hosts
+
+
+def say(host: Host, at: Host, daemon: str, *requests: Request[object]) -> list[str]:
+    """What the daemon answers to each request of the broken host; "" where it obeys."""
+
+    async def ask(peer: Peer, request: Request[object]) -> str:
+        try:
+            await peer.call(request)
+        except RemoteError as error:
+            return str(error)
+        return ""
+
+    async def all_of_them() -> list[str]:
+        async with posing_as(host, at, daemon) as peer:
+            return [await ask(peer, request) for request in requests]
+
+    return trio.run(all_of_them)
+
+
+def names(hosts: Hosts, *options: str) -> set[str]:
+    return set(hosts.central.tool("condor_status", *options, "-af", "Name").split())
+
+
+def test_an_execute_host_publishes_no_slot_of_another(hosts: Hosts) -> None:
+    broken, other = hosts.execute
+    before = hosts.central.tool("condor_status", "-af", "Name", "MyAddress", "Cpus")
+    ads = [
+        an_ad("Machine", f"slot1@{other.name}", other, Cpus=64),
+        an_ad("Machine", f"slot1@{other.name}", broken, Cpus=64),
+        an_ad("Machine", f"slot9@{broken.name}", other, Cpus=64),
+        an_ad("Machine", f"slot9@{broken.name}", broken, Cpus=64, MyAddress=str(place_of(other, "startd"))),
+        an_ad("StartDaemon", other.name, other),
+        an_ad("DaemonMaster", other.name, other),
+        an_ad("Generic", f"storage@{other.name}", other),
+    ]
+    answers = say(broken, hosts.central, "collector", *(UpdateAds(updates=[ad]) for ad in ads))
+    assert all("belong" in answer for answer in answers), answers
+    assert hosts.central.tool("condor_status", "-af", "Name", "MyAddress", "Cpus") == before
+    log = (hosts.central.directory / "log" / "CollectorLog").read_text()
+    assert f"host/{broken.name}" in log or broken.name in log
+
+
+def test_an_execute_host_publishes_its_own_slots(hosts: Hosts) -> None:
+    broken, _ = hosts.execute
+    mine = [
+        an_ad("Machine", f"slot7@{broken.name}", broken, MyAddress=str(place_of(broken, "startd"))),
+        an_ad("Machine", f"slot7@special@{broken.name}", broken),
+        an_ad("Machine", f"slot7@{broken.name.upper()}", broken),
+    ]
+    assert say(broken, hosts.central, "collector", UpdateAds(updates=mine)) == [""]
+    gone = InvalidateAds(ad_type="Machine", names=[f"slot7@{broken.name}", f"slot7@special@{broken.name}"])
+    assert say(broken, hosts.central, "collector", gone) == [""]
+
+
+def test_an_execute_host_is_no_access_point_and_no_central_manager_in_the_collector(hosts: Hosts) -> None:
+    broken, _ = hosts.execute
+    ads = [
+        an_ad(ad_type, broken.name, broken, ScheddName=broken.name)
+        for ad_type in ("Scheduler", "Submitter", "Negotiator", "Accounting", "Collector")
+    ]
+    answers = say(broken, hosts.central, "collector", *(UpdateAds(updates=[ad]) for ad in ads))
+    assert all("may not publish" in answer for answer in answers), answers
+
+
+def test_an_execute_host_removes_no_ad_of_another(hosts: Hosts) -> None:
+    broken, other = hosts.execute
+    slots, masters = names(hosts), names(hosts, "-master")
+    requests = [
+        InvalidateAds(ad_type="Machine", names=[f"slot1@{other.name}"]),
+        InvalidateAds(ad_type="Machine", constraint=f'Machine == "{other.name}"'),
+        InvalidateAds(ad_type="DaemonMaster", names=[other.name, hosts.central.name]),
+        InvalidateAds(ad_type="Any", constraint=f'Machine =!= "{broken.name}"'),
+        InvalidateAds(ad_type="Scheduler", constraint="true"),
+    ]
+    say(broken, hosts.central, "collector", *requests)
+    assert names(hosts) == slots
+    assert names(hosts, "-master") == masters
+    assert names(hosts, "-schedd") == {hosts.submit.name}
+
+
+def test_an_access_point_speaks_for_its_own_schedd_alone(hosts: Hosts) -> None:
+    submit, (other, _) = hosts.submit, hosts.execute
+    ads = [
+        an_ad("Scheduler", f"queue@{other.name}", other),
+        an_ad("Submitter", f"nobody@{submit.name}", submit, ScheddName=f"queue@{other.name}"),
+        an_ad("Machine", f"slot1@{submit.name}", submit),
+    ]
+    answers = say(submit, hosts.central, "collector", *(UpdateAds(updates=[ad]) for ad in ads))
+    assert ["belong" in answer or "may not publish" in answer for answer in answers] == [True] * 3, answers
+
+
+def test_a_host_owns_no_queue(hosts: Hosts) -> None:
+    with hosts.submit.as_user("nobody"):
+        cluster = hosts.submit.submit("executable = /bin/true\nhold = true\nqueue\n")
+    before = hosts.submit.jobs(str(cluster))
+    everything = Selection(ids=[str(cluster)])
+    for broken in (*hosts.execute, hosts.submit):
+        requests = [
+            EditJobs(select=everything, assignments={"Cmd": '"/bin/echo"'}),
+            ActOnJobs(select=everything, action=Action.RELEASE),
+            ActOnJobs(select=everything, action=Action.REMOVE),
+        ]
+        say(broken, hosts.submit, "schedd", *requests)
+        (ad,) = hosts.submit.jobs(str(cluster))
+        assert (ad["Cmd"], ad["JobStatus"]) == (before[0]["Cmd"], 5), broken.name
+    hosts.submit.tool("condor_rm", str(cluster))
+
+
+def offers_to(host: Host, hosts: Hosts, name: str) -> tuple[str, list[str]]:
+    """Announce work as a schedd of this name: what the negotiator answers, and the claim ids that it hands out."""
+
+    async def announce() -> tuple[str, list[str]]:
+        claim_ids: list[str] = []
+        settled = trio.Event()
+
+        def offered(_peer: Peer, request: OfferMatches) -> MatchesTaken:
+            claim_ids.extend(match.claim_id for match in request.matches)
+            settled.set()
+            return MatchesTaken(taken=0)
+
+        service = Service("schedd")
+        service.on(OfferMatches, offered)
+        service.on(RejectRequests, lambda _peer, _message: settled.set())
+        job = ClassAd({"RequestCpus": 1, "RequestMemory": 1, "RequestDisk": 1, "Requirements": True})
+        wanted = ResourceRequest(submitter=f"nobody@{hosts.submit.name}", autocluster=1, ad=job, count=1)
+        async with posing_as(host, hosts.central, "negotiator", service) as peer:
+            try:
+                await peer.call(AnnounceWork(schedd=name, requests=[wanted]))
+            except RemoteError as error:
+                return str(error), claim_ids
+            with trio.move_on_after(30):
+                await settled.wait()
+        return "", claim_ids
+
+    return trio.run(announce)
+
+
+def test_an_execute_host_is_given_no_slots(hosts: Hosts) -> None:
+    broken, _ = hosts.execute
+    answer, claim_ids = offers_to(broken, hosts, broken.name)
+    assert claim_ids == []
+    assert "PERMISSION DENIED" in answer
+
+
+def test_an_access_point_is_given_no_slots_in_the_name_of_another(hosts: Hosts) -> None:
+    answer, claim_ids = offers_to(hosts.submit, hosts, f"queue@{hosts.execute[0].name}")
+    assert claim_ids == []
+    assert "belong" in answer
+
+
+def test_an_execute_host_claims_no_slot(hosts: Hosts) -> None:
+    broken, other = hosts.execute
+    request = RequestClaim(
+        claim_id="<127.0.0.5:1>#1#1#guessed",
+        job_ad=ClassAd(),
+        schedd_name=broken.name,
+        submitter="nobody",
+        lease_s=60,
+        alive_interval_s=30,
+    )
+    (answer,) = say(broken, other, "startd", request)
+    assert "PERMISSION DENIED" in answer
