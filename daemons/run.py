@@ -4,7 +4,7 @@ A daemon is a module `daemons.<name>.main` with one coroutine:
 
     async def main(start: DaemonStart, *, task_status: TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         schedd = Schedd(start)
-        start.service.on(SubmitJobs, schedd.submit, level=Level.WRITE)   # the common requests are there already
+        start.service.on(SubmitJobs, schedd.submit)   # the common requests are there already
         start.describe(schedd.ad)                     # () -> ClassAd; published, and the answer to GetAd
         start.on_reconfigure(schedd.reconfigured)     # (Config) -> None; `start.config` is already the new one
         async with trio.open_nursery() as nursery:
@@ -50,7 +50,7 @@ from pool.config import Config, load_config
 from pool.config.restart import waiting_for_restart
 from pool.errors import ConfigError, PoolError, UserError
 from pool.version import CONDOR_PLATFORM, CONDOR_VERSION
-from protocol import rpc
+from protocol import needs, rpc
 from protocol.address import Address
 from protocol.messages.common import StopHow
 from protocol.net import RealNetwork
@@ -134,7 +134,7 @@ class DaemonStart:
         self.started_at = world.wall()
         self.reconfigured_at = self.started_at
         self.lag = LoopLag()
-        self.service = Service(name)
+        self.service = Service(name, needs.SIDES[name])
         self.common = CommonServices(self)
         self.adverts = Adverts(self)
         self.source = source

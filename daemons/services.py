@@ -27,12 +27,12 @@ class CommonServices:
     def __init__(self, start: DaemonStart) -> None:
         self._start = start
         service = start.service
-        service.on(Ping, self.ping, level=Level.READ)
-        service.on(GetAd, self.get_ad, level=Level.READ)
-        service.on(Reconfigure, self.reconfigure, level=Level.ADMINISTRATOR)
-        service.on(Stop, self.stop, level=Level.ADMINISTRATOR)
-        service.on(SetLogLevel, self.set_log_level, level=Level.ADMINISTRATOR)
-        service.on(FetchLog, self.fetch_log, level=Level.ADMINISTRATOR)
+        service.on(Ping, self.ping)
+        service.on(GetAd, self.get_ad)
+        service.on(Reconfigure, self.reconfigure)
+        service.on(Stop, self.stop)
+        service.on(SetLogLevel, self.set_log_level)
+        service.on(FetchLog, self.fetch_log)
 
     async def ping(self, peer: Peer, request: Ping) -> Pong:
         """Say who the caller is to us."""

@@ -499,9 +499,9 @@ class Peer:
             return RemoteError(
                 f"{self._service.name or 'this side'} does not answer {tag[:80]}", code="unknown_request"
             )
-        if entry.level not in self.who.levels:
-            log.warning("PERMISSION DENIED to %s for %s, which needs %s", self, tag, entry.level.value)
-            return RemoteError(f"PERMISSION DENIED: {self.identity} needs {entry.level.value} for {tag}", code="denied")
+        if objection := entry.need.objection(self.who):
+            log.warning("PERMISSION DENIED to %s for %s: the sender %s", self, tag, objection)
+            return RemoteError(f"PERMISSION DENIED: {self.identity} {objection} for {tag}", code="denied")
         if entry.streams is not streams:
             return RemoteError(f"{tag} is {'' if entry.streams else 'not '}a stream", code="bad_request")
         try:

@@ -143,7 +143,7 @@ async def _begin(
     service: Service | None,
     silence_s: float | None,
 ) -> Peer:
-    peer = Peer(connection, channel, handlers=nursery, service=service or Service(""), silence_s=silence_s)
+    peer = Peer(connection, channel, handlers=nursery, service=service or Service("", {}), silence_s=silence_s)
     early = await peer.shake_hands()
     nursery.start_soon(peer.run, early)
     if peer.silence_s is not None:

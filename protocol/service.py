@@ -1,4 +1,4 @@
-"""What a process answers: a table from the tag of a message to its handler and the level that the caller needs."""
+"""What a process answers: a table from the tag of a message to its handler and to what the caller needs."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
 
-from protocol.authorize import Level
 from protocol.message import Message, Request, StreamRequest
+from protocol.needs import Need, Needs
 
 if TYPE_CHECKING:
     from protocol.peer import Peer
@@ -31,17 +31,21 @@ class Entry:
 
     message: type[Message]
     handler: Callable[..., Any]
-    level: Level
+    need: Need
     in_place: bool
     streams: bool
     stops_with_caller: bool
 
 
 class Service:
-    """What one daemon answers; `name` is what clients and shared ports call it."""
+    """What one daemon answers; `name` is what clients and shared ports call it.
 
-    def __init__(self, name: str) -> None:
+    `needs` are the rows of this side in `protocol.needs`: what is in none cannot be answered.
+    """
+
+    def __init__(self, name: str, needs: Needs) -> None:
         self.name = name
+        self._needs = needs
         self._entries: dict[str, Entry] = {}
         self._greeters: list[Callable[[Peer], None]] = []
 
@@ -50,7 +54,6 @@ class Service:
         self,
         message: type[S],
         handler: Callable[[Peer, S, SendItem[Any]], Awaitable[None]],
-        level: Level = ...,
         *,
         stops_with_caller: bool = ...,
     ) -> None: ...
@@ -60,7 +63,6 @@ class Service:
         self,
         message: type[M],
         handler: Callable[[Peer, M], object],
-        level: Level = ...,
         *,
         stops_with_caller: bool = ...,
     ) -> None: ...
@@ -69,11 +71,10 @@ class Service:
         self,
         message: type[Any],
         handler: Callable[..., Any],
-        level: Level = Level.READ,
         *,
         stops_with_caller: bool = False,
     ) -> None:
-        """Answer `message` with what `handler(peer, message)` returns, when the caller has `level`.
+        """Answer `message` with what `handler(peer, message)` returns, when the caller has what its row asks for.
 
         A plain function is called in place, in order of arrival: right for what is quick. A coroutine function runs as
         a task of its own (those of notices one after another, so that their order holds). It is not cancelled when the
@@ -82,10 +83,12 @@ class Service:
         """
         if not message.tag:
             raise TypeError(f"{message.__qualname__} has no tag")
+        if message.tag not in self._needs:
+            raise TypeError(f"no row of protocol.needs says who may send {message.tag} to {self.name or 'this side'}")
         self._entries[message.tag] = Entry(
             message,
             handler,
-            level,
+            self._needs[message.tag],
             in_place=not _is_async(handler),
             streams=issubclass(message, StreamRequest),
             stops_with_caller=stops_with_caller or issubclass(message, StreamRequest),
@@ -106,7 +109,7 @@ class Service:
 
     def copy(self, name: str) -> Service:
         """The same answers under another name, to which more can be added."""
-        twin = Service(name)
+        twin = Service(name, self._needs)
         twin._entries.update(self._entries)
         twin._greeters.extend(self._greeters)
         return twin

@@ -21,7 +21,6 @@ from pool.classad import ClassAd, parse_long
 from pool.errors import ClassAdError, PeerError
 from pool.execute.checkpoint import destination, number_of, read_manifest
 from pool.execute.checkpoint_cleanup import JOB_AD, LOCAL_CLEANER, command_for, removals
-from protocol.authorize import Level
 from protocol.messages.agent import CheckpointsCleaned, CleanCheckpoints
 from protocol.rpc import Peer
 from protocol.service import Service
@@ -37,7 +36,7 @@ class CheckpointCleanup:
 
     def add_to(self, service: Service) -> None:
         """Answer CleanCheckpoints."""
-        service.on(CleanCheckpoints, self.clean, Level.READ)
+        service.on(CleanCheckpoints, self.clean)
 
     async def clean(self, _peer: Peer, request: CleanCheckpoints) -> CheckpointsCleaned:
         """Remove all that the directory tells of, one directory at a time."""

@@ -28,9 +28,8 @@ from daemons.starter.account import Account, become
 from daemons.starter.settings import AgentSettings
 from daemons.zygote import Birth
 from pool.errors import UserError
-from protocol import net, rpc
+from protocol import needs, net, rpc
 from protocol.address import Address
-from protocol.authorize import Level
 from protocol.message import DONE, Done
 from protocol.messages.agent import AppendEvents, LogEvent
 from protocol.net import Listener, RealNetwork
@@ -114,7 +113,8 @@ async def _serve(
     log: Log,
     nursery: trio.Nursery,
 ) -> None:
-    schedd, starters = Service("agent"), Service(socket_name(settings.socket))
+    schedd = Service("agent", needs.AGENT_TO_SCHEDD)
+    starters = Service(socket_name(settings.socket), needs.AGENT)
     turns = Turns(nursery, small_bytes=settings.queued_bytes_min, report_s=settings.transfer_report_s)
     turns.add_to(schedd)
     transfers = Transfers(
@@ -157,7 +157,7 @@ class EventLogs:
 
     def add_to(self, service: Service) -> None:
         """Answer AppendEvents."""
-        service.on(AppendEvents, self.append, Level.READ)
+        service.on(AppendEvents, self.append)
 
     async def append(self, _peer: Peer, request: AppendEvents) -> Done:
         """Append all of the request's events."""

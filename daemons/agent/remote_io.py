@@ -16,7 +16,6 @@ import trio
 
 from pool.classad import ClassAd
 from pool.errors import UserError
-from protocol.authorize import Level
 from protocol.messages.agent import IoDone, RemoteIo
 from protocol.rpc import Peer
 from protocol.service import Service
@@ -38,7 +37,7 @@ class RemoteFiles:
 
     def add_to(self, starters: Service) -> None:
         """Answer starters."""
-        starters.on(RemoteIo, self.do, Level.READ)
+        starters.on(RemoteIo, self.do)
 
     async def do(self, peer: Peer, request: RemoteIo) -> IoDone:
         """One operation: its result, or the negative errno."""

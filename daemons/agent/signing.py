@@ -11,7 +11,6 @@ from pool.classad import ClassAd
 from pool.errors import UserError
 from pool.execute import s3
 from pool.execute.transfer import Destinations, url_inputs
-from protocol.authorize import Level
 from protocol.messages.agent import SignedUrls, SignUrls
 from protocol.rpc import Peer
 from protocol.service import Service
@@ -28,7 +27,7 @@ class Signer:
 
     def add_to(self, starters: Service) -> None:
         """Answer SignUrls."""
-        starters.on(SignUrls, self.sign, Level.READ)
+        starters.on(SignUrls, self.sign)
 
     def sign(self, peer: Peer, request: SignUrls) -> SignedUrls:
         """Sign what this job reads or writes."""

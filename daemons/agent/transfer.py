@@ -163,14 +163,14 @@ class Transfers:
 
     def add_to(self, schedd: Service, starters: Service) -> None:
         """Answer the schedd on its service, and starters on theirs."""
-        schedd.on(OpenTransfer, self.open, Level.READ)
-        schedd.on(CloseTransfer, self.close, Level.READ)
-        starters.on(FetchInput, self.fetch, Level.READ, stops_with_caller=True)
-        starters.on(InputTaken, self._turns.taken, Level.READ)
-        starters.on(PushOutput, self.push, Level.READ, stops_with_caller=True)
-        starters.on(OutputStored, self.stored, Level.READ)
-        starters.on(WriteStream, self.write, Level.READ)
-        starters.on(ReadStream, self.read, Level.READ)
+        schedd.on(OpenTransfer, self.open)
+        schedd.on(CloseTransfer, self.close)
+        starters.on(FetchInput, self.fetch, stops_with_caller=True)
+        starters.on(InputTaken, self._turns.taken)
+        starters.on(PushOutput, self.push, stops_with_caller=True)
+        starters.on(OutputStored, self.stored)
+        starters.on(WriteStream, self.write)
+        starters.on(ReadStream, self.read)
 
     # ---- from the schedd
 

@@ -15,7 +15,6 @@ from typing import Any, Final
 import trio
 
 from pool.errors import PeerError
-from protocol.authorize import Level
 from protocol.messages.agent import InputTaken, TurnGiven, TurnTakenBack
 from protocol.messages.schedd import AskTurn, EndTurn, TransferReport
 from protocol.rpc import Peer
@@ -98,8 +97,8 @@ class Turns:
 
     def add_to(self, service: Service) -> None:
         """Hear the schedd."""
-        service.on(TurnGiven, self.given, Level.READ)
-        service.on(TurnTakenBack, self.taken_back, Level.READ)
+        service.on(TurnGiven, self.given)
+        service.on(TurnTakenBack, self.taken_back)
 
     async def take(self, peer: Peer, activation: str, *, upload: bool, size: int) -> Transfer:
         """Wait for a turn. Whoever is cancelled meanwhile has none."""

@@ -1,22 +1,26 @@
 """The collector: every ad of the pool, each for its lifetime. Nothing is kept on disk: whoever lives says so again.
 
-Who may publish what goes by the ad's type (ADVERTISE_STARTD, ADVERTISE_SCHEDD, ADVERTISE_MASTER, NEGOTIATOR, DAEMON).
-The private half of an ad, which holds claim ids, is given to nobody but a watcher of level NEGOTIATOR.
+Who may publish what goes by the ad's type (`protocol.needs.ADS`), and a host of the pool speaks of itself alone: the
+ads that it publishes, replaces or takes back name the host of its certificate. The central manager's hosts, its own
+processes and whoever has a token with the level are not bound to a host. The private half of an ad, which holds claim
+ids, is given to nobody but the negotiator.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
 
 import trio
 
 from daemons.pace import Pace
 from daemons.run import DaemonStart
-from pool.adtable import AdTable, Stored, is_true
+from pool.adtable import ANY, AdTable, Stored, is_true
 from pool.classad import ClassAd, Expr, expr
+from pool.daemon_names import belongs
 from pool.errors import UserError
-from protocol.authorize import Denied, Level
+from protocol import needs
+from protocol.address import Address
+from protocol.authorize import Denied
 from protocol.message import DONE, Done
 from protocol.messages.collector import (
     AdDelta,
@@ -34,17 +38,9 @@ from protocol.service import SendItem
 
 BATCH_ADS_MAX: Final = 64
 DELTAS_AT_ONCE_MAX: Final = 64
+ADDRESSES: Final = ("MyAddress", "StartdIpAddr", "ScheddIpAddr")
 
-PUBLISHER: Final[Mapping[str, Level]] = {
-    "machine": Level.ADVERTISE_STARTD,
-    "startdaemon": Level.ADVERTISE_STARTD,
-    "scheduler": Level.ADVERTISE_SCHEDD,
-    "submitter": Level.ADVERTISE_SCHEDD,
-    "daemonmaster": Level.ADVERTISE_MASTER,
-    "negotiator": Level.NEGOTIATOR,
-    "accounting": Level.NEGOTIATOR,
-}
-"""The level that publishing a type of ad needs; DAEMON for all others."""
+PUBLISHERS: Final = {ad_type.lower(): need for ad_type, need in needs.ADS.items()}
 
 
 class Collector:
@@ -57,10 +53,10 @@ class Collector:
         self._queries = 0
         self._expiry_moved = trio.Event()
         service = start.service
-        service.on(UpdateAds, self.update, level=Level.READ)  # what more it takes depends on the ads
-        service.on(InvalidateAds, self.invalidate, level=Level.READ)
-        service.on(QueryAds, self.query, level=Level.READ)
-        service.on(WatchAds, self.watch, level=Level.READ)
+        service.on(UpdateAds, self.update)  # what more it takes depends on the ads
+        service.on(InvalidateAds, self.invalidate)
+        service.on(QueryAds, self.query)
+        service.on(WatchAds, self.watch)
 
     def reconfigured(self) -> None:
         """New ads live as long as the new configuration says."""
@@ -81,6 +77,9 @@ class Collector:
         ad = update.ad.copy()
         ad_type, name = ad.eval_str("MyType", ""), ad.eval_str("Name", "")
         self._require(peer, ad_type)
+        if (host := _bound_to(peer)) and not (belongs(ad, host) and _leads_to(ad, peer)):
+            self._start.log.always(f"{peer} publishes what is not its own: {ad_type} {name} of {_machine(ad)}.")
+            raise Denied(f"the ad {ad_type} {name} of {_machine(ad)} does not belong to {host}")
         if requirements is not None and not is_true(requirements.eval(ad)):
             raise UserError(f"COLLECTOR_REQUIREMENTS refuses the ad {name}")
         now = self._start.world.wall()
@@ -97,21 +96,26 @@ class Collector:
             self._expiry_moved.set()
 
     async def invalidate(self, peer: Peer, request: InvalidateAds) -> Invalidated:
-        """Forget ads by name, or by constraint."""
-        self._require(peer, request.ad_type)
-        if request.names:
-            gone = [stored for name in request.names if (stored := self._table.remove(request.ad_type, name))]
-        else:
-            gone = []
-            constraint = _constraint(request.constraint)
-            pace = Pace()
-            for stored in self._table.select(request.ad_type, constraint):
-                await pace.breathe()
-                if stored is not None and self._table.remove(stored.ad_type, stored.name):
-                    gone.append(stored)
-        for stored in gone:
-            self._start.log.full("Ad taken back.", type=stored.ad_type, name=stored.name, by=peer.identity)
-        return Invalidated(count=len(gone))
+        """Forget ads by name, or by constraint: of those, what the caller might have published."""
+        if request.ad_type.lower() != ANY:
+            self._require(peer, request.ad_type)
+        named = (self._table.get(request.ad_type, name) for name in request.names)
+        chosen = named if request.names else self._table.select(request.ad_type, _constraint(request.constraint))
+        count = 0
+        pace = Pace()
+        for stored in chosen:
+            await pace.breathe()
+            if stored is not None and self._take_back(peer, stored):
+                count += 1
+        return Invalidated(count=count)
+
+    def _take_back(self, peer: Peer, stored: Stored) -> bool:
+        host = _bound_to(peer)
+        if _publisher(stored.ad_type).objection(peer.who) or (host and not belongs(stored.ad, host)):
+            self._start.log.always(f"{peer} may not take back {stored.ad_type} {stored.name}.")
+            return False
+        self._start.log.full("Ad taken back.", type=stored.ad_type, name=stored.name, by=peer.identity)
+        return self._table.remove(stored.ad_type, stored.name) is not None
 
     async def query(self, peer: Peer, request: QueryAds, send: SendItem[AdBatch]) -> None:
         """The ads of a type for which the constraint is true, in batches."""
@@ -136,8 +140,8 @@ class Collector:
 
     async def watch(self, peer: Peer, request: WatchAds, send: SendItem[AdDelta]) -> None:
         """All ads of the types, then each change, until the watcher leaves."""
-        if request.private and not peer.allows(Level.NEGOTIATOR):
-            raise Denied(f"{peer.identity} may not see the private halves of ads: level NEGOTIATOR is needed")
+        if request.private and (objection := needs.PRIVATE_ADS.objection(peer.who)):
+            raise Denied(f"{peer.identity} may not see the private halves of ads: it {objection}")
         changed = trio.Event()
 
         def wake() -> None:
@@ -160,9 +164,8 @@ class Collector:
             self._table.unwatch(watch)
 
     def _require(self, peer: Peer, ad_type: str) -> None:
-        level = PUBLISHER.get(ad_type.lower(), Level.DAEMON)
-        if not peer.allows(level):
-            raise Denied(f"{peer.identity} may not publish ads of type {ad_type}: level {level.value} is needed")
+        if objection := _publisher(ad_type).objection(peer.who):
+            raise Denied(f"{peer.identity} may not publish ads of type {ad_type}: it {objection}")
 
     # ---- tasks
 
@@ -212,6 +215,22 @@ async def main(start: DaemonStart, *, task_status: trio.TaskStatus[None] = trio.
         task_status.started()
         await start.stopping()
         nursery.cancel_scope.cancel()
+
+
+def _publisher(ad_type: str) -> needs.Need:
+    return PUBLISHERS.get(ad_type.lower(), needs.OTHER_ADS)
+
+
+def _bound_to(peer: Peer) -> str:
+    """The host of which alone the peer may speak; "" for one that may speak of any."""
+    return peer.host_name if peer.method == "SSL" and needs.CENTRAL not in peer.duties else ""
+
+
+def _leads_to(ad: ClassAd, peer: Peer) -> bool:
+    """Whether the ad's addresses name the peer's host: clients check the server's certificate by it."""
+    names = {name.casefold() for name in peer.link.certificate.names} if peer.link.certificate is not None else set()
+    texts = (ad.eval_str(name, "") for name in ADDRESSES)
+    return all(Address.parse(text).server_name.casefold() in names for text in texts if text)
 
 
 def _delta(ad_type: str, name: str, stored: Stored | None, *, private: bool) -> AdDelta:

@@ -41,8 +41,8 @@ class Admissions:
 
     def __init__(self, start: DaemonStart) -> None:
         self._start = start
-        start.service.on(CreateToken, self.create_token, level=Level.READ)  # whose token decides the rest
-        start.service.on(JoinPool, self.join, level=Level.READ)  # the token's duty decides
+        start.service.on(CreateToken, self.create_token)  # whose token decides the rest
+        start.service.on(JoinPool, self.join)  # the token's duty decides
 
     async def create_token(self, peer: Peer, request: CreateToken) -> Token:
         """A token for the caller; for another, or with a duty, only for an administrator."""

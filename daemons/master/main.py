@@ -20,9 +20,9 @@ from daemons.master.supervise import Keeper, stop_all
 from daemons.run import DaemonStart
 from pool.classad import ClassAd
 from pool.config import Config
+from pool.daemon_names import daemon_name
 from pool.errors import ConfigError, UserError
 from pool.restart import State
-from protocol.authorize import Level
 from protocol.message import DONE, Done
 from protocol.messages.common import StopHow
 from protocol.messages.master import (
@@ -51,12 +51,12 @@ class Master:
         self._nursery: trio.Nursery | None = None
         self._drainage = Drainage(start)
         service = start.service
-        service.on(DaemonsOff, self.off, level=Level.ADMINISTRATOR)
-        service.on(DaemonsOn, self.on, level=Level.ADMINISTRATOR)
-        service.on(RestartDaemons, self.restart, level=Level.ADMINISTRATOR)
-        service.on(DrainFirst, self.drain_first, level=Level.ADMINISTRATOR)
-        service.on(SetShutdown, self.set_shutdown, level=Level.ADMINISTRATOR)
-        service.on(GetDaemons, self.states, level=Level.READ)
+        service.on(DaemonsOff, self.off)
+        service.on(DaemonsOn, self.on)
+        service.on(RestartDaemons, self.restart)
+        service.on(DrainFirst, self.drain_first)
+        service.on(SetShutdown, self.set_shutdown)
+        service.on(GetDaemons, self.states)
         start.on_reconfigure(self._reconfigured)
 
     @property
@@ -200,7 +200,7 @@ class Master:
         return ClassAd(
             {
                 "MyType": "DaemonMaster",
-                "Name": self._start.config.str("MASTER_NAME") or self._start.host,
+                "Name": daemon_name(self._start.config.str("MASTER_NAME"), self._start.host),
                 "DaemonList": ",".join(["master", *self._keepers]),
                 "RealUid": os.getuid(),
                 "DetectedCpus": os.cpu_count() or 1,

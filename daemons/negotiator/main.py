@@ -20,12 +20,13 @@ from daemons.negotiator.slots import SlotWatch
 from daemons.negotiator.store import AccountStore
 from daemons.run import DaemonStart
 from pool.classad import ClassAd
+from pool.daemon_names import names_host
 from pool.errors import PeerError
 from pool.matching import Accountant, HandedOut, Matched, Offers, Plan, Rejected, Request, Snapshot, negotiate, shares
 from pool.matching.accounting import weight_of
 from pool.matching.candidates import Evaluate
 from pool.matching.interest import Interest
-from protocol.authorize import Level
+from protocol.authorize import Denied
 from protocol.message import DONE, Done
 from protocol.messages.negotiator import (
     AnnounceWork,
@@ -88,13 +89,13 @@ class Negotiator:
         self._interest = Interest()
         self.slots = SlotWatch(start, self._offers, self.wake, self._asked_for)
         service = start.service
-        service.on(AnnounceWork, self.announce_work, level=Level.DAEMON)
-        service.on(ReturnMatches, self.return_matches, level=Level.DAEMON)
-        service.on(NegotiateNow, self.negotiate_now, level=Level.DAEMON)
-        service.on(GetPriorities, self.get_priorities, level=Level.READ)
-        service.on(SetPriority, self.set_priority, level=Level.ADMINISTRATOR)
-        service.on(ForgetSubmitter, self.forget_submitter, level=Level.ADMINISTRATOR)
-        service.on(ResetUsage, self.reset_usage, level=Level.ADMINISTRATOR)
+        service.on(AnnounceWork, self.announce_work)
+        service.on(ReturnMatches, self.return_matches)
+        service.on(NegotiateNow, self.negotiate_now)
+        service.on(GetPriorities, self.get_priorities)
+        service.on(SetPriority, self.set_priority)
+        service.on(ForgetSubmitter, self.forget_submitter)
+        service.on(ResetUsage, self.reset_usage)
         start.on_reconfigure(lambda _config: self._reconfigured())
 
     # ---- what others say
@@ -105,6 +106,8 @@ class Negotiator:
 
     def announce_work(self, peer: Peer, request: AnnounceWork) -> Done:
         """A schedd says what it wants; a newer connection of the same schedd takes the older one's place."""
+        if peer.method == "SSL" and not names_host(request.schedd, peer.host_name):
+            raise Denied(f"the schedd {request.schedd} does not belong to {peer.host_name}")
         known = self._schedds.get(request.schedd)
         if known is None or known.peer is not peer:
             known = self._schedds[request.schedd] = Schedd(request.schedd, peer)

@@ -16,7 +16,6 @@ from pool.jobs.codes import HoldCode, VacateCode
 from pool.jobs.job_queue import Job
 from pool.jobs.run import Changes
 from pool.jobs.states import OVER, JobEvent, JobStatus, allowed
-from protocol.authorize import Level
 from protocol.message import Done
 from protocol.messages.common import StopHow
 from protocol.messages.schedd import (
@@ -54,9 +53,9 @@ class Actions:
         self._claims = claims
         self._factories = factories
         service = core.start.service
-        service.on(ActOnJobs, self.act, level=Level.WRITE)
-        service.on(EditJobs, self.edit, level=Level.WRITE)
-        service.on(Reschedule, self.reschedule, level=Level.WRITE)
+        service.on(ActOnJobs, self.act)
+        service.on(EditJobs, self.edit)
+        service.on(Reschedule, self.reschedule)
 
     async def act(self, peer: Peer, request: ActOnJobs) -> ActResults:
         """Do one thing to the selected jobs."""

@@ -26,6 +26,7 @@ from pool.jobs.run import End, Ending, Stop
 from pool.jobs.states import JobEvent, allowed
 from pool.jobs.store import ClaimRow
 from pool.slots.lease import alive_interval
+from protocol import needs
 from protocol.address import Address
 from protocol.auth.ticket import new_secret
 from protocol.authorize import Level
@@ -55,8 +56,8 @@ class Claims:
         self._refused: dict[Job, int] = {}
         self._asking: set[Job] = set()
         """Jobs for which a slot has been asked and not granted yet."""
-        self.service = Service("schedd")
-        self.service.on(ClaimChanged, self.changed, level=Level.READ)
+        self.service = Service("schedd", needs.SCHEDD_TO_STARTD)
+        self.service.on(ClaimChanged, self.changed)
         self.stopping = False
 
     def __len__(self) -> int:

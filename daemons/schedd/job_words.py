@@ -11,7 +11,6 @@ from daemons.schedd.shadow import Shadow
 from daemons.schedd.starters import shadow_of
 from pool.errors import PeerError
 from pool.jobs import event_log
-from protocol.authorize import Level
 from protocol.message import DONE, Done
 from protocol.messages.schedd import JobAttribute, ReadJobAttribute, SetJobAttributes, WriteToLog
 from protocol.rpc import Peer
@@ -23,9 +22,9 @@ class JobWords:
     def __init__(self, core: Core, actions: Actions) -> None:
         self._core, self._actions = core, actions
         service = core.start.service
-        service.on(ReadJobAttribute, self.read, level=Level.READ)
-        service.on(SetJobAttributes, self.set, level=Level.READ)
-        service.on(WriteToLog, self.write, level=Level.READ)
+        service.on(ReadJobAttribute, self.read)
+        service.on(SetJobAttributes, self.set)
+        service.on(WriteToLog, self.write)
 
     def read(self, peer: Peer, request: ReadJobAttribute) -> JobAttribute:
         """An attribute's expression, not evaluated."""

@@ -11,7 +11,6 @@ from pool.classad import ClassAd
 from pool.errors import PeerError, UserError
 from pool.ids import JobId
 from pool.jobs.states import JobStatus
-from protocol.authorize import Level
 from protocol.message import Done, Request, replace
 from protocol.messages.live import NotRunning, OpenShell, ResizeShell, ShellInput, ShellOutput, TailFiles, Tails
 from protocol.rpc import ConnectionLost, Peer, RemoteError, TimedOut
@@ -29,10 +28,10 @@ class Live:
     def __init__(self, core: Core) -> None:
         self._core = core
         service = core.start.service
-        service.on(TailFiles, self.tail, level=Level.WRITE, stops_with_caller=True)
-        service.on(OpenShell, self.open_shell, level=Level.WRITE)
-        service.on(ShellInput, self.shell_input, level=Level.WRITE)
-        service.on(ResizeShell, self.resize_shell, level=Level.WRITE)
+        service.on(TailFiles, self.tail, stops_with_caller=True)
+        service.on(OpenShell, self.open_shell)
+        service.on(ShellInput, self.shell_input)
+        service.on(ResizeShell, self.resize_shell)
 
     async def tail(self, peer: Peer, request: TailFiles) -> Tails:
         """The end of a job's files."""

@@ -17,8 +17,7 @@ from daemons.schedd.core import Core
 from pool.classad import ClassAd
 from pool.errors import PoolError
 from pool.jobs.waiting import Group
-from protocol import rpc
-from protocol.authorize import Level
+from protocol import needs, rpc
 from protocol.messages.negotiator import AnnounceWork, ResourceRequest, ReturnMatches
 from protocol.messages.schedd import MatchesTaken, OfferMatches, RejectRequests
 from protocol.rpc import Peer
@@ -42,9 +41,9 @@ class Negotiation:
         self._changed = trio.Event()
         self._ads: dict[tuple[str, int], ClassAd] = {}
         self._announced = False
-        self.service = Service("schedd")
-        self.service.on(OfferMatches, self.offered, level=Level.NEGOTIATOR)
-        self.service.on(RejectRequests, self.rejected, level=Level.NEGOTIATOR)
+        self.service = Service("schedd", needs.SCHEDD_TO_NEGOTIATOR)
+        self.service.on(OfferMatches, self.offered)
+        self.service.on(RejectRequests, self.rejected)
         core.work_changed = self.work_changed
 
     def work_changed(self, more: bool) -> None:

@@ -24,7 +24,6 @@ from pool.jobs.job_queue import Job
 from pool.jobs.states import JobStatus
 from pool.jobs.store import Batch
 from pool.submit.commands import SCHEDULER
-from protocol.authorize import Level
 from protocol.messages.common import AdBatch
 from protocol.messages.schedd import (
     CountJobs,
@@ -56,10 +55,10 @@ class Queries:
         self._open_history = open_history
         self._watchers: set[_Watcher] = set()
         service = core.start.service
-        service.on(QueryJobs, self.jobs, level=Level.READ)
-        service.on(CountJobs, self.count, level=Level.READ)
-        service.on(QueryHistory, self.history, level=Level.READ)
-        service.on(WatchJobs, self.watch, level=Level.READ)
+        service.on(QueryJobs, self.jobs)
+        service.on(CountJobs, self.count)
+        service.on(QueryHistory, self.history)
+        service.on(WatchJobs, self.watch)
         core.writer.on_commit(self._committed)
 
     # ---- the queue

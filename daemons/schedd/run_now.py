@@ -15,7 +15,6 @@ from pool.errors import PoolError, UserError
 from pool.jobs.codes import VacateCode
 from pool.jobs.job_queue import Job
 from pool.jobs.states import JobStatus
-from protocol.authorize import Level
 from protocol.message import DONE, Done
 from protocol.messages.schedd import RunNow
 from protocol.messages.startd import CoalesceClaims
@@ -48,7 +47,7 @@ class RunNowHandler:
     def __init__(self, core: Core, claims: Claims) -> None:
         self._core = core
         self._claims = claims
-        core.start.service.on(RunNow, self.run, level=Level.WRITE)
+        core.start.service.on(RunNow, self.run)
 
     async def run(self, peer: Peer, request: RunNow) -> Done:
         """Have the jobs leave and note who comes next."""

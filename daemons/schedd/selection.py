@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
+from typing import Final
 
 from daemons.pace import Pace
 from daemons.schedd.core import Core
@@ -15,6 +16,9 @@ from pool.jobs.job_queue import Cluster, Job, JobQueue
 from protocol.authorize import Level
 from protocol.messages.schedd import Selection
 from protocol.rpc import Peer
+
+NAMING_METHODS: Final = ("FS", "PAIR", "TOKEN")
+"""The ways to prove a name that QUEUE_SUPER_USERS may have."""
 
 
 @dataclass(frozen=True)
@@ -128,13 +132,12 @@ def owner_of(peer: Peer) -> str:
 
 
 def is_super_user(settings: Settings, peer: Peer) -> bool:
-    """Whether the peer may manage the jobs of all users."""
-    return (
-        settings.all_users_trusted
-        or owner_of(peer) in settings.super_users
-        or peer.identity in settings.super_users
-        or peer.allows(Level.ADMINISTRATOR)
-    )
+    """Whether the peer may manage the jobs of all users.
+
+    QUEUE_SUPER_USERS names accounts of this host and bearers of tokens: no host's certificate makes it one of them.
+    """
+    named = peer.method in NAMING_METHODS and not {owner_of(peer), peer.identity}.isdisjoint(settings.super_users)
+    return named or settings.all_users_trusted or peer.allows(Level.ADMINISTRATOR)
 
 
 def may_manage(core: Core, peer: Peer) -> Callable[[Job], bool]:

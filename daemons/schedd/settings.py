@@ -10,6 +10,7 @@ from daemons.schedd.records import RecordSettings
 from daemons.schedd.transfer_turns import TransferSettings
 from pool.classad import Expr
 from pool.config import Config
+from pool.daemon_names import daemon_name
 from pool.jobs.admission import Admission, admission
 from pool.jobs.edits import EditRules, edit_rules
 from pool.jobs.event_forms import Form, read_form
@@ -71,7 +72,7 @@ class Settings:
     def read(cls, config: Config, host: str) -> Settings:
         """From the configuration."""
         return cls(
-            name=schedd_name(config.str("SCHEDD_NAME", default="") or "", host),
+            name=daemon_name(config.str("SCHEDD_NAME"), host),
             uid_domain=config.str("UID_DOMAIN", default=host) or host,
             super_users=frozenset(config.list("QUEUE_SUPER_USERS", default=["root", "condor"])),
             all_users_trusted=config.bool("QUEUE_ALL_USERS_TRUSTED", default=False),
@@ -115,13 +116,6 @@ class Settings:
             output_max_mb=config.int("MAX_TRANSFER_OUTPUT_MB"),
             ssh_to_job=config.expr("SCHEDD_ENABLE_SSH_TO_JOB"),
         )
-
-
-def schedd_name(configured: str, host: str) -> str:
-    """SCHEDD_NAME gets the host appended unless it has an `@`; without one, the host is the name."""
-    if not configured or configured == host:
-        return host
-    return configured if "@" in configured else f"{configured}@{host}"
 
 
 def _history_rows(config: Config) -> int:

@@ -20,7 +20,6 @@ from pool.jobs.job_queue import Job
 from pool.jobs.run import Changes
 from pool.jobs.spool import PREFIX, PUT_ASIDE, is_spooled, spooled
 from pool.jobs.states import JobStatus
-from protocol.authorize import Level
 from protocol.codec import pack_ads
 from protocol.message import DONE, Done
 from protocol.messages.agent import OpenTransfer
@@ -48,10 +47,10 @@ class Spool:
         self._core = core
         self._timer = timer
         service = core.start.service
-        service.on(OpenSpool, self.open, level=Level.WRITE)
-        service.on(CloseSpool, self.close, level=Level.WRITE)
-        service.on(FetchSpool, self.fetch, level=Level.WRITE)
-        service.on(SpoolFetched, self.fetched, level=Level.WRITE)
+        service.on(OpenSpool, self.open)
+        service.on(CloseSpool, self.close)
+        service.on(FetchSpool, self.fetch)
+        service.on(SpoolFetched, self.fetched)
 
     # ---- input
 

@@ -7,7 +7,6 @@ from daemons.schedd.core import Core
 from daemons.schedd.shadow import Shadow
 from pool.errors import PeerError
 from pool.jobs.run import End, Ending
-from protocol.authorize import Level
 from protocol.message import DONE, Done
 from protocol.messages.schedd import JobEnded, JobExecuting, JobNotice, JobUpdate, StarterReady
 from protocol.rpc import Peer
@@ -31,11 +30,11 @@ class Starters:
     def __init__(self, core: Core) -> None:
         self._core = core
         service = core.start.service
-        service.on(StarterReady, self.ready, level=Level.READ)
-        service.on(JobExecuting, self.executing, level=Level.READ)
-        service.on(JobUpdate, self.update, level=Level.READ)
-        service.on(JobNotice, self.notice, level=Level.READ)
-        service.on(JobEnded, self.ended, level=Level.READ)
+        service.on(StarterReady, self.ready)
+        service.on(JobExecuting, self.executing)
+        service.on(JobUpdate, self.update)
+        service.on(JobNotice, self.notice)
+        service.on(JobEnded, self.ended)
 
     def _shadow(self, peer: Peer, activation: str) -> Shadow | None:
         return shadow_of(self._core, peer, activation)

@@ -20,7 +20,6 @@ from pool.jobs import job_sets
 from pool.jobs.codes import HoldCode
 from pool.jobs.job_queue import Cluster, Job, NewJobs
 from protocol.ad_table import AdTable, unpack_table
-from protocol.authorize import Level
 from protocol.messages.schedd import ReserveCluster, ReservedCluster, SubmitJobs, Submitted
 from protocol.rpc import Peer
 
@@ -67,8 +66,8 @@ class Submits:
         self._core = core
         self._factories = factories
         self._reserved: dict[int, str] = {}
-        core.start.service.on(SubmitJobs, self.submit, level=Level.WRITE)
-        core.start.service.on(ReserveCluster, self.reserve, level=Level.WRITE)
+        core.start.service.on(SubmitJobs, self.submit)
+        core.start.service.on(ReserveCluster, self.reserve)
 
     async def reserve(self, peer: Peer, request: ReserveCluster) -> ReservedCluster:
         """Give out an id; one that is never used is lost, and no harm done."""

@@ -25,7 +25,7 @@ from pool.jobs.transfer_load import (
     read_throttle,
 )
 from pool.jobs.transfer_queue import MIB, Figures, TransferLimits, TransferQueue, Turn
-from protocol.authorize import Level
+from protocol import needs
 from protocol.messages.agent import TurnGiven, TurnTakenBack
 from protocol.messages.schedd import AskTurn, EndTurn, TransferReport
 from protocol.rpc import Peer
@@ -112,10 +112,10 @@ class TransferTurns:
 
     def service(self, owner: str) -> Service:
         """What the agent of this user may say."""
-        service = Service("schedd")
-        service.on(AskTurn, lambda peer, message: self.ask(owner, peer, message), Level.READ)
-        service.on(EndTurn, self.end, Level.READ)
-        service.on(TransferReport, lambda peer, message: self.report(owner, message), Level.READ)
+        service = Service("schedd", needs.SCHEDD_TO_AGENT)
+        service.on(AskTurn, lambda peer, message: self.ask(owner, peer, message))
+        service.on(EndTurn, self.end)
+        service.on(TransferReport, lambda peer, message: self.report(owner, message))
         return service
 
     def gone(self, peer: Peer) -> None:

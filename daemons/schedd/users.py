@@ -19,7 +19,6 @@ from pool.classad import ClassAd, expr
 from pool.errors import ClassAdError, SubmitError, UserError
 from pool.jobs.job_queue import mention
 from pool.jobs.states import JobStatus
-from protocol.authorize import Level
 from protocol.message import DONE, Done
 from protocol.messages.common import AdBatch
 from protocol.messages.schedd import QueryUsers, SetUsers, UserAction
@@ -50,8 +49,8 @@ class Users:
         self._core = core
         self._path = spool / FILE
         self._known: dict[str, dict[str, str]] = _read(self._path)
-        core.start.service.on(QueryUsers, self.query, level=Level.READ)
-        core.start.service.on(SetUsers, self.set, level=Level.WRITE)
+        core.start.service.on(QueryUsers, self.query)
+        core.start.service.on(SetUsers, self.set)
 
     def check(self, owner: str) -> None:
         """SubmitError when the owner may not submit."""

@@ -14,7 +14,6 @@ from pool.errors import ClassAdError, PoolError, UserError
 from pool.slots.drain import Afterwards, Drain, HowFast, begin_drain, end_drain
 from pool.slots.machine import Event, State, can
 from pool.slots.overrides import overridden
-from protocol.authorize import Level
 from protocol.message import DONE, Done
 from protocol.messages.common import StopHow
 from protocol.messages.startd import CancelDrain, DrainMachine, DrainStarted, UpdateMachineAd, VacateSlots
@@ -37,10 +36,10 @@ class Admin:
 
     def answer_on(self, service: Service) -> None:
         """Put the handlers on the startd's service."""
-        service.on(DrainMachine, self.drain, level=Level.ADMINISTRATOR)
-        service.on(CancelDrain, self.cancel, level=Level.ADMINISTRATOR)
-        service.on(VacateSlots, self.vacate, level=Level.ADMINISTRATOR)
-        service.on(UpdateMachineAd, self.update_ad, level=Level.ADMINISTRATOR)
+        service.on(DrainMachine, self.drain)
+        service.on(CancelDrain, self.cancel)
+        service.on(VacateSlots, self.vacate)
+        service.on(UpdateMachineAd, self.update_ad)
 
     def drain(self, peer: Peer, asked: DrainMachine) -> DrainStarted:
         """Begin to drain."""

@@ -28,7 +28,6 @@ from pool.slots.claim import Claim, Holder
 from pool.slots.lease import begin_lease
 from pool.slots.machine import Event, Leaving, State, can
 from pool.slots.slot_types import SlotKind
-from protocol.authorize import Level
 from protocol.message import DONE, Done
 from protocol.messages.startd import (
     ActivateAnswer,
@@ -63,15 +62,14 @@ class Claims:
 
     def answer_on(self, service: Service) -> None:
         """Put the handlers on the startd's service."""
-        level = Level.DAEMON
-        service.on(RequestClaim, self.request, level=level, stops_with_caller=True)
-        service.on(ActivateClaim, self.activate, level=level)
-        service.on(DeactivateClaim, self.deactivate, level=level)
-        service.on(ReleaseClaim, self.release, level=level)
-        service.on(KeepAlive, self.keep_alive, level=level)
-        service.on(SuspendClaim, self.suspend, level=level)
-        service.on(ContinueClaim, self.resume, level=level)
-        service.on(ReconnectClaim, self.reconnect, level=level)
+        service.on(RequestClaim, self.request, stops_with_caller=True)
+        service.on(ActivateClaim, self.activate)
+        service.on(DeactivateClaim, self.deactivate)
+        service.on(ReleaseClaim, self.release)
+        service.on(KeepAlive, self.keep_alive)
+        service.on(SuspendClaim, self.suspend)
+        service.on(ContinueClaim, self.resume)
+        service.on(ReconnectClaim, self.reconnect)
 
     # ---- claiming
 

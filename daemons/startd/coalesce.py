@@ -10,7 +10,6 @@ from daemons.startd.moves import Moves
 from daemons.startd.slot import Slot, Slots
 from pool.errors import UserError
 from pool.slots.machine import Activity, State
-from protocol.authorize import Level
 from protocol.messages.common import StopHow
 from protocol.messages.startd import CoalesceClaims, Coalesced, RequestClaim
 from protocol.rpc import Peer
@@ -27,7 +26,7 @@ class Coalesce:
 
     def answer_on(self, service: Service) -> None:
         """Put the handler on the startd's service."""
-        service.on(CoalesceClaims, self.coalesce, level=Level.DAEMON)
+        service.on(CoalesceClaims, self.coalesce)
 
     async def coalesce(self, peer: Peer, asked: CoalesceClaims) -> Coalesced:
         """End the claims, and claim as much as the job asks for of what they had."""

@@ -45,12 +45,12 @@ from daemons.starter.cgroup import usable_trees
 from pool.classad import ClassAd
 from pool.config import Config
 from pool.cron_jobs.jobs import BENCHMARKS, STARTD, read_table
+from pool.daemon_names import daemon_name
 from pool.errors import PoolError
 from pool.slots.carve import carvable, resource_names
 from pool.slots.claim import ClaimIds
 from pool.slots.machine import State
 from pool.slots.slot_types import SlotKind
-from protocol.authorize import Level
 from protocol.messages.collector import QueryAds
 from protocol.messages.common import StopHow
 
@@ -82,7 +82,7 @@ class Startd:
         ids = ClaimIds(start.address, int(start.started_at), lambda: f"{rng.getrandbits(SECRET_BITS):032x}")
         settings = read_settings(config, self.resources)
         customs = {custom.name: custom for custom in self.hardware.customs if custom.ids}
-        self.slots = Slots(_slot_host(start), ids)
+        self.slots = Slots(daemon_name(start.config.str("STARTD_NAME"), start.host), ids)
         self.slots.properties = {
             name: {one: custom.piece(one) for one in custom.ids} for name, custom in customs.items()
         }
@@ -124,7 +124,7 @@ class Startd:
         self.fetch = FetchWork(start, self.slots, self.ads, self.moves, claims)
         Coalesce(self.slots, self.moves, claims).answer_on(start.service)
         Admin(start, self.slots, self.ads, self.moves).answer_on(start.service)
-        start.service.on(QueryAds, self.publisher.answer, level=Level.READ)
+        start.service.on(QueryAds, self.publisher.answer)
         start.describe(self.own_ad)
         start.on_reconfigure(self.reconfigured)
 
@@ -284,9 +284,3 @@ async def _cancel_when_urgent(start: DaemonStart, how: StopHow, patience: trio.C
     if more_urgent is not None:
         await start.stopping(more_urgent)
         patience.cancel()
-
-
-def _slot_host(start: DaemonStart) -> str:
-    """What the names of the slots end in: the host, with STARTD_NAME before it where that is set."""
-    name = start.config.str("STARTD_NAME", default="")
-    return start.host if not name or name == start.host else name if "@" in name else f"{name}@{start.host}"

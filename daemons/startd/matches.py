@@ -11,7 +11,6 @@ from daemons.startd.moves import Moves
 from daemons.startd.slot import Slot, Slots
 from pool.slots.machine import Event, State, can
 from pool.slots.slot_types import SlotKind
-from protocol.authorize import Level
 from protocol.message import DONE, Done
 from protocol.messages.startd import MatchMade
 from protocol.rpc import Peer
@@ -27,7 +26,7 @@ class Matches:
 
     def answer_on(self, service: Service) -> None:
         """Put the handler on the startd's service."""
-        service.on(MatchMade, self.match_made, level=Level.NEGOTIATOR)
+        service.on(MatchMade, self.match_made)
 
     async def match_made(self, peer: Peer, told: MatchMade) -> Done:
         """Slots are given to schedds; or a schedd does not want them after all."""

@@ -29,7 +29,7 @@ from daemons.zygote import KINDS
 from pool.errors import PeerError, PoolError
 from pool.execute.cgroup import Trees
 from pool.execute.scratch import Store
-from protocol import rpc
+from protocol import needs, rpc
 from protocol.identity import Link
 from protocol.message import DONE, Done, Request
 from protocol.messages.starter import ActivationOver, EngineTrouble, JobInfo, LeaveNow, MeetSchedd, RunJob
@@ -240,7 +240,7 @@ class Starters:
 
     async def _introduce(self, starter: Starter) -> None:
         self._records.write(starter.pid, self._place(starter.slot_name))
-        service = Service("startd")
+        service = Service("startd", needs.STARTD_TO_STARTER)
         service.on(JobInfo, lambda _peer, info: self._listener.job_info(starter, info))
         service.on(ActivationOver, lambda _peer, over: self._over(starter, over))
         service.on(EngineTrouble, lambda _peer, trouble: self.engine_trouble(trouble.reason))

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 
 import trio
 
-from protocol import rpc
+from protocol import needs, rpc
 from protocol.authorize import Level
 from protocol.net import Network
 from protocol.rpc import Peer
@@ -29,7 +29,7 @@ class Line:
         self, nursery: trio.Nursery, security: Security, network: Network, service: Service | None = None
     ) -> None:
         self._nursery, self._security, self._network = nursery, security, network
-        self._service = service or Service("starter")
+        self._service = service or Service("starter", needs.STARTER_TO_AGENT)
         self._peer: Peer | None = None
         self._for = ("", "")
         self._opening = trio.Lock()

@@ -10,7 +10,6 @@ from daemons.starter.shell import Shells
 from daemons.starter.tail import tail
 from pool.classad import ClassAd, expr
 from pool.errors import UserError
-from protocol.authorize import Level
 from protocol.message import DONE, Done
 from protocol.messages.live import NotRunning, OpenShell, ResizeShell, ShellInput, ShellOutput, TailFiles, Tails
 from protocol.rpc import Peer
@@ -38,10 +37,10 @@ class Live:
 
     def add_to(self, service: Service) -> None:
         """Answer on the connection to the schedd."""
-        service.on(TailFiles, self.tail, Level.READ, stops_with_caller=True)
-        service.on(OpenShell, self.open_shell, Level.READ)
-        service.on(ShellInput, self.shell_input, Level.READ)
-        service.on(ResizeShell, self.resize_shell, Level.READ)
+        service.on(TailFiles, self.tail, stops_with_caller=True)
+        service.on(OpenShell, self.open_shell)
+        service.on(ShellInput, self.shell_input)
+        service.on(ResizeShell, self.resize_shell)
 
     async def tail(self, _peer: Peer, request: TailFiles) -> Tails:
         """The end of the job's files."""

@@ -29,8 +29,7 @@ from daemons.starter.spawn import JOB_UMASK, Spawner
 from daemons.starter.warm import warm_up
 from daemons.zygote import Birth
 from pool.errors import PeerError
-from protocol import net, rpc
-from protocol.authorize import Level
+from protocol import needs, net, rpc
 from protocol.message import DONE, Done
 from protocol.messages.common import StopHow
 from protocol.messages.starter import (
@@ -103,15 +102,15 @@ class Starter:
 
     async def serve(self, birth: Birth) -> None:
         """The life of the process."""
-        service = Service("starter")
-        service.on(RunJob, self.run_job, Level.READ)
-        service.on(MeetSchedd, self.meet_schedd, Level.READ)
-        service.on(StopJob, self.stop_job, Level.READ)
-        service.on(SuspendJob, self.suspend_job, Level.READ)
-        service.on(CheckpointJob, self.checkpoint_job, Level.READ)
-        service.on(DeviceUse, self.device_use, Level.READ)
-        service.on(ContinueJob, self.continue_job, Level.READ)
-        service.on(LeaveNow, self.leave_now, Level.READ)
+        service = Service("starter", needs.STARTER)
+        service.on(RunJob, self.run_job)
+        service.on(MeetSchedd, self.meet_schedd)
+        service.on(StopJob, self.stop_job)
+        service.on(SuspendJob, self.suspend_job)
+        service.on(CheckpointJob, self.checkpoint_job)
+        service.on(DeviceUse, self.device_use)
+        service.on(ContinueJob, self.continue_job)
+        service.on(LeaveNow, self.leave_now)
         try:
             async with trio.open_nursery() as nursery:
                 self._nursery = nursery
@@ -135,7 +134,7 @@ class Starter:
 
     def _visits(self) -> Service:
         """What tools may ask of the running job, through its schedd."""
-        service, settings = Service("starter"), self._settings
+        service, settings = Service("starter", needs.STARTER_TO_SCHEDD), self._settings
         Live(self._present, ssh_to_job=settings.ssh_to_job, peek_job=settings.peek_job).add_to(service)
         return service
 

@@ -17,10 +17,10 @@ from pool.execute.plan import Surroundings, plan_job
 from pool.execute.usage import Sample, Usage
 from pool.ids import JobId
 from protocol import net, rpc
-from protocol.authorize import Level
 from protocol.message import DONE, Request
 from protocol.messages import agent, schedd, starter
 from protocol.messages.common import StopHow
+from protocol.needs import Need
 from protocol.rpc import Peer
 from protocol.security import Security
 from protocol.service import Service
@@ -58,9 +58,9 @@ def _answer(_peer: Peer, request: Request[Any]) -> Any:
 async def _talk() -> None:
     """Every message of a starter's life, over a socket pair with both ends here."""
     messages = _messages()
-    service = Service("warm")
+    service = Service("warm", {message.tag: Need() for message in messages})
     for message in messages:
-        service.on(type(message), _answer, Level.READ)
+        service.on(type(message), _answer)
     parent_end, child_end = socket.socketpair()
     security = Security()
     async with trio.open_nursery() as nursery:

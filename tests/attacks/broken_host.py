@@ -17,7 +17,12 @@ from tests.whole.hosts import DOMAIN, Host
 
 def keys_of(host: Host) -> Security:
     """What whoever has broken into this host can prove himself with."""
-    return Security(trust_domain=DOMAIN, uid_domain=DOMAIN, keys=(keys := str(host.directory / "keys")), ca_files=(f"{keys}/ca.pem",))
+    return Security(
+        trust_domain=DOMAIN,
+        uid_domain=DOMAIN,
+        keys=(keys := str(host.directory / "keys")),
+        ca_files=(f"{keys}/ca.pem",),
+    )
 
 
 def place_of(host: Host, daemon: str) -> Address:
@@ -27,9 +32,7 @@ def place_of(host: Host, daemon: str) -> Address:
 
 
 @asynccontextmanager
-async def posing_as(
-    host: Host, at: Host, daemon: str, service: Service | None = None
-) -> AsyncGenerator[Peer, None]:
+async def posing_as(host: Host, at: Host, daemon: str, service: Service | None = None) -> AsyncGenerator[Peer, None]:
     """A connection from the broken `host` to a daemon of another."""
     async with rpc.connected(place_of(at, daemon), security=keys_of(host), service=service) as peer:
         yield peer

@@ -8,6 +8,7 @@ import pytest
 import trio
 
 from pool.classad import ClassAd
+from protocol import needs
 from protocol.message import Request
 from protocol.messages.collector import InvalidateAds, UpdateAds
 from protocol.messages.negotiator import AnnounceWork, ResourceRequest
@@ -154,7 +155,7 @@ def offers_to(host: Host, hosts: Hosts, name: str) -> tuple[str, list[str]]:
             settled.set()
             return MatchesTaken(taken=0)
 
-        service = Service("schedd")
+        service = Service("schedd", needs.SCHEDD_TO_NEGOTIATOR)
         service.on(OfferMatches, offered)
         service.on(RejectRequests, lambda _peer, _message: settled.set())
         job = ClassAd({"RequestCpus": 1, "RequestMemory": 1, "RequestDisk": 1, "Requirements": True})

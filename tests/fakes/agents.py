@@ -15,7 +15,7 @@ from typing import Any
 import trio
 
 from pool.errors import UserError
-from protocol import rpc
+from protocol import needs, rpc
 from protocol.identity import Link
 from protocol.message import DONE, Done
 from protocol.messages.agent import (
@@ -62,7 +62,7 @@ class FakeAgent:
     async def live(self) -> None:
         """Be an agent until killed, or alone."""
         agents = self._agents
-        service = Service("agent")
+        service = Service("agent", needs.AGENT_TO_SCHEDD)
         service.on(AppendEvents, agents.append)
         service.on(OpenTransfer, agents.open)
         service.on(CloseTransfer, agents.close)

@@ -17,7 +17,7 @@ from typing import Any
 import trio
 
 from pool.classad import ClassAd
-from protocol import rpc
+from protocol import needs, rpc
 from protocol.identity import Link
 from protocol.message import DONE, Done
 from protocol.messages.common import StopHow
@@ -72,7 +72,7 @@ class FakeStarter:
         """Be a starter until told to leave, killed, or alone."""
         with self._scope:
             async with trio.open_nursery() as nursery:
-                service = Service("starter")
+                service = Service("starter", needs.STARTER)
                 service.on(RunJob, lambda _, order: self._run(nursery, order))
                 service.on(StopJob, self._stop)
                 service.on(SuspendJob, lambda _, order: self._note("suspend"))

@@ -13,6 +13,7 @@ from pool.errors import UserError
 from pool.ids import JobId
 from protocol.authorize import Level, access_lists
 from protocol.message import DONE, Done, Message, Record, Request, StreamRequest
+from protocol.needs import Need
 from protocol.net import Listener
 from protocol.rpc import Peer, _single, serve
 from protocol.security import Security
@@ -60,11 +61,17 @@ class AskBack(Request[Echoed], tag="test.ask_back"):
     """The server asks the client before it answers."""
 
 
+NEEDS = {
+    **{message.tag: Need() for message in (Echo, Refuse, Wait, Count, Note, AskBack)},
+    Administrate.tag: Need(Level.ADMINISTRATOR),
+}
+
+
 class EchoService(Service):
     """Answers the messages above and remembers what happened."""
 
     def __init__(self, name: str = "echo") -> None:
-        super().__init__(name)
+        super().__init__(name, NEEDS)
         self.gate = trio.Event()
         self.waiting = 0
         self.finished = 0
@@ -75,7 +82,7 @@ class EchoService(Service):
         self.on(Echo, self.echo)
         self.on(Refuse, self.refuse)
         self.on(Wait, self.wait)
-        self.on(Administrate, lambda peer, request: DONE, Level.ADMINISTRATOR)
+        self.on(Administrate, lambda peer, request: DONE)
         self.on(Count, self.count)
         self.on(Note, self.note)
         self.on(AskBack, self.ask_back)

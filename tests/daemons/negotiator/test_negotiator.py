@@ -11,7 +11,7 @@ import pytest
 import trio
 
 from pool.classad import ClassAd, expr
-from protocol.authorize import Level
+from protocol import needs
 from protocol.messages.collector import AdUpdate, UpdateAds
 from protocol.messages.common import GetAd
 from protocol.messages.negotiator import (
@@ -66,9 +66,9 @@ class FakeSchedd:
         self.rejections: list[str] = []
         self.news = trio.Event()
         self.peer: Peer | None = None
-        self.service = Service("schedd")
-        self.service.on(OfferMatches, self._offered, level=Level.READ)
-        self.service.on(RejectRequests, self._rejected, level=Level.READ)
+        self.service = Service("schedd", needs.SCHEDD_TO_NEGOTIATOR)
+        self.service.on(OfferMatches, self._offered)
+        self.service.on(RejectRequests, self._rejected)
 
     def _offered(self, peer: Peer, request: OfferMatches) -> MatchesTaken:
         self.offers += [match.claim_id for match in request.matches]
@@ -270,7 +270,7 @@ async def test_p10_only_daemons_announce_work_and_only_administrators_set_priori
     async with a_pool(tmp_path) as host:
         host.network = host.network.as_user(4711)
         async with host.connected("negotiator") as peer:
-            with pytest.raises(RemoteError, match="DAEMON"):
+            with pytest.raises(RemoteError, match="ADVERTISE_SCHEDD"):
                 await peer.call(AnnounceWork(schedd="mine", requests=[wants()]))
             with pytest.raises(RemoteError, match="ADMINISTRATOR"):
                 await peer.call(SetPriority(submitter="me", attribute="Priority", value=1.0))

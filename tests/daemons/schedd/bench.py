@@ -27,9 +27,8 @@ from pool.errors import PoolError
 from pool.ids import ClaimId, JobId
 from pool.jobs.event_reader import EventReader
 from pool.jobs.states import JobStatus
-from protocol import rpc
+from protocol import needs, rpc
 from protocol.address import Address
-from protocol.authorize import Level
 from protocol.codec import pack_ads
 from protocol.message import DONE, Done
 from protocol.messages.common import StopHow
@@ -122,7 +121,7 @@ class FakeStartd:
         self.refuses = ""
         self.peers: dict[str, Peer] = {}
         self._up = trio.CancelScope()
-        self.service = Service("startd")
+        self.service = Service("startd", needs.STARTD)
         on = self.service.on
         on(RequestClaim, self.claim)
         on(ActivateClaim, self.activate)
@@ -301,9 +300,9 @@ class Bench:
 
     async def start(self) -> None:
         """Start the fake negotiator, and the schedd."""
-        service = Service("negotiator")
-        service.on(AnnounceWork, self._announce, level=Level.READ)
-        service.on(ReturnMatches, lambda peer, message: self.returned.extend(message.claim_ids), level=Level.READ)
+        service = Service("negotiator", needs.NEGOTIATOR)
+        service.on(AnnounceWork, self._announce)
+        service.on(ReturnMatches, lambda peer, message: self.returned.extend(message.claim_ids))
         listener = await self.host.network.listen(Address.unix(str(self.host.directory / "run" / "negotiator.sock")))
         await self.nursery.start(
             lambda task_status: rpc.serve(service, [listener], security=self.host.security, task_status=task_status)

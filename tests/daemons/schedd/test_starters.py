@@ -12,6 +12,7 @@ from daemons.schedd.shadow import Shadow
 from daemons.schedd.starters import Starters
 from pool.errors import PeerError
 from pool.ids import JobId
+from protocol import needs
 from protocol.messages.schedd import StarterReady
 from protocol.service import Service
 
@@ -19,7 +20,9 @@ READY = StarterReady(job_id=JobId(1, 0), activation="a")
 
 
 def _schedd(shadow: object | None) -> tuple[Starters, Any]:
-    core = SimpleNamespace(start=SimpleNamespace(service=Service("schedd")), shadows={"a": shadow} if shadow else {})
+    core = SimpleNamespace(
+        start=SimpleNamespace(service=Service("schedd", needs.SCHEDD)), shadows={"a": shadow} if shadow else {}
+    )
     return Starters(cast(Any, core)), SimpleNamespace(ticket="claim")
 
 

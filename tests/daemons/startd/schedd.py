@@ -12,6 +12,7 @@ import trio
 
 from pool.classad import ClassAd
 from pool.ids import JobId
+from protocol import needs
 from protocol.messages.collector import Change, QueryAds, WatchAds
 from protocol.messages.common import StopHow
 from protocol.messages.schedd import ClaimChange, ClaimChanged
@@ -131,7 +132,7 @@ class Bench:
 
     @asynccontextmanager
     async def schedd(self, name: str = "schedd@pool.test") -> AsyncGenerator[FakeSchedd, None]:
-        service = Service("schedd")
+        service = Service("schedd", needs.SCHEDD_TO_STARTD)
         async with self.host.connected("startd", service=service) as peer:
             schedd = FakeSchedd(peer, name)
             service.on(ClaimChanged, schedd.hear)

@@ -8,7 +8,7 @@ from typing import Any
 import trio
 from trio.testing import MockClock
 
-from protocol import rpc
+from protocol import needs, rpc
 from protocol.address import Address
 from protocol.message import DONE
 from protocol.messages.common import Stop, StopHow
@@ -37,7 +37,7 @@ async def test_slots_show_what_is_listed_by_whatever_name(tmp_path: Path, autoju
 
 async def test_a_host_that_nobody_claims_leaves_with_all_its_daemons(tmp_path: Path, autojump_clock: MockClock) -> None:
     told: list[tuple[float, StopHow]] = []
-    service = Service("master")
+    service = Service("master", needs.MASTER)
 
     def stop(_peer: rpc.Peer, asked: Stop) -> object:
         told.append((trio.current_time(), asked.how))

@@ -22,7 +22,7 @@ from pool.classad import ClassAd
 from pool.errors import PeerError
 from pool.execute.cgroup import Trees, claim_group
 from pool.ids import JobId
-from protocol import rpc
+from protocol import needs, rpc
 from protocol.address import Address
 from protocol.authorize import Level
 from protocol.identity import Link
@@ -105,12 +105,12 @@ class Bench:
 
     async def open_schedd(self) -> None:
         """Be a schedd that hears starters."""
-        service = Service("schedd")
-        service.on(StarterReady, self._hear, Level.READ)
-        service.on(JobExecuting, self._hear, Level.READ)
-        service.on(JobUpdate, self._hear, Level.READ)
-        service.on(JobNotice, self._hear, Level.READ)
-        service.on(JobEnded, self._hear, Level.READ)
+        service = Service("schedd", needs.SCHEDD)
+        service.on(StarterReady, self._hear)
+        service.on(JobExecuting, self._hear)
+        service.on(JobUpdate, self._hear)
+        service.on(JobNotice, self._hear)
+        service.on(JobEnded, self._hear)
         await self._closed.wait()
         self._schedd, self._closed = trio.CancelScope(), trio.Event()
         scope, closed = self._schedd, self._closed
@@ -252,9 +252,9 @@ class Bench:
             socket=str(self.root / "run" / "agents" / "agent.sock"),
         )
         self.agent_child = await self.zygote.fork("agent", settings.pack())
-        service = Service("schedd")
+        service = Service("schedd", needs.SCHEDD_TO_AGENT)
         for message in (AskTurn, EndTurn, TransferReport):
-            service.on(message, self._hear, Level.READ)
+            service.on(message, self._hear)
         self.agent = await self._pair(self.agent_child, service)
 
     async def start_starter(self, **settings: Any) -> None:
@@ -272,10 +272,10 @@ class Bench:
                 **settings,
             }
         )
-        service = Service("startd")
-        service.on(JobInfo, self._hear, Level.READ)
-        service.on(ActivationOver, self._hear, Level.READ)
-        service.on(EngineTrouble, self._hear, Level.READ)
+        service = Service("startd", needs.STARTD_TO_STARTER)
+        service.on(JobInfo, self._hear)
+        service.on(ActivationOver, self._hear)
+        service.on(EngineTrouble, self._hear)
         self.starter = await self.zygote.fork("starter", given.pack())
         self.startd = await self._pair(self.starter, service)
 

@@ -28,7 +28,7 @@ async def line_to(path: Path) -> AsyncIterator[tuple[Line, str]]:
     listener = await RealNetwork().listen(address)
     async with trio.open_nursery() as nursery:
         await nursery.start(
-            lambda task_status: rpc.serve(Service(""), [listener], security=security, task_status=task_status)
+            lambda task_status: rpc.serve(Service("", {}), [listener], security=security, task_status=task_status)
         )
         yield Line(nursery, security, RealNetwork()), str(address)
         nursery.cancel_scope.cancel()

@@ -1,0 +1,35 @@
+"""What daemons call themselves, and which names and ads belong to a host. A host of the pool may speak of itself alone.
+
+The names of slots and daemons end in their host, behind the last `@`. One that ends in `@`, such as the SCHEDD_NAME
+that two access points share to stand in for each other, belongs to no host; then the ad's Machine decides.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pool.classad import ClassAd
+
+_BY_SCHEDD: Final = "submitter"  # its Name is a user's
+
+
+def daemon_name(configured: str, host: str) -> str:
+    """The name that is configured, with the host appended unless it has an `@`; the host where there is none."""
+    if not configured or configured == host:
+        return host
+    return configured if "@" in configured else f"{configured}@{host}"
+
+
+def names_host(name: str, host: str) -> bool:
+    """Whether this host may use the name for a slot or a daemon."""
+    end = name.rpartition("@")[2]
+    return not end or end.casefold() == host.casefold()
+
+
+def belongs(ad: ClassAd, host: str) -> bool:
+    """Whether the ad is about this host, or about something on it."""
+    named = "ScheddName" if ad.eval_str("MyType", "").casefold() == _BY_SCHEDD else "Name"
+    name, machine = ad.eval_str(named, ""), ad.eval_str("Machine", "")
+    if machine and machine.casefold() != host.casefold():
+        return False
+    return bool(name) and names_host(name, host) and (bool(machine) or not name.endswith("@"))
