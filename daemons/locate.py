@@ -45,6 +45,12 @@ def central_master(config: Config) -> Address:
     return _at(config, config.list("COLLECTOR_HOST")[0], "master")
 
 
+def central_names(config: Config) -> set[str]:
+    """What the configuration of a central manager calls it; no other host of its pool may be called so."""
+    typed = [*config.list("CONDOR_HOST"), *config.list("COLLECTOR_HOST")]
+    return {config.str("FULL_HOSTNAME"), *(Address.parse(text).host for text in typed)}
+
+
 def nearest(config: Config, address: Address | str) -> Address:
     """The unix socket of a daemon that turns out to be this host's; any other address as it is."""
     where = Address.parse(address) if isinstance(address, str) else address

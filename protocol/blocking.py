@@ -322,5 +322,5 @@ def _secure(raw: socket.socket, address: Address, security: Security) -> tuple[_
         certificate=certificate,
         host=address.host,
         verified=True,
-        shown=security.has_host_certificate,
+        shown=security.shows_certificate,
     )

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from pool.hints import TYPE_CHECKING
 from protocol.authorize import HOST_PREFIX, Level
 from protocol.message import Record
 
+if TYPE_CHECKING:
+    from protocol.auth.idtoken import Token
+
 
 class Certificate(Record):
-    """What a verified certificate says: the host it was made for, all its names and addresses, and its duties."""
+    """What a verified certificate says: the host that it was made for, the names it may have, and its duties."""
 
     host: str
     names: tuple[str, ...] = ()
     duties: frozenset[str] = frozenset()
     trust_domain: str = ""
+    serial: str = ""  # hexadecimal, without leading zeros
+    der: bytes = b""  # the whole; only a server keeps it
 
     @property
     def identity(self) -> str:
@@ -63,6 +69,7 @@ class Who(Record):
     host: str = ""  # its address
     host_name: str = ""
     ticket: str = ""  # the label of the ticket that it came with
+    token: Token | None = None  # the token that proved it
 
     def allows(self, level: Level) -> bool:
         """Whether the peer has this level."""

@@ -3,6 +3,7 @@
     KEYS/ca.key ca.pem        the pool's CA; the key stays on the central manager
     KEYS/passwords.d/POOL     the signing key of tokens
     KEYS/host.key host.pem    this host's certificate: CN the host, OU its duties (central, submit, execute), O the pool
+    KEYS/hosts.sqlite         which certificates there are, on the central manager (`pool.hosts.register`)
 
 Files with secrets have mode 0600 in a directory of mode 0700. Each file appears whole or not at all; of two processes
 that make the same keys at once, one wins and both go on with its.
@@ -10,26 +11,34 @@ that make the same keys at once, one wins and both go on with its.
 
 from __future__ import annotations
 
-import datetime
-import ipaddress
 import os
+import time
 from pathlib import Path
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from pool.errors import UserError
 from pool.hints import Callable, Final, Iterable, Sequence
+from pool.hosts.register import transaction
+from protocol.certify import (
+    DUTIES,
+    HOST_LIFETIME_S,
+    Signed,
+    ca_certificate,
+    issued_as,
+    load_key,
+    make_request,
+    renew_host,
+    renewal_due,
+    sign_host,
+)
 from protocol.security import CA_FILE, CA_KEY_FILE, HOST_CERTIFICATE_FILE, HOST_KEY_FILE, SIGNING_KEY_DIRECTORY
 
-DUTIES: Final = ("central", "submit", "execute")
 SIGNING_KEY_BYTES: Final = 64
-_CA_DAYS: Final = 3650
-_HOST_DAYS: Final = 3650
-_BACKDATED: Final = datetime.timedelta(days=1)  # hosts whose clocks are behind must accept it too
+REGISTER_FILE: Final = "hosts.sqlite"
 
 
 def make_pool_keys(
@@ -39,9 +48,10 @@ def make_pool_keys(
     trust_domain: str,
     duties: Iterable[str] = DUTIES,
     names: Sequence[str] = (),
+    lifetime_s: float = HOST_LIFETIME_S,
     publish_ca: str | os.PathLike[str] | None = None,
 ) -> None:
-    """Make what is missing of a central manager's keys: CA, signing key, its own host certificate.
+    """Make what is missing of a central manager's keys: CA, signing key, its own host certificate, or a newer one.
 
     `names` are further names and addresses of the host. `publish_ca` is a path where everybody can read the CA's
     certificate.
@@ -52,8 +62,12 @@ def make_pool_keys(
     if not (keys / HOST_CERTIFICATE_FILE).exists():
         pem = _once(keys / HOST_KEY_FILE, _new_key, 0o600)
         request = make_request(pem, host)
-        certificate = sign_host(keys, request, host=host, trust_domain=trust_domain, duties=duties, names=names)
-        _once(keys / HOST_CERTIFICATE_FILE, lambda: certificate, 0o644)
+        signed = sign_host(
+            keys, request, host=host, trust_domain=trust_domain, duties=duties, names=names, lifetime_s=lifetime_s
+        )
+        _note(keys, signed)
+        _once(keys / HOST_CERTIFICATE_FILE, lambda: signed.pem, 0o644)
+    renew_own(keys, lifetime_s=lifetime_s)
     if publish_ca is not None:
         _replace(Path(publish_ca), (keys / CA_FILE).read_bytes(), 0o644)
 
@@ -61,8 +75,8 @@ def make_pool_keys(
 def make_ca(keys: str | os.PathLike[str], trust_domain: str) -> None:
     """Make the CA's key and certificate where they are missing."""
     directory = _directory(keys)
-    key = _load_key(_once(directory / CA_KEY_FILE, _new_key, 0o600))
-    _once(directory / CA_FILE, lambda: _ca_certificate(key, trust_domain), 0o644)
+    key = load_key(_once(directory / CA_KEY_FILE, _new_key, 0o600))
+    _once(directory / CA_FILE, lambda: ca_certificate(key, trust_domain), 0o644)
 
 
 def make_host_key(keys: str | os.PathLike[str], host: str) -> str:
@@ -80,68 +94,30 @@ def install_host_certificate(keys: str | os.PathLike[str], certificate: str, ca:
         signed.verify_directly_issued_by(issuer)
     except (ValueError, TypeError, InvalidSignature):
         raise UserError("the answer holds no certificate that its CA signed") from None
-    key = _load_key((directory / HOST_KEY_FILE).read_bytes())
+    key = load_key((directory / HOST_KEY_FILE).read_bytes())
     if signed.public_key() != key.public_key():
         raise UserError("the certificate is for another host's key")
     _replace(directory / CA_FILE, ca.encode(), 0o644)
     _replace(directory / HOST_CERTIFICATE_FILE, certificate.encode(), 0o644)
 
 
-def make_request(key_pem: bytes, host: str) -> bytes:
-    """A certificate request (PEM) for a host's key."""
-    builder = x509.CertificateSigningRequestBuilder().subject_name(x509.Name([_name(NameOID.COMMON_NAME, host)]))
-    return builder.sign(_load_key(key_pem), hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+def renew_own(keys: str | os.PathLike[str], *, lifetime_s: float = HOST_LIFETIME_S) -> float:
+    """Make the CA's host a newer certificate when it is time; when it will be time again (seconds since the epoch)."""
+    directory = Path(keys)
+    old = x509.load_pem_x509_certificate((directory / HOST_CERTIFICATE_FILE).read_bytes())
+    certificate = old.public_bytes(serialization.Encoding.DER)
+    due = renewal_due(issued_as(certificate), lifetime_s)
+    if time.time() < due:
+        return due
+    signed = renew_host(directory, certificate, lifetime_s=lifetime_s)
+    _note(directory, signed)
+    _replace(directory / HOST_CERTIFICATE_FILE, signed.pem, 0o644)
+    return renewal_due(signed.issued, lifetime_s)
 
 
-def sign_host(
-    keys: str | os.PathLike[str],
-    request: bytes | str,
-    *,
-    host: str,
-    trust_domain: str,
-    duties: Iterable[str],
-    names: Sequence[str] = (),
-) -> bytes:
-    """A certificate (PEM) for a host. Of the request only the key counts: name and duties are the caller's word."""
-    duties = tuple(duties)
-    if unknown := set(duties) - set(DUTIES):
-        raise UserError(f"{', '.join(sorted(unknown))} is no duty of a host", expected=" or ".join(DUTIES))
-    ca_key, ca = _load_ca(Path(keys))
-    try:
-        wanted = x509.load_pem_x509_csr(request.encode() if isinstance(request, str) else request)
-    except ValueError:
-        raise UserError("this is no certificate request", expected="PEM") from None
-    key = wanted.public_key()
-    if not wanted.is_signature_valid or not isinstance(key, ec.EllipticCurvePublicKey):
-        raise UserError("the certificate request does not hold", expected="an elliptic curve key's own signature")
-    subject = x509.Name(
-        [
-            _name(NameOID.ORGANIZATION_NAME, trust_domain),
-            *(_name(NameOID.ORGANIZATIONAL_UNIT_NAME, duty) for duty in duties),
-            _name(NameOID.COMMON_NAME, host),
-        ]
-    )
-    usage = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH])
-    builder = (
-        _builder(subject, ca.subject, key, _HOST_DAYS)
-        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(x509.SubjectAlternativeName(_alternatives(host, names)), critical=False)
-        .add_extension(usage, critical=False)
-        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(ca_key.public_key()), critical=False)
-    )
-    return builder.sign(ca_key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
-
-
-def _alternatives(host: str, names: Sequence[str]) -> list[x509.GeneralName]:
-    """The host's names: whole, and short; and what else it is known as."""
-    found: list[x509.GeneralName] = []
-    for name in dict.fromkeys([host, host.partition(".")[0], *names]):
-        try:
-            found.append(x509.IPAddress(ipaddress.ip_address(name)))
-        except ValueError:
-            if name and name.isascii():
-                found.append(x509.DNSName(name))
-    return found
+def _note(keys: Path, signed: Signed) -> None:
+    with transaction(keys / REGISTER_FILE) as register:
+        register.record(signed.issued)
 
 
 def _make_signing_key(keys: Path) -> None:
@@ -150,71 +126,10 @@ def _make_signing_key(keys: Path) -> None:
     _once(directory / "POOL", lambda: os.urandom(SIGNING_KEY_BYTES), 0o600)
 
 
-def _ca_certificate(key: ec.EllipticCurvePrivateKey, trust_domain: str) -> bytes:
-    subject = x509.Name(
-        [_name(NameOID.ORGANIZATION_NAME, trust_domain), _name(NameOID.COMMON_NAME, f"{trust_domain[:55]} pool CA")]
-    )
-    usage = x509.KeyUsage(
-        digital_signature=True,
-        key_cert_sign=True,
-        crl_sign=True,
-        content_commitment=False,
-        key_encipherment=False,
-        data_encipherment=False,
-        key_agreement=False,
-        encipher_only=False,
-        decipher_only=False,
-    )
-    builder = (
-        _builder(subject, subject, key.public_key(), _CA_DAYS)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(usage, critical=True)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-    )
-    return builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
-
-
-def _builder(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, days: int
-) -> x509.CertificateBuilder:
-    now = datetime.datetime.now(datetime.UTC)
-    return (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(issuer)
-        .public_key(key)
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - _BACKDATED)
-        .not_valid_after(now + datetime.timedelta(days=days))
-    )
-
-
-def _name(kind: x509.ObjectIdentifier, text: str) -> x509.NameAttribute[str]:
-    if not 0 < len(text) <= 64:
-        raise UserError(f"{text[:80]!r} cannot stand in a certificate", expected="1 to 64 characters")
-    return x509.NameAttribute(kind, text)
-
-
 def _new_key() -> bytes:
     return ec.generate_private_key(ec.SECP256R1()).private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
-
-
-def _load_key(pem: bytes) -> ec.EllipticCurvePrivateKey:
-    key = serialization.load_pem_private_key(pem, password=None)
-    if not isinstance(key, ec.EllipticCurvePrivateKey):
-        raise UserError("the key is not an elliptic curve key")
-    return key
-
-
-def _load_ca(keys: Path) -> tuple[ec.EllipticCurvePrivateKey, x509.Certificate]:
-    try:
-        return _load_key((keys / CA_KEY_FILE).read_bytes()), x509.load_pem_x509_certificate(
-            (keys / CA_FILE).read_bytes()
-        )
-    except OSError as error:
-        raise UserError(f"this host cannot sign certificates: {error.filename}: {error.strerror}") from None
 
 
 # Files that appear whole or not at all.

@@ -153,6 +153,8 @@ class Security(Record):
         lifetime_s: float | None = None,
         scopes: Iterable[str] = (),
         duty: str = "",
+        host: str = "",
+        uses: int = 1,
         key_id: str = "POOL",
     ) -> str:
         """A token for `identity` (the UID domain is added to a bare name); ConfigError where no signing key is.
@@ -177,6 +179,8 @@ class Security(Record):
             scopes=scopes,
             key_id=key_id,
             duty=duty,
+            host=host,
+            uses=uses,
         )
 
     @property
@@ -230,6 +234,11 @@ class Security(Record):
     def has_host_certificate(self) -> bool:
         """Whether this process can show a host certificate."""
         return bool(self.keys) and all(os.access(path, os.R_OK) for path in self.host_certificate_files)
+
+    @property
+    def shows_certificate(self) -> bool:
+        """Whether this side shows its certificate as a client: not where it wants to be known otherwise."""
+        return "SSL" in self.offer and self.has_host_certificate
 
     @property
     def host_certificate_files(self) -> tuple[str, str]:

@@ -34,7 +34,7 @@ async def connect(stream: trio.SocketStream, security: Security, address: Addres
         certificate=certificate,
         host=address.host,
         verified=True,
-        shown=security.has_host_certificate,
+        shown=security.shows_certificate,
     )
     return Channel(secured, link)
 
@@ -48,8 +48,10 @@ async def accept(stream: trio.SocketStream, security: Security, link: Link) -> C
         await secured.do_handshake()
     except trio.BrokenResourceError as error:
         raise PeerError(f"no TLS with the client: {reason(error)}") from None
-    full = replace(link, certificate=_certificate(secured), verified=True)
-    return Channel(secured, full)
+    certificate = _certificate(secured)
+    if certificate is not None:
+        certificate = replace(certificate, der=secured.getpeercert(binary_form=True))
+    return Channel(secured, replace(link, certificate=certificate, verified=True))
 
 
 def _certificate(stream: trio.SSLStream[trio.SocketStream]) -> Certificate | None:

@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 
 def client_context(security: Security) -> ssl.SSLContext:
-    """For connecting: the server must show the CA's certificate; ours is shown when this process can read it."""
+    """For connecting: the server must show the CA's certificate; ours is shown when this process has one to show."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.check_hostname = False  # `check_server` does, with the names that a pool uses
     context.verify_mode = ssl.CERT_REQUIRED
     _trust(context, security)
-    if security.has_host_certificate:
+    if security.shows_certificate:
         context.load_cert_chain(*security.host_certificate_files)
     return context
 

@@ -1,28 +1,26 @@
 """Tokens for users, and certificates for hosts that join: what only the central manager's master can give.
 
-A host joins with a token that carries a duty (execute, submit, central) and is good for nothing else. Its name is its
-own from then on: another key is not signed for a name that a host already has, until an administrator removes the
-record KEYS/hosts/<name>.
+A host joins with a token that carries a duty (execute, submit, central) and is good for nothing else: for one host and
+an hour, unless its maker said otherwise. The host's name is its own from then on (`registrar`).
 """
 
 from __future__ import annotations
 
-import hashlib
-import os
-import re
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Final
 
 from daemons.locate import central_master
+from daemons.master.registrar import Registrar
 from daemons.run import DaemonStart
 from pool.errors import UserError
+from pool.hosts.names import check_name
+from pool.hosts.register import Word
 from protocol import rpc
+from protocol.auth.idtoken import BadToken
+from protocol.auth.idtoken import Token as ReadToken
 from protocol.authorize import Denied, Level
 from protocol.messages.master import CreateToken, Joined, JoinPool, Token
 from protocol.rpc import Peer
-
-_HOST: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,62}[A-Za-z0-9])?\Z")
 
 DAEMONS_OF: Final = {
     "execute": "MASTER, STARTD",
@@ -35,12 +33,16 @@ VOUCHED_S: Final = 3600.0
 VOUCHED_SCOPES: Final = ("READ",)
 """What any host can have for a user of its own: whoever has broken into a host becomes nobody by it."""
 
+JOIN_LIFETIME_S: Final = 3600.0
+"""How long a token to join with is good, where its maker does not say."""
+
 
 class Admissions:
     """The handlers of CreateToken and JoinPool."""
 
-    def __init__(self, start: DaemonStart) -> None:
+    def __init__(self, start: DaemonStart, registrar: Registrar) -> None:
         self._start = start
+        self._registrar = registrar
         start.service.on(CreateToken, self.create_token)  # whose token decides the rest
         start.service.on(JoinPool, self.join)  # the token's duty decides
 
@@ -57,18 +59,31 @@ class Admissions:
             return Token(token=self._for_user(identity, VOUCHED_S, VOUCHED_SCOPES), ca=security.ca_pem())
         if not own and not peer.allows(Level.ADMINISTRATOR):
             raise Denied(f"{peer.identity} may not make a token for {identity}: level ADMINISTRATOR is needed")
-        if request.duty and request.duty not in DAEMONS_OF:
-            raise UserError(f"{request.duty!r} is no duty of a host", expected=", ".join(DAEMONS_OF))
-        if request.duty:  # this host alone judges it
-            token = security.create_token(
-                identity, lifetime_s=request.lifetime_s, scopes=request.scopes, duty=request.duty
-            )
+        if request.duty:
+            token = self._to_join(identity, request)
         else:
             token = self._for_user(identity, request.lifetime_s, request.scopes)
         self._start.log.always(
             "Made a token.", identity=identity, by=peer.identity, duty=request.duty or "none", scopes=request.scopes
         )
         return Token(token=token, ca=security.ca_pem())
+
+    def _to_join(self, identity: str, request: CreateToken) -> str:
+        """A token for hosts to join with; this host alone judges it, and remembers who has used it until it ends."""
+        if request.duty not in DAEMONS_OF:
+            raise UserError(f"{request.duty!r} is no duty of a host", expected=", ".join(DAEMONS_OF))
+        if request.uses < 1 or (request.host and request.uses > 1):
+            raise UserError(f"{request.uses} hosts cannot join with it", expected="1 or more, and 1 for a named host")
+        if request.host:
+            check_name(request.host)
+        return self._start.security.create_token(
+            identity,
+            lifetime_s=JOIN_LIFETIME_S if request.lifetime_s is None else max(0.0, request.lifetime_s),
+            scopes=request.scopes,
+            duty=request.duty,
+            host=request.host,
+            uses=request.uses,
+        )
 
     def _for_user(self, identity: str, lifetime_s: float | None, scopes: Sequence[str]) -> str:
         """A token that all hosts of the pool can check, where this one is the CA."""
@@ -99,58 +114,19 @@ class Admissions:
 
     async def join(self, peer: Peer, request: JoinPool) -> Joined:
         """Sign the host's key for the duty of the token that it came with."""
-        from protocol import keys
-
         start, security = self._start, self._start.security
-        if not peer.duties or peer.method != "TOKEN":
+        token = peer.who.token
+        if token is None or not token.duty:
             raise Denied(f"{peer.identity} may not join a host: a token with a duty is needed (pool token --duty ...)")
-        if not _HOST.match(request.host):
-            raise UserError(f"{request.host[:80]!r} cannot be the name of a host")
-        if request.host.lower() == start.host.lower():
-            raise UserError(f"{request.host} is the central manager's own name", expected="another NETWORK_HOSTNAME")
-        self._keep_name(request.host, request.csr)
-        names = [peer.link.host] if peer.link.host else []
-        directory = start.config.path("KEYS")
-        certificate = await start.world.threads.run_sync(
-            lambda: keys.sign_host(
-                directory,
-                request.csr,
-                host=request.host,
-                trust_domain=security.trust_domain,
-                duties=peer.duties,
-                names=names,
-            )
-        )
-        start.log.always("A host joins.", host=request.host, duties=sorted(peer.duties), address=peer.address)
+        certificate = await self._registrar.admit(_word(token), request.host, request.csr)
+        start.log.always("A host joins.", host=request.host, duties=token.duty, address=peer.address)
         collector = start.port_address.replace("<", "").replace(">", "").partition("?")[0]
         return Joined(
-            certificate=certificate.decode("ascii"),
+            certificate=certificate,
             ca=security.ca_pem(),
             collector_host=collector,
-            config=self._configuration(sorted(peer.duties)),
+            config=self._configuration([token.duty]),
         )
-
-    def _keep_name(self, host: str, csr: str) -> None:
-        """Refuse another key for a name that has one; UserError says what to do."""
-        from cryptography import x509
-        from cryptography.hazmat.primitives import serialization
-
-        try:
-            key = x509.load_pem_x509_csr(csr.encode()).public_key()
-        except ValueError:
-            raise UserError("this is no certificate request", expected="PEM") from None
-        spki = key.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
-        print_of_key = hashlib.sha256(spki).hexdigest()
-        record = Path(self._start.config.path("KEYS")) / "hosts" / host.lower()
-        record.parent.mkdir(mode=0o700, exist_ok=True)
-        try:
-            with open(os.open(record, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-                file.write(print_of_key + "\n")
-        except FileExistsError:
-            if record.read_text().strip() != print_of_key:
-                raise UserError(
-                    f"{host} has joined before, with another key; if it was set up anew, remove {record} first"
-                ) from None
 
     def _configuration(self, duties: list[str]) -> str:
         """The lines that make the host one of this pool."""
@@ -163,3 +139,11 @@ class Admissions:
             "DAEMON_LIST": ", ".join(daemons),
         }
         return "".join(f"{name} = {value}\n" for name, value in lines.items())
+
+
+def _word(token: ReadToken) -> Word:
+    """What a token says of the hosts that may join with it."""
+    uses, host = token.claims.get("uses", 1), token.claims.get("host", "")
+    if token.expires_at is None or not token.id or type(uses) is not int or type(host) is not str:
+        raise BadToken("a token to join with says when it ends", expected="one of: pool token create --for DUTY")
+    return Word(id=token.id, duty=token.duty, ends_at=token.expires_at, uses=uses, host=host)

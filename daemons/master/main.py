@@ -16,6 +16,7 @@ from daemons.master.drain import Drainage
 from daemons.master.join import Admissions
 from daemons.master.port import port_to_open, public_address
 from daemons.master.preen import preen_now_and_then
+from daemons.master.registrar import Registrar
 from daemons.master.supervise import Keeper, stop_all
 from daemons.run import DaemonStart
 from pool.classad import ClassAd
@@ -216,7 +217,7 @@ async def main(start: DaemonStart, *, task_status: trio.TaskStatus[None] = trio.
     ready = start.run_dir / "ready"
     ready.unlink(missing_ok=True)
     master = Master(start)
-    Admissions(start)
+    Admissions(start, Registrar(start))
     start.describe(master.ad)
     async with trio.open_nursery() as nursery:
         if start.config.bool("USE_SHARED_PORT") and start.security.has_host_certificate:

@@ -84,6 +84,7 @@ def make_keys(config: Config) -> None:
             host=config.str("FULL_HOSTNAME"),
             trust_domain=security.trust_domain,
             names=host_names(config),
+            lifetime_s=config.seconds("SEC_HOST_CERTIFICATE_LIFETIME"),
         )
 
     in_child(make)

@@ -34,9 +34,11 @@ POOL_TOKEN = Tool(
     "Make a token: for a user's tools, or with a duty for a host that joins.",
     "create [options] | list",
     (
-        Opt("for", 3, 1, "DUTY", "execute, submit or central: a token for `pool join` on another host"),
+        Opt("for", 3, 1, "DUTY", "execute, submit or central: a word for `pool join` on another host"),
+        Opt("host", 2, 1, "HOSTNAME", "with -for: only the host of this whole name may join with it"),
+        Opt("uses", 1, 1, "N", "with -for: how many hosts may join with it (1)"),
         _AUTHZ,
-        _LIFETIME,
+        Opt("lifetime", 1, 1, "SECONDS", "how long it is good (for ever; with -for an hour)"),
         _IDENTITY,
         _FILE,
         POOL,
@@ -45,11 +47,11 @@ POOL_TOKEN = Tool(
         HELP,
         VERSION_OPT,
     ),
-    notes="The word that `pool token create --for DUTY` prints holds the token and the pool's CA certificate.",
+    notes="The word that `pool token create --for DUTY` prints holds a token and the pool's CA certificate. One host"
+    "\njoins with it, within an hour; -uses, -lifetime and -host say otherwise. Whoever has the word can use it first.",
 )
 TOOLS = (CREATE, LIST, POOL_TOKEN)
 DUTIES: Final = ("execute", "submit", "central")
-JOIN_LIFETIME_S: Final = 86400.0
 
 
 def main(verb: str, argv: Sequence[str]) -> int:
@@ -69,6 +71,8 @@ def _pool_token(parsed: Parsed) -> int:
     duty = parsed.value("for") or ""
     if duty and duty not in DUTIES:
         raise UserError(f"pool token: {duty!r} is not a duty (expected execute, submit or central)")
+    if not duty and (parsed.has("host") or parsed.has("uses")):
+        raise UsageError("pool token: -host and -uses are for a word that a host joins with (-for DUTY)")
     return _create(parsed, duty)
 
 
@@ -79,9 +83,11 @@ def _create(parsed: Parsed, duty: str = "") -> int:
     session = open_session(parsed)
     request = CreateToken(
         identity=parsed.value("identity") or "",
-        lifetime_s=_seconds(lifetime) if lifetime is not None else JOIN_LIFETIME_S if duty else None,
+        lifetime_s=_seconds(lifetime) if lifetime is not None else None,
         scopes=parsed.values("authz"),
         duty=duty,
+        host=parsed.value("host") or "",
+        uses=_count(parsed.value("uses") or "1"),
     )
     try:
         with session.daemon("master", name=parsed.value("name")) as peer:
@@ -105,6 +111,12 @@ def _seconds(text: str) -> float | None:
     except ValueError:
         raise UserError(f"-lifetime requires a number of seconds, not {text!r}") from None
     return None if seconds < 0 else seconds
+
+
+def _count(text: str) -> int:
+    if not text.isdigit() or int(text) < 1:
+        raise UserError(f"-uses requires a number of hosts, not {text!r}")
+    return int(text)
 
 
 def _store(session: Session, name: str, token: str) -> None:

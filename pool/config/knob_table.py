@@ -610,6 +610,14 @@ ROWS: tuple[tuple[str, tuple[Row, ...]], ...] = (
                 "",
                 "Where users' Kerberos credentials are kept.",
             ),
+            (
+                "SEC_HOST_CERTIFICATE_LIFETIME",
+                "seconds",
+                "7776000",
+                "60..",
+                "",
+                "How long the pool's certificates for hosts live; they are renewed at two thirds of that.",
+            ),
             ("CERTIFICATE_MAPFILE", "path", "", "", "", "The file that maps authenticated names to users."),
             (
                 "AUTH_SSL_SERVER_CERTFILE",

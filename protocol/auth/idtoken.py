@@ -62,8 +62,12 @@ def create_token(
     scopes: Iterable[str] = (),
     key_id: str = "POOL",
     duty: str = "",
+    host: str = "",
+    uses: int = 1,
 ) -> str:
     """A signed token. `scopes` are levels (READ) or whole scopes (condor:/READ); `duty` makes it one to join with.
+
+    One to join with is for `uses` hosts, or for the host of this name alone.
 
     The key named `CA` is the CA's private key (PEM); any other is a signing key.
     """
@@ -76,7 +80,7 @@ def create_token(
     if whole:
         claims["scope"] = " ".join(whole)
     if duty:
-        claims["duty"] = duty
+        claims |= {"duty": duty, "uses": uses, **({"host": host} if host else {})}
     algorithm = "ES256" if key_id == CA_KEY else "HS256"
     signed = f"{_encode({'alg': algorithm, 'kid': key_id, 'typ': 'JWT'})}.{_encode(claims)}"
     return f"{signed}.{_b64(_sign_as_ca(key, signed) if key_id == CA_KEY else _sign(key, signed))}"

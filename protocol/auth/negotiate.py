@@ -151,10 +151,11 @@ class ServerSide:
                 duties=frozenset({token.duty}),
                 host=self._link.host,
                 host_name=self._link.host_name,
+                token=token,
             )
         granted = _DAEMON_TOKEN if token.subject == f"condor@{security.trust_domain}" else frozenset()
         who = _who(security, self._link, token.subject, "TOKEN", granted)
-        return replace(who, levels=token.limit(who.levels))
+        return replace(who, levels=token.limit(who.levels), token=token)
 
 
 def _by_channel(security: Security, link: Link, method: str = "") -> Who:

@@ -27,28 +27,43 @@ def granted(duties: frozenset[str]) -> frozenset[Level]:
 
 
 def read_certificate(peer: Mapping[str, Any]) -> Certificate:
-    """What `SSLObject.getpeercert()` says of a verified certificate."""
+    """What `SSLObject.getpeercert()` says of a verified certificate.
+
+    Only a central manager is known by more than one name: earlier versions certified others for short names and
+    addresses, which may be somebody else's.
+    """
     subject: dict[str, list[str]] = {}
     for relative_name in peer.get("subject", ()):
         for key, value in relative_name:
             subject.setdefault(key, []).append(value)
     host = subject.get("commonName", [""])[0]
-    names = [value for kind, value in peer.get("subjectAltName", ()) if kind in ("DNS", "IP Address")]
+    duties = frozenset(subject.get("organizationalUnitName", ()))
+    more = peer.get("subjectAltName", ()) if "central" in duties else ()
+    names = [value for kind, value in more if kind in ("DNS", "IP Address")]
     return Certificate(
         host=host,
         names=tuple(dict.fromkeys([host, *names])),
-        duties=frozenset(subject.get("organizationalUnitName", ())),
+        duties=duties,
         trust_domain=subject.get("organizationName", [""])[0],
+        serial=str(peer.get("serialNumber", "")).lstrip("0"),
     )
+
+
+def is_name(text: str) -> bool:
+    """Whether this is a name, and no IPv4 or IPv6 address."""
+    last = text.rpartition(".")[2]
+    return ":" not in text and not last.isdigit()
 
 
 def is_for(certificate: Certificate, name: str) -> bool:
     """Whether a server with this certificate may answer for the name or address that was connected to.
 
     The central manager's word decides all in a pool, so it may answer under any name: addresses change, and CNAMEs are
-    common. Every other host must have been certified for the name; a bare loopback address is this host itself.
+    common. Every other host answers under its own whole name alone: an address is whoever's it is today, so an address
+    with a port is not enough to reach it by, and needs the name beside it (`<address:port?alias=name>`, as daemons
+    publish it). A bare loopback address is this host itself.
     """
     if "central" in certificate.duties:
         return True
     folded = name.casefold().rstrip(".")
-    return folded in {known.casefold() for known in certificate.names} or folded in ("127.0.0.1", "::1", "localhost")
+    return folded in ("127.0.0.1", "::1", "localhost") or (folded == certificate.host.casefold() and is_name(folded))

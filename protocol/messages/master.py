@@ -70,6 +70,8 @@ class CreateToken(Request[Token], tag="master.create_token"):
     lifetime_s: float | None = None
     scopes: list[str] = []
     duty: str = ""  # execute, submit, central: a token to join with
+    host: str = ""  # the only host that may join with it; "" for any
+    uses: int = 1  # how many hosts may
 
 
 class Joined(Record):
