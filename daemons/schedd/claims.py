@@ -274,7 +274,7 @@ class Claims:
     def changed(self, peer: Peer, message: ClaimChanged) -> None:
         """A startd did something to a claim."""
         claim = self._claims.get(message.claim)
-        if claim is None:
+        if claim is None or not self.startd(claim.startd).speaks(peer):
             return
         shadow = claim.shadow
         current = shadow is not None and message.activation in ("", shadow.activation)

@@ -59,6 +59,10 @@ class Startd:
                 self._peer.on_close(self._lost)
             return self._peer
 
+    def speaks(self, peer: Peer) -> bool:
+        """Whether this connection is the one to this startd."""
+        return self._peer is peer
+
     async def ask_for(self, request: RequestClaim) -> ClaimAnswer:
         """Ask for a claim; the connection is kept meanwhile."""
         self.asked_for += 1

@@ -1,12 +1,14 @@
 """What schedds ask for: claims on slots, and jobs to run under them.
 
-Every request may come twice. A claim belongs to whoever shows its id; the connection on which its holder spoke last is
-where word of it goes. The owner's START is asked at the claim and again at each job.
+Every request may come twice. A claim belongs to the schedd that used its id first, by the host that it has proven to be
+on: nobody else can do anything with the id. The connection on which its holder spoke last is where word of it goes. The
+owner's START is asked at the claim and again at each job.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Final
 
 import trio
 
@@ -20,6 +22,7 @@ from daemons.startd.slot import Pending, Slot, Slots
 from daemons.startd.starters import Starters
 from daemons.startd.wait import either
 from pool.classad import ClassAd
+from pool.daemon_names import names_host
 from pool.errors import UserError
 from pool.ids import ClaimId
 from pool.slots.ad import open_to
@@ -46,6 +49,8 @@ from protocol.messages.startd import (
 from protocol.messages.starter import MeetSchedd
 from protocol.rpc import Peer
 from protocol.service import Service
+
+NOT_GOOD: Final = "the claim id is not good any more"
 
 
 class Claims:
@@ -76,12 +81,17 @@ class Claims:
     async def request(self, peer: Peer, asked: RequestClaim) -> ClaimAnswer:
         """Take a slot, or the part of a partitionable one that the job asks for."""
         self._ads.statistics.claim_asked(self._start.world.wall())
+        if peer.method == "SSL" and not names_host(asked.schedd_name, peer.host_name):
+            reason = f"the schedd {asked.schedd_name} does not belong to {peer.host_name}"
+            return ClaimAnswer(granted=False, reason=reason)
         await self._turns.next()  # many come at once; others of this process have their turn between them
         held = self._slots.holding(asked.claim_id)
         if held is not None:
             return self._held_already(held, peer, asked)
-        waiting = next((slot for slot in self._slots if _waits(slot, asked.claim_id)), None)
+        waiting = self._waiting(asked.claim_id)
         if waiting is not None and waiting.pending is not None:
+            if not self._holds(peer, waiting.pending.claim):
+                return ClaimAnswer(granted=False, reason=NOT_GOOD)
             return await self._wait_for_room(waiting, waiting.pending, peer, asked)
         slot = self._slots.offering(asked.claim_id)
         if slot is not None and slot.state.state is State.BACKFILL and not self._mismatch(slot, asked.job_ad):
@@ -147,7 +157,7 @@ class Claims:
         rank = slot.policy.number("RANK", self._ads.matching(slot), asked.job_ad, 0.0)
         return Claim(
             claim_id=ClaimId(asked.claim_id),
-            holder=Holder(asked.schedd_name, asked.submitter, asked.job_ad, peer.link.host),
+            holder=Holder(asked.schedd_name, asked.submitter, asked.job_ad, peer.link.host, self._claimant(peer)),
             lease=begin_lease(asked.lease_s, asked.alive_interval_s, now=now, missed_max=missed),
             rank=rank,
             claimed_at=now,
@@ -186,7 +196,9 @@ class Claims:
     def _held_already(self, slot: Slot, peer: Peer, asked: RequestClaim) -> ClaimAnswer:
         claim = slot.claim
         if claim is None or slot.lease_lost or claim.holder.schedd_name != asked.schedd_name:
-            return ClaimAnswer(granted=False, reason="the claim id is not good any more")
+            return ClaimAnswer(granted=False, reason=NOT_GOOD)
+        if not self._holds(peer, claim):
+            return ClaimAnswer(granted=False, reason=NOT_GOOD)
         self._touch(slot, peer)
         return self._granted(slot, asked)
 
@@ -209,10 +221,9 @@ class Claims:
         """Set a starter to work on the job."""
         self._ads.statistics.activation_asked(self._start.world.wall())
         await self._turns.next()
-        slot = self._slots.holding(asked.claim_id)
-        if slot is None or slot.claim is None or slot.lease_lost:
+        slot = self._mine(peer, asked.claim_id)
+        if slot is None or slot.claim is None:
             return ActivateAnswer(started=False, reason="there is no such claim", claim_is_good=False)
-        self._touch(slot, peer)
         running = slot.claim.activation
         if running is not None and running.activation == asked.activation:
             return ActivateAnswer(started=True)
@@ -252,16 +263,16 @@ class Claims:
         if slot is not None:
             self._moves.give_up(slot, "the schedd released the claim", asked.how, by_holder=True)
         else:
-            self._withdraw(asked.claim_id)
+            self._withdraw(peer, asked.claim_id)
             self._moves.match_over(asked.claim_id)
         return DONE
 
-    def _withdraw(self, claim_id: str) -> None:
+    def _withdraw(self, peer: Peer, claim_id: str) -> None:
         """A claim that still waits for its slot is released."""
-        for slot in self._slots:
-            if _waits(slot, claim_id) and slot.pending is not None:
-                slot.pending.settle(False, "the claim was released")
-                self._moves.preemption_over(slot)
+        slot = self._waiting(claim_id)
+        if slot is not None and slot.pending is not None and self._holds(peer, slot.pending.claim):
+            slot.pending.settle(False, "the claim was released")
+            self._moves.preemption_over(slot)
 
     def keep_alive(self, peer: Peer, asked: KeepAlive) -> Alive:
         """Renew the leases."""
@@ -296,12 +307,35 @@ class Claims:
         )
 
     def _mine(self, peer: Peer, claim_id: str) -> Slot | None:
-        """The slot of a claim that is still good; a word about it renews its lease."""
-        slot = self._slots.holding(claim_id)
-        if slot is None or slot.lease_lost:
-            return None
-        self._touch(slot, peer)
+        """The slot of a claim that is still good, and the peer's; a word about it renews its lease."""
+        slot = self.held_by(peer, claim_id)
+        if slot is not None:
+            self._touch(slot, peer)
         return slot
+
+    def held_by(self, peer: Peer, claim_id: str) -> Slot | None:
+        """The slot of a claim that is still good, and the peer's."""
+        slot = self._slots.holding(claim_id)
+        if slot is None or slot.claim is None or slot.lease_lost or not self._holds(peer, slot.claim):
+            return None
+        return slot
+
+    def _holds(self, peer: Peer, claim: Claim) -> bool:
+        """Whether the peer is the schedd that used the claim's id first."""
+        if self._claimant(peer) == claim.holder.bound_to:
+            return True
+        self._start.log.always(f"{peer} has the id of the claim {claim.claim_id.public()}, which is another's.")
+        return False
+
+    def _claimant(self, peer: Peer) -> str:
+        """Whom a claim id is bound to: the host of a certificate; this one, for its own daemons; else the identity."""
+        if peer.method == "SSL":
+            return peer.host_name.casefold()
+        return self._start.host.casefold() if peer.uid in (0, self._start.security.owner_uid) else peer.identity
+
+    def _waiting(self, claim_id: str) -> Slot | None:
+        """The slot that a claim with this id waits for."""
+        return next((slot for slot in self._slots if _waits(slot, claim_id)), None)
 
     def _touch(self, slot: Slot, peer: Peer) -> None:
         self._moves.heard_from(slot, peer)

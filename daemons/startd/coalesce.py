@@ -31,9 +31,9 @@ class Coalesce:
     async def coalesce(self, peer: Peer, asked: CoalesceClaims) -> Coalesced:
         """End the claims, and claim as much as the job asks for of what they had."""
         for claim_id in asked.claim_ids:  # their jobs have reported their end; their starters may still clean up
-            if (busy := self._slots.holding(claim_id)) is not None:
+            if (busy := self._claims.held_by(peer, claim_id)) is not None:
                 await self._claims.activations.until_free(busy, claim_id)
-        found = [self._idle(claim_id) for claim_id in asked.claim_ids]
+        found = [self._idle(peer, claim_id) for claim_id in asked.claim_ids]
         parents = {slot.parent for slot in found}
         holders = {slot.claim.holder.schedd_name for slot in found if slot.claim is not None}
         parent = found[0].parent if found else None
@@ -59,9 +59,9 @@ class Coalesce:
         )
         return Coalesced(claim_id=offers[0] if answer.granted else "", answer=answer)
 
-    def _idle(self, claim_id: str) -> Slot:
-        slot = self._slots.holding(claim_id)
-        if slot is None or slot.lease_lost:
+    def _idle(self, peer: Peer, claim_id: str) -> Slot:
+        slot = self._claims.held_by(peer, claim_id)
+        if slot is None:
             raise UserError("a claim is not good any more")
         if slot.state.where != (State.CLAIMED, Activity.IDLE):
             raise UserError(f"{slot.name} is {slot.state.state.value}/{slot.state.activity.value}")

@@ -34,12 +34,13 @@ class ClaimIds:
 
 @dataclass(frozen=True)
 class Holder:
-    """Who asked for a claim, and for what kind of job."""
+    """Who asked for a claim, and for what kind of job. The claim's id works for `bound_to` alone, as it was proven."""
 
     schedd_name: str
     submitter: str
     job_ad: ClassAd
     client: str = ""
+    bound_to: str = ""
 
 
 @dataclass(frozen=True)
