@@ -66,8 +66,9 @@ async def open_pool(
     """
     session = Session.open(directory=directory, pool=pool, config=config)
     address = await trio.to_thread.run_sync(lambda: session.address("schedd", name=schedd))
+    security = await trio.to_thread.run_sync(session.security_for, address)
     failed: PoolError | None = None
-    async with rpc.connected(address, security=session.security) as peer:
+    async with rpc.connected(address, security=security) as peer:
         try:
             yield Pool(session, peer)
         except PoolError as error:  # leave the connection's nursery as what it is, not as a group
@@ -139,7 +140,8 @@ class Pool:
         """Ads that the collector has: Machine (slots), Scheduler, Submitter, DaemonMaster, Negotiator, Any."""
         request = QueryAds(ad_type=ad_type, constraint=constraint, projection=list(projection))
         where: Address = await trio.to_thread.run_sync(self.session.collector_address)
-        async with rpc.connected(where, security=self.session.security) as peer:
+        security = await trio.to_thread.run_sync(self.session.security_for, where)
+        async with rpc.connected(where, security=security) as peer:
             return await _all_ads(peer, request)
 
     async def watch(

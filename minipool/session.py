@@ -183,14 +183,18 @@ class Session:
         """A connection to an address, to be used in a `with`."""
         from protocol.blocking import connect
 
-        security = self.security if address.is_unix else self._with_proof()
+        security = self.security_for(address)
         return connect(address, security, timeout=timeout if timeout is not None else 20.0)
+
+    def security_for(self, address: Address) -> Security:
+        """What this client presents there."""
+        return self.security if address.is_unix else self._with_proof()
 
     def _with_proof(self) -> Security:
         """For another host: who holds neither a token nor a certificate is given a token by this host's master."""
         if self._proven is None:
             security = self.security
-            if not security.has_host_certificate and not security.held_tokens():
+            if not security.has_host_certificate and not security.token_for(security.trust_domain):
                 security = self._with_token_of_master(security)
             self._proven = security
         return self._proven

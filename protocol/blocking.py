@@ -12,6 +12,7 @@ an idle tool is not taken for a dead one.
 from __future__ import annotations
 
 import _socket
+import os
 import time
 from collections import deque
 
@@ -297,14 +298,20 @@ def _open_unix(address: Address, timeout: float) -> tuple[_socket.socket, Link]:
         sock.close()
         raise
     verified = unix_socket.is_trusted(credentials.uid, address.path)
-    return sock, Link(kind="unix", label=address.path, credentials=credentials, verified=verified)
+    return sock, Link(
+        kind="unix",
+        label=address.path,
+        credentials=credentials,
+        verified=verified,
+        binding=unix_socket.binding(os.geteuid()),
+    )
 
 
 def _secure(raw: socket.socket, address: Address, security: Security) -> tuple[_socket.socket, Link]:
     import ssl
 
     from protocol.auth.x509 import read_certificate
-    from protocol.tls_context import check_server, reason
+    from protocol.tls_context import binding, check_server, reason
 
     raw.setsockopt(_socket.IPPROTO_TCP, _socket.TCP_NODELAY, 1)
     if address.sock:
@@ -323,4 +330,5 @@ def _secure(raw: socket.socket, address: Address, security: Security) -> tuple[_
         host=address.host,
         verified=True,
         shown=security.shows_certificate,
+        binding=binding(secured.getpeercert(binary_form=True)),
     )

@@ -1,7 +1,7 @@
 """One connection, without a socket: bytes in, events out; calls in, bytes out.
 
-    HELLO  client: hello (versions, whom it wants)      server: welcome (version, its name, the methods it takes)
-    AUTH   client: auth (one method, its proof)         server: authed (who the client is here), or refused
+    HELLO  client: hello (versions, whom it wants)   server: welcome (version, its name, the methods it takes, a nonce)
+    AUTH   client: auth (one method, its proof)      server: authed (who the client is here), or refused
     READY  both: calls, streams, notices, bulk bytes, pings
     CLOSED after `bye`, a refusal, or the first thing that breaks the rules
 
@@ -12,6 +12,8 @@ that the table `_KINDS` does not describe.
 """
 
 from __future__ import annotations
+
+import os
 
 import msgpack
 
@@ -37,10 +39,11 @@ from protocol.events import (
     Streamed,
 )
 from protocol.frame import HEADER_BYTES, FrameReader
-from protocol.identity import Who
+from protocol.identity import Greeting, Who
 from protocol.message import Record
 
 VERSIONS: Final = (1,)
+NONCE_BYTES: Final = 32
 BULK_MARK: Final = 0xC1  # msgpack leaves it unused, so no message begins with it
 
 
@@ -116,8 +119,11 @@ class State(StrEnum):
 class ClientAuth(Protocol):
     """How a client proves itself over one channel."""
 
-    def choose(self, offered: Sequence[str]) -> tuple[str, dict[str, Any]]:
+    def choose(self, offered: Sequence[str], greeting: Greeting) -> tuple[str, dict[str, Any]]:
         """A method that both sides know, and its proof; PeerError when there is none."""
+
+    def confirm(self, answer: object) -> None:
+        """What the server answered to the proof; PeerError when it cannot have checked it."""
 
     def server(self) -> Who:
         """Who the server is, by what the channel shows."""
@@ -129,8 +135,11 @@ class ServerAuth(Protocol):
     def methods(self) -> list[str]:
         """The methods that are taken here, the preferred one first."""
 
-    def verify(self, method: str, proof: dict[str, Any]) -> Who:
-        """Who the client is; PeerError when the proof does not hold."""
+    def verify(self, method: str, proof: dict[str, Any], greeting: Greeting) -> tuple[Who, bytes]:
+        """Who the client is, and what to answer its proof; PeerError when that does not hold."""
+
+    def judge(self) -> Who:
+        """Who the client is by what it has proven, as things are now; PeerError when that holds no longer."""
 
 
 class Refused(PeerError):
@@ -462,6 +471,7 @@ class ClientConnection(Connection):
             self._welcomed(parts[0])
             return None
         if kind == Kind.AUTHED and self.state is State.AUTH:
+            self._auth.confirm(parts[0].get("proof"))
             self._opened()
             return Opened(self._auth.server(), _text(parts[0], "identity"))
         raise PeerError(f"{_kind_name(kind)} in state {self.state.value}")
@@ -476,7 +486,11 @@ class ClientConnection(Connection):
         methods = said.get("methods")
         if type(methods) is not list or any(type(method) is not str for method in methods):
             raise PeerError("a welcome without a list of methods")
-        method, proof = self._auth.choose(methods)
+        nonce = said.get("nonce", b"")
+        if type(nonce) is not bytes or len(nonce) not in (0, NONCE_BYTES):
+            raise PeerError("a welcome with a nonce that is none", expected=f"{NONCE_BYTES} bytes")
+        greeting = Greeting(wanted=self._wanted, name=self.peer_name, nonce=nonce)
+        method, proof = self._auth.choose(methods, greeting)
         self._send(Kind.AUTH, method, proof)
         self.state = State.AUTH
 
@@ -492,7 +506,12 @@ class ServerConnection(Connection):
         self._name = name
         self._port_name = port_name
         self._software = software
+        self._greeting = Greeting()
         self.peer_software = ""
+
+    def judge(self) -> Who:
+        """Who the client is, as things are now; PeerError when its proof holds no longer."""
+        return self._auth.judge()
 
     def _handshake(self, kind: int, parts: list[Any]) -> Event | None:
         try:
@@ -520,11 +539,13 @@ class ServerConnection(Connection):
             raise PeerError("a connection through the shared port that names no daemon")
         self.peer_watches = said.get("watches", True) is True
         self.peer_software = _text(said, "software")
+        self._greeting = Greeting(wanted=wanted, name=self._name, nonce=os.urandom(NONCE_BYTES))
         welcome = {
             "version": max(common),
             "name": self._name,
             "software": self._software,
             "methods": self._auth.methods(),
+            "nonce": self._greeting.nonce,
         }
         self._send(Kind.WELCOME, welcome)
         self.state = State.AUTH
@@ -532,8 +553,8 @@ class ServerConnection(Connection):
     def _authenticate(self, method: str, proof: dict[str, Any]) -> Event:
         if method not in self._auth.methods():
             raise PeerError(f"method {method[:40]!r} is not taken here", expected=", ".join(self._auth.methods()))
-        who = self._auth.verify(method, proof)
-        self._send(Kind.AUTHED, {"identity": who.identity})
+        who, answer = self._auth.verify(method, proof, self._greeting)
+        self._send(Kind.AUTHED, {"identity": who.identity, **({"proof": answer} if answer else {})})
         self._opened()
         return Opened(who, "")
 

@@ -34,10 +34,20 @@ class Credentials(Record):
     gid: int
 
 
+class Greeting(Record):
+    """What both sides have said before the client proves itself; a proof made over it is good for this handshake."""
+
+    wanted: str = ""  # the daemon that the client asked for
+    name: str = ""  # the daemon that answered
+    nonce: bytes = b""  # the server's, made for this connection
+
+
 class Link(Record):
     """What is known of a channel before anybody has spoken on it.
 
-    `verified`: this side knows whom it is talking to, so that it may show a token.
+    `verified`: this side knows whom it is talking to, so that it may show a ticket. `binding` is what both ends know of
+    this channel and nobody can have in common with two others: the server's certificate, or the client's account by the
+    kernel's word. A proof made for one channel does not hold on another.
     """
 
     kind: str  # unix, tls, memory, pair
@@ -48,6 +58,7 @@ class Link(Record):
     verified: bool = False
     shown: bool = False  # this side has shown its host certificate
     port_name: str = ""  # the daemon that the shared port's preface asked for
+    binding: bytes = b""
 
     @property
     def host_name(self) -> str:

@@ -103,7 +103,14 @@ class RealNetwork:
             raise
         verified = unix_socket.is_trusted(credentials.uid, address.path)
         stream = UnixStream(socket.socket(fileno=raw.detach()))
-        return Channel(stream, Link(kind="unix", label=address.path, credentials=credentials, verified=verified))
+        link = Link(
+            kind="unix",
+            label=address.path,
+            credentials=credentials,
+            verified=verified,
+            binding=unix_socket.binding(os.geteuid()),
+        )
+        return Channel(stream, link)
 
     async def _connect_tcp(self, address: Address, security: Security) -> Channel:
         stream = await trio.open_tcp_stream(address.host, address.port)
@@ -213,7 +220,9 @@ def unix_incoming(sock: trio.socket.SocketType, path: str) -> Incoming:
         label = f"pid {credentials.pid} (uid {credentials.uid}) at {path}"
         await trio.lowlevel.checkpoint()
         stream = UnixStream(socket.socket(fileno=sock.detach()))
-        return Channel(stream, Link(kind="unix", label=label, credentials=credentials, verified=True))
+        binding = unix_socket.binding(credentials.uid)
+        link = Link(kind="unix", label=label, credentials=credentials, verified=True, binding=binding)
+        return Channel(stream, link)
 
     return Incoming(path, open_it, sock.close)
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from pool.config import Config
     from protocol.auth.idtoken import Token
+    from protocol.tls_context import ServerContext
 
 METHODS: Final = ("FS", "SSL", "TOKEN", "CLAIMTOBE", "ANONYMOUS")
 DEFAULT_METHODS: Final = ("FS", "SSL", "TOKEN")
@@ -116,6 +117,32 @@ class Security(Record):
         from protocol.auth import idtoken
 
         return [*idtoken.held_tokens(self.token_directories), *self.tokens]
+
+    def token_for(self, domain: str) -> str:
+        """A token that this trust domain issued, that is still good and can be proven; "" when there is none."""
+        from protocol.auth import idtoken  # json and hashlib cost tools 8 ms, and the unix socket needs no token
+
+        for text in self.held_tokens():
+            try:
+                token = idtoken.read_token(text)
+            except PeerError:
+                continue
+            alive = token.expires_at is None or token.expires_at > self.now()
+            if token.issuer == domain and alive and not idtoken.lacks_holder_key(text):
+                return text
+        return ""
+
+    def holds_old_tokens(self) -> bool:
+        """Whether there are tokens of the CA from before they had a key of their holder."""
+        from protocol.auth import idtoken
+
+        for text in self.held_tokens():
+            try:
+                if idtoken.lacks_holder_key(text):
+                    return True
+            except PeerError:
+                continue
+        return False
 
     def with_token(self, token: str) -> Security:
         """The same, holding one more token."""
@@ -212,7 +239,10 @@ class Security(Record):
         return bool(self.signing_keys()) or bool(self.own_ca())
 
     def check_token(self, token: Token) -> None:
-        """What this pool asks of a token beyond its signature and times: its age, and that it was not revoked."""
+        """What this pool asks of a token that was proven, now and later: its times, its age, and no revocation."""
+        from protocol.auth import idtoken
+
+        idtoken.check_times(token, self.now())
         if self.token_age_max_s is not None and self.now() - token.issued_at > self.token_age_max_s:
             raise PeerError(f"the token is older than {self.token_age_max_s:g} s")
         if self.token_revoked is not None and self.token_revoked(token.claims):
@@ -247,11 +277,13 @@ class Security(Record):
 
     def tls_client(self) -> ssl.SSLContext:
         """The context with which this side connects; made once."""
-        return self._context("client")
+        context: ssl.SSLContext = self._context("client")
+        return context
 
-    def tls_server(self) -> ssl.SSLContext:
+    def tls_server(self) -> ServerContext:
         """The context with which this side accepts; made once."""
-        return self._context("server")
+        context: ServerContext = self._context("server")
+        return context
 
     def reload(self) -> None:
         """Forget what was read from files (after new keys, or a reconfiguration)."""
@@ -264,14 +296,14 @@ class Security(Record):
             object.__setattr__(self, name, getattr(fresh, name))
         self.reload()
 
-    def _context(self, side: str) -> ssl.SSLContext:
+    def _context(self, side: str) -> Any:
         from protocol import tls_context
 
         context = self._cache.get(side)
         if context is None:
             context = tls_context.client_context(self) if side == "client" else tls_context.server_context(self)
             self._cache[side] = context
-        return context  # type: ignore[return-value]  # the cache holds values of several types
+        return context
 
 
 def _signing_keys(directory: str) -> dict[str, bytes]:

@@ -11,7 +11,7 @@ from protocol.address import Address
 from protocol.auth.x509 import read_certificate
 from protocol.identity import Certificate, Link
 from protocol.message import replace
-from protocol.tls_context import check_server, reason
+from protocol.tls_context import binding, check_server, reason
 
 if TYPE_CHECKING:
     from protocol.net import Channel
@@ -35,6 +35,7 @@ async def connect(stream: trio.SocketStream, security: Security, address: Addres
         host=address.host,
         verified=True,
         shown=security.shows_certificate,
+        binding=binding(secured.getpeercert(binary_form=True)),
     )
     return Channel(secured, link)
 
@@ -43,7 +44,8 @@ async def accept(stream: trio.SocketStream, security: Security, link: Link) -> C
     """Shake hands as a server; `link` is what the socket told."""
     from protocol.net import Channel
 
-    secured = trio.SSLStream(stream, security.tls_server(), server_side=True, https_compatible=True)
+    context = security.tls_server()
+    secured = trio.SSLStream(stream, context, server_side=True, https_compatible=True)
     try:
         await secured.do_handshake()
     except trio.BrokenResourceError as error:
@@ -51,7 +53,7 @@ async def accept(stream: trio.SocketStream, security: Security, link: Link) -> C
     certificate = _certificate(secured)
     if certificate is not None:
         certificate = replace(certificate, der=secured.getpeercert(binary_form=True))
-    return Channel(secured, replace(link, certificate=certificate, verified=True))
+    return Channel(secured, replace(link, certificate=certificate, verified=True, binding=context.binding))
 
 
 def _certificate(stream: trio.SSLStream[trio.SocketStream]) -> Certificate | None:

@@ -19,6 +19,22 @@ if TYPE_CHECKING:
     from protocol.security import Security
 
 
+class ServerContext(ssl.SSLContext):
+    """A context for accepting, and the binding of the channels that it makes."""
+
+    binding: bytes = b""
+
+
+def binding(certificate: bytes | None) -> bytes:
+    """What both ends of a TLS channel know of it: the server's certificate (DER), as in RFC 5929, tls-server-end-point.
+
+    TLS has made sure that the server has its key, so no other server can have a channel of the same binding.
+    """
+    import hashlib
+
+    return b"tls-server-end-point:" + hashlib.sha256(certificate or b"").digest()
+
+
 def client_context(security: Security) -> ssl.SSLContext:
     """For connecting: the server must show the CA's certificate; ours is shown when this process has one to show."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -31,17 +47,25 @@ def client_context(security: Security) -> ssl.SSLContext:
     return context
 
 
-def server_context(security: Security) -> ssl.SSLContext:
+def server_context(security: Security) -> ServerContext:
     """For accepting: a client may show the CA's certificate, and authenticates otherwise when it does not."""
     if not security.has_host_certificate:
         raise PeerError("this process can read no host certificate, so it cannot accept TLS connections")
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context = ServerContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.verify_mode = ssl.CERT_OPTIONAL
     context.num_tickets = 0  # connections are kept, so nothing is ever resumed
     _trust(context, security)
     context.load_cert_chain(*security.host_certificate_files)
+    with open(security.host_certificate_files[0], encoding="ascii") as file:
+        context.binding = binding(ssl.PEM_cert_to_DER_cert(_first(file.read())))
     return context
+
+
+def _first(pem: str) -> str:
+    """The first certificate of a file: the host's own."""
+    end = "-----END CERTIFICATE-----"
+    return pem[pem.index("-----BEGIN CERTIFICATE-----") :].partition(end)[0] + end
 
 
 def _trust(context: ssl.SSLContext, security: Security) -> None:

@@ -120,6 +120,11 @@ def peer_credentials(sock: _HasOptions) -> Credentials:
     return Credentials(pid=pid, uid=uid, gid=gid)
 
 
+def binding(uid: int) -> bytes:
+    """What both ends know of a connection that this account has opened, and no other account's is alike in."""
+    return b"unix client %d" % uid
+
+
 def is_trusted(uid: int, path: str) -> bool:
     """Whether a server that runs as `uid` may be shown secrets: root, ourselves, or whoever owns the directory."""
     if uid in (0, os.geteuid()):

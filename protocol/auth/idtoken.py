@@ -2,7 +2,8 @@
 
 A token names its subject (`alice@pool`), its issuer (the trust domain), when it was made and when it ends. It may carry
 scopes (`condor:/READ`), which only take levels away. With a signing key (HS256), whoever has it can make tokens and
-check them; those that the pool's CA signed (ES256, key `CA`) can be checked by every host of the pool.
+check them; those that the pool's CA signed (ES256, key `CA`) can be checked by every host of the pool. The latter name
+a key of their holder, whose private half is a fourth part of the token's text. How a token is shown: `possession`.
 """
 
 from __future__ import annotations
@@ -24,10 +25,26 @@ TOKEN_BYTES_MAX: Final = 8192
 CLOCK_SKEW_S: Final = 60.0
 SIGNING_KEY_BYTES_MIN: Final = 32
 CA_KEY: Final = "CA"
+RENEW: Final = "make a new one with condor_token_create"
 
 
 class BadToken(PeerError):
     """A token that does not prove what it says."""
+
+
+class Parts(Record):
+    """A token taken apart, nothing of it checked. `holder_key` is private, and never leaves the holder."""
+
+    header: Mapping[str, Any]
+    claims: Mapping[str, Any]
+    signed: str
+    signature: bytes
+    holder_key: bytes
+
+    @property
+    def key_id(self) -> str:
+        """The name of the key that signed it."""
+        return str(self.header.get("kid", "POOL"))
 
 
 class Token(Record):
@@ -81,47 +98,69 @@ def create_token(
         claims["scope"] = " ".join(whole)
     if duty:
         claims |= {"duty": duty, "uses": uses, **({"host": host} if host else {})}
-    algorithm = "ES256" if key_id == CA_KEY else "HS256"
-    signed = f"{_encode({'alg': algorithm, 'kid': key_id, 'typ': 'JWT'})}.{_encode(claims)}"
-    return f"{signed}.{_b64(_sign_as_ca(key, signed) if key_id == CA_KEY else _sign(key, signed))}"
+    if key_id != CA_KEY:
+        signed = _signed("HS256", key_id, claims)
+        return f"{signed}.{b64(_sign(key, signed))}"
+    from protocol.auth import holder_key
+
+    public, private = holder_key.new()
+    claims["cnf"] = {"jwk": {"kty": "OKP", "crv": "Ed25519", "x": b64(public)}}
+    signed = _signed("ES256", key_id, claims)
+    return f"{signed}.{b64(_sign_as_ca(key, signed))}.{b64(private)}"
 
 
-def verify_token(text: str, keys: Mapping[str, bytes], *, issuer: str, now: float, ca: str = "") -> Token:
-    """The token's statement when its signature, issuer and times hold; BadToken says which does not.
+def check_ca_signature(parts: Parts, ca: str) -> None:
+    """Whether the pool's CA (its certificate, PEM) made this; BadToken when not."""
+    _expect_algorithm(parts, "ES256")
+    from protocol.auth import signature as ca_signature
 
-    `ca` is the certificate (PEM) of the pool's CA.
-    """
-    header, claims, signed, signature = _take_apart(text)
-    _check_signature(header, signed, signature, keys, ca)
-    token = _token(header, claims)
+    if not ca or not ca_signature.holds(ca, parts.signed.encode("ascii", "replace"), parts.signature):
+        raise BadToken("the token's signature does not hold")
+
+
+def signature_by(parts: Parts, keys: Mapping[str, bytes]) -> bytes:
+    """The signature that the named signing key gives these statements, which their holder must know."""
+    _expect_algorithm(parts, "HS256")
+    key = keys.get(parts.key_id)
+    if key is None:
+        raise BadToken(f"no signing key {parts.key_id[:40]!r} here")
+    return _sign(key, parts.signed)
+
+
+def _expect_algorithm(parts: Parts, expected: str) -> None:
+    """The key's name decides how it signs, so that no public key can pass for a secret one."""
+    algorithm = parts.header.get("alg")
+    if algorithm != expected:
+        raise BadToken(f"the token is signed with {str(algorithm)[:20]!r}", expected=expected)
+
+
+def holder_key_of(parts: Parts) -> bytes:
+    """The public key of the holder that a token of the CA names; BadToken for one that names none."""
+    confirmation = parts.claims.get("cnf")
+    jwk = confirmation.get("jwk") if isinstance(confirmation, dict) else None
+    try:
+        if isinstance(jwk, dict) and jwk.get("crv") == "Ed25519":
+            return _unb64(str(jwk.get("x")))
+    except ValueError:
+        pass
+    raise BadToken(f"the token names no key of its holder: {RENEW}")
+
+
+def read(parts: Parts, *, issuer: str, now: float) -> Token:
+    """The token's statement when its issuer and times hold; BadToken says which does not."""
+    token = _token(parts)
     if token.issuer != issuer:
         raise BadToken(f"the token was issued by {token.issuer[:80]!r}", expected=repr(issuer))
-    if token.expires_at is not None and now >= token.expires_at:
-        raise BadToken(f"the token expired {now - token.expires_at:.0f} s ago")
+    check_times(token, now)
     if token.issued_at > now + CLOCK_SKEW_S:
         raise BadToken(f"the token was issued {token.issued_at - now:.0f} s in the future")
     return token
 
 
-def _check_signature(
-    header: Mapping[str, Any], signed: str, signature: bytes, keys: Mapping[str, bytes], ca: str
-) -> None:
-    """The key's name decides how it signs, so that no public key can pass for a secret one."""
-    algorithm, name = header.get("alg"), str(header.get("kid", "POOL"))
-    expected = "ES256" if name == CA_KEY else "HS256"
-    if algorithm != expected:
-        raise BadToken(f"the token is signed with {str(algorithm)[:20]!r}", expected=expected)
-    if name == CA_KEY:
-        from protocol.auth import signature as ca_signature
-
-        good = bool(ca) and ca_signature.holds(ca, signed.encode("ascii", "replace"), signature)
-    else:
-        key = keys.get(name)
-        if key is None:
-            raise BadToken(f"no signing key {name[:40]!r} here")
-        good = hmac.compare_digest(signature, _sign(key, signed))
-    if not good:
-        raise BadToken("the token's signature does not hold")
+def check_times(token: Token, now: float) -> None:
+    """BadToken when it has expired."""
+    if token.expires_at is not None and now >= token.expires_at:
+        raise BadToken(f"the token expired {now - token.expires_at:.0f} s ago")
 
 
 def _sign_as_ca(key: bytes, signed: str) -> bytes:
@@ -132,8 +171,13 @@ def _sign_as_ca(key: bytes, signed: str) -> bytes:
 
 def read_token(text: str) -> Token:
     """What a token states, its signature unchecked: for its holder."""
-    header, claims, _, _ = _take_apart(text)
-    return _token(header, claims)
+    return _token(take_apart(text))
+
+
+def lacks_holder_key(text: str) -> bool:
+    """Whether this is a token of the CA without its holder's key, as they once were: nothing proves who holds it."""
+    parts = take_apart(text)
+    return parts.key_id == CA_KEY and not parts.holder_key
 
 
 def held_tokens(directories: Iterable[str]) -> Iterator[str]:
@@ -161,7 +205,8 @@ def read_signing_key(path: str) -> bytes:
     return Path(path).read_bytes()
 
 
-def _token(header: Mapping[str, Any], claims: Mapping[str, Any]) -> Token:
+def _token(parts: Parts) -> Token:
+    claims = parts.claims
     subject, issuer = claims.get("sub"), claims.get("iss")
     issued, expires = claims.get("iat", 0), claims.get("exp")
     scope, duty, identifier = claims.get("scope", ""), claims.get("duty", ""), claims.get("jti", "")
@@ -175,35 +220,48 @@ def _token(header: Mapping[str, Any], claims: Mapping[str, Any]) -> Token:
         issued_at=float(issued),
         expires_at=None if expires is None else float(expires),
         scopes=tuple(str(scope).split()),
-        key_id=str(header.get("kid", "POOL")),
+        key_id=parts.key_id,
         id=str(identifier),
         duty=str(duty),
         claims=claims,
     )
 
 
-def _take_apart(text: str) -> tuple[dict[str, Any], dict[str, Any], str, bytes]:
-    parts = text.split(".")
-    if len(text) > TOKEN_BYTES_MAX or len(parts) != 3:
+def take_apart(text: str) -> Parts:
+    """The parts of a token, or of what is shown of it; BadToken when it is neither."""
+    texts = text.split(".")
+    if len(text) > TOKEN_BYTES_MAX or not 2 <= len(texts) <= 4:
         raise BadToken("not a token", expected="three parts with dots between them")
     try:
-        header, claims, signature = json.loads(_unb64(parts[0])), json.loads(_unb64(parts[1])), _unb64(parts[2])
+        header, claims = json.loads(_unb64(texts[0])), json.loads(_unb64(texts[1]))
+        signature, holder_key = (_unb64(part) for part in [*texts, "", ""][2:4])
     except (ValueError, Base64Error, RecursionError):
         raise BadToken("not a token", expected="base64url and JSON") from None
     if not isinstance(header, dict) or not isinstance(claims, dict):
         raise BadToken("not a token", expected="JSON objects")
-    return header, claims, f"{parts[0]}.{parts[1]}", signature
+    return Parts(
+        header=header,
+        claims=claims,
+        signed=f"{texts[0]}.{texts[1]}",
+        signature=signature,
+        holder_key=holder_key,
+    )
 
 
 def _sign(key: bytes, signed: str) -> bytes:
     return hmac.new(key, signed.encode("ascii", "replace"), hashlib.sha256).digest()
 
 
+def _signed(algorithm: str, key_id: str, claims: Mapping[str, Any]) -> str:
+    return f"{_encode({'alg': algorithm, 'kid': key_id, 'typ': 'JWT'})}.{_encode(claims)}"
+
+
 def _encode(value: Mapping[str, Any]) -> str:
-    return _b64(json.dumps(value, separators=(",", ":")).encode())
+    return b64(json.dumps(value, separators=(",", ":")).encode())
 
 
-def _b64(data: bytes) -> str:
+def b64(data: bytes) -> str:
+    """base64url without padding, as JWTs have it."""
     return urlsafe_b64encode(data).rstrip(b"=").decode()
 
 

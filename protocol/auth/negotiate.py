@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
+
 from pool.errors import PeerError
 from pool.hints import TYPE_CHECKING, Any, Sequence
 from protocol.auth import unix_peer, x509
 from protocol.authorize import Caller, Level
-from protocol.identity import Link, Who
-from protocol.message import replace
+from protocol.identity import Greeting, Link, Who
+from protocol.message import Record, replace
 
 if TYPE_CHECKING:
+    from protocol.auth.idtoken import Token
+    from protocol.auth.ticket import Ticket
     from protocol.security import Security
 
 _L = Level
@@ -24,63 +28,91 @@ class ClientSide:
     def __init__(self, security: Security, link: Link) -> None:
         self._security = security
         self._link = link
+        self._expected = b""  # what a server answers that could check our token with the signing key
 
-    def choose(self, offered: Sequence[str]) -> tuple[str, dict[str, Any]]:
-        """The first method of ours that the server takes and that we have the means for."""
-        lacking = []
-        for method in self._security.methods_to_offer():
-            proof = self._proof(method)
-            if proof is None:
-                lacking += [method] if method != "PAIR" else []
-            elif method in offered:
-                return method, proof
+    def choose(self, offered: Sequence[str], greeting: Greeting) -> tuple[str, dict[str, Any]]:
+        """The first method of ours that the server takes and that we have the means for.
+
+        Before anything is shown the server must be one that can be the daemon that was meant.
+        """
+        if self._link.certificate is not None:
+            x509.check_duty(self._link.certificate, greeting.wanted or greeting.name)
+        mine = self._security.methods_to_offer()
+        for method in mine:
+            if method in offered and self._has(method, greeting):
+                return method, self._proof(method, greeting)
+        having = [method for method in mine if self._has(method, greeting) and method != "PAIR"]
+        lacking = [method for method in mine if method not in (*having, "PAIR")]
         missing = f" (without the means for {', '.join(lacking)})" if lacking else ""
-        mine = ", ".join(m for m in self._security.methods_to_offer() if m not in (*lacking, "PAIR")) or "nothing"
         raise PeerError(
             f"no way to authenticate to {self._link.label or 'the server'}: "
-            f"it takes {', '.join(offered) or 'nothing'}, this side offers {mine}{missing}"
+            f"it takes {', '.join(offered) or 'nothing'}, this side offers {', '.join(having) or 'nothing'}"
+            f"{missing}{self._advice()}"
         )
 
-    def _proof(self, method: str) -> dict[str, Any] | None:
+    def _has(self, method: str, greeting: Greeting) -> bool:
+        """Whether we have the means, and the channel is one for them."""
         security, link = self._security, self._link
         match method:
             case "TICKET":
-                return {"ticket": security.ticket} if security.ticket and (link.verified or link.credentials) else None
+                return bool(security.ticket) and link.verified
             case "FS":
-                return {} if link.credentials is not None else None
+                return link.credentials is not None and link.kind != "pair"
             case "PAIR":
-                return {} if link.kind == "pair" else None
+                return link.kind == "pair"
             case "SSL":
-                return {} if link.shown else None
+                return link.shown
             case "TOKEN":
-                token = self._token() if link.verified else None
-                return {"token": token} if token else None
+                bound = link.verified and bool(link.binding) and bool(greeting.nonce)
+                return bound and bool(security.token_for(self._domain()))
+        return True
+
+    def _proof(self, method: str, greeting: Greeting) -> dict[str, Any]:
+        security = self._security
+        match method:
+            case "TICKET":
+                return {"ticket": security.ticket}
+            case "TOKEN":
+                from protocol.auth import possession  # costs tools 8 ms and more, and the unix socket needs no token
+
+                handshake = possession.Transcript(
+                    trust_domain=self._domain(), greeting=greeting, binding=self._link.binding
+                )
+                shown = possession.prove(security.token_for(self._domain()), handshake)
+                self._expected = shown.answer
+                return dict(shown.proof)
             case "CLAIMTOBE":
-                import os
-
                 return {"user": f"{unix_peer.user_name(os.geteuid())}@{security.uid_domain}"}
-            case "ANONYMOUS":
-                return {}
-        return None
+        return {}
 
-    def _token(self) -> str | None:
-        """A token that the server's trust domain issued and that is still good."""
-        from protocol.auth import idtoken  # json and hashlib cost tools 8 ms, and the unix socket needs no token
-
+    def _domain(self) -> str:
+        """The server's trust domain, whose tokens it takes."""
         certificate = self._link.certificate
-        domain = (certificate.trust_domain if certificate else "") or self._security.trust_domain
-        for text in self._security.held_tokens():
-            try:
-                token = idtoken.read_token(text)
-            except PeerError:
-                continue
-            if token.issuer == domain and (token.expires_at is None or token.expires_at > self._security.now()):
-                return text
-        return None
+        return (certificate.trust_domain if certificate else "") or self._security.trust_domain
+
+    def _advice(self) -> str:
+        """What helps somebody whose tokens are of no use any more."""
+        if "TOKEN" not in self._security.offer or not self._security.holds_old_tokens():
+            return ""
+        return "; the tokens held here have no key of their holder: make new ones with condor_token_create"
+
+    def confirm(self, answer: object) -> None:
+        """Check what the server says to our proof; PeerError when it cannot have checked it."""
+        if self._expected and answer != self._expected:
+            raise PeerError(f"{self._link.label} took the token without knowing the key that it is signed with")
 
     def server(self) -> Who:
         """Who the server is: what the channel proved before it spoke."""
         return _by_channel(self._security, self._link)
+
+
+class Evidence(Record):
+    """What a client has proven, from which its levels follow; they may be judged again."""
+
+    method: str
+    token: Token | None = None
+    ticket: Ticket | None = None
+    user: str = ""
 
 
 class ServerSide:
@@ -89,6 +121,7 @@ class ServerSide:
     def __init__(self, security: Security, link: Link) -> None:
         self._security = security
         self._link = link
+        self._evidence: Evidence | None = None
 
     def methods(self) -> list[str]:
         """What can work here, in the order of SEC_DEFAULT_AUTHENTICATION_METHODS."""
@@ -98,50 +131,67 @@ class ServerSide:
             "PAIR": link.kind == "pair",
             "FS": link.credentials is not None and link.kind != "pair",
             "SSL": link.certificate is not None,
-            "TOKEN": security.checks_tokens(),
+            "TOKEN": bool(link.binding) and security.checks_tokens(),
             "CLAIMTOBE": True,
             "ANONYMOUS": True,
         }
         return [method for method in security.methods_to_accept() if possible.get(method, False)]
 
-    def verify(self, method: str, proof: dict[str, Any]) -> Who:
-        """Who the client is by this method's proof; `connection` has checked that the method is one of ours."""
-        security, link = self._security, self._link
+    def verify(self, method: str, proof: dict[str, Any], greeting: Greeting) -> tuple[Who, bytes]:
+        """Who the client is by this method's proof, and what to answer it; `connection` has checked the method."""
+        security, answer = self._security, b""
         match method:
-            case "FS" | "SSL" | "PAIR":
-                return _by_channel(security, link, method)
             case "TICKET":
-                ticket = security.tickets.redeem(proof.get("ticket"))
-                return Who(
-                    identity=ticket.identity,
-                    method="TICKET",
-                    levels=ticket.levels,
-                    host=link.host,
-                    host_name=link.host_name,
-                    ticket=ticket.label,
-                )
+                evidence = Evidence(method=method, ticket=security.tickets.redeem(proof.get("ticket")))
             case "TOKEN":
-                return self._by_token(proof.get("token"))
+                token, answer = self._check_token(proof, greeting)
+                evidence = Evidence(method=method, token=token)
             case "CLAIMTOBE":
                 user = proof.get("user")
                 if not isinstance(user, str) or "@" not in user or "/" in user or len(user) > 200:
                     raise PeerError("CLAIMTOBE without a user name")
-                return _who(security, link, user, method)
-        return _who(security, link, "unauthenticated@unmapped", method)
+                evidence = Evidence(method=method, user=user)
+            case _:
+                evidence = Evidence(method=method)
+        self._evidence = evidence
+        return self.judge(), answer
 
-    def _by_token(self, text: object) -> Who:
-        from protocol.auth import idtoken
+    def _check_token(self, proof: dict[str, Any], greeting: Greeting) -> tuple[Token, bytes]:
+        from protocol.auth import possession
 
         security = self._security
-        if not isinstance(text, str):
-            raise PeerError("a token that is not a text")
-        token = idtoken.verify_token(
-            text,
+        return possession.check(
+            proof,
+            possession.Transcript(trust_domain=security.trust_domain, greeting=greeting, binding=self._link.binding),
             security.signing_keys(),
-            issuer=security.trust_domain,
             now=security.now(),
             ca=security.own_ca(),
         )
+
+    def judge(self) -> Who:
+        """Who the client is, and what it may do, as the configuration has it now; PeerError when its proof is void."""
+        security, link, evidence = self._security, self._link, self._evidence
+        assert evidence is not None
+        if evidence.method not in security.methods_to_accept():
+            raise PeerError(f"method {evidence.method} is not taken here any more")
+        if evidence.ticket is not None:
+            ticket = evidence.ticket
+            return Who(
+                identity=ticket.identity,
+                method="TICKET",
+                levels=ticket.levels,
+                host=link.host,
+                host_name=link.host_name,
+                ticket=ticket.label,
+            )
+        if evidence.token is not None:
+            return self._by_token(evidence.token)
+        if evidence.method in ("FS", "SSL", "PAIR"):
+            return _by_channel(security, link, evidence.method)
+        return _who(security, link, evidence.user or "unauthenticated@unmapped", evidence.method)
+
+    def _by_token(self, token: Token) -> Who:
+        security, link = self._security, self._link
         security.check_token(token)
         if token.duty:  # made to join the pool with, and for nothing else
             return Who(
@@ -149,12 +199,12 @@ class ServerSide:
                 method="TOKEN",
                 levels=frozenset({Level.READ}),
                 duties=frozenset({token.duty}),
-                host=self._link.host,
-                host_name=self._link.host_name,
+                host=link.host,
+                host_name=link.host_name,
                 token=token,
             )
         granted = _DAEMON_TOKEN if token.subject == f"condor@{security.trust_domain}" else frozenset()
-        who = _who(security, self._link, token.subject, "TOKEN", granted)
+        who = _who(security, link, token.subject, "TOKEN", granted)
         return replace(who, levels=token.limit(who.levels), token=token)
 
 

@@ -6,6 +6,7 @@ identity; DENY_* lists take away, by any of the host's names too.
 
 from __future__ import annotations
 
+from pool.errors import PeerError
 from pool.hints import Any, Final, Mapping
 from protocol.authorize import Level
 from protocol.identity import Certificate
@@ -19,6 +20,17 @@ DUTY_LEVELS: Final[Mapping[str, frozenset[Level]]] = {
     "execute": frozenset({_L.DAEMON, _L.ADVERTISE_MASTER, _L.ADVERTISE_STARTD}),
 }
 """What a host may do by its duty; an execute host cannot pose as the pool's negotiator or as an access point."""
+
+
+SERVED_BY: Final = {
+    "collector": "central",
+    "negotiator": "central",
+    "schedd": "submit",
+    "agent": "submit",
+    "startd": "execute",
+    "starter": "execute",
+}
+"""The duty of a host that may answer as this daemon; a master is on every host."""
 
 
 def granted(duties: frozenset[str]) -> frozenset[Level]:
@@ -53,6 +65,14 @@ def is_name(text: str) -> bool:
     """Whether this is a name, and no IPv4 or IPv6 address."""
     last = text.rpartition(".")[2]
     return ":" not in text and not last.isdigit()
+
+
+def check_duty(server: Certificate, daemon: str) -> None:
+    """PeerError when this host cannot be the one that runs such a daemon; agents are called `agent-` and a name."""
+    duty = SERVED_BY.get(daemon.partition("-")[0])
+    if duty is not None and duty not in server.duties:
+        has = ", ".join(sorted(server.duties)) or "none"
+        raise PeerError(f"{server.host} answers as {daemon}, with the duties {has}", expected=f"the duty {duty}")
 
 
 def is_for(certificate: Certificate, name: str) -> bool:

@@ -27,6 +27,7 @@ from protocol.identity import Certificate, Credentials, Link
 from protocol.message import replace
 from protocol.net import Channel, Incoming, Listener
 from protocol.security import Security
+from protocol.unix_socket import binding
 
 PIPE_BYTES_MAX = 256 * 1024
 BACKLOG = 128
@@ -148,13 +149,27 @@ class FakeHost:
             ours = Credentials(pid=os.getpid(), uid=listener.uid, gid=listener.uid)
             theirs = Credentials(pid=os.getpid(), uid=self.uid, gid=self.uid)
             return (
-                Link(kind="unix", label=address.path, credentials=ours, verified=True),
-                Link(kind="unix", label=f"uid {self.uid} at {address.path}", credentials=theirs, verified=True),
+                Link(kind="unix", label=address.path, credentials=ours, verified=True, binding=binding(self.uid)),
+                Link(
+                    kind="unix",
+                    label=f"uid {self.uid} at {address.path}",
+                    credentials=theirs,
+                    verified=True,
+                    binding=binding(self.uid),
+                ),
             )
         server = self.network.hosts[listener.host].certificate
         shown = self.certificate is not None
         return (
-            Link(kind="memory", label=str(address), certificate=server, host=listener.host, verified=True, shown=shown),
+            Link(
+                kind="memory",
+                label=str(address),
+                certificate=server,
+                host=listener.host,
+                verified=True,
+                shown=shown,
+                binding=listener.host.encode(),
+            ),
             Link(
                 kind="memory",
                 label=f"<{self.name}>",
@@ -162,6 +177,7 @@ class FakeHost:
                 host=self.name,
                 verified=True,
                 port_name=address.sock,
+                binding=listener.host.encode(),
             ),
         )
 

@@ -17,13 +17,13 @@ from protocol.address import Address
 from protocol.auth import idtoken
 from protocol.auth.idtoken import BadToken
 from protocol.authorize import ALL_LEVELS, Level
-from protocol.identity import Link
+from protocol.identity import Credentials, Greeting, Link
 from protocol.message import replace
 from protocol.net import RealNetwork, pair_channel
 from protocol.rpc import Peer, connected, open_pair
 from protocol.security import Security
 from tests.fakes.network import FakeNetwork
-from tests.protocol.echo import DOMAIN, NOBODY, Echo, EchoService, a_security, a_tool, serving, until
+from tests.protocol.echo import DOMAIN, NOBODY, SIGNING_KEY, Echo, EchoService, a_security, a_tool, serving, until
 
 ADDRESS = Address.tcp("cm", 9618, sock="echo")
 
@@ -87,11 +87,12 @@ async def test_a_daemons_token_is_held_by_its_scopes(tmp_path: Path) -> None:
 async def test_nobody_is_a_host_but_by_its_certificate(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no identity that a token can state"):
         a_security().create_token(f"host/cm@{DOMAIN}")
+    forged = idtoken.create_token(SIGNING_KEY, subject=f"host/cm@{DOMAIN}", issuer=DOMAIN, now=1.0, id="1")
     with pytest.raises(BadToken, match="malformed"):
-        idtoken._token({}, {"sub": f"host/cm@{DOMAIN}", "iss": DOMAIN, "iat": 1})
+        idtoken.read(idtoken.take_apart(forged), issuer=DOMAIN, now=2.0)
     link = Link(kind="tls", host="10.0.0.1", verified=True)
     with pytest.raises(PeerError, match="without a user name"):
-        a_security().server(link).verify("CLAIMTOBE", {"user": f"host/cm@{DOMAIN}"})
+        a_security().server(link).verify("CLAIMTOBE", {"user": f"host/cm@{DOMAIN}"}, Greeting())
 
 
 async def test_a_token_to_join_with_is_for_nothing_else(tmp_path: Path) -> None:
@@ -292,13 +293,52 @@ async def test_clear_text_on_a_tls_port_costs_one_line(
 
 async def test_a_token_is_not_shown_to_a_strangers_socket(tmp_path: Path) -> None:
     """Over a unix socket too: only to root, to ourselves, or to whoever owns the directory."""
-    from protocol.identity import Credentials, Link
-
     tool = a_tool(str(tmp_path), a_security().create_token("alice"), offer=("TOKEN",))
-    stranger = Link(kind="unix", label="x", credentials=Credentials(pid=1, uid=NOBODY, gid=NOBODY), verified=False)
+    greeting, its = Greeting(nonce=b"n" * 32), Credentials(pid=1, uid=NOBODY, gid=NOBODY)
+    stranger = Link(kind="unix", label="x", credentials=its, binding=b"here")
     with pytest.raises(PeerError, match="this side offers nothing"):
-        tool.client(stranger).choose(["TOKEN", "FS"])
-    assert tool.client(replace(stranger, verified=True)).choose(["TOKEN"])[0] == "TOKEN"
+        tool.client(stranger).choose(["TOKEN", "FS"], greeting)
+    assert tool.client(replace(stranger, verified=True)).choose(["TOKEN"], greeting)[0] == "TOKEN"
+
+
+def test_a_ticket_is_not_shown_to_a_strangers_socket() -> None:
+    its = Credentials(pid=1, uid=NOBODY, gid=NOBODY)
+    stranger = Link(kind="unix", label="x", credentials=its)
+    bearer = a_security(offer=()).with_ticket("secret")
+    with pytest.raises(PeerError, match="without the means for TICKET"):
+        bearer.client(stranger).choose(["TICKET"], Greeting())
+    assert bearer.client(replace(stranger, verified=True)).choose(["TICKET"], Greeting()) == (
+        "TICKET",
+        {"ticket": "secret"},
+    )
+
+
+@pytest.mark.parametrize(
+    ("daemon", "duties"),
+    [
+        ("collector", {"central"}),
+        ("negotiator", {"central"}),
+        ("schedd", {"submit"}),
+        ("agent-1000_sock", {"submit"}),
+        ("startd", {"execute"}),
+        ("master", {"central", "submit", "execute"}),
+    ],
+)
+async def test_a_daemon_is_only_met_on_a_host_of_its_duty(daemon: str, duties: set[str]) -> None:
+    address = Address.tcp("cm", 9618, sock=daemon)
+    for duty in keys.DUTIES:
+        network, service = FakeNetwork(), EchoService(daemon)
+        server = a_security()
+        bearer = a_tool("").with_ticket(server.tickets.issue(identity=f"x@{DOMAIN}", levels=[]))
+        async with serving(service, [await network.host("cm", duties={duty}).listen(address)], server):
+            if duty in duties:
+                async with connected(address, security=bearer, network=network.host("other")) as peer:
+                    assert peer.me == f"x@{DOMAIN}"
+                continue
+            with pytest.raises(PeerError, match=f"cm answers as {daemon}, with the duties {duty}"):
+                async with connected(address, security=bearer, network=network.host("other")):
+                    pass
+            assert service.peers == []
 
 
 def test_keys_are_secret_and_made_once(tmp_path: Path) -> None:

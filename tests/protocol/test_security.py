@@ -10,8 +10,9 @@ import pytest
 from pool.config import Config, load_config
 from pool.errors import ConfigError, PeerError
 from protocol import keys
+from protocol.auth.possession import Transcript, prove
 from protocol.authorize import ALL_LEVELS, Caller, Level
-from protocol.identity import Certificate, Credentials, Link, Who
+from protocol.identity import Certificate, Credentials, Greeting, Link, Who
 from protocol.security import Security
 from tests.protocol.echo import NOBODY
 
@@ -30,16 +31,19 @@ def over_tls(security: Security, *duties: str) -> Who:
         host="h.pool.test", names=("h.pool.test",), duties=frozenset(duties), trust_domain="pool.test"
     )
     link = Link(kind="tls", certificate=certificate, host="10.0.0.1", verified=True)
-    return security.server(link).verify("SSL", {})
+    return security.server(link).verify("SSL", {}, Greeting())[0]
 
 
 def over_unix(security: Security, uid: int) -> Who:
     link = Link(kind="unix", credentials=Credentials(pid=1, uid=uid, gid=uid), verified=True)
-    return security.server(link).verify("FS", {})
+    return security.server(link).verify("FS", {}, Greeting())[0]
 
 
 def by_token(security: Security, token: str) -> Who:
-    return security.server(Link(kind="tls", host="10.0.0.1", verified=True)).verify("TOKEN", {"token": token})
+    link = Link(kind="tls", host="10.0.0.1", verified=True, binding=b"here")
+    greeting = Greeting(nonce=b"n" * 32)
+    handshake = Transcript(trust_domain=security.trust_domain, greeting=greeting, binding=link.binding)
+    return security.server(link).verify("TOKEN", dict(prove(token, handshake).proof), greeting)[0]
 
 
 @pytest.fixture

@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from pool.errors import UserError
-from protocol.auth.idtoken import BadToken, create_token, held_tokens, read_token, verify_token
+from protocol.auth import possession
+from protocol.auth.idtoken import BadToken, Token, create_token, held_tokens, read_token
 from protocol.authorize import ALL_LEVELS, Level
+from protocol.identity import Greeting
 
 KEY = b"k" * 32
 NOW = 1_700_000_000.0
@@ -21,8 +23,11 @@ def a_token(**changes: object) -> str:
     return create_token(KEY, **{**values, **changes})  # type: ignore[arg-type]
 
 
-def check(text: str, *, now: float = NOW, key: bytes = KEY, issuer: str = "pool.test") -> object:
-    return verify_token(text, {"POOL": key}, issuer=issuer, now=now)
+def check(text: str, *, now: float = NOW, key: bytes = KEY, issuer: str = "pool.test") -> Token:
+    """What a server learns that is shown this token."""
+    handshake = possession.Transcript(trust_domain=issuer, greeting=Greeting(nonce=b"n" * 32), binding=b"here")
+    token, _ = possession.check(possession.prove(text, handshake).proof, handshake, {"POOL": key}, now=now)
+    return token
 
 
 def forged(header: object, claims: object, signature: bytes = b"x") -> str:
@@ -33,9 +38,7 @@ def forged(header: object, claims: object, signature: bytes = b"x") -> str:
 
 
 def test_a_token_says_who_and_until_when() -> None:
-    token = verify_token(
-        a_token(lifetime_s=60, scopes=["read", "condor:/WRITE"]), {"POOL": KEY}, issuer="pool.test", now=NOW
-    )
+    token = check(a_token(lifetime_s=60, scopes=["read", "condor:/WRITE"]))
     assert (token.subject, token.issuer, token.expires_at) == ("alice@pool.test", "pool.test", NOW + 60)
     assert token.scopes == ("condor:/READ", "condor:/WRITE")
 

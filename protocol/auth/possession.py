@@ -1,0 +1,97 @@
+"""Proof that a token is held, without showing what would make somebody else its holder.
+
+What goes over the wire is what the token states. That its sender holds it is proven over a `Transcript` of this one
+handshake: the pool, the daemon asked for, a nonce of either side, and the channel (`Link.binding`: over TLS the
+server's certificate, so that a server which passes the proof on to another must show that other's certificate).
+
+    HS256   The secret is the token's signature, which only its holder and who has the signing key know. Each side
+            proves it to the other by an HMAC, as in AKEP2, which HTCondor's IDTOKENS use.
+    ES256   The statement goes with the signature of the pool's CA, and names a public key of the holder (`cnf` of
+            RFC 7800); the holder signs with the private key, which is the fourth part of the token.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+
+from pool.hints import Any, Final, Mapping
+from protocol.auth import idtoken
+from protocol.auth.idtoken import CA_KEY, BadToken, Token
+from protocol.identity import Greeting
+from protocol.message import Record
+
+NONCE_BYTES: Final = 32
+_LABEL: Final = b"minipool proof of possession 1"
+
+
+class Transcript(Record):
+    """What one handshake is about; both sides know it."""
+
+    trust_domain: str
+    greeting: Greeting
+    binding: bytes
+
+    def said_by(self, side: str, nonce: bytes, statement: str) -> bytes:
+        """The bytes that one side proves its secret over, with the client's nonce."""
+        texts = (side, self.trust_domain, self.greeting.wanted, self.greeting.name, statement)
+        parts = [_LABEL, self.binding, self.greeting.nonce, nonce, *(text.encode("utf-8", "replace") for text in texts)]
+        return b"".join(len(part).to_bytes(4, "big") + part for part in parts)
+
+
+class Shown(Record):
+    """What a client sends, and what the server must answer; nothing for a token that any host can check."""
+
+    proof: Mapping[str, Any]
+    answer: bytes = b""
+
+
+def prove(token: str, handshake: Transcript) -> Shown:
+    """Show what the token states, and that this side holds it; BadToken when it has no key to prove that with."""
+    parts = idtoken.take_apart(token)
+    nonce = os.urandom(NONCE_BYTES)
+    if parts.key_id != CA_KEY:
+        statement = parts.signed
+        client, server = (_mac(parts.signature, handshake, side, nonce, statement) for side in ("client", "server"))
+        return Shown(proof={"token": statement, "nonce": nonce, "proof": client}, answer=server)
+    if not parts.holder_key:
+        raise BadToken("the token has no key of its holder")
+    from protocol.auth import holder_key
+
+    statement = f"{parts.signed}.{idtoken.b64(parts.signature)}"
+    try:
+        signature = holder_key.sign(parts.holder_key, handshake.said_by("client", nonce, statement))
+    except ValueError:
+        raise BadToken("the key of the token's holder is malformed") from None
+    return Shown(proof={"token": statement, "nonce": nonce, "proof": signature})
+
+
+def check(
+    shown: Mapping[str, Any], handshake: Transcript, keys: Mapping[str, bytes], *, now: float, ca: str = ""
+) -> tuple[Token, bytes]:
+    """What the token states when the proof, its issuer and its times hold, and what to answer; BadToken says why not.
+
+    `keys` are this pool's signing keys, `ca` is the certificate (PEM) of its CA.
+    """
+    statement, nonce, proof = shown.get("token"), shown.get("nonce"), shown.get("proof")
+    if not isinstance(statement, str) or not isinstance(nonce, bytes) or not isinstance(proof, bytes):
+        raise BadToken("a token without proof that its sender holds it")
+    parts = idtoken.take_apart(statement)
+    said, answer = handshake.said_by("client", nonce, statement), b""
+    if parts.key_id == CA_KEY:
+        from protocol.auth import holder_key
+
+        idtoken.check_ca_signature(parts, ca)
+        good = holder_key.holds(idtoken.holder_key_of(parts), said, proof)
+    else:
+        secret = idtoken.signature_by(parts, keys)
+        good = hmac.compare_digest(proof, hmac.digest(secret, said, hashlib.sha256))
+        answer = _mac(secret, handshake, "server", nonce, statement)
+    if not good:
+        raise BadToken("the token's signature does not hold, or it was proven for another connection")
+    return idtoken.read(parts, issuer=handshake.trust_domain, now=now), answer
+
+
+def _mac(secret: bytes, handshake: Transcript, side: str, nonce: bytes, statement: str) -> bytes:
+    return hmac.digest(secret, handshake.said_by(side, nonce, statement), hashlib.sha256)

@@ -1,0 +1,132 @@
+"""Tokens and tickets as an execute host sees them: what it hears, relays or keeps makes it nobody else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from pool.errors import PeerError
+from protocol import blocking
+from protocol.address import Address
+from protocol.connection import Kind
+from protocol.security import Security
+from tests.attacks.rogue import Talk, Trap, talking_to
+from tests.whole.hosts import DOMAIN, Hosts, four_hosts
+
+pytestmark = pytest.mark.timeout(300)
+
+NONCE = b"n" * 32
+
+
+@pytest.fixture(scope="module")
+def hosts() -> Iterator[Hosts]:
+    with four_hosts(NUM_CPUS="1") as hosts:
+        yield hosts
+
+
+@pytest.fixture(scope="module")
+def victim(hosts: Hosts) -> Security:
+    """A user's tool, with a token that is good on every host."""
+    token = hosts.central.tool("condor_token_create", "-identity", f"nobody@{DOMAIN}").strip()
+    ca = hosts.central.run_dir / "ca.pem"
+    return Security(trust_domain=DOMAIN, uid_domain=DOMAIN, ca_files=(str(ca),), tokens=(token,), offer=("TOKEN",))
+
+
+def schedd_of(hosts: Hosts) -> Address:
+    return Address.parse((hosts.submit.run_dir / "schedd.address").read_text().splitlines()[0])
+
+
+def test_the_victims_tool_is_taken_where_it_means_to_go(hosts: Hosts, victim: Security) -> None:
+    with blocking.connect(schedd_of(hosts), victim) as peer:
+        assert peer.me == f"nobody@{DOMAIN}"
+
+
+def test_an_execute_host_that_relays_a_handshake_becomes_nobody(hosts: Hosts, victim: Security) -> None:
+    """The victim asks the host's own startd; the host passes all that it hears on to the access point."""
+    said: list[list[Any]] = []
+
+    def relay(talk: Talk) -> None:
+        with talking_to(schedd_of(hosts)) as schedd:
+            talk.hear()
+            welcome = schedd.hello("schedd")
+            talk.say(Kind.WELCOME, {**welcome, "name": "startd"})
+            proof = talk.hear()
+            assert proof[:2] == [Kind.AUTH, "TOKEN"]
+            schedd.say(*proof)
+            said.append(schedd.hear())
+
+    with Trap(hosts.execute[0], relay) as trap, pytest.raises(PeerError):
+        blocking.connect(trap.address("startd"), victim)
+    assert trap.failure is None
+    assert said[0][0] == Kind.REFUSED, said
+
+
+def test_an_execute_host_that_keeps_what_it_heard_becomes_nobody_later(hosts: Hosts, victim: Security) -> None:
+    kept: list[list[Any]] = []
+
+    def keep(talk: Talk) -> None:
+        talk.hear()
+        talk.say(Kind.WELCOME, {"version": 1, "name": "startd", "software": "", "methods": ["TOKEN"], "nonce": NONCE})
+        kept.append(talk.hear())
+
+    with Trap(hosts.execute[0], keep) as trap, pytest.raises(PeerError):
+        blocking.connect(trap.address("startd"), victim)
+    assert kept[0][:2] == [Kind.AUTH, "TOKEN"]
+    for daemon in ("schedd", "master"):
+        address = schedd_of(hosts)
+        with talking_to(Address.tcp(address.host, address.port, sock=daemon)) as talk:
+            talk.hello(daemon)
+            talk.say(*kept[0])
+            assert talk.hear()[0] == Kind.REFUSED
+
+
+def test_a_replayed_handshake_is_refused(hosts: Hosts, victim: Security) -> None:
+    """Even by one who has heard the very words that the daemon itself has taken."""
+    from protocol.connection import ClientConnection
+    from protocol.frame import FrameReader
+
+    address = schedd_of(hosts)
+    words: list[list[Any]] = []
+    with blocking.connect(address, victim):  # what the channel's binding is, any tool knows
+        pass
+    sock, link = blocking._open(address, victim, 20.0)
+    with sock:
+        client = ClientConnection(victim.client(link), wanted="schedd", watches=False)
+        while not words or words[-1][0] != Kind.AUTH:
+            out = bytes(client.take())
+            sock.sendall(out)
+            reader = FrameReader(1 << 20)
+            reader.feed(out)
+            words.append(_unpacked(reader.next()))
+            if words[-1][0] != Kind.AUTH:
+                client.receive(sock.recv(65536))
+        assert sock.recv(65536)
+    with talking_to(address) as talk:
+        talk.hello("schedd")
+        talk.say(*words[-1])
+        assert talk.hear()[0] == Kind.REFUSED
+
+
+def _unpacked(payload: Any) -> list[Any]:
+    import msgpack
+
+    message: list[Any] = msgpack.unpackb(payload)
+    return message
+
+
+@pytest.mark.parametrize("daemon", ["schedd", "agent-1000", "collector", "negotiator"])
+def test_an_execute_host_that_poses_as_another_duty_hears_nothing(hosts: Hosts, victim: Security, daemon: str) -> None:
+    heard: list[list[Any]] = []
+
+    def pose(talk: Talk) -> None:
+        talk.hear()
+        said = {"version": 1, "name": daemon, "software": "", "methods": ["TICKET", "TOKEN"], "nonce": NONCE}
+        talk.say(Kind.WELCOME, said)
+        heard.append(talk.hear())
+
+    for presents in (victim, victim.with_ticket("a secret")):
+        with Trap(hosts.execute[0], pose) as trap, pytest.raises(PeerError):
+            blocking.connect(trap.address(daemon), presents)
+        assert heard.pop() == []
