@@ -478,7 +478,8 @@ class Peer:
             items.put_end(RemoteError(event.message, code=event.code))
 
     def _on_call(self, event: events.Called | events.Streamed) -> None:
-        found = self._admit(event.tag, event.body, streams=type(event) is events.Streamed)
+        wanted = StreamRequest if type(event) is events.Streamed else Request
+        found = self._admit(event.tag, event.body, wanted)
         if isinstance(found, RemoteError):
             self._connection.fail(event.id, found.code, found.message)
             return
@@ -492,8 +493,8 @@ class Peer:
             self._tasks += 1
             self._handlers.start_soon(self._answer, event.id, entry, request, running)
 
-    def _admit(self, tag: str, body: object, *, streams: bool) -> tuple[Entry, Message] | RemoteError:
-        """The handler and the decoded message, or why not."""
+    def _admit(self, tag: str, body: object, wanted: type[Message]) -> tuple[Entry, Message] | RemoteError:
+        """The handler and the decoded message, or why not. A notice may be any message that is no stream's."""
         entry = self._service.find(tag)
         if entry is None:
             return RemoteError(
@@ -502,8 +503,9 @@ class Peer:
         if objection := entry.need.objection(self.who):
             log.warning("PERMISSION DENIED to %s for %s: the sender %s", self, tag, objection)
             return RemoteError(f"PERMISSION DENIED: {self.identity} {objection} for {tag}", code="denied")
-        if entry.streams is not streams:
-            return RemoteError(f"{tag} is {'' if entry.streams else 'not '}a stream", code="bad_request")
+        if not issubclass(entry.message, wanted) or (wanted is Message and entry.streams):
+            kind = "a stream" if entry.streams else "a call" if issubclass(entry.message, Request) else "a notice"
+            return RemoteError(f"{tag} is {kind}", code="bad_request")
         try:
             return entry, decode(entry.message, body)
         except PoolError as error:
@@ -534,7 +536,7 @@ class Peer:
         self._kick()
 
     async def _on_notice(self, event: events.Noticed) -> None:
-        found = self._admit(event.tag, event.body, streams=False)
+        found = self._admit(event.tag, event.body, Message)
         if isinstance(found, RemoteError):
             log.warning("a notice from %s is dropped: %s", self, found.message)
             return

@@ -26,6 +26,7 @@ CLOCK_SKEW_S: Final = 60.0
 SIGNING_KEY_BYTES_MIN: Final = 32
 CA_KEY: Final = "CA"
 RENEW: Final = "make a new one with condor_token_create"
+LIFETIME_S_MAX: Final = 100 * 365 * 86400.0
 
 
 class BadToken(PeerError):
@@ -90,6 +91,8 @@ def create_token(
     """
     if len(key) < SIGNING_KEY_BYTES_MIN:
         raise UserError("the signing key is too short", expected=f"{SIGNING_KEY_BYTES_MIN} bytes or more")
+    if lifetime_s is not None and not lifetime_s <= LIFETIME_S_MAX:  # also what is no number
+        raise UserError(f"a lifetime of {lifetime_s:g} s", expected=f"at most {LIFETIME_S_MAX:g}, or none")
     claims: dict[str, Any] = {"sub": subject, "iss": issuer, "iat": int(now), "jti": id}
     if lifetime_s is not None and lifetime_s >= 0:
         claims["exp"] = int(now + lifetime_s)
