@@ -271,7 +271,7 @@ class Attacker:
         for _ in range(count):
             try:
                 with blocking.connect(self.address, self.security) as peer:
-                    peer._socket.settimeout(2.0)
+                    peer._socket.settimeout(0.1)
                     peer._socket.sendall(b"".join(self.mutants.frame() for _ in range(3)))
                     peer._socket.recv(65536)
             except (PoolError, OSError):
@@ -282,7 +282,7 @@ class Attacker:
         for _ in range(count):
             try:
                 with self._raw() as sock:
-                    sock.settimeout(2.0)
+                    sock.settimeout(0.1)
                     first = self.mutants.frame()
                     if self.mutants.rng.random() < 0.5:
                         said = {
