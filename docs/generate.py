@@ -11,6 +11,10 @@ from minipool.cli.tool import usage
 from pool.config import knobs, templates
 from pool.config.without_effect import WITHOUT_EFFECT
 from pool.submit import commands
+from protocol import needs
+from protocol.auth import x509
+from protocol.authorize import implied
+from protocol.identity import Who
 
 HERE = Path(__file__).parent
 
@@ -118,8 +122,61 @@ def all_tools() -> dict[str, tuple[str, str]]:
     return dict(sorted(found.items(), key=lambda pair: (not pair[0].startswith("pool "), pair[0])))
 
 
+def security_duties() -> str:
+    """docs/security-duties.md: what each message takes, and which broken host reaches what."""
+    lines = [
+        "# Who may send what",
+        "",
+        "Made from the tables that the code uses (`protocol/needs.py`); do not edit.",
+        "",
+        "For each process, and for each connection that is not its port: the messages that it answers, what the sender "
+        "needs, and whether a host of the pool has it by its certificate alone. So the columns *execute* and *submit* "
+        "are what somebody reaches who has broken into such a host. A level comes from a duty or from an `ALLOW_*` "
+        "list, a duty from nothing but a certificate; root and the account that runs the pool have all of them on "
+        "their host, and others who were given `ADVERTISE_STARTD`, `ADVERTISE_SCHEDD` or `NEGOTIATOR` have the duty "
+        "that goes with it. *TICKET* is a secret made for one claim or one transfer, *PAIR* the socket pair that a "
+        "process shares with its parent.",
+        "",
+        "Beyond the table:",
+        "",
+        "- An ad from another host than the central manager names, in Machine and behind the last `@` of its name, the "
+        "host of the sender's certificate, and its addresses lead there; only such ads can be taken back.",
+        "- A claim id works for the schedd that used it first, known by its host. A schedd announces work and claims "
+        "slots under a name of its own host.",
+        "- A startd is heard about the claims that its schedd holds there, and no others.",
+        "- Jobs are changed by their owner, by who is named in `QUEUE_SUPER_USERS` and came with an account of the "
+        "host or a token, and with the level `ADMINISTRATOR`. A host owns no jobs.",
+    ]
+    for side, rows in needs.SIDES.items():
+        lines += ["", f"## {side[0].upper()}{side[1:]}", ""]
+        own = {tag: need for tag, need in rows.items() if tag not in needs.EVERY_DAEMON}
+        lines += _reach("message", own)
+        if own != dict(rows):
+            lines += ["", "And what [every daemon](#every-daemon) answers."]
+    lines += ["", "## Every daemon", "", *_reach("message", needs.EVERY_DAEMON)]
+    lines += ["", "## Ads", "", "To publish an ad, or to take it back, by its type:", ""]
+    return "\n".join([*lines, *_reach("type", {**needs.ADS, "all others": needs.OTHER_ADS})]) + "\n"
+
+
+def _reach(what: str, rows: needs.Needs) -> list[str]:
+    """A table of what is needed, and of the hosts that have it."""
+    duties = (needs.EXECUTE, needs.SUBMIT)
+    lines = [f"| {what} | level | duty | {' | '.join(duties)} |", "|---|---|---|---|---|"]
+    for name, need in rows.items():
+        marks = ("yes" if not need.objection(_a_host(duty)) else "" for duty in duties)
+        asked = ", ".join([*sorted(need.duties), *([need.method] if need.method else [])])
+        lines.append(f"| `{name}` | {need.level.value} | {asked} | {' | '.join(marks)} |")
+    return lines
+
+
+def _a_host(duty: str) -> Who:
+    levels = implied(x509.granted(frozenset({duty})))
+    return Who(identity="", method="SSL", levels=levels, duties=frozenset({duty}))
+
+
 PAGES: dict[str, Callable[[], str]] = {
     "configuration.md": configuration,
+    "security-duties.md": security_duties,
     "submit-commands.md": submit_commands,
     "tools.md": tools,
 }
