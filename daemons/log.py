@@ -33,6 +33,7 @@ TIMES: Final = "%m/%d/%y %H:%M:%S"
 """How a line tells the time, unless DEBUG_TIME_FORMAT says otherwise; empty: in seconds since 1970."""
 _UNCONDITIONAL: Final = frozenset({ALWAYS, ERROR, "D_STATUS"})
 _FIELD_CHARS_MAX: Final = 2000
+_MESSAGE_CHARS_MAX: Final = 10_000
 
 
 def log_times(config: Config) -> str:
@@ -83,7 +84,7 @@ class Log:
         """One line, when the category is wanted."""
         if self.wants(category):
             said = "".join(f" {name}={_shown(value)}" for name, value in fields.items())
-            self._write(f"{self._time()} ({category}) {message}{said}\n")
+            self._write(f"{self._time()} ({category}) {_one_line(message)}{said}\n")
 
     def wants(self, category: str) -> bool:
         """Whether lines of this category are written."""
@@ -173,11 +174,21 @@ class _Handler(logging.Handler):
             self.handleError(record)
 
 
+def _one_line(message: str) -> str:
+    """The message without anything that would begin another line, or that a terminal would obey: much of it may be
+    somebody else's words."""
+    if len(message) > _MESSAGE_CHARS_MAX:
+        message = message[:_MESSAGE_CHARS_MAX] + "..."
+    if message.isprintable():
+        return message
+    return "".join(c if c.isprintable() or c == "\t" else c.encode("unicode_escape").decode("ascii") for c in message)
+
+
 def _shown(value: object) -> str:
     """A field's value on one line: text with blanks in quotes, and never more than a line can bear."""
     text = value if isinstance(value, str) else f"{value:.6g}" if isinstance(value, float) else str(value)
     if len(text) > _FIELD_CHARS_MAX:
         text = text[:_FIELD_CHARS_MAX] + "..."
     if not text or any(c.isspace() or c == '"' for c in text):
-        return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\r", "\\r") + '"'
-    return text
+        text = '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    return _one_line(text)

@@ -6,6 +6,8 @@ from typing import Final
 
 import trio
 
+from protocol import turns
+
 SLICE_S: Final = 0.004
 
 
@@ -17,9 +19,9 @@ class Pace:
         self._since = trio.current_time()
 
     async def breathe(self) -> None:
-        """Give way, when it is time to."""
+        """Give way, when it is time to: until it is the turn again of the user for whom this is done."""
         if trio.current_time() - self._since >= self._slice_s:
-            await trio.lowlevel.checkpoint()
+            await turns.of_loop().give_way()
             self._since = trio.current_time()
 
 

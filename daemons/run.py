@@ -43,6 +43,7 @@ from daemons.adverts import Adverts
 from daemons.linux import name_process
 from daemons.log import Log, log_times
 from daemons.metrics import LoopLag
+from daemons.open_files import raise_limit
 from daemons.services import CommonServices
 from daemons.world import World
 from pool.classad import ClassAd, environment
@@ -52,6 +53,7 @@ from pool.errors import ConfigError, PoolError, UserError
 from pool.version import CONDOR_PLATFORM, CONDOR_VERSION
 from protocol import needs, rpc
 from protocol.address import Address
+from protocol.admission import Admission, Bounds
 from protocol.messages.common import StopHow
 from protocol.net import RealNetwork
 from protocol.security import Security
@@ -137,6 +139,7 @@ class DaemonStart:
         self.service = Service(name, needs.SIDES[name])
         self.common = CommonServices(self)
         self.adverts = Adverts(self)
+        self.admission = Admission(_bounds(self.config))
         self.source = source
         self.exit_status = 0
         """What the process ends with when nothing went wrong; EXIT_FOR_GOOD: the master lets it be."""
@@ -182,7 +185,9 @@ class DaemonStart:
             listeners.append(await self.world.network.listen_shared(str(self.run_dir), Address.parse(self.address)))
         (self.run_dir / f"{self.name}.address").write_text(f"{self.address}\n{CONDOR_VERSION}\n{CONDOR_PLATFORM}\n")
         try:
-            await rpc.serve(self.service, listeners, security=self.security, task_status=task_status)
+            await rpc.serve(
+                self.service, listeners, security=self.security, admission=self.admission, task_status=task_status
+            )
         finally:
             (self.run_dir / f"{self.name}.address").unlink(missing_ok=True)
 
@@ -339,7 +344,10 @@ def run_process(
     except ConfigError as error:
         print(f"{name}: {error}", file=sys.stderr)
         return EXIT_BAD_CONFIG
-    start.world = replace(world, network=RealNetwork(start.config.int("SOCKET_LISTEN_BACKLOG")))
+    raise_limit(start.config, start.subsystem)
+    start.admission = Admission(_bounds(start.config))
+    network = RealNetwork(start.config.int("SOCKET_LISTEN_BACKLOG"), start.admission)
+    start.world = replace(world, network=network)
     start.log.capture_logging()
     _use_directory(start.config.path("TMP_DIR") or start.config.path("TEMP_DIR"))
     environment.install(clock=world.wall, rng=world.rng, zone=_zone, debug=start.log.always)
@@ -362,6 +370,17 @@ def run_process(
     start.log.always(f"**** {name} (pid {os.getpid()}) EXITING WITH STATUS {start.exit_status}")
     at_end(start)
     return start.exit_status
+
+
+def _bounds(config: Config) -> Bounds:
+    """How many connections of whom this process takes."""
+    return Bounds(
+        strangers_max=config.int("MAX_UNAUTHENTICATED_CONNECTIONS"),
+        user_max=config.int("MAX_CONNECTIONS_PER_USER"),
+        calls_max=config.int("MAX_REQUESTS_PER_USER"),
+        handshake_s=config.seconds("SEC_DEFAULT_AUTHENTICATION_TIMEOUT"),
+        idle_s=config.seconds("CONNECTION_IDLE_TIMEOUT"),
+    )
 
 
 def _use_directory(temporary: str) -> None:

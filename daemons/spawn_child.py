@@ -28,6 +28,7 @@ import trio
 
 from daemons import first_zygote
 from daemons.linux import become_subreaper, reap, zombie_children
+from daemons.open_files import before_exec
 from daemons.zygote import DESCRIPTORS_MAX, KINDS, PACKET_BYTES_MAX
 from pool.errors import PoolError
 
@@ -259,7 +260,12 @@ class Zygote:
             env = {**os.environ, "OPENBLAS_NUM_THREADS": "1", **(self._env or {})}
             try:
                 process = await trio.lowlevel.open_process(
-                    command, stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()], start_new_session=True, env=env
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    pass_fds=[theirs.fileno()],
+                    start_new_session=True,
+                    env=env,
+                    preexec_fn=before_exec(),
                 )
             except BaseException:
                 ours.close()

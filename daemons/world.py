@@ -17,6 +17,7 @@ from typing import Any, Protocol, TypeVar
 
 import trio
 
+from daemons.open_files import before_exec
 from daemons.spawn_child import Zygote
 from protocol.net import Network, RealNetwork
 
@@ -60,6 +61,7 @@ class RealSpawner:
     async def start(self, argv: Sequence[str], **options: Any) -> Process:
         """Start `argv`; standard input is /dev/null unless `stdin` says otherwise."""
         options.setdefault("stdin", subprocess.DEVNULL)
+        options.setdefault("preexec_fn", before_exec())
         return await trio.lowlevel.open_process(list(argv), **options)
 
 

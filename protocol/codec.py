@@ -27,6 +27,8 @@ PRIVATE_PREFIX: Final = "_condor_priv"
 
 _NESTING_MAX: Final = 64
 _INT_END: Final = 2**63
+UNCOUNTED_BYTES: Final = 64 * 1024
+"""Up to this size it does not matter how many values there are."""
 
 
 class _Ads:
@@ -132,9 +134,59 @@ def split_private(ad: ClassAd) -> tuple[ClassAd, ClassAd | None]:
 
 
 def _unpack(data: bytes | memoryview) -> Any:
+    if len(data) > UNCOUNTED_BYTES:
+        _check_density(data)
     return msgpack.unpackb(data, ext_hook=_shrink, unicode_errors="surrogateescape", strict_map_key=True)
 
 
+def _check_density(data: bytes | memoryview) -> None:
+    """ValueError where the values would take many times the memory of their bytes; none of them is made for that.
+
+    Every value but a small whole number begins with a byte above 0x7F, so that counting those is enough for nearly all
+    messages; only text that is not ASCII, and raw bytes, have to be looked through value by value.
+    """
+    most = UNCOUNTED_BYTES + min(len(data), 1024 * 1024) // 4 + len(data) // 32
+    if len(bytes(data).translate(None, _ASCII)) > most and not _has_at_most(most, data):
+        raise ValueError(f"more than {most} values in {len(data)} bytes")
+
+
+def _has_at_most(most: int, data: bytes | memoryview) -> bool:
+    """Whether there are no more values than that."""
+    at, end, skipped = 0, len(data), _SKIPPED
+    for _ in range(most):
+        if at >= end:
+            return True
+        first = data[at]
+        fixed, sized = skipped[first]
+        at += fixed
+        if sized:
+            at += int.from_bytes(data[at - sized : at], "big")
+    return at >= end
+
+
+def _skips() -> list[tuple[int, int]]:
+    """For each first byte of a value: how many bytes are its own, and how many of those, at their end, are a length.
+
+    The elements of arrays and maps are values by themselves. An extension's type counts with what it holds.
+    """
+    found = [(1, 0)] * 256
+    for size in range(32):
+        found[0xA0 + size] = (1 + size, 0)
+    for first, width in ((0xC4, 1), (0xC5, 2), (0xC6, 4), (0xD9, 1), (0xDA, 2), (0xDB, 4)):
+        found[first] = (1 + width, width)
+    for first, size in ((0xCA, 4), (0xCB, 8), (0xCC, 1), (0xCD, 2), (0xCE, 4), (0xCF, 8)):
+        found[first] = (1 + size, 0)
+    for first, size in ((0xD0, 1), (0xD1, 2), (0xD2, 4), (0xD3, 8), (0xDC, 2), (0xDD, 4), (0xDE, 2), (0xDF, 4)):
+        found[first] = (1 + size, 0)
+    for first, width in ((0xC7, 1), (0xC8, 2), (0xC9, 4)):
+        found[first] = (1 + width, width)
+    for exponent in range(5):
+        found[0xD4 + exponent] = (2 + 2**exponent, 0)
+    return found
+
+
+_SKIPPED: Final = _skips()
+_ASCII: Final = bytes(range(128))
 _depth = 0
 
 

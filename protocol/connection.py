@@ -46,12 +46,16 @@ VERSIONS: Final = (1,)
 NONCE_BYTES: Final = 32
 BULK_MARK: Final = 0xC1  # msgpack leaves it unused, so no message begins with it
 
+REQUEST_BYTES_MAX: Final = 2 * 1024 * 1024
+FRAME_BYTES_MAX: Final = 64 * 1024 * 1024
+
 
 class Limits(Record):
     """How much one side takes from the other."""
 
     handshake_bytes_max: int = 64 * 1024
-    frame_bytes_max: int = 64 * 1024 * 1024
+    frame_bytes_max: int = FRAME_BYTES_MAX
+    request_bytes_max: int = REQUEST_BYTES_MAX  # unless `request_bytes_max` of the connection says otherwise
     calls_max: int = 512  # calls and streams being answered at a time
     credit_max: int = 4096
 
@@ -107,6 +111,9 @@ _KINDS: Final[dict[int, tuple[type, ...]]] = {
 }
 
 
+_REQUESTS: Final = (Kind.CALL, Kind.STREAM, Kind.NOTICE)
+
+
 class State(StrEnum):
     """How far a connection has come."""
 
@@ -157,7 +164,9 @@ class Connection:
         self.limits = limits or Limits()
         self.state = State.HELLO
         self.peer_watches = True  # the other side expects to hear from us, and can be expected to speak
-        self._frames = FrameReader(self.limits.handshake_bytes_max)
+        self.request_bytes_max: Callable[[str], int] = lambda _: self.limits.request_bytes_max
+        """How long a request or notice may be, by its tag."""
+        self._frames = FrameReader(self.limits.handshake_bytes_max, self._judge)
         self._out = bytearray()
         self._next_id = 1
         self._asked: dict[int, int] = {}  # our calls (credit -1) and streams (credit left)
@@ -326,6 +335,28 @@ class Connection:
     def mid_frame(self) -> bool:
         """Whether an end of file here would cut a message in two."""
         return self._frames.partial
+
+    @property
+    def long_bytes(self) -> int:
+        """The length of the message under way, when it is a long one; else 0."""
+        return self._frames.long_bytes
+
+    @property
+    def frames_taken(self) -> int:
+        """How many whole messages have come."""
+        return self._frames.taken
+
+    def _judge(self, length: int, head: bytes) -> None:
+        """Refuse a long frame before it is kept, by what it says that it is."""
+        if self.state is not State.READY or head[0] == BULK_MARK:
+            return
+        kind, tag = _head(head)
+        if kind in _REQUESTS:
+            most = min(self.request_bytes_max(tag), self.limits.frame_bytes_max)
+        else:
+            most = self.limits.frame_bytes_max if self._asked else self.limits.request_bytes_max
+        if length > most:
+            raise PeerError(f"{_kind_name(kind)} {tag[:80]} of {length} bytes", expected=f"at most {most}")
 
     def _frame(self, payload: bytes) -> Event | None:
         if self.state is not State.READY:
@@ -561,6 +592,23 @@ class ServerConnection(Connection):
 
 def _kind_name(kind: int) -> str:
     return next((name for name, value in vars(Kind).items() if value == kind), str(kind))
+
+
+def _head(head: bytes) -> tuple[int, str]:
+    """The kind of a message by its first bytes, and the tag of a request or notice."""
+    try:
+        unpacker = msgpack.Unpacker(max_buffer_size=len(head))
+        unpacker.feed(head)
+        unpacker.read_array_header()
+        kind = unpacker.unpack()
+        if kind in (Kind.CALL, Kind.STREAM):
+            unpacker.skip()
+        tag = unpacker.unpack() if kind in _REQUESTS else ""
+    except (ValueError, TypeError, msgpack.exceptions.UnpackException):
+        raise PeerError("a long frame that does not say what it is") from None
+    if type(kind) is not int or type(tag) is not str:
+        raise PeerError("a long frame that does not say what it is")
+    return kind, tag
 
 
 def _text(said: dict[str, Any], key: str) -> str:

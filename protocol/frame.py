@@ -8,6 +8,7 @@ from __future__ import annotations
 from struct import Struct
 
 from pool.errors import PeerError
+from pool.hints import Callable, Final
 
 _LENGTH = Struct(">I")
 HEADER_BYTES = _LENGTH.size
@@ -18,11 +19,22 @@ def frame(payload: bytes) -> bytes:
     return _LENGTH.pack(len(payload)) + payload
 
 
-class FrameReader:
-    """Cuts a byte stream into frames of at most `bytes_max`; the limit may be raised once a peer is known."""
+HEAD_BYTES: Final = 96
+"""How much of a long frame has come when it is looked at."""
+LONG_BYTES: Final = 64 * 1024
 
-    def __init__(self, bytes_max: int) -> None:
+
+class FrameReader:
+    """Cuts a byte stream into frames of at most `bytes_max`; the limit may be raised once a peer is known.
+
+    `judge(length, head)` raises PeerError for a long frame that is not to be taken, by its first bytes.
+    """
+
+    def __init__(self, bytes_max: int, judge: Callable[[int, bytes], None] = lambda length, head: None) -> None:
         self.bytes_max = bytes_max
+        self.taken = 0
+        self._judge = judge
+        self._judged = False
         self._buffer = bytearray()
         self._wanted = -1  # length of the frame under way; -1 while its header is incomplete
 
@@ -40,13 +52,25 @@ class FrameReader:
             if not 0 < length <= self.bytes_max:
                 raise PeerError(f"a frame of {length} bytes", expected=f"1 to {self.bytes_max}")
             self._wanted = length
+            self._judged = length <= LONG_BYTES
+        if not self._judged:
+            if len(buffer) < HEADER_BYTES + HEAD_BYTES:
+                return None
+            self._judge(self._wanted, bytes(buffer[HEADER_BYTES : HEADER_BYTES + HEAD_BYTES]))
+            self._judged = True
         end = HEADER_BYTES + self._wanted
         if len(buffer) < end:
             return None
         payload = bytes(memoryview(buffer)[HEADER_BYTES:end])
         del buffer[:end]
         self._wanted = -1
+        self.taken += 1
         return payload
+
+    @property
+    def long_bytes(self) -> int:
+        """The length of the frame under way, when it is a long one; else 0."""
+        return self._wanted if self._wanted > LONG_BYTES else 0
 
     @property
     def partial(self) -> bool:

@@ -7,8 +7,11 @@ before it where the address names a daemon.
 
 from __future__ import annotations
 
+import errno
+import logging
 import os
 import socket
+from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final, Protocol
@@ -18,6 +21,7 @@ import trio
 from pool.errors import PeerError
 from protocol import tls, unix_socket
 from protocol.address import Address
+from protocol.admission import Admission
 from protocol.identity import Link
 from protocol.message import replace
 from protocol.security import Security
@@ -26,6 +30,11 @@ from protocol.unix_stream import UnixStream
 
 BACKLOG: Final = 4096
 """How many connections wait to be accepted, as far as the kernel lets them."""
+ACCEPTED_AT_ONCE_MAX: Final = 32
+"""How many are accepted in one turn of the loop: a crowd at the door is looked through quickly, and others go on."""
+
+
+NO_ROOM_PAUSE_S: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +47,18 @@ class Channel:
 
 @dataclass(frozen=True, slots=True)
 class Incoming:
-    """A connection that was just accepted. `open` shakes hands as far as the transport needs, and may take long."""
+    """A connection that was just accepted. `open` shakes hands as far as the transport needs, and may take long.
+
+    `origin` is whose it is as far as is known without a word: an address, or the account `uid`. `spoken` waits for the
+    first byte.
+    """
 
     label: str
     open: Callable[[Security], Awaitable[Channel]]
     close: Callable[[], None]
+    spoken: Callable[[], Awaitable[None]]
+    origin: str
+    uid: int | None = None
 
 
 class Listener(Protocol):
@@ -78,10 +94,11 @@ class Network(Protocol):
 
 
 class RealNetwork:
-    """Unix sockets and TLS over TCP."""
+    """Unix sockets and TLS over TCP. `admission` is this process's, for its shared port."""
 
-    def __init__(self, backlog: int = BACKLOG) -> None:
+    def __init__(self, backlog: int = BACKLOG, admission: Admission | None = None) -> None:
         self._backlog = backlog
+        self._admission = admission
 
     async def connect(self, address: Address, security: Security) -> Channel:
         """A channel to a daemon's socket, or through TLS to its host's port."""
@@ -128,7 +145,7 @@ class RealNetwork:
         if address.is_unix:
             raw = unix_socket.bind(address.path, backlog=self._backlog)
             raw.setblocking(False)
-            return UnixListener(address, trio.socket.from_stdlib_socket(raw))
+            return UnixListener(address, raw)
         sock = await open_port(address, self._backlog)
         return TlsListener(replace(address, port=sock.getsockname()[1]), sock)
 
@@ -147,18 +164,19 @@ class RealNetwork:
         sock = await open_port(address, self._backlog)
         with sock:
             task_status.started(replace(address, port=sock.getsockname()[1]))
-            await share(sock, run)
+            await share(sock, run, self._admission or Admission())
 
 
-async def open_port(address: Address, backlog: int = BACKLOG) -> trio.socket.SocketType:
+async def open_port(address: Address, backlog: int = BACKLOG) -> socket.socket:
     """A TCP socket that listens; an empty host or `*` means every address of this host."""
     host = None if address.host in ("", "*") else address.host
     found = await trio.socket.getaddrinfo(host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     family, kind, proto, _, where = found[0]
-    sock = trio.socket.socket(family, kind, proto)
+    sock = socket.socket(family, kind, proto)
     try:
+        sock.setblocking(False)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        await sock.bind(where)
+        sock.bind(where)
         sock.listen(backlog)
     except BaseException:
         sock.close()
@@ -166,77 +184,112 @@ async def open_port(address: Address, backlog: int = BACKLOG) -> trio.socket.Soc
     return sock
 
 
+class Arrivals:
+    """The connections of a listening socket."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._socket = sock
+        self._came: deque[socket.socket] = deque()
+
+    async def next(self) -> socket.socket:
+        """The next one. OSError when the system has no room for one more; ClosedResourceError at the end."""
+        while not self._came:
+            if self._socket.fileno() < 0:
+                raise trio.ClosedResourceError
+            await trio.lowlevel.wait_readable(self._socket)
+            self._take()
+        return self._came.popleft()
+
+    def _take(self) -> None:
+        for _ in range(ACCEPTED_AT_ONCE_MAX):
+            try:
+                sock, _ = self._socket.accept()
+            except BlockingIOError:
+                return
+            except OSError:
+                if self._came:
+                    return  # whatever it is, it is still there when these have been looked at
+                raise
+            self._came.append(sock)
+
+    async def aclose(self) -> None:
+        """Take no more."""
+        if self._socket.fileno() >= 0:
+            trio.lowlevel.notify_closing(self._socket)
+            self._socket.close()
+        while self._came:
+            self._came.popleft().close()
+        await trio.lowlevel.checkpoint()
+
+
 class UnixListener:
     """A unix socket."""
 
-    def __init__(self, address: Address, sock: trio.socket.SocketType) -> None:
+    def __init__(self, address: Address, sock: socket.socket) -> None:
         self.address = address
-        self._socket = sock
+        self._arrivals = Arrivals(sock)
 
     async def accept(self) -> Incoming:
         """The next connection, with the account at its other end."""
-        try:
-            sock, _ = await self._socket.accept()
-        except OSError as error:
-            raise closed_or(error, self._socket) from None
-        return unix_incoming(sock, self.address.path)
+        return unix_incoming(await self._arrivals.next(), self.address.path)
 
     async def aclose(self) -> None:
         """Stop listening and remove the socket's name."""
-        self._socket.close()
         try:
             os.unlink(self.address.path)
         except OSError:
             pass
-        await trio.lowlevel.checkpoint()
+        await self._arrivals.aclose()
 
 
 class TlsListener:
     """A TCP port of one daemon's own."""
 
-    def __init__(self, address: Address, sock: trio.socket.SocketType) -> None:
+    def __init__(self, address: Address, sock: socket.socket) -> None:
         self.address = address
-        self._socket = sock
+        self._arrivals = Arrivals(sock)
 
     async def accept(self) -> Incoming:
         """The next connection; its TLS handshake is part of `open`."""
-        try:
-            sock, _ = await self._socket.accept()
-        except OSError as error:
-            raise closed_or(error, self._socket) from None
-        return tls_incoming(sock)
+        return tls_incoming(await self._arrivals.next())
 
     async def aclose(self) -> None:
         """Stop listening."""
-        self._socket.close()
-        await trio.lowlevel.checkpoint()
+        await self._arrivals.aclose()
 
 
-def unix_incoming(sock: trio.socket.SocketType, path: str) -> Incoming:
+def unix_incoming(sock: socket.socket, path: str) -> Incoming:
     """An accepted unix connection."""
+    credentials = unix_socket.peer_credentials(sock)
+    label = f"pid {credentials.pid} (uid {credentials.uid}) at {path}"
+
+    async def spoken() -> None:
+        await trio.lowlevel.wait_readable(sock)
 
     async def open_it(_security: Security) -> Channel:
-        credentials = unix_socket.peer_credentials(sock)
-        label = f"pid {credentials.pid} (uid {credentials.uid}) at {path}"
         await trio.lowlevel.checkpoint()
         stream = UnixStream(socket.socket(fileno=sock.detach()))
         binding = unix_socket.binding(credentials.uid)
         link = Link(kind="unix", label=label, credentials=credentials, verified=True, binding=binding)
         return Channel(stream, link)
 
-    return Incoming(path, open_it, sock.close)
+    return Incoming(label, open_it, sock.close, spoken, f"uid {credentials.uid}", credentials.uid)
 
 
-def tls_incoming(sock: trio.socket.SocketType, port_name: str = "") -> Incoming:
+def tls_incoming(sock: socket.socket, port_name: str = "") -> Incoming:
     """An accepted TCP connection; `port_name` is what a shared port's preface asked for."""
+    sock.setblocking(False)
     host, label = peer_host(sock)
 
+    async def spoken() -> None:
+        await trio.lowlevel.wait_readable(sock)
+
     async def open_it(security: Security) -> Channel:
-        stream = trio.SocketStream(sock)
-        keep_alive(sock)
+        stream = trio.SocketStream(trio.socket.from_stdlib_socket(sock))
+        keep_alive(stream.socket)
         return await tls.accept(stream, security, Link(kind="tls", label=label, host=host, port_name=port_name))
 
-    return Incoming(label, open_it, sock.close)
+    return Incoming(label, open_it, sock.close, spoken, host)
 
 
 def pair_channel(sock: socket.socket, label: str = "pair") -> Channel:
@@ -246,7 +299,7 @@ def pair_channel(sock: socket.socket, label: str = "pair") -> Channel:
     return Channel(stream, Link(kind="pair", label=label, verified=True))
 
 
-def peer_host(sock: trio.socket.SocketType) -> tuple[str, str]:
+def peer_host(sock: socket.socket | trio.socket.SocketType) -> tuple[str, str]:
     """The other end's address, and that with its port; empty when it has already gone."""
     try:
         name = sock.getpeername()
@@ -268,6 +321,16 @@ def keep_alive(sock: trio.socket.SocketType) -> None:
             sock.setsockopt(level, option, value)
         except OSError:
             return  # not a TCP socket
+
+
+async def wait_for_room(admission: Admission, where: str, error: OSError) -> None:
+    """After an accept's OSError: another connection makes room, after a pause, so that the loop does not spin."""
+    if error.errno == errno.ECONNABORTED:  # whoever it was has gone again
+        await trio.lowlevel.checkpoint()
+        return
+    admission.refusals.say(where, f"cannot accept a connection at {where}: {error}", logging.ERROR)
+    admission.make_room()
+    await trio.sleep(NO_ROOM_PAUSE_S)
 
 
 def closed_or(error: OSError, sock: trio.socket.SocketType) -> Exception:

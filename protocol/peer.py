@@ -17,9 +17,10 @@ import trio
 
 from pool.errors import PeerError, PoolError
 from protocol import connection as core
-from protocol import events
+from protocol import events, turns
 from protocol.authorize import Level
 from protocol.connection import Connection
+from protocol.frame import LONG_BYTES
 from protocol.identity import Link, Who
 from protocol.message import (
     Message,
@@ -32,8 +33,10 @@ from protocol.message import (
     replace,
 )
 from protocol.net import Channel
+from protocol.refusals import Refusals
 from protocol.remote import ConnectionLost, RemoteError, TimedOut
 from protocol.service import Entry, Service
+from protocol.stint import Stint
 from protocol.unix_stream import OpenFile, UnixStream
 
 R = TypeVar("R")
@@ -48,6 +51,13 @@ UNSENT_BYTES_HIGH: Final = 1024 * 1024
 NOTICES_WAITING_MAX: Final = 1024
 BULK_FRAMES_WAITING_MAX: Final = 4
 STREAM_CREDIT: Final = 16
+READER_BYTES_MAX: Final = 256 * 1024
+"""The longest request of who may only read."""
+SENT_AT_ONCE_BYTES: Final = 1024 * 1024
+UNREAD_S: Final = 300.0
+"""How long a user's connection may leave what it was sent unread."""
+STALL_S: Final = 60.0
+"""How long a user's message may stop midway."""
 FAREWELL_S: Final = 2.0
 
 log = logging.getLogger("protocol.peer")
@@ -64,6 +74,7 @@ class Peer:
         handlers: trio.Nursery,
         service: Service,
         silence_s: float | None,
+        refusals: Refusals | None = None,
     ) -> None:
         self.link: Link = channel.link
         self.who = Who(identity="unauthenticated@unmapped", method="NONE")
@@ -91,6 +102,9 @@ class Peer:
         self._bulk_in: trio.MemorySendChannel[events.Event] | None = None
         self._bulk_out: trio.MemoryReceiveChannel[events.Event] | None = None
         self._reading_paused = False
+        self._refusals = refusals or Refusals()
+        self._stint: Stint | None = None
+        self._sending_since: float | None = None
 
     # ---- who it is
 
@@ -307,9 +321,16 @@ class Peer:
                 self.heard_at = self.said_at = trio.current_time()
                 return came[1:]
 
-    async def run(self, early: Sequence[events.Event] = ()) -> None:
-        """Read, write and dispatch until the connection ends; never raises but when cancelled from outside."""
+    async def run(self, early: Sequence[events.Event] = (), stint: Stint | None = None) -> None:
+        """Read, write and dispatch until the connection ends; never raises but when cancelled from outside.
+
+        With a stint the other side is a user, whose share bounds what it costs.
+        """
         reason = ""
+        self._stint = stint
+        self._connection.request_bytes_max = self._bytes_taken if stint is None else self._bytes_taken_of_user
+        if stint is not None:
+            turns.user.set(stint.user)
         try:
             with self._scope:
                 async with trio.open_nursery() as own:
@@ -333,6 +354,8 @@ class Peer:
             while True:
                 if self._connection.pending_bytes:
                     self._kick()
+                if self._stint is not None:
+                    await self._await_room(self._stint)
                 wanted = BULK_RECEIVE_BYTES if self._connection.mid_frame else RECEIVE_BYTES
                 data = await self._stream.receive_some(wanted)
                 self.heard_at = trio.current_time()
@@ -340,15 +363,31 @@ class Peer:
                     return (
                         "the connection was cut in the middle of a message" if self._connection.mid_frame else "closed"
                     )
+                taken = self._connection.frames_taken
                 for event in self._connection.receive(data):
                     if type(event) is events.Closing:
                         return event.reason or "closed"
+                    if self._stint is not None:
+                        await self._stint.turn()
                     await self._handle(event)
+                if self._stint is not None and self._connection.frames_taken != taken:
+                    self._stint.let_go()  # of what no handler has taken over
         except PeerError as error:
-            log.warning("%s broke the protocol and is disconnected: %s", self, error)
+            self._refusals.say(self.identity, f"{self} broke the protocol and is disconnected: {error}")
             return str(error)
         except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
             return f"connection lost: {error.__cause__ or error or 'closed'}"
+
+    async def _await_room(self, stint: Stint) -> None:
+        """Before more is read of a user: until what it was sent has been read, and its long message has room."""
+        while self._connection.pending_bytes > UNSENT_BYTES_HIGH and not self._connection.is_closed:
+            await self._drained.wait()
+        long_bytes = self._connection.long_bytes
+        if long_bytes and not stint.holds:
+            self._reading_paused = True
+            await stint.hold(long_bytes)
+            self._reading_paused = False
+            self.heard_at = trio.current_time()
 
     async def _write(self) -> None:
         """Send what waits, all in one go, whenever something waits."""
@@ -357,7 +396,7 @@ class Peer:
             while True:
                 while connection.pending_bytes:
                     self._writing = True
-                    await self._stream.send_all(connection.take())
+                    await self._send_all(connection.take())
                     self._writing = False
                     self.said_at = trio.current_time()
                     drained, self._drained = self._drained, trio.Event()
@@ -365,6 +404,14 @@ class Peer:
                 await self._wait_for_words()
         except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
             self.abort(f"connection lost: {error.__cause__ or error or 'closed'}")
+
+    async def _send_all(self, data: bytearray) -> None:
+        """In pieces, so that it shows whether the other side reads."""
+        with memoryview(data) as view:
+            for at in range(0, len(view), SENT_AT_ONCE_BYTES):
+                self._sending_since = trio.current_time()
+                await self._stream.send_all(view[at : at + SENT_AT_ONCE_BYTES])
+        self._sending_since = None
 
     async def _wait_for_words(self) -> None:
         self._idle_writer = trio.lowlevel.current_task()
@@ -410,6 +457,8 @@ class Peer:
         for running in self._running.values():
             if running.stops_with_caller:
                 running.scope.cancel()
+        if self._stint is not None:
+            self._stint.let_go()
         if self._bulk_in is not None:
             self._bulk_in.close()
         self._drained.set()
@@ -436,6 +485,35 @@ class Peer:
             self.abort(f"silent for {now - self.heard_at:.0f} s")
         elif now - self.said_at >= self.silence_s / 3:
             self._ping(now)
+
+    def check_user(self, now: float, idle_s: float) -> None:
+        """Called now and then for those who connected: a user's connection ends that stalls, or is not used."""
+        if self._stint is None or self._connection.is_closed:
+            return
+        if self._connection.mid_frame and not self._reading_paused and now - self.heard_at >= STALL_S:
+            self.abort("a message stopped midway")
+        elif self._sending_since is not None and now - self._sending_since >= UNREAD_S:
+            self.abort(f"what was sent has not been read for {now - self._sending_since:.0f} s")
+        elif idle_s and self.silence_s is None and self.is_idle() and now - self.heard_at >= idle_s:
+            self._handlers.start_soon(self.aclose, f"not used for {now - self.heard_at:.0f} s")
+
+    def is_idle(self) -> bool:
+        """Whether nothing is asked on this connection now."""
+        connection = self._connection
+        return not (self._running or self._notices or connection.pending_bytes or connection.mid_frame)
+
+    async def refuse(self, reason: str) -> None:
+        """Close a connection that has authenticated and is not to be run."""
+        self._connection.bye(reason)
+        try:
+            with trio.move_on_after(FAREWELL_S):
+                await self._stream.send_all(self._connection.take())
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            pass
+        finally:
+            self._end(reason)
+            with trio.CancelScope(shield=True):
+                await trio.aclose_forcefully(self._stream)
 
     def _ping(self, now: float) -> None:
         if not self._connection.pending_bytes:
@@ -489,9 +567,19 @@ class Peer:
         elif self._tasks >= 2 * self._connection.limits.calls_max:  # it cancels calls that still run, and calls on
             self._connection.fail(event.id, "busy", "too many calls at a time on one connection")
         else:
-            running = self._running[event.id] = _Running(trio.CancelScope(), entry.stops_with_caller)
-            self._tasks += 1
-            self._handlers.start_soon(self._answer, event.id, entry, request, running)
+            self._begin_answer(event.id, entry, request)
+
+    def _begin_answer(self, number: int, entry: Entry, request: Message) -> None:
+        """Have a task answer a call, where the other side's share has room for one more."""
+        stint = self._stint
+        if stint is not None and not stint.begin_call():
+            self._connection.fail(number, "busy", f"too many calls of {self.identity} at a time")
+            return
+        running = self._running[number] = _Running(trio.CancelScope(), entry.stops_with_caller)
+        if stint is not None:
+            running.held = stint.hand_on()
+        self._tasks += 1
+        self._handlers.start_soon(self._answer, number, entry, request, running)
 
     def _admit(self, tag: str, body: object, wanted: type[Message]) -> tuple[Entry, Message] | RemoteError:
         """The handler and the decoded message, or why not. A notice may be any message that is no stream's."""
@@ -501,7 +589,7 @@ class Peer:
                 f"{self._service.name or 'this side'} does not answer {tag[:80]}", code="unknown_request"
             )
         if objection := entry.need.objection(self.who):
-            log.warning("PERMISSION DENIED to %s for %s: the sender %s", self, tag, objection)
+            self._refusals.say(self.identity, f"PERMISSION DENIED to {self} for {tag}: the sender {objection}")
             return RemoteError(f"PERMISSION DENIED: {self.identity} {objection} for {tag}", code="denied")
         if not issubclass(entry.message, wanted) or (wanted is Message and entry.streams):
             kind = "a stream" if entry.streams else "a call" if issubclass(entry.message, Request) else "a notice"
@@ -521,6 +609,8 @@ class Peer:
     async def _answer(self, number: int, entry: Entry, request: Message, running: _Running) -> None:
         try:
             with running.scope:
+                if self._stint is not None:
+                    await self._stint.turn()
                 if entry.streams:
                     await entry.handler(self, request, _Sender(self, number, entry.message, running))
                     self._connection.end(number)
@@ -532,13 +622,15 @@ class Peer:
         finally:
             self._tasks -= 1
             self._running.pop(number, None)
+            if self._stint is not None:
+                self._stint.end_call(running.held)
         self._connection.forget(number)
         self._kick()
 
     async def _on_notice(self, event: events.Noticed) -> None:
         found = self._admit(event.tag, event.body, Message)
         if isinstance(found, RemoteError):
-            log.warning("a notice from %s is dropped: %s", self, found.message)
+            self._refusals.say(self.identity, f"a notice from {self} is dropped: {found.message}")
             return
         entry, message = found
         if entry.in_place and not self._noticing:
@@ -579,6 +671,16 @@ class Peer:
         elif running.stops_with_caller:
             running.scope.cancel()
 
+    def _bytes_taken(self, tag: str) -> int:
+        return self._connection.limits.frame_bytes_max
+
+    def _bytes_taken_of_user(self, tag: str) -> int:
+        """How long a request of the user's may be: as long as its kind needs, for who may change anything."""
+        entry = self._service.find(tag)
+        if entry is None or entry.need.objection(self.who):
+            return LONG_BYTES
+        return entry.bytes_max if self.allows(Level.WRITE) else READER_BYTES_MAX
+
     def _next_file(self) -> OpenFile:
         file = self._stream.next_file() if isinstance(self._stream, UnixStream) else None
         if file is None:
@@ -598,10 +700,11 @@ class Peer:
 class _Running:
     """A handler's task under way."""
 
-    __slots__ = ("credited", "scope", "stops_with_caller")
+    __slots__ = ("credited", "held", "scope", "stops_with_caller")
 
     def __init__(self, scope: trio.CancelScope, stops_with_caller: bool) -> None:
         self.scope, self.stops_with_caller = scope, stops_with_caller
+        self.held = 0  # bytes of the user's share, until the answer
         self.credited = trio.Event()
 
 
@@ -622,6 +725,8 @@ class _Sender:
         connection.item(self._number, encode_answer(self._message, item))
         peer._kick()
         await trio.lowlevel.checkpoint()
+        if peer._stint is not None:
+            await peer._stint.turn()
 
 
 class Items(Generic[item_T]):
@@ -678,5 +783,6 @@ def _failure(error: BaseException, entry: Entry, peer: Peer) -> tuple[str, str]:
     if isinstance(error, PoolError):
         log.debug("%s from %s: %s", entry.message.tag, peer, error)
         return type(error).__name__, str(error)
-    log.error("internal error in %s from %s", entry.message.tag, peer, exc_info=error)
+    if peer._refusals.may_say(entry.message.tag):
+        log.error("internal error in %s from %s", entry.message.tag, peer, exc_info=error)
     return "internal", "internal error"

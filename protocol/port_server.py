@@ -1,12 +1,14 @@
 """The host's one TCP port: the master reads whom a connection is for, and passes its descriptor to that daemon.
 
 The daemon's end is a datagram socket with mode 0600 in the directory RUN, so that only the pool's account can hand it
-connections. What a stranger can cost is bounded: a preface has a deadline, and only so many are awaited at a time.
+connections. What a stranger can cost is bounded: a preface has a deadline, and of each address only so many are awaited
+at a time.
 """
 
 from __future__ import annotations
 
 import array
+import errno
 import logging
 import os
 import socket
@@ -15,51 +17,64 @@ from typing import Final
 import trio
 
 from pool.errors import PeerError
-from protocol import shared_port, unix_socket
+from protocol import shared_port, turns, unix_socket
 from protocol.address import Address
-from protocol.net import Incoming, closed_or, peer_host, tls_incoming
+from protocol.admission import Admission
+from protocol.net import Arrivals, Incoming, closed_or, peer_host, tls_incoming, wait_for_room
 
-PREFACE_S: Final = 10.0
+PREFACE_S: Final = 5.0
 PASS_S: Final = 5.0
-PREFACES_MAX: Final = 256
 _NO_NAME: Final = b"-"
 
 log = logging.getLogger("protocol.shared_port")
 
 
-async def share(sock: trio.socket.SocketType, run: str, *, preface_s: float = PREFACE_S) -> None:
+async def share(sock: socket.socket, run: str, admission: Admission, *, preface_s: float = PREFACE_S) -> None:
     """Pass each connection to the daemon that it asks for, until cancelled."""
-    limit = trio.CapacityLimiter(PREFACES_MAX)
+    arrivals = Arrivals(sock)
     async with trio.open_nursery() as nursery:
         while True:
             try:
-                client, _ = await sock.accept()
+                client = await arrivals.next()
+            except trio.ClosedResourceError:
+                return
             except OSError as error:
-                if sock.fileno() < 0:
-                    return
-                log.error("cannot accept a connection at the shared port: %s", error)
-                await trio.sleep(0.1)
+                await wait_for_room(admission, "the shared port", error)
                 continue
-            await limit.acquire_on_behalf_of(client)
-            nursery.start_soon(_pass_on, client, run, limit, preface_s)
+            nursery.start_soon(_welcome, client, run, admission, preface_s)
 
 
-async def _pass_on(client: trio.socket.SocketType, run: str, limit: trio.CapacityLimiter, preface_s: float) -> None:
-    _, label = peer_host(client)
-    try:
-        with client:
-            with trio.fail_after(preface_s):
-                name, named = await _read_name(client)
-            with trio.fail_after(PASS_S):
-                await _hand_over(client, run, name, named)
-    except trio.TooSlowError:
-        log.warning(
-            "connection from %s dropped: no preface within %g s, or the daemon does not take it", label, preface_s
-        )
-    except (PeerError, OSError) as error:
-        log.warning("connection from %s dropped: %s", label, error)
-    finally:
-        limit.release_on_behalf_of(client)
+async def _welcome(client: socket.socket, run: str, admission: Admission, preface_s: float) -> None:
+    """One connection, until it is passed on or dropped."""
+    host, label = peer_host(client)
+    scope = trio.CancelScope()
+    with client, scope:
+        place = admission.enter(host, lambda _: scope.cancel())
+        if place is None:
+            admission.refusals.say(host, f"connection from {label} dropped: there are too many")
+            return
+        try:
+            client.setblocking(False)
+            await _pass_on(trio.socket.from_stdlib_socket(client), run, admission, preface_s, host)
+        except trio.TooSlowError:
+            why = f"no preface within {preface_s:g} s, or the daemon does not take it"
+            admission.refusals.say(host, f"connection from {label} dropped: {why}")
+        except (PeerError, OSError) as error:
+            admission.refusals.say(host, f"connection from {label} dropped: {error}")
+        finally:
+            admission.leave(place)
+
+
+async def _pass_on(client: trio.socket.SocketType, run: str, admission: Admission, preface_s: float, host: str) -> None:
+    with trio.move_on_after(min(admission.bounds.first_byte_s, preface_s)) as waited:
+        await trio.lowlevel.wait_readable(client)
+    if waited.cancelled_caught:
+        raise PeerError("nothing was said")
+    await turns.of_loop().enter(host)
+    with trio.fail_after(preface_s):
+        name, named = await _read_name(client)
+    with trio.fail_after(PASS_S):
+        await _hand_over(client, run, name, named)
 
 
 async def _read_name(client: trio.socket.SocketType) -> tuple[str, bool]:
@@ -103,7 +118,7 @@ class SharedListener:
         """The next connection."""
         while True:
             try:
-                message, ancillary, _, _ = await self._socket.recvmsg(128, socket.CMSG_SPACE(4 * 4))
+                message, ancillary, flags, _ = await self._socket.recvmsg(128, socket.CMSG_SPACE(4 * 4))
             except OSError as error:
                 raise closed_or(error, self._socket) from None
             descriptors = array.array("i")
@@ -113,8 +128,10 @@ class SharedListener:
             for extra in descriptors[1:]:
                 os.close(extra)
             if descriptors:
-                sock = trio.socket.from_stdlib_socket(socket.socket(fileno=descriptors[0]))
+                sock = socket.socket(fileno=descriptors[0])
                 return tls_incoming(sock, "" if message == _NO_NAME else message.decode("ascii", "replace"))
+            if flags & socket.MSG_CTRUNC:  # the kernel had no descriptor for it, and has closed the connection
+                raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
             log.warning("a message without a connection at %s", self._path)
 
     async def aclose(self) -> None:

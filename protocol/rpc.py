@@ -13,14 +13,17 @@ import trio
 import protocol.auth.idtoken
 import protocol.kinds
 from pool.errors import PeerError, PoolError
-from protocol import events
+from protocol import events, turns
 from protocol.address import Address
+from protocol.admission import Admission, Bounds, Place
+from protocol.authorize import Level
 from protocol.connection import ClientConnection, Connection, Limits, ServerConnection
-from protocol.net import Channel, Incoming, Listener, Network, RealNetwork
+from protocol.net import Channel, Incoming, Listener, Network, RealNetwork, wait_for_room
 from protocol.peer import SILENCE_S, Items, Peer
 from protocol.remote import ConnectionLost, RemoteError, TimedOut
 from protocol.security import Security
 from protocol.service import Service
+from protocol.stint import Stint
 
 __all__ = ["ConnectionLost", "Items", "Peer", "RemoteError", "TimedOut", "connected", "open_pair", "open_peer", "serve"]
 
@@ -167,11 +170,14 @@ class _Serving:
     security: Security
     nursery: trio.Nursery
     silence_s: float | None
-    handshake_s: float
-    handshakes: trio.CapacityLimiter
-    connections_max: int
+    admission: Admission
     limits: Limits | None
     peers: set[Peer]
+
+    @property
+    def bounds(self) -> Bounds:
+        """How long whoever connects may take."""
+        return self.admission.bounds
 
 
 async def serve(
@@ -180,9 +186,7 @@ async def serve(
     *,
     security: Security,
     silence_s: float | None = SILENCE_S,
-    handshake_s: float = HANDSHAKE_S,
-    handshakes_max: int = 256,
-    connections_max: int = 50_000,
+    admission: Admission | None = None,
     limits: Limits | None = None,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
@@ -197,9 +201,7 @@ async def serve(
                 security=security,
                 nursery=nursery,
                 silence_s=silence_s,
-                handshake_s=handshake_s,
-                handshakes=trio.CapacityLimiter(handshakes_max),
-                connections_max=connections_max,
+                admission=admission or Admission(),
                 limits=limits,
                 peers=set(),
             )
@@ -219,42 +221,84 @@ async def _accept(serving: _Serving, listener: Listener) -> None:
             incoming = await listener.accept()
         except trio.ClosedResourceError:
             return
-        except OSError as error:  # out of descriptors or memory: let connections end before the next try
-            log.error("cannot accept a connection at %s: %s", listener.address, error)
-            await trio.sleep(0.1)
+        except OSError as error:
+            await wait_for_room(serving.admission, str(listener.address), error)
             continue
-        if len(serving.peers) >= serving.connections_max:
-            log.warning("connection from %s refused: there are %d already", incoming.label, len(serving.peers))
+        uid, admission = incoming.uid, serving.admission
+        visit = _Visit(incoming)
+        visit.place = admission.enter(
+            incoming.origin, visit.drop, is_ours=uid is not None and uid in (0, serving.security.owner_uid)
+        )
+        if visit.place is None:
+            admission.refusals.say(incoming.origin, f"connection from {incoming.label} refused: there are too many")
             incoming.close()
             continue
-        # Waiting here bounds how many strangers are being talked to; the rest wait in the kernel's queue.
-        await serving.handshakes.acquire_on_behalf_of(incoming)
-        serving.nursery.start_soon(_welcome, serving, incoming)
+        serving.nursery.start_soon(_welcome, serving, visit)
 
 
-async def _welcome(serving: _Serving, incoming: Incoming) -> None:
+class _Visit:
+    """A connection from its arrival to its end."""
+
+    def __init__(self, incoming: Incoming) -> None:
+        self.incoming = incoming
+        self.place: Place | None = None
+        self.peer: Peer | None = None
+        self._scope = trio.CancelScope()
+
+    def drop(self, reason: str) -> None:
+        """End it: others need its place."""
+        if self.peer is not None:
+            self.peer.abort(reason)
+        else:
+            self._scope.cancel()
+
+    async def meet(self, serving: _Serving) -> list[events.Event]:
+        """Shake hands; `peer` is set when that has come to something."""
+        early: list[events.Event] = []
+        with self._scope:
+            self.peer, early = await _meet(serving, self.incoming)
+        return early
+
+
+async def _welcome(serving: _Serving, visit: _Visit) -> None:
     """Authenticate one connection and serve it to its end."""
-    peer: Peer | None = None
-    early: list[events.Event] = []
+    admission, place = serving.admission, visit.place
+    assert place is not None
     try:
-        peer, early = await _meet(serving, incoming)
-    finally:
-        serving.handshakes.release_on_behalf_of(incoming)
-    if peer is None:
-        return
-    serving.peers.add(peer)
-    try:
+        early = await visit.meet(serving)
+        peer = visit.peer
+        if peer is None:
+            return
+        place.is_idle = peer.is_idle
+        if not admission.know(place, peer.identity, is_ours=_is_ours(peer)):
+            admission.refusals.say(peer.identity, f"{peer} has too many connections, and is disconnected")
+            await peer.refuse(f"{peer.identity} has too many connections")
+            return
+        serving.peers.add(peer)
         serving.service.greet(peer)
-        await peer.run(early)
+        await peer.run(early, None if place.is_ours else Stint(admission, place))
     finally:
-        serving.peers.discard(peer)
+        admission.leave(place)
+        if visit.peer is not None:
+            serving.peers.discard(visit.peer)
+
+
+def _is_ours(peer: Peer) -> bool:
+    """Whether this is the pool's own: a process of root, its owner or a host of it, or one with a ticket for a job."""
+    return (peer.method == "SSL" and bool(peer.duties)) or peer.allows(Level.DAEMON) or bool(peer.ticket)
 
 
 async def _meet(serving: _Serving, incoming: Incoming) -> tuple[Peer | None, list[events.Event]]:
     """Shake hands within the time allowed; None (and one line of log) when that comes to nothing."""
     channel: Channel | None = None
+    bounds = serving.bounds
     try:
-        with trio.fail_after(serving.handshake_s):
+        with trio.move_on_after(bounds.first_byte_s) as waited:
+            await incoming.spoken()
+        if waited.cancelled_caught:
+            raise PeerError(f"nothing was said within {bounds.first_byte_s:g} s")
+        await turns.of_loop().enter(incoming.origin)
+        with trio.fail_after(bounds.handshake_s):
             channel = await incoming.open(serving.security)
             link = channel.link
             connection = ServerConnection(
@@ -269,15 +313,20 @@ async def _meet(serving: _Serving, incoming: Incoming) -> tuple[Peer | None, lis
                 handlers=serving.nursery,
                 service=serving.service,
                 silence_s=serving.silence_s,
+                refusals=serving.admission.refusals,
             )
             return peer, await peer.shake_hands()
     except (PoolError, OSError, trio.BrokenResourceError, trio.ClosedResourceError) as error:
         label = channel.link.label if channel else incoming.label
-        log.warning("connection from %s refused: %s", label, _reason(error))
+        serving.admission.refusals.say(incoming.origin, f"connection from {label} refused: {_reason(error)}")
     except trio.TooSlowError:
-        log.warning("connection from %s refused: no handshake within %g s", incoming.label, serving.handshake_s)
+        why = f"no handshake within {bounds.handshake_s:g} s"
+        serving.admission.refusals.say(incoming.origin, f"connection from {incoming.label} refused: {why}")
     except BaseException:
         incoming.close()
+        if channel is not None:
+            with trio.CancelScope(shield=True):
+                await trio.aclose_forcefully(channel.stream)
         raise
     if channel is not None:
         with trio.CancelScope(shield=True):
@@ -298,6 +347,8 @@ async def _keep_all(serving: _Serving) -> None:
         now = trio.current_time()
         for peer in list(serving.peers):
             peer.check_silence(now)
+            peer.check_user(now, serving.bounds.idle_s)
+        serving.admission.refusals.flush()
 
 
 def _single(group: BaseExceptionGroup[BaseException]) -> BaseException:

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
 
+from protocol.connection import REQUEST_BYTES_MAX
 from protocol.message import Message, Request, StreamRequest
 from protocol.needs import Need, Needs
 
@@ -35,6 +36,7 @@ class Entry:
     in_place: bool
     streams: bool
     stops_with_caller: bool
+    bytes_max: int
 
 
 class Service:
@@ -56,6 +58,7 @@ class Service:
         handler: Callable[[Peer, S, SendItem[Any]], Awaitable[None]],
         *,
         stops_with_caller: bool = ...,
+        bytes_max: int = ...,
     ) -> None: ...
 
     @overload
@@ -65,6 +68,7 @@ class Service:
         handler: Callable[[Peer, M], object],
         *,
         stops_with_caller: bool = ...,
+        bytes_max: int = ...,
     ) -> None: ...
 
     def on(
@@ -73,13 +77,15 @@ class Service:
         handler: Callable[..., Any],
         *,
         stops_with_caller: bool = False,
+        bytes_max: int = REQUEST_BYTES_MAX,
     ) -> None:
         """Answer `message` with what `handler(peer, message)` returns, when the caller has what its row asks for.
 
         A plain function is called in place, in order of arrival: right for what is quick. A coroutine function runs as
         a task of its own (those of notices one after another, so that their order holds). It is not cancelled when the
         caller stops waiting or its connection is lost, unless `stops_with_caller`: an effect that has begun ends. A
-        stream's handler `(peer, message, send)` stops when nobody receives any more.
+        stream's handler `(peer, message, send)` stops when nobody receives any more. `bytes_max` is how long the
+        message may be that a user sends; the pool's own processes may send what a frame can hold.
         """
         if not message.tag:
             raise TypeError(f"{message.__qualname__} has no tag")
@@ -92,6 +98,7 @@ class Service:
             in_place=not _is_async(handler),
             streams=issubclass(message, StreamRequest),
             stops_with_caller=stops_with_caller or issubclass(message, StreamRequest),
+            bytes_max=bytes_max,
         )
 
     def on_peer(self, greeter: Callable[[Peer], None]) -> None:

@@ -12,6 +12,7 @@ from typing import Final
 
 from daemons.locate import runs_here
 from daemons.master.port import host_names
+from daemons.open_files import give_back
 from daemons.run import EXIT_BAD_CONFIG, DaemonStart, Source, run_process
 from pool.config import Config
 from pool.errors import ConfigError, PoolError
@@ -53,6 +54,7 @@ def become(program: str) -> None:
     """Let a program take this process's place (`condor_set_shutdown`); returns only when it cannot be executed."""
     sys.stdout.flush()
     sys.stderr.flush()
+    give_back()
     try:
         os.execv(program, [program])
     except OSError as error:

@@ -20,6 +20,7 @@ from pool.jobs import job_sets
 from pool.jobs.codes import HoldCode
 from pool.jobs.job_queue import Cluster, Job, NewJobs
 from protocol.ad_table import AdTable, unpack_table
+from protocol.connection import FRAME_BYTES_MAX
 from protocol.messages.schedd import ReserveCluster, ReservedCluster, SubmitJobs, Submitted
 from protocol.rpc import Peer
 
@@ -66,7 +67,7 @@ class Submits:
         self._core = core
         self._factories = factories
         self._reserved: dict[int, str] = {}
-        core.start.service.on(SubmitJobs, self.submit)
+        core.start.service.on(SubmitJobs, self.submit, bytes_max=FRAME_BYTES_MAX)
         core.start.service.on(ReserveCluster, self.reserve)
 
     async def reserve(self, peer: Peer, request: ReserveCluster) -> ReservedCluster:

@@ -371,4 +371,5 @@ def _incoming(stream: FakeStream, link: Link) -> Incoming:
         await trio.lowlevel.checkpoint()
         return Channel(stream, link)
 
-    return Incoming(link.label, open_it, stream.close)
+    uid = link.credentials.uid if link.credentials is not None else None
+    return Incoming(link.label, open_it, stream.close, trio.lowlevel.checkpoint, link.label, uid)

@@ -14,6 +14,7 @@ import trio
 from pool.errors import PeerError
 from protocol import port_server
 from protocol.address import Address
+from protocol.admission import Admission
 from protocol.message import replace
 from protocol.net import RealNetwork, open_port
 from protocol.rpc import connected
@@ -130,7 +131,7 @@ async def test_a_preface_that_never_ends_is_dropped_and_harms_nobody(
     sock = await open_port(Address.tcp("127.0.0.1", 0))
     port = Address.tcp("127.0.0.1", sock.getsockname()[1], sock="schedd")
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(partial(port_server.share, sock, str(tmp_path), preface_s=0.2))
+        nursery.start_soon(partial(port_server.share, sock, str(tmp_path), Admission(), preface_s=0.2))
         slow = await trio.open_tcp_stream("127.0.0.1", port.port)
         await slow.send_all(b"MPSP1 sch")
         with trio.fail_after(60):

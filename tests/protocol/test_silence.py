@@ -7,6 +7,7 @@ import trio
 import trio.testing
 
 from protocol.address import Address
+from protocol.admission import Admission, Bounds
 from protocol.rpc import ConnectionLost, TimedOut, connected, open_peer
 from tests.fakes.network import FakeNetwork
 from tests.protocol.echo import Count, Echo, EchoService, Wait, a_security, serving
@@ -70,7 +71,9 @@ async def test_a_stranger_who_says_nothing_is_dropped_with_one_line(
 ) -> None:
     network = FakeNetwork()
     cm, other = network.host("cm", duties={"central"}), network.host("other")
-    async with serving(EchoService(), [await cm.listen(ADDRESS)], a_security(), handshake_s=10.0):
+    async with serving(
+        EchoService(), [await cm.listen(ADDRESS)], a_security(), admission=Admission(Bounds(handshake_s=10.0))
+    ):
         channel = await other.connect(ADDRESS, a_security())
         await channel.stream.send_all(b"\x00")  # the first byte of a length, and no more
         with trio.fail_after(60):

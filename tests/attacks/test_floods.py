@@ -1,0 +1,156 @@
+"""What one account floods the daemons with costs that account: another's condor_q answers as ever."""
+
+from __future__ import annotations
+
+import re
+import resource
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from protocol.address import Address
+from protocol.blocking import connect
+from protocol.messages.common import Ping
+from protocol.security import Security
+from tests.attacks.actors import ATTACKER, VICTIM, needs_accounts, python_as
+from tests.attacks.flood import flood
+from tests.whole.real_pool import RealPool, real_pool
+
+pytestmark = needs_accounts
+
+SOFT_LIMIT = 1024
+SOON_S = 6.0
+"""What another account's condor_q may take on a loaded machine; quiet it is a tenth of a second."""
+
+
+@pytest.fixture(scope="module")
+def pool() -> Iterator[RealPool]:
+    """A pool started as from a login shell, where 1,024 files may be open."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (SOFT_LIMIT, hard))
+    try:
+        with real_pool(user=VICTIM, ALL_DEBUG="") as started:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+            yield started
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def seconds_of_condor_q(pool: RealPool) -> float:
+    """How long another account's condor_q takes; it must succeed."""
+    began = time.monotonic()
+    pool.tool("condor_q")
+    return time.monotonic() - began
+
+
+def port_of(pool: RealPool, daemon: str) -> Address:
+    """Where a daemon is reached over TCP."""
+    return Address.parse((pool.run_dir / f"{daemon}.address").read_text().splitlines()[0])
+
+
+def log_of(pool: RealPool, name: str) -> str:
+    return (pool.directory / "log" / name).read_text(errors="replace")
+
+
+def test_silent_connections_of_one_account(pool: RealPool) -> None:
+    with flood("silent", pool.run_dir / "schedd.sock", count=2000, account=ATTACKER):
+        assert max(seconds_of_condor_q(pool) for _ in range(3)) < SOON_S
+
+
+@pytest.mark.parametrize("kind", ["mute_port", "prefaced"])
+def test_strangers_at_the_port(pool: RealPool, kind: str) -> None:
+    address = port_of(pool, "schedd")
+    with flood(kind, address, count=900, account=ATTACKER):
+        began = time.monotonic()
+        security = Security(
+            trust_domain="", keys=str(pool.directory / "keys"), ca_files=(str(pool.run_dir / "ca.pem"),)
+        )
+        with connect(address, security) as peer:
+            assert peer.call(Ping()).daemon == "schedd"
+        assert time.monotonic() - began < SOON_S
+        assert seconds_of_condor_q(pool) < SOON_S
+
+
+def test_authenticated_connections_that_idle(pool: RealPool) -> None:
+    with flood("idle", pool.run_dir / "schedd.sock", count=1100, account=ATTACKER):
+        assert max(seconds_of_condor_q(pool) for _ in range(3)) < SOON_S
+    assert "Too many open files" not in log_of(pool, "SchedLog")
+
+
+def test_a_frame_of_empty_arrays_costs_little_memory(pool: RealPool) -> None:
+    pid = pool.pid_of("schedd")
+    before = peak_kib(pid)
+    python_as(
+        ATTACKER,
+        """
+import socket, sys
+from protocol.blocking import connect
+from protocol.security import Security
+from protocol.connection import Kind
+peer = connect(sys.argv[1], Security())
+frame = b"\\x94\\x05\\x01" + b"\\xabcommon.ping" + b"\\xdd" + (16_000_000).to_bytes(4, "big") + b"\\x90" * 16_000_000
+peer._socket.settimeout(20)
+try:
+    peer._socket.sendall(len(frame).to_bytes(4, "big") + frame)
+    peer._socket.recv(100)
+except OSError:
+    pass
+""",
+        str(pool.run_dir / "schedd.sock"),
+    )
+    seconds_of_condor_q(pool)
+    assert peak_kib(pid) - before < 100_000
+
+
+def peak_kib(pid: int) -> int:
+    """The most memory that a process has had."""
+    found = re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
+    assert found is not None
+    return int(found[1])
+
+
+def test_refusals_fill_no_log_and_forge_no_line(pool: RealPool) -> None:
+    before = len(log_of(pool, "SchedLog"))
+    python_as(
+        ATTACKER,
+        """
+import socket, sys
+from protocol.blocking import connect
+from protocol.security import Security
+from protocol.messages.common import Reconfigure
+from protocol.remote import RemoteError
+with connect(sys.argv[1], Security()) as peer:
+    for _ in range(2000):
+        try:
+            peer.call(Reconfigure())
+        except RemoteError:
+            pass
+for _ in range(200):
+    try:
+        connect(sys.argv[1], Security(), name="x\\n11/22/26 01:02:03 (D_ALWAYS) root was here")
+    except Exception:
+        pass
+""",
+        str(pool.run_dir / "schedd.sock"),
+    )
+    said = log_of(pool, "SchedLog")[before:]
+    assert "PERMISSION DENIED" in said
+    assert len(said) < 20_000
+    assert not any(line.startswith("11/22/26 01:02:03") for line in said.splitlines())
+
+
+def test_jobs_have_the_limit_of_open_files_that_the_pool_was_started_with(pool: RealPool, tmp_path: Path) -> None:
+    tmp_path.chmod(0o777)
+    for parent in list(tmp_path.parents)[:3]:
+        parent.chmod(parent.stat().st_mode | 0o055)
+    cluster = pool.submit(
+        f"executable = /bin/sh\narguments = \"-c 'ulimit -Sn'\"\noutput = {tmp_path}/limit\nqueue\n", cwd=Path("/")
+    )
+    pool.until_done(cluster)
+    assert (tmp_path / "limit").read_text().strip() == str(SOFT_LIMIT)
+    limits = Path(f"/proc/{pool.pid_of('schedd')}/limits").read_text()
+    found = re.search(r"Max open files\s+(\d+)", limits)
+    assert found is not None
+    assert int(found[1]) > SOFT_LIMIT  # the daemons have what the machine lets them have
