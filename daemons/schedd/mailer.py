@@ -1,4 +1,4 @@
-"""Sends mail about jobs, once what it says is durable. Mail that fails costs a line of log.
+"""Sends mail about jobs, as their owners, once what it says is durable. Mail that fails costs a line of log.
 
 SENDMAIL sends it where there is such a program, else MAIL.
 """
@@ -50,6 +50,7 @@ class Mailer:
                 one.subject,
                 one.body,
                 config.str("MAIL_FROM", ""),
+                one.owner,
             )
             if problem:
                 core.log.always(f"Mail to {', '.join(one.to)} was not sent: {problem}")

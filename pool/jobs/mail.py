@@ -28,8 +28,9 @@ class Wish(IntEnum):
 
 @dataclass(frozen=True)
 class Letter:
-    """One mail."""
+    """One mail, of the account `owner`."""
 
+    owner: str
     to: tuple[str, ...]
     subject: str
     body: str
@@ -43,7 +44,10 @@ def letter(job: ClassAd, event: Event, uid_domain: str) -> Letter | None:
     if not said or not to:
         return None
     id = f"{job.eval_int('ClusterId', 0)}.{job.eval_int('ProcId', 0)}"
-    return Letter(to, f"[Condor] Condor Job {id}", f"Your Condor job {id}\n{_command(job)}\n{said}\n{_more(job)}")
+    owner = job.eval_str("OsUser") or job.eval_str("Owner") or ""
+    return Letter(
+        owner, to, f"[Condor] Condor Job {id}", f"Your Condor job {id}\n{_command(job)}\n{said}\n{_more(job)}"
+    )
 
 
 def _said(job: ClassAd, event: Event, wish: int) -> str:

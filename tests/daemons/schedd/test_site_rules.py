@@ -11,6 +11,7 @@ from protocol.messages.common import StopHow
 from protocol.messages.schedd import Action, EditJobs, Selection, SetUsers, UserAction
 from protocol.rpc import RemoteError
 from tests.daemons.schedd.bench import USER, Bench, a_bench, a_job
+from tests.whole.real_pool import pool_directory
 
 Clock = trio.testing.MockClock
 
@@ -87,15 +88,22 @@ async def test_a_job_that_had_to_leave_rests_also_over_a_restart(tmp_path: Path,
 
 
 async def test_mail_goes_through_sendmail_to_the_sites_domain(tmp_path: Path, autojump_clock: Clock) -> None:
-    box, program = tmp_path / "box", tmp_path / "sendmail"
-    program.write_text(f'#!/bin/sh\n{{ echo "$@"; cat; }} > {box}.new\nmv {box}.new {box}\n')
-    program.chmod(0o755)
-    knobs = {"SENDMAIL": str(program), "MAIL": "/bin/false", "EMAIL_DOMAIN": "lab.test", "MAIL_FROM": "pool@lab.test"}
-    async with a_bench(tmp_path, **knobs) as bench:
-        await bench.submit(a_job(JobNotification=2))
-        await bench.match(await bench.startd())
-        await bench.until(box.exists)
-        head, _, body = box.read_text().partition("\n\n")
-        to = f"{USER}@lab.test"
-        assert head.splitlines()[:3] == [f"-oi -f pool@lab.test -- {to}", "From: pool@lab.test", f"To: {to}"]
-        assert "exited normally" in body
+    with pool_directory() as directory:
+        directory.chmod(0o1777)  # the program runs as the job's owner
+        box, program = directory / "box", directory / "sendmail"
+        program.write_text(f'#!/bin/sh\n{{ echo "$@"; cat; }} > {box}.new\nmv {box}.new {box}\n')
+        program.chmod(0o755)
+        knobs = {
+            "SENDMAIL": str(program),
+            "MAIL": "/bin/false",
+            "EMAIL_DOMAIN": "lab.test",
+            "MAIL_FROM": "pool@lab.test",
+        }
+        async with a_bench(tmp_path, **knobs) as bench:
+            await bench.submit(a_job(JobNotification=2))
+            await bench.match(await bench.startd())
+            await bench.until(box.exists)
+            head, _, body = box.read_text().partition("\n\n")
+            to = f"{USER}@lab.test"
+            assert head.splitlines()[:3] == [f"-oi -f pool@lab.test -- {to}", "From: pool@lab.test", f"To: {to}"]
+            assert "exited normally" in body
