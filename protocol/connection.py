@@ -374,6 +374,10 @@ class Connection:
     def _handshake(self, kind: int, parts: list[Any]) -> Event | None:
         raise NotImplementedError
 
+    def judge(self) -> Who:
+        """Who the other side is by what it has proven, as things are now; PeerError when that holds no longer."""
+        raise NotImplementedError
+
     def _opened(self) -> None:
         self.state = State.READY
         self._frames.bytes_max = self.limits.frame_bytes_max
@@ -494,6 +498,10 @@ class ClientConnection(Connection):
         hello = {"versions": list(VERSIONS), "wanted": wanted, "software": software, "watches": watches}
         self._send(Kind.HELLO, hello)
 
+    def judge(self) -> Who:
+        """Who the server is, as things are now."""
+        return self._auth.server()
+
     def _handshake(self, kind: int, parts: list[Any]) -> Event | None:
         if kind == Kind.REFUSED:
             self.state = State.CLOSED
@@ -541,7 +549,7 @@ class ServerConnection(Connection):
         self.peer_software = ""
 
     def judge(self) -> Who:
-        """Who the client is, as things are now; PeerError when its proof holds no longer."""
+        """Who the client is, as things are now."""
         return self._auth.judge()
 
     def _handshake(self, kind: int, parts: list[Any]) -> Event | None:

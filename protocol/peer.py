@@ -88,6 +88,7 @@ class Peer:
         self._send_now = channel.stream.send_now if isinstance(channel.stream, UnixStream) else None
         self._service = service
         self._handlers = handlers
+        self._granted: frozenset[Level] = frozenset()
         self._scope = trio.CancelScope()
         self._idle_writer: trio.lowlevel.Task | None = None
         self._drained = trio.Event()
@@ -154,7 +155,26 @@ class Peer:
 
     def grant(self, level: Level) -> None:
         """Let it do what needs this level: for a side that knows from elsewhere whom it has connected to."""
-        self.who = replace(self.who, levels=self.who.levels | {level})
+        self._granted |= {level}
+        self.who = replace(self.who, levels=self.who.levels | self._granted)
+
+    def judge_again(self) -> None:
+        """Let it do what it may do by now, and hang up when what it has proven holds no longer."""
+        if self._connection.is_closed:
+            return
+        try:
+            who = self._connection.judge()
+        except PeerError as error:
+            log.warning("%s is disconnected: %s", self, error)
+            self._handlers.start_soon(self.aclose, str(error))
+            return
+        self.who = replace(who, levels=who.levels | self._granted)
+        for number, running in list(self._running.items()):
+            objection = running.entry.stops_with_caller and running.entry.need.objection(self.who)
+            if objection:
+                self._connection.fail(number, "denied", f"PERMISSION DENIED: {self.identity} {objection} by now")
+                running.scope.cancel()
+        self._kick()
 
     def __repr__(self) -> str:
         return f"<{self.identity} at {self.link.label}>"
@@ -455,7 +475,7 @@ class Peer:
         for items in self._items.values():
             items.put_end(self._lost())
         for running in self._running.values():
-            if running.stops_with_caller:
+            if running.entry.stops_with_caller:
                 running.scope.cancel()
         if self._stint is not None:
             self._stint.let_go()
@@ -575,7 +595,7 @@ class Peer:
         if stint is not None and not stint.begin_call():
             self._connection.fail(number, "busy", f"too many calls of {self.identity} at a time")
             return
-        running = self._running[number] = _Running(trio.CancelScope(), entry.stops_with_caller)
+        running = self._running[number] = _Running(trio.CancelScope(), entry)
         if stint is not None:
             running.held = stint.hand_on()
         self._tasks += 1
@@ -668,7 +688,7 @@ class Peer:
             return
         if type(event) is events.Credited:
             running.credited.set()
-        elif running.stops_with_caller:
+        elif running.entry.stops_with_caller:
             running.scope.cancel()
 
     def _bytes_taken(self, tag: str) -> int:
@@ -700,10 +720,10 @@ class Peer:
 class _Running:
     """A handler's task under way."""
 
-    __slots__ = ("credited", "held", "scope", "stops_with_caller")
+    __slots__ = ("credited", "entry", "held", "scope")
 
-    def __init__(self, scope: trio.CancelScope, stops_with_caller: bool) -> None:
-        self.scope, self.stops_with_caller = scope, stops_with_caller
+    def __init__(self, scope: trio.CancelScope, entry: Entry) -> None:
+        self.scope, self.entry = scope, entry
         self.held = 0  # bytes of the user's share, until the answer
         self.credited = trio.Event()
 

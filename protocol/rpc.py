@@ -28,6 +28,7 @@ from protocol.stint import Stint
 __all__ = ["ConnectionLost", "Items", "Peer", "RemoteError", "TimedOut", "connected", "open_pair", "open_peer", "serve"]
 
 HANDSHAKE_S: Final = 20.0
+JUDGED_AT_ONCE: Final = 50
 
 log = logging.getLogger("protocol.rpc")
 
@@ -94,7 +95,7 @@ async def open_peer(
         with trio.fail_after(timeout):
             channel = await (network or RealNetwork()).connect(where, security)
             connection = ClientConnection(security.client(channel.link), wanted=name or where.sock, limits=limits)
-            return await _begin(nursery, connection, channel, service, silence_s)
+            return await _begin(nursery, connection, channel, security, service, silence_s)
     except BaseException as error:
         if channel is not None:
             with trio.CancelScope(shield=True):
@@ -128,7 +129,7 @@ async def open_pair(
                 if parent
                 else ClientConnection(security.client(link), limits=limits)
             )
-            return await _begin(nursery, connection, channel, service, silence_s)
+            return await _begin(nursery, connection, channel, security, service, silence_s)
     except BaseException as error:
         with trio.CancelScope(shield=True):
             await trio.aclose_forcefully(channel.stream)
@@ -143,11 +144,14 @@ async def _begin(
     nursery: trio.Nursery,
     connection: Connection,
     channel: Channel,
+    security: Security,
     service: Service | None,
     silence_s: float | None,
 ) -> Peer:
     peer = Peer(connection, channel, handlers=nursery, service=service or Service("", {}), silence_s=silence_s)
     early = await peer.shake_hands()
+    forget = security.on_judgement(peer.judge_again)
+    peer.on_close(lambda _peer: forget())
     nursery.start_soon(peer.run, early)
     if peer.silence_s is not None:
         nursery.start_soon(_keep_one, peer)
@@ -208,6 +212,7 @@ async def serve(
             for listener in listeners:
                 nursery.start_soon(_accept, serving, listener)
             nursery.start_soon(_keep_all, serving)
+            nursery.start_soon(_heed_judgements, serving)
             task_status.started()
     finally:
         with trio.CancelScope(shield=True):
@@ -349,6 +354,22 @@ async def _keep_all(serving: _Serving) -> None:
             peer.check_silence(now)
             peer.check_user(now, serving.bounds.idle_s)
         serving.admission.refusals.flush()
+
+
+async def _heed_judgements(serving: _Serving) -> None:
+    forget = serving.security.on_judgement(lambda: serving.nursery.start_soon(_judge_all, serving))
+    try:
+        await trio.sleep_forever()
+    finally:
+        forget()
+
+
+async def _judge_all(serving: _Serving) -> None:
+    """Judge all connections again, a few at a time, so that nobody waits for it."""
+    for number, peer in enumerate(list(serving.peers), 1):
+        peer.judge_again()
+        if number % JUDGED_AT_ONCE == 0:
+            await trio.lowlevel.checkpoint()
 
 
 def _single(group: BaseExceptionGroup[BaseException]) -> BaseException:

@@ -75,6 +75,7 @@ class Security(Record):
     token_age_max_s: float | None = None
     token_revoked: Callable[[Mapping[str, Any]], bool] | None = None
     _cache: dict[str, object] = field(default_factory=dict)
+    _watchers: set[Callable[[], None]] = field(default_factory=set)
 
     @classmethod
     def from_config(cls, config: Config, role: str = "") -> Security:
@@ -290,11 +291,27 @@ class Security(Record):
         self._cache.clear()
 
     def renew(self, config: Config, role: str = "") -> None:
-        """Take what a reconfiguration may change into this object, which servers hold; connections keep theirs."""
+        """Take what a reconfiguration may change into this object, which servers hold; open connections are judged."""
         fresh = Security.from_config(config, role)
         for name in _RENEWED:
             object.__setattr__(self, name, getattr(fresh, name))
         self.reload()
+        self.judge_again()
+
+    def on_judgement(self, callback: Callable[[], None]) -> Callable[[], None]:
+        """Call `callback` whenever open connections must be judged again; returns what ends that."""
+        self._watchers.add(callback)
+        return lambda: self._watchers.discard(callback)
+
+    def judge_again(self) -> None:
+        """Have everybody who is connected judged by what holds now.
+
+        To be called when lists, revocations or keys have changed. Levels follow the lists, a stream whose reader has
+        lost the level for it ends, and a peer whose proof is void (its token revoked or too old, its method no longer
+        taken) is disconnected.
+        """
+        for callback in tuple(self._watchers):
+            callback()
 
     def _context(self, side: str) -> Any:
         from protocol import tls_context

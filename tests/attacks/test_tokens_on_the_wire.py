@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -11,9 +12,12 @@ from pool.errors import PeerError
 from protocol import blocking
 from protocol.address import Address
 from protocol.connection import Kind
+from protocol.messages.common import Ping
+from protocol.messages.schedd import Selection, WatchJobs
+from protocol.remote import ConnectionLost
 from protocol.security import Security
 from tests.attacks.rogue import Talk, Trap, talking_to
-from tests.whole.hosts import DOMAIN, Hosts, four_hosts
+from tests.whole.hosts import DOMAIN, Host, Hosts, four_hosts
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -107,6 +111,48 @@ def test_a_replayed_handshake_is_refused(hosts: Hosts, victim: Security) -> None
         talk.hello("schedd")
         talk.say(*words[-1])
         assert talk.hear()[0] == Kind.REFUSED
+
+
+def test_a_revoked_token_loses_the_connection_that_it_has_opened(hosts: Hosts) -> None:
+    token = hosts.central.tool("condor_token_create", "-identity", f"leaver@{DOMAIN}").strip()
+    ca = str(hosts.central.run_dir / "ca.pem")
+    tool = Security(trust_domain=DOMAIN, uid_domain=DOMAIN, ca_files=(ca,), tokens=(token,), offer=("TOKEN",))
+    with blocking.connect(schedd_of(hosts), tool) as leaver, blocking.connect(schedd_of(hosts), tool) as reader:
+        items = reader.stream(WatchJobs(select=Selection()))
+        next(items)
+        reconfigure(hosts.submit, f'SEC_TOKEN_REVOCATION_EXPR = sub == "leaver@{DOMAIN}"')
+        hosts.submit.until(lambda: is_refused(lambda: leaver.call(Ping()), "revoked|lost"), "the end of the connection")
+        with pytest.raises(ConnectionLost, match="the token was revoked"):
+            for _ in items:
+                pass
+        with pytest.raises(PeerError, match="the token was revoked"):
+            blocking.connect(schedd_of(hosts), tool)
+
+
+def test_a_list_that_has_changed_counts_on_open_connections(hosts: Hosts, victim: Security) -> None:
+    with blocking.connect(schedd_of(hosts), victim) as peer:
+        peer.call(Ping())
+        reconfigure(hosts.submit, f"DENY_READ = nobody@{DOMAIN}")
+        hosts.submit.until(lambda: is_refused(lambda: peer.call(Ping()), "needs READ"), "the new list")
+        reconfigure(hosts.submit, "DENY_READ =")
+        hosts.submit.until(lambda: not is_refused(lambda: peer.call(Ping()), "needs READ"), "the old list again")
+
+
+def reconfigure(host: Host, line: str) -> None:
+    with open(host.directory / "config", "a") as file:
+        file.write(line + "\n")
+    host.tool("condor_reconfig")
+
+
+def is_refused(ask: Callable[[], object], how: str) -> bool:
+    """Whether the answer is a refusal, in these words."""
+    try:
+        ask()
+    except PeerError as error:
+        if re.search(how, str(error)) is None:
+            raise
+        return True
+    return False
 
 
 def _unpacked(payload: Any) -> list[Any]:
