@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 _PR_SET_PDEATHSIG: Final = 1
+_PR_SET_DUMPABLE: Final = 4
 _PR_SET_NAME: Final = 15
 _PR_SET_CHILD_SUBREAPER: Final = 36
 _PR_CAP_AMBIENT: Final = 47
@@ -33,6 +34,14 @@ def become_subreaper() -> None:
 def die_with_parent(signum: int = signal.SIGKILL) -> None:
     """Be sent `signum` when the parent dies."""
     _prctl(_PR_SET_PDEATHSIG, signum)
+
+
+def hide_memory() -> None:
+    """Let no process of the same account trace this one, or read its memory, its descriptors or its environment.
+
+    The kernel sees to that itself when a process gives root's rights up, unless fs.suid_dumpable says otherwise.
+    """
+    _prctl(_PR_SET_DUMPABLE, 0)
 
 
 def leave_nothing_to_programs() -> None:

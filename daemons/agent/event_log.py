@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import stat
 from collections.abc import Iterable
 from itertools import groupby
 from typing import Final
@@ -18,6 +19,7 @@ from pool.jobs.log_tail import TAIL_BYTES, missing
 from protocol.messages.agent import LogEvent
 
 LOG_MODE: Final = 0o664
+_FLAGS: Final = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK
 
 
 class LogBusy(Exception):
@@ -33,10 +35,14 @@ def append_events(events: Iterable[LogEvent], *, fsync: bool, lock: bool) -> Non
 def append_to(path: str, events: list[LogEvent], *, fsync: bool, lock: bool) -> None:
     """Append to one log."""
     try:
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOCTTY, LOG_MODE)
+        fd = os.open(path, _FLAGS, LOG_MODE)
     except OSError as error:
         raise _cannot(path, error) from None
+    except ValueError as error:  # a null character, for example
+        raise UserError(f"cannot write the event log {path!r}: {error}") from None
     try:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):  # a pipe would keep everybody's events waiting
+            raise UserError(f"cannot write the event log {path}: it is not a regular file")
         if lock:
             _lock(fd)
         _append(fd, b"".join(missing(((event.text, event.check) for event in events), lambda: _tail(fd))))

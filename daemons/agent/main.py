@@ -23,6 +23,7 @@ from daemons.agent.remote_io import RemoteFiles
 from daemons.agent.signing import Signer
 from daemons.agent.transfer import Transfers
 from daemons.agent.turns import Turns
+from daemons.linux import hide_memory
 from daemons.log import Log
 from daemons.starter.account import Account, become
 from daemons.starter.settings import AgentSettings
@@ -39,7 +40,6 @@ from protocol.security import Security
 from protocol.service import Service
 
 LOCK_PAUSE_S: Final = 0.02
-LOCK_WAIT_S: Final = 20.0
 UMASK: Final = 0o022
 NAME_CHARACTERS_MAX: Final = 56
 
@@ -71,6 +71,8 @@ async def main(birth: Birth) -> None:
     log.always("File agent starts", user=settings.account or settings.uid, pid=os.getpid(), socket=settings.socket)
     os.umask(UMASK)
     become(Account(settings.account, settings.uid, settings.gid, tuple(settings.groups), None))
+    if settings.account:
+        hide_memory()  # tickets are in it, which other processes of its user have no use for
     async with trio.open_nursery() as nursery:
         await _serve(birth, settings, security, listeners, log, nursery)
         nursery.cancel_scope.cancel()
@@ -120,7 +122,6 @@ async def _serve(
     transfers = Transfers(
         security,
         nursery,
-        address=settings.socket,
         host=settings.host,
         identity=f"{settings.account or settings.uid}@{settings.uid_domain}",
         turns=turns,
@@ -129,7 +130,7 @@ async def _serve(
     transfers.add_to(schedd, starters)
     RemoteFiles(transfers.job_of).add_to(starters)
     Signer(transfers.job_of).add_to(starters)
-    EventLogs(settings.fsync, settings.lock).add_to(schedd)
+    EventLogs(settings.fsync, settings.lock, settings.lock_wait_s).add_to(schedd)
     CheckpointCleanup().add_to(schedd)
     await nursery.start(lambda task_status: rpc.serve(starters, listeners, security=security, task_status=task_status))
     peer = await rpc.open_pair(
@@ -151,8 +152,8 @@ async def _until_orphaned(life: int, scope: trio.CancelScope) -> None:
 class EventLogs:
     """Appends events; batches wait for one another, so that each log keeps the schedd's order."""
 
-    def __init__(self, fsync: bool, lock: bool) -> None:
-        self._fsync, self._lock = fsync, lock
+    def __init__(self, fsync: bool, lock: bool, lock_wait_s: float) -> None:
+        self._fsync, self._lock, self._lock_wait_s = fsync, lock, lock_wait_s
         self._turn = trio.Lock()
 
     def add_to(self, service: Service) -> None:
@@ -162,12 +163,12 @@ class EventLogs:
     async def append(self, _peer: Peer, request: AppendEvents) -> Done:
         """Append all of the request's events."""
         async with self._turn:
+            deadline = trio.current_time() + self._lock_wait_s
             for log in _by_log(request.events):
-                await self._append_to_one(log)
+                await self._append_to_one(log, deadline)
         return DONE
 
-    async def _append_to_one(self, events: list[LogEvent]) -> None:
-        deadline = trio.current_time() + LOCK_WAIT_S
+    async def _append_to_one(self, events: list[LogEvent], deadline: float) -> None:
         while True:
             try:
                 if self._fsync:

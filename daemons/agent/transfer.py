@@ -45,7 +45,6 @@ from protocol.messages.agent import (
     ReadStream,
     Stored,
     StreamPiece,
-    TransferOpened,
     Trouble,
     WriteStream,
 )
@@ -149,7 +148,6 @@ class Transfers:
         security: Security,
         nursery: trio.Nursery,
         *,
-        address: str,
         host: str,
         identity: str,
         turns: Turns | None = None,
@@ -158,7 +156,7 @@ class Transfers:
         self._remaps_make_directories = remaps_make_directories
         self._security, self._nursery = security, nursery
         self._turns = turns or Turns(nursery)
-        self._address, self._host, self._identity = address, host, identity
+        self._host, self._identity = host, identity
         self._activations: dict[str, _Activation] = {}
 
     def add_to(self, schedd: Service, starters: Service) -> None:
@@ -174,7 +172,7 @@ class Transfers:
 
     # ---- from the schedd
 
-    def open(self, _peer: Peer, request: OpenTransfer) -> TransferOpened:
+    def open(self, _peer: Peer, request: OpenTransfer) -> Done:
         """Let a starter in; asked again (after a restart of the schedd) it changes nothing."""
         known = self._activations.get(request.activation)
         if known is None or known.ticket != request.ticket:
@@ -190,7 +188,7 @@ class Transfers:
                 request.output_max_mb,
             )
             self._security.tickets.add(request.ticket, identity=self._identity, levels=[Level.READ], label=label)
-        return TransferOpened(address=self._address)
+        return DONE
 
     def close(self, _peer: Peer, request: CloseTransfer) -> Done:
         """The activation is over."""

@@ -16,6 +16,7 @@ from daemons.schedd.transfer_turns import TransferTurns
 from daemons.starter.settings import agent_payload
 from daemons.world import ChildProcess, ZygoteLike
 from protocol import rpc
+from protocol.connection import Limits
 from protocol.identity import Link
 from protocol.message import Request
 from protocol.net import Channel
@@ -25,6 +26,8 @@ from protocol.shared_port import endpoint
 R = TypeVar("R")
 
 GOODBYE_S: Final = 2.0
+LIMITS: Final = Limits(frame_bytes_max=256 * 1024)
+"""An agent's answers are short; it is a user's process, and shall not fill the memory of everybody's schedd."""
 DIRECTORY_MODE: Final = 0o1777
 """Agents make their own sockets, as the users they are."""
 
@@ -32,10 +35,11 @@ DIRECTORY_MODE: Final = 0o1777
 class AgentProcess:
     """One agent's process, and the connection that it was born with."""
 
-    def __init__(self, process: ChildProcess, peer: Peer, endpoint: str) -> None:
+    def __init__(self, process: ChildProcess, peer: Peer, address: str, endpoint: str) -> None:
         self._process = process
         self._peer = peer
-        self._endpoint = endpoint
+        self.address = address
+        self._endpoint: str | None = endpoint
 
     @property
     def closed(self) -> trio.Event:
@@ -49,12 +53,19 @@ class AgentProcess:
     async def aclose(self) -> None:
         """End it. What it made in RUN before it became the user, it cannot remove itself."""
         await self._peer.aclose()
-        with trio.move_on_after(GOODBYE_S) as waiting:
+        with trio.move_on_after(GOODBYE_S):
             await self._process.wait()
-        if waiting.cancelled_caught:
-            self._process.kill()
-        with contextlib.suppress(OSError):
-            os.unlink(self._endpoint)
+        await self.kill()
+
+    async def kill(self) -> None:
+        """End it by force; returns when it has ended, which a process that waits for a disk may take long to do."""
+        self._peer.abort("it was ended")
+        self._process.kill()
+        await self._process.wait()
+        made, self._endpoint = self._endpoint, None  # soon there may be another's of the same name
+        if made is not None:
+            with contextlib.suppress(OSError):
+                os.unlink(made)
 
 
 class StartAgents:
@@ -86,12 +97,20 @@ class StartAgents:
         try:
             channel = Channel(process.channel, Link(kind="pair", label=f"the file agent of {owner}", verified=True))
             service, security = self._transfers.service(owner), self._start.security
-            peer = await rpc.open_pair(self._nursery, channel, parent=True, security=security, service=service)
+            peer = await rpc.open_pair(
+                self._nursery,
+                channel,
+                parent=True,
+                security=security,
+                service=service,
+                silence_s=self._transfers.agent_timeout_s,
+                limits=LIMITS,
+            )
             peer.on_close(self._transfers.gone)
         except BaseException:
             process.kill()
             raise
-        return AgentProcess(process, peer, endpoint(str(self._start.run_dir), socket_name(path)))
+        return AgentProcess(process, peer, path, endpoint(str(self._start.run_dir), socket_name(path)))
 
     def _as_user(self, owner: str, directory: str) -> tuple[str, bytes]:
         os.chmod(directory, DIRECTORY_MODE)

@@ -2,6 +2,10 @@
 
 Events reach a user's log in the order of their commits: each agent has one queue, and what gathers while a request is
 under way goes out together with the next. A log that cannot be written costs its own events, not the others'.
+
+An agent is a process of its user's, and may be stopped, killed or slow: each request has a deadline, after which
+another agent takes its place, and `pool.jobs.agent_trust` says when there shall be no other. Whoever waits here waits
+for one user's agent only.
 """
 
 from __future__ import annotations
@@ -17,17 +21,18 @@ import trio
 from daemons.faults import fault
 from daemons.log import Log
 from pool.errors import PoolError
+from pool.jobs.agent_trust import AgentTrust
 from pool.jobs.log_tail import UNMARKED_MAX
 from pool.jobs.store import EventRow
 from protocol.message import Request
 from protocol.messages.agent import AppendEvents, CloseTransfer, LogEvent, OpenTransfer
+from protocol.remote import RemoteError, TimedOut
 
 EVENTS_PER_REQUEST_MAX: Final = 500
-RETRY_FIRST_S: Final = 0.1
-RETRY_MAX_S: Final = 30.0
 IDLE_S: Final = 300.0
-APPEND_TIMEOUT_S: Final = 120.0
 SETTLE_S: Final = 1.0
+PATIENCE: Final = 2.0
+"""For how many of their deadlines a user's agents may fail before there are no more of them for a while."""
 
 
 R = TypeVar("R")
@@ -45,7 +50,15 @@ class AgentPeer(Protocol):
     @property
     def closed(self) -> trio.Event: ...
 
-    async def aclose(self) -> None: ...
+    @property
+    def address(self) -> str:
+        """Where starters reach it."""
+
+    async def aclose(self) -> None:
+        """End it: with a word first, by force if that is not heeded."""
+
+    async def kill(self) -> None:
+        """End it by force."""
 
 
 class StartAgent(Protocol):
@@ -73,6 +86,8 @@ class UserAgent:
         self._appended = trio.Event()
         self._peer: AgentPeer | None = None
         self._starting = trio.Lock()
+        self._trust = AgentTrust()
+        self._stopped = False
         self._transfers: dict[str, OpenTransfer] = {}
         self._unmarked = 0
         """Characters that are in logs since it was last durable what is."""
@@ -92,40 +107,96 @@ class UserAgent:
         """The number of the last event that is still on its way; 0 when none is."""
         return self._queue[-1].row.seq if self._queue else 0
 
+    # ---- transfers
+
     async def open_transfer(self, request: OpenTransfer) -> str:
         """Let a starter move a job's files, also through agents that come after this one; where it finds them."""
         self._transfers[request.activation] = request
-        peer = await self.peer()
-        opened = await peer.call(request, timeout=APPEND_TIMEOUT_S)
-        return opened.address
+        with trio.move_on_after(self._agents.timeout_s):
+            peer = await self.peer()
+            await self._ask(peer, request)
+            return peer.address
+        raise TimedOut(f"the file agent of {self.owner} does not answer")
 
     async def close_transfer(self, activation: str) -> None:
         """No files of this execution will move any more."""
-        if self._transfers.pop(activation, None) is not None and self._is_up():
-            peer = await self.peer()
-            await peer.call(CloseTransfer(activation=activation), timeout=APPEND_TIMEOUT_S)
+        peer = self._peer
+        if self._transfers.pop(activation, None) is not None and peer is not None and not peer.closed.is_set():
+            await self._ask(peer, CloseTransfer(activation=activation))
         self._wake.set()
 
+    # ---- the process
+
     async def peer(self) -> AgentPeer:
-        """The running agent."""
+        """The running agent; NoAgent while the user is to have none."""
         async with self._starting:
+            if self._trust.refuses(trio.current_time()):
+                raise NoAgent(f"the file agent of {self.owner} does not answer, or ends by itself")
             if self._peer is None or not self._is_up():
-                self._peer = peer = await self._agents.start_agent(self.owner)
-                for request in list(self._transfers.values()):
-                    await peer.call(request, timeout=APPEND_TIMEOUT_S)
-                self._agents.start_soon(self._wake_at_end, peer)
+                if self._peer is not None:
+                    await self._peer.kill()
+                self._peer = None
+                self._peer = await self._start()
             return self._peer
+
+    async def _start(self) -> AgentPeer:
+        try:
+            peer = await self._started()
+        except NoAgent:
+            raise
+        except PoolError as error:
+            self._failed(str(error))
+            raise
+        self._agents.start_soon(self._until_end, peer)
+        try:
+            for request in list(self._transfers.values()):
+                await self._open(peer, request)
+        except BaseException:
+            self._agents.start_soon(peer.kill)
+            raise
+        return peer
+
+    async def _started(self) -> AgentPeer:
+        with trio.move_on_after(self._agents.timeout_s):
+            return await self._agents.start_agent(self.owner)
+        raise TimedOut(f"the file agent of {self.owner} does not say anything")
+
+    async def _open(self, peer: AgentPeer, request: OpenTransfer) -> None:
+        try:
+            await self._ask(peer, request)
+        except RemoteError as error:
+            self._agents.log.always(f"The files of job {request.job_id} cannot move: {error}")
 
     def _is_up(self) -> bool:
         return self._peer is not None and not self._peer.closed.is_set()
 
-    async def _wake_at_end(self, peer: AgentPeer) -> None:
+    async def _ask(self, peer: AgentPeer, request: Request[R]) -> R:
+        """The agent's answer; one that does not answer in time is ended."""
+        try:
+            return await peer.call(request, timeout=self._agents.timeout_s)
+        except TimedOut:
+            self._agents.start_soon(peer.kill)
+            raise
+
+    async def _until_end(self, peer: AgentPeer) -> None:
+        """When an agent ends by itself, another is needed for the transfers that are open."""
+        began = trio.current_time()
         await peer.closed.wait()
+        if trio.current_time() - began >= PATIENCE * self._agents.timeout_s:
+            self._trust.worked()  # until then, at least
+        if not self._stopped:
+            self._failed("it has ended")
         self._wake.set()
+
+    def _failed(self, reason: str) -> None:
+        patience_s = PATIENCE * self._agents.timeout_s
+        self._agents.log.always(f"The file agent of {self.owner} failed: {reason}")
+        if self._trust.failed(trio.current_time(), patience_s):
+            self._agents.log.always(f"{self.owner} gets no file agent for a while")
+            self._wake.set()
 
     async def run(self) -> None:
         """Append what is put, until there has been nothing to do for a while."""
-        retry_s = RETRY_FIRST_S
         while True:
             with trio.move_on_after(IDLE_S) as idle:
                 await self._wake.wait()
@@ -135,25 +206,31 @@ class UserAgent:
                 return
             self._wake = trio.Event()
             while self._queue or (self._transfers and not self._is_up()):
+                await trio.sleep(self._trust.pause_s)
                 try:
                     await self._append_some()
-                    retry_s = RETRY_FIRST_S
                 except NoAgent as error:
-                    self._transfers.clear()
-                    if self._queue:
-                        self._give_up(len(self._queue), str(error))
+                    self._give_all_up(str(error))
                 except PoolError as error:
-                    self._agents.log.always(f"The file agent of {self.owner} failed: {error}")
+                    self._agents.log.full(f"Nothing was appended for {self.owner}: {error}")
                     for waiting in self._queue:
                         waiting.check = True
-                    await trio.sleep(retry_s)
-                    retry_s = min(2 * retry_s, RETRY_MAX_S)
+
+    def _give_all_up(self, reason: str) -> None:
+        """There is no agent: nothing waits for it any longer."""
+        if self._queue:
+            self._give_up(len(self._queue), reason)
+        activations, self._transfers = list(self._transfers), {}
+        self._agents.cut_off(activations, reason)
 
     async def stop(self) -> None:
-        """End the process."""
+        """End the process for good."""
+        self._stopped = True
         peer, self._peer = self._peer, None
         if peer is not None:
             await peer.aclose()
+
+    # ---- logs
 
     async def _append_some(self) -> None:
         batch = self._next_batch()
@@ -162,9 +239,7 @@ class UserAgent:
             return
         try:
             await self._append(peer, batch)
-        except PoolError as error:
-            if not self._agents.is_users_fault(error):
-                raise
+        except RemoteError as error:
             if len(batch) == 1:
                 self._give_up(1, str(error))
                 return
@@ -172,9 +247,7 @@ class UserAgent:
                 waiting.check = True
                 try:
                     await self._append(peer, [waiting])
-                except PoolError as alone:
-                    if not self._agents.is_users_fault(alone):
-                        raise
+                except RemoteError as alone:
                     self._give_up(1, str(alone))
                 else:
                     self._finish(1)
@@ -198,7 +271,8 @@ class UserAgent:
 
     async def _append(self, peer: AgentPeer, batch: list[_Waiting]) -> None:
         events = [LogEvent(log=w.row.log, text=w.row.text, check=w.check) for w in batch]
-        await peer.call(AppendEvents(events=events), timeout=APPEND_TIMEOUT_S)
+        await self._ask(peer, AppendEvents(events=events))
+        self._trust.worked()
         fault("schedd.event_appended")
 
     def _finish(self, count: int) -> None:
@@ -216,7 +290,8 @@ class UserAgent:
 class Agents:
     """All users' agents. `written` and `failed` are told of events that are in their logs, or never will be.
 
-    `marked` returns when what `written` was told is durable.
+    `cut_off` is told of executions whose files cannot move, for want of an agent. `marked` returns when what `written`
+    was told is durable. `timeout` says how long an agent may take to answer.
     """
 
     def __init__(
@@ -226,17 +301,24 @@ class Agents:
         *,
         written: Callable[[list[EventRow]], None],
         failed: Callable[[list[EventRow], str], None],
-        is_users_fault: Callable[[PoolError], bool],
+        cut_off: Callable[[list[str], str], None],
         marked: Callable[[], Awaitable[None]],
+        timeout: Callable[[], float],
     ) -> None:
         self.start_agent = start_agent
         self.log = log
         self.written = written
         self.failed = failed
-        self.is_users_fault = is_users_fault
+        self.cut_off = cut_off
         self.marked = marked
+        self._timeout = timeout
         self._users: dict[str, UserAgent] = {}
         self._nursery: trio.Nursery | None = None
+
+    @property
+    def timeout_s(self) -> float:
+        """How long an agent may take to answer."""
+        return self._timeout()
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Keep the agents until cancelled."""
@@ -248,10 +330,16 @@ class Agents:
         finally:
             self._nursery = None
 
+    async def end(self) -> None:
+        """End all agents: with a word, and by force those that do not heed it."""
+        async with trio.open_nursery() as nursery:
+            for agent in self._users.values():
+                nursery.start_soon(agent.stop)
+
     def start_soon(self, task: Callable[..., Awaitable[None]], *args: object) -> None:
         """Run a task beside the agents."""
-        assert self._nursery is not None
-        self._nursery.start_soon(task, *args)
+        if self._nursery is not None:  # else the schedd is on its way out, and what it started with it
+            self._nursery.start_soon(task, *args)
 
     def of(self, owner: str) -> UserAgent:
         """The agent of a user."""
@@ -270,21 +358,21 @@ class Agents:
             self.of(owner).put(own, check=check)
 
     async def wait(self, owner: str, seq: int) -> None:
-        """Wait until a user's event is in its log."""
+        """Wait until a user's event is in its log, or has been late for so long that nobody may be kept waiting."""
         agent = self._users.get(owner)
         if agent is not None:
-            await agent.wait(seq)
+            with trio.move_on_after(self.timeout_s):
+                await agent.wait(seq)
 
-    async def settled(self, patience_s: float = SETTLE_S) -> None:
-        """Wait until what is on its way is in the logs, so that nobody hears of a job's end before its log says so.
+    async def settled(self, owner: str, patience_s: float = SETTLE_S) -> None:
+        """Wait until what is on its way is in a user's logs, so that he hears of no job's end before its log says so.
 
-        A log that hangs holds up nobody for longer than a moment.
+        A log that hangs holds him up no longer than a moment, and nobody else.
         """
-        behind = [(agent, agent.last_seq) for agent in self._users.values() if agent.last_seq]
-        if behind:
+        agent = self._users.get(owner)
+        if agent is not None and agent.last_seq:
             with trio.move_on_after(patience_s):
-                for agent, seq in behind:
-                    await agent.wait(seq)
+                await agent.wait(agent.last_seq)
 
     def forget(self, agent: UserAgent) -> None:
         """It has nothing left to do."""

@@ -49,10 +49,11 @@ from pool.jobs.history import HistoryReader
 from pool.jobs.job_queue import JobQueue
 from pool.jobs.states import OVER, JobEvent, allowed
 from pool.jobs.store import Batch, EventRow
-from protocol.rpc import RemoteError
 
 QUEUE_FILE: Final = "job_queue.sqlite"
 LAST_WORDS_S: Final = 3.0
+FAREWELL_S: Final = 6.0
+"""How long the end of file agents may take, those that do not heed it included."""
 
 
 class Schedd:
@@ -123,8 +124,9 @@ class Schedd:
             start.log,
             written=self._events_written,
             failed=self._events_failed,
-            is_users_fault=lambda error: isinstance(error, RemoteError) and error.code == "UserError",
+            cut_off=self._cut_off,
             marked=core.writer.durable,
+            timeout=lambda: core.settings.agent_timeout_s,
         )
         await nursery.start(core.agents.run)
         nursery.start_soon(GlobalLog(core).run)
@@ -170,6 +172,14 @@ class Schedd:
                     execution.stop(said, HoldCode.UNABLE_TO_INIT_USER_LOG, 0)
         self.core.writer.soon()
 
+    def _cut_off(self, activations: list[str], reason: str) -> None:
+        """A job whose files cannot move, for want of a file agent, is put on hold."""
+        for activation in activations:
+            shadow = self.core.shadows.get(activation)
+            if shadow is not None and allowed(shadow.job.status, JobEvent.HOLD):
+                self.core.hold(shadow.job, reason, HoldCode.FAILED_TO_ACCESS_USER_ACCOUNT)
+        self.core.writer.soon()
+
 
 def _jobs_of(text: str) -> set[JobId]:
     """The jobs that events speak of."""
@@ -202,6 +212,8 @@ async def main(start: DaemonStart, *, task_status: trio.TaskStatus[None] = trio.
             schedd.claims.stopping = True
             with trio.move_on_after(LAST_WORDS_S):
                 await schedd.core.writer.durable()
+            with trio.move_on_after(FAREWELL_S):
+                await schedd.core.agents.end()
             nursery.cancel_scope.cancel()
     finally:
         connection.close()

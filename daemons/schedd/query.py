@@ -13,7 +13,7 @@ from daemons.schedd.answer import ADS_PER_BATCH, Answer, projected
 from daemons.schedd.core import Core
 from daemons.schedd.factories import Factories
 from daemons.schedd.records import RecordReader
-from daemons.schedd.selection import Chosen, any_of
+from daemons.schedd.selection import Chosen, any_of, owner_of
 from daemons.schedd.writer import Touched
 from pool.classad import ClassAd, expr
 from pool.errors import PoolError, UserError
@@ -83,7 +83,7 @@ class Queries:
                 await send(batch)
             if left == 0:
                 break
-        await self._core.agents.settled()  # who is not told of a job any more finds its end in the log
+        await self._core.agents.settled(owner_of(peer))  # who is not told of a job any more finds its end in the log
         if answer.waiting:
             await send(answer.rest())
 
@@ -121,7 +121,7 @@ class Queries:
                 for scheduler, number in ((False, count - own), (True, own)):
                     if number:
                         found.append(OwnerCount(owner=owner, status=int(status), count=number, scheduler=scheduler))
-        await self._core.agents.settled()
+        await self._core.agents.settled(owner_of(peer))
         return JobCounts(counts=found)
 
     # ---- the history
@@ -165,7 +165,7 @@ class Queries:
                     if _is_about(chosen, ad) and chosen.satisfied_by(ad) and (left is None or left > 0):
                         ads.append(projected(ad, request.projection) if request.projection else ad.flat())
                         left = None if left is None else left - 1
-                await self._core.agents.settled()
+                await self._core.agents.settled(owner_of(peer))
                 for at in range(0, len(ads), ADS_PER_BATCH):
                     await send(AdBatch(ads=ads[at : at + ADS_PER_BATCH]))
                 after = page.next_seq
@@ -191,7 +191,7 @@ class Queries:
             while True:
                 deltas = await watcher.next()
                 if any(delta.left for delta in deltas):
-                    await self._core.agents.settled()
+                    await self._core.agents.settled(owner_of(peer))
                 await send(JobsChanged(deltas=deltas))
         finally:
             self._watchers.discard(watcher)

@@ -67,6 +67,7 @@ class Settings:
     input_max_mb: int
     output_max_mb: int
     ssh_to_job: Expr | None
+    agent_timeout_s: float
 
     @classmethod
     def read(cls, config: Config, host: str) -> Settings:
@@ -115,6 +116,7 @@ class Settings:
             input_max_mb=config.int("MAX_TRANSFER_INPUT_MB"),
             output_max_mb=config.int("MAX_TRANSFER_OUTPUT_MB"),
             ssh_to_job=config.expr("SCHEDD_ENABLE_SSH_TO_JOB"),
+            agent_timeout_s=config.seconds("FILE_AGENT_TIMEOUT"),
         )
 
 

@@ -15,6 +15,7 @@ import trio
 from daemons.faults import fault
 from daemons.schedd.core import Core
 from daemons.schedd.running_policy import ask_policy
+from daemons.spawn_child import SpawnError
 from pool.classad import ClassAd
 from pool.errors import PoolError
 from pool.execute.checkpoint import keeps_checkpoints
@@ -135,6 +136,10 @@ class Shadow:
             return
         try:
             request = await self._request()
+        except (ConnectionLost, TimedOut, SpawnError) as error:  # the file agent's trouble: not for ever, and not here
+            self.claim.reusable = False
+            self._finish_unstarted(str(error))
+            return
         except PoolError as error:
             core.hold(self.job, str(error), HoldCode.FAILED_TO_ACCESS_USER_ACCOUNT)
             self._finish_unstarted("")

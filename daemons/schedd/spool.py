@@ -18,7 +18,7 @@ from pool.jobs import event_log
 from pool.jobs.codes import HoldCode
 from pool.jobs.job_queue import Job
 from pool.jobs.run import Changes
-from pool.jobs.spool import PREFIX, PUT_ASIDE, is_spooled, spooled
+from pool.jobs.spool import PREFIX, PUT_ASIDE, SPOOLED, is_spooled, spooled
 from pool.jobs.states import JobStatus
 from protocol.codec import pack_ads
 from protocol.message import DONE, Done
@@ -180,4 +180,4 @@ class Spool:
 
 
 def _activation(job: Job) -> str:
-    return f"spool-{job.id}"
+    return f"{SPOOLED}{job.id}"

@@ -7,6 +7,8 @@ restart ask anew, as starters do.
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -16,6 +18,9 @@ from daemons.faults import fault
 from pool.classad import ClassAd, Expr, Member
 from pool.config import Config
 from pool.errors import PeerError
+from pool.ids import JobId
+from pool.jobs.job_queue import Job
+from pool.jobs.spool import SPOOLED
 from pool.jobs.transfer_load import (
     Load,
     Throttle,
@@ -37,6 +42,9 @@ if TYPE_CHECKING:
 LOOK_S: Final = 10.0
 """How often the queue is looked at where no interval of reports says so."""
 USER_LOADS_MAX: Final = 1000
+TURNS_PER_EXECUTION_MAX: Final = 4
+"""How many turns one execution may have and wait for; agents ask for one in each direction."""
+BYTES_PER_S_MAX: Final = 1e11
 
 
 @dataclass(frozen=True)
@@ -99,12 +107,20 @@ class TransferTurns:
         self._peers: dict[str, tuple[Peer, str]] = {}
         """By the turn's name here: whose agent has it or waits for it, and the agent's name for it."""
         self._activations: dict[str, str] = {}
+        self._counts: Counter[str] = Counter()
+        """How many turns each execution has and waits for."""
+        self._reported_at: dict[str, float] = {}
         self._load = Load()
         self._loads: dict[str, Load] = {}
         self._holds_back = False
         """Some user's jobs ask for no slots until his input has moved."""
         self._knobs: ThrottleKnobs | None = None
         self._throttle: Throttle | None = None
+
+    @property
+    def agent_timeout_s(self) -> float:
+        """How long an agent may be silent: its turns are others' then."""
+        return self._core.settings.agent_timeout_s
 
     @property
     def _settings(self) -> TransferSettings:
@@ -131,11 +147,17 @@ class TransferTurns:
     # ---- from agents
 
     def ask(self, owner: str, peer: Peer, message: AskTurn) -> None:
-        """Files of a job want to move."""
+        """Files of a job want to move. An agent speaks for its own user's jobs only."""
         key = self._key(peer, message.turn)
+        if not self._is_of(owner, message.activation) or self._counts[message.activation] >= TURNS_PER_EXECUTION_MAX:
+            self._core.log.full(f"The file agent of {owner} asks for a turn that it cannot have")
+            return
+        if key in self._peers:
+            self._forget(key)
         now = self._core.now()
         self._peers[key] = peer, message.turn
         self._activations[key] = message.activation
+        self._counts[message.activation] += 1
         user = self._user(owner, message.activation)
         self._queue.ask(Turn(key, user, message.upload, message.size, now))
         self._grant()
@@ -150,12 +172,37 @@ class TransferTurns:
         self._grant()
 
     def report(self, owner: str, message: TransferReport) -> None:
-        """What files have cost on their way."""
+        """What files have cost on their way. An agent speaks for its own user's jobs only."""
+        if not self._is_of(owner, message.activation):
+            return
         user = self._user(owner, message.activation)
+        amounts = self._believable(message)
         if user not in self._loads and len(self._loads) >= USER_LOADS_MAX:
             self._loads = {name: load for name, load in self._loads.items() if not load.is_idle}
         for load in (self._load, self._loads.setdefault(user, Load())):
-            load.add(message.amounts)
+            load.add(amounts)
+
+    def _is_of(self, owner: str, activation: str) -> bool:
+        """Whether this is an execution of the user's, or files that he spools."""
+        job: Job | None = None
+        if (shadow := self._core.shadows.get(activation)) is not None:
+            job = shadow.job
+        elif activation.startswith(SPOOLED):
+            job = self._core.queue.get(JobId.parse(activation.removeprefix(SPOOLED)))
+        return job is not None and job.cluster.owner == owner
+
+    def _believable(self, message: TransferReport) -> dict[str, float]:
+        """The amounts, as far as they can have come since the last report: everybody's throttle is set by them."""
+        now = self._core.now()
+        if len(self._reported_at) > USER_LOADS_MAX:
+            self._reported_at = {name: at for name, at in self._reported_at.items() if now - at < LOOK_S}
+        since = now - self._reported_at.get(message.activation, now - LOOK_S)
+        self._reported_at[message.activation] = now
+        return {
+            name: min(amount, since * (1.0 if name.endswith("Seconds") else BYTES_PER_S_MAX))
+            for name, amount in message.amounts.items()
+            if math.isfinite(amount)
+        }
 
     def _user(self, owner: str, activation: str) -> str:
         """By whom turns are divided fairly."""
@@ -185,7 +232,10 @@ class TransferTurns:
             self._holds_back = False
             self._core.work_changed(True)
         self._peers.pop(key, None)
-        self._activations.pop(key, None)
+        if (activation := self._activations.pop(key, None)) is not None:
+            self._counts[activation] -= 1
+            if not self._counts[activation]:
+                del self._counts[activation]
 
     # ---- deciding
 

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 B = TypeVar("B", bound="Birthright")
 
+LOCK_WAIT_SHARE: Final = 2 / 3
+"""How much of its time to answer an agent may spend waiting for locked logs."""
 _SANDBOX_MODES: Final = {"user": 0o700, "group": 0o750, "world": 0o755}
 """What JOB_EXECDIR_PERMISSIONS may say."""
 
@@ -163,6 +165,7 @@ class AgentSettings(Birthright):
     keys: str = ""
     fsync: bool = True
     lock: bool = True
+    lock_wait_s: float = 20.0
     queued_bytes_min: int = 100_000_000
     transfer_report_s: float = 10.0
     read_methods: list[str] = []
@@ -321,6 +324,7 @@ def agent_payload(config: Config, *, account: str, uid: int, gid: int, groups: l
         keys=config.path("KEYS"),
         fsync=config.bool("ENABLE_USERLOG_FSYNC", default=True),
         lock=config.bool("ENABLE_USERLOG_LOCKING", default=True),
+        lock_wait_s=LOCK_WAIT_SHARE * config.seconds("FILE_AGENT_TIMEOUT"),
         remaps_make_directories=config.bool("ALLOW_TRANSFER_REMAP_TO_MKDIR"),
         queued_bytes_min=config.int("BYTES_REQUIRED_TO_QUEUE_FOR_TRANSFER"),
         transfer_report_s=config.seconds("TRANSFER_IO_REPORT_INTERVAL"),

@@ -1703,6 +1703,14 @@ ROWS: tuple[tuple[str, tuple[Row, ...]], ...] = (
             ("MAX_TRANSFER_INPUT_MB", "int", "-1", "-1..", "", "How much input a job may have; -1 for no limit."),
             ("MAX_TRANSFER_OUTPUT_MB", "int", "-1", "-1..", "", "How much output a job may have; -1 for no limit."),
             (
+                "FILE_AGENT_TIMEOUT",
+                "seconds",
+                "30",
+                "0.1..",
+                "",
+                "How long a user's file agent may take to answer; then another takes its place, three times at most.",
+            ),
+            (
                 "ALLOW_TRANSFER_REMAP_TO_MKDIR",
                 "bool",
                 "true",

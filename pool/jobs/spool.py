@@ -21,6 +21,8 @@ from pool.execute.transfer import InputItem, check_name, file_list, input_items,
 from pool.ids import JobId
 
 PREFIX: Final = "SUBMIT_"
+SPOOLED: Final = "spool-"
+"""How transfers to and from the spool are called, before the job's id."""
 FINISHED: Final = "StageInFinishTime"
 """StageInFinish to the microsecond: a job may be quicker than a second."""
 IWD: Final = "SUBMIT_Iwd"

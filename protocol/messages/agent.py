@@ -26,13 +26,7 @@ class AppendEvents(Request[Done], tag="agent.append_events"):
     events: list[LogEvent]
 
 
-class TransferOpened(Record):
-    """Where the starter reaches the agent."""
-
-    address: str
-
-
-class OpenTransfer(Request[TransferOpened], tag="agent.open_transfer"):
+class OpenTransfer(Request[Done], tag="agent.open_transfer"):
     """From now on `ticket` lets one starter move the files of this job ad; the activations of a `claim` share it.
 
     `spool` is where checkpoints of a job that makes any are kept; `..._max_mb`: how much may move, -1 for all. `use`

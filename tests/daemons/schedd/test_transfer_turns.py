@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import trio.testing
 
+from daemons.schedd.transfer_turns import LOOK_S, TURNS_PER_EXECUTION_MAX
 from pool.classad import ClassAd
 from protocol.messages.common import GetAd
 from protocol.messages.schedd import AskTurn, EndTurn, TransferReport
@@ -113,3 +114,34 @@ async def test_what_transfers_cost_is_in_the_ad(tmp_path: Path, autojump_clock: 
         assert ad["FileTransferUploadBytesPerSecond_1m"] > 0
         assert "FileTransferUploadBytesPerSecond_5m" not in ad
         assert ad["Owner_daemon_FileTransferUploadBytes"] == 5000
+
+
+async def test_an_agent_has_turns_for_its_own_users_jobs_only_and_few_of_them(
+    tmp_path: Path, autojump_clock: Clock
+) -> None:
+    async with running(tmp_path, jobs=1, MAX_CONCURRENT_UPLOADS="0") as (bench, agent, (activation,)):
+        assert agent.schedd is not None
+        for number in range(20):
+            await ask(agent, f"mine-{number}", activation)
+            await ask(agent, f"made-up-{number}", "somebody-elses")
+        await bench.until(lambda: len(agent.given) == TURNS_PER_EXECUTION_MAX)
+        await trio.sleep(10)
+        assert sorted(agent.given) == [f"mine-{number}" for number in range(TURNS_PER_EXECUTION_MAX)]
+        assert (await own_ad(bench))["TransferQueueNumUploading"] == TURNS_PER_EXECUTION_MAX
+        await agent.schedd.notify(EndTurn(turn="mine-0"))
+        await ask(agent, "another", activation)
+        await bench.until(lambda: "another" in agent.given)
+
+
+async def test_what_an_agent_says_of_costs_is_believed_as_far_as_it_is_possible(
+    tmp_path: Path, autojump_clock: Clock
+) -> None:
+    async with running(tmp_path, jobs=1) as (bench, agent, (activation,)):
+        assert agent.schedd is not None
+        amounts = {"FileReadSeconds": 1e9, "UploadBytes": float("inf"), "NetWriteSeconds": float("nan")}
+        for name in (activation, "somebody-elses", activation, activation):
+            await agent.schedd.notify(TransferReport(activation=name, amounts=amounts))
+        await trio.sleep(120)
+        ad = await own_ad(bench)
+        assert ad["FileTransferFileReadSeconds"] <= LOOK_S
+        assert ad["FileTransferUploadBytes"] == 0

@@ -215,7 +215,7 @@ class Bench:
             user = pwd.getpwnam(job_user())
             directory.mkdir()
             os.chown(directory, user.pw_uid, user.pw_gid)
-        opened = await self.agent.call(
+        await self.agent.call(
             OpenTransfer(
                 activation=activation,
                 ticket="files",
@@ -225,7 +225,7 @@ class Bench:
                 spool=str(directory) if spool else "",
             )
         )
-        return self.agent_address or opened.address
+        return self.agent_address or self.agent_socket
 
     async def stop(self, activation: str, how: StopHow = StopHow.GRACEFUL, **options: Any) -> None:
         """Tell the job to leave."""
@@ -241,6 +241,7 @@ class Bench:
     async def start_agent(self) -> None:
         """Have a file agent for this job user."""
         entry = pwd.getpwnam(job_user())
+        self.agent_socket = str(self.root / "run" / "agents" / "agent.sock")
         settings = AgentSettings(
             log_path=str(self.root / "FileAgentLog"),
             host="access.test",
@@ -249,7 +250,7 @@ class Bench:
             account=entry.pw_name,
             uid=entry.pw_uid,
             gid=entry.pw_gid,
-            socket=str(self.root / "run" / "agents" / "agent.sock"),
+            socket=self.agent_socket,
         )
         self.agent_child = await self.zygote.fork("agent", settings.pack())
         service = Service("schedd", needs.SCHEDD_TO_AGENT)
