@@ -143,7 +143,8 @@ def security_duties() -> str:
         "host of the sender's certificate, and its addresses lead there; only such ads can be taken back.",
         "- A claim id works for the schedd that used it first, known by its host. A schedd announces work and claims "
         "slots under a name of its own host.",
-        "- A startd is heard about the claims that its schedd holds there, and no others.",
+        "- A startd is heard about the claims that its schedd holds there, and no others. A starter's ticket "
+        "works on the host of its claim's startd alone.",
         "- Jobs are changed by their owner, by who is named in `QUEUE_SUPER_USERS` and came with an account of the "
         "host or a token, and with the level `ADMINISTRATOR`. A host owns no jobs.",
     ]

@@ -228,9 +228,8 @@ def _bound_to(peer: Peer) -> str:
 
 def _leads_to(ad: ClassAd, peer: Peer) -> bool:
     """Whether the ad's addresses name the peer's host: clients check the server's certificate by it."""
-    names = {name.casefold() for name in peer.link.certificate.names} if peer.link.certificate is not None else set()
     texts = (ad.eval_str(name, "") for name in ADDRESSES)
-    return all(Address.parse(text).server_name.casefold() in names for text in texts if text)
+    return all(Address.parse(text).server_name.casefold() == peer.host_name.casefold() for text in texts if text)
 
 
 def _delta(ad_type: str, name: str, stored: Stored | None, *, private: bool) -> AdDelta:

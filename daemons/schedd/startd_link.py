@@ -14,6 +14,9 @@ from daemons.schedd.claim import Claim
 from daemons.schedd.whereabouts import is_same_host, startd_of
 from pool.errors import PoolError
 from protocol import rpc
+from protocol.address import Address
+from protocol.auth.unix_peer import granted
+from protocol.auth.x509 import is_for
 from protocol.messages.startd import ClaimAnswer, KeepAlive, ReconnectAnswer, ReconnectClaim, RequestClaim
 from protocol.rpc import Peer
 
@@ -62,6 +65,13 @@ class Startd:
     def speaks(self, peer: Peer) -> bool:
         """Whether this connection is the one to this startd."""
         return self._peer is peer
+
+    def has_host_of(self, peer: Peer) -> bool:
+        """Whether the peer is on the startd's host, by the kernel's word or by the certificate that it has shown."""
+        link = peer.link
+        if self.is_local:
+            return link.credentials is not None and bool(granted(link.credentials, self._core.start.security.owner_uid))
+        return link.certificate is not None and is_for(link.certificate, Address.parse(self.address).server_name)
 
     async def ask_for(self, request: RequestClaim) -> ClaimAnswer:
         """Ask for a claim; the connection is kept meanwhile."""

@@ -55,6 +55,7 @@ class Birthright(Record):
     uid_domain: str = ""
     trust_domain: str = ""
     owner_uid: int = 0
+    keys: str = ""
     ca_files: list[str] = []
 
     def pack(self) -> bytes:
@@ -67,11 +68,12 @@ class Birthright(Record):
         return decode(cls, msgpack.unpackb(payload, unicode_errors="surrogateescape"))
 
     def client_security(self) -> Security:
-        """To connect with; a ticket is added for each connection."""
+        """To connect with, as this host; a ticket is added for each connection."""
         return Security(
             trust_domain=self.trust_domain,
             uid_domain=self.uid_domain,
             owner_uid=self.owner_uid,
+            keys=self.keys,
             ca_files=tuple(self.ca_files),
         )
 
@@ -162,7 +164,6 @@ class AgentSettings(Birthright):
     gid: int
     groups: list[int] = []
     socket: str
-    keys: str = ""
     fsync: bool = True
     lock: bool = True
     lock_wait_s: float = 20.0
@@ -321,7 +322,6 @@ def agent_payload(config: Config, *, account: str, uid: int, gid: int, groups: l
         gid=gid,
         groups=groups,
         socket=path,
-        keys=config.path("KEYS"),
         fsync=config.bool("ENABLE_USERLOG_FSYNC", default=True),
         lock=config.bool("ENABLE_USERLOG_LOCKING", default=True),
         lock_wait_s=LOCK_WAIT_SHARE * config.seconds("FILE_AGENT_TIMEOUT"),
@@ -345,6 +345,7 @@ def _common(config: Config, subsystem: str, log_path: str) -> dict[str, Any]:
         "uid_domain": security.uid_domain,
         "trust_domain": security.trust_domain,
         "owner_uid": security.owner_uid,
+        "keys": security.keys,
         "ca_files": list(security.ca_files),
     }
 

@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 import trio
 
+from pool.classad import ClassAd
 from pool.jobs.states import JobStatus
 from protocol import needs, rpc
 from protocol.address import Address
-from protocol.messages.schedd import ClaimChange
+from protocol.messages.schedd import ClaimChange, Ending, JobEnded, StarterReady
 from protocol.messages.startd import (
     CoalesceClaims,
     ContinueClaim,
@@ -127,3 +128,31 @@ async def test_a_startd_says_nothing_of_another_startds_claims(tmp_path: Path, a
             await broken.tell(other, change, "so it is said", hold_code=3)
         await trio.sleep(60)
         assert await bench.statuses() == {JobStatus.RUNNING: 2}
+
+
+async def test_a_claims_ticket_works_on_the_host_of_its_startd_alone(tmp_path: Path, autojump_clock: Clock) -> None:
+    async with a_schedds_bench(tmp_path) as bench:
+        startd = await bench.startd()
+        await bench.submit(a_queued_job(RunsFor=1000))
+        await bench.match(startd)
+        await bench.until_status(running=1)
+        (order,) = startd.orders
+        here = bench.host.network
+        thief = here.network.host("ex2", duties={needs.EXECUTE})
+        end = JobEnded(
+            job_id=order.job_id,
+            activation=order.activation,
+            ending=Ending.EXITED,
+            at=0.0,
+            ad=ClassAd({"ExitBySignal": False, "ExitCode": 0}),
+        )
+        async with rpc.connected(
+            Address.tcp(here.name, 9618, sock="schedd", alias=here.name),
+            security=bench.host.security.with_ticket(order.ticket),
+            network=thief,
+        ) as peer:
+            with pytest.raises(RemoteError, match="host"):
+                await peer.call(StarterReady(job_id=order.job_id, activation=order.activation))
+            with pytest.raises(RemoteError, match="host"):
+                await peer.call(end)
+        await bench.until_status(running=1)

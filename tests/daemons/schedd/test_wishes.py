@@ -9,20 +9,23 @@ import trio.testing
 from pool.classad import ClassAd
 from tests.daemons.schedd.bench import LOG, a_bench, a_job
 from tests.pool.submit.build import Place
+from tests.whole.real_pool import pool_directory
 
 Clock = trio.testing.MockClock
 
 
 async def test_mail_is_sent_once_the_job_has_ended(tmp_path: Path, autojump_clock: Clock) -> None:
-    box, program = tmp_path / "box", tmp_path / "mail"
-    program.write_text(f'#!/bin/sh\necho "$@" >> {box}\ncat >> {box}\n')
-    program.chmod(0o755)
-    async with a_bench(tmp_path, MAIL=str(program), SENDMAIL="") as bench:
-        await bench.submit(a_job(JobNotification=2, NotifyUser="ann@example.org", ExitWith=3))
-        await bench.match(await bench.startd())
-        await bench.until(box.exists)
-        await bench.until(lambda: "status 3" in box.read_text())
-        assert box.read_text().startswith("-s [Condor] Condor Job 1.0 ann@example.org\n")
+    with pool_directory() as directory:
+        directory.chmod(0o1777)  # the program runs as the job's owner
+        box, program = directory / "box", directory / "mail"
+        program.write_text(f'#!/bin/sh\necho "$@" >> {box}\ncat >> {box}\n')
+        program.chmod(0o755)
+        async with a_bench(tmp_path, MAIL=str(program), SENDMAIL="") as bench:
+            await bench.submit(a_job(JobNotification=2, NotifyUser="ann@example.org", ExitWith=3))
+            await bench.match(await bench.startd())
+            await bench.until(box.exists)
+            await bench.until(lambda: "status 3" in box.read_text())
+            assert box.read_text().startswith("-s [Condor] Condor Job 1.0 ann@example.org\n")
 
 
 async def test_attributes_go_into_the_log_with_each_event(tmp_path: Path, autojump_clock: Clock) -> None:

@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from minipool.cli.preen import main
+from tests.whole.real_pool import pool_directory
 
 
 @pytest.fixture
-def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def mailbox() -> Iterator[Path]:
+    """A directory with a program for mail, which any account can run, and which leaves a `box` there."""
+    with pool_directory() as directory:
+        directory.chmod(0o1777)
+        program = directory / "mail"
+        program.write_text(f'#!/bin/sh\n{{ echo "$@"; cat; }} > {directory}/box\n')
+        program.chmod(0o755)
+        yield directory
+
+
+@pytest.fixture
+def host(tmp_path: Path, mailbox: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A host's directories, with something in each that does not belong there."""
     for name in ("log", "spool", "execute"):
         (tmp_path / name).mkdir()
@@ -22,12 +35,9 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "spool" / "job_queue.sqlite").touch()
     (tmp_path / "execute" / "dir_999999999").mkdir()
     (tmp_path / "execute" / f"dir_{os.getpid()}").mkdir()
-    program = tmp_path / "mail"
-    program.write_text(f'#!/bin/sh\n{{ echo "$@"; cat; }} > {tmp_path}/box\n')
-    program.chmod(0o755)
     (tmp_path / "config").write_text(
         f"LOCAL_DIR = {tmp_path}\nLOG = {tmp_path}/log\nSPOOL = {tmp_path}/spool\nEXECUTE = {tmp_path}/execute\n"
-        f"PREEN_ADMIN = root@here\nSENDMAIL =\nMAIL = {program}\n"
+        f"PREEN_ADMIN = root@here\nSENDMAIL =\nMAIL = {mailbox}/mail\n"
     )
     monkeypatch.setenv("CONDOR_CONFIG", str(tmp_path / "config"))
     return tmp_path
@@ -52,12 +62,14 @@ def test_it_removes_that_and_nothing_else(host: Path, capsys: pytest.CaptureFixt
     assert (host / "execute" / f"dir_{os.getpid()}").exists()
 
 
-def test_it_tells_the_administrator_by_mail_or_that_it_cannot(host: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_it_tells_the_administrator_by_mail_or_that_it_cannot(
+    host: Path, mailbox: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main("preen", ["-m", "-r"]) == 0
-    box = (host / "box").read_text()
+    box = (mailbox / "box").read_text()
     assert "root@here" in box.splitlines()[0]
     assert f"{host}/spool/junk - Removed" in box
     (host / "spool" / "more").touch()
-    (host / "mail").write_text("#!/bin/sh\nexit 9\n")
+    (mailbox / "mail").write_text("#!/bin/sh\nexit 9\n")
     assert main("preen", ["-m", "-r"]) == 2
     assert "ended with status 9" in capsys.readouterr().err
