@@ -23,6 +23,7 @@ from pool.classad import ClassAd
 from pool.ids import JobId
 from protocol import rpc
 from protocol.address import Address
+from protocol.auth.ticket import Bearer, digest_of
 from protocol.authorize import Level
 from protocol.message import DONE, Done
 from protocol.messages.collector import Change, WatchAds
@@ -168,7 +169,8 @@ class Launcher:
 async def launcher(pool: Bench) -> AsyncGenerator[Launcher, None]:
     """A claimed slot of the pool."""
     security = Security(trust_domain="bench", uid_domain="bench")
-    security.tickets.add(TICKET, identity="starter@bench", levels=[Level.READ], label="claim")
+    bearer = Bearer(uids=[os.getuid()])
+    security.tickets.add(digest_of(TICKET), identity="starter@bench", levels=[Level.READ], bearer=bearer, label="claim")
     address = Address.unix(str(pool.directory / "launcher.sock"))
     service = Service("schedd")
     async with trio.open_nursery() as nursery:

@@ -76,7 +76,7 @@ def _mark(name: str) -> bool:
     """Claim the point's only shot; durable before the process goes."""
     assert _markers is not None
     try:
-        _markers.mkdir(exist_ok=True, mode=0o777)
+        _markers.mkdir(exist_ok=True)
         descriptor = os.open(_markers / name, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644)
         os.write(descriptor, f"{os.getpid()}\n".encode())
         os.close(descriptor)

@@ -22,6 +22,8 @@ from io import FileIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from daemons.layout import open_public
+
 if TYPE_CHECKING:
     from pool.config import Config
 
@@ -131,7 +133,7 @@ class Log:
 
     def _open(self) -> FileIO:
         assert self.path is not None
-        self._file = FileIO(self.path, "a", opener=_opener)
+        self._file = FileIO(self.path, "a", opener=open_public)
         self._size = os.fstat(self._file.fileno()).st_size
         return self._file
 
@@ -147,11 +149,6 @@ class Log:
             for old in olds[: -self._old_max]:
                 old.unlink(missing_ok=True)
         return self._open()
-
-
-def _opener(path: str, flags: int) -> int:
-    """Everybody may read a log, whatever the umask of the process that begins it."""
-    return os.open(path, flags | os.O_CLOEXEC, 0o644)
 
 
 class _Handler(logging.Handler):

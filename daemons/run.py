@@ -40,6 +40,7 @@ import trio
 
 from daemons import faults, own_history
 from daemons.adverts import Adverts
+from daemons.layout import UMASK, publish
 from daemons.linux import name_process
 from daemons.log import Log, log_times
 from daemons.metrics import LoopLag
@@ -183,7 +184,7 @@ class DaemonStart:
         listeners = [await self.world.network.listen(Address.unix(str(self.socket_path)))]
         if self.port_address:
             listeners.append(await self.world.network.listen_shared(str(self.run_dir), Address.parse(self.address)))
-        (self.run_dir / f"{self.name}.address").write_text(f"{self.address}\n{CONDOR_VERSION}\n{CONDOR_PLATFORM}\n")
+        publish(self.run_dir / f"{self.name}.address", f"{self.address}\n{CONDOR_VERSION}\n{CONDOR_PLATFORM}\n")
         try:
             await rpc.serve(
                 self.service, listeners, security=self.security, admission=self.admission, task_status=task_status
@@ -338,7 +339,7 @@ def run_process(
     """
     world = World.real()
     name_process(f"condor_{name}")
-    os.umask(0o022)
+    os.umask(UMASK)
     try:
         start = DaemonStart(name, source, world, port_address=port_address)
     except ConfigError as error:

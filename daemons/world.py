@@ -17,6 +17,7 @@ from typing import Any, Protocol, TypeVar
 
 import trio
 
+from daemons.layout import PROGRAM_UMASK
 from daemons.open_files import before_exec
 from daemons.spawn_child import Zygote
 from protocol.net import Network, RealNetwork
@@ -59,9 +60,10 @@ class RealSpawner:
     """Programs as processes of this machine, with no descriptors but those passed on purpose."""
 
     async def start(self, argv: Sequence[str], **options: Any) -> Process:
-        """Start `argv`; standard input is /dev/null unless `stdin` says otherwise."""
+        """Start `argv`; standard input is /dev/null, and the umask an ordinary one, unless `options` say otherwise."""
         options.setdefault("stdin", subprocess.DEVNULL)
         options.setdefault("preexec_fn", before_exec())
+        options.setdefault("umask", PROGRAM_UMASK)
         return await trio.lowlevel.open_process(list(argv), **options)
 
 

@@ -29,11 +29,11 @@ from daemons.starter.account import Account, become
 from daemons.starter.settings import AgentSettings
 from daemons.zygote import Birth
 from pool.errors import UserError
-from protocol import needs, net, rpc
+from protocol import needs, net, rpc, unix_socket
 from protocol.address import Address
 from protocol.message import DONE, Done
 from protocol.messages.agent import AppendEvents, LogEvent
-from protocol.net import Listener, RealNetwork
+from protocol.net import Listener, UnixListener
 from protocol.port_server import SharedListener
 from protocol.rpc import Peer
 from protocol.security import Security
@@ -41,6 +41,9 @@ from protocol.service import Service
 
 LOCK_PAUSE_S: Final = 0.02
 UMASK: Final = 0o022
+OWN_MODE: Final = 0o600
+ANYBODYS_MODE: Final = 0o666
+"""The kernel says who connects, and each ticket whose it is."""
 NAME_CHARACTERS_MAX: Final = 56
 
 
@@ -67,7 +70,7 @@ async def main(birth: Birth) -> None:
     log.capture_logging()
     faults.arm(settings.fault_points, settings.run_dir or ".")
     security = _security(settings)
-    listeners = await _listen(settings, log)  # while this process may write to RUN
+    listeners = _listen(settings, log)  # while this process may write to RUN
     log.always("File agent starts", user=settings.account or settings.uid, pid=os.getpid(), socket=settings.socket)
     os.umask(UMASK)
     become(Account(settings.account, settings.uid, settings.gid, tuple(settings.groups), None))
@@ -95,9 +98,8 @@ def _security(settings: AgentSettings) -> Security:
     return security
 
 
-async def _listen(settings: AgentSettings, log: Log) -> list[Listener]:
-    os.makedirs(os.path.dirname(settings.socket), mode=0o755, exist_ok=True)
-    listeners: list[Listener] = [await RealNetwork().listen(Address.unix(settings.socket))]
+def _listen(settings: AgentSettings, log: Log) -> list[Listener]:
+    listeners: list[Listener] = [_own_socket(settings)]
     if settings.keys and settings.run_dir:
         try:
             address = Address.tcp("", 0, sock=socket_name(settings.socket))
@@ -105,6 +107,19 @@ async def _listen(settings: AgentSettings, log: Log) -> list[Listener]:
         except OSError as error:
             log.always("Starters of other hosts cannot reach this agent", error=error.strerror)
     return listeners
+
+
+def _own_socket(settings: AgentSettings) -> UnixListener:
+    """The unix socket: for root's starters and the user's tools; for everybody where the pool has but one account.
+
+    It is bound while this process is still root, in a directory where the user makes nothing.
+    """
+    is_roots = os.geteuid() == 0
+    raw = unix_socket.bind(settings.socket, mode=OWN_MODE if is_roots else ANYBODYS_MODE)
+    if is_roots:
+        os.chown(settings.socket, settings.uid, -1, follow_symlinks=False)
+    raw.setblocking(False)
+    return UnixListener(Address.unix(settings.socket), raw)
 
 
 async def _serve(

@@ -67,7 +67,7 @@ class NotOpen(PeerError):
 class _Activation:
     """One execution of a job, as far as its files go."""
 
-    ticket: str
+    digest: str
     label: str
     """What its ticket is called: by its claim, or by the activation itself."""
     job: ClassAd
@@ -175,11 +175,11 @@ class Transfers:
     def open(self, _peer: Peer, request: OpenTransfer) -> Done:
         """Let a starter in; asked again (after a restart of the schedd) it changes nothing."""
         known = self._activations.get(request.activation)
-        if known is None or known.ticket != request.ticket:
+        if known is None or known.digest != request.digest:
             self._forget(request.activation)
             label = request.claim or request.activation
             self._activations[request.activation] = _Activation(
-                request.ticket,
+                request.digest,
                 label,
                 request.job_ad,
                 request.use,
@@ -187,7 +187,9 @@ class Transfers:
                 request.input_max_mb,
                 request.output_max_mb,
             )
-            self._security.tickets.add(request.ticket, identity=self._identity, levels=[Level.READ], label=label)
+            self._security.tickets.add(
+                request.digest, identity=self._identity, levels=[Level.READ], bearer=request.bearer, label=label
+            )
         return DONE
 
     def close(self, _peer: Peer, request: CloseTransfer) -> Done:
@@ -198,8 +200,8 @@ class Transfers:
     def _forget(self, name: str) -> None:
         known = self._activations.pop(name, None)
         if known is not None:
-            if not any(other.ticket == known.ticket for other in self._activations.values()):
-                self._security.tickets.revoke(known.ticket)
+            if not any(other.digest == known.digest for other in self._activations.values()):
+                self._security.tickets.revoke(known.digest)
             if known.push is not None:
                 known.push.cancel()
             if known.kept is not None:

@@ -11,6 +11,7 @@ from typing import Final
 
 import trio
 
+from daemons.layout import publish
 from daemons.linux import become_subreaper, reap, zombie_children
 from daemons.master.drain import Drainage
 from daemons.master.join import Admissions
@@ -264,7 +265,7 @@ def sweep_sockets(run: Path) -> None:
 
 
 def _say_ready(ready: Path, start: DaemonStart) -> None:
-    ready.write_text(f"{start.address}\n")
+    publish(ready, f"{start.address}\n")
 
 
 async def _reap_orphans() -> None:

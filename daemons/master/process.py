@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from daemons.layout import UMASK, make_directories, publish
 from daemons.locate import runs_here
 from daemons.master.port import host_names
 from daemons.open_files import give_back
@@ -19,8 +20,6 @@ from pool.errors import ConfigError, PoolError
 
 EXIT_REFUSED: Final = 1
 
-DIRECTORIES: Final = (("LOCAL_DIR", 0o755), ("LOG", 0o755), ("SPOOL", 0o755), ("EXECUTE", 0o755), ("RUN", 0o755))
-
 
 class AlreadyRunning(PoolError):
     """Another master has these directories."""
@@ -28,7 +27,7 @@ class AlreadyRunning(PoolError):
 
 def run_master(source: Source) -> int:
     """Run a host of a pool in the foreground until it is stopped; the exit status."""
-    os.umask(0o022)
+    os.umask(UMASK)
     try:
         config = source.load("MASTER", dict(os.environ))
         make_directories(config)
@@ -59,17 +58,6 @@ def become(program: str) -> None:
         os.execv(program, [program])
     except OSError as error:
         print(f"master: {program}: {error.strerror}", file=sys.stderr)
-
-
-def make_directories(config: Config) -> None:
-    """Make what is missing under LOCAL_DIR; what is there keeps its mode."""
-    for knob, mode in DIRECTORIES:
-        path = Path(config.path(knob))
-        if not path.is_dir():
-            path.mkdir(parents=True, exist_ok=True)
-            path.chmod(mode)
-    keys = Path(config.path("KEYS"))
-    keys.mkdir(parents=True, exist_ok=True, mode=0o700)
 
 
 def make_keys(config: Config) -> None:
@@ -125,13 +113,10 @@ def publish_ca(config: Config) -> None:
     from protocol.security import CA_FILE
 
     try:
-        certificate = Path(config.path("KEYS"), CA_FILE).read_bytes()
+        certificate = Path(config.path("KEYS"), CA_FILE).read_text(encoding="ascii")
     except OSError:
         return  # a host that has not joined anything
-    shown = Path(config.path("RUN"), CA_FILE)
-    temporary = shown.with_name(f".{CA_FILE}.{os.getpid()}")
-    temporary.write_bytes(certificate)
-    temporary.replace(shown)
+    publish(Path(config.path("RUN"), CA_FILE), certificate)
 
 
 @contextmanager
@@ -150,7 +135,7 @@ def locked(run: Path) -> Iterator[None]:
 
 def _lock(path: Path) -> int:
     while True:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from pool.matching import Account
+from pool.private_file import keep_private
 
 _COLUMNS: Final = tuple(field.name for field in fields(Account))
 
@@ -32,6 +33,7 @@ class AccountStore:
     """The file. Its methods may run in any thread, one at a time."""
 
     def __init__(self, path: Path | str) -> None:
+        keep_private(path)
         self._connection = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
         self._connection.execute("PRAGMA journal_mode = WAL")
         self._connection.execute("PRAGMA synchronous = NORMAL")

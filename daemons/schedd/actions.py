@@ -159,11 +159,10 @@ class Actions:
         if shadow is None or not allowed(job.status, event):
             already = job.status is JobStatus.SUSPENDED and event is JobEvent.SUSPEND
             return Outcome.ALREADY_DONE if already else Outcome.BAD_STATUS
-        claim_id = str(shadow.claim.id)
         if event is JobEvent.SUSPEND:
-            failed = await self._claims.tell(shadow.claim, SuspendClaim(claim_id=claim_id))
+            failed = await self._claims.tell(shadow.claim, lambda id: SuspendClaim(claim_id=id))
         else:
-            failed = await self._claims.tell(shadow.claim, ContinueClaim(claim_id=claim_id))
+            failed = await self._claims.tell(shadow.claim, lambda id: ContinueClaim(claim_id=id))
         if failed:
             self._core.log.always(f"Job {job.id} could not be asked to {event.value}: {failed}")
             return Outcome.BAD_STATUS

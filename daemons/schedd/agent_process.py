@@ -5,14 +5,17 @@ from __future__ import annotations
 import contextlib
 import os
 import pwd
+from pathlib import Path
 from typing import Final, TypeVar
 
 import trio
 
 from daemons.agent.main import socket_name
+from daemons.layout import PASSAGE, passage
 from daemons.run import DaemonStart
 from daemons.schedd.agents import NoAgent
 from daemons.schedd.transfer_turns import TransferTurns
+from daemons.starter import sandbox
 from daemons.starter.settings import agent_payload
 from daemons.world import ChildProcess, ZygoteLike
 from protocol import rpc
@@ -28,8 +31,20 @@ R = TypeVar("R")
 GOODBYE_S: Final = 2.0
 LIMITS: Final = Limits(frame_bytes_max=256 * 1024)
 """An agent's answers are short; it is a user's process, and shall not fill the memory of everybody's schedd."""
-DIRECTORY_MODE: Final = 0o1777
-"""Agents make their own sockets, as the users they are."""
+DIRECTORY: Final = "agents"
+
+
+def own_directory(run: Path) -> Path:
+    """RUN/agents, where this account alone makes names; whatever is there before the first agent is removed."""
+    directory = run / DIRECTORY
+    passage(directory)
+    directory.chmod(PASSAGE)
+    for left in directory.iterdir():
+        if left.is_dir() and not left.is_symlink():
+            sandbox.remove(str(left))
+        else:
+            left.unlink(missing_ok=True)
+    return directory
 
 
 class AgentProcess:
@@ -39,7 +54,7 @@ class AgentProcess:
         self._process = process
         self._peer = peer
         self.address = address
-        self._endpoint: str | None = endpoint
+        self._made: tuple[str, ...] = (address, endpoint)
 
     @property
     def closed(self) -> trio.Event:
@@ -62,10 +77,10 @@ class AgentProcess:
         self._peer.abort("it was ended")
         self._process.kill()
         await self._process.wait()
-        made, self._endpoint = self._endpoint, None  # soon there may be another's of the same name
-        if made is not None:
+        made, self._made = self._made, ()  # soon there may be another's of the same names
+        for path in made:
             with contextlib.suppress(OSError):
-                os.unlink(made)
+                os.unlink(path)
 
 
 class StartAgents:
@@ -76,15 +91,14 @@ class StartAgents:
         self._zygote = zygote
         self._nursery = nursery
         self._transfers = transfers
+        self._directory = own_directory(start.run_dir)
 
     async def __call__(self, owner: str) -> AgentProcess:
         """An agent for this user: his own account where the pool is root's, else the pool's account."""
-        directory = self._start.run_dir / "agents"
-        directory.mkdir(exist_ok=True)
         if os.getuid() == 0:
-            path, payload = self._as_user(owner, str(directory))
+            path, payload = self._as_user(owner)
         else:
-            path = str(directory / f"{os.getuid()}-{owner}.sock")
+            path = str(self._directory / f"{os.getuid()}-{owner}.sock")
             payload = agent_payload(
                 self._start.config,
                 account="",
@@ -112,13 +126,12 @@ class StartAgents:
             raise
         return AgentProcess(process, peer, path, endpoint(str(self._start.run_dir), socket_name(path)))
 
-    def _as_user(self, owner: str, directory: str) -> tuple[str, bytes]:
-        os.chmod(directory, DIRECTORY_MODE)
+    def _as_user(self, owner: str) -> tuple[str, bytes]:
         try:
             entry = pwd.getpwnam(owner)
         except KeyError:
             raise NoAgent(f"there is no account {owner!r} on this host to write files as") from None
-        path = f"{directory}/{entry.pw_uid}.sock"
+        path = str(self._directory / f"{entry.pw_uid}.sock")
         return path, agent_payload(
             self._start.config,
             account=owner,

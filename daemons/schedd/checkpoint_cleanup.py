@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
+from daemons.layout import passage
 from pool.config import Config
 from pool.errors import PoolError
 from pool.execute.checkpoint_cleanup import JOB_AD, read_map
@@ -78,10 +79,10 @@ class CheckpointCleanup:
         owner = pwd.getpwuid(status.st_uid)
         if os.geteuid() == 0 and owner.pw_uid == 0:
             return None
-        os.makedirs(self._base, 0o755, exist_ok=True)
+        passage(self._base)
         own = os.path.join(self._base, owner.pw_name)
         if not os.path.isdir(own):
-            os.mkdir(own, 0o755)
+            os.mkdir(own, 0o700)
             if os.geteuid() == 0:
                 os.chown(own, owner.pw_uid, owner.pw_gid, follow_symlinks=False)
         aside = os.path.join(own, os.path.basename(path))

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+import trio
 
 from pool.classad import ClassAd
 from pool.ids import ClaimId
 from pool.jobs.pack import pack
 from pool.jobs.store import ClaimRow, ClaimWork
+from protocol.auth.ticket import digest_of, new_secret
 from protocol.rpc import Peer
 
 if TYPE_CHECKING:
@@ -16,16 +19,38 @@ if TYPE_CHECKING:
     from daemons.schedd.shadow import Shadow
 
 
+@dataclass(frozen=True)
+class Pass:
+    """A ticket of our making: what is kept of it, and the secret itself, "" when only an earlier life has known it."""
+
+    digest: str
+    secret: str = field(default="", repr=False)
+
+    @classmethod
+    def new(cls) -> Pass:
+        """One that was never used before."""
+        secret = new_secret()
+        return cls(digest_of(secret), secret)
+
+
 @dataclass(eq=False)
 class Claim:
     """One slot that we hold, or are about to."""
 
-    id: ClaimId
+    public: str
+    """Its name in logs and messages."""
+    digest: str
+    """What its startd knows it by after a restart of this schedd: of the id that it was granted with."""
+    id: ClaimId | None
+    """None: an earlier life of this schedd has known it; the startd gives another."""
     startd: str
     submitter: str
     owner: str
     slot_ad: ClassAd
-    ticket: str
+    ticket: Pass
+    """Its starter's, for this schedd."""
+    files_ticket: Pass
+    """Its starter's, for the owner's file agent."""
     lease_s: float
     alive_s: float
     renewed_at: float
@@ -36,13 +61,9 @@ class Claim:
     gone: bool = False
     fits: int = 0
     """The autocluster whose jobs are known to want the slot, whenever."""
+    asking: trio.Lock = field(default_factory=trio.Lock)
     wish: Wish | None = None
     """A job that shall have the slot next (condor_now)."""
-
-    @property
-    def public(self) -> str:
-        """Its name in logs and messages."""
-        return self.id.public()
 
     @property
     def slot_name(self) -> str:
@@ -65,18 +86,20 @@ class Claim:
         """What it does now, as the store keeps it."""
         shadow = self.shadow
         if shadow is None:
-            return ClaimWork(None, None, "", self.renewed_at, str(self.id))
-        return ClaimWork(shadow.job.cluster.id, shadow.job.proc, shadow.activation, self.renewed_at, str(self.id))
+            return ClaimWork(None, None, "", self.renewed_at, self.public)
+        return ClaimWork(shadow.job.cluster.id, shadow.job.proc, shadow.activation, self.renewed_at, self.public)
 
     def row(self) -> ClaimRow:
         """As the store keeps it when it is new."""
         return ClaimRow(
-            claim_id=str(self.id),
+            claim=self.public,
+            digest=self.digest,
             startd=self.startd,
             submitter=self.submitter,
             owner=self.owner,
             slot_ad=pack(self.slot_ad),
-            ticket=self.ticket,
+            ticket=self.ticket.digest,
+            files_ticket=self.files_ticket.digest,
             lease_s=self.lease_s,
             alive_s=self.alive_s,
             renewed_at=self.renewed_at,

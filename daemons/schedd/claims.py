@@ -9,9 +9,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+import trio
+
 from daemons.faults import fault
 from daemons.locate import nearest
-from daemons.schedd.claim import Claim
+from daemons.schedd.claim import Claim, Pass
 from daemons.schedd.core import Core
 from daemons.schedd.next_job import begin, keep_idle, next_job
 from daemons.schedd.run_now import coalesce
@@ -28,7 +30,6 @@ from pool.jobs.store import ClaimRow
 from pool.slots.lease import alive_interval
 from protocol import needs
 from protocol.address import Address
-from protocol.auth.ticket import new_secret
 from protocol.authorize import Level
 from protocol.message import Record, Request
 from protocol.messages.common import StopHow
@@ -38,7 +39,11 @@ from protocol.rpc import Peer
 from protocol.service import Service
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Iterable
+    from collections.abc import Awaitable, Callable, Iterable
+
+
+def _give_back(id: str) -> Request[Record]:
+    return ReleaseClaim(claim_id=id)
 
 
 REPORT_GRACE_S: Final = 2.0
@@ -83,7 +88,7 @@ class Claims:
     def take(self, match: Match) -> bool:
         """Use a match for the job that is next in its autocluster; False when none waits or no more may run."""
         core = self.core
-        if self.stopping or match.claim_id in self._claims or self._running() >= core.settings.jobs_running_max:
+        if self.stopping or self._running() >= core.settings.jobs_running_max:
             return False
         id = ClaimId(match.claim_id)
         job = core.waiting.next(match.submitter, match.autocluster)
@@ -93,12 +98,15 @@ class Claims:
         lease_s = ad.eval_float("JobLeaseDuration", 0.0)
         self._alive_s = alive_interval(self._alive_s, lease_s)
         claim = Claim(
+            public=id.public(),
+            digest=id.digest(),
             id=id,
             startd=match.startd_address,
             submitter=match.submitter,
             owner=job.cluster.owner,
             slot_ad=match.slot_ad,
-            ticket=new_secret(),
+            ticket=Pass.new(),
+            files_ticket=Pass.new(),
             lease_s=lease_s or core.settings.alives_missed_max * self._alive_s,
             alive_s=self._alive_s,
             renewed_at=core.now(),
@@ -109,7 +117,7 @@ class Claims:
         core.waiting.discard(job)
         self._asking.add(job)
         fault("schedd.match_taken")
-        core.nursery.start_soon(self._guarded, claim, job, self._request(claim, job))
+        core.nursery.start_soon(self._guarded, claim, job, self._request(claim, id, job))
         return True
 
     def _running(self) -> int:
@@ -136,15 +144,14 @@ class Claims:
             core.writer.soon()
             await self.release(claim, StopHow.FAST)
 
-    async def _request(self, claim: Claim, job: Job) -> None:
+    async def _request(self, claim: Claim, id: ClaimId, job: Job) -> None:
         """Claim the slot and put it to work."""
         core = self.core
         try:
             startd = self.startd(claim.startd)
             self._let_in(claim)
-            back = ReleaseClaim(claim_id=str(claim.id))
-            core.requested[job] = lambda: core.nursery.start_soon(self.tell, claim, back)
-            answer = await startd.ask_for(self._claim_request(claim, job))
+            core.requested[job] = lambda: core.nursery.start_soon(self.tell, claim, _give_back)
+            answer = await startd.ask_for(self._claim_request(claim, id, job))
             fault("schedd.claim_requested")
             refused = "" if answer.granted else answer.reason or "no reason given"
         except PoolError as error:
@@ -176,11 +183,20 @@ class Claims:
     def _let_in(self, claim: Claim) -> None:
         """Let the claim's starter connect."""
         self.core.start.security.tickets.add(
-            claim.ticket,
+            claim.ticket.digest,
             identity=f"starter@{self.core.settings.uid_domain}",
             levels={Level.READ},
+            bearer=self.core.starters,
             label=claim.public,
         )
+
+    def renew_tickets(self, claim: Claim) -> None:
+        """The tickets of an earlier life served the job that ran; the next one's starter gets others."""
+        if not claim.ticket.secret:
+            self.core.start.security.tickets.revoke(claim.ticket.digest)
+            claim.ticket, claim.files_ticket = Pass.new(), Pass.new()
+            self._let_in(claim)
+            self.core.queue.put_claim(claim.row())
 
     def shadow_address(self, claim: Claim) -> str:
         """Where the claim's starter finds this schedd."""
@@ -190,7 +206,18 @@ class Claims:
     def begin_coalesced(self, like: Claim, job: Job, made: Coalesced) -> None:
         """A startd has made one slot out of several, among them that of the claim `like`: run the job there."""
         core = self.core
-        claim = replace(like, id=ClaimId(made.claim_id), ticket=new_secret(), renewed_at=core.now(), gone=False)
+        id = ClaimId(made.claim_id)
+        claim = replace(
+            like,
+            public=id.public(),
+            digest=id.digest(),
+            id=id,
+            ticket=Pass.new(),
+            files_ticket=Pass.new(),
+            renewed_at=core.now(),
+            gone=False,
+            asking=trio.Lock(),
+        )
         self._claims[claim.public] = claim
         core.claims_of[claim.submitter] += 1
         job.busy = False
@@ -198,16 +225,16 @@ class Claims:
         self._granted(claim, made.answer)
         core.nursery.start_soon(self._guarded, claim, job, self.work(claim, self._first(claim, job)))
 
-    def _claim_request(self, claim: Claim, job: Job) -> RequestClaim:
+    def _claim_request(self, claim: Claim, id: ClaimId, job: Job) -> RequestClaim:
         return RequestClaim(
-            claim_id=str(claim.id),
+            claim_id=id,
             job_ad=self.core.queue.ad(job).flat(),
             schedd_name=self.core.settings.name,
             submitter=claim.submitter,
             lease_s=claim.lease_s,
             alive_interval_s=claim.alive_s,
             shadow_address=self.shadow_address(claim),
-            ticket=claim.ticket,
+            ticket=claim.ticket.secret,
         )
 
     def _first(self, claim: Claim, job: Job) -> Shadow | None:
@@ -243,14 +270,16 @@ class Claims:
     async def release(self, claim: Claim, how: StopHow = StopHow.GRACEFUL) -> None:
         """Give the slot back."""
         if not claim.gone:
-            await self.tell(claim, ReleaseClaim(claim_id=str(claim.id), how=how))
+            await self.tell(claim, lambda id: ReleaseClaim(claim_id=id, how=how))
         self._forget(claim)
 
-    async def tell(self, claim: Claim, request: Request[Record]) -> str:
-        """Ask something of the claim's startd; what went wrong, or nothing."""
+    async def tell(self, claim: Claim, request: Callable[[str], Request[Record]]) -> str:
+        """Ask something of the claim's startd, which `request` makes of the claim's id; what went wrong, or nothing."""
+        startd = self.startd(claim.startd)
         try:
-            peer = await self.startd(claim.startd).peer()
-            await peer.call(request)
+            id = await startd.id_of(claim)
+            peer = await startd.peer()
+            await peer.call(request(id))
         except PoolError as error:
             return str(error) or type(error).__name__
         return ""
@@ -261,11 +290,11 @@ class Claims:
             return
         core = self.core
         self.startd(claim.startd).discard(claim)
-        core.start.security.tickets.revoke(claim.ticket)
+        core.start.security.tickets.revoke(claim.ticket.digest)
         core.claims_of[claim.submitter] -= 1
         if core.claims_of[claim.submitter] <= 0:
             del core.claims_of[claim.submitter]
-        core.queue.drop_claim(str(claim.id))
+        core.queue.drop_claim(claim.public)
         core.writer.soon()
         core.work_changed(False)
 
@@ -348,12 +377,15 @@ class Claims:
         """Take up a claim that an earlier life of this schedd held."""
         core = self.core
         claim = Claim(
-            id=ClaimId(row.claim_id),
+            public=row.claim,
+            digest=row.digest,
+            id=None,
             startd=row.startd,
             submitter=row.submitter,
             owner=row.owner,
             slot_ad=slot_ad,
-            ticket=row.ticket,
+            ticket=Pass(row.ticket),
+            files_ticket=Pass(row.files_ticket),
             lease_s=row.lease_s,
             alive_s=row.alive_s,
             renewed_at=row.renewed_at,

@@ -10,6 +10,7 @@ import pwd
 from collections.abc import Awaitable, Callable
 from typing import Final
 
+from daemons.layout import passage
 from daemons.run import DaemonStart
 from daemons.starter import sandbox
 from pool.errors import UserError
@@ -35,7 +36,7 @@ class Directories:
     def make(self, id: JobId, owner: str) -> str:
         """The job's directory, its user's own."""
         path = self.path_of(id)
-        os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
+        passage(os.path.dirname(path))
         try:
             os.mkdir(path, self._mode)
         except FileExistsError:

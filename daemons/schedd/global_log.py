@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
+from daemons.layout import open_public
 from pool.classad import ClassAd
 from pool.config import Config
 from pool.ids import JobId
@@ -180,7 +181,7 @@ def append(settings: GlobalLogSettings, path: str, events: Iterable[tuple[str, b
     """
     texts = deque(missing(events, lambda: _tail(settings, path)))
     while texts:
-        with open(path, "ab", buffering=0) as file:
+        with open(path, "ab", buffering=0, opener=open_public) as file:
             size = os.fstat(file.fileno()).st_size
             if not size:
                 _write_all(file.fileno(), header.encode("utf-8", "surrogateescape"))

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import trio
 
+from daemons.layout import passage
 from daemons.linux import is_zombie
 from daemons.schedd.core import Core
 from daemons.schedd.running_policy import ask_policy
@@ -350,7 +351,7 @@ def grace_s(ad: ClassAd) -> float:
 
 def make_scratch(path: Path, account: Account) -> None:
     """A directory of the job's own."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    passage(path.parent)
     path.mkdir(mode=0o700)
     if account.switches:
         os.chown(path, account.uid, account.gid)

@@ -70,6 +70,7 @@ def begin(claims: Claims, claim: Claim, job: Job) -> Shadow | None:
         return None
     activation = f"{core.start.world.rng.getrandbits(64):016x}"
     shadow = Shadow(core, claims, claim, job, activation, expanded)
+    claims.renew_tickets(claim)
     core.queue.set_busy(job, True)
     core.shadows[activation] = core.shadow_of[job] = claim.shadow = shadow
     changes = run.begin(

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
+from daemons.layout import PUBLIC
 from daemons.record_file import RecordFile
 from pool.classad import ClassAd
 from pool.config import Config
@@ -190,6 +191,7 @@ class Records:
         hidden, path = os.path.join(directory, f".{name}.tmp"), os.path.join(directory, name)
         try:
             with open(hidden, "w", encoding="utf-8", errors="surrogateescape") as file:
+                os.chmod(hidden, PUBLIC)  # the directory decides: it is there for other programs
                 file.write(text)
             os.replace(hidden, path)
         except OSError as error:

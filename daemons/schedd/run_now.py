@@ -111,10 +111,12 @@ async def coalesce(claims: Claims, claim: Claim, wish: Wish) -> bool:
         core.waiting.discard(wish.job)
         wish.job.busy = True  # reserved, as for a match
         try:
-            peer = await claims.startd(claim.startd).peer()
+            startd = claims.startd(claim.startd)
+            ids = [await startd.id_of(one) for one in held]
+            peer = await startd.peer()
             made = await peer.call(
                 CoalesceClaims(
-                    claim_ids=[str(one.id) for one in held],
+                    claim_ids=ids,
                     job_ad=core.queue.ad(wish.job).flat(),
                     lease_s=claim.lease_s,
                     alive_interval_s=claim.alive_s,

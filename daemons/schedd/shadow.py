@@ -7,7 +7,6 @@ in the log; the answer to the starter, which may now forget the result.
 
 from __future__ import annotations
 
-import hashlib
 from typing import TYPE_CHECKING, Final
 
 import trio
@@ -32,6 +31,8 @@ from protocol.messages.startd import ActivateClaim, DeactivateClaim
 from protocol.rpc import ConnectionLost, Peer, TimedOut
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from daemons.schedd.claim import Claim
     from daemons.schedd.claims import Claims
 
@@ -135,7 +136,7 @@ class Shadow:
             self._finish_unstarted("")
             return
         try:
-            request = await self._request()
+            order = await self._order()
         except (ConnectionLost, TimedOut, SpawnError) as error:  # the file agent's trouble: not for ever, and not here
             self.claim.reusable = False
             self._finish_unstarted(str(error))
@@ -146,8 +147,10 @@ class Shadow:
             return
         for _ in range(BUSY_TRIES_MAX):
             try:
-                peer = await self.claims.startd(self.claim.startd).peer()
-                answer = await peer.call(request)
+                startd = self.claims.startd(self.claim.startd)
+                id = await startd.id_of(self.claim)
+                peer = await startd.peer()
+                answer = await peer.call(order(id))
             except (ConnectionLost, TimedOut):  # it may have been started: the lease, or the way back, will tell
                 self._in_doubt = True
                 self.slot_lost(f"The connection to {self.claim.slot_name} was lost while the job was started")
@@ -172,21 +175,21 @@ class Shadow:
         self.claim.reusable = False
         self._finish_unstarted("" if self._stop is not None else reason or "the slot stays busy")
 
-    async def _request(self) -> ActivateClaim:
-        """The request that starts the job, its files' way included."""
+    async def _order(self) -> Callable[[str], ActivateClaim]:
+        """What starts the job, its files' way included, of the claim's id."""
         claim, job = self.claim, self.job
         ad = self._job_ad()
         address, ticket = "", ""
         if wants_transfer(ad, claim.slot_ad) or ad.eval_bool("WantIOProxy", False):
             address, ticket = await self._open_transfer(ad)
         local = self.claims.startd(claim.startd).is_local
-        return ActivateClaim(
-            claim_id=str(claim.id),
+        return lambda id: ActivateClaim(
+            claim_id=id,
             activation=self.activation,
             job_id=job.id,
             job_ad=ad,
             shadow_address=self.claims.shadow_address(claim),
-            ticket=claim.ticket,
+            ticket=claim.ticket.secret,
             agent_address=self.core.agent_address(address, local=local),
             agent_ticket=ticket,
         )
@@ -199,12 +202,13 @@ class Shadow:
         return ad
 
     async def _open_transfer(self, ad: ClassAd) -> tuple[str, str]:
-        """Let the starter move the job's files. Its ticket follows from the claim's: a restart does not change it."""
-        ticket = hashlib.sha256(f"{self.claim.ticket} files".encode()).hexdigest()
+        """Let the starter move the job's files."""
+        ticket = self.claim.files_ticket
         core = self.core
         request = OpenTransfer(
             activation=self.activation,
-            ticket=ticket,
+            digest=ticket.digest,
+            bearer=core.starters,
             job_id=self.job.id,
             job_ad=ad,
             claim=self.claim.public,
@@ -213,7 +217,7 @@ class Shadow:
             output_max_mb=_limit(ad, "MaxTransferOutputMB", core.settings.output_max_mb),
         )
         self._agent_open = True
-        return await self.core.agents.of(self.job.cluster.owner).open_transfer(request), ticket
+        return await self.core.agents.of(self.job.cluster.owner).open_transfer(request), ticket.secret
 
     async def _close_transfer(self) -> None:
         try:
@@ -325,10 +329,11 @@ class Shadow:
             return
         reason = self._stop.reason if self._stop is not None else ""
         cause = _CAUSES.get(self.job.status, "")
-        request = DeactivateClaim(claim_id=str(self.claim.id), how=how, reason=reason, cause=cause)
+        startd = self.claims.startd(self.claim.startd)
         try:
-            peer = await self.claims.startd(self.claim.startd).peer()
-            await peer.call(request)
+            id = await startd.id_of(self.claim)
+            peer = await startd.peer()
+            await peer.call(DeactivateClaim(claim_id=id, how=how, reason=reason, cause=cause))
         except rpc.RemoteError as error:
             if not self._over.is_set():
                 self.core.log.always(f"{self.claim.slot_name} does not end job {self.job.id}: {error}")

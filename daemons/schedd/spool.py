@@ -5,6 +5,8 @@ The bytes go to and from the user's file agent; here is decided who may, and wha
 
 from __future__ import annotations
 
+import os
+import pwd
 from collections.abc import Iterable
 from typing import Final
 
@@ -20,13 +22,13 @@ from pool.jobs.job_queue import Job
 from pool.jobs.run import Changes
 from pool.jobs.spool import PREFIX, PUT_ASIDE, SPOOLED, is_spooled, spooled
 from pool.jobs.states import JobStatus
+from protocol.auth.ticket import ANY_PEER, Bearer, digest_of, new_secret
 from protocol.codec import pack_ads
 from protocol.message import DONE, Done
 from protocol.messages.agent import OpenTransfer
 from protocol.messages.schedd import CloseSpool, FetchSpool, OpenSpool, SpooledJobs, SpoolFetched, SpoolOpened
 from protocol.rpc import Peer
 
-TICKET_BITS: Final = 128
 ADS_PER_CHUNK: Final = 500
 DONE_REASON: Final = "Data files spooled"
 
@@ -147,13 +149,16 @@ class Spool:
     async def _open(self, peer: Peer, jobs: list[Job], use: str) -> tuple[str, str]:
         """One ticket for the files of all these jobs, and where their user's agent is."""
         core = self._core
-        ticket = f"{core.start.world.rng.getrandbits(TICKET_BITS):032x}"
-        label = f"{use}-{ticket[:8]}"
+        ticket = new_secret()
+        digest = digest_of(ticket)
+        label = f"{use}-{digest[:8]}"
+        bearer, is_local = self._bearer(peer, jobs[0].cluster.owner)
         address = ""
         for job in jobs:
             request = OpenTransfer(
                 activation=_activation(job),
-                ticket=ticket,
+                digest=digest,
+                bearer=bearer,
                 job_id=job.id,
                 job_ad=core.queue.ad(job).flat(),
                 claim=label,
@@ -162,7 +167,18 @@ class Spool:
             )
             address = await core.agents.of(job.cluster.owner).open_transfer(request)
         peer.on_close(lambda _: self._abandon(jobs))
-        return core.agent_address(address, local=peer.link.kind == "unix"), ticket
+        return core.agent_address(address, local=is_local), ticket
+
+    def _bearer(self, peer: Peer, owner: str) -> tuple[Bearer, bool]:
+        """Who may show the ticket: the account that asks, or who asks over TLS; and whether over the unix socket.
+
+        The socket of another's agent opens to its user and to root alone; who else may have the files takes the port.
+        """
+        credentials = peer.link.credentials
+        if credentials is None:
+            return Bearer(duty=ANY_PEER), False
+        is_local = os.geteuid() != 0 or credentials.uid in (0, _uid_of(owner)) or not self._core.start.port_address
+        return Bearer(uids=[credentials.uid], duty="" if is_local else ANY_PEER), is_local
 
     def _abandon(self, jobs: list[Job]) -> None:
         """Whoever asked is gone: nothing more moves."""
@@ -177,6 +193,13 @@ class Spool:
                 await self._core.agents.of(job.cluster.owner).close_transfer(_activation(job))
             except PoolError as error:
                 self._core.log.full(f"Closing the transfer of {job.id}: {error}")
+
+
+def _uid_of(owner: str) -> int | None:
+    try:
+        return pwd.getpwnam(owner).pw_uid
+    except KeyError:
+        return None
 
 
 def _activation(job: Job) -> str:

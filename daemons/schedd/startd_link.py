@@ -12,7 +12,8 @@ import trio
 
 from daemons.schedd.claim import Claim
 from daemons.schedd.whereabouts import is_same_host, startd_of
-from pool.errors import PoolError
+from pool.errors import PeerError, PoolError
+from pool.ids import ClaimId
 from protocol import rpc
 from protocol.address import Address
 from protocol.auth.unix_peer import granted
@@ -108,7 +109,7 @@ class Startd:
             self._changed = trio.Event()
             if not self.claims:
                 continue
-            if self._peer is None or self._peer.closed.is_set():
+            if self._peer is None or self._peer.closed.is_set() or any(map(_lacks_id, self.claims)):
                 if await self._reconnect():
                     retry_s = RETRY_FIRST_S
                     continue
@@ -133,7 +134,7 @@ class Startd:
         return bool(self.claims) or (connected and (self.asked_for > 0 or not quiet.cancelled_caught))
 
     async def _renew(self) -> None:
-        claims = list(self.claims)
+        claims = [claim for claim in self.claims if claim.id is not None]
         try:
             peer = await self.peer()
             answer = await peer.call(KeepAlive(claim_ids=[str(claim.id) for claim in claims]))
@@ -166,11 +167,28 @@ class Startd:
         return True
 
     async def ask_after(self, claim: Claim) -> ReconnectAnswer:
-        """Whether the startd holds this claim, and what runs under it."""
+        """Whether the startd holds this claim, and what runs under it; the claim has its id again then."""
         peer = await self.peer()
-        return await peer.call(
-            ReconnectClaim(claim_id=str(claim.id), lease_s=claim.lease_s, alive_interval_s=claim.alive_s)
-        )
+        async with claim.asking:
+            answer = await peer.call(
+                ReconnectClaim(
+                    digest=claim.digest,
+                    needs_id=claim.id is None,
+                    lease_s=claim.lease_s,
+                    alive_interval_s=claim.alive_s,
+                )
+            )
+            if answer.held and answer.claim_id:
+                claim.id = ClaimId(answer.claim_id)
+        return answer
+
+    async def id_of(self, claim: Claim) -> str:
+        """The claim's id, which the startd is asked for when only an earlier life of this schedd has known it."""
+        if claim.id is None:
+            await self.ask_after(claim)
+        if claim.id is None:
+            raise PeerError(f"{self.address} does not hold the claim {claim.public} any more")
+        return claim.id
 
     async def _follow(self) -> None:
         """Nobody is here: the startd may have another address by now, and what it says there counts.
@@ -208,3 +226,8 @@ class Startd:
         for claim in list(self.claims):
             if now >= claim.renewed_at + claim.lease_s:
                 self._all.lost(claim, "Job disconnected too long: JobLeaseDuration expired")
+
+
+def _lacks_id(claim: Claim) -> bool:
+    """Whether the claim is one of an earlier life, and the startd has not said yet what it knows of it."""
+    return claim.id is None and not claim.gone

@@ -157,6 +157,7 @@ class Claims:
         rank = slot.policy.number("RANK", self._ads.matching(slot), asked.job_ad, 0.0)
         return Claim(
             claim_id=ClaimId(asked.claim_id),
+            digest=ClaimId(asked.claim_id).digest(),
             holder=Holder(asked.schedd_name, asked.submitter, asked.job_ad, peer.link.host, self._claimant(peer)),
             lease=begin_lease(asked.lease_s, asked.alive_interval_s, now=now, missed_max=missed),
             rank=rank,
@@ -292,9 +293,10 @@ class Claims:
 
     def reconnect(self, peer: Peer, asked: ReconnectClaim) -> ReconnectAnswer:
         """The schedd was away; this is what became of its claim."""
-        slot = self._mine(peer, asked.claim_id)
+        slot = self._if_held(peer, self._slots.known_by(asked.digest))
         if slot is None or slot.claim is None:
             return ReconnectAnswer(held=False)
+        self._touch(slot, peer)
         lease = begin_lease(asked.lease_s, asked.alive_interval_s, now=trio.current_time())
         slot.claim = replace(slot.claim, lease=lease, alive_interval_s=asked.alive_interval_s)
         self._moves.deadline_moved(slot)
@@ -304,6 +306,7 @@ class Claims:
             activation=running.activation if running is not None else "",
             slot_name=slot.name,
             slot_ad=self._ads.matching(slot),
+            claim_id=self._slots.renew_id(slot) if asked.needs_id else "",
         )
 
     def _mine(self, peer: Peer, claim_id: str) -> Slot | None:
@@ -315,7 +318,9 @@ class Claims:
 
     def held_by(self, peer: Peer, claim_id: str) -> Slot | None:
         """The slot of a claim that is still good, and the peer's."""
-        slot = self._slots.holding(claim_id)
+        return self._if_held(peer, self._slots.holding(claim_id))
+
+    def _if_held(self, peer: Peer, slot: Slot | None) -> Slot | None:
         if slot is None or slot.claim is None or slot.lease_lost or not self._holds(peer, slot.claim):
             return None
         return slot

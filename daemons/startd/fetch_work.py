@@ -238,6 +238,7 @@ class FetchWork:
         owner = work.eval_str("User") or work.eval_str("Owner") or ""
         return Claim(
             claim_id=ClaimId(claim_id),
+            digest=ClaimId(claim_id).digest(),
             holder=Holder("", owner, work),
             lease=Lease(now, NEVER),
             rank=slot.policy.number("RANK", self._ads.matching(slot), work, 0.0),

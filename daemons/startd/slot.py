@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 import trio
@@ -137,6 +137,7 @@ class Slots:
         self._ids = ids
         self._by_name: dict[str, Slot] = {}
         self._by_claim: dict[str, Slot] = {}
+        self._by_digest: dict[str, Slot] = {}
         self._offers: dict[str, Slot] = {}
         self.properties: Mapping[str, Mapping[str, ClassAd]] = {}
         """What is known of the pieces of custom resources, by resource and id."""
@@ -265,6 +266,7 @@ class Slots:
         """The claim has the slot."""
         slot.claim = claim
         self._by_claim[claim.claim_id] = slot
+        self._by_digest[claim.digest] = slot
         slot.changed()
 
     def let_go(self, slot: Slot) -> Claim | None:
@@ -272,8 +274,22 @@ class Slots:
         claim, slot.claim = slot.claim, None
         if claim is not None:
             self._by_claim.pop(claim.claim_id, None)
+            self._by_digest.pop(claim.digest, None)
         slot.changed()
         return claim
+
+    def known_by(self, digest: str) -> Slot | None:
+        """The slot whose claim was granted with an id of this digest."""
+        return self._by_digest.get(digest)
+
+    def renew_id(self, slot: Slot) -> ClaimId:
+        """A fresh id for the slot's claim; the one that it had is void."""
+        assert slot.claim is not None
+        self._by_claim.pop(slot.claim.claim_id, None)
+        slot.claim = replace(slot.claim, claim_id=self._ids.renewed(slot.claim.claim_id))
+        self._by_claim[slot.claim.claim_id] = slot
+        slot.changed()
+        return slot.claim.claim_id
 
     def refill(self, slot: Slot) -> None:
         """Offer as many ids as the slot can use: what could be carved, or one."""

@@ -39,7 +39,7 @@ class Records:
         self._directory = run_dir / "starters"
         self.trees = trees
         self.containers = ContainerRecords(run_dir)
-        self._directory.mkdir(mode=0o755, parents=True, exist_ok=True)
+        self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def write(self, pid: int, place: Place) -> None:
         """From now on the starter's leavings can be found."""

@@ -60,7 +60,7 @@ def _usable_v1(trees: Trees, base: str) -> Trees:
     usable: list[tuple[str, str]] = []
     for controller, mount in trees.mounts:
         try:
-            os.makedirs(os.path.join(mount, base), exist_ok=True)
+            _make(mount, base)
             _probe(os.path.join(mount, base))
         except OSError:
             continue
@@ -74,7 +74,7 @@ def _usable_v2(trees: Trees, base: str) -> Trees:
     own = _own_group_v2(mount)
     if own != mount:
         leaf = os.path.join(own, "minipool-daemons")
-        os.makedirs(leaf, exist_ok=True)
+        _make(own, "minipool-daemons")
         for pid in _read(os.path.join(own, "cgroup.procs")).split():
             _write(os.path.join(leaf, "cgroup.procs"), pid)
     parts = [own]
@@ -82,7 +82,7 @@ def _usable_v2(trees: Trees, base: str) -> Trees:
         parts.append(os.path.join(parts[-1], part))
     for parent, child in itertools.pairwise(parts):
         _enable(parent)
-        os.makedirs(child, exist_ok=True)
+        _make(parent, os.path.basename(child))
     _enable(parts[-1])
     _probe(parts[-1])
     return Trees(2, (("", own),))
@@ -103,6 +103,15 @@ def _enable(group: str) -> None:
     for controller in CONTROLLERS_V2:
         if controller in there:
             _write(os.path.join(group, "cgroup.subtree_control"), f"+{controller}")
+
+
+def _make(above: str, inner: str) -> None:
+    """A group below another, which jobs may look into, whatever this process's umask."""
+    for part in inner.strip("/").split("/"):
+        above = os.path.join(above, part)
+        if not os.path.isdir(above):
+            os.mkdir(above)
+            os.chmod(above, 0o755)
 
 
 def _probe(group: str) -> None:

@@ -46,7 +46,7 @@ class ContainerRecords:
 
     def write(self, record: ContainerRecord) -> None:
         """From now on the container is found."""
-        self._directory.mkdir(mode=0o755, parents=True, exist_ok=True)
+        self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         file = self._file(record)
         fresh = file.with_suffix(".new")
         fresh.write_text(json.dumps(asdict(record)))

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from pool.errors import ClassAdError, UserError
 from pool.jobs.pack import unpack
-from pool.jobs.store import VERSION, open_queue
+from pool.jobs.store import VERSION, migrate, open_queue
 
 TABLES: Final = ("counters", "clusters", "jobs", "events", "claims", "factories", "history")
 FORM: Final = "minipool-queue"
@@ -49,9 +49,11 @@ def load(lines: Iterable[str], path: Path) -> int:
     """Make a queue's file of a dump; how many rows. UserError, and no file, when the dump is not whole."""
     if path.exists():
         raise UserError(f"{path} exists")
-    connection = open_queue(path)
+    lines = iter(lines)
+    connection = open_queue(path, schema=_schema(next(lines, "")))
     try:
         count = _fill(connection, lines)
+        migrate(connection, str(path))
     except BaseException:
         connection.close()
         for name in (path, Path(f"{path}-wal"), Path(f"{path}-shm")):
@@ -63,16 +65,14 @@ def load(lines: Iterable[str], path: Path) -> int:
 
 
 def _fill(connection: sqlite3.Connection, lines: Iterable[str]) -> int:
-    count, number, insert, rows, over = 0, 0, "", [], False
+    count, number, insert, rows, over = 0, 1, "", [], False
     connection.execute("BEGIN IMMEDIATE")
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(lines, 2):
         try:
             said = json.loads(line)
-            if number == 1:
-                _check_heading(said)
-            elif over:
+            if over:
                 raise ValueError("there is more after its end")
-            elif isinstance(said, list):
+            if isinstance(said, list):
                 count += 1
                 rows.append(said)
                 if len(rows) >= ROWS_PER_INSERT:
@@ -96,11 +96,20 @@ def _fill(connection: sqlite3.Connection, lines: Iterable[str]) -> int:
     return count
 
 
-def _check_heading(said: Any) -> None:
-    if said["form"] != FORM:
-        raise ValueError("this is no dump of a queue")
-    if said["schema"] > VERSION:
-        raise ValueError(f"it was written by a newer minipool (schema {said['schema']}, this one knows {VERSION})")
+def _schema(heading: str) -> int:
+    """The schema of the dump with this first line."""
+    if not heading:
+        raise UserError("the dump ends too early, after line 0")
+    try:
+        said = json.loads(heading)
+        if said["form"] != FORM:
+            raise ValueError("this is no dump of a queue")
+        schema = int(said["schema"])
+        if not 0 < schema <= VERSION:
+            raise ValueError(f"it was written by a newer minipool (schema {schema}, this one knows {VERSION})")
+    except (ValueError, KeyError, TypeError) as error:
+        raise UserError(f"the dump cannot be read: line 1: {error}") from None
+    return schema
 
 
 def _insert(connection: sqlite3.Connection, said: Any) -> str:

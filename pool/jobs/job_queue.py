@@ -339,17 +339,17 @@ class JobQueue:
 
     def put_claim(self, row: ClaimRow) -> None:
         """Remember a slot that we hold."""
-        self._claims[row.claim_id] = row
+        self._claims[row.claim] = row
 
     def claim_works(self, work: ClaimWork) -> None:
         """A slot that we hold runs another job, or its lease was renewed."""
-        self._claim_work[work.claim_id] = work
+        self._claim_work[work.claim] = work
 
-    def drop_claim(self, claim_id: str) -> None:
+    def drop_claim(self, claim: str) -> None:
         """Forget a slot."""
-        self._claims.pop(claim_id, None)
-        self._claim_work.pop(claim_id, None)
-        self._claims_gone.append((claim_id,))
+        self._claims.pop(claim, None)
+        self._claim_work.pop(claim, None)
+        self._claims_gone.append((claim,))
 
     # Becoming durable.
 

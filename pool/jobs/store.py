@@ -13,8 +13,10 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from pool.errors import ConfigError
+from pool.ids import ClaimId
+from pool.private_file import keep_private
 
-SCHEMAS: Final = ("schema.sql", "schema_2.sql", "schema_3.sql")
+SCHEMAS: Final = ("schema.sql", "schema_2.sql", "schema_3.sql", "schema_4.sql")
 """What leads from each version of the file to the next; a new file goes through all of them."""
 VERSION: Final = len(SCHEMAS)
 BUSY_TIMEOUT_S: Final = 10.0
@@ -57,12 +59,14 @@ class EventRow(NamedTuple):
 class ClaimRow(NamedTuple):
     """One row of `claims`."""
 
-    claim_id: str
+    claim: str
+    digest: str
     startd: str
     submitter: str
     owner: str
     slot_ad: str
     ticket: str
+    files_ticket: str
     lease_s: float
     alive_s: float
     renewed_at: float
@@ -78,7 +82,7 @@ class ClaimWork(NamedTuple):
     proc: int | None
     activation: str
     renewed_at: float
-    claim_id: str
+    claim: str
 
 
 class HistoryRow(NamedTuple):
@@ -110,15 +114,16 @@ class Batch:
     factories_gone: Sequence[tuple[int]] = ()
 
 
-def open_queue(path: str | Path) -> sqlite3.Connection:
-    """A connection to the queue in this file, which is made or migrated when need be."""
+def open_queue(path: str | Path, *, schema: int = VERSION) -> sqlite3.Connection:
+    """A connection to the queue in this file, which is made or migrated when need be, as far as `schema`."""
     Path(path).parent.mkdir(parents=True, exist_ok=True)
+    keep_private(path)
     connection = sqlite3.connect(path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False)
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute("PRAGMA journal_size_limit = 67108864")
     connection.execute("PRAGMA wal_autocheckpoint = 0")  # `checkpoint` is called instead, where it holds nobody up
-    _migrate(connection, str(path))
+    migrate(connection, str(path), schema)
     return connection
 
 
@@ -135,14 +140,20 @@ def open_for_reading(path: str | Path) -> sqlite3.Connection:
     return connection
 
 
-def _migrate(connection: sqlite3.Connection, path: str) -> None:
+def migrate(connection: sqlite3.Connection, path: str, schema: int = VERSION) -> None:
+    """Bring the queue in this file to a schema; ConfigError when it is of a later version of minipool."""
     (version,) = connection.execute("PRAGMA user_version").fetchone()
-    if version == VERSION:
+    if version == schema:
         return
     if version > VERSION:
         raise ConfigError(f"{path} was written by a newer minipool (schema {version}, this one knows {VERSION})")
-    steps = "\n".join(_HERE.joinpath(name).read_text("utf-8") for name in SCHEMAS[version:])
-    connection.executescript(f"BEGIN IMMEDIATE;\n{steps}\nPRAGMA user_version = {VERSION};\nCOMMIT;")
+    connection.create_function("claim_public", 1, lambda id: ClaimId(id).public(), deterministic=True)
+    connection.create_function("claim_digest", 1, lambda id: ClaimId(id).digest(), deterministic=True)
+    connection.execute("PRAGMA secure_delete = ON")  # nothing of what goes stays in the file's free pages
+    steps = "\n".join(_HERE.joinpath(name).read_text("utf-8") for name in SCHEMAS[version:schema])
+    connection.executescript(f"BEGIN IMMEDIATE;\n{steps}\nPRAGMA user_version = {schema};\nCOMMIT;")
+    connection.execute("PRAGMA secure_delete = OFF")
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()  # nor in the write-ahead log
 
 
 def commit(connection: sqlite3.Connection, batch: Batch) -> None:
@@ -167,14 +178,14 @@ def commit(connection: sqlite3.Connection, batch: Batch) -> None:
         if batch.events_written:
             many("DELETE FROM events WHERE seq = ?", batch.events_written)
         if batch.claims:
-            many("INSERT OR REPLACE INTO claims VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", batch.claims)
+            many("INSERT OR REPLACE INTO claims VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", batch.claims)
         if batch.claim_work:
             many(
-                "UPDATE claims SET cluster = ?, proc = ?, activation = ?, renewed_at = ? WHERE claim_id = ?",
+                "UPDATE claims SET cluster = ?, proc = ?, activation = ?, renewed_at = ? WHERE claim = ?",
                 batch.claim_work,
             )
         if batch.claims_gone:
-            many("DELETE FROM claims WHERE claim_id = ?", batch.claims_gone)
+            many("DELETE FROM claims WHERE claim = ?", batch.claims_gone)
         if batch.factories:
             many("INSERT OR REPLACE INTO factories VALUES (?, ?)", batch.factories)
         if batch.factories_gone:

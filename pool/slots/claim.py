@@ -31,6 +31,10 @@ class ClaimIds:
         self._sequence += 1
         return ClaimId(f"{self._address}#{self._birth}#{self._sequence}#{self._secret()}")
 
+    def renewed(self, id: ClaimId) -> ClaimId:
+        """Another id of the same claim."""
+        return id.with_secret(self._secret())
+
 
 @dataclass(frozen=True)
 class Holder:
@@ -79,6 +83,8 @@ class Claim:
     """A slot held for a schedd: since when, under which lease, with which job if any."""
 
     claim_id: ClaimId
+    digest: str
+    """Of the id that it was granted with: its name for a schedd that was started again."""
     holder: Holder
     lease: Lease
     rank: float

@@ -142,7 +142,7 @@ class ServerSide:
         security, answer = self._security, b""
         match method:
             case "TICKET":
-                evidence = Evidence(method=method, ticket=security.tickets.redeem(proof.get("ticket")))
+                evidence = Evidence(method=method, ticket=security.tickets.redeem(proof.get("ticket"), self._link))
             case "TOKEN":
                 token, answer = self._check_token(proof, greeting)
                 evidence = Evidence(method=method, token=token)

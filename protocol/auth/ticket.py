@@ -1,7 +1,8 @@
 """TICKET: a secret made for one purpose and handed to one process, such as a starter's way back to its shadow task.
 
 The side that accepts tickets keeps them in a `TicketBook`, each with the identity and the levels that it stands for.
-Only digests are kept, so neither a lookup's timing nor a dump of the book gives a ticket away.
+Only digests are kept, in memory and on disk, so that neither a lookup's timing nor a dump nor a file gives one away.
+A ticket is good for its bearers alone: over a unix socket for certain accounts, over TLS for hosts with a certain duty.
 """
 
 from __future__ import annotations
@@ -11,65 +12,61 @@ import os
 from pool.errors import PeerError
 from pool.hints import Iterable
 from protocol.authorize import Level, implied
+from protocol.identity import Link
 from protocol.message import Record
+
+ANY_PEER = "any"
+
+
+class Bearer(Record):
+    """Who may show a ticket: these accounts over a unix socket, and over TLS hosts whose certificate has the duty.
+
+    `duty` ANY_PEER: whoever comes over TLS, such as a user's tool; "": nobody does.
+    """
+
+    uids: list[int] = []
+    duty: str = ""
+
+    def is_at(self, link: Link) -> bool:
+        """Whether the other end of this channel is one."""
+        if link.credentials is not None:
+            return link.credentials.uid in self.uids
+        if self.duty == ANY_PEER:
+            return True
+        return link.certificate is not None and self.duty in link.certificate.duties
 
 
 class Ticket(Record):
-    """What a ticket stands for."""
+    """What a ticket stands for, and for whom."""
 
     identity: str
     levels: frozenset[Level]
     label: str
+    bearer: Bearer
 
 
 class TicketBook:
-    """The tickets that one process accepts."""
+    """The tickets that one process accepts, by their digests."""
 
     def __init__(self) -> None:
-        self._tickets: dict[bytes, Ticket] = {}
-        self._uses_left: dict[bytes, int] = {}
+        self._tickets: dict[str, Ticket] = {}
 
-    def add(
-        self, secret: str, *, identity: str, levels: Iterable[Level], label: str = "", uses: int | None = None
-    ) -> None:
-        """Accept `secret` from now on; its bearer is `identity`, and `peer.ticket` is `label`.
+    def add(self, digest: str, *, identity: str, levels: Iterable[Level], bearer: Bearer, label: str = "") -> None:
+        """Accept the ticket with this digest from now on: its bearer is `identity`, and `peer.ticket` is `label`."""
+        self._tickets[digest] = Ticket(identity=identity, levels=implied(levels), label=label, bearer=bearer)
 
-        `uses` is the number of connections that it opens; None: any number.
-        """
-        digest = _digest(secret)
-        self._tickets[digest] = Ticket(identity=identity, levels=implied(levels), label=label)
-        self._uses_left.pop(digest, None)
-        if uses is not None:
-            self._uses_left[digest] = uses
-
-    def issue(self, *, identity: str, levels: Iterable[Level], label: str = "", uses: int | None = None) -> str:
-        """A new ticket's secret."""
-        secret = new_secret()
-        self.add(secret, identity=identity, levels=levels, label=label, uses=uses)
-        return secret
-
-    def revoke(self, secret: str) -> None:
+    def revoke(self, digest: str) -> None:
         """Accept it no longer; connections that it opened stay."""
-        self._drop(_digest(secret))
+        self._tickets.pop(digest, None)
 
-    def redeem(self, secret: object) -> Ticket:
-        """The ticket that this secret opens; PeerError when there is none."""
+    def redeem(self, secret: object, link: Link) -> Ticket:
+        """The ticket that this secret opens for the other end of this channel; PeerError when there is none."""
         if not isinstance(secret, str) or not secret:
             raise PeerError("a ticket that is not a text")
-        digest = _digest(secret)
-        ticket = self._tickets.get(digest)
-        if ticket is None:
+        ticket = self._tickets.get(digest_of(secret))
+        if ticket is None or not ticket.bearer.is_at(link):
             raise PeerError("the ticket is not valid here")
-        left = self._uses_left.get(digest)
-        if left is not None:
-            self._uses_left[digest] = left - 1
-            if left <= 1:
-                self._drop(digest)
         return ticket
-
-    def _drop(self, digest: bytes) -> None:
-        self._tickets.pop(digest, None)
-        self._uses_left.pop(digest, None)
 
     def __len__(self) -> int:
         return len(self._tickets)
@@ -80,7 +77,8 @@ def new_secret() -> str:
     return os.urandom(24).hex()
 
 
-def _digest(secret: str) -> bytes:
+def digest_of(secret: str) -> str:
+    """What is kept of a secret: enough to know it again."""
     import hashlib  # costs tools 4 ms, and they accept no tickets
 
-    return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).digest()
+    return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pool.classad import ClassAd
 from pool.ids import JobId
+from protocol.auth.ticket import Bearer
 from protocol.message import Done, Message, Record, Request
 
 # ---- from the schedd, on the socket pair that the agent was born with
@@ -27,14 +28,16 @@ class AppendEvents(Request[Done], tag="agent.append_events"):
 
 
 class OpenTransfer(Request[Done], tag="agent.open_transfer"):
-    """From now on `ticket` lets one starter move the files of this job ad; the activations of a `claim` share it.
+    """From now on the ticket with this digest lets its bearer move the files of this job ad.
 
-    `spool` is where checkpoints of a job that makes any are kept; `..._max_mb`: how much may move, -1 for all. `use`
-    "stage_in" and "stage_out": a tool fills the job's `spool` directory, or fetches what its job has left there.
+    The activations of a `claim` share it. `spool` is where checkpoints of a job that makes any are kept; `..._max_mb`:
+    how much may move, -1 for all. `use` "stage_in" and "stage_out": a tool fills the `spool` directory, or fetches
+    what its job has left there.
     """
 
     activation: str
-    ticket: str
+    digest: str
+    bearer: Bearer
     job_id: JobId
     job_ad: ClassAd
     claim: str = ""

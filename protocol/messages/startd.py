@@ -111,12 +111,18 @@ class ReconnectAnswer(Record):
     activation: str = ""
     slot_name: str = ""
     slot_ad: ClassAd | None = None
+    claim_id: str = ""  # the claim's id from now on, where one was asked for
 
 
 class ReconnectClaim(Request[ReconnectAnswer], tag="startd.reconnect_claim"):
-    """The schedd is back (P5): this connection now carries the claim, and its lease is renewed."""
+    """The schedd is back (P5): this connection now carries the claim, and its lease is renewed.
 
-    claim_id: str
+    `digest` is the SHA-256 of the id with which the claim was granted: all that a schedd keeps of it. `needs_id`: it
+    was started again and has no other; the claim gets a fresh id, and the earlier one is void.
+    """
+
+    digest: str
+    needs_id: bool = False
     lease_s: float
     alive_interval_s: float
 

@@ -10,6 +10,7 @@ import pytest
 import trio
 
 from pool.classad import ClassAd
+from pool.ids import ClaimId
 from pool.jobs.states import JobStatus
 from protocol import needs, rpc
 from protocol.address import Address
@@ -72,7 +73,10 @@ async def everything(thief: FakeSchedd, held: Held) -> None:
     assert not (await stolen.claim(claim_id)).answer.granted
     assert not (await thief.run(held, a_job(Cmd="/bin/evil"))).started
     assert await thief.alive(held) == [False]
-    assert not (await thief.peer.call(ReconnectClaim(claim_id=claim_id, **lease))).held
+    for needs_id in (False, True):
+        back = ReconnectClaim(digest=ClaimId(claim_id).digest(), needs_id=needs_id, **lease)
+        answer = await thief.peer.call(back)
+        assert (answer.held, answer.claim_id) == (False, "")
     await thief.peer.call(SuspendClaim(claim_id=claim_id))
     await thief.peer.call(ContinueClaim(claim_id=claim_id))
     await thief.stop(held)

@@ -90,7 +90,7 @@ class Agents:
         self.logs: dict[str, str] = {}
         self.unwritable: set[str] = set()
         self.transfers: dict[str, str] = {}
-        """Open transfers: the ticket of each activation."""
+        """Open transfers: the digest of each activation's ticket."""
         self.requests = 0
         self.stuck = False
         """While true, nothing is answered."""
@@ -137,7 +137,7 @@ class Agents:
 
     def open(self, _peer: Peer, request: OpenTransfer) -> Done:
         """Note the ticket."""
-        self.transfers[request.activation] = request.ticket
+        self.transfers[request.activation] = request.digest
         return DONE
 
     def close(self, _peer: Peer, request: CloseTransfer) -> Done:

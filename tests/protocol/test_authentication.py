@@ -16,6 +16,7 @@ from protocol import certify, keys
 from protocol.address import Address
 from protocol.auth import idtoken
 from protocol.auth.idtoken import BadToken
+from protocol.auth.ticket import ANY_PEER, Bearer, digest_of, new_secret
 from protocol.authorize import ALL_LEVELS, Level
 from protocol.identity import Credentials, Greeting, Link
 from protocol.message import replace
@@ -132,13 +133,17 @@ async def test_without_anything_to_show_the_client_says_so(tmp_path: Path) -> No
         await meet(FakeNetwork(), a_tool(str(tmp_path)), a_security())
 
 
-async def test_a_ticket_opens_one_connection_as_its_identity(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_ticket_opens_a_connection_as_its_identity_until_it_is_revoked(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     server = a_security()
-    secret = server.tickets.issue(identity="starter@pool.test", levels=[Level.WRITE], label="a1", uses=1)
+    secret, bearer = new_secret(), Bearer(duty=ANY_PEER)
+    server.tickets.add(digest_of(secret), identity="starter@pool.test", levels=[Level.WRITE], bearer=bearer, label="a1")
     peer = await meet(FakeNetwork(), a_tool("").with_ticket(secret), server)
     assert (peer.identity, peer.method, peer.ticket) == ("starter@pool.test", "TICKET", "a1")
     assert peer.levels == {Level.READ, Level.WRITE}
-    server.tickets.issue(identity="somebody@pool.test", levels=[])
+    server.tickets.revoke(digest_of(secret))
+    server.tickets.add(digest_of("another"), identity="somebody@pool.test", levels=[], bearer=bearer)
     with pytest.raises(PeerError, match="the ticket is not valid here"):
         await meet(FakeNetwork(), a_tool("").with_ticket(secret), server)
     assert secret not in caplog.text
@@ -329,7 +334,8 @@ async def test_a_daemon_is_only_met_on_a_host_of_its_duty(daemon: str, duties: s
     for duty in keys.DUTIES:
         network, service = FakeNetwork(), EchoService(daemon)
         server = a_security()
-        bearer = a_tool("").with_ticket(server.tickets.issue(identity=f"x@{DOMAIN}", levels=[]))
+        server.tickets.add(digest_of("secret"), identity=f"x@{DOMAIN}", levels=[], bearer=Bearer(duty=ANY_PEER))
+        bearer = a_tool("").with_ticket("secret")
         async with serving(service, [await network.host("cm", duties={duty}).listen(address)], server):
             if duty in duties:
                 async with connected(address, security=bearer, network=network.host("other")) as peer:

@@ -124,12 +124,14 @@ async def test_a_push_that_breaks_off_leaves_nothing() -> None:
                 await trio.sleep(0.02)
 
 
-async def test_the_socket_is_open_to_every_account_and_the_agent_ends_with_its_schedd() -> None:
+async def test_the_socket_is_the_users_alone_and_the_agent_ends_with_its_schedd() -> None:
     async with bench(agent=True, start=False) as b:
         assert b.agent is not None
         assert b.agent_child is not None
         path = b.root / "run" / "agents" / "agent.sock"
-        assert stat.S_IMODE(path.stat().st_mode) == 0o666
+        mode = stat.S_IMODE(path.stat().st_mode)
+        assert (path.stat().st_uid, mode) == (b.iwd.stat().st_uid, 0o600 if os.getuid() == 0 else 0o666)
+        assert stat.S_IMODE(path.parent.stat().st_mode) == 0o711
         await b.agent.aclose()
         with trio.fail_after(60):
             assert await b.agent_child.wait() == 0

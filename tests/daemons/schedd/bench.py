@@ -213,11 +213,13 @@ class FakeStartd:
         return Alive(held=[claim_id in self.claims for claim_id in asked.claim_ids])
 
     def reconnect(self, peer: Peer, asked: ReconnectClaim) -> ReconnectAnswer:
-        if asked.claim_id not in self.claims:
+        id = next((one for one in self.claims if ClaimId(one).digest() == asked.digest), "")
+        if not id:
             return ReconnectAnswer(held=False)
-        self.peers[asked.claim_id] = peer
-        running = self.running.get(asked.claim_id)
-        return ReconnectAnswer(held=True, activation="" if running is None else running.order.activation)
+        self.peers[id] = peer
+        running = self.running.get(id)
+        activation = "" if running is None else running.order.activation
+        return ReconnectAnswer(held=True, activation=activation, claim_id=id if asked.needs_id else "")
 
     async def tell(self, claim_id: str, change: ClaimChange, reason: str = "", **more: Any) -> None:
         """Say something about a claim."""

@@ -10,6 +10,7 @@ import trio.testing
 
 from pool.classad import ClassAd, expr
 from pool.jobs.states import JobStatus
+from protocol.auth.ticket import digest_of
 from protocol.messages.schedd import Action, ClaimChange, Outcome
 from protocol.rpc import RemoteError
 from tests.daemons.schedd.bench import LOG, USER, a_bench, a_job
@@ -577,9 +578,10 @@ async def test_files_may_move_again_after_a_restart(tmp_path: Path, autojump_clo
         await bench.until(lambda: bool(startd.orders))
         (order,) = startd.orders
         assert order.agent_address
-        assert bench.agents.transfers == {order.activation: order.agent_ticket}
+        files = {order.activation: digest_of(order.agent_ticket)}
+        assert bench.agents.transfers == files
         await bench.restart()
-        await bench.until(lambda: bench.agents.transfers == {order.activation: order.agent_ticket})
+        await bench.until(lambda: bench.agents.transfers == files)
         await bench.until_status()
         await bench.until(lambda: bench.agents.transfers == {})
         assert LOG in bench.agents.logs

@@ -8,9 +8,10 @@ import trio
 from trio.testing import MockClock
 
 from pool.classad import expr
+from pool.ids import ClaimId
 from protocol.messages.common import StopHow
 from protocol.messages.schedd import ClaimChange
-from protocol.messages.startd import ContinueClaim, ReconnectClaim, SuspendClaim
+from protocol.messages.startd import ContinueClaim, KeepAlive, ReconnectClaim, SuspendClaim
 from tests.daemons.startd.schedd import a_bench, a_job
 
 
@@ -229,9 +230,15 @@ async def test_p5_a_schedd_that_comes_back_within_the_lease_finds_its_job(
             await schedd.run(held, activation="act-1")
         await trio.sleep(500)
         async with bench.schedd() as schedd:
-            back = ReconnectClaim(claim_id=held.claim_id, lease_s=600, alive_interval_s=200)
+            digest = ClaimId(held.claim_id).digest()
+            back = ReconnectClaim(digest=digest, needs_id=True, lease_s=600, alive_interval_s=200)
             answer = await schedd.peer.call(back)
             assert (answer.held, answer.activation, answer.slot_name) == (True, "act-1", held.slot)
+            fresh = answer.claim_id
+            assert ClaimId(fresh).public() == ClaimId(held.claim_id).public()
+            assert (await schedd.peer.call(KeepAlive(claim_ids=[held.claim_id, fresh]))).held == [False, True]
+            again = await schedd.peer.call(ReconnectClaim(digest=digest, lease_s=600, alive_interval_s=200))
+            assert (again.held, again.claim_id) == (True, "")
             await trio.sleep(500)
             assert await bench.where("slot1_1") == "Claimed/Busy"
             (await bench.until_running("1.0")).kill()

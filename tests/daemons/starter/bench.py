@@ -14,6 +14,7 @@ from typing import Any
 
 import trio
 
+from daemons.schedd.agent_process import own_directory
 from daemons.spawn_child import Child, Zygote
 from daemons.starter.cgroup import usable_trees
 from daemons.starter.settings import AgentSettings, StarterSettings
@@ -24,6 +25,7 @@ from pool.execute.cgroup import Trees, claim_group
 from pool.ids import JobId
 from protocol import needs, rpc
 from protocol.address import Address
+from protocol.auth.ticket import Bearer, digest_of
 from protocol.authorize import Level
 from protocol.identity import Link
 from protocol.message import DONE, Done
@@ -45,6 +47,7 @@ from protocol.rpc import Peer
 from protocol.security import Security
 from protocol.service import Service
 
+ME = Bearer(uids=[os.getuid()])
 SLOT = "slot1_1@test"
 PATIENCE_S = 60.0
 
@@ -184,7 +187,9 @@ class Bench:
         activation = f"activation-{self._count}"
         ticket = f"secret-{claim or self._count}"
         label = "claim" if claim else activation
-        self.security.tickets.add(ticket, identity="starter@test", levels=[Level.READ], label=label)
+        self.security.tickets.add(
+            digest_of(ticket), identity="starter@test", levels=[Level.READ], bearer=ME, label=label
+        )
         address = ""
         slot = ClassAd({"Name": SLOT, "Cpus": 1, "Memory": memory, "FileSystemDomain": "test"})
         if disk is not None:
@@ -218,7 +223,8 @@ class Bench:
         await self.agent.call(
             OpenTransfer(
                 activation=activation,
-                ticket="files",
+                digest=digest_of("files"),
+                bearer=ME,
                 job_id=JobId(1, 1),
                 job_ad=self._jobs[activation],
                 claim="claim",
@@ -241,7 +247,7 @@ class Bench:
     async def start_agent(self) -> None:
         """Have a file agent for this job user."""
         entry = pwd.getpwnam(job_user())
-        self.agent_socket = str(self.root / "run" / "agents" / "agent.sock")
+        self.agent_socket = str(own_directory(self.root / "run") / "agent.sock")
         settings = AgentSettings(
             log_path=str(self.root / "FileAgentLog"),
             host="access.test",

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,19 +12,21 @@ from daemons.starter.line import Line
 from pool.errors import PeerError
 from protocol import rpc
 from protocol.address import Address
+from protocol.auth.ticket import Bearer, digest_of
 from protocol.authorize import Level
 from protocol.net import RealNetwork
 from protocol.security import Security
 from protocol.service import Service
 
 TICKET = "ticket"
+ME = Bearer(uids=[os.getuid()])
 
 
 @asynccontextmanager
 async def line_to(path: Path) -> AsyncIterator[tuple[Line, str]]:
     """A line, and the address of somebody who answers there."""
     security = Security(uid_domain="test", trust_domain="test")
-    security.tickets.add(TICKET, identity="starter@test", levels=[Level.READ], label="claim")
+    security.tickets.add(digest_of(TICKET), identity="starter@test", levels=[Level.READ], bearer=ME, label="claim")
     address = Address.unix(str(path / "sock"))
     listener = await RealNetwork().listen(address)
     async with trio.open_nursery() as nursery:

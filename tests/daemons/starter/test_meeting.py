@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from protocol.auth.ticket import digest_of
 from protocol.authorize import Level
 from protocol.messages.schedd import Ending
 from protocol.messages.starter import MeetSchedd
 
-from .bench import bench
+from .bench import ME, bench
 
 
 async def test_a_starter_that_met_its_schedd_runs_the_claims_jobs_over_that_connection() -> None:
     async with bench() as b:
         assert b.startd is not None
-        b.security.tickets.add("secret-one", identity="starter@test", levels=[Level.READ], label="claim")
+        b.security.tickets.add(
+            digest_of("secret-one"), identity="starter@test", levels=[Level.READ], bearer=ME, label="claim"
+        )
         await b.startd.call(MeetSchedd(shadow_address=str(b.root / "schedd.sock"), ticket="secret-one"))
         for _ in range(2):
             assert (await b.ended(await b.run(b.job_ad("exit 0"), claim="one"))).ending is Ending.EXITED

@@ -172,13 +172,15 @@ def test_a_move_that_cannot_be_changes_nothing() -> None:
 
 def test_claims_are_kept_with_what_they_run(connection: sqlite3.Connection) -> None:
     queue = a_queue()
-    row = ClaimRow("<a>#1#2#secret", "<a>", "ann@here", "ann", "{}", "ticket", 2400.0, 300.0, NOW, None, None, "")
+    row = ClaimRow(
+        "<a>#1#2#...", "digest", "<a>", "ann@here", "ann", "{}", "its", "files", 2400.0, 300.0, NOW, None, None, ""
+    )
     queue.put_claim(row)
-    queue.claim_works(ClaimWork(1, 0, "act", NOW + 5, row.claim_id))
+    queue.claim_works(ClaimWork(1, 0, "act", NOW + 5, row.claim))
     save(queue, connection)
     (found,) = store.read_claims(connection)
     assert (found.cluster, found.proc, found.activation, found.renewed_at) == (1, 0, "act", NOW + 5)
-    queue.drop_claim(row.claim_id)
+    queue.drop_claim(row.claim)
     save(queue, connection)
     assert store.read_claims(connection) == []
 

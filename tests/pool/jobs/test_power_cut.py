@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 import sqlite3
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +79,9 @@ class _Connection:
     def executescript(self, text: str) -> None:
         self.execute(text)
 
+    def create_function(self, name: str, arity: int, function: Callable[[str], str], *, deterministic: bool) -> None:
+        self._db.create_scalar_function(name, function, arity, deterministic=deterministic)
+
     def close(self) -> None:
         self._db.close()
 
@@ -111,7 +115,7 @@ def test_p1_what_was_acknowledged_survives_a_power_cut_at_any_moment(tmp_path: P
     where = tmp_path / "disk"
     where.mkdir()
     connection: Any = _Connection(where / "queue.sqlite")
-    store._migrate(connection, "queue.sqlite")
+    store.migrate(connection, "queue.sqlite")
     queue = JobQueue("ap")
     store.commit(connection, queue.take()[0])
     acknowledged: set[tuple[int, int]] = set()
@@ -147,7 +151,7 @@ def test_an_unsynced_commit_would_be_noticed(tmp_path: Path) -> None:
     """The test above can fail: with synchronous=OFF the same queue loses jobs."""
     disk = Disk(DISK)
     connection: Any = _Connection(tmp_path / "queue.sqlite")
-    store._migrate(connection, "queue.sqlite")
+    store.migrate(connection, "queue.sqlite")
     queue = JobQueue("ap")
     connection.execute("PRAGMA synchronous = OFF")
     _submit(queue, 3)

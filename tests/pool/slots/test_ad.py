@@ -78,6 +78,7 @@ def test_a_claimed_slot_says_by_whom_and_for_which_job_but_no_secret() -> None:
     job = ClassAd({"User": "alice@pool", "JobUniverse": 5, "ImageSize": 70, "GlobalJobId": "s#1.0#9"})
     claim = Claim(
         claim_id=ClaimId("<a>#1#2#hush"),
+        digest="",
         holder=Holder("schedd@pool", "group.alice@pool", job, "submit.pool"),
         lease=Lease(0, 2400),
         rank=3.0,
@@ -101,7 +102,8 @@ def test_a_claimed_slot_says_by_whom_and_for_which_job_but_no_secret() -> None:
 def test_run_and_suspended_times_add_up_over_the_jobs_of_a_claim() -> None:
     job = ClassAd({})
     first = Activation("x", JobId(1, 0), job, started_at=0, started_wall=100).paused(now=30)
-    claim = Claim(ClaimId("<a>#1#2#z"), Holder("s@pool", "a@pool", job), Lease(0, 2400), 0.0, 0, 100, activation=first)
+    holder = Holder("s@pool", "a@pool", job)
+    claim = Claim(ClaimId("<a>#1#2#z"), "", holder, Lease(0, 2400), 0.0, 0, 100, activation=first)
 
     def shown(claim: Claim, now: float) -> list[object]:
         ad = slot_ad(BASE, replace(VIEW, kind=SlotKind.STATIC, claim=claim, now_monotonic=now))

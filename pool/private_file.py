@@ -1,0 +1,21 @@
+"""Databases that only their owner may read, from their first byte on, whatever umask is in force and was before."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final
+
+PRIVATE: Final = 0o600
+_BESIDE: Final = ("-wal", "-shm", "-journal")
+
+
+def keep_private(path: str | Path) -> None:
+    """Make the file, or take others' rights on it away, and on what SQLite keeps beside it with the same mode."""
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, PRIVATE))
+    for name in (str(path), *(f"{path}{end}" for end in _BESIDE)):
+        try:
+            if os.stat(name).st_mode & 0o077:
+                os.chmod(name, PRIVATE)
+        except FileNotFoundError:
+            continue
