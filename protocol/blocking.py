@@ -322,7 +322,7 @@ def _secure(raw: socket.socket, address: Address, security: Security) -> tuple[_
         secured = security.tls_client().wrap_socket(raw, server_hostname=address.server_name)
     except ssl.SSLError as error:
         raise PeerError(f"no TLS with {address}: {reason(error)}") from None
-    certificate = check_server(read_certificate(secured.getpeercert() or {}), address)
+    certificate = check_server(read_certificate(secured.getpeercert() or {}), address, security)
     return secured, Link(
         kind="tls",
         label=str(address),

@@ -24,7 +24,6 @@ from protocol.security import CA_FILE, CA_KEY_FILE
 
 DUTIES: Final = ("central", "submit", "execute")
 HOST_LIFETIME_S: Final = 90 * 86400.0
-_RENEWED_AFTER: Final = 2 / 3  # of its life
 _CA_LIFETIME: Final = datetime.timedelta(days=3650)
 _BACKDATED: Final = datetime.timedelta(days=1)  # hosts whose clocks are behind must accept it too
 
@@ -76,12 +75,6 @@ def renew_host(keys: str | os.PathLike[str], certificate: bytes, *, lifetime_s: 
     return _certify(Path(keys), _elliptic(old.public_key()), old.subject, alternatives, lifetime_s)
 
 
-def renewal_due(issued: Issued, lifetime_s: float) -> float:
-    """When a certificate is to be renewed; one that was made for longer than certificates live now, at once."""
-    life = issued.ends_at - issued.made_at
-    return 0.0 if life > 1.01 * lifetime_s else issued.made_at + _RENEWED_AFTER * life
-
-
 def make_request(key_pem: bytes, host: str) -> bytes:
     """A certificate request (PEM) for a host's key."""
     builder = x509.CertificateSigningRequestBuilder().subject_name(x509.Name([_name(NameOID.COMMON_NAME, host)]))
@@ -121,6 +114,38 @@ def ca_certificate(key: ec.EllipticCurvePrivateKey, trust_domain: str) -> bytes:
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
     )
     return builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+
+
+def revocation_list(keys: str | os.PathLike[str], number: int, revoked: Iterable[Issued]) -> bytes:
+    """The signed list (PEM) of the certificates that were revoked; a list with a higher number replaces it."""
+    ca_key, ca = _load_ca(Path(keys))
+    now = datetime.datetime.now(datetime.UTC)
+    builder = (
+        x509.CertificateRevocationListBuilder()
+        .issuer_name(ca.subject)
+        .last_update(now)
+        .next_update(now + _CA_LIFETIME)  # a new one is made when something is revoked, and sent at once
+        .add_extension(x509.CRLNumber(number), critical=False)
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(ca_key.public_key()), critical=False)
+    )
+    for row in revoked:
+        when = datetime.datetime.fromtimestamp(row.revoked_at or 0.0, datetime.UTC)
+        entry = x509.RevokedCertificateBuilder().serial_number(int(row.serial, 16)).revocation_date(when)
+        builder = builder.add_revoked_certificate(entry.build())
+    return builder.sign(ca_key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+
+
+def read_revocation_list(pem: bytes, ca_pem: bytes) -> tuple[int, list[str]]:
+    """The number of a list and the serial numbers on it; UserError when this CA did not sign it."""
+    try:
+        signed = x509.load_pem_x509_crl(pem)
+        ca = x509.load_pem_x509_certificate(ca_pem).public_key()
+        if not signed.is_signature_valid(_elliptic(ca)):
+            raise UserError("the revocation list is not signed by the pool's CA")
+        number = signed.extensions.get_extension_for_class(x509.CRLNumber).value.crl_number
+    except (ValueError, TypeError, x509.ExtensionNotFound):
+        raise UserError("this is no revocation list", expected="PEM") from None
+    return number, [as_serial(f"{entry.serial_number:X}") for entry in signed]
 
 
 def _certify(

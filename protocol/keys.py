@@ -3,6 +3,7 @@
     KEYS/ca.key ca.pem        the pool's CA; the key stays on the central manager
     KEYS/passwords.d/POOL     the signing key of tokens
     KEYS/host.key host.pem    this host's certificate: CN the host, OU its duties (central, submit, execute), O the pool
+    KEYS/revoked.crl          the newest signed list of certificates that were revoked; RUN/revoked has their numbers
     KEYS/hosts.sqlite         which certificates there are, on the central manager (`pool.hosts.register`)
 
 Files with secrets have mode 0600 in a directory of mode 0700. Each file appears whole or not at all; of two processes
@@ -22,7 +23,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from pool.errors import UserError
 from pool.hints import Callable, Final, Iterable, Sequence
-from pool.hosts.register import transaction
+from pool.hosts.register import renewal_due, transaction
 from protocol.certify import (
     DUTIES,
     HOST_LIFETIME_S,
@@ -31,14 +32,15 @@ from protocol.certify import (
     issued_as,
     load_key,
     make_request,
+    read_revocation_list,
     renew_host,
-    renewal_due,
     sign_host,
 )
 from protocol.security import CA_FILE, CA_KEY_FILE, HOST_CERTIFICATE_FILE, HOST_KEY_FILE, SIGNING_KEY_DIRECTORY
 
 SIGNING_KEY_BYTES: Final = 64
 REGISTER_FILE: Final = "hosts.sqlite"
+REVOCATION_FILE: Final = "revoked.crl"
 
 
 def make_pool_keys(
@@ -101,18 +103,28 @@ def install_host_certificate(keys: str | os.PathLike[str], certificate: str, ca:
     _replace(directory / HOST_CERTIFICATE_FILE, certificate.encode(), 0o644)
 
 
-def renew_own(keys: str | os.PathLike[str], *, lifetime_s: float = HOST_LIFETIME_S) -> float:
-    """Make the CA's host a newer certificate when it is time; when it will be time again (seconds since the epoch)."""
+def renew_own(keys: str | os.PathLike[str], *, lifetime_s: float = HOST_LIFETIME_S) -> None:
+    """Make the CA's host a newer certificate when it is time."""
     directory = Path(keys)
     old = x509.load_pem_x509_certificate((directory / HOST_CERTIFICATE_FILE).read_bytes())
     certificate = old.public_bytes(serialization.Encoding.DER)
-    due = renewal_due(issued_as(certificate), lifetime_s)
-    if time.time() < due:
-        return due
+    if time.time() < renewal_due(issued_as(certificate), lifetime_s):
+        return
     signed = renew_host(directory, certificate, lifetime_s=lifetime_s)
     _note(directory, signed)
     _replace(directory / HOST_CERTIFICATE_FILE, signed.pem, 0o644)
-    return renewal_due(signed.issued, lifetime_s)
+
+
+def install_revocation_list(keys: str | os.PathLike[str], pem: bytes, published: str | os.PathLike[str]) -> None:
+    """Store a list, and publish its serial numbers for this host's processes; UserError when there is a newer one."""
+    directory = Path(keys)
+    ca = (directory / CA_FILE).read_bytes()
+    number, serials = read_revocation_list(pem, ca)
+    held = directory / REVOCATION_FILE
+    if held.exists() and number < (newer := read_revocation_list(held.read_bytes(), ca)[0]):
+        raise UserError(f"revocation list {number} is older than {newer}, which is here")
+    _replace(held, pem, 0o644)
+    _replace(Path(published), "".join(f"{serial}\n" for serial in serials).encode("ascii"), 0o644)
 
 
 def _note(keys: Path, signed: Signed) -> None:

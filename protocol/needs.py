@@ -63,6 +63,7 @@ _administrator = Need(_L.ADMINISTRATOR)
 _from_access_point = Need(_L.DAEMON, frozenset({SUBMIT}))
 _from_negotiator = Need(_L.NEGOTIATOR, frozenset({CENTRAL}))
 _by_ticket = Need(method="TICKET")
+_by_certificate = Need(method="SSL")
 _by_birth = Need(method="PAIR")
 
 EVERY_DAEMON: Final[Needs] = {
@@ -84,6 +85,9 @@ MASTER: Final[Needs] = {
     "master.set_shutdown": _administrator,
     "master.create_token": _read,  # for whom it shall be decides the rest
     "master.join": _read,  # the word to join with decides
+    "master.watch_membership": _by_certificate,
+    "master.list_hosts": _administrator,
+    "master.revoke_hosts": _administrator,
 }
 
 COLLECTOR: Final[Needs] = {

@@ -154,16 +154,17 @@ async def _begin(
     peer.on_close(lambda _peer: forget())
     nursery.start_soon(peer.run, early)
     if peer.silence_s is not None:
-        nursery.start_soon(_keep_one, peer)
+        nursery.start_soon(_keep_one, peer, security)
     return peer
 
 
-async def _keep_one(peer: Peer) -> None:
+async def _keep_one(peer: Peer, security: Security) -> None:
     assert peer.silence_s is not None
     while not peer.closed.is_set():
         with trio.move_on_after(peer.silence_s / 6):
             await peer.closed.wait()
         peer.check_silence(trio.current_time())
+        security.heed_revocations()
 
 
 @dataclass
@@ -345,11 +346,12 @@ def _reason(error: BaseException) -> str:
 
 
 async def _keep_all(serving: _Serving) -> None:
-    """One task watches over the silence of all connections."""
+    """One task watches over the silence of all connections, and over certificates that are revoked meanwhile."""
     pause = (serving.silence_s or SILENCE_S) / 6
     while True:
         await trio.sleep(pause)
         now = trio.current_time()
+        serving.security.heed_revocations()
         for peer in list(serving.peers):
             peer.check_silence(now)
             peer.check_user(now, serving.bounds.idle_s)

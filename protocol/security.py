@@ -17,6 +17,7 @@ from protocol.auth.ticket import TicketBook
 from protocol.authorize import ALL_LEVELS, AccessLists, Level, access_lists
 from protocol.identity import Link
 from protocol.message import Record, field, replace
+from protocol.revoked import REVOKED_FILE, Revoked
 
 if TYPE_CHECKING:
     import ssl
@@ -61,6 +62,7 @@ class Security(Record):
     keys: str = ""
     signing_directory: str = ""  # one file per key; passwords.d of the keys directory when empty
     ca_files: tuple[str, ...] = ()
+    revoked: Revoked = field(default_factory=lambda: Revoked(""))
     token_directories: tuple[str, ...] = ()
     accept: tuple[str, ...] = DEFAULT_METHODS
     offer: tuple[str, ...] = DEFAULT_METHODS
@@ -94,6 +96,7 @@ class Security(Record):
             owner_uid=owner,
             keys=keys,
             ca_files=_ca_files(config, keys),
+            revoked=Revoked(os.path.join(config.str("RUN", default="") or "", REVOKED_FILE)),
             token_directories=_token_directories(config, keys),
             signing_directory=config.str("SEC_PASSWORD_DIRECTORY", default=""),
             token_age_max_s=config.seconds("SEC_TOKEN_MAX_AGE", default=0.0) or None,
@@ -277,12 +280,12 @@ class Security(Record):
         return os.path.join(self.keys, HOST_CERTIFICATE_FILE), os.path.join(self.keys, HOST_KEY_FILE)
 
     def tls_client(self) -> ssl.SSLContext:
-        """The context with which this side connects; made once."""
+        """The context with which this side connects; made once for each certificate of this host."""
         context: ssl.SSLContext = self._context("client")
         return context
 
     def tls_server(self) -> ServerContext:
-        """The context with which this side accepts; made once."""
+        """The context with which this side accepts; made once for each certificate of this host."""
         context: ServerContext = self._context("server")
         return context
 
@@ -308,19 +311,35 @@ class Security(Record):
 
         To be called when lists, revocations or keys have changed. Levels follow the lists, a stream whose reader has
         lost the level for it ends, and a peer whose proof is void (its token revoked or too old, its method no longer
-        taken) is disconnected.
+        taken, its certificate revoked) is disconnected.
         """
         for callback in tuple(self._watchers):
             callback()
 
+    def heed_revocations(self) -> None:
+        """Have everybody judged when certificates were revoked meanwhile; to be called every few seconds."""
+        if self.revoked.has_changed():
+            self.judge_again()
+
     def _context(self, side: str) -> Any:
         from protocol import tls_context
 
-        context = self._cache.get(side)
-        if context is None:
+        made: Any = self._cache.get(side)
+        stamp = self._certificate_stamp()
+        if made is None or stamp not in (None, made[0]):
             context = tls_context.client_context(self) if side == "client" else tls_context.server_context(self)
-            self._cache[side] = context
-        return context
+            made = self._cache[side] = (stamp, context)
+        return made[1]
+
+    def _certificate_stamp(self) -> tuple[int, int] | None:
+        """What changes when the host's certificate is renewed; None where this process cannot read it (any more)."""
+        if not self.keys or not os.access(self.host_certificate_files[1], os.R_OK):
+            return None
+        try:
+            status = os.stat(self.host_certificate_files[0])
+        except OSError:
+            return None
+        return status.st_ino, status.st_mtime_ns
 
 
 def _signing_keys(directory: str) -> dict[str, bytes]:

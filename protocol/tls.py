@@ -27,7 +27,7 @@ async def connect(stream: trio.SocketStream, security: Security, address: Addres
         await secured.do_handshake()
     except trio.BrokenResourceError as error:
         raise PeerError(f"no TLS with {address}: {reason(error)}") from None
-    certificate = check_server(_certificate(secured), address)
+    certificate = check_server(_certificate(secured), address, security)
     link = Link(
         kind="tls",
         label=str(address),

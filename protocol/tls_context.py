@@ -75,14 +75,15 @@ def _trust(context: ssl.SSLContext, security: Security) -> None:
         raise PeerError(f"the pool CA's certificate cannot be read: {error.reason or error}") from None
 
 
-def check_server(certificate: Certificate | None, address: Address) -> Certificate:
-    """The server's certificate, when it is for the name that was connected to."""
+def check_server(certificate: Certificate | None, address: Address, security: Security) -> Certificate:
+    """The server's certificate, when it is for the name that was connected to, and was not revoked."""
     if certificate is None or not certificate.host:
         raise PeerError(f"{address} shows no certificate")
     if not is_for(certificate, address.server_name):
         raise PeerError(
             f"the certificate of {address} is for {', '.join(certificate.names)}", expected=repr(address.server_name)
         )
+    security.revoked.check(certificate)
     return certificate
 
 

@@ -35,6 +35,7 @@ from protocol.message import DONE, Done
 from protocol.messages.agent import AppendEvents, LogEvent
 from protocol.net import Listener, UnixListener
 from protocol.port_server import SharedListener
+from protocol.revoked import REVOKED_FILE, Revoked
 from protocol.rpc import Peer
 from protocol.security import Security
 from protocol.service import Service
@@ -90,6 +91,7 @@ def _security(settings: AgentSettings) -> Security:
         owner_uid=settings.owner_uid,
         keys=settings.keys,
         ca_files=tuple(settings.ca_files),
+        revoked=Revoked(os.path.join(settings.run_dir, REVOKED_FILE)),
         accept=(),
         pair_identity=f"schedd@{settings.uid_domain}",
     )

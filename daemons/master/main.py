@@ -15,6 +15,7 @@ from daemons.layout import publish
 from daemons.linux import become_subreaper, reap, zombie_children
 from daemons.master.drain import Drainage
 from daemons.master.join import Admissions
+from daemons.master.member import belong
 from daemons.master.port import port_to_open, public_address
 from daemons.master.preen import preen_now_and_then
 from daemons.master.registrar import Registrar
@@ -218,7 +219,8 @@ async def main(start: DaemonStart, *, task_status: trio.TaskStatus[None] = trio.
     ready = start.run_dir / "ready"
     ready.unlink(missing_ok=True)
     master = Master(start)
-    Admissions(start, Registrar(start))
+    registrar = Registrar(start)
+    Admissions(start, registrar)
     start.describe(master.ad)
     async with trio.open_nursery() as nursery:
         if start.config.bool("USE_SHARED_PORT") and start.security.has_host_certificate:
@@ -227,6 +229,10 @@ async def main(start: DaemonStart, *, task_status: trio.TaskStatus[None] = trio.
         nursery.start_soon(start.adverts.run)
         nursery.start_soon(_reap_orphans)
         nursery.start_soon(preen_now_and_then, start)
+        if start.security.is_ca:
+            nursery.start_soon(registrar.keep_own_certificate)
+        elif start.security.has_host_certificate:
+            nursery.start_soon(belong, start)
         nursery.start_soon(_announce, master, ready, start, task_status)
         await start.stopping()
         await master.stop()

@@ -36,6 +36,7 @@ def run_master(source: Source) -> int:
             if runs_here(config, "collector"):
                 make_keys(config)
             publish_ca(config)
+            publish_revoked(config)
             ended: list[DaemonStart] = []
             status = run_process("master", source, at_end=ended.append)
         if ended and ended[0].successor:
@@ -117,6 +118,22 @@ def publish_ca(config: Config) -> None:
     except OSError:
         return  # a host that has not joined anything
     publish(Path(config.path("RUN"), CA_FILE), certificate)
+
+
+def publish_revoked(config: Config) -> None:
+    """Put the numbers of revoked certificates where every process of this host reads them."""
+    from protocol.revoked import REVOKED_FILE
+
+    held = Path(config.path("KEYS"), "revoked.crl")
+
+    def publish() -> None:
+        from protocol import keys
+
+        published = Path(config.path("RUN"), REVOKED_FILE)
+        keys.install_revocation_list(config.path("KEYS"), held.read_bytes(), published)
+
+    if held.exists():
+        in_child(publish)
 
 
 @contextmanager

@@ -28,6 +28,7 @@ from pool.execute.quoting import split_new
 from pool.execute.scratch import Store
 from pool.hooks.table import STARTER_HOOKS, read_hooks
 from protocol.message import Record, decode, encode, replace
+from protocol.revoked import REVOKED_FILE, Revoked
 from protocol.security import Security
 
 if TYPE_CHECKING:
@@ -75,6 +76,7 @@ class Birthright(Record):
             owner_uid=self.owner_uid,
             keys=self.keys,
             ca_files=tuple(self.ca_files),
+            revoked=Revoked(os.path.join(self.run_dir, REVOKED_FILE)),
         )
 
 

@@ -65,6 +65,7 @@ POOL_VERBS: Final[dict[str, tuple[str, str]]] = {
     "why": ("why", "say in plain words why a job does not run"),
     "token": ("tokens", "make a token, also for a host that joins"),
     "join": ("join", "make this host a part of a pool"),
+    "hosts": ("hosts", "show the hosts of the pool, or put one out"),
     "cron": ("cron", "say when crontab fields run next"),
     "queue": ("queue", "back up, restore or check the job queue"),
     "eventlog": ("eventlog", "job event logs as JSON, also for other programs"),

@@ -7,20 +7,24 @@ One SQLite file on the central manager, over a connection that the caller has op
 from __future__ import annotations
 
 import os
-import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pool.errors import UserError
 from pool.hosts.names import check_name, collide
+
+if TYPE_CHECKING:
+    import sqlite3
 
 BUSY_TIMEOUT_S: Final = 10.0
 REMEMBERED_S: Final = 30 * 86400.0
 """How long something is remembered after its end: clocks differ, and are set back."""
 UNKNOWN_LIVES_S: Final = 3650 * 86400.0
 """How long a certificate lives of which nothing but its serial number is known."""
+RENEWED_AFTER: Final = 2 / 3
+"""The part of its life after which a certificate is renewed."""
 _SERIAL_DIGITS_MIN: Final = 16
 
 _VERSION: Final = 1
@@ -49,9 +53,17 @@ class Issued(NamedTuple):
     revoked_at: float | None = None
 
 
+def renewal_due(issued: Issued, lifetime_s: float) -> float:
+    """When a certificate is to be renewed; one that was made for longer than certificates live now, at once."""
+    life = issued.ends_at - issued.made_at
+    return 0.0 if life > 1.01 * lifetime_s else issued.made_at + RENEWED_AFTER * life
+
+
 @contextmanager
 def transaction(path: str | os.PathLike[str]) -> Iterator[Register]:
     """The register, for one decision: committed when the block ends well, and as if it had never been otherwise."""
+    import sqlite3  # every master imports this module, and few of them keep a register
+
     os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
     connection = sqlite3.connect(path, timeout=BUSY_TIMEOUT_S, isolation_level=None)
     try:
@@ -91,7 +103,7 @@ class Register:
         `reserved` are the names of the central manager. A host that asks again, since the answer was lost, is let in
         again.
         """
-        check_name(name)
+        _check_name(name, reserved)
         if word.host and word.host.casefold() != name.casefold():
             raise UserError(f"this join word is for {word.host}, and not for {name}")
         name = name.casefold()
@@ -99,8 +111,6 @@ class Register:
         users = dict(self._sql.execute("SELECT name, key FROM uses WHERE word = ?", (word.id,)))
         if users.get(name) != key and (name in users or len(users) >= word.uses):
             raise UserError("this join word has been used", expected="a new one: pool token create --for DUTY")
-        if any(collide(name, other) for other in reserved):
-            raise UserError(f"{name} is the central manager's own name", expected="another NETWORK_HOSTNAME")
         self._take_name(name, key)
         self._sql.execute("INSERT OR IGNORE INTO uses VALUES (?, ?, ?, ?)", (word.id, name, key, word.ends_at))
 
@@ -116,8 +126,9 @@ class Register:
                 )
         self._sql.execute("INSERT OR IGNORE INTO names VALUES (?, ?)", (name, key))
 
-    def check_renewal(self, name: str, key: str) -> None:
-        """UserError when the name is no longer this key's."""
+    def check_renewal(self, name: str, key: str, *, reserved: Iterable[str]) -> None:
+        """UserError when the name is no longer this key's, or should never have been a host's."""
+        _check_name(name, reserved)
         row = self._sql.execute("SELECT key FROM names WHERE name = ?", (name.casefold(),)).fetchone()
         if row is None or row[0] != key:
             raise UserError(f"{name} is not known as a host of this pool with this key")
@@ -128,6 +139,13 @@ class Register:
         """Note a certificate, before it is given to anybody."""
         self._sql.execute("INSERT INTO certificates VALUES (?, ?, ?, ?, ?, ?, ?)", issued)
 
+    def newest(self, name: str) -> Issued | None:
+        """The newest certificate of a host that was not revoked."""
+        row = self._sql.execute(
+            "SELECT * FROM certificates WHERE name = ? AND revoked_at IS NULL ORDER BY made_at DESC", (name.casefold(),)
+        ).fetchone()
+        return Issued(*row) if row is not None else None
+
     def find(self, serial: str) -> Issued | None:
         """The certificate of this serial number."""
         row = self._sql.execute("SELECT * FROM certificates WHERE serial = ?", (serial,)).fetchone()
@@ -136,32 +154,38 @@ class Register:
     def hosts(self) -> list[Issued]:
         """The newest certificate of each host, and those that were revoked.
 
-        Of a host of an earlier version the name and the key alone are known.
+        Of a host of an earlier version the name and the key alone are known, until it has been renewed.
         """
-        rows = self._sql.execute(
-            "SELECT coalesce(serial, ''), names.name, coalesce(duties, ''), names.key, coalesce(made_at, 0),"
-            " coalesce(max(ends_at), 0), revoked_at FROM names LEFT JOIN certificates"
-            " ON certificates.name = names.name AND revoked_at IS NULL GROUP BY names.name"
-            " UNION ALL SELECT * FROM certificates WHERE revoked_at IS NOT NULL ORDER BY 2, 5"
-        )
-        return [Issued(*row) for row in rows]
+        rows = self._sql.execute("SELECT * FROM certificates ORDER BY name, made_at").fetchall()
+        known = [Issued(*row) for row in rows]
+        newest = {row.name: row for row in known if row.revoked_at is None}
+        others = [
+            Issued("", name, "", key, 0.0, 0.0)
+            for name, key in self._sql.execute("SELECT name, key FROM names").fetchall()
+            if name not in newest
+        ]
+        shown = [*newest.values(), *others, *(row for row in known if row.revoked_at is not None)]
+        return sorted(shown, key=lambda row: (row.name, row.made_at))
 
     # ---- who is out
 
-    def revoke_host(self, what: str, *, now: float) -> list[Issued]:
+    def revoke_host(self, what: str, *, reserved: Iterable[str], now: float) -> list[Issued]:
         """Put out the host of this name, or of the certificate with this serial number; what was revoked.
 
-        Its name is free for another key; its own is never certified again.
+        Its name is free for another key; its own is never certified again. `reserved` are the names of the central
+        manager.
         """
         serial = as_serial(what)
         found = self.find(serial) if serial else None
         name = found.name if found is not None else what.casefold()
+        if name in {own.casefold() for own in reserved}:
+            raise UserError(f"{name} is the central manager itself", expected="another host")
         self._sql.execute("INSERT OR IGNORE INTO revoked_keys SELECT key FROM names WHERE name = ?", (name,))
         known = self._sql.execute("DELETE FROM names WHERE name = ?", (name,)).rowcount
         revoked = self._revoke("name = ?", (name,), now)
         if not known and not revoked:
             return [self._revoke_unknown(what, serial, now)]
-        return revoked
+        return revoked or [Issued("", name, "", "", 0.0, 0.0, now)]
 
     def _revoke_unknown(self, what: str, serial: str, now: float) -> Issued:
         """Put out a certificate that an earlier version signed, which noted no serial numbers."""
@@ -173,10 +197,10 @@ class Register:
         return self._revoke("serial = ?", (serial,), now)[0]
 
     def revoke_replaced(self, newer: Issued, *, now: float) -> list[Issued]:
-        """Put out the certificates of a host that let it do more, or live longer, than its newest one."""
+        """Put out a host's earlier certificates that are for other duties, or would outlive this one."""
         return self._revoke(
-            "name = ? AND serial <> ? AND (duties <> ? OR ends_at > ?)",
-            (newer.name, newer.serial, newer.duties, newer.ends_at),
+            "name = ? AND serial <> ? AND made_at <= ? AND (duties <> ? OR ends_at > ?)",
+            (newer.name, newer.serial, newer.made_at, newer.duties, newer.ends_at),
             now,
         )
 
@@ -198,6 +222,12 @@ class Register:
         """Drop words and certificates that ended long ago."""
         for table in ("uses", "certificates"):
             self._sql.execute(f"DELETE FROM {table} WHERE ends_at < ?", (now - REMEMBERED_S,))
+
+
+def _check_name(name: str, reserved: Iterable[str]) -> None:
+    check_name(name)
+    if any(collide(name, other) for other in reserved):
+        raise UserError(f"{name} is the central manager's own name", expected="another NETWORK_HOSTNAME")
 
 
 def as_serial(text: str) -> str:

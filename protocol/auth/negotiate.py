@@ -102,7 +102,8 @@ class ClientSide:
             raise PeerError(f"{self._link.label} took the token without knowing the key that it is signed with")
 
     def server(self) -> Who:
-        """Who the server is: what the channel proved before it spoke."""
+        """Who the server is: what the channel proved before it spoke; PeerError when that is void."""
+        self._security.revoked.check(self._link.certificate)
         return _by_channel(self._security, self._link)
 
 
@@ -172,6 +173,7 @@ class ServerSide:
         """Who the client is, and what it may do, as the configuration has it now; PeerError when its proof is void."""
         security, link, evidence = self._security, self._link, self._evidence
         assert evidence is not None
+        security.revoked.check(link.certificate)
         if evidence.method not in security.methods_to_accept():
             raise PeerError(f"method {evidence.method} is not taken here any more")
         if evidence.ticket is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pool.classad import ClassAd
-from protocol.message import Done, Record, Request
+from protocol.message import Done, Record, Request, StreamRequest
 from protocol.messages.common import StopHow
 
 
@@ -81,6 +81,47 @@ class Joined(Record):
     ca: str
     collector_host: str
     config: str = ""
+
+
+class MemberNews(Record):
+    """What a host of the pool must know: the revocation list when there is a newer one, and its own new certificate.
+
+    Both are PEM, and "" when there is nothing new.
+    """
+
+    revoked: str = ""
+    certificate: str = ""
+
+
+class WatchMembership(StreamRequest[MemberNews], tag="master.watch_membership"):
+    """Stay in touch with the central manager; a host's master asks it, and its certificate says for which host."""
+
+
+class HostEntry(Record):
+    """A certificate of the register; a host of an earlier version has a name alone. Times are of the epoch."""
+
+    name: str
+    serial: str = ""
+    duties: str = ""
+    made_at: float = 0.0
+    ends_at: float = 0.0
+    revoked_at: float | None = None
+
+
+class HostList(Record):
+    """Some of the register."""
+
+    hosts: list[HostEntry]
+
+
+class ListHosts(Request[HostList], tag="master.list_hosts"):
+    """The newest certificate of each host of the pool, and all that were revoked (`pool hosts list`)."""
+
+
+class RevokeHosts(Request[HostList], tag="master.revoke_hosts"):
+    """Put out these hosts, by name or by serial number: all or none; what was revoked (`pool hosts revoke`)."""
+
+    hosts: list[str]
 
 
 class JoinPool(Request[Joined], tag="master.join"):
