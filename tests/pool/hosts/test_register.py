@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pool.errors import UserError
-from pool.hosts.register import REMEMBERED_S, Issued, Register, Word, as_serial, transaction
+from pool.hosts.register import REMEMBERED_S, Issued, Register, Word, as_serial, renewal_due, transaction
 
 WORD = Word(id="w1", duty="execute", ends_at=1000.0)
 OWN = ("cm.lab",)
@@ -84,17 +84,17 @@ def test_a_name_that_another_has_is_refused_until_it_is_revoked(register: Regist
     with pytest.raises(UserError, match=r"ex1 is taken by ex1\.lab"):
         admit(register, other, "ex1", "key2")
     register.record(issued("A1"))
-    assert [row.serial for row in register.revoke_host("ex1.lab", now=5.0)] == ["A1"]
+    assert [row.serial for row in register.revoke_host("ex1.lab", reserved=OWN, now=5.0)] == ["A1"]
     admit(register, other, "ex1.lab", "key2")
 
 
 def test_a_revoked_key_is_never_certified_again(register: Register) -> None:
     admit(register, WORD, "ex1.lab", "key1")
     register.record(issued("A1"))
-    register.check_renewal("EX1.lab", "key1")
-    register.revoke_host("00:a1", now=5.0)  # as openssl prints it
+    register.check_renewal("EX1.lab", "key1", reserved=OWN)
+    register.revoke_host("00:a1", reserved=OWN, now=5.0)  # as openssl prints it
     with pytest.raises(UserError, match="is not known as a host"):
-        register.check_renewal("ex1.lab", "key1")
+        register.check_renewal("ex1.lab", "key1", reserved=OWN)
     with pytest.raises(UserError, match="was revoked"):
         admit(register, Word(id="w2", duty="execute", ends_at=1000.0), "ex9.lab", "key1")
 
@@ -103,17 +103,38 @@ def test_the_list_has_what_was_revoked_and_a_number_that_grows(register: Registe
     assert register.revoked() == (0, [])
     register.record(issued("A1"))
     register.record(issued("B2", "ex2.lab", key="key2"))
-    register.revoke_host("ex1.lab", now=5.0)
+    register.revoke_host("ex1.lab", reserved=OWN, now=5.0)
     assert register.revoked() == (1, [issued("A1", revoked_at=5.0)])
-    register.revoke_host("b2", now=6.0)
+    register.revoke_host("b2", reserved=OWN, now=6.0)
     assert [row.serial for row in register.revoked()[1]] == ["A1", "B2"]
     assert register.revoked()[0] == 2
     with pytest.raises(UserError, match="is no host of this pool"):
-        register.revoke_host("ex3.lab", now=7.0)
+        register.revoke_host("ex3.lab", reserved=OWN, now=7.0)
+
+
+def test_the_central_manager_cannot_be_put_out(register: Register) -> None:
+    register.record(issued("A1", "cm.lab", duties="central"))
+    for what in ("CM.lab", "a1"):
+        with pytest.raises(UserError, match=r"cm\.lab is the central manager itself"):
+            register.revoke_host(what, reserved=OWN, now=7.0)
+
+
+@pytest.mark.parametrize("name", ["10.0.0.1", "localhost", "cm"])
+def test_what_an_earlier_version_let_in_is_not_renewed(tmp_path: Path, name: str) -> None:
+    (tmp_path / "hosts").mkdir()
+    (tmp_path / "hosts" / name).write_text("key1\n")
+    with transaction(tmp_path / "hosts.sqlite") as register, pytest.raises(UserError, match=r"is not a name|own name"):
+        register.check_renewal(name, "key1", reserved=OWN)
+
+
+def test_a_certificate_is_renewed_at_two_thirds_of_its_life_or_when_it_was_made_for_too_long() -> None:
+    assert renewal_due(issued("A1"), 90.0) == 60.0
+    assert renewal_due(issued("A1", made_at=1000.0, ends_at=1090.0), 90.0) == 1060.0
+    assert renewal_due(issued("A1", ends_at=3650.0), 90.0) == 0.0
 
 
 def test_a_certificate_of_an_earlier_version_is_revoked_by_its_number_alone(register: Register) -> None:
-    register.revoke_host("0123456789ABCDEF0123", now=5.0)
+    register.revoke_host("0123456789ABCDEF0123", reserved=OWN, now=5.0)
     assert [row.serial for row in register.revoked()[1]] == ["123456789ABCDEF0123"]
 
 
@@ -130,7 +151,7 @@ def test_the_hosts_are_shown_with_their_newest_certificates(register: Register) 
     register.record(issued("A1"))
     register.record(issued("B2", made_at=60.0, ends_at=150.0))
     assert register.hosts() == [issued("B2", made_at=60.0, ends_at=150.0)]
-    register.revoke_host("ex1.lab", now=70.0)
+    register.revoke_host("ex1.lab", reserved=OWN, now=70.0)
     assert {(row.serial, row.revoked_at) for row in register.hosts()} == {("A1", 70.0), ("B2", 70.0)}
 
 
@@ -139,7 +160,7 @@ def test_the_records_of_an_earlier_version_are_taken_over(tmp_path: Path) -> Non
     (tmp_path / "hosts" / "ex1.lab").write_text("key1\n")
     with transaction(tmp_path / "hosts.sqlite") as register:
         assert register.hosts() == [Issued("", "ex1.lab", "", "key1", 0.0, 0.0)]
-        register.check_renewal("ex1.lab", "key1")
+        register.check_renewal("ex1.lab", "key1", reserved=OWN)
 
 
 @pytest.mark.parametrize(
