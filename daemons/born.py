@@ -35,4 +35,6 @@ def child_main(birth: Birth) -> int:
     order = msgpack.unpackb(birth.payload)
     first_zygote.fork_for(order["name"])
     source = run.Source.unpacked(order["source"])
-    return run.run_process(order["name"], source, port_address=order["port_address"], control=birth.channel)
+    return run.run_process(
+        order["name"], source, port_address=order["port_address"], family=order["family"], control=birth.channel
+    )

@@ -55,6 +55,7 @@ from pool.version import CONDOR_PLATFORM, CONDOR_VERSION
 from protocol import needs, rpc
 from protocol.address import Address
 from protocol.admission import Admission, Bounds
+from protocol.auth.ticket import new_secret
 from protocol.messages.common import StopHow
 from protocol.net import RealNetwork
 from protocol.security import Security
@@ -126,13 +127,14 @@ class DaemonStart:
         config: Config | None = None,
         security: Security | None = None,
         port_address: str = "",
+        family: str = "",
     ) -> None:
         self.name = name
         self.subsystem = name.upper()
         self.world = world
         self.config = config if config is not None else source.load(self.subsystem, world.env)
         self.log = log if log is not None else open_log(self.config, self.subsystem, world)
-        self.security = security if security is not None else Security.from_config(self.config, self.subsystem)
+        self.security = security if security is not None else self._security(family)
         self.port_address = port_address
         self.started_at = world.wall()
         self.reconfigured_at = self.started_at
@@ -151,6 +153,11 @@ class DaemonStart:
         self._stop_changed = trio.Event()
         self._listeners_of_config: list[Callable[[Config], None]] = []
         self._describe: Callable[[], ClassAd] = ClassAd
+
+    def _security(self, family: str) -> Security:
+        """What the configuration says; a process that was given no family founds one."""
+        security = Security.from_config(self.config, self.subsystem)
+        return security.with_family(family or new_secret()) if self.config.bool("SEC_USE_FAMILY_SESSION") else security
 
     # ---- names and places
 
@@ -260,11 +267,13 @@ class DaemonStart:
 
     def reconfigure(self) -> None:
         """Read the configuration again; ConfigError leaves the old one in force."""
-        self.config = self.source.load(self.subsystem, self.world.env)
+        config = self.source.load(self.subsystem, self.world.env)
+        security = Security.from_config(config, self.subsystem)
+        self.config = config
         self.reconfigured_at = self.world.wall()
         self.log.set_level(_log_level(self.config, self.subsystem))
         self.log.times = log_times(self.config)
-        self.security.renew(self.config, self.subsystem)
+        self.security.renew(security)
         self.log.always("Reconfigured.")
         for knob in waiting_for_restart(self._started_with, self.config, self.subsystem):
             self.log.always(
@@ -330,6 +339,7 @@ def run_process(
     source: Source,
     *,
     port_address: str = "",
+    family: str = "",
     control: socket.socket | None = None,
     at_end: Callable[[DaemonStart], None] = lambda _: None,
 ) -> int:
@@ -341,7 +351,7 @@ def run_process(
     name_process(f"condor_{name}")
     os.umask(UMASK)
     try:
-        start = DaemonStart(name, source, world, port_address=port_address)
+        start = DaemonStart(name, source, world, port_address=port_address, family=family)
     except ConfigError as error:
         print(f"{name}: {error}", file=sys.stderr)
         return EXIT_BAD_CONFIG

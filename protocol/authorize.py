@@ -48,7 +48,7 @@ HOST_PREFIX: Final = "host/"
 """How the identity of a host begins, `host/NAME@TRUST_DOMAIN`; no user's name has a slash."""
 
 # A list that is not set is the list of this level instead.
-_FALLS_BACK: Final = {
+FALLS_BACK: Final = {
     _L.ADVERTISE_STARTD: _L.DAEMON,
     _L.ADVERTISE_SCHEDD: _L.DAEMON,
     _L.ADVERTISE_MASTER: _L.DAEMON,
@@ -132,8 +132,8 @@ class AccessLists(Record):
 
 def _entries(lists: Mapping[Level, tuple[Pattern, ...]], level: Level) -> tuple[Pattern, ...]:
     entries = lists.get(level)
-    if entries is None and level in _FALLS_BACK:
-        entries = lists.get(_FALLS_BACK[level])
+    if entries is None and level in FALLS_BACK:
+        entries = lists.get(FALLS_BACK[level])
     return entries or ()
 
 

@@ -14,8 +14,8 @@ from pool.hints import TYPE_CHECKING, Any, Callable, Final, Iterable, Mapping
 from protocol.auth import unix_peer
 from protocol.auth.negotiate import ClientSide, ServerSide
 from protocol.auth.ticket import TicketBook
-from protocol.authorize import ALL_LEVELS, AccessLists, Level, access_lists
-from protocol.identity import Link
+from protocol.authorize import ALL_LEVELS, FALLS_BACK, AccessLists, Level, access_lists
+from protocol.identity import Link, Who
 from protocol.message import Record, field, replace
 from protocol.revoked import REVOKED_FILE, Revoked
 
@@ -27,7 +27,11 @@ if TYPE_CHECKING:
     from protocol.tls_context import ServerContext
 
 METHODS: Final = ("FS", "SSL", "TOKEN", "CLAIMTOBE", "ANONYMOUS")
+"""What a SEC_*_AUTHENTICATION_METHODS list can name; tickets, birth and the family are no matter of configuration."""
 DEFAULT_METHODS: Final = ("FS", "SSL", "TOKEN")
+HTCONDORS_METHODS: Final = frozenset(
+    ("KERBEROS", "PASSWORD", "MUNGE", "SCITOKENS", "SCITOKEN", "NTSSPI", "FS_REMOTE", "GSI")
+)
 _SPELLINGS: Final = {"TOKENS": "TOKEN", "IDTOKEN": "TOKEN", "IDTOKENS": "TOKEN"}
 
 CA_FILE: Final = "ca.pem"
@@ -48,6 +52,7 @@ _RENEWED: Final = (
     "token_age_max_s",
     "token_revoked",
     "accept",
+    "methods_of",
     "offer",
     "lists",
 )
@@ -65,11 +70,14 @@ class Security(Record):
     revoked: Revoked = field(default_factory=lambda: Revoked(""))
     token_directories: tuple[str, ...] = ()
     accept: tuple[str, ...] = DEFAULT_METHODS
+    methods_of: Mapping[Level, tuple[str, ...]] = {}  # those by which a level can be had
     offer: tuple[str, ...] = DEFAULT_METHODS
     lists: AccessLists = field(default_factory=AccessLists)
     tickets: TicketBook = field(default_factory=TicketBook)
     ticket: str = ""
     tokens: tuple[str, ...] = ()  # held besides those of the directories
+    family: str = ""  # the secret that the daemons of one master share
+    own_name: str = ""  # whose token this process makes where it may read a signing key; its account's when empty
     pair_identity: str = ""
     pair_levels: frozenset[Level] = ALL_LEVELS
     now: Callable[[], float] = time.time
@@ -89,9 +97,13 @@ class Security(Record):
         keys = config.str("KEYS", default="") or ""
         owner = _owner_of(config.str("LOCAL_DIR", default="") or "")
         # A tool answers nobody: its lists would be read for nothing, at each start.
-        lists = AccessLists() if role == "TOOL" else _read_lists(config, role, uid_domain, owner)
+        is_tool = role == "TOOL"
+        lists = AccessLists() if is_tool else _read_lists(config, role, uid_domain, owner)
+        methods = _methods(config, role)
+        methods_of = {} if is_tool else _methods_of(config, role, methods)
+        trust_domain = config.str("TRUST_DOMAIN", default=uid_domain) or uid_domain
         return cls(
-            trust_domain=config.str("TRUST_DOMAIN", default=uid_domain) or uid_domain,
+            trust_domain=trust_domain,
             uid_domain=uid_domain,
             owner_uid=owner,
             keys=keys,
@@ -101,9 +113,11 @@ class Security(Record):
             signing_directory=config.str("SEC_PASSWORD_DIRECTORY", default=""),
             token_age_max_s=config.seconds("SEC_TOKEN_MAX_AGE", default=0.0) or None,
             token_revoked=_revocation(config),
-            accept=_methods(config, f"SEC_{role or 'TOOL'}_AUTHENTICATION_METHODS"),
+            accept=tuple(dict.fromkeys([*methods, *(word for own in methods_of.values() for word in own)])),
+            methods_of=methods_of,
             offer=_offered(config, role),
             lists=lists,
+            own_name="" if role in ("", "TOOL") else f"condor@{trust_domain}",
         )
 
     # ---- what this side presents
@@ -114,7 +128,7 @@ class Security(Record):
 
     def methods_to_offer(self) -> tuple[str, ...]:
         """What a client tries, in order: a ticket was given for a purpose, so it comes first."""
-        return ("TICKET", "PAIR", *self.offer) if self.ticket else ("PAIR", *self.offer)
+        return (*(("TICKET",) if self.ticket else ()), "PAIR", *self.offer, *(("FAMILY",) if self.family else ()))
 
     def held_tokens(self) -> list[str]:
         """The tokens of the token directories, and those given."""
@@ -136,6 +150,16 @@ class Security(Record):
                 return text
         return ""
 
+    def own_token(self, domain: str) -> str:
+        """A token made for this process itself, as whoever may read a signing key of this pool can; "" for others."""
+        from protocol.auth import idtoken
+
+        key_id = idtoken.CA_KEY if self.is_ca else "POOL"
+        if domain != self.trust_domain or (key_id == "POOL" and key_id not in self.signing_keys()):
+            return ""
+        name = self.own_name or f"{unix_peer.user_name(os.geteuid())}@{self.uid_domain}"
+        return self.create_token(name, key_id=key_id)
+
     def holds_old_tokens(self) -> bool:
         """Whether there are tokens of the CA from before they had a key of their holder."""
         from protocol.auth import idtoken
@@ -147,6 +171,10 @@ class Security(Record):
             except PeerError:
                 continue
         return False
+
+    def with_family(self, secret: str) -> Security:
+        """The same, known by this secret to the other daemons of its master."""
+        return replace(self, family=secret)
 
     def with_token(self, token: str) -> Security:
         """The same, holding one more token."""
@@ -160,7 +188,13 @@ class Security(Record):
 
     def methods_to_accept(self) -> tuple[str, ...]:
         """What a server takes, in order."""
-        return ("TICKET", "PAIR", *self.accept)
+        return ("TICKET", "PAIR", *self.accept, "FAMILY")
+
+    def limit(self, who: Who) -> Who:
+        """Without the levels that cannot be had by the method that was used."""
+        if not self.methods_of or who.method not in METHODS:
+            return who
+        return replace(who, levels=frozenset(level for level in who.levels if who.method in self.methods_of[level]))
 
     def server(self, link: Link) -> ServerSide:
         """What this side takes as proof over a channel."""
@@ -293,9 +327,8 @@ class Security(Record):
         """Forget what was read from files (after new keys, or a reconfiguration)."""
         self._cache.clear()
 
-    def renew(self, config: Config, role: str = "") -> None:
+    def renew(self, fresh: Security) -> None:
         """Take what a reconfiguration may change into this object, which servers hold; open connections are judged."""
-        fresh = Security.from_config(config, role)
         for name in _RENEWED:
             object.__setattr__(self, name, getattr(fresh, name))
         self.reload()
@@ -405,20 +438,37 @@ def _offered(config: Config, role: str) -> tuple[str, ...]:
 
     SEC_CLIENT_AUTHENTICATION_METHODS says otherwise.
     """
-    found = _methods(config, "SEC_CLIENT_AUTHENTICATION_METHODS")
-    if config.list("SEC_CLIENT_AUTHENTICATION_METHODS", default=[]):
-        return found
+    chosen = _named_methods(config, "CLIENT", role)
+    if chosen:
+        return chosen
     last = "SSL" if role in ("", "TOOL") else "TOKEN"
-    return tuple(sorted(found, key=lambda method: method == last))
+    return tuple(sorted(_methods(config, role), key=lambda method: method == last))
 
 
-def _methods(config: Config, key: str) -> tuple[str, ...]:
-    words = config.list(key, default=[]) or config.list("SEC_DEFAULT_AUTHENTICATION_METHODS", default=[])
-    named = [_SPELLINGS.get(word.upper(), word.upper()) for word in words]
-    known = tuple(dict.fromkeys(method for method in named if method in METHODS))
-    if words and not known:
-        raise ConfigError(f"{key} names no method that is known here: {', '.join(words)}", expected=", ".join(METHODS))
-    return known or DEFAULT_METHODS
+def _methods(config: Config, role: str) -> tuple[str, ...]:
+    return _named_methods(config, "DEFAULT", role) or DEFAULT_METHODS
+
+
+def _methods_of(config: Config, role: str, default: tuple[str, ...]) -> dict[Level, tuple[str, ...]]:
+    """By which methods a level can be had, where a list of its own says so; ADVERTISE_* levels follow DAEMON's."""
+    named = {level: _named_methods(config, level.value, role) for level in Level}
+    own = {level: found for level in Level if (found := named[level] or named[FALLS_BACK.get(level, level)])}
+    return {level: own.get(level, default) for level in Level} if own else {}
+
+
+def _named_methods(config: Config, level: str, role: str) -> tuple[str, ...]:
+    """The methods of SEC_<level>_AUTHENTICATION_METHODS[_<role>]; ConfigError for one that does not exist here."""
+    for key in (f"SEC_{level}_AUTHENTICATION_METHODS_{role}", f"SEC_{level}_AUTHENTICATION_METHODS"):
+        words = config.list(key, default=[])
+        if not words:
+            continue
+        named = [_SPELLINGS.get(word.upper(), word.upper()) for word in words]
+        if wrong := [word for word, method in zip(words, named, strict=True) if method not in METHODS]:
+            theirs = all(word.upper() in HTCONDORS_METHODS for word in wrong)
+            what = "methods of HTCondor that this pool does not have" if theirs else "no methods of authentication"
+            raise config.error(key, f"{key} names {', '.join(wrong)}: {what} (expected {', '.join(METHODS)}, IDTOKENS)")
+        return tuple(dict.fromkeys(named))
+    return ()
 
 
 def _read_lists(config: Config, role: str, uid_domain: str, owner: int) -> AccessLists:

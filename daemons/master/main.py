@@ -91,7 +91,13 @@ class Master:
         return self._keepers[name]
 
     def _payload(self, name: str) -> dict[str, object]:
-        return {"name": name, "source": self._start.source.packed(), "port_address": self._start.port_address}
+        start = self._start
+        return {
+            "name": name,
+            "source": start.source.packed(),
+            "port_address": start.port_address,
+            "family": start.security.family,
+        }
 
     # ---- orders
 

@@ -507,7 +507,7 @@ ROWS: tuple[tuple[str, tuple[Row, ...]], ...] = (
                 "",
                 "",
                 "",
-                "How peers of this level may prove who they are, the most wanted first.",
+                "How this level can be had: FS, SSL, TOKEN, CLAIMTOBE, ANONYMOUS. For CLIENT: what this side tries, in order.",
             ),
             ("SEC_<LEVEL>_AUTHENTICATION_TIMEOUT", "seconds", "", "1..", "", "How long proving who one is may take."),
             (
@@ -523,7 +523,7 @@ ROWS: tuple[tuple[str, tuple[Row, ...]], ...] = (
             (
                 "SEC_DEFAULT_AUTHENTICATION_METHODS",
                 "list",
-                "FS,TOKEN,SSL,KERBEROS,PASSWORD",
+                "FS,SSL,TOKEN",
                 "",
                 "",
                 "As SEC_LEVEL_AUTHENTICATION_METHODS, where that is not set.",
@@ -599,6 +599,14 @@ ROWS: tuple[tuple[str, tuple[Row, ...]], ...] = (
                 "Where a user's tokens are; ~/.condor/tokens.d and ~/.minipool/tokens.d when not set.",
             ),
             ("SEC_TOKEN_SYSTEM_DIRECTORY", "path", "$(KEYS)/tokens.d", "", "", "Where the daemons' tokens are."),
+            (
+                "SEC_USE_FAMILY_SESSION",
+                "bool",
+                "true",
+                "",
+                "restart",
+                "Whether the daemons of one master know each other by a secret of its, where no other method serves.",
+            ),
             ("SEC_TOKEN_ISSUER_KEY", "string", "POOL", "", "", "The key that new tokens are signed with."),
             (
                 "SEC_TOKEN_POOL_SIGNING_KEY_FILE",

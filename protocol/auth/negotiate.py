@@ -7,11 +7,12 @@ import os
 from pool.errors import PeerError
 from pool.hints import TYPE_CHECKING, Any, Sequence
 from protocol.auth import unix_peer, x509
-from protocol.authorize import Caller, Level
+from protocol.authorize import ALL_LEVELS, Caller, Level
 from protocol.identity import Greeting, Link, Who
 from protocol.message import Record, replace
 
 if TYPE_CHECKING:
+    from protocol.auth import possession
     from protocol.auth.idtoken import Token
     from protocol.auth.ticket import Ticket
     from protocol.security import Security
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 _L = Level
 # A token for the pool's own daemons proves what a host certificate of every duty but the central one would.
 _DAEMON_TOKEN = frozenset({_L.DAEMON, _L.ADVERTISE_MASTER, _L.ADVERTISE_SCHEDD, _L.ADVERTISE_STARTD})
+FAMILY = "family"
+_UNSPOKEN = ("PAIR", "FAMILY")  # nobody is missing them
 LOCAL_HOSTS = ("127.0.0.1", "localhost")
 
 
@@ -41,12 +44,17 @@ class ClientSide:
         for method in mine:
             if method in offered and self._has(method, greeting):
                 return method, self._proof(method, greeting)
-        having = [method for method in mine if self._has(method, greeting) and method != "PAIR"]
-        lacking = [method for method in mine if method not in (*having, "PAIR")]
+        if "TOKEN" in offered and "TOKEN" in mine and self._is_bound(greeting):
+            own = self._security.own_token(self._domain())  # a last resort: it asks for the pool's signing key
+            if own:
+                return "TOKEN", self._show_token(own, greeting)
+        takes = [method for method in offered if method not in _UNSPOKEN]
+        having = [method for method in mine if self._has(method, greeting) and method not in _UNSPOKEN]
+        lacking = [method for method in mine if method not in (*having, *_UNSPOKEN)]
         missing = f" (without the means for {', '.join(lacking)})" if lacking else ""
         raise PeerError(
             f"no way to authenticate to {self._link.label or 'the server'}: "
-            f"it takes {', '.join(offered) or 'nothing'}, this side offers {', '.join(having) or 'nothing'}"
+            f"it takes {', '.join(takes) or 'nothing'}, this side offers {', '.join(having) or 'nothing'}"
             f"{missing}{self._advice()}"
         )
 
@@ -63,9 +71,14 @@ class ClientSide:
             case "SSL":
                 return link.shown
             case "TOKEN":
-                bound = link.verified and bool(link.binding) and bool(greeting.nonce)
-                return bound and bool(security.token_for(self._domain()))
+                return self._is_bound(greeting) and bool(security.token_for(self._domain()))
+            case "FAMILY":
+                return link.kind == "unix" and self._is_bound(greeting) and bool(security.family)
         return True
+
+    def _is_bound(self, greeting: Greeting) -> bool:
+        """Whether what is proven here would be of use to nobody else."""
+        return self._link.verified and bool(self._link.binding) and bool(greeting.nonce)
 
     def _proof(self, method: str, greeting: Greeting) -> dict[str, Any]:
         security = self._security
@@ -73,17 +86,24 @@ class ClientSide:
             case "TICKET":
                 return {"ticket": security.ticket}
             case "TOKEN":
-                from protocol.auth import possession  # costs tools 8 ms and more, and the unix socket needs no token
+                return self._show_token(security.token_for(self._domain()), greeting)
+            case "FAMILY":
+                from protocol.auth import possession
 
-                handshake = possession.Transcript(
-                    trust_domain=self._domain(), greeting=greeting, binding=self._link.binding
-                )
-                shown = possession.prove(security.token_for(self._domain()), handshake)
+                handshake = _transcript(self._domain(), greeting, self._link)
+                shown = possession.prove_secret(security.family.encode(), FAMILY, handshake)
                 self._expected = shown.answer
                 return dict(shown.proof)
             case "CLAIMTOBE":
                 return {"user": f"{unix_peer.user_name(os.geteuid())}@{security.uid_domain}"}
         return {}
+
+    def _show_token(self, token: str, greeting: Greeting) -> dict[str, Any]:
+        from protocol.auth import possession  # costs tools 8 ms and more, and the unix socket needs no token
+
+        shown = possession.prove(token, _transcript(self._domain(), greeting, self._link))
+        self._expected = shown.answer
+        return dict(shown.proof)
 
     def _domain(self) -> str:
         """The server's trust domain, whose tokens it takes."""
@@ -133,6 +153,7 @@ class ServerSide:
             "FS": link.credentials is not None and link.kind != "pair",
             "SSL": link.certificate is not None,
             "TOKEN": bool(link.binding) and security.checks_tokens(),
+            "FAMILY": link.kind == "unix" and bool(security.family),
             "CLAIMTOBE": True,
             "ANONYMOUS": True,
         }
@@ -147,6 +168,12 @@ class ServerSide:
             case "TOKEN":
                 token, answer = self._check_token(proof, greeting)
                 evidence = Evidence(method=method, token=token)
+            case "FAMILY":
+                from protocol.auth import possession
+
+                handshake = _transcript(security.trust_domain, greeting, self._link)
+                answer = possession.check_secret(security.family.encode(), proof, handshake)
+                evidence = Evidence(method=method)
             case "CLAIMTOBE":
                 user = proof.get("user")
                 if not isinstance(user, str) or "@" not in user or "/" in user or len(user) > 200:
@@ -163,7 +190,7 @@ class ServerSide:
         security = self._security
         return possession.check(
             proof,
-            possession.Transcript(trust_domain=security.trust_domain, greeting=greeting, binding=self._link.binding),
+            _transcript(security.trust_domain, greeting, self._link),
             security.signing_keys(),
             now=security.now(),
             ca=security.own_ca(),
@@ -187,10 +214,14 @@ class ServerSide:
                 ticket=ticket.label,
             )
         if evidence.token is not None:
-            return self._by_token(evidence.token)
+            return security.limit(self._by_token(evidence.token))
         if evidence.method in ("FS", "SSL", "PAIR"):
-            return _by_channel(security, link, evidence.method)
-        return _who(security, link, evidence.user or "unauthenticated@unmapped", evidence.method)
+            who = _by_channel(security, link, evidence.method)
+        elif evidence.method == "FAMILY":
+            who = _by_account(security, link, "FAMILY", ALL_LEVELS)
+        else:
+            who = _who(security, link, evidence.user or "unauthenticated@unmapped", evidence.method)
+        return security.limit(who)
 
     def _by_token(self, token: Token) -> Who:
         security, link = self._security, self._link
@@ -210,19 +241,30 @@ class ServerSide:
         return replace(who, levels=token.limit(who.levels), token=token)
 
 
+def _transcript(trust_domain: str, greeting: Greeting, link: Link) -> possession.Transcript:
+    from protocol.auth import possession
+
+    return possession.Transcript(trust_domain=trust_domain, greeting=greeting, binding=link.binding)
+
+
 def _by_channel(security: Security, link: Link, method: str = "") -> Who:
     """Who is at the other end by the channel alone: account, certificate, or the process we share a parent with."""
     if link.kind == "pair" and method in ("", "PAIR"):
         levels = unix_peer.granted(link.credentials, security.owner_uid) if link.credentials else frozenset()
         return Who(identity=security.pair_identity, method="PAIR", levels=levels | security.pair_levels)
     if link.credentials is not None and method in ("", "FS"):
-        uid = link.credentials.uid
-        identity = f"{unix_peer.user_name(uid)}@{security.uid_domain}"
-        return _who(security, link, identity, "FS", unix_peer.granted(link.credentials, security.owner_uid), uid=uid)
+        return _by_account(security, link, "FS", unix_peer.granted(link.credentials, security.owner_uid))
     if link.certificate is not None and method in ("", "SSL"):
         host = link.certificate
         return _who(security, link, host.identity, "SSL", x509.granted(host.duties), duties=host.duties)
     return Who(identity="unauthenticated@unmapped", method=method or "NONE", host=link.host)
+
+
+def _by_account(security: Security, link: Link, method: str, granted: frozenset[Level]) -> Who:
+    """Somebody whose account the kernel has told."""
+    assert link.credentials is not None
+    uid = link.credentials.uid
+    return _who(security, link, f"{unix_peer.user_name(uid)}@{security.uid_domain}", method, granted, uid=uid)
 
 
 def _who(

@@ -23,6 +23,7 @@ from protocol.identity import Greeting
 from protocol.message import Record
 
 NONCE_BYTES: Final = 32
+NOT_PROVEN: Final = "the token's signature does not hold, or it was proven for another connection"
 _LABEL: Final = b"minipool proof of possession 1"
 
 
@@ -50,21 +51,34 @@ class Shown(Record):
 def prove(token: str, handshake: Transcript) -> Shown:
     """Show what the token states, and that this side holds it; BadToken when it has no key to prove that with."""
     parts = idtoken.take_apart(token)
-    nonce = os.urandom(NONCE_BYTES)
     if parts.key_id != CA_KEY:
-        statement = parts.signed
-        client, server = (_mac(parts.signature, handshake, side, nonce, statement) for side in ("client", "server"))
-        return Shown(proof={"token": statement, "nonce": nonce, "proof": client}, answer=server)
+        return prove_secret(parts.signature, parts.signed, handshake)
     if not parts.holder_key:
         raise BadToken("the token has no key of its holder")
     from protocol.auth import holder_key
 
+    nonce = os.urandom(NONCE_BYTES)
     statement = f"{parts.signed}.{idtoken.b64(parts.signature)}"
     try:
         signature = holder_key.sign(parts.holder_key, handshake.said_by("client", nonce, statement))
     except ValueError:
         raise BadToken("the key of the token's holder is malformed") from None
     return Shown(proof={"token": statement, "nonce": nonce, "proof": signature})
+
+
+def prove_secret(secret: bytes, statement: str, handshake: Transcript) -> Shown:
+    """Show the statement, and that this side knows the secret that goes with it; the server is to show that, too."""
+    nonce = os.urandom(NONCE_BYTES)
+    client, server = (_mac(secret, handshake, side, nonce, statement) for side in ("client", "server"))
+    return Shown(proof={"token": statement, "nonce": nonce, "proof": client}, answer=server)
+
+
+def check_secret(secret: bytes, shown: Mapping[str, Any], handshake: Transcript) -> bytes:
+    """What to answer to who knows the secret; BadToken when it was not proven."""
+    statement, nonce, proof = _read(shown)
+    if not hmac.compare_digest(proof, _mac(secret, handshake, "client", nonce, statement)):
+        raise BadToken(NOT_PROVEN)
+    return _mac(secret, handshake, "server", nonce, statement)
 
 
 def check(
@@ -74,23 +88,25 @@ def check(
 
     `keys` are this pool's signing keys, `ca` is the certificate (PEM) of its CA.
     """
-    statement, nonce, proof = shown.get("token"), shown.get("nonce"), shown.get("proof")
-    if not isinstance(statement, str) or not isinstance(nonce, bytes) or not isinstance(proof, bytes):
-        raise BadToken("a token without proof that its sender holds it")
-    parts = idtoken.take_apart(statement)
-    said, answer = handshake.said_by("client", nonce, statement), b""
+    statement, nonce, proof = _read(shown)
+    parts, answer = idtoken.take_apart(statement), b""
     if parts.key_id == CA_KEY:
         from protocol.auth import holder_key
 
         idtoken.check_ca_signature(parts, ca)
-        good = holder_key.holds(idtoken.holder_key_of(parts), said, proof)
+        said = handshake.said_by("client", nonce, statement)
+        if not holder_key.holds(idtoken.holder_key_of(parts), said, proof):
+            raise BadToken(NOT_PROVEN)
     else:
-        secret = idtoken.signature_by(parts, keys)
-        good = hmac.compare_digest(proof, hmac.digest(secret, said, hashlib.sha256))
-        answer = _mac(secret, handshake, "server", nonce, statement)
-    if not good:
-        raise BadToken("the token's signature does not hold, or it was proven for another connection")
+        answer = check_secret(idtoken.signature_by(parts, keys), shown, handshake)
     return idtoken.read(parts, issuer=handshake.trust_domain, now=now), answer
+
+
+def _read(shown: Mapping[str, Any]) -> tuple[str, bytes, bytes]:
+    statement, nonce, proof = shown.get("token"), shown.get("nonce"), shown.get("proof")
+    if not isinstance(statement, str) or not isinstance(nonce, bytes) or not isinstance(proof, bytes):
+        raise BadToken("a token without proof that its sender holds it")
+    return statement, nonce, proof
 
 
 def _mac(secret: bytes, handshake: Transcript, side: str, nonce: bytes, statement: str) -> bytes:

@@ -24,7 +24,7 @@ _FRAME_BYTES_MAX: Final = 1024 * 1024
 class Talk:
     """One connection, on which anything at all can be said."""
 
-    def __init__(self, sock: ssl.SSLSocket) -> None:
+    def __init__(self, sock: socket.socket) -> None:
         self._socket, self._frames = sock, FrameReader(_FRAME_BYTES_MAX)
 
     def say(self, *message: object) -> None:

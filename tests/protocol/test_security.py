@@ -10,9 +10,11 @@ import pytest
 from pool.config import Config, load_config
 from pool.errors import ConfigError, PeerError
 from protocol import keys
+from protocol.auth import unix_peer
 from protocol.auth.possession import Transcript, prove
 from protocol.authorize import ALL_LEVELS, Caller, Level
 from protocol.identity import Certificate, Credentials, Greeting, Link, Who
+from protocol.message import replace
 from protocol.security import Security
 from tests.protocol.echo import NOBODY
 
@@ -112,8 +114,75 @@ def test_a_daemons_own_list_wins(pool: Path) -> None:
 def test_methods_are_those_that_are_configured(pool: Path) -> None:
     security = a_security(pool, SEC_DEFAULT_AUTHENTICATION_METHODS="IDTOKENS, fs")
     assert security.accept == ("TOKEN", "FS")
-    with pytest.raises(ConfigError, match="names no method"):
-        a_security(pool, SEC_DEFAULT_AUTHENTICATION_METHODS="MAGIC")
+
+
+@pytest.mark.parametrize("knob", ["SEC_DEFAULT", "SEC_CLIENT", "SEC_WRITE", "SEC_ADVERTISE_STARTD"])
+def test_a_method_that_does_not_exist_is_an_error_and_no_gap(pool: Path, knob: str) -> None:
+    knob += "_AUTHENTICATION_METHODS"
+    with pytest.raises(ConfigError, match=f"{knob} names KERBEROS: methods of HTCondor that this pool does not have"):
+        a_security(pool, **{knob: "FS, KERBEROS, IDTOKENS"})
+    with pytest.raises(ConfigError, match=rf"{knob} names MAGIC: no methods .*expected FS, SSL, TOKEN, CLAIMTOBE"):
+        a_security(pool, **{knob: "FS, MAGIC"})
+
+
+def test_a_level_can_have_methods_of_its_own(pool: Path) -> None:
+    security = a_security(
+        pool, SEC_WRITE_AUTHENTICATION_METHODS="TOKEN", SEC_READ_AUTHENTICATION_METHODS="FS, TOKEN, ANONYMOUS"
+    )
+    token = security.create_token("alice")
+    assert over_unix(security, NOBODY).levels == {Level.READ}
+    assert over_unix(security, 0).levels == ALL_LEVELS - {Level.WRITE}
+    assert by_token(security, token).levels == {Level.READ, Level.WRITE}
+    anonymous = security.server(Link(kind="tls", host="10.0.0.1")).verify("ANONYMOUS", {}, Greeting())[0]
+    assert anonymous.levels == {Level.READ}
+    assert over_tls(security, "execute").levels == {Level.DAEMON, Level.ADVERTISE_MASTER, Level.ADVERTISE_STARTD}
+
+
+def test_advertising_has_the_methods_of_daemons(pool: Path) -> None:
+    security = a_security(pool, SEC_DAEMON_AUTHENTICATION_METHODS="TOKEN")
+    assert over_tls(security, "execute").levels == {Level.READ}
+
+
+def test_where_fs_is_not_named_the_kernels_word_counts_for_nothing(pool: Path) -> None:
+    security = a_security(pool, SEC_DEFAULT_AUTHENTICATION_METHODS="TOKEN")
+    link = Link(kind="unix", credentials=Credentials(pid=1, uid=0, gid=0), verified=True, binding=b"here")
+    assert security.server(link).methods() == ["TOKEN"]
+    with pytest.raises(PeerError, match="no way to authenticate"):
+        replace(security, keys="", signing={}).client(link).choose(["FS"], Greeting(nonce=b"n" * 32))
+
+
+def test_who_may_read_the_signing_key_makes_a_token_of_its_own(pool: Path) -> None:
+    link = Link(kind="unix", credentials=Credentials(pid=1, uid=NOBODY, gid=0), verified=True, binding=b"here")
+    greeting = Greeting(nonce=b"n" * 32)
+    server = a_security(pool, SEC_DEFAULT_AUTHENTICATION_METHODS="TOKEN")
+    tool = Security.from_config(a_config(pool, SEC_DEFAULT_AUTHENTICATION_METHODS="TOKEN"), "TOOL")
+    known = {}
+    for side in (server, tool):
+        method, proof = side.client(link).choose(["TOKEN"], greeting)
+        known[side.own_name] = server.server(link).verify(method, proof, greeting)[0].identity
+    assert known == {
+        "condor@pool.test": "condor@pool.test",
+        "": f"{unix_peer.user_name(os.geteuid())}@pool.test",
+    }
+
+
+def test_the_daemons_of_one_master_know_each_other(pool: Path) -> None:
+    link = Link(kind="unix", credentials=Credentials(pid=1, uid=NOBODY, gid=0), verified=True, binding=b"here")
+    greeting = Greeting(nonce=b"n" * 32)
+    one = a_security(pool, SEC_DEFAULT_AUTHENTICATION_METHODS="TOKEN").with_family("our secret")
+    client = one.client(link)
+    method, proof = client.choose(["TOKEN", "FAMILY"], greeting)
+    assert method == "FAMILY"
+    assert "our secret" not in repr(proof)
+    who, answer = one.server(link).verify(method, proof, greeting)
+    assert (who.levels, who.uid) == (ALL_LEVELS, NOBODY)
+    client.confirm(answer)
+    with pytest.raises(PeerError, match="without knowing"):
+        client.confirm(b"")
+    with pytest.raises(PeerError, match="does not hold"):
+        one.with_family("another").server(link).verify(method, proof, greeting)
+    assert "FAMILY" not in one.server(Link(kind="tls", host="10.0.0.1", binding=b"here")).methods()
+    assert "FAMILY" not in a_security(pool).server(link).methods()
 
 
 def test_a_daemon_is_its_host_and_a_person_is_their_token(pool: Path) -> None:
@@ -138,7 +207,7 @@ def test_old_and_revoked_tokens_are_refused(pool: Path) -> None:
 def test_a_reconfiguration_reaches_those_who_hold_the_old_object(pool: Path) -> None:
     security = a_security(pool)
     assert Level.READ in over_unix(security, NOBODY).levels
-    security.renew(a_config(pool, DENY_READ="*"), "SCHEDD")
+    security.renew(a_security(pool, DENY_READ="*"))
     assert Level.READ not in over_unix(security, NOBODY).levels
 
 
