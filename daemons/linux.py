@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import signal
+import struct
+from collections.abc import Collection
 from pathlib import Path
 from typing import Final
 
@@ -12,16 +15,26 @@ _PR_SET_PDEATHSIG: Final = 1
 _PR_SET_DUMPABLE: Final = 4
 _PR_SET_NAME: Final = 15
 _PR_SET_CHILD_SUBREAPER: Final = 36
+_PR_CAPBSET_DROP: Final = 24
+_PR_SET_NO_NEW_PRIVS: Final = 38
 _PR_CAP_AMBIENT: Final = 47
 _PR_CAP_AMBIENT_CLEAR_ALL: Final = 4
 
 _HAS_CHILDREN_FILE: Final = Path(f"/proc/self/task/{os.getpid()}/children").exists()
 
+CAP_DAC_OVERRIDE: Final = 1
+_CAPABILITIES_MAX: Final = 64
+_CAPABILITY_VERSION_3: Final = 0x20080522
+
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def _prctl(option: int, argument: int) -> None:
-    if _libc.prctl(option, ctypes.c_ulong(argument), 0, 0, 0) != 0:
+    _check(_libc.prctl(option, ctypes.c_ulong(argument), 0, 0, 0))
+
+
+def _check(answer: int) -> None:
+    if answer != 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))
 
@@ -56,6 +69,26 @@ def leave_nothing_to_programs() -> None:
         _prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL)
     except OSError:  # a kernel without such capabilities
         pass
+
+
+def never_gain_privileges() -> None:
+    """No program that this process executes brings it rights that it does not have."""
+    _prctl(_PR_SET_NO_NEW_PRIVS, 1)
+
+
+def keep_capabilities(kept: Collection[int]) -> None:
+    """Give up all capabilities of this thread but these, for good. Call it while there is one thread."""
+    for capability in range(_CAPABILITIES_MAX):
+        if capability not in kept:
+            try:
+                _prctl(_PR_CAPBSET_DROP, capability)
+            except OSError as error:
+                if error.errno != errno.EINVAL:  # beyond the last one that the kernel has
+                    raise
+    mask = sum(1 << capability for capability in kept)
+    low, high = mask & 0xFFFFFFFF, mask >> 32
+    header = struct.pack("=Ii", _CAPABILITY_VERSION_3, 0)
+    _check(_libc.capset(header, struct.pack("=6I", low, low, 0, high, high, 0)))
 
 
 def name_process(name: str) -> None:

@@ -40,6 +40,7 @@ import trio
 
 from daemons import faults, own_history
 from daemons.adverts import Adverts
+from daemons.confine import confine
 from daemons.layout import UMASK, publish
 from daemons.linux import name_process
 from daemons.log import Log, log_times
@@ -360,6 +361,7 @@ def run_process(
     network = RealNetwork(start.config.int("SOCKET_LISTEN_BACKLOG"), start.admission)
     start.world = replace(world, network=network)
     start.log.capture_logging()
+    confine(start.config, start.subsystem, start.log)
     _use_directory(start.config.path("TMP_DIR") or start.config.path("TEMP_DIR"))
     environment.install(clock=world.wall, rng=world.rng, zone=_zone, debug=start.log.always)
     faults.arm(start.config.str("FAULT_POINTS", default=""), start.run_dir)

@@ -724,7 +724,7 @@ ROWS: tuple[tuple[str, tuple[Row, ...]], ...] = (
             ("KERBEROS_SERVER_SERVICE", "string", "host", "", "", "The service part of the Kerberos principal."),
             ("KERBEROS_SERVER_KEYTAB", "path", "", "", "", "The keytab of the server."),
             ("KERBEROS_MAP_FILE", "path", "", "", "", "The file that maps Kerberos realms to domains."),
-            ("CONDOR_IDS", "string", "", "", "restart", "The uid.gid that root's daemons change to."),
+            ("CONDOR_IDS", "string", "", "", "restart", "The uid.gid as which root's daemons run a site's programs."),
             (
                 "DISABLE_SETUID",
                 "bool",
