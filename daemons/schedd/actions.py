@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from daemons.schedd.claims import Claims
 from daemons.schedd.core import Core
 from daemons.schedd.factories import Factories
 from daemons.schedd.selection import Chosen, is_super_user, may_manage, may_manage_cluster, owner_of
-from pool.classad import ClassAd, Expr, expr
+from pool.classad import ClassAd, Member, expr
 from pool.errors import ClassAdError, PoolError, UserError
 from pool.ids import JobId
 from pool.jobs import event_log
@@ -173,7 +174,9 @@ class Actions:
         """Set attributes; all values are checked before the first is set."""
         core = self._core
         values = read_assignments(request.assignments)
-        core.settings.edits.check(values, super_user=is_super_user(core.settings, peer))
+        is_super = is_super_user(core.settings, peer)
+        core.settings.edits.check(values, super_user=is_super)
+        values = core.settings.charging.edited(values, owner=owner_of(peer), user=peer.identity, anybody=is_super)
         chosen, mine = Chosen.read(request.select), may_manage(core, peer)
         made = []
         for cluster in chosen.factories(core.queue):
@@ -196,7 +199,7 @@ class Actions:
         await core.writer.durable()
         return ActResults(results=results or made)
 
-    def set_attributes(self, job: Job, values: dict[str, Expr]) -> None:
+    def set_attributes(self, job: Job, values: Mapping[str, Member]) -> None:
         """Set them, and let what depends on them follow."""
         core = self._core
         before = core.queue.ad(job)
@@ -213,11 +216,11 @@ class Actions:
         return Done()
 
 
-def read_assignments(assignments: dict[str, str]) -> dict[str, Expr]:
+def read_assignments(assignments: dict[str, str]) -> dict[str, Member]:
     """The values, checked; UserError for what cannot be set."""
     if not assignments:
         raise UserError("no attribute to set")
-    values: dict[str, Expr] = {}
+    values: dict[str, Member] = {}
     for name, text in assignments.items():
         try:
             probe = ClassAd()

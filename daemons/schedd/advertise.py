@@ -11,7 +11,6 @@ from daemons.cron_manager import CronManager
 from daemons.pace import Pace
 from daemons.schedd.core import Core
 from pool.classad import ClassAd
-from pool.jobs.job_queue import Cluster
 from pool.jobs.states import JobStatus
 from pool.submit.commands import LOCAL
 from pool.version import CONDOR_VERSION
@@ -94,7 +93,10 @@ class Advertise:
         pace = Pace()
         for cluster in list(core.queue.clusters.values()):
             await pace.breathe()
-            _count(cluster, by_submitter.setdefault(core.submitter(cluster), Counter()))
+            jobs = list(cluster.jobs.values())
+            for alike in [[job] for job in jobs] if cluster.charges_severally else [jobs] if jobs else []:
+                await pace.breathe()
+                by_submitter.setdefault(core.submitter(alike[0]), Counter()).update(job.status for job in alike)
         adverts = core.start.adverts
         for name, counts in by_submitter.items():
             running = counts[JobStatus.RUNNING] + counts[JobStatus.SUSPENDED] + counts[JobStatus.TRANSFERRING_OUTPUT]
@@ -126,8 +128,3 @@ class Advertise:
         for name in self._known - by_submitter.keys():
             adverts.drop("Submitter", name)
         self._known = set(by_submitter)
-
-
-def _count(cluster: Cluster, counts: Counter[JobStatus]) -> None:
-    for job in cluster.jobs.values():
-        counts[job.status] += 1

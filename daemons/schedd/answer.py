@@ -13,7 +13,8 @@ from typing import Any, Final
 
 from daemons.schedd.core import Core
 from pool.classad import ClassAd, Expr
-from pool.jobs.job_queue import MADE_UP, Cluster, Job, global_job_id, mention
+from pool.jobs.job_queue import Cluster, Job, global_job_id, mention
+from pool.jobs.own_attributes import MADE_UP
 from pool.jobs.waiting import Group
 from protocol.ad_table import pack_table
 from protocol.messages.common import AdBatch

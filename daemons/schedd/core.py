@@ -25,6 +25,7 @@ from daemons.schedd.settings import Settings
 from pool.classad import ClassAd
 from pool.errors import UserError
 from pool.jobs import event_log, run
+from pool.jobs.accounting_groups import GROUP
 from pool.jobs.autocluster import Autoclusters
 from pool.jobs.bursts import Bursts
 from pool.jobs.codes import HoldCode
@@ -220,7 +221,7 @@ class Core:
         if is_local(job.cluster):
             self.start_local(job)
             return
-        self.waiting.add(job, self.submitter(job.cluster))
+        self.waiting.add(job, self.submitter(job))
         self.sort_waiting()
         for news in self.idle_claims:
             news.set()
@@ -230,7 +231,7 @@ class Core:
     def settle_new(self, jobs: Sequence[Job]) -> None:
         """The same as `settle` for jobs of one cluster that nobody has acted on yet, or only just."""
         cluster = jobs[0].cluster
-        special = is_local(cluster) or _has_special_ad(cluster) or mention(jobs, _SPECIAL)
+        special = is_local(cluster) or cluster.charges_severally or _has_special_ad(cluster) or mention(jobs, _SPECIAL)
         if special or self._cooling or self.requested:
             for job in jobs:
                 self.settle(job)
@@ -243,7 +244,7 @@ class Core:
         ]
         if not wait:
             return
-        self.waiting.add_alike(wait, self.submitter(cluster))
+        self.waiting.add_alike(wait, self.submitter(wait[0]))
         self.sort_waiting()
         for news in self.idle_claims:
             news.set()
@@ -290,10 +291,11 @@ class Core:
             self.waiting.discard(job)
         self.settle(job)
 
-    def submitter(self, cluster: Cluster) -> str:
-        """Who is charged for the cluster's slots: its owner, or its accounting group."""
-        group = cluster.ad.eval_str("AccountingGroup")
-        return f"{group}@{self.settings.uid_domain}" if group else cluster.user
+    def submitter(self, job: Job) -> str:
+        """Who is charged for the job's slots: its owner, or its accounting group."""
+        ad = self.queue.ad(job) if job.cluster.charges_severally else job.cluster.ad
+        group = ad.eval_str(GROUP)
+        return f"{group}@{self.settings.uid_domain}" if group else job.cluster.user
 
     def cool_down(self, job: Job, failures: int) -> None:
         """A job whose start fails again and again waits longer each time before it is offered again."""

@@ -39,7 +39,14 @@ class _Line:
         self.total = plan.count
         self.items = len(plan.batches[0][1].items)
         self.next = cluster.procs
-        self.ads: Iterator[ClassAd] = made_later(plan, cluster.procs)
+        self.ignored: dict[str, None] = {}
+        """What the recipe says of jobs that only the schedd sets."""
+        self.ads: Iterator[ClassAd] = self._without_ours(core, cluster, made_later(plan, cluster.procs))
+
+    def _without_ours(self, core: Core, cluster: Cluster, ads: Iterator[ClassAd]) -> Iterator[ClassAd]:
+        for ad in ads:
+            self.ignored.update(dict.fromkeys(core.settings.edits.submitted(ad, cluster.ad)))
+            yield ad
 
 
 class Factories:
@@ -59,9 +66,10 @@ class Factories:
         self._wanted[cluster.id] = None
         self._wake.set()
 
-    def begin(self, cluster: Cluster, recipe: str) -> tuple[list[Job], int, str]:
+    def begin(self, cluster: Cluster, recipe: str) -> tuple[list[Job], int, str, list[str]]:
         """Put a new cluster with its first jobs into the queue; they, how many there will be, and perhaps a warning.
 
+        Last come the names of attributes that the recipe says in vain, as far as the first jobs show them.
         SubmitError when its first jobs cannot be made: then nothing has changed.
         """
         core = self._core
@@ -77,7 +85,7 @@ class Factories:
         self._lines[cluster.id] = line
         self._write(cluster, event_log.ClusterSubmitted(core.start.address))
         self._log(cluster, jobs)
-        return jobs, line.total, warning
+        return jobs, line.total, warning, [*line.ignored]
 
     def _admit(self, cluster: Cluster, line: _Line) -> str:
         """Change the cluster's ad as the access point wants it; a warning, or SubmitError when it is refused."""
@@ -90,6 +98,7 @@ class Factories:
         touched = rules.transform_cluster(cluster.ad, first, core.log.always)
         if touched:
             cluster.ad[EDITED] = factory.edited(cluster.ad, [cluster.ad.attrs.name_any(name) for name in touched])
+        core.settings.charging.settle(cluster.ad, owner=cluster.owner, user=cluster.user)
         view = ClassAd([(name, value) for name, value in first.own() if name.lower() not in touched])
         view.parent = cluster.ad
         return rules.judge(view, core.own_ad())
@@ -176,8 +185,7 @@ class Factories:
             for name in edited:
                 if name in own:
                     del own[name]
-            self._core.settings.edits.submitted(own)
-            jobs.append(new_job(cluster, own, line.next + len(jobs)))
+            jobs.append(new_job(cluster, own, line.next + len(jobs), self._core.settings.charging))
         line.next += len(jobs)
         return jobs
 

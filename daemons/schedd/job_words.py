@@ -35,7 +35,9 @@ class JobWords:
         """Set attributes; durable when answered."""
         shadow = self._shadow(peer, request.activation)
         values = read_assignments(request.assignments)
-        self._core.settings.edits.check(values, super_user=False)
+        settings, cluster = self._core.settings, shadow.job.cluster
+        settings.edits.check(values, super_user=False)
+        values = settings.charging.edited(values, owner=cluster.owner, user=cluster.user)
         self._actions.set_attributes(shadow.job, values)
         await self._core.writer.durable()
         return DONE

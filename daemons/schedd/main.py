@@ -39,6 +39,7 @@ from daemons.schedd.transfer_turns import TransferTurns
 from daemons.schedd.users import Users
 from daemons.schedd.writer import Touched, Writer
 from daemons.zygote import KINDS
+from pool.classad.environment import install
 from pool.config import Config
 from pool.cron_jobs.jobs import SCHEDD, read_table
 from pool.errors import PoolError
@@ -90,21 +91,23 @@ class Schedd:
         Queries(core, lambda: HistoryReader(store.open_for_reading(path), settings.name))
         start.describe(self.advertise.ad)
         core.own_ad = self.advertise.ad
-        self._say_what_is_ignored()
+        self._use_settings()
         start.on_reconfigure(self.reconfigured)
 
     def reconfigured(self, config: Config) -> None:
         """The knobs may say something else now."""
         self.core.settings = Settings.read(config, self.start.host)
-        self._say_what_is_ignored()
+        self._use_settings()
         self.claims.leave_no_more_than(self.core.settings.jobs_running_max)
         self.core.nursery.start_soon(self.timer.set_clocks)
         self.cron.reconfigure(self.cron.table)  # another table takes a restart
 
-    def _say_what_is_ignored(self) -> None:
+    def _use_settings(self) -> None:
+        """Have expressions know the maps, and say what of the configuration is ignored."""
+        install(user_maps=self.core.settings.user_maps.found)
         for knob in self.core.settings.system.ignored:
             self.start.log.always(f"WARNING: ignoring invalid {knob} expression")
-        for said in self.core.settings.admission.ignored:
+        for said in (*self.core.settings.admission.ignored, *self.core.settings.user_maps.ignored):
             self.start.log.always(f"WARNING: ignoring {said}")
 
     def _cron_said(self, changed: bool, send: bool) -> None:

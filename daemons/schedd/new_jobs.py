@@ -5,17 +5,20 @@ Submissions and factories make jobs in the same way.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from daemons.schedd.core import Core
 from pool.classad import ClassAd
 from pool.errors import SubmitError
 from pool.jobs import event_log
+from pool.jobs.accounting_groups import ACCOUNTING, GROUP, ChargeRules
 from pool.jobs.codes import HoldCode
+from pool.jobs.edits import EditRules
 from pool.jobs.event_forms import write as write_event
 from pool.jobs.event_forms import write_events
-from pool.jobs.job_queue import MADE_UP, Cluster, Job, mention
+from pool.jobs.job_queue import Cluster, Job, mention
+from pool.jobs.own_attributes import MADE_UP, NO_SUBMITTERS
 from pool.jobs.pack import pack, pack_columns
 from pool.jobs.run import hold_attributes
 from pool.jobs.states import JobStatus
@@ -63,15 +66,17 @@ DEFAULTS: Final[dict[str, object]] = {
 ON_HOLD: Final = ("submitted on hold at user's request", HoldCode.SUBMITTED_ON_HOLD)
 CONTAINER: Final = 14
 """What some submitters call a vanilla job in a container."""
-_SCHEDDS_OWN: Final = ("ClusterId", "ProcId", "JobStatus", "GlobalJobId")
 _SHARED: Final = ("JobStatus", "JobPrio")
-_SEVERALLY: Final = frozenset(name.lower() for name in (*_SCHEDDS_OWN, *_SHARED))
+_SEVERALLY: Final = frozenset({*MADE_UP, *(name.lower() for name in (*_SHARED, *ACCOUNTING))})
 """Attributes by which jobs of a cluster may differ in how they enter the queue."""
 
 
-def cluster_ad(given: ClassAd, owner: str, identity: str, now: int) -> ClassAd:
-    """The ad of a new cluster of this user's."""
-    ad = ClassAd(DEFAULTS)
+def new_cluster(given: ClassAd, *, owner: str, user: str, now: int, edits: EditRules) -> tuple[Cluster, list[str]]:
+    """A cluster of this user's, without an id yet; and the names of what the submitter said of it in vain."""
+    truth = ClassAd(DEFAULTS)
+    truth["Owner"], truth["User"], truth["QDate"], truth["EnteredCurrentStatus"] = owner, user, now, now
+    ignored = edits.submitted(given, truth, NO_SUBMITTERS)
+    ad = truth.copy()
     for name, value in given.items():
         ad[name] = value
     universe = ad.eval_int("JobUniverse", 5)
@@ -79,15 +84,32 @@ def cluster_ad(given: ClassAd, owner: str, identity: str, now: int) -> ClassAd:
         known = "vanilla, container, java, local or scheduler"
         raise SubmitError(f"universe {universe} is not supported here", expected=known)
     ad["JobUniverse"] = universe
-    ad["Owner"], ad["User"], ad["QDate"], ad["EnteredCurrentStatus"] = owner, identity, now, now
+    ad["EnteredCurrentStatus"] = now
     ad["CondorVersion"], ad["CondorPlatform"] = CONDOR_VERSION, CONDOR_PLATFORM
     ad["JobStatus"] = ad.eval_int("JobStatus", int(JobStatus.IDLE))
-    return ad
+    check_texts(ad)
+    return Cluster(0, ad, user=user, owner=owner), ignored
 
 
-def new_job(cluster: Cluster, own: ClassAd, proc: int, *, hold_for_spool: bool = False) -> Job:
-    """A job from what its submitter says of it alone."""
+def check_texts(ad: ClassAd) -> None:
+    """SubmitError when a text of the ad's own has a character that no file's name, no program and no ad can have."""
+    for name, value in ad.own():
+        check_column(name, (value,))
+
+
+def check_column(name: str, values: Iterable[object]) -> None:
+    """The same of one attribute of several jobs."""
+    if any(type(value) is str and "\0" in value for value in values):
+        raise SubmitError(f"{name} contains the character 0", expected="a text without it")
+
+
+def new_job(cluster: Cluster, own: ClassAd, proc: int, charging: ChargeRules, *, hold_for_spool: bool = False) -> Job:
+    """A job from what its submitter says of it alone, which no longer has what only the schedd sets."""
+    check_texts(own)
     own.parent = cluster.ad
+    charging.settle(own, owner=cluster.owner, user=cluster.user)
+    if GROUP in own.attrs:
+        cluster.charges_severally = True
     status = JobStatus.HELD if own.eval_int("JobStatus") == JobStatus.HELD else JobStatus.IDLE
     hold = None
     if hold_for_spool:
@@ -100,13 +122,10 @@ def new_job(cluster: Cluster, own: ClassAd, proc: int, *, hold_for_spool: bool =
             own[name] = value
     prio = own.eval_int("JobPrio", 0)
     own.parent = None
-    for name in _SCHEDDS_OWN:
-        if name in own:
-            del own[name]
     return Job(cluster, proc, status, prio, pack(own, MADE_UP))
 
 
-def new_jobs(cluster: Cluster, table: AdTable, first: int) -> list[Job]:
+def new_jobs(cluster: Cluster, table: AdTable, first: int, charging: ChargeRules) -> list[Job]:
     """Jobs from what their submitter says of them, the first of which gets the id `first`.
 
     Without an ad for each of them, unless one may differ in more than what it says to the program.
@@ -120,7 +139,9 @@ def new_jobs(cluster: Cluster, table: AdTable, first: int) -> list[Job]:
             columns.append([value] * table.rows)
     keys = [name.lower() for name in names]
     if not alike or len(set(keys)) < len(keys) or not _SEVERALLY.isdisjoint(keys):
-        return [new_job(cluster, own, proc) for proc, own in enumerate(table.ads(), first)]
+        return [new_job(cluster, own, proc, charging) for proc, own in enumerate(table.ads(), first)]
+    for name, column in zip(names, columns, strict=True):
+        check_column(name, column)
     try:
         packed = pack_columns(names, columns, table.rows)
     except TypeError as error:

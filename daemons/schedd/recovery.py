@@ -13,10 +13,12 @@ import trio
 
 from daemons.schedd.claims import Claims
 from daemons.schedd.core import Core, is_local
-from pool.classad import ClassAd
+from pool.classad import UNDEFINED, ClassAd
+from pool.errors import SubmitError
 from pool.ids import JobId
 from pool.jobs import run, store
-from pool.jobs.job_queue import Job
+from pool.jobs.accounting_groups import ACCOUNTING, GROUP
+from pool.jobs.job_queue import Cluster, Job
 from pool.jobs.pack import unpack
 from pool.jobs.run import End, Ending
 from pool.jobs.states import EXECUTING, JobStatus
@@ -36,11 +38,35 @@ async def take_up(core: Core, claims: Claims, connection: sqlite3.Connection) ->
         if row.cluster is not None and row.proc is not None:
             job = core.queue.get(JobId(row.cluster, row.proc))
         claims.recover(row, unpack(row.slot_ad), job)
+    for cluster in list(core.queue.clusters.values()):
+        _charge_as_allowed(core, cluster)
     for page in core.queue.pages(ALIKE_MAX):
         _settle(core, page)
         await trio.lowlevel.checkpoint()
     core.writer.soon()
     core.log.always(f"The queue has {len(core.queue)} jobs.", running=len(core.shadow_of))
+
+
+def _charge_as_allowed(core: Core, cluster: Cluster) -> None:
+    """Jobs that charge somebody whom their user may not charge, or not any more, are charged to their user."""
+    queue, nothing = core.queue, dict.fromkeys(ACCOUNTING, UNDEFINED)
+    if not _may_charge(core, cluster, cluster.ad):
+        queue.change_cluster(cluster, nothing)
+        core.log.always(f"Jobs of cluster {cluster.id} are charged to their user, who may not charge others.")
+    if cluster.charges_severally:
+        for job in list(cluster.jobs.values()):
+            if not _may_charge(core, cluster, queue.ad(job)):
+                queue.change(job, nothing)
+
+
+def _may_charge(core: Core, cluster: Cluster, ad: ClassAd) -> bool:
+    if GROUP not in ad:
+        return True
+    try:
+        core.settings.charging.settle(ad.flat(), owner=cluster.owner, user=cluster.user)
+    except SubmitError:
+        return False
+    return True
 
 
 def _settle(core: Core, page: Sequence[Job]) -> None:

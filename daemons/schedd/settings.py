@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pwd
 from dataclasses import dataclass
 
 from daemons.schedd.checkpoint_cleanup import CleanupSettings
@@ -11,6 +12,8 @@ from daemons.schedd.transfer_turns import TransferSettings
 from pool.classad import Expr
 from pool.config import Config
 from pool.daemon_names import daemon_name
+from pool.config.user_maps import UserMaps, user_maps
+from pool.jobs.accounting_groups import ChargeRules
 from pool.jobs.admission import Admission, admission
 from pool.jobs.edits import EditRules, edit_rules
 from pool.jobs.event_forms import Form, read_form
@@ -47,6 +50,7 @@ class Settings:
     periodic_share: float
     queue_clean_s: float
     edits: EditRules
+    charging: ChargeRules
     known_users_only: bool
     removes_gracefully: bool
     vacate_cool_down: Expr | None
@@ -68,14 +72,19 @@ class Settings:
     output_max_mb: int
     ssh_to_job: Expr | None
     agent_timeout_s: float
+    user_maps: UserMaps
 
     @classmethod
     def read(cls, config: Config, host: str) -> Settings:
         """From the configuration."""
+        edits = edit_rules(config)
+        super_users = frozenset(config.list("QUEUE_SUPER_USERS", default=["root", "condor"]))
+        maps = user_maps(config, "SCHEDD")
+        others = maps.found.get(config.str("ACCOUNTING_GROUP_USER_MAP").lower(), lambda user: None)
         return cls(
             name=daemon_name(config.str("SCHEDD_NAME"), host),
             uid_domain=config.str("UID_DOMAIN", default=host) or host,
-            super_users=frozenset(config.list("QUEUE_SUPER_USERS", default=["root", "condor"])),
+            super_users=super_users,
             all_users_trusted=config.bool("QUEUE_ALL_USERS_TRUSTED", default=False),
             jobs_submitted_max=config.int("MAX_JOBS_SUBMITTED", default=2**31 - 1),
             jobs_per_owner_max=config.int("MAX_JOBS_PER_OWNER", default=100_000),
@@ -95,7 +104,8 @@ class Settings:
             periodic_max_s=config.seconds("MAX_PERIODIC_EXPR_INTERVAL"),
             periodic_share=config.float("PERIODIC_EXPR_TIMESLICE"),
             queue_clean_s=config.seconds("QUEUE_CLEAN_INTERVAL"),
-            edits=edit_rules(config),
+            edits=edits,
+            charging=ChargeRules(others, super_users, is_account),
             known_users_only=config.bool("ALLOW_SUBMIT_FROM_KNOWN_USERS_ONLY"),
             removes_gracefully=config.bool("GRACEFULLY_REMOVE_JOBS"),
             vacate_cool_down=config.expr("SYSTEM_ON_VACATE_COOL_DOWN"),
@@ -106,8 +116,8 @@ class Settings:
             alives_missed_max=config.int("MAX_CLAIM_ALIVES_MISSED", default=6),
             history_rows_max=_history_rows(config),
             significant=tuple(config.list("ADD_SIGNIFICANT_ATTRIBUTES", default=[])),
-            system=system_policy(config),
-            admission=admission(config),
+            system=system_policy(config, edits.not_users),
+            admission=admission(config, edits.no_transforms),
             log_form=read_form(config.list("DEFAULT_USERLOG_FORMAT_OPTIONS", default=[])),
             global_log=GlobalLogSettings.read(config),
             records=RecordSettings.read(config),
@@ -117,7 +127,17 @@ class Settings:
             output_max_mb=config.int("MAX_TRANSFER_OUTPUT_MB"),
             ssh_to_job=config.expr("SCHEDD_ENABLE_SSH_TO_JOB"),
             agent_timeout_s=config.seconds("FILE_AGENT_TIMEOUT"),
+            user_maps=maps,
         )
+
+
+def is_account(name: str) -> bool:
+    """Whether this host has such an account."""
+    try:
+        pwd.getpwnam(name)
+    except (KeyError, ValueError):
+        return False
+    return True
 
 
 def _history_rows(config: Config) -> int:

@@ -22,6 +22,7 @@ from pool.execute.plan import wants_transfer
 from pool.jobs import run
 from pool.jobs.codes import HoldCode
 from pool.jobs.job_queue import Job
+from pool.jobs.own_attributes import without_own
 from pool.jobs.run import Changes, End, Ending, Fate, Stop
 from pool.jobs.states import JobEvent, JobStatus, allowed
 from protocol import rpc
@@ -197,7 +198,7 @@ class Shadow:
     def _job_ad(self) -> ClassAd:
         """The job as its starter and its file agent see it."""
         ad = self.core.queue.ad(self.job).flat()
-        for name, value in self._expanded.items():
+        for name, value in without_own(self._expanded).items():
             ad[name] = value
         return ad
 

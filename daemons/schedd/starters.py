@@ -8,6 +8,7 @@ from __future__ import annotations
 from daemons.faults import fault
 from daemons.schedd.core import Core
 from daemons.schedd.shadow import Shadow
+from pool.classad import ClassAd
 from pool.errors import PeerError
 from pool.jobs.run import End, Ending
 from protocol.message import DONE, Done
@@ -46,6 +47,10 @@ class Starters:
     def _shadow(self, peer: Peer, activation: str) -> Shadow | None:
         return shadow_of(self._core, peer, activation)
 
+    def _told(self, ad: ClassAd) -> ClassAd:
+        """What of a starter's report is its to say."""
+        return self._core.settings.edits.reported(ad)
+
     async def ready(self, peer: Peer, request: StarterReady) -> Done:
         """A starter is here, or here again; answered when the queue knows that the job was given away."""
         shadow = self._shadow(peer, request.activation)
@@ -59,7 +64,7 @@ class Starters:
         """The program was started. Durable in a moment: a starter repeats it to a schedd that comes back."""
         shadow = self._shadow(peer, request.activation)
         if shadow is not None:
-            shadow.executing(request.at, request.ad)
+            shadow.executing(request.at, self._told(request.ad))
             self._core.writer.soon()
             fault("schedd.job_executing")
         return DONE
@@ -68,7 +73,7 @@ class Starters:
         """What the job uses."""
         shadow = self._shadow(peer, message.activation)
         if shadow is not None:
-            shadow.update(message.ad)
+            shadow.update(self._told(message.ad))
 
     def notice(self, peer: Peer, message: JobNotice) -> None:
         """A sentence for the job's log."""
@@ -83,8 +88,8 @@ class Starters:
             return DONE
         fault("schedd.job_ended_received")
         if request.executing is not None:
-            shadow.executing(request.executing.at, request.executing.ad)
-        shadow.take_end(End(Ending(request.ending.value), request.ad, request.reason, request.at))
+            shadow.executing(request.executing.at, self._told(request.executing.ad))
+        shadow.take_end(End(Ending(request.ending.value), self._told(request.ad), request.reason, request.at))
         await shadow.acknowledged.wait()
         fault("schedd.before_end_answer")
         return DONE

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import trio
@@ -11,7 +11,7 @@ from daemons.faults import fault
 from daemons.no_garbage import no_garbage
 from daemons.schedd.core import Core
 from daemons.schedd.factories import Factories
-from daemons.schedd.new_jobs import SubmitEvents, check_limits, cluster_ad, new_job, new_jobs
+from daemons.schedd.new_jobs import SubmitEvents, check_limits, new_cluster, new_job, new_jobs
 from daemons.schedd.selection import owner_of
 from daemons.schedd.spool import put_logs_aside
 from pool.classad import ClassAd
@@ -32,32 +32,59 @@ BREATH: Final = 1000
 
 
 COMMITTED: Final = "Committed job submission into the queue with the following warning(s):"
+IGNORED: Final = "only the schedd sets these attributes of a job; what the submission says of them is ignored: "
 
 
 class Gate:
     """What the access point makes of a cluster's jobs before they are in the queue."""
 
-    def __init__(self, core: Core, cluster: Cluster) -> None:
+    def __init__(self, core: Core, cluster: Cluster, ignored: Sequence[str]) -> None:
         self._rules = core.settings.admission
+        self._edits = core.settings.edits
+        self._charging = core.settings.charging
         self._complain = core.log.always
         self._cluster = cluster
         self._before = cluster.ad
         self._touched: set[str] = set()
         self._schedd = core.own_ad() if self._rules.requirements else ClassAd()
+        self._ignored = dict.fromkeys(ignored)
         self.warning = ""
+        if not self._rules.transforms:
+            self.charge_cluster()
+
+    def ignore(self, names: Iterable[str]) -> None:
+        """The submitter shall hear that what he says of these attributes is not believed."""
+        self._ignored.update(dict.fromkeys(names))
+
+    def lets_through(self, table: AdTable) -> bool:
+        """Whether nothing is to be done with the jobs of this table."""
+        return not self._rules and not table.shared and not self._edits.concern(table.names)
 
     def pass_through(self, own: ClassAd, proc: int) -> None:
         """Change a job's own attributes; SubmitError when the job is refused."""
         rules, cluster = self._rules, self._cluster
+        self.ignore(self._edits.submitted(own, cluster.ad))
         own["ProcId"] = proc
         if rules.transforms:
             if not proc:
                 cluster.ad = self._before.copy()
                 self._touched = rules.transform_cluster(cluster.ad, own, self._complain)
+                self.charge_cluster()
             rules.transform_job(own, self._before, cluster.ad, self._touched, self._complain)
+            self._edits.submitted(own, cluster.ad)
         if rules.requirements:
             own.parent = cluster.ad
             self.warning = rules.judge(own, self._schedd) or self.warning
+
+    def charge_cluster(self) -> None:
+        """Settle whom the cluster's jobs are charged to; SubmitError when the submitter may not say that."""
+        cluster = self._cluster
+        self._charging.settle(cluster.ad, owner=cluster.owner, user=cluster.user)
+
+    @property
+    def ignored(self) -> list[str]:
+        """A warning for the submitter about what the schedd does not believe, if there is anything."""
+        return [IGNORED + ", ".join(sorted(self._ignored))] if self._ignored else []
 
 
 class Submits:
@@ -96,38 +123,35 @@ class Submits:
         core = self._core
         owner = owner_of(peer)
         core.users.check(owner)
-        edits = core.settings.edits
-        edits.submitted(request.cluster_ad)
-        ad = cluster_ad(request.cluster_ad, owner, peer.identity, int(core.now()))
-        cluster = Cluster(0, ad, user=peer.identity, owner=owner)
+        cluster, ignored = new_cluster(
+            request.cluster_ad, owner=owner, user=peer.identity, now=int(core.now()), edits=core.settings.edits
+        )
         if request.hold_for_spool:
-            put_logs_aside([ad])
+            put_logs_aside([cluster.ad])
+        gate = Gate(core, cluster, ignored)
         if request.factory:
-            return await self._submit_factory(peer, request, cluster)
+            return await self._submit_factory(peer, request, cluster, gate)
         jobs: list[Job] = []
-        gate = Gate(core, cluster) if core.settings.admission else None
         for chunk in request.procs or [b"\x91\x80"]:
             table = self._procs(chunk, len(jobs))
-            plain = isinstance(table, AdTable) and not table.shared and not edits.has_secure(table.names)
-            if isinstance(table, AdTable) and plain and gate is None and not request.hold_for_spool:
-                jobs += new_jobs(cluster, table, len(jobs))
+            if isinstance(table, AdTable) and not request.hold_for_spool and gate.lets_through(table):
+                jobs += new_jobs(cluster, table, len(jobs), core.settings.charging)
             else:
                 for own in table.ads() if isinstance(table, AdTable) else table:
-                    edits.submitted(own)
-                    if gate is not None:
-                        gate.pass_through(own, len(jobs))
+                    gate.pass_through(own, len(jobs))
                     if request.hold_for_spool:
                         put_logs_aside([own])
-                    jobs.append(new_job(cluster, own, len(jobs), hold_for_spool=request.hold_for_spool))
+                    jobs.append(
+                        new_job(cluster, own, len(jobs), core.settings.charging, hold_for_spool=request.hold_for_spool)
+                    )
             check_limits(core, owner, len(jobs))
             await trio.lowlevel.checkpoint()
         cluster.id = self._id_for(peer, request.cluster)
         cluster.ad["ClusterId"], cluster.ad["TotalSubmitProcs"] = cluster.id, len(jobs)
         events, new = SubmitEvents(core, cluster), NewJobs(cluster)
-        warning = "" if gate is None else gate.warning
         for at in range(0, len(jobs), BREATH):
             some = jobs[at : at + BREATH]
-            events.add(some, warning)
+            events.add(some, gate.warning)
             new.add(some)
             await trio.lowlevel.checkpoint()
         check_limits(core, owner, len(jobs))
@@ -135,13 +159,13 @@ class Submits:
         self._join_set(cluster, request)
         core.queue.enter(new)
         events.write()
-        return await self._answer(cluster, jobs, len(jobs), warning)
+        return await self._answer(cluster, jobs, len(jobs), gate.warning, gate.ignored)
 
     def _join_set(self, cluster: Cluster, request: SubmitJobs) -> None:
         if self._core.settings.job_sets:
             job_sets.join(cluster, self._core.queue.clusters.values(), request.jobset)
 
-    async def _submit_factory(self, peer: Peer, request: SubmitJobs, cluster: Cluster) -> Submitted:
+    async def _submit_factory(self, peer: Peer, request: SubmitJobs, cluster: Cluster, gate: Gate) -> Submitted:
         """Queue a cluster whose jobs are made one after another, and the first of them."""
         core = self._core
         if request.hold_for_spool:
@@ -152,13 +176,16 @@ class Submits:
         cluster.id = self._id_for(peer, request.cluster)
         cluster.ad["ClusterId"] = cluster.id
         self._join_set(cluster, request)
-        jobs, total, warning = self._factories.begin(cluster, request.factory)
+        jobs, total, warning, ignored = self._factories.begin(cluster, request.factory)
+        gate.ignore(ignored)
         fault("schedd.before_submit_commit")
-        answer = await self._answer(cluster, jobs, total, warning)
+        answer = await self._answer(cluster, jobs, total, warning, gate.ignored)
         self._factories.look_at(cluster)
         return answer
 
-    async def _answer(self, cluster: Cluster, jobs: Sequence[Job], total: int, warning: str) -> Submitted:
+    async def _answer(
+        self, cluster: Cluster, jobs: Sequence[Job], total: int, warning: str, ignored: Sequence[str]
+    ) -> Submitted:
         """Once all is durable and logged."""
         core = self._core
         last_event = core.queue.next_event - 1
@@ -171,7 +198,7 @@ class Submits:
         await core.agents.wait(cluster.owner, last_event)
         fault("schedd.before_submit_answer")
         core.log.full(f"Submitted {len(jobs)} jobs of {cluster.user}.", cluster=cluster.id)
-        return Submitted(cluster=cluster.id, count=total, warnings=self._warnings(jobs, warning))
+        return Submitted(cluster=cluster.id, count=total, warnings=[*ignored, *self._warnings(jobs, warning)])
 
     @staticmethod
     def _procs(chunk: bytes, made: int) -> AdTable | list[ClassAd]:

@@ -12,6 +12,7 @@ from pool.classad import expr, quote
 from pool.errors import ClassAdError, PeerError, UserError
 from pool.hints import TYPE_CHECKING, NamedTuple, Sequence
 from pool.ids import names_jobs
+from pool.jobs.own_attributes import SCHEDDS
 from pool.late_pattern import late_pattern
 
 if TYPE_CHECKING:
@@ -37,7 +38,6 @@ TOOL = Tool(
 )
 
 _ASSIGNMENT = late_pattern(r"\s*([A-Za-z_]\w*)\s*=(?![=?!])\s*(.*)\Z", re.DOTALL)
-_FIXED = {"clusterid", "procid", "owner", "user", "mytype", "targettype", "qdate", "globaljobid"}
 _NOTHING_SET = "Transaction failed.  No attributes were set."
 
 
@@ -131,7 +131,7 @@ def _edits(parsed: Parsed, words: list[str]) -> dict[str, str]:
     if not pairs:
         raise UsageError("condor_qedit : Error - no attributes specifed.")
     for name, text in pairs:
-        if name.lower() in _FIXED:
+        if name.lower() in SCHEDDS:
             raise UserError(f'Update of immutable attribute "{name}" is not allowed.\n{_NOTHING_SET}')
         try:
             expr(text)

@@ -1543,6 +1543,14 @@ ROWS: tuple[tuple[str, tuple[Row, ...]], ...] = (
                 "",
                 "Whether a submission that sets them goes on without them.",
             ),
+            (
+                "ACCOUNTING_GROUP_USER_MAP",
+                "string",
+                "",
+                "",
+                "",
+                "The map (one of SCHEDD_CLASSAD_USER_MAP_NAMES) that lists, for a user, the other users whom that user's jobs may be charged to by accounting_group_user, separated by commas; * means anybody.",
+            ),
             ("QUEUE_SUPER_USERS", "list", "root, condor", "", "", "Who may manage the jobs of all users."),
             ("QUEUE_ALL_USERS_TRUSTED", "bool", "false", "", "", "Whether everybody may."),
             (

@@ -8,17 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Protocol
 
 from pool.classad import UNDEFINED, ClassAd, Error, Expr, Undefined, expr
 from pool.classad.ad import same
 from pool.errors import ClassAdError, SubmitError, UserError
+from pool.jobs.own_attributes import NOBODYS_TO_SET
 from pool.transform import Complain, Knob, Transform, read_transform
-
-PROTECTED: Final = frozenset(
-    {"clusterid", "procid", "owner", "user", "mytype", "targettype", "qdate", "globaljobid", "jobstatus"}
-)
-"""Attributes that no transform changes: they say whose job it is, and which."""
 
 
 class Knobs(Protocol):
@@ -46,6 +42,8 @@ class Admission:
     transforms: Sequence[Transform] = ()
     requirements: Sequence[SubmitRequirement] = ()
     knob: Knob = lambda name: None
+    fixed: frozenset[str] = NOBODYS_TO_SET
+    """Attributes that no transform changes, in lower case: they say whose job it is, and which."""
     ignored: Sequence[str] = field(default=())
     """What of the configuration cannot be read, for the log."""
 
@@ -61,10 +59,12 @@ class Admission:
             if one.matches(ad):
                 before = ad.copy()
                 names = one.apply(ad, knob=self.knob, complain=complain)
-                for name in names & PROTECTED:
-                    if name in before:
+                for name in names & self.fixed:
+                    if name in before.attrs:
                         ad[name] = before[name]
-                touched |= names - PROTECTED
+                    elif name in ad.attrs:
+                        del ad[name]
+                touched |= names - self.fixed
         return touched
 
     def transform_cluster(self, ad: ClassAd, first: ClassAd, complain: Complain) -> set[str]:
@@ -117,11 +117,15 @@ class Admission:
         return warning
 
 
-def admission(knobs: Knobs) -> Admission:
+def admission(knobs: Knobs, fixed: frozenset[str] = NOBODYS_TO_SET) -> Admission:
     """The rules of a configuration; what cannot be read of them is left out, and named."""
     ignored: list[str] = []
     return Admission(
-        tuple(_transforms(knobs, ignored)), tuple(_requirements(knobs, ignored)), lambda name: knobs[name], ignored
+        tuple(_transforms(knobs, ignored)),
+        tuple(_requirements(knobs, ignored)),
+        lambda name: knobs[name],
+        fixed,
+        ignored,
     )
 
 

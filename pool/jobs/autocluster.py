@@ -14,7 +14,8 @@ from pool.classad import UNDEFINED, ClassAd, Expr, Member
 from pool.classad.expression import node_of
 from pool.classad.references import reads
 from pool.classad.values import PLAIN
-from pool.jobs.job_queue import MADE_UP, Cluster, Job, JobQueue, mention
+from pool.jobs.job_queue import Cluster, Job, JobQueue, mention
+from pool.jobs.own_attributes import MADE_UP
 
 ALWAYS: Final = frozenset(
     name.lower()

@@ -4,25 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from pool.classad import ClassAd
 from pool.errors import SubmitError, UserError
+from pool.jobs.accounting_groups import ACCOUNTING
+from pool.jobs.own_attributes import NO_JOBS, NOBODYS_TO_SET, SCHEDDS, SUBMITTERS, contradicted, strip
 
 if TYPE_CHECKING:
     from pool.config import Config
 
-SCHEDDS_OWN: Final = frozenset(
-    {"clusterid", "procid", "owner", "user", "mytype", "targettype", "jobstatus", "qdate", "globaljobid"}
-)
-"""What would break the queue itself, whatever the configuration says."""
-
 
 @dataclass(frozen=True)
 class EditRules:
-    """The lists, in lower case."""
+    """The lists, in lower case. What is the schedd's own is immutable whatever the configuration says."""
 
-    immutable: frozenset[str] = SCHEDDS_OWN
+    immutable: frozenset[str] = SCHEDDS
     protected: frozenset[str] = frozenset()
     secure: frozenset[str] = frozenset()
     ignores_secure: bool = True
@@ -42,18 +39,43 @@ class EditRules:
             return "secure"
         return "protected" if name in self.protected and not super_user else ""
 
-    def has_secure(self, names: Iterable[str]) -> bool:
-        """Whether one of these is the schedd's to set."""
-        return not self.secure.isdisjoint(name.lower() for name in names)
+    @property
+    def no_transforms(self) -> frozenset[str]:
+        """What no transform changes."""
+        return NOBODYS_TO_SET | self.secure
 
-    def submitted(self, ad: ClassAd) -> None:
-        """Take out of a new job what only the schedd sets; SubmitError where that is no longer ignored."""
-        for name in self.secure:
-            if name not in ad:
-                continue
-            if not self.ignores_secure:
-                raise SubmitError(f"Attempt to edit secure attribute {name}. Failing!")
-            del ad[name]
+    @property
+    def not_users(self) -> frozenset[str]:
+        """What no job changes in itself as it goes along: by its own transforms, or by what its starter reports."""
+        return self.immutable | self.secure | self.protected | frozenset(name.lower() for name in ACCOUNTING)
+
+    def reported(self, ad: ClassAd) -> ClassAd:
+        """What a starter reports of its job, less what is not a starter's to say."""
+        refused = [name for name in ad.attrs if name in SUBMITTERS or name in self.not_users]
+        if not refused:
+            return ad
+        told = ad.copy()
+        strip(told, refused)
+        return told
+
+    def concern(self, names: Iterable[str]) -> bool:
+        """Whether `submitted` would take one of these out of a job."""
+        keys = {name.lower() for name in names}
+        return not (NO_JOBS.isdisjoint(keys) and self.secure.isdisjoint(keys))
+
+    def submitted(self, ad: ClassAd, known: ClassAd, names: frozenset[str] = NO_JOBS) -> list[str]:
+        """Take these out of what a submitter says, and what is secure; the names of what he should hear is ignored.
+
+        `known` is the cluster's ad as the schedd makes it. SubmitError where attempts are not to be ignored.
+        """
+        own = {name for name in names | self.secure if name in ad.attrs}
+        if not own:
+            return []
+        if not self.ignores_secure and (tried := own & self.secure):
+            raise SubmitError(f"Attempt to edit secure attribute {min(tried)}. Failing!")
+        ignored = contradicted(ad, known, sorted(own))
+        strip(ad, own)
+        return ignored
 
 
 def edit_rules(config: Config) -> EditRules:
@@ -64,7 +86,7 @@ def edit_rules(config: Config) -> EditRules:
         return frozenset(name.lower() for name in names)
 
     return EditRules(
-        immutable=SCHEDDS_OWN | listed("IMMUTABLE"),
+        immutable=SCHEDDS | listed("IMMUTABLE"),
         protected=listed("PROTECTED"),
         secure=listed("SECURE"),
         ignores_secure=config.bool("IGNORE_ATTEMPTS_TO_SET_SECURE_JOB_ATTRS"),

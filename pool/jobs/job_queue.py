@@ -17,14 +17,15 @@ from typing import Final
 
 from pool.classad import ClassAd
 from pool.ids import JobId
+from pool.jobs.accounting_groups import GROUP
+from pool.jobs.own_attributes import MADE_UP, NO_JOBS, SCHEDDS, stamp, strip, without_own
 from pool.jobs.pack import pack, unpack
 from pool.jobs.states import JobEvent, JobStatus, step
 from pool.jobs.store import Batch, ClaimRow, ClaimWork, ClusterRow, EventRow, HistoryRow, JobRow
 
-MADE_UP: Final = frozenset({"procid", "jobstatus", "globaljobid"})
-"""Attributes that follow from a job's place and state; they are in its ad, not in its row."""
-
-
+_OWN_WORDS: Final = tuple(f'"{name}":' for name in sorted(NO_JOBS))
+_GROUP_KEY: Final = GROUP.lower()
+_GROUP_WORDS: Final = (f'"{_GROUP_KEY}":',)
 _NOTHING: Final = "{}"
 """The row of a job that is like its cluster: one text for all of them."""
 
@@ -37,7 +38,7 @@ class Cluster:
     """Jobs that were submitted together. `procs` is how many were made so far, the next ProcId."""
 
     __slots__ = (
-        *("ad", "autocluster", "crontab", "factory", "id", "jobs"),
+        *("ad", "autocluster", "charges_severally", "crontab", "factory", "id", "jobs"),
         *("macros", "owner", "periodic", "procs", "qdate", "user"),
     )
 
@@ -56,6 +57,13 @@ class Cluster:
         self.macros: bool | None = None
         """Whether its ad has `$$(...)` macros; None until somebody looks."""
         self.crontab: bool | None = None
+        self.charges_severally = False
+        """Whether a job of it may have an accounting group of its own."""
+        self.stamp()
+
+    def stamp(self) -> None:
+        """Have its ad say whose it is; called whenever others have had a hand in the ad."""
+        stamp(self.ad, owner=self.owner, user=self.user)
 
     def pages(self, size: int = 500) -> Iterator[list[Job]]:
         """Its jobs, in order of id, in lists of at most so many; without those that leave before their list is made."""
@@ -140,6 +148,13 @@ def mention(jobs: Iterable[Job], words: Iterable[str]) -> bool:
         texts.append(job.packed)
     packed = "\n".join(texts).lower()
     return any(word in packed for word in words)
+
+
+def _stripped(packed: str) -> str:
+    """A row that an older version may have written, less what is the schedd's own."""
+    ad = unpack(packed)
+    strip(ad)
+    return pack(ad)
 
 
 def global_job_id(schedd_name: str, cluster: int, proc: int, qdate: int) -> str:
@@ -229,6 +244,7 @@ class JobQueue:
     def enter(self, new: NewJobs) -> None:
         """The same for what was gathered before: quick, however many they are."""
         cluster = new.cluster
+        cluster.stamp()
         self.clusters.setdefault(cluster.id, cluster)
         self._clusters[cluster.id] = cluster
         if cluster.jobs:
@@ -257,10 +273,15 @@ class JobQueue:
             self._clusters[cluster.id] = cluster
 
     def change(self, job: Job, attributes: Mapping[str, object], drop: Iterable[str] = ()) -> None:
-        """Set attributes of the job, and take some away."""
+        """Set attributes of the job, and take some away; the schedd's own stay as they are, whoever reports others."""
+        self._change(job, without_own(attributes), [name for name in drop if name.lower() not in SCHEDDS])
+
+    def _change(self, job: Job, attributes: Mapping[str, object], drop: Iterable[str] = ()) -> None:
         ad = self._writable(job)
         names = self._dirty.setdefault(job, set())
         ad.update(attributes)
+        if _GROUP_KEY in ad.attrs:
+            job.cluster.charges_severally = True
         if names is not None:
             names.update(attributes)
         for name in drop:
@@ -268,7 +289,7 @@ class JobQueue:
                 del ad[name]
                 if names is not None:
                     names.add(name)
-        if "JobPrio" in attributes:
+        if any(name.lower() == "jobprio" for name in attributes):
             job.prio = ad.eval_int("JobPrio") or 0
 
     def move(self, job: Job, event: JobEvent, now: float) -> JobStatus:
@@ -276,7 +297,7 @@ class JobQueue:
         before, after = job.status, step(job.status, event)
         if after is not before:
             self._recount(job, after)
-            self.change(job, {"JobStatus": int(after), "LastJobStatus": int(before), "EnteredCurrentStatus": int(now)})
+            self._change(job, {"JobStatus": int(after), "LastJobStatus": int(before), "EnteredCurrentStatus": int(now)})
         return after
 
     def _recount(self, job: Job, status: JobStatus) -> None:
@@ -293,6 +314,7 @@ class JobQueue:
         for name, value in attributes.items():
             ad[name] = value
         cluster.ad, self._made = ad, None
+        cluster.stamp()
         cluster.autocluster = cluster.periodic = cluster.macros = cluster.crontab = None
         self._clusters[cluster.id] = cluster
         for job in cluster.jobs.values():
@@ -440,6 +462,10 @@ class JobQueue:
             own = cluster.jobs
             for _, proc, status, prio, packed in rows:
                 own[proc] = Job(cluster, proc, statuses[status], prio, _NOTHING if packed == _NOTHING else packed)
+            cluster.charges_severally = mention(own.values(), _GROUP_WORDS)
+            if mention(own.values(), _OWN_WORDS):
+                for job in own.values():
+                    job.packed = _stripped(job.packed)
             states = Counter([job.status for job in own.values()])
             self.counts.update(states)
             self.by_owner.setdefault(cluster.owner, Counter()).update(states)

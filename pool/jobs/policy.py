@@ -60,6 +60,8 @@ class SystemPolicy:
     max_releases: int | None = None
     ignored: Sequence[str] = field(default=())
     """Knobs whose expressions do not parse, for the log."""
+    fixed: frozenset[str] = frozenset()
+    """Attributes (lower case) that jobs' own transforms leave as they are."""
 
     def __bool__(self) -> bool:
         return bool(self.hold or self.release or self.remove or self.vacate)
@@ -74,7 +76,7 @@ class Knobs(Protocol):
 _RULES: Final = {Action.HOLD: "HOLD", Action.RELEASE: "RELEASE", Action.REMOVE: "REMOVE", Action.VACATE: "VACATE"}
 
 
-def system_policy(knobs: Knobs) -> SystemPolicy:
+def system_policy(knobs: Knobs, fixed: frozenset[str] = frozenset()) -> SystemPolicy:
     """The SYSTEM_PERIODIC_* rules of a configuration, those of the `_NAMES` lists included."""
     ignored: list[str] = []
     found = {action: tuple(_rules(knobs, f"SYSTEM_PERIODIC_{word}", ignored)) for action, word in _RULES.items()}
@@ -86,6 +88,7 @@ def system_policy(knobs: Knobs) -> SystemPolicy:
         vacate=found[Action.VACATE],
         max_releases=int(most) if most and most.isdigit() else None,
         ignored=ignored,
+        fixed=fixed,
     )
 
 

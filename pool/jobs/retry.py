@@ -18,8 +18,11 @@ _LINES: Final = "\x1e"
 """What stands between the lines of a transform in an attribute."""
 
 
-def cure(job: ClassAd, left: Mapping[str, object]) -> dict[str, object]:
-    """The attributes with which the job may run again; none when nothing cures it. `left`: why it left its slot."""
+def cure(job: ClassAd, left: Mapping[str, object], fixed: frozenset[str] = frozenset()) -> dict[str, object]:
+    """The attributes with which the job may run again; none when nothing cures it. `left`: why it left its slot.
+
+    `fixed`: attributes (lower case) that users do not change in their jobs, by transforms neither.
+    """
     for tag in (job.eval_str("TransformOnEvict") or "").replace(",", " ").split():
         body = job.eval_str(f"TransformBody_{tag}")
         if not body:
@@ -32,7 +35,7 @@ def cure(job: ClassAd, left: Mapping[str, object]) -> dict[str, object]:
             touched = transform.apply(after) if transform.matches(before) else set()
         except PoolError:
             continue
-        changed = {name for name in touched if name in after and not same(before.get(name), after[name])}
+        changed = {name for name in touched - fixed if name in after and not same(before.get(name), after[name])}
         if any(name.startswith("request") for name in changed):
             return {after.attrs.name_any(name): after[name] for name in sorted(changed)}
     return {}

@@ -311,7 +311,7 @@ def _decide(
     if end.ending is Ending.EXITED:
         return _exited(after, attributes, policy.on_exit(after, status, now, system), now)
     if end.ending is Ending.HOLD:
-        return _cannot_run(after, attributes, end)
+        return _cannot_run(after, attributes, end, system.fixed)
     return _failed(after, attributes, end.reason or "The job could not be run")
 
 
@@ -441,7 +441,7 @@ def _evicted(job: ClassAd, attributes: Attributes, stop: Stop, status: JobStatus
     return Changes(attributes, (*_OF_THIS_RUN, *EXIT_ATTRIBUTES), move, (event,)), Fate.WAITS
 
 
-def _cannot_run(job: ClassAd, attributes: Attributes, end: End) -> tuple[Changes, Fate]:
+def _cannot_run(job: ClassAd, attributes: Attributes, end: End, fixed: frozenset[str]) -> tuple[Changes, Fate]:
     """The slot found that the job cannot run as it is."""
     reason = job.eval_str("HoldReason") or end.reason or "The job cannot be run"
     code, subcode = job.eval_int("HoldReasonCode", 0), job.eval_int("HoldReasonSubCode", 0)
@@ -449,7 +449,7 @@ def _cannot_run(job: ClassAd, attributes: Attributes, end: End) -> tuple[Changes
     attributes.update(_vacated(job, code, reason, subcode))
     said = reason.removeprefix(f"Error from {host}: ")
     error = log.RemoteError("starter", host, said, code=code, subcode=subcode)
-    if "TransformOnEvict" in job and (better := cure(job, attributes)):
+    if "TransformOnEvict" in job and (better := cure(job, attributes, fixed)):
         attributes.update(better)
         for name in _HOLD:
             attributes.pop(name, None)

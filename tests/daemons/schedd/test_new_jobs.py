@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
-from daemons.schedd.new_jobs import cluster_ad, new_job, new_jobs
+from daemons.schedd.new_jobs import new_cluster, new_job, new_jobs
 from pool.classad import ClassAd, expr
-from pool.jobs.job_queue import Cluster, Job
+from pool.jobs.accounting_groups import ChargeRules
+from pool.jobs.edits import EditRules
+from pool.jobs.job_queue import Job
 from protocol.ad_table import AdTable
 
 
@@ -31,7 +33,8 @@ def _seen(job: Job) -> tuple[object, ...]:
     ],
 )
 def test_columns_make_the_jobs_that_ads_make(shared: dict[str, Any], row: dict[str, Any]) -> None:
-    cluster = Cluster(1, cluster_ad(ClassAd(shared), "ann", "ann@pool", 1000), user="ann@pool", owner="ann")
+    cluster, _ = new_cluster(ClassAd(shared), owner="ann", user="ann@pool", now=1000, edits=EditRules())
+    cluster.id, charging = 1, ChargeRules()
     table = AdTable(list(row), [[value, value] for value in row.values()], 2, {})
-    by_one = [new_job(cluster, own, proc) for proc, own in enumerate(table.ads(), 4)]
-    assert list(map(_seen, new_jobs(cluster, table, 4))) == list(map(_seen, by_one))
+    by_one = [new_job(cluster, own, proc, charging) for proc, own in enumerate(table.ads(), 4)]
+    assert list(map(_seen, new_jobs(cluster, table, 4, charging))) == list(map(_seen, by_one))

@@ -42,8 +42,8 @@ def test_who_may_change_what(tmp_path: Path, name: str, plain: bool, super_user:
 
 def test_what_only_the_schedd_sets_is_taken_out_of_new_jobs_or_refused(tmp_path: Path) -> None:
     ad = ClassAd({"Badge": "gold", "Cmd": "/x"})
-    rules(tmp_path, "SECURE_JOB_ATTRS = BADGE").submitted(ad)
+    assert rules(tmp_path, "SECURE_JOB_ATTRS = BADGE").submitted(ad, ClassAd()) == ["Badge"]
     assert list(ad) == ["Cmd"]
     strict = rules(tmp_path, "SECURE_JOB_ATTRS = badge", "IGNORE_ATTEMPTS_TO_SET_SECURE_JOB_ATTRS = false")
     with pytest.raises(SubmitError, match="secure attribute badge"):
-        strict.submitted(ClassAd({"Badge": "gold"}))
+        strict.submitted(ClassAd({"Badge": "gold"}), ClassAd())

@@ -15,7 +15,8 @@ from pool.errors import ConfigError
 from pool.ids import JobId
 from pool.jobs import history, store
 from pool.jobs.history import HistoryReader
-from pool.jobs.job_queue import MADE_UP, Cluster, Job, JobQueue
+from pool.jobs.job_queue import Cluster, Job, JobQueue
+from pool.jobs.own_attributes import MADE_UP
 from pool.jobs.pack import pack, unpack
 from pool.jobs.states import IllegalMove, JobEvent, JobStatus
 from pool.jobs.store import ClaimRow, ClaimWork
@@ -159,8 +160,8 @@ def test_dropping_an_attribute_uncovers_nothing() -> None:
     one = job(queue, "1.0")
     queue.change(one, {"A": 1}, drop=["Args", "NoSuch"])
     assert "Args" not in queue.ad(one)
-    queue.change(one, {}, drop=["Owner"])
-    assert queue.ad(one)["Owner"] is UNDEFINED
+    queue.change(one, {}, drop=["JobPrio"])
+    assert queue.ad(one)["JobPrio"] is UNDEFINED
 
 
 def test_a_move_that_cannot_be_changes_nothing() -> None:

@@ -1,0 +1,120 @@
+"""The attributes of a job that are the schedd's own, in one table: whoever else names them is not believed.
+
+A submission may say them in a cluster's ad, in a job's, in a column of a table or in a recipe; so may a transform, an
+edit, or the report of an execute host. What they say is left out, and the schedd stamps what it knows: whose a job is,
+from the connection that submitted it, and which it is, from its place in the queue.
+"""
+
+from __future__ import annotations
+
+from pool.hints import TYPE_CHECKING, Final, Iterable, Mapping, NamedTuple, StrEnum
+
+if TYPE_CHECKING:
+    from pool.classad import ClassAd
+
+
+class Place(StrEnum):
+    """Where such an attribute is."""
+
+    CLUSTER = "cluster"  # the schedd puts it into the cluster's ad; no job has another
+    CHOSEN = "chosen"  # the submitter says it, but in the cluster's ad, for all of its jobs
+    JOB = "job"  # it follows from the job's place and state in the queue
+    NOWHERE = "nowhere"  # no job has it
+
+
+class Own(NamedTuple):
+    """A row. `is_sent`: submitters' tools send it as a matter of course, so nobody is warned that it is ignored."""
+
+    place: Place
+    is_sent: bool = False
+
+
+OWN: Final[Mapping[str, Own]] = {
+    "Owner": Own(Place.CLUSTER),
+    "User": Own(Place.CLUSTER),
+    "OsUser": Own(Place.NOWHERE),
+    "NTDomain": Own(Place.NOWHERE),
+    "AuthTokenSubject": Own(Place.NOWHERE),
+    "AuthTokenIssuer": Own(Place.NOWHERE),
+    "AuthTokenGroups": Own(Place.NOWHERE),
+    "AuthTokenId": Own(Place.NOWHERE),
+    "AuthTokenScopes": Own(Place.NOWHERE),
+    "AuthTokenProject": Own(Place.NOWHERE),
+    "ClusterId": Own(Place.CLUSTER, is_sent=True),
+    "QDate": Own(Place.CLUSTER, is_sent=True),
+    "MyType": Own(Place.CLUSTER),
+    "TargetType": Own(Place.CLUSTER),
+    "TotalSubmitProcs": Own(Place.CLUSTER),
+    "JobSetId": Own(Place.CLUSTER),
+    "EditedClusterAttrs": Own(Place.CLUSTER),
+    "JobUniverse": Own(Place.CHOSEN, is_sent=True),
+    "ProcId": Own(Place.JOB, is_sent=True),
+    "JobStatus": Own(Place.JOB, is_sent=True),
+    "GlobalJobId": Own(Place.JOB, is_sent=True),
+}
+
+_SPELT: Final = {name.lower(): name for name in OWN}
+
+
+def _at(*places: Place) -> frozenset[str]:
+    return frozenset(name.lower() for name, own in OWN.items() if own.place in places)
+
+
+SCHEDDS: Final = frozenset(_SPELT)
+"""All of them, in lower case, as in the sets below."""
+MADE_UP: Final = _at(Place.JOB)
+"""They are in a job's ad, not in its row."""
+NO_JOBS: Final = SCHEDDS - MADE_UP
+"""What no job has apart from its cluster."""
+NO_SUBMITTERS: Final = SCHEDDS - _at(Place.CHOSEN) - {"jobstatus"}
+"""What no submitter says of a cluster, who may well say that its jobs begin on hold."""
+NOBODYS_TO_SET: Final = SCHEDDS - _at(Place.CHOSEN)
+"""What no transform changes either."""
+SUBMITTERS: Final = frozenset(
+    name.lower()
+    for name in (
+        *("Cmd", "Args", "Arguments", "Env", "Environment", "Iwd", "RootDir", "RunAsOwner"),
+        *("In", "Out", "Err", "UserLog", "DAGManNodesLog", "X509UserProxy"),
+        *("TransferInput", "TransferOutput", "TransferOutputRemaps", "TransferPlugins", "CheckpointDestination"),
+        *("TransformOnEvict", "Requirements", "Rank", "JobPrio"),
+    )
+)
+"""What runs, with which files, and when: an execute host that reports what a job uses does not change these."""
+_NOWHERE: Final = _at(Place.NOWHERE)
+
+
+def stamp(cluster: ClassAd, *, owner: str, user: str) -> None:
+    """Have a cluster's ad say whose its jobs are, and nothing else of the kind."""
+    for name in _NOWHERE:
+        if name in cluster.attrs:
+            del cluster[name]
+    cluster["Owner"], cluster["User"] = owner, user
+    cluster["MyType"], cluster["TargetType"] = "Job", "Machine"
+
+
+def contradicted(ad: ClassAd, cluster: ClassAd, names: Iterable[str]) -> list[str]:
+    """Which of these names (lower case) an ad says something of that its submitter should hear is ignored."""
+    found = []
+    for name in names:
+        value = ad.attrs.get(name)
+        if value is None or ad.text(name).lower() == "undefined":
+            continue
+        row = OWN.get(_SPELT.get(name, ""))
+        known = cluster.attrs.get(name)
+        if row is None or not (row.is_sent or (type(value) is type(known) and value == known)):
+            found.append(_SPELT.get(name) or ad.attrs.name_any(name))
+    return found
+
+
+def without_own(attributes: Mapping[str, object]) -> Mapping[str, object]:
+    """Attributes for a job, less those that are the schedd's to say."""
+    if SCHEDDS.isdisjoint([name.lower() for name in attributes]):
+        return attributes
+    return {name: value for name, value in attributes.items() if name.lower() not in SCHEDDS}
+
+
+def strip(ad: ClassAd, names: Iterable[str] = NO_JOBS) -> None:
+    """Take these names (lower case) out of an ad's own attributes."""
+    for name in names:
+        if name in ad.attrs:
+            del ad[name]
