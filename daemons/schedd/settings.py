@@ -11,8 +11,8 @@ from daemons.schedd.records import RecordSettings
 from daemons.schedd.transfer_turns import TransferSettings
 from pool.classad import Expr
 from pool.config import Config
-from pool.daemon_names import daemon_name
 from pool.config.user_maps import UserMaps, user_maps
+from pool.daemon_names import daemon_name
 from pool.jobs.accounting_groups import ChargeRules
 from pool.jobs.admission import Admission, admission
 from pool.jobs.edits import EditRules, edit_rules
