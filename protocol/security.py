@@ -358,13 +358,13 @@ class Security(Record):
         from protocol import tls_context
 
         made: Any = self._cache.get(side)
-        stamp = self._certificate_stamp()
+        stamp = self.certificate_stamp()
         if made is None or stamp not in (None, made[0]):
             context = tls_context.client_context(self) if side == "client" else tls_context.server_context(self)
             made = self._cache[side] = (stamp, context)
         return made[1]
 
-    def _certificate_stamp(self) -> tuple[int, int] | None:
+    def certificate_stamp(self) -> tuple[int, int] | None:
         """What changes when the host's certificate is renewed; None where this process cannot read it (any more)."""
         if not self.keys or not os.access(self.host_certificate_files[1], os.R_OK):
             return None

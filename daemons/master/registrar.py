@@ -15,12 +15,15 @@ from typing import Final, TypeVar
 
 import trio
 
-from daemons.locate import central_names
+from daemons.locate import central_names, collector_addresses
 from daemons.run import DaemonStart
-from pool.errors import UserError
+from pool.classad import quote
+from pool.errors import PoolError, UserError
 from pool.hosts.register import Issued, Register, Word, renewal_due, transaction
+from protocol import rpc
 from protocol.identity import Certificate
 from protocol.message import fields_of
+from protocol.messages.collector import InvalidateAds
 from protocol.messages.master import HostEntry, HostList, ListHosts, MemberNews, RevokeHosts, WatchMembership
 from protocol.peer import Peer
 from protocol.service import SendItem
@@ -95,6 +98,7 @@ class Registrar:
         revoked = await self._decide(put_out)
         self._start.log.always("Hosts are revoked.", hosts=request.hosts, by=peer.identity)
         await self._publish()
+        await self._take_back_ads({row.name for row in revoked})
         return _shown(revoked)
 
     async def keep_own_certificate(self) -> None:
@@ -111,6 +115,17 @@ class Registrar:
                 await changed.wait()
 
     # ---- inside
+
+    async def _take_back_ads(self, names: set[str]) -> None:
+        """Have the collector forget the ads of hosts that were put out, so that no job is matched to them."""
+        constraint = " || ".join(f"Machine == {quote(name)}" for name in sorted(names) if name)
+        start = self._start
+        try:
+            for address in collector_addresses(start.config):
+                async with rpc.connected(address, security=start.security, network=start.world.network) as collector:
+                    await collector.call(InvalidateAds(ad_type="Any", constraint=constraint or "false"))
+        except PoolError as error:
+            start.log.always(f"The ads of revoked hosts stay until they expire: {error}", hosts=sorted(names))
 
     async def _seen(self, certificate: Certificate) -> Issued | None:
         """What the register has of a certificate that a host shows; None when it is not to be renewed.

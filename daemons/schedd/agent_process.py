@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import pwd
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -50,8 +51,11 @@ def own_directory(run: Path) -> Path:
 class AgentProcess:
     """One agent's process, and the connection that it was born with."""
 
-    def __init__(self, process: ChildProcess, peer: Peer, address: str, endpoint: str) -> None:
+    def __init__(
+        self, process: ChildProcess, peer: Peer, address: str, endpoint: str, is_outdated: Callable[[], bool]
+    ) -> None:
         self._process = process
+        self._is_outdated = is_outdated
         self._peer = peer
         self.address = address
         self._made: tuple[str, ...] = (address, endpoint)
@@ -60,6 +64,11 @@ class AgentProcess:
     def closed(self) -> trio.Event:
         """Set when it is gone."""
         return self._peer.closed
+
+    @property
+    def is_outdated(self) -> bool:
+        """Whether this host's certificate was renewed since it was started."""
+        return self._is_outdated()
 
     async def call(self, request: Request[R], *, timeout: float) -> R:
         """Ask it something."""
@@ -107,10 +116,12 @@ class StartAgents:
                 groups=os.getgroups(),
                 path=path,
             )
+        security = self._start.security
+        shown = security.certificate_stamp()
         process = await self._zygote.fork("agent", payload)
         try:
             channel = Channel(process.channel, Link(kind="pair", label=f"the file agent of {owner}", verified=True))
-            service, security = self._transfers.service(owner), self._start.security
+            service = self._transfers.service(owner)
             peer = await rpc.open_pair(
                 self._nursery,
                 channel,
@@ -124,7 +135,13 @@ class StartAgents:
         except BaseException:
             process.kill()
             raise
-        return AgentProcess(process, peer, path, endpoint(str(self._start.run_dir), socket_name(path)))
+        return AgentProcess(
+            process,
+            peer,
+            path,
+            endpoint(str(self._start.run_dir), socket_name(path)),
+            is_outdated=lambda: security.certificate_stamp() != shown,
+        )
 
     def _as_user(self, owner: str) -> tuple[str, bytes]:
         try:

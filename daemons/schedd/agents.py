@@ -54,6 +54,10 @@ class AgentPeer(Protocol):
     def address(self) -> str:
         """Where starters reach it."""
 
+    @property
+    def is_outdated(self) -> bool:
+        """Whether this host's certificate was renewed since: an agent cannot read the new one."""
+
     async def aclose(self) -> None:
         """End it: with a word first, by force if that is not heeded."""
 
@@ -85,6 +89,7 @@ class UserAgent:
         self._wake = trio.Event()
         self._appended = trio.Event()
         self._peer: AgentPeer | None = None
+        self._replaced: AgentPeer | None = None
         self._starting = trio.Lock()
         self._trust = AgentTrust()
         self._stopped = False
@@ -132,6 +137,9 @@ class UserAgent:
         async with self._starting:
             if self._trust.refuses(trio.current_time()):
                 raise NoAgent(f"the file agent of {self.owner} does not answer, or ends by itself")
+            if self._peer is not None and self._peer.is_outdated:
+                self._replaced, self._peer = self._peer, None
+                await self._replaced.aclose()
             if self._peer is None or not self._is_up():
                 if self._peer is not None:
                     await self._peer.kill()
@@ -184,7 +192,7 @@ class UserAgent:
         await peer.closed.wait()
         if trio.current_time() - began >= PATIENCE * self._agents.timeout_s:
             self._trust.worked()  # until then, at least
-        if not self._stopped:
+        if not self._stopped and peer is not self._replaced:
             self._failed("it has ended")
         self._wake.set()
 

@@ -144,6 +144,7 @@ def test_a_revoked_host_is_cut_off_everywhere_at_once(pool: Pool, tmp_path: Path
         central.until(lambda: is_cut(to_other), "the cut at another host")
     for host in (central, other):
         assert is_refused(host, thief)
+    assert node.name not in {ad["Machine"] for ad in central.slots()}
     mine = as_host(central.directory / "keys")
     with pytest.raises(PeerError, match=f"the certificate of {node.name} was revoked"):
         connect(
