@@ -12,6 +12,7 @@ import os
 import signal
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -24,6 +25,7 @@ from daemons.schedd.running_policy import ask_policy
 from daemons.spawn_child import Zygote
 from daemons.starter import sandbox, tree
 from daemons.starter.account import Account, NoAccount, named_account, own_account
+from daemons.world import ChildProcess
 from pool.classad import ClassAd
 from pool.errors import PoolError
 from pool.execute.plan import Surroundings, plan_job
@@ -194,13 +196,11 @@ class LocalRun:
         self._channel = process.channel
         ended = None
         try:
-            await self._channel.send_all(json.dumps(order).encode() + b"\n")
+            await self._say(order)
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(self._make_it_leave)
+                nursery.start_soon(self._make_it_leave, process)
                 ended = await self._hear()
                 nursery.cancel_scope.cancel()
-        except (trio.BrokenResourceError, trio.ClosedResourceError):
-            ended = None
         finally:
             if ended is None:
                 process.kill()
@@ -251,7 +251,10 @@ class LocalRun:
                     return self._held(said["reason"], said["failed"], said["subcode"])
                 else:
                     return self._exited(said)
-            more = await self._channel.receive_some(65536)
+            try:
+                more = await self._channel.receive_some(65536)
+            except trio.BrokenResourceError:  # killed by its owner, for example, with something unread
+                more = b""
             if not more:
                 return None
             received += more
@@ -278,8 +281,11 @@ class LocalRun:
 
     # ---- making it leave
 
-    async def _make_it_leave(self) -> None:
-        """Once it shall end: its signal, and, after a while, the end of all its processes."""
+    async def _make_it_leave(self, process: ChildProcess) -> None:
+        """Once it shall end: its signal, and, after a while, the end of all its processes.
+
+        The process beside the job is its owner's, and may have been stopped: it is ended itself if it does not do that.
+        """
         await self._told.wait()
         ad = self._core.queue.ad(self.job)
         if not self._fast:
@@ -289,10 +295,15 @@ class LocalRun:
                     self._told = trio.Event()
                     await self._told.wait()
         await self._say({"kill": True})
+        await trio.sleep(self._core.settings.killing_timeout_s)
+        self._core.log.always(f"The process beside job {self.job.id} does not end it, and is killed")
+        process.kill()
 
     async def _say(self, said: Mapping[str, object]) -> None:
+        """Tell the process; whether it is there is learnt by hearing it."""
         assert self._channel is not None
-        await self._channel.send_all(json.dumps(said).encode() + b"\n")
+        with suppress(trio.BrokenResourceError):
+            await self._channel.send_all(json.dumps(said).encode() + b"\n")
 
     # ---- the end
 

@@ -73,6 +73,7 @@ class Settings:
     ssh_to_job: Expr | None
     agent_timeout_s: float
     user_maps: UserMaps
+    killing_timeout_s: float
 
     @classmethod
     def read(cls, config: Config, host: str) -> Settings:
@@ -128,6 +129,7 @@ class Settings:
             ssh_to_job=config.expr("SCHEDD_ENABLE_SSH_TO_JOB"),
             agent_timeout_s=config.seconds("FILE_AGENT_TIMEOUT"),
             user_maps=maps,
+            killing_timeout_s=config.seconds("KILLING_TIMEOUT"),
         )
 
 

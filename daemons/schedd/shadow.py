@@ -41,6 +41,7 @@ DISCONNECT_S: Final = 10.0
 """How long a starter's connection may be away before the user's log hears of it."""
 _CAUSES: Final = {JobStatus.HELD: "hold", JobStatus.REMOVED: "remove"}
 """What the starter's hooks hear of why a job ends."""
+VACATE_DEFAULT_S: Final = 600.0
 BUSY_TRIES_MAX: Final = 100
 BUSY_PAUSE_S: Final = 0.01
 
@@ -70,6 +71,8 @@ class Shadow:
         self._lost_reason: str | None = None
         self._stop: Stop | None = None
         self._told_to_leave = False
+        self._removal = trio.CancelScope()
+        """How long a removed job is waited for."""
         self._activated = False
         self._in_doubt = False
         """The startd may have been asked to start it, or not: the connection was lost over it."""
@@ -309,10 +312,35 @@ class Shadow:
         """The job shall leave its slot."""
         self._stop = Stop(reason, code, subcode)
         self._stopped.set()
+        self._limit_removal(fast=fast)
         if self._activated and not self._over.is_set():
             how = StopHow.FAST if fast else StopHow.GRACEFUL
             if not self._told_to_leave or fast:
                 self.core.nursery.start_soon(self._tell_to_leave, how)
+
+    def _limit_removal(self, *, fast: bool) -> None:
+        """A job that was removed leaves the queue, and gives its slot back, even if nobody there obeys or answers.
+
+        One that may run again has to wait for the end of its claim: it must not run twice.
+        """
+        if self.job.status is not JobStatus.REMOVED or self._over.is_set():
+            return
+        asked = self.core.queue.ad(self.job).eval_float("JobMaxVacateTime", VACATE_DEFAULT_S)
+        most = self.claim.slot_ad.eval_float("MachineMaxVacateTime", VACATE_DEFAULT_S)
+        patience_s = 2 * self.core.settings.killing_timeout_s + (0.0 if fast else max(0.0, min(asked, most)))
+        self._removal.cancel()
+        self._removal = trio.CancelScope(deadline=trio.current_time() + patience_s)
+        self.core.nursery.start_soon(self._give_up_in_time, self._removal, patience_s)
+
+    async def _give_up_in_time(self, removal: trio.CancelScope, patience_s: float) -> None:
+        with removal:
+            await self._over.wait()
+        if removal is not self._removal or self._over.is_set():
+            return
+        self.core.log.always(f"{self.claim.slot_name} did not end job {self.job.id}, and is given up")
+        self.claim.reusable = False
+        self.is_lost(f"The job was removed, and {self.claim.slot_name} did not end it within {patience_s:.0f} seconds")
+        await self.claims.release(self.claim, StopHow.FAST)
 
     def leaving(self, stop: Stop) -> None:
         """The startd has told the job to leave, for reasons of its own."""
@@ -324,6 +352,7 @@ class Shadow:
         self._told_to_leave = True
         pause_s = self.core.pause_before_stop()
         if pause_s > 0:
+            self._removal.deadline += pause_s
             with trio.move_on_after(pause_s):
                 await self._over.wait()
         if self._over.is_set():
@@ -411,6 +440,7 @@ class Shadow:
             self.core.nursery.start_soon(self._reopen_transfer)
         if self.job.status in (JobStatus.HELD, JobStatus.REMOVED):
             self._stop = Stop(ad.eval_str("HoldReason") or ad.eval_str("RemoveReason") or "")
+            self._limit_removal(fast=False)
 
     def executing(self, at: float, started: ClassAd) -> None:
         """The program was started."""

@@ -13,6 +13,7 @@ from pool.classad import ClassAd, Expr, Member, expr
 from pool.config import Config
 from pool.containers.engine import slot_facts
 from pool.errors import ClassAdError
+from pool.execute.scratch import reserve_bytes
 from pool.slots import detect
 from pool.slots.ad import ABILITIES, CHILD_ATTRS, limits_expr, number
 from pool.slots.carve import Rounding, resource_names
@@ -142,12 +143,13 @@ def machine_hardware(
         cpus = min(cpus, most)
     memory = config.int("MEMORY", default=0) if config["MEMORY"] else facts.memory
     memory -= config.int("RESERVED_MEMORY", default=0)
-    reserved_kib = config.int("RESERVED_DISK", default=0) * 1024
     fixed = config.int("DISK", default=0) if config["DISK"] else None
     directories = {execute, *execute_directories(config)}
     disks = {
         detect.file_system(directory): max(
-            0, (promised(detect.free_disk_kib(directory), cpus) if fixed is None else fixed) - reserved_kib
+            0,
+            (promised(detect.free_disk_kib(directory), cpus) if fixed is None else fixed)
+            - _reserved_kib(config, directory),
         )
         for directory in directories
     }
@@ -161,6 +163,14 @@ def machine_hardware(
         volumes=volumes,
     )
     return hardware, facts
+
+
+def _reserved_kib(config: Config, directory: str) -> int:
+    """How much of the disk below a directory is not offered. What nobody set takes little of a small one."""
+    reserved_mb = config.int("RESERVED_DISK")
+    if config.is_set("RESERVED_DISK"):
+        return reserved_mb * 1024
+    return reserve_bytes(reserved_mb, detect.disk_size_kib(directory) * 1024) // 1024
 
 
 def with_offline(hardware: Hardware, inventories: Mapping[str, Inventory], config: Config) -> Hardware:

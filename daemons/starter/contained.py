@@ -14,6 +14,7 @@ from daemons.starter.container import Container, Engine
 from daemons.starter.container_records import ContainerRecords
 from daemons.starter.context import Context
 from daemons.starter.gpus import gpu_numbers
+from daemons.starter.process_limit import processes_of
 from daemons.starter.processes import Processes
 from daemons.starter.settings import StarterSettings
 from daemons.starter.terms import Terms
@@ -87,6 +88,7 @@ def put_into(
         environment=moved(plan.environment, home, inside),
         mounts=volumes.mounts,
         cpus=terms.cpus,
+        processes=processes_of(settings, slot, job),
         devices=_devices(slot, settings.docker),
         reads_input=plan.stdin != "/dev/null",
         keeps_ids=os.geteuid() != 0 and "podman" in program_words(knob(settings.docker, "DOCKER"))[-1],

@@ -15,6 +15,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
+from typing import Final
 
 import trio
 
@@ -35,6 +36,7 @@ from daemons.starter.leaving import Leaving, vacate_s
 from daemons.starter.link import Link
 from daemons.starter.local_link import LocalLink
 from daemons.starter.planning import Planner
+from daemons.starter.reserve import keep_reserve
 from daemons.starter.result import Result
 from daemons.starter.running import Attendant, Running
 from daemons.starter.scene import Scene
@@ -56,6 +58,9 @@ from pool.jobs.codes import HoldCode
 from protocol.messages.common import StopHow
 from protocol.messages.schedd import Ending, JobEnded
 from protocol.messages.starter import RunJob, StopJob
+
+UNSEEN_S: Final = 0.1
+"""A job that is over sooner is not asked how much disk it took."""
 
 
 class JobRun:
@@ -143,6 +148,8 @@ class JobRun:
         async with trio.open_nursery() as nursery:
             self._beside = nursery
             nursery.start_soon(self._keep_link)
+            if not self._disk.enforced:
+                nursery.start_soon(self._keep_reserve)
             result = await self._execute()
             said = {"ending": result.ending.value, "reason": result.reason}
             self.context.log.always("The job ended", job=self.request.job_id, **said)
@@ -156,6 +163,23 @@ class JobRun:
         await self._link.run()
         if self._link.over is not None:
             self.stop(StopJob(activation=self.request.activation, how=StopHow.FAST, reason=self._link.over))
+
+    async def _keep_reserve(self) -> None:
+        """Nothing but this keeps the job from filling a disk that it shares."""
+        await trio.sleep(UNSEEN_S)
+        reserved_mb = self.context.settings.reserved_disk_mb
+        await keep_reserve(self.sandbox, self.slot, reserved_mb, self._figures, self._hold_now)
+
+    def _hold_now(self, hold: Hold) -> None:
+        self.stop(
+            StopJob(
+                activation=self.request.activation,
+                how=StopHow.FAST,
+                reason=hold.reason,
+                hold_code=hold.code,
+                hold_subcode=hold.subcode,
+            )
+        )
 
     async def _report(self, result: Result) -> tuple[bool, str]:
         ad = result.ad.copy()

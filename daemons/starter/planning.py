@@ -8,6 +8,7 @@ from dataclasses import replace
 from daemons.starter.account import Account, account_for
 from daemons.starter.contained import image_of
 from daemons.starter.live import allows
+from daemons.starter.process_limit import processes_of
 from daemons.starter.settings import StarterSettings
 from pool.classad import ClassAd, expr
 from pool.containers.singularity import in_singularity, runs_in_singularity
@@ -98,5 +99,5 @@ class Planner:
             memory_and_swap=limits.memory_and_swap,
             memory_low=self._low_memory_mb(job) << 20,
             cpus=max(1, slot.eval_int("Cpus") or 1),
-            processes=settings.processes_max,
+            processes=processes_of(settings, slot, job),
         )

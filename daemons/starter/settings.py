@@ -112,7 +112,8 @@ class StarterSettings(Birthright):
     run_as_owner: str = "true"  # an expression over the slot's ad (MY) and the job's (TARGET)
     dedicated_accounts: str = ""
     wrapper: str = ""
-    processes_max: int = 0
+    processes_max: str = "0"
+    reserved_disk_mb: int = 0
     assign_cpus: str = ""
     cpu_affinity: list[int] = []
     tracking_gids: list[int] = []  # the first and the last
@@ -222,7 +223,8 @@ def starter_payload(
         run_as_owner=config.str("STARTER_ALLOW_RUNAS_OWNER"),
         dedicated_accounts=config.str("DEDICATED_EXECUTE_ACCOUNT_REGEXP"),
         wrapper=config.path("USER_JOB_WRAPPER"),
-        processes_max=config.int("JOB_PROCESSES_MAX"),
+        processes_max=config.str("JOB_PROCESSES_MAX") or "0",
+        reserved_disk_mb=config.int("RESERVED_DISK"),
         assign_cpus=_unless_false(config.str("ASSIGN_CPU_AFFINITY")),
         cpu_affinity=_cpu_affinity(config, slot_name),
         tracking_gids=_tracking_gids(config),

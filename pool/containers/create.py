@@ -45,6 +45,8 @@ class ContainerPlan:
     """Holds `environment_lines`; empty: there is no such file."""
     mounts: tuple[str, ...] = ()
     cpus: tuple[int, ...] = ()
+    processes: int = 0
+    """How many it may have at a time; 0: no limit."""
     devices: tuple[str, ...] = ()
     reads_input: bool = False
     keeps_ids: bool = False
@@ -100,6 +102,8 @@ def _limits(plan: ContainerPlan, slot: ClassAd) -> list[str]:
         words.append(f"--cpu-shares={CPU_SHARES_PER_CPU * max(1, slot.eval_int('Cpus') or 1)}")
     if memory := slot.eval_int("Memory"):
         words.append(f"--memory={memory}m")
+    if plan.processes:
+        words.append(f"--pids-limit={plan.processes}")
     return words
 
 

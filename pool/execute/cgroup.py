@@ -18,6 +18,8 @@ CONTROLLERS_V2: Final = ("memory", "cpu", "pids", "io")
 CPU_SHARES_PER_CPU: Final = 100
 V2_WEIGHT_MAX: Final = 10_000
 UNLIMITED: Final = "max"
+PROCESSES_MIN: Final = 512
+"""What a job may have on the smallest share of a machine."""
 
 POLICIES: Final = ("hard", "soft", "none", "custom")
 
@@ -59,6 +61,17 @@ def memory_limits(
     swap = 0 if disable_swap or slot_swap_kb is None else max(0, (slot_swap_kb << 10) - slot)
     with_swap = hard + swap if disable_swap or slot_swap_kb is not None else 0
     return Limits(memory=hard, memory_soft=soft, memory_and_swap=with_swap)
+
+
+def processes_limit(wanted: int, *, cpus: int, machine_cpus: int, machine: int) -> int:
+    """How many processes a job may have: what is wanted for it (0: no limit), but not the share of other cpus' jobs.
+
+    A quarter of what the machine can have is nobody's job's.
+    """
+    if wanted <= 0:
+        return 0
+    share = machine * 3 // 4 * cpus // max(cpus, machine_cpus)
+    return min(wanted, max(PROCESSES_MIN, share))
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,8 @@ MIB: Final = 1024 * 1024
 SMALLEST_BYTES: Final = 4 * MIB
 """No file system is made smaller than this, which is a logical volume's usual extent."""
 UNIVERSE_VM: Final = 13
+HELPS_WITHIN_S: Final = 5.0
+"""How soon there is space again when the jobs that have taken most are gone."""
 
 
 class Kind(StrEnum):
@@ -184,6 +186,31 @@ def hold_bytes(store: Store, disk_kib: int) -> int:
     limit = disk_kib * KIB
     soft = store.kind is Kind.WALK or bool(store.kind is Kind.LVM and store.pool)
     return limit if soft else int(limit * store.margin)
+
+
+def reserve_bytes(reserved_mb: int, size_bytes: int) -> int:
+    """How much of a file system is to stay free of jobs: RESERVED_DISK, of a small one a twentieth."""
+    return min(reserved_mb * MIB, size_bytes // 20)
+
+
+def is_in_the_way(used: int, allocated: int, free: int, reserve: int, *, for_s: float) -> bool:
+    """Whether a job has to go from a file system whose reserve has been touched for so long.
+
+    One that has taken more beyond its own than the reserve goes at once; others if that did not help.
+    """
+    too_much = used - allocated
+    return too_much > reserve or (too_much > free and for_s >= HELPS_WITHIN_S)
+
+
+def no_disk_left(allocated: int, used: int, free: int) -> Hold:
+    """The machine's disk is nearly full, and this job has more of it than it asked for."""
+    return Hold(
+        f"The machine's disk is nearly full ({spelt_bytes(free)} left), and the job uses more of it "
+        f"({spelt_bytes(used)}) than it was allocated ({spelt_bytes(allocated)}). "
+        "Consider increasing the value of request_disk.",
+        HoldCode.JOB_OUT_OF_RESOURCES,
+        OUT_OF_DISK,
+    )
 
 
 def over_disk(limit: int, used: int) -> Hold:

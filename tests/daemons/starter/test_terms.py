@@ -196,7 +196,7 @@ async def test_a_fork_bomb_meets_the_limit_of_processes_and_leaves_nothing() -> 
     settings = group_settings("fork-bomb")
     if not any(mount.startswith(("pids=", "=")) for mount in settings.get("tree_mounts", [])):
         pytest.skip("no control group that counts processes")
-    async with bench(**settings, processes_max=20) as b:
+    async with bench(**settings, processes_max="20") as b:
         bomb = (
             "import os, time\n"
             "try:\n    while True:\n        if os.fork() == 0: time.sleep(1000)\n"

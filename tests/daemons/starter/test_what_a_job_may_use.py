@@ -56,7 +56,7 @@ def test_namespaces(tmp_path: Path) -> None:
 
 def test_limits(tmp_path: Path) -> None:
     settings = _settings(tmp_path, "JOB_PROCESSES_MAX")
-    assert (settings.memory_policy, settings.disable_swap, settings.processes_max) == ("hard", True, 4096)
+    assert (settings.memory_policy, settings.disable_swap, settings.processes_max) == ("hard", True, "1024 * Cpus")
     counted = _settings(tmp_path, "MEMORY_USAGE_METRIC")
     assert counted.counts_cache
     assert expr(counted.memory_metric).eval(ClassAd({"ResidentSetSize": 100 << 10})) == 110

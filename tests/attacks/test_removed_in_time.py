@@ -1,0 +1,101 @@
+"""What a job does to the process beside it, or its starter suffers, does not keep it in the queue."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.attacks.actors import ATTACKER, VICTIM, needs_accounts, run_as
+from tests.whole.real_pool import RealPool, real_pool
+
+pytestmark = needs_accounts
+
+BOUND_S = 25.0
+
+
+@pytest.fixture(scope="module")
+def pool() -> Iterator[RealPool]:
+    with real_pool(user=ATTACKER, KILLING_TIMEOUT=1, START_SCHEDULER_UNIVERSE=True, NUM_CPUS=1) as pool:
+        yield pool
+
+
+def removed_within(pool: RealPool, cluster: int) -> float:
+    began = time.monotonic()
+    pool.tool("condor_rm", str(cluster))
+    pool.until(lambda: not pool.jobs(str(cluster)), "an empty queue", deadline_s=BOUND_S)
+    return time.monotonic() - began
+
+
+@pytest.mark.parametrize("universe", ["local", "scheduler"])
+def test_a_local_job_that_stops_the_process_beside_it_is_removed(pool: RealPool, universe: str) -> None:
+    """`kill -STOP $PPID`: that process is the job's owner's."""
+    cluster = pool.submit(
+        f"universe = {universe}\nexecutable = /bin/sh\n"
+        "arguments = \"-c 'kill -STOP $PPID; exec sleep 1000'\"\nkill_sig_timeout = 1\njob_max_vacate_time = 1\nqueue\n"
+    )
+    pool.until(lambda: stopped("condor_local"), "a stopped process")
+    assert removed_within(pool, cluster) < BOUND_S
+    pool.until(lambda: not stopped("condor_local"), "its end")
+
+
+def test_the_schedd_survives_the_death_of_the_process_beside_a_job(pool: RealPool) -> None:
+    """Killed before it has read what it was told, that process resets the connection instead of closing it."""
+    before = pool.pid_of("schedd")
+    cluster = pool.submit(
+        "universe = local\nexecutable = /bin/sh\narguments = \"-c 'kill -STOP $PPID; sleep 1000'\"\n"
+        "kill_sig_timeout = 0\njob_max_vacate_time = 0\nqueue\n"
+    )
+    (pid,) = pool.until(lambda: stopped("condor_local"), "a stopped process")
+    pool.tool("condor_rm", str(cluster))
+    run_as(ATTACKER, "/bin/kill", "-KILL", str(pid))
+    pool.until(lambda: not pool.jobs(str(cluster)), "an empty queue", deadline_s=BOUND_S)
+    assert pool.pid_of("schedd") == before
+
+
+def test_a_local_job_whose_input_is_a_pipe_that_nobody_writes_is_removed(pool: RealPool) -> None:
+    pipe = pool.directory / "pipe"
+    os.mkfifo(pipe, 0o666)
+    pipe.chmod(0o666)
+    cluster = pool.submit(
+        f"universe = local\nexecutable = /bin/true\ninput = {pipe}\nkill_sig_timeout = 1\njob_max_vacate_time = 1\nqueue\n"
+    )
+    pool.until(lambda: processes("condor_local"), "the process beside it")
+    assert removed_within(pool, cluster) < BOUND_S
+
+
+def test_a_stopped_starter_and_a_stopped_job_cost_their_slot_a_bounded_time(pool: RealPool) -> None:
+    cluster = pool.submit("executable = /bin/sleep\narguments = 1000\njob_max_vacate_time = 1\nqueue\n")
+    pool.until_status(cluster, 2)
+    job = pool.until(lambda: [ad.eval_int("JobPid", 0) for ad in pool.jobs(str(cluster)) if "JobPid" in ad], "its pid")
+    starter = parent_of(job[0])
+    for pid in (job[0], starter):
+        os.kill(pid, signal.SIGSTOP)
+    assert removed_within(pool, cluster) < BOUND_S
+    pool.user = VICTIM
+    pool.until_done(pool.submit("executable = /bin/true\nqueue\n"))
+    pool.user = ATTACKER
+
+
+def processes(name: str) -> list[int]:
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            if (entry / "comm").read_text() == f"{name}\n":
+                found.append(int(entry.name))
+        except OSError:
+            continue
+    return found
+
+
+def stopped(name: str) -> list[int]:
+    return [pid for pid in processes(name) if "\nState:\tT" in Path(f"/proc/{pid}/status").read_text()]
+
+
+def parent_of(pid: int) -> int:
+    text = Path(f"/proc/{pid}/status").read_text()
+    return int(text.partition("\nPPid:\t")[2].partition("\n")[0])
