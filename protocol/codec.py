@@ -151,12 +151,15 @@ def _check_density(data: bytes | memoryview) -> None:
 
 
 def _has_at_most(most: int, data: bytes | memoryview) -> bool:
-    """Whether there are no more values than that."""
-    at, end, skipped = 0, len(data), _SKIPPED
-    for _ in range(most):
+    """Whether there are no more values than that, small whole numbers aside; of those there may be as many again."""
+    at, end, skipped, values = 0, len(data), _SKIPPED, 0
+    for _ in range(2 * most):
         if at >= end:
             return True
         first = data[at]
+        values += first >= 0x80
+        if values > most:
+            return False
         fixed, sized = skipped[first]
         at += fixed
         if sized:

@@ -384,6 +384,8 @@ class Peer:
                         "the connection was cut in the middle of a message" if self._connection.mid_frame else "closed"
                     )
                 taken = self._connection.frames_taken
+                if self._stint is not None:
+                    await self._stint.turn()
                 for event in self._connection.receive(data):
                     if type(event) is events.Closing:
                         return event.reason or "closed"

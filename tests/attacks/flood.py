@@ -125,7 +125,135 @@ def idle(where: str, count: int) -> None:
     _hold(tolerant, count)
 
 
-KINDS: Final = {"silent": silent, "mute_port": mute_port, "prefaced": prefaced, "idle": idle}
+def handshakes(where: str, count: int) -> None:
+    """Whole TLS handshakes with the schedd, one after another on `count` threads."""
+    import ssl
+
+    address = Address.parse(where)
+
+    def one() -> None:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        with socket.create_connection((address.host, address.port), timeout=5.0) as sock:
+            sock.sendall(preface(address.sock))
+            with context.wrap_socket(sock):
+                pass
+
+    _again_and_again(one, count)
+
+
+def visits(where: str, count: int) -> None:
+    """Connections that authenticate and leave."""
+    from protocol.blocking import connect
+    from protocol.security import Security
+
+    def one() -> None:
+        with connect(where, Security(), timeout=5.0):
+            pass
+
+    _again_and_again(one, count)
+
+
+def frames(where: str, count: int) -> None:
+    """Messages of 1.9 MB that mean nothing, on `count` connections."""
+    from protocol.blocking import connect
+    from protocol.security import Security
+
+    body = b"\x94\x05\x01\xabcommon.ping" + b"\xc6" + (1_900_000).to_bytes(4, "big") + b"\x90" * 1_900_000
+
+    def one() -> None:
+        with connect(where, Security(), timeout=5.0) as peer:
+            peer._socket.settimeout(10.0)
+            peer._socket.sendall(len(body).to_bytes(4, "big") + body)
+            peer._socket.recv(1000)
+
+    _again_and_again(one, count)
+
+
+def queries(where: str, count: int) -> None:
+    """The whole queue, asked for on `count` connections at a time."""
+    from protocol.blocking import connect
+    from protocol.messages.schedd import QueryJobs, Selection
+    from protocol.security import Security
+
+    def one() -> None:
+        with connect(where, Security(), timeout=20.0) as peer:
+            for _ in peer.stream(QueryJobs(select=Selection(all=True))):
+                pass
+
+    _again_and_again(one, count)
+
+
+def calls(where: str, count: int) -> None:
+    """Small requests, on `count` connections, many under way on each."""
+    from protocol.blocking import connect
+    from protocol.message import encode
+    from protocol.messages.common import Ping
+    from protocol.security import Security
+
+    def one() -> None:
+        with connect(where, Security(), timeout=20.0) as peer:
+            for _ in range(200):
+                for _ in range(50):
+                    peer._connection.call(Ping.tag, encode(Ping()))
+                peer._flush()
+                peer.call(Ping())
+                peer._answers.clear()
+
+    _again_and_again(one, count)
+
+
+def submits(where: str, count: int) -> None:
+    """Clusters of 500 jobs that wait on hold, on `count` connections, each removed again."""
+    from pool.classad import ClassAd
+    from protocol.ad_table import pack_ads
+    from protocol.blocking import connect
+    from protocol.messages.schedd import Action, ActOnJobs, Selection, SubmitJobs
+    from protocol.security import Security
+
+    ad = ClassAd({"Cmd": "/bin/true", "JobUniverse": 5, "Iwd": "/tmp", "JobStatus": 5, "HoldReasonCode": 1})
+    procs = [pack_ads([ClassAd({"Args": str(number)}) for number in range(500)])]
+
+    def one() -> None:
+        with connect(where, Security(), timeout=20.0) as peer:
+            done = peer.call(SubmitJobs(cluster_ad=ad, procs=procs), timeout=60.0)
+            peer.call(ActOnJobs(action=Action.REMOVE, select=Selection(ids=[str(done.cluster)])), timeout=60.0)
+
+    _again_and_again(one, count)
+
+
+def busy(where: str, count: int) -> None:
+    """A program that needs a processor and nothing of the pool."""
+    print(READY, flush=True)
+    end = time.monotonic() + LIFE_S
+    while time.monotonic() < end:
+        pass
+
+
+def _again_and_again(one: Callable[[], None], count: int) -> None:
+    """Do this over and over on `count` threads; says so when it has succeeded once."""
+    from threading import Thread
+
+    end = time.monotonic() + LIFE_S
+    one()
+
+    def run() -> None:
+        while time.monotonic() < end:
+            with suppress(Exception):
+                one()
+
+    threads = [Thread(target=run, daemon=True) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    print(READY, flush=True)
+    for thread in threads:
+        thread.join()
+
+
+KINDS: Final = {
+    kind.__name__: kind
+    for kind in (silent, mute_port, prefaced, idle, handshakes, visits, frames, queries, calls, submits, busy)
+}
 
 if __name__ == "__main__":
     KINDS[sys.argv[1]](sys.argv[2], int(sys.argv[3]))

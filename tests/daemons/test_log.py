@@ -91,3 +91,15 @@ def test_what_libraries_log_comes_too(tmp_path: Path) -> None:
     assert "(D_ERROR) a handler failed" in text
     assert "ValueError: inside" in text
     assert "detail" not in text
+
+
+def test_p9_a_message_cannot_forge_a_line_or_speak_to_a_terminal(tmp_path: Path) -> None:
+    log = Log(tmp_path / "log")
+    log.always("refused: x\n11/22/26 01:02:03 (D_ALWAYS) forged\r\x1b[2J")
+    log.always("from a\u2028b\x00c")
+    log.always("x" * 100_000)
+    log.close()
+    forged, foreign, long = (tmp_path / "log").read_text().split("\n")[:3]
+    assert forged.endswith(r"refused: x\n11/22/26 01:02:03 (D_ALWAYS) forged\r\x1b[2J")
+    assert foreign.endswith(r"from a\u2028b\x00c")
+    assert len(long) < 20_000

@@ -8,7 +8,17 @@ import pytest
 from pool.classad import ERROR, UNDEFINED, AbsTime, ClassAd, RelTime
 from pool.errors import PeerError
 from protocol.ad_table import unpack_ads
-from protocol.codec import AD, EXPRESSION, is_private, pack, pack_ads, split_private, unpack, unpack_plain
+from protocol.codec import (
+    AD,
+    EXPRESSION,
+    UNCOUNTED_BYTES,
+    is_private,
+    pack,
+    pack_ads,
+    split_private,
+    unpack,
+    unpack_plain,
+)
 
 
 def an_ad() -> ClassAd:
@@ -169,3 +179,42 @@ def test_integers_that_ads_cannot_hold_are_refused() -> None:
     for _ in range(2):
         with pytest.raises(PeerError):
             unpack(msgpack.packb(msgpack.ExtType(AD, msgpack.packb({"TooBig": 2**64 - 1}))))
+
+
+EMPTY_ARRAYS = b"\xdd" + (500_000).to_bytes(4, "big") + b"\x90" * 500_000
+SHORT_TEXTS = b"\xdd" + (400_000).to_bytes(4, "big") + b"\xa2ab" * 400_000
+NUMBERS = b"\xdd" + (400_000).to_bytes(4, "big") + b"\xcd\x12\x34" * 400_000
+
+
+@pytest.mark.parametrize("data", [EMPTY_ARRAYS, SHORT_TEXTS, NUMBERS], ids=["arrays", "texts", "numbers"])
+def test_values_that_would_take_many_times_their_bytes_are_not_made(data: bytes) -> None:
+    with pytest.raises(PeerError, match="values in"):
+        unpack(data)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        ["job Привет " * 40] * 3000,
+        [b"\xff\x90\x80" * 100_000, "text"],
+        {str(number): [number, 0.5, None, True] for number in range(30_000)},
+        [[number, number % 7] for number in range(50_000)],
+        list(range(2**40, 2**40 + 20_000)),
+    ],
+    ids=["text", "bytes", "map", "job ids", "large numbers"],
+)
+def test_long_messages_of_ordinary_values_pass(value: object) -> None:
+    packed = pack(value)
+    assert len(packed) > UNCOUNTED_BYTES
+    assert unpack(packed) == value
+
+
+def test_a_long_value_that_is_cut_is_refused_like_a_short_one() -> None:
+    packed = pack(["Привет " * 40] * 3000)
+    with pytest.raises(PeerError, match="not msgpack"):
+        unpack(packed[:-5])
+
+
+def test_nesting_has_an_end() -> None:
+    with pytest.raises(PeerError, match="not msgpack"):
+        unpack(b"\x91" * 100_000 + b"\x90")

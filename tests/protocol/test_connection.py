@@ -322,3 +322,48 @@ def test_no_extension_type_crashes_the_codec(code: int, data: bytes) -> None:
         codec.unpack(msgpack.packb(msgpack.ExtType(code, data)))
     except PeerError:
         pass
+
+
+def long_one(*message: object, size: int) -> bytes:
+    """The first bytes of a message of that size, with the header that says so."""
+    payload = codec.pack([*message, b"x" * 200])
+    return size.to_bytes(4, "big") + payload[:150]
+
+
+def test_a_long_request_is_refused_by_its_kind_before_it_has_come() -> None:
+    _, server = a_pair()
+    server.request_bytes_max = {"test.large": 10_000_000}.get  # type: ignore[assignment]  # a table will do
+    assert server.receive(long_one(Kind.CALL, 1, "test.large", size=9_000_000)) == []
+    assert server.long_bytes == 9_000_000
+    _, server = a_pair()
+    server.request_bytes_max = lambda tag: 100_000
+    with pytest.raises(PeerError, match=r"CALL test\.small of 100001 bytes"):
+        server.receive(long_one(Kind.CALL, 1, "test.small", size=100_001))
+    assert server.is_closed
+
+
+@pytest.mark.parametrize("message", [(Kind.NOTICE, "test.note"), (Kind.STREAM, 1, "test.count")])
+def test_notices_and_streams_are_judged_too(message: tuple[object, ...]) -> None:
+    _, server = a_pair()
+    server.request_bytes_max = lambda tag: 100_000
+    with pytest.raises(PeerError, match="of 3000000 bytes"):
+        server.receive(long_one(*message, size=3_000_000))
+
+
+def test_what_nobody_asked_for_is_no_long_answer() -> None:
+    _, server = a_pair()
+    with pytest.raises(PeerError, match="REPLY"):
+        server.receive(long_one(Kind.REPLY, 1, size=3_000_000))
+
+
+def test_a_long_answer_comes_to_who_has_asked() -> None:
+    client, _ = a_pair()
+    client.call("test.echo", {})
+    assert client.receive(long_one(Kind.REPLY, 1, size=3_000_000)) == []
+
+
+@pytest.mark.parametrize("head", [b"\xc0" * 200, b"\x94\x05\x01\xd9\xff" + b"x" * 200, b"\x91\xa1a" + b"\x00" * 200])
+def test_a_long_frame_must_say_what_it_is(head: bytes) -> None:
+    _, server = a_pair()
+    with pytest.raises(PeerError, match=r"does not say what it is|None of"):
+        server.receive((100_000).to_bytes(4, "big") + head[:150])
