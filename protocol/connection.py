@@ -46,7 +46,7 @@ VERSIONS: Final = (1,)
 NONCE_BYTES: Final = 32
 BULK_MARK: Final = 0xC1  # msgpack leaves it unused, so no message begins with it
 
-REQUEST_BYTES_MAX: Final = 2 * 1024 * 1024
+REQUEST_BYTES_MAX: Final = 1024 * 1024
 FRAME_BYTES_MAX: Final = 64 * 1024 * 1024
 
 

@@ -70,7 +70,7 @@ async def _pass_on(client: trio.socket.SocketType, run: str, admission: Admissio
         await trio.lowlevel.wait_readable(client)
     if waited.cancelled_caught:
         raise PeerError("nothing was said")
-    await turns.of_loop().enter(host)
+    await turns.of_loop().enter_stranger(host)
     with trio.fail_after(preface_s):
         name, named = await _read_name(client)
     with trio.fail_after(PASS_S):

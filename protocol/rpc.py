@@ -303,7 +303,10 @@ async def _meet(serving: _Serving, incoming: Incoming) -> tuple[Peer | None, lis
             await incoming.spoken()
         if waited.cancelled_caught:
             raise PeerError(f"nothing was said within {bounds.first_byte_s:g} s")
-        await turns.of_loop().enter(incoming.origin)
+        if incoming.uid is None:
+            await turns.of_loop().enter_stranger(incoming.origin)
+        else:
+            await turns.of_loop().enter(incoming.origin)
         with trio.fail_after(bounds.handshake_s):
             channel = await incoming.open(serving.security)
             link = channel.link

@@ -19,7 +19,8 @@ from pool.jobs.waiting import Group
 from protocol.ad_table import pack_table
 from protocol.messages.common import AdBatch
 
-ADS_PER_BATCH: Final = 100
+ADS_PER_BATCH: Final = 25
+"""Few enough that others need not wait long while they are made."""
 TABLE_MIN: Final = 8
 """Jobs that are worth a table of their own."""
 
@@ -49,6 +50,14 @@ class Answer:
         self._now = int(core.now())
         self._shared: dict[int, _Shared] = {}
         self.waiting: list[ClassAd] = []
+
+    def pieces(self, page: Sequence[Job]) -> Iterator[Sequence[Job]]:
+        """The page in pieces of which each can be shown at one go, less the jobs that leave before it is their turn."""
+        if self._tables:
+            yield page
+            return
+        for at in range(0, len(page), ADS_PER_BATCH):
+            yield [job for job in page[at : at + ADS_PER_BATCH] if job.cluster.jobs.get(job.proc) is job]
 
     def batches(self, page: Sequence[Job]) -> Iterator[AdBatch]:
         """What can be sent now that these jobs, of one cluster, have been added."""

@@ -79,8 +79,9 @@ class Queries:
         async for page in chosen.pages(self._core.queue):
             page = page if left is None else page[:left]
             left = None if left is None else left - len(page)
-            for batch in list(answer.batches(page)):  # made at one go: jobs may leave while one is sent
-                await send(batch)
+            for some in answer.pieces(page):
+                for batch in list(answer.batches(some)):  # made at one go: jobs may leave while one is sent
+                    await send(batch)
             if left == 0:
                 break
         await self._core.agents.settled(owner_of(peer))  # who is not told of a job any more finds its end in the log

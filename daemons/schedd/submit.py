@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-import trio
-
 from daemons.faults import fault
 from daemons.no_garbage import no_garbage
 from daemons.schedd.core import Core
@@ -19,6 +17,7 @@ from pool.errors import SubmitError
 from pool.jobs import job_sets
 from pool.jobs.codes import HoldCode
 from pool.jobs.job_queue import Cluster, Job, NewJobs
+from protocol import turns
 from protocol.ad_table import AdTable, unpack_table
 from protocol.connection import FRAME_BYTES_MAX
 from protocol.messages.schedd import ReserveCluster, ReservedCluster, SubmitJobs, Submitted
@@ -145,7 +144,7 @@ class Submits:
                         new_job(cluster, own, len(jobs), core.settings.charging, hold_for_spool=request.hold_for_spool)
                     )
             check_limits(core, owner, len(jobs))
-            await trio.lowlevel.checkpoint()
+            await turns.of_loop().give_way()
         cluster.id = self._id_for(peer, request.cluster)
         cluster.ad["ClusterId"], cluster.ad["TotalSubmitProcs"] = cluster.id, len(jobs)
         events, new = SubmitEvents(core, cluster), NewJobs(cluster)
@@ -153,7 +152,7 @@ class Submits:
             some = jobs[at : at + BREATH]
             events.add(some, gate.warning)
             new.add(some)
-            await trio.lowlevel.checkpoint()
+            await turns.of_loop().give_way()
         check_limits(core, owner, len(jobs))
         fault("schedd.before_submit_commit")
         self._join_set(cluster, request)
@@ -194,7 +193,7 @@ class Submits:
         fault("schedd.after_submit_commit")
         for at in range(0, len(jobs), BREATH):
             core.settle_new(jobs[at : at + BREATH])
-            await trio.lowlevel.checkpoint()
+            await turns.of_loop().give_way()
         await core.agents.wait(cluster.owner, last_event)
         fault("schedd.before_submit_answer")
         core.log.full(f"Submitted {len(jobs)} jobs of {cluster.user}.", cluster=cluster.id)

@@ -155,11 +155,11 @@ def visits(where: str, count: int) -> None:
 
 
 def frames(where: str, count: int) -> None:
-    """Messages of 1.9 MB that mean nothing, on `count` connections."""
+    """Messages of 1 MB that mean nothing, on `count` connections."""
     from protocol.blocking import connect
     from protocol.security import Security
 
-    body = b"\x94\x05\x01\xabcommon.ping" + b"\xc6" + (1_900_000).to_bytes(4, "big") + b"\x90" * 1_900_000
+    body = b"\x94\x05\x01\xabcommon.ping" + b"\xc6" + (1_000_000).to_bytes(4, "big") + b"\x90" * 1_000_000
 
     def one() -> None:
         with connect(where, Security(), timeout=5.0) as peer:

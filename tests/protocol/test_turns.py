@@ -81,3 +81,53 @@ async def test_who_stops_waiting_holds_nobody_up() -> None:
     assert done.count("stays") == 3
     with trio.fail_after(5):
         await turns.of_loop().enter("later")
+
+
+async def test_who_has_used_little_does_not_wait_for_those_who_have_used_much() -> None:
+    order: list[str] = []
+
+    async def ask(user: str) -> None:
+        await turns.of_loop().enter(user)
+        work(turns.SLICE_S * 1.1)
+        order.append(user)
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(5):
+            nursery.start_soon(ask, "many")
+        for _ in range(4):
+            await trio.lowlevel.checkpoint()
+        nursery.start_soon(ask, "other")
+        nursery.start_soon(ask, "many")
+    assert order.index("other") < len(order) - 2
+
+
+async def test_strangers_have_a_part_of_the_loop_and_no_more() -> None:
+    handshakes: list[float] = []
+
+    async def stranger(address: str) -> None:
+        await turns.of_loop().enter_stranger(address)
+        work(0.003)
+        handshakes.append(trio.current_time())
+
+    began = trio.current_time()
+    async with trio.open_nursery() as nursery:
+        for number in range(10):
+            nursery.start_soon(stranger, f"10.0.0.{number % 2}")
+    assert len(handshakes) == 10
+    assert trio.current_time() - began > 9 * 0.003 / turns.STRANGERS_PART * 0.9
+
+
+async def test_strangers_of_one_address_do_not_keep_another_address_waiting() -> None:
+    order: list[str] = []
+
+    async def stranger(address: str) -> None:
+        await turns.of_loop().enter_stranger(address)
+        work(0.001)
+        order.append(address)
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(20):
+            nursery.start_soon(stranger, "flood")
+        await trio.sleep(0.01)
+        nursery.start_soon(stranger, "guest")
+    assert order.index("guest") < len(order) - 5
