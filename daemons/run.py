@@ -363,7 +363,7 @@ def run_process(
     start.log.capture_logging()
     confine(start.config, start.subsystem, start.log)
     _use_directory(start.config.path("TMP_DIR") or start.config.path("TEMP_DIR"))
-    environment.install(clock=world.wall, rng=world.rng, zone=_zone, debug=start.log.always)
+    environment.install(clock=world.wall, cpu=world.cpu, rng=world.rng, zone=_zone, debug=start.log.always)
     faults.arm(start.config.str("FAULT_POINTS", default=""), start.run_dir)
     gc.freeze()
     for line in _banner(start):

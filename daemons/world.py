@@ -118,6 +118,8 @@ class World:
     spawner: Spawner
     threads: Threads
     env: Mapping[str, str]
+    cpu: Callable[[], float] = lambda: 0.0
+    """Seconds of processor time that the calling thread has used; in a simulation work takes none."""
     zygote: Callable[[Mapping[str, str]], ZygoteLike] = Zygote
     """Makes the owner's side of a zygote, from `KIND -> MODULE:FUNCTION`; in a simulation its children are tasks."""
 
@@ -131,4 +133,5 @@ class World:
             spawner=RealSpawner(),
             threads=RealThreads(),
             env=dict(os.environ),
+            cpu=time.thread_time,
         )

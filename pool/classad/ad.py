@@ -5,6 +5,7 @@ from __future__ import annotations
 from pool.classad.attrs import MISSING, Attrs
 from pool.classad.expression import (
     Expr,
+    bounded,
     expr,
     node_of,
     public,
@@ -12,8 +13,8 @@ from pool.classad.expression import (
     stored_value,
 )
 from pool.classad.unparse import identifier, quote, scalar, unparse
-from pool.classad.values import ERROR, PLAIN, UNDEFINED, Member, RelTime, Value
-from pool.hints import Any, Iterable, Iterator, Mapping, MutableMapping, TypeVar
+from pool.classad.values import PLAIN, UNDEFINED, Member, RelTime, Value
+from pool.hints import Any, Callable, Iterable, Iterator, Mapping, MutableMapping, TypeVar
 
 T = TypeVar("T")
 
@@ -169,22 +170,20 @@ class ClassAd(MutableMapping[str, Member]):
             return UNDEFINED
         if stored.__class__ is Expr:
             return stored.eval(self, target)
-        return public(self._value(name, target))
+        return self._value(name, target, public)
 
     def eval_lazy(self, name: str, target: ClassAd | None = None) -> Value:
         """Like `eval`, but members of lists stay the expressions they are."""
-        return stored_value(self._value(name, target))
+        return self._value(name, target, stored_value)
 
-    def _value(self, name: str, target: ClassAd | None) -> Any:
+    def _value(self, name: str, target: ClassAd | None, form: Callable[[Any], Value]) -> Value:
         from pool.classad.evaluate import frames, member
 
         stored = self.attrs.lookup(name.lower())
         if stored is MISSING:
             return UNDEFINED
-        try:
-            return member(stored, frames(self.attrs, None if target is None else target.attrs))
-        except RecursionError:
-            return ERROR
+        theirs = None if target is None else target.attrs
+        return bounded(lambda budget: form(member(stored, frames(self.attrs, theirs, budget))))
 
     def eval_int(self, name: str, default: T = None, target: ClassAd | None = None) -> int | T:  # type: ignore[assignment]
         """The value as an integer: reals are truncated, booleans are 1 and 0; anything else is `default`."""

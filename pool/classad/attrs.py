@@ -6,6 +6,7 @@ one subscription, whatever the ad. A stored value is a scalar, a list, an ad or 
 
 from __future__ import annotations
 
+from pool.classad.limits import MAX_INTERNED_NAME
 from pool.hints import Any, Final, final
 
 
@@ -34,10 +35,15 @@ _SPELLINGS: Final[dict[str, str]] = {}
 _MAX_SPELLINGS: Final = 50_000
 
 
+def _is_kept(name: str) -> bool:
+    """Whether there is room to remember how this name is usually spelt."""
+    return len(_SPELLINGS) < _MAX_SPELLINGS and len(name) <= MAX_INTERNED_NAME
+
+
 def is_usual(key: str, name: str) -> bool:
     """Whether an ad need not remember that `key` is written `name`."""
     usual = _SPELLINGS.get(key)
-    if usual is None and len(_SPELLINGS) < _MAX_SPELLINGS and key not in SCOPE_NAMES:
+    if usual is None and _is_kept(name) and key not in SCOPE_NAMES:
         _SPELLINGS[key] = usual = name
     return usual == name and key not in SCOPE_NAMES
 
@@ -75,7 +81,7 @@ class Attrs(dict[str, Any]):
         usual = _SPELLINGS.get(key)
         if usual == name and self.names is None and key not in SCOPE_NAMES:
             return
-        if usual is None and len(_SPELLINGS) < _MAX_SPELLINGS:
+        if usual is None and _is_kept(name):
             _SPELLINGS[key] = usual = name
         if usual != name:
             if self.names is None:

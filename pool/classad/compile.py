@@ -3,16 +3,19 @@ inline; whatever else there is goes through the evaluator.
 
 The generated text is made of fixed phrases, numbered locals and numbered constants. Nothing that a user wrote is in it:
 names and literals are passed in as constants. A function has the ad's table `m`, the other ad's `t` and, where there is
-one already, the frame `x`; most expressions never need one.
+one already, the frame `x`; most expressions never need one, nor its budget `b`. Nothing here is a loop, so what it
+costs is bounded by its text, but for what it calls: a function's long arguments are counted, and an operator refuses
+long strings (`Uncounted`), upon which the evaluator begins again.
 """
 
 from __future__ import annotations
 
 from pool.classad.attrs import MISSING, NOTHING, SCOPE_NAMES
+from pool.classad.budget import Budget
 from pool.classad.environment import ENV
 from pool.classad.evaluate import SURROUNDINGS, Frame, builtin_named, evaluate, frames
 from pool.classad.nodes import Binary, Call, Lit, Node, Paren, Ref, Select, Ternary, Unary, spine
-from pool.classad.operators import BINARY, UNARY, truth
+from pool.classad.operators import BINARY, QUICK_BINARY, UNARY, truth
 from pool.classad.values import ERROR, PLAIN, UNDEFINED, RelTime, fold
 from pool.hints import TYPE_CHECKING, Any, Final
 
@@ -29,9 +32,14 @@ _MAX_LEVEL: Final = 40
 _MAX_PARTS: Final = 400
 
 
-def _begin(m: Attrs, t: Attrs) -> Frame:
-    """The frame for code that was called without one."""
-    return frames(m, None if t is NOTHING else t)
+def _begin(m: Attrs, t: Attrs, b: Budget | None) -> Frame:
+    """The frame for code that was called without one, with the budget if there is one already."""
+    return frames(m, None if t is NOTHING else t, b)
+
+
+def _meter(x: Frame | None) -> Budget:
+    """The budget for code that was called without one."""
+    return Budget() if x is None else x.budget
 
 
 _GLOBALS: Final[dict[str, Any]] = {
@@ -48,8 +56,9 @@ _GLOBALS: Final[dict[str, Any]] = {
     "E": ERROR,
     "truth": truth,
     "begin": _begin,
+    "meter": _meter,
     "ev": evaluate,
-    **{name: BINARY[op] for op, name in _OPERATOR_NAMES.items()},
+    **{name: QUICK_BINARY[op] for op, name in _OPERATOR_NAMES.items()},
     **{name: UNARY[op] for op, name in _UNARY_NAMES.items()},
 }
 
@@ -72,7 +81,7 @@ def compile_node(node: Node) -> Compiled:
     try:
         writer = _Writer()
         result, _ = writer.value(node, 0)
-        source = "\n".join(["def run(m, t, x):", *writer.lines, f"    return {result}"])
+        source = "\n".join(["def run(m, t, x):", *writer.opening(), *writer.lines, f"    return {result}"])
         scope = {**_GLOBALS, "Expr": Expr, **writer.constants}
         exec(compile(source, "<classad>", "exec"), scope)
         return scope["run"]  # type: ignore[no-any-return]
@@ -82,7 +91,7 @@ def compile_node(node: Node) -> Compiled:
 
 def _evaluated(node: Node) -> Compiled:
     def run(m: Attrs, t: Attrs, x: Frame | None) -> Any:
-        return evaluate(node, _begin(m, t) if x is None else x)
+        return evaluate(node, _begin(m, t, None) if x is None else x)
 
     return run
 
@@ -100,6 +109,13 @@ class _Writer:
         if level > _MAX_LEVEL or len(self.lines) > 12 * _MAX_PARTS:
             raise _TooComplex
         self.lines.append("    " + " " * level + line)
+
+    def opening(self) -> list[str]:
+        """The lines before all others."""
+        if any("meter(x)" in line for line in self.lines):
+            return ["    b = None"]
+        self.lines = [line.replace("begin(m, t, b)", "begin(m, t, None)") for line in self.lines]
+        return []
 
     def local(self) -> str:
         """A new local's name."""
@@ -145,7 +161,7 @@ class _Writer:
     def _evaluate(self, node: Node, level: int) -> str:
         """Through the evaluator."""
         name = self.local()
-        self.put(level, "if x is None: x = begin(m, t)")
+        self.put(level, "if x is None: x = begin(m, t, b)")
         self.put(level, f"{name} = ev({self.constant(node)}, x)")
         return name
 
@@ -173,7 +189,7 @@ class _Writer:
             self.put(level, f"if type({theirs}) in PLAIN: {name} = {theirs}")
             self.put(level, "else:")
             level += 1
-        self.put(level, "if x is None: x = begin(m, t)")
+        self.put(level, "if x is None: x = begin(m, t, b)")
         if scope == "target":
             where = self.constant(node.base.key)  # type: ignore[union-attr]
             self.put(level, f"{name} = x.theirs({where}, {key})")
@@ -336,14 +352,24 @@ class _Writer:
         builtin = builtin_named(node.key)
         if builtin is None:
             return self.constant(ERROR)
+        from pool.classad.builtins.table import UNCOUNTED
+
         if builtin.lazy is not None or not builtin.least <= len(node.args) <= builtin.most:
             return self._evaluate(node, level)
         if len(node.args) > 50:
             raise _TooComplex
         operands = [self.value(arg, level)[0] for arg in node.args]
+        for operand, arg in zip(operands, node.args, strict=True):
+            if type(arg) is not Lit:
+                self.put(level, f"if type({operand}) is str and len({operand}) > {UNCOUNTED}:")
+                self.put(level + 1, "if b is None: b = meter(x)")
+                self.put(level + 1, f"b.spend(len({operand}) // {builtin.cost})")
         if builtin.framed:
-            self.put(level, "if x is None: x = begin(m, t)")
+            self.put(level, "if x is None: x = begin(m, t, b)")
             operands.insert(0, "x")
+        elif builtin.metered:
+            self.put(level, "if b is None: b = meter(x)")
+            operands.insert(0, "b")
         name = self.local()
         self.put(level, f"{name} = {self.constant(builtin.plain)}({', '.join(operands)})")
         return name

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from pool.classad.evaluate import BoundList, Frame
+from pool.classad.evaluate import BoundList, Frame, spend_on_parts
 from pool.classad.times import show_abstime, show_reltime
 from pool.classad.unparse import scalar, unparse
 from pool.classad.values import ERROR, UNDEFINED, AbsTime, RelTime, int_of
@@ -42,6 +42,8 @@ def show(value: Any) -> str:
         from pool.classad.expression import node_of  # lists and ads print as what an ad would store
         from pool.classad.pretty import arranged
 
+        budget = value.budget if isinstance(value, Frame) else value.frame.budget
+        spend_on_parts(budget, value)
         return unparse(arranged(node_of(value)))
     return scalar(value)
 

@@ -1,4 +1,5 @@
-"""What evaluation takes from outside the ads: the clock, chance, the time zone, user maps and the language's mode.
+"""What evaluation takes from outside the ads: the clock, the processor's clock, chance, the time zone, user maps and
+the language's mode.
 
 Everything is handed in with `install`; without it there is no time (the epoch), and chance is seeded and repeatable.
 """
@@ -14,10 +15,12 @@ if TYPE_CHECKING:
 class Environment:
     """The one environment of a process; tools and daemons install theirs at start, tests hand in their own."""
 
-    __slots__ = ("clock", "debug", "rng", "strict", "user_home", "user_maps", "zone")
+    __slots__ = ("clock", "cpu", "debug", "rng", "strict", "user_home", "user_maps", "zone")
 
     def __init__(self) -> None:
         self.clock: Callable[[], float] = lambda: 0.0
+        #: Seconds of processor time of this thread; None: evaluations are bounded by their steps alone.
+        self.cpu: Callable[[], float] | None = None
         #: Chance for random(); without one, a seeded source.
         self.rng: random.Random | None = None
         #: Offset of local time from UTC, in seconds, at a moment in epoch seconds; without daylight saving if asked.
@@ -38,6 +41,7 @@ ENV = Environment()
 def install(
     *,
     clock: Callable[[], float] | None = None,
+    cpu: Callable[[], float] | None = None,
     rng: random.Random | None = None,
     zone: Callable[[int, bool], int] | None = None,
     user_home: Callable[[str], str | None] | None = None,
@@ -48,6 +52,8 @@ def install(
     """Hand in what is given; what is not given stays as it was."""
     if clock is not None:
         ENV.clock = clock
+    if cpu is not None:
+        ENV.cpu = cpu
     if rng is not None:
         ENV.rng = rng
     if zone is not None:

@@ -8,8 +8,9 @@ reference) is undefined, and what was computed from such a cut is not remembered
 from __future__ import annotations
 
 from pool.classad.attrs import MISSING, NOTHING, Attrs
+from pool.classad.budget import NEVER, Budget
 from pool.classad.environment import ENV
-from pool.classad.limits import MAX_DEPTH, MAX_STEPS
+from pool.classad.limits import LONG_STRING, MAX_DEPTH
 from pool.classad.nodes import (
     AdNode,
     Binary,
@@ -23,32 +24,21 @@ from pool.classad.nodes import (
     Select,
     Ternary,
     Unary,
+    children,
     spine,
 )
 from pool.classad.operators import BINARY, UNARY, truth
-from pool.classad.values import ERROR, PLAIN, UNDEFINED, Error, RelTime, wrap32
+from pool.classad.values import ERROR, PLAIN, UNDEFINED, RelTime, wrap32
 from pool.hints import TYPE_CHECKING, Any, Callable, Final, Iterator
 
 if TYPE_CHECKING:
     from pool.classad.builtins.table import Builtin
 
-_NEVER: Final = 1 << 60
-
-
-class Budget:
-    """What one evaluation has used: depth now, steps in all, and how far up the last circular reference reached."""
-
-    __slots__ = ("cut", "depth", "steps")
-
-    def __init__(self) -> None:
-        self.depth = 0
-        self.steps = MAX_STEPS
-        self.cut = _NEVER
-
-    def exhaust(self) -> Error:
-        """Too deep or too long: from here on every attribute is an error, so that a runaway ends soon."""
-        self.steps = -1
-        return ERROR
+#: Characters of two strings that are compared in a step, and of one that is written in a step.
+CHARS_COMPARED: Final = 256
+CHARS_BUILT: Final = 64
+#: Steps for each part of a list or an ad that somebody goes through.
+PART_STEPS: Final = 4
 
 
 class Busy:
@@ -166,13 +156,15 @@ class Frame:
         if run is None:
             found = memo[key] = member(stored, self)
             return found
-        budget.steps -= 1
+        budget.steps -= stored.weight
+        if budget.steps < 0:
+            budget.look()
         depth = budget.depth + 1
-        if depth > MAX_DEPTH or budget.steps < 0:
-            return budget.exhaust()
+        if depth > MAX_DEPTH:
+            raise budget.too_deep()
         budget.depth = depth
         memo[key] = Busy(depth)
-        before, budget.cut = budget.cut, _NEVER
+        before, budget.cut = budget.cut, NEVER
         found = run(self)
         budget.depth = depth - 1
         if budget.cut >= depth:
@@ -314,9 +306,7 @@ def member(stored: Any, frame: Frame) -> Any:
     if kind in PLAIN:
         return stored
     budget = frame.budget
-    budget.steps -= 1
-    if budget.steps < 0:
-        return budget.exhaust()
+    budget.spend(1)
     if kind is RelTime:
         return float(stored.secs)
     if kind is Frame or kind is BoundList:
@@ -324,9 +314,13 @@ def member(stored: Any, frame: Frame) -> Any:
     run = getattr(stored, "run", None)
     if run is not None or kind in _EVALUATE:
         if budget.depth >= MAX_DEPTH:
-            return budget.exhaust()
+            raise budget.too_deep()
         budget.depth += 1
-        found = evaluate(stored, frame) if run is None else run(frame)
+        if run is None:
+            found = evaluate(stored, frame)
+        else:
+            budget.spend(stored.weight)
+            found = run(frame)
         budget.depth -= 1
         return found
     attrs = getattr(stored, "attrs", None)
@@ -339,6 +333,7 @@ def members(bound: BoundList, frame: Frame) -> Iterator[Any]:
     """The values of a list's members as functions see them: names in them mean what they mean in `frame`, where the
     function was called, and not where the list stands (only a subscript looks there).
     """
+    frame.budget.spend(len(bound.items))
     for stored in bound.items:
         kind = type(stored)
         if kind in PLAIN:
@@ -346,6 +341,33 @@ def members(bound: BoundList, frame: Frame) -> Iterator[Any]:
         else:
             refers = kind in _REFERRING or getattr(stored, "run", None) is not None
             yield member(stored, frame if refers else bound.frame)
+
+
+def spend_on_parts(budget: Budget, value: Any) -> None:
+    """Count all that is inside a list or an ad, as many times as it is there, before somebody goes through it."""
+    todo = [value]
+    while todo:
+        here = todo.pop()
+        kind = type(here)
+        if kind in PLAIN:
+            if kind is str:
+                budget.spend(len(here) // CHARS_BUILT)
+            continue
+        parts: Any
+        if kind is BoundList or kind is ListNode:
+            parts = here.items
+        elif kind is AdNode:
+            parts = [inner for _, inner in here.items]
+        elif kind is list:
+            parts = here
+        elif getattr(here, "attrs", None) is not None:
+            parts = here.attrs.values()
+        else:
+            node = getattr(here, "node", here)
+            parts = children(node) if type(node) in _EVALUATE else ()
+        if parts:
+            budget.spend(PART_STEPS * len(parts))
+            todo.extend(parts)
 
 
 def select(base: Any, key: str, frame: Frame) -> Any:
@@ -358,7 +380,7 @@ def select(base: Any, key: str, frame: Frame) -> Any:
     if kind is BoundList:
         budget = frame.budget
         if budget.depth >= MAX_DEPTH:
-            return budget.exhaust()
+            raise budget.too_deep()
         budget.depth += 1
         items = []
         for value in members(base, frame):
@@ -433,6 +455,7 @@ def _ternary(node: Ternary, frame: Frame) -> Any:
 
 def _binary(node: Binary, frame: Frame) -> Any:
     first, tail = spine(node)
+    frame.budget.spend(len(tail))
     value = evaluate(first, frame)
     for op, right in tail:
         if op == "&&":
@@ -445,7 +468,10 @@ def _binary(node: Binary, frame: Frame) -> Any:
         elif op == "[]":
             value = subscript(value, evaluate(right, frame))
         else:
-            value = BINARY[op](value, evaluate(right, frame))
+            other = evaluate(right, frame)
+            if type(value) is str and type(other) is str and len(value) > LONG_STRING:
+                frame.budget.spend(len(value) // CHARS_COMPARED)
+            value = BINARY[op](value, other)
     return value
 
 
@@ -469,6 +495,7 @@ def disjunction(left: Any, right: Node, frame: Frame) -> Any:
 
 def _call(node: Call, frame: Frame) -> Any:
     builtin = _BUILTINS.get(node.key) or builtin_named(node.key)
+    frame.budget.spend(1)
     return ERROR if builtin is None else builtin.call(node.args, frame)
 
 
@@ -479,6 +506,7 @@ def _list(node: ListNode, frame: Frame) -> Any:
 def _ad(node: AdNode, frame: Frame) -> Any:
     from pool.classad.expression import attrs_of  # the stored form knows expressions, and they know this module
 
+    spend_on_parts(frame.budget, node)
     return Frame(attrs_of(node), frame, frame.budget)
 
 
@@ -513,6 +541,6 @@ _EVALUATE: Final[dict[type, Callable[[Any, Frame], Any]]] = {
 _REFERRING: Final = frozenset(_EVALUATE) - {ListNode, AdNode}
 
 
-def frames(my: Attrs, target: Attrs | None) -> Frame:
+def frames(my: Attrs, target: Attrs | None, budget: Budget | None = None) -> Frame:
     """The frame of `my`, in a match with `target` when there is one."""
-    return Frame(my, None, Budget(), target)
+    return Frame(my, None, Budget() if budget is None else budget, target)

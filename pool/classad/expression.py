@@ -5,8 +5,11 @@ often, and built from others with Python's operators.
 from __future__ import annotations
 
 from pool.classad.attrs import NOTHING, Attrs
+from pool.classad.budget import Budget, Counted, OverBudget, Uncounted, overrun
 from pool.classad.environment import ENV
 from pool.classad.evaluate import BoundList, Frame, evaluate, frames
+from pool.classad.kept import Kept
+from pool.classad.limits import MAX_EXPRESSION
 from pool.classad.nodes import (
     PRECEDENCE,
     AdNode,
@@ -19,6 +22,7 @@ from pool.classad.nodes import (
     Select,
     Ternary,
     Unary,
+    children,
 )
 from pool.classad.unparse import unparse
 from pool.classad.values import (
@@ -36,7 +40,7 @@ from pool.classad.values import (
     int_of,
 )
 from pool.errors import ClassAdError
-from pool.hints import TYPE_CHECKING, Any, Callable, Final, Iterable, Mapping, cast
+from pool.hints import TYPE_CHECKING, Any, Callable, Final, Iterable, Mapping, TypeVar, cast
 
 if TYPE_CHECKING:
     from pool.classad.ad import ClassAd
@@ -46,14 +50,31 @@ Compiled = Callable[[Attrs, Attrs, "Frame | None"], Any]
 
 #: Evaluations after which an expression is worth compiling.
 HOT: Final = 8
-_INTERNED: Final[dict[tuple[str, bool, bool], Expr]] = {}
-_MAX_INTERNED: Final = 20_000
+_INTERNED: Final[Kept[tuple[str, bool, bool], Expr]] = Kept(64 << 20)
+#: What an interned expression costs at most, in bytes: its nodes, its compiled form and its texts.
+_BYTES_EACH: Final = 1_000
+_BYTES_PER_CHARACTER: Final = 150
+
+T = TypeVar("T")
+
+
+def bounded(work: Callable[[Budget], T], *, counted: bool = False) -> T | Error:
+    """What `work` computes within one budget; an error when that is used up. With `counted` nothing compiled runs."""
+    try:
+        return work(Counted() if counted else Budget())
+    except Uncounted:
+        return bounded(work, counted=True)
+    except OverBudget as over:
+        overrun(over)
+        return ERROR
+    except RecursionError:
+        return ERROR
 
 
 class Expr:
     """A parsed expression. Equality is that of the text; build comparisons with `eq`, `ne`, `is_` and `isnt`."""
 
-    __slots__ = ("_compiled", "_old", "_text", "_uses", "node")
+    __slots__ = ("_compiled", "_old", "_text", "_uses", "node", "weight")
 
     def __init__(self, node: Node) -> None:
         self.node = node
@@ -61,6 +82,8 @@ class Expr:
         self._old: str | None = None
         self._compiled: Compiled | None = None
         self._uses = 0
+        #: Steps that one evaluation costs; what is not compiled counts its own besides.
+        self.weight = 1
 
     @property
     def text(self) -> str:
@@ -81,38 +104,40 @@ class Expr:
         compiled = self._compiled
         m = NOTHING if my is None else my.attrs
         if compiled is None or not m.plain:
-            return public(self._run_slowly(m, None if target is None else target.attrs))
+            return self._bounded(public, m, target)
         try:
             value = compiled(m, NOTHING if target is None else target.attrs, None)
-        except RecursionError:
-            return ERROR
-        return cast("Value", value) if type(value) in PLAIN else public(value)
+            return cast("Value", value) if type(value) in PLAIN else public(value)
+        except (OverBudget, Uncounted, RecursionError) as why:
+            return self._stopped(why, public, m, target)
 
     def eval_lazy(self, my: ClassAd | None = None, target: ClassAd | None = None) -> Value:
         """Like `eval`, but members of lists and ads stay the expressions they are, as HTCondor prints them."""
         m = NOTHING if my is None else my.attrs
-        return stored_value(self._run_slowly(m, None if target is None else target.attrs))
+        return self._bounded(stored_value, m, target)
 
     def value(self, m: Attrs, t: Attrs | None) -> Any:
         """The value in evaluation's own terms, for callers inside this package."""
         compiled = self._compiled
         if compiled is None or not m.plain:
-            return self._run_slowly(m, t)
+            return bounded(lambda budget: self.run(frames(m, t, budget)))
         try:
             return compiled(m, NOTHING if t is None else t, None)
-        except RecursionError:
-            return ERROR
+        except (OverBudget, Uncounted, RecursionError) as why:
+            return _stopped(why, lambda budget: self.run(frames(m, t, budget)))
 
-    def _run_slowly(self, m: Attrs, t: Attrs | None) -> Any:
-        try:
-            return self.run(frames(m, t))
-        except RecursionError:
-            return ERROR
+    def _bounded(self, form: Callable[[Any], Value], m: Attrs, target: ClassAd | None) -> Value:
+        t = None if target is None else target.attrs
+        return bounded(lambda budget: form(self.run(frames(m, t, budget))))
+
+    def _stopped(self, why: Exception, form: Callable[[Any], Value], m: Attrs, target: ClassAd | None) -> Value:
+        t = None if target is None else target.attrs
+        return _stopped(why, lambda budget: form(self.run(frames(m, t, budget))))
 
     def run(self, frame: Frame) -> Any:
         """The value in `frame`."""
         compiled = self._compiled
-        if compiled is not None:
+        if compiled is not None and not frame.budget.counted:
             return compiled(frame.attrs, frame.target, frame)
         self._uses += 1
         if self._uses > HOT:
@@ -125,6 +150,7 @@ class Expr:
             from pool.classad.compile import compile_node  # only long-lived programs need it
 
             self._compiled = compile_node(self.node)
+            self.weight = 1 + _nodes(self.node) // _NODES_PER_STEP
         return self
 
     def references(self, my: ClassAd | None = None) -> tuple[set[str], set[str]]:
@@ -273,24 +299,51 @@ class Expr:
         return expr, (self.text,)
 
 
+#: Nodes of compiled code that run in the time of a step.
+_NODES_PER_STEP: Final = 4
+
+
+def _nodes(node: Node) -> int:
+    todo, count = [node], 0
+    while todo:
+        parts = children(todo.pop())
+        count += 1 + len(parts)
+        todo.extend(parts)
+    return count
+
+
+def _stopped(why: Exception, work: Callable[[Budget], T]) -> T | Error:
+    """What becomes of an evaluation that was stopped: an error, or another one that counts."""
+    if isinstance(why, Uncounted):
+        return bounded(work, counted=True)
+    if isinstance(why, OverBudget):
+        overrun(why)
+    return ERROR
+
+
 def expr(text: str, *, old: bool = False) -> Expr:
     """Parse an expression, once per text; ClassAdError with line and column when it is none.
 
     `old` reads strings as the long form writes them, where a backslash stands for itself.
     """
     key = (text, old, ENV.strict)
-    known = _INTERNED.get(key)
+    young = _INTERNED.young.get(key)
+    if young is not None:
+        return young[0]
+    known = _INTERNED.find(key)
     if known is not None:
         return known
+    if len(text) > MAX_EXPRESSION:
+        raise ClassAdError(
+            f"an expression of {len(text)} characters: {text[:40]}...", expected=f"at most {MAX_EXPRESSION}"
+        )
     from pool.classad.parse import parse_expression  # a tool may meet no expression at all
 
     try:
         found = Expr(parse_expression(text, old=old, strict=ENV.strict))
     except RecursionError:
         raise ClassAdError("expression: nested too deeply") from None
-    if len(_INTERNED) >= _MAX_INTERNED:
-        _INTERNED.clear()
-    _INTERNED[key] = found
+    _INTERNED.put(key, found, _BYTES_EACH + _BYTES_PER_CHARACTER * len(text))
     return found
 
 
@@ -397,6 +450,7 @@ def stored_value(value: Any) -> Value:
     if kind is Frame:
         return _ad_class()(attrs=value.attrs)
     if kind is BoundList:
+        value.frame.budget.spend(len(value.items))
         return [stored_item(item) for item in value.items]
     return cast("Value", value)
 
@@ -418,6 +472,7 @@ def public(value: Any, active: tuple[BoundList, ...] = ()) -> Value:
     if value.__class__ is BoundList:
         if value in active:
             return UNDEFINED
+        value.frame.budget.spend(len(value.items))
         return [public(item, (*active, value)) for item in value]
     return stored_value(value)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from pool.classad.attrs import MISSING, Attrs
 from pool.classad.evaluate import evaluate, frames
+from pool.classad.expression import bounded
 from pool.classad.nodes import AdNode, Binary, Call, ListNode, Lit, Node, Paren, Ref, Select, Ternary, Unary, spine
 from pool.classad.references import reads
 from pool.classad.values import ERROR, PLAIN, UNDEFINED
@@ -79,7 +80,7 @@ class _Flattener:
         names, calls = reads(node, self.attrs)
         if names or calls & _UNSTABLE:
             return None
-        value = evaluate(node, frames(self.attrs, None))
+        value = bounded(lambda budget: evaluate(node, frames(self.attrs, None, budget)))
         return Lit(value) if type(value) in PLAIN else None
 
     def inlined(self, node: Node, key: str) -> Node:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 import operator
 
+from pool.classad.budget import Uncounted
+from pool.classad.limits import LONG_STRING
 from pool.classad.values import (
     ERROR,
     INT_MAX,
@@ -16,8 +18,7 @@ from pool.classad.values import (
     UNDEFINED,
     AbsTime,
     RelTime,
-    compare,
-    fold,
+    compare_folded,
     int32_of,
     wrap,
     wrap32,
@@ -30,8 +31,11 @@ Operator = Callable[[Any, Any], Any]
 _NUMBERS: Final = frozenset({int, float, bool})
 
 
-def _ordering(test: Callable[[Any, Any], bool]) -> Operator:
-    """`<` and its kin: numbers (booleans count as 0 and 1), strings without case, times with times."""
+def _ordering(test: Callable[[Any, Any], bool], longest: int = INT_MAX) -> Operator:
+    """`<` and its kin: numbers (booleans count as 0 and 1), strings without case, times with times.
+
+    Strings that are both longer than `longest` are left to one who counts what that costs.
+    """
 
     def compare_values(a: Any, b: Any) -> Any:
         ta, tb = type(a), type(b)
@@ -44,7 +48,9 @@ def _ordering(test: Callable[[Any, Any], bool]) -> Operator:
         if a is UNDEFINED or b is UNDEFINED:
             return UNDEFINED
         if ta is str and tb is str:
-            return test(compare(fold(a), fold(b)), 0)
+            if len(a) > longest and len(b) > longest:
+                raise Uncounted
+            return test(compare_folded(a, b), 0)
         if ta is tb and ta in (AbsTime, RelTime):
             return test(a.secs, b.secs)
         return ERROR
@@ -76,6 +82,17 @@ def not_identical(a: Any, b: Any) -> Any:
     """`=!=`: the opposite of `=?=`."""
     same = identical(a, b)
     return same if same is ERROR else not same
+
+
+def _quick(same: Operator) -> Operator:
+    """`=?=` or `=!=` of anything but two long strings."""
+
+    def compare_short(a: Any, b: Any) -> Any:
+        if type(a) is str and type(b) is str and len(a) == len(b) > LONG_STRING:
+            raise Uncounted
+        return same(a, b)
+
+    return compare_short
 
 
 def _operand(value: Any) -> Any:
@@ -274,6 +291,18 @@ BINARY: Final[dict[str, Operator]] = {
     ">>": shift_right,
     ">>>": shift_right_unsigned,
 }
+QUICK_BINARY: Final[dict[str, Operator]] = {
+    **BINARY,
+    "<": _ordering(operator.lt, LONG_STRING),
+    "<=": _ordering(operator.le, LONG_STRING),
+    ">": _ordering(operator.gt, LONG_STRING),
+    ">=": _ordering(operator.ge, LONG_STRING),
+    "==": _ordering(operator.eq, LONG_STRING),
+    "!=": _ordering(operator.ne, LONG_STRING),
+    "=?=": _quick(identical),
+    "=!=": _quick(not_identical),
+}
+"""The same for code that does not count: none of these takes long."""
 UNARY: Final[dict[str, Callable[[Any], Any]]] = {
     "-": negative,
     "+": positive,

@@ -1,26 +1,39 @@
 """Regular expressions, on bytes and in PCRE's dialect, with a bound on the time that one match may take.
 
 Python's own engine can backtrack for hours on a short pattern. The `regex` package speaks nearly all of PCRE (atomic
-groups, possessive quantifiers, recursion, POSIX classes) and stops when its processor time is used up; the match is
-then an error value, as beyond PCRE's own match limit. Lengths are bounded as well.
+groups, possessive quantifiers, recursion, POSIX classes) and stops when its processor time is used up; the evaluation
+is then an error, as beyond PCRE's own match limit. Most matches are over before the clock would have been looked at.
+To compile cannot be stopped: patterns are refused that would be too large, as PCRE refuses them.
 """
 
 from __future__ import annotations
 
 import re
+import sys
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
+from pool.classad.budget import Budget, OverBudget
+from pool.classad.environment import ENV
+from pool.classad.kept import Kept
 from pool.classad.limits import MAX_STRING
 from pool.classad.values import ERROR, Error, to_bytes
 
 if TYPE_CHECKING:
     import regex
 
-MAX_PATTERN: Final = 10_000
-#: Seconds of processor time for one match.
-MATCH_TIME: Final = 0.1
+MAX_PATTERN: Final = 5_000
+#: Parts of a pattern when what is repeated a fixed number of times is written out, as compiling does.
+MAX_PARTS: Final = 10_000
+#: Seconds of processor time that a match may take without having been counted, and the steps that it counts for.
+BRIEF: Final = 0.0002
+MATCH_STEPS: Final = 5
+#: Steps that a longer match counts for where there is no clock to say how long it took.
+LONG_MATCH_STEPS: Final = 25_000
+#: Bytes of text that are made in a step.
+BYTES_BUILT: Final = 64
+#: Steps for each byte of a pattern that is compiled.
+COMPILE_STEPS: Final = 10
 
 # What PCRE writes otherwise than `regex`: quoting, control characters, ends, named references, lone braces.
 _ESCAPES: Final = (
@@ -56,52 +69,115 @@ class Pattern:
 
     compiled: regex.Pattern[bytes]
 
-    def match(self, data: bytes, at: int, *, anchored: bool = False) -> regex.Match[bytes] | Error | None:
-        """The first match from `at` on, or there; ERROR when looking takes too long."""
+    def match(self, data: bytes, at: int, budget: Budget) -> regex.Match[bytes] | None:
+        """The first match from `at` on; OverBudget when looking takes too long."""
+        budget.steps -= MATCH_STEPS
+        if budget.steps < 0:
+            budget.look()
         try:
-            if anchored:
-                return self.compiled.match(data, at, timeout=MATCH_TIME)
-            return self.compiled.search(data, at, timeout=MATCH_TIME)
+            return self.compiled.search(data, at, timeout=BRIEF)
         except (TimeoutError, MemoryError, RecursionError):
-            return ERROR
+            return self._long_match(data, at, budget)
 
-    def search(self, text: str) -> bool | Error:
+    def _long_match(self, data: bytes, at: int, budget: Budget) -> regex.Match[bytes] | None:
+        """With the clock in hand."""
+        budget.look()
+        if ENV.cpu is None:
+            budget.spend(LONG_MATCH_STEPS)
+        try:
+            found = self.compiled.search(data, at, timeout=max(BRIEF, budget.time_left()))
+        except (TimeoutError, MemoryError, RecursionError):
+            raise OverBudget("a regular expression takes too long") from None
+        budget.look()
+        return found
+
+    def search(self, text: str, budget: Budget) -> bool:
         """Whether the pattern is found in `text`."""
         if len(text) > MAX_STRING:
-            return ERROR
-        found = self.match(to_bytes(text), 0)
-        return found if isinstance(found, Error) else found is not None
+            raise OverBudget("a string is too long for a regular expression")
+        return self.match(text.encode() if text.isascii() else to_bytes(text), 0, budget) is not None
 
 
-@lru_cache(512)
-def compile_pattern(text: str, options: str) -> Pattern | Error:
+_BYTES_EACH: Final = 20_000
+_BYTES_PER_CHARACTER: Final = 200
+_compiled: Final[Kept[tuple[str, str], Pattern | Error]] = Kept(32 << 20)
+
+
+def compile_pattern(text: str, options: str, budget: Budget) -> Pattern | Error:
     """Compile a pattern with options i, m, s, x; ERROR when it is none."""
-    import regex  # only an expression that uses one pays for it
+    young = _compiled.young.get((text, options))
+    if young is not None:
+        return young[0]
+    found = _compiled.find((text, options))
+    if found is None:
+        budget.spend(COMPILE_STEPS * min(len(text), MAX_PATTERN))
+        if "regex" not in sys.modules:  # only an expression that uses one pays for it, and not from its budget
+            import regex  # noqa: F401
+
+            budget.restart_clock()
+        found = _compile(text, options)
+        budget.look()
+        _compiled.put((text, options), found, _BYTES_EACH + _BYTES_PER_CHARACTER * (len(text) + len(options)))
+    return found
+
+
+def _compile(text: str, options: str) -> Pattern | Error:
+    import regex
 
     flags = 0
     for letter, flag in (("i", regex.I), ("m", regex.M), ("s", regex.S), ("x", regex.X)):
         if letter in options:
             flags |= flag
-    data = to_bytes(text)
-    if len(data) > MAX_PATTERN:
+    if len(text) > MAX_PATTERN:
+        return ERROR
+    data = re.sub(_ESCAPES, _translate, to_bytes(text), flags=re.DOTALL)
+    if len(data) > 2 * MAX_PATTERN or parts_of(data) > MAX_PARTS:
         return ERROR
     try:
-        return Pattern(regex.compile(re.sub(_ESCAPES, _translate, data, flags=re.DOTALL), flags | regex.V0))
+        return Pattern(regex.compile(data, flags | regex.V0, cache_pattern=False))
     except (regex.error, ValueError, OverflowError, IndexError, KeyError, RecursionError, MemoryError, TypeError):
         return ERROR
 
 
-def substitute(pattern: Pattern, target: str, template: str, *, whole: bool, everywhere: bool) -> Any:
+_PARTS: Final = re.compile(
+    rb"\\.|\[\^?\]?(?:\\.|\[:\^?\w+:\]|[^\]\\])*\]|(?P<repeat>\{(?P<least>[0-9]+)(?:,[0-9]*)?\})|.", re.DOTALL
+)
+
+
+def parts_of(pattern: bytes) -> int:
+    """How large a pattern is when fixed repetitions are written out; not less than it is."""
+    open_groups: list[int] = []
+    whole = last = 0  # the parts so far, and those of what a repetition would repeat
+    for found in _PARTS.finditer(pattern):
+        piece = found[0]
+        if found["repeat"] is not None:
+            whole += last * (min(int(found["least"][:9]), MAX_PARTS) - 1) if found["least"].strip(b"0") else 0
+            last *= min(int(found["least"][:9]), MAX_PARTS) or 1
+        elif piece == b"(":
+            open_groups.append(whole)
+            last = 0
+        elif piece == b")":
+            last = whole - open_groups.pop() + 1 if open_groups else 1
+            whole += 1
+        else:
+            whole, last = whole + 1, 1
+        if whole > MAX_PARTS:
+            break
+    return whole
+
+
+def substitute(pattern: Pattern, target: str, template: str, budget: Budget, *, whole: bool, everywhere: bool) -> Any:
     """`template` filled in for the first match (or each); with `whole` put into `target` where the match was."""
-    data, form = to_bytes(target), to_bytes(template)
+    data, form = to_bytes(target), re.split(rb"\\([0-9])", to_bytes(template))
+    budget.spend((len(data) + len(template)) // BYTES_BUILT)
     out = bytearray()
     at, empty = 0, False
     while True:
-        found = pattern.match(data, at)
-        if empty and not isinstance(found, Error) and found is not None and found.end() == at:
+        found = pattern.match(data, at, budget)
+        if empty and found is not None and found.end() == at:
             # The same empty place again: go on behind the next byte.
-            found = pattern.match(data, at + 1) if at < len(data) else None
-        if isinstance(found, Error) or len(out) > MAX_STRING:
+            found = pattern.match(data, at + 1, budget) if at < len(data) else None
+        if len(out) > MAX_STRING:
             return ERROR
         if found is None:
             break
@@ -110,6 +186,7 @@ def substitute(pattern: Pattern, target: str, template: str, *, whole: bool, eve
         filled = _fill(form, found)
         if filled is None:
             return ERROR
+        budget.spend(len(filled) // BYTES_BUILT)
         out += filled
         at = found.end()
         empty = found.start() == found.end()
@@ -120,12 +197,11 @@ def substitute(pattern: Pattern, target: str, template: str, *, whole: bool, eve
     return out.decode("utf-8", "surrogateescape")
 
 
-def _fill(form: bytes, found: regex.Match[bytes]) -> bytes | None:
-    """The template with `\\1` and the like replaced; None when there is no such group."""
+def _fill(form: list[bytes], found: regex.Match[bytes]) -> bytes | None:
+    """The template, split at `\\1` and the like, with those replaced; None when there is no such group."""
     last = max((i for i, group in enumerate(found.groups(), 1) if group is not None), default=0)
     out = bytearray()
-    parts = re.split(rb"\\([0-9])", form)
-    for i, part in enumerate(parts):
+    for i, part in enumerate(form):
         if i % 2 == 0:
             out += part
         elif int(part) > last:

@@ -131,6 +131,7 @@ def unresolved_names(stored: Any, frame: Frame) -> list[str]:
 def _unresolved(stored: Any, frame: Frame, found: dict[str, str], seen: dict[tuple[int, str], bool]) -> bool:
     if type(stored) in PLAIN:
         return True
+    frame.budget.spend(1)
     if isinstance(stored, list):
         return all(_unresolved(item, frame, found, seen) for item in stored)
     attrs = getattr(stored, "attrs", None)
@@ -139,6 +140,7 @@ def _unresolved(stored: Any, frame: Frame, found: dict[str, str], seen: dict[tup
     todo = [getattr(stored, "node", stored)]
     while todo:
         here = todo.pop()
+        frame.budget.spend(1)
         if type(here) is Ref:
             done = _follow(here.name, here.key, frame, found, seen)
         elif type(here) is Select:

@@ -151,12 +151,9 @@ def from_bytes(data: bytes) -> str:
     return data.decode("utf-8", "surrogateescape")
 
 
-_FOLD: Final = {i: i + 32 for i in range(65, 91)}
-
-
 def fold(text: str) -> str:
     """`text` with A-Z in lower case; other letters keep their case, as with C's tolower."""
-    return text.lower() if text.isascii() else text.translate(_FOLD)
+    return text.lower() if text.isascii() else from_bytes(to_bytes(text).lower())
 
 
 def compare(a: str, b: str) -> int:
@@ -170,4 +167,10 @@ def compare(a: str, b: str) -> int:
 
 def compare_folded(a: str, b: str) -> int:
     """Order of two strings by their bytes, letter case (A-Z) ignored."""
-    return compare(fold(a), fold(b))
+    if a == b:
+        return 0
+    if a.isascii() and b.isascii():
+        left, right = a.lower(), b.lower()
+        return 0 if left == right else -1 if left < right else 1
+    one, other = to_bytes(a).lower(), to_bytes(b).lower()  # of bytes, only those of A-Z have another case
+    return 0 if one == other else -1 if one < other else 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from pool.classad.attrs import Attrs
-from pool.classad.builtins.table import framed, plain
+from pool.classad.builtins.table import SLOWEST, framed, plain
 from pool.classad.environment import ENV, now
 from pool.classad.evaluate import Frame
 from pool.classad.strftime import Moment, strftime
@@ -137,7 +137,7 @@ def split_time(frame: Frame, value: Any) -> Any:
     return Frame(attrs, frame, frame.budget)
 
 
-@plain(0, 2, "formatTime")
+@plain(0, 2, "formatTime", cost=SLOWEST)
 def format_time(value: Any = None, form: Any = "%c") -> Any:
     """A time as strftime writes it in the C locale: seconds, an absolute time, or what splitTime() gives."""
     if value is None:

@@ -6,8 +6,7 @@ from pool.classad.attrs import MISSING
 from pool.classad.builtins.table import framed, lazy
 from pool.classad.convert import show, to_string
 from pool.classad.environment import ENV
-from pool.classad.evaluate import BoundList, Frame, evaluate, member, members, outermost, select
-from pool.classad.limits import MAX_DEPTH
+from pool.classad.evaluate import BoundList, Frame, evaluate, member, members, outermost, select, spend_on_parts
 from pool.classad.nodes import ListNode, Node, Ref, RootRef, Select
 from pool.classad.operators import truth
 from pool.classad.patterns import Pattern, compile_pattern
@@ -31,8 +30,9 @@ def eval_text(frame: Frame, value: Any) -> Any:
     from pool.classad.expression import expr  # expressions are evaluated by what is entered here
 
     text = to_string(value)
-    if type(text) is not str or frame.budget.depth >= MAX_DEPTH:
+    if type(text) is not str:
         return ERROR
+    frame.budget.spend(len(text))  # to read a character takes as long as a step
     try:
         found = expr(text)
     except ClassAdError:
@@ -63,6 +63,7 @@ def unparse_attribute(args: tuple[Node, ...], frame: Frame) -> Any:
         return ""
     from pool.classad.pretty import pretty
 
+    spend_on_parts(frame.budget, stored)
     return pretty(stored)
 
 
@@ -100,10 +101,10 @@ def unresolved(args: tuple[Node, ...], frame: Frame) -> Any:
     if len(args) == 1:
         return ",".join(names)
     text = evaluate(args[1], frame)
-    pattern = compile_pattern(text, "i") if type(text) is str else ERROR
+    pattern = compile_pattern(text, "i", frame.budget) if type(text) is str else ERROR
     if not isinstance(pattern, Pattern):
         return ERROR
-    return any(name and pattern.search(name) is True for name in names)
+    return any(name and pattern.search(name, frame.budget) for name in names)
 
 
 def _contexts(args: tuple[Node, ...], frame: Frame) -> tuple[Any, list[Any], Frame] | Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from pool.classad.builtins.table import MANY, framed, plain
+from pool.classad.builtins.table import MANY, SLOWEST, framed, plain
 from pool.classad.environment import ENV
 from pool.classad.evaluate import BoundList, Frame, members
 from pool.classad.values import ERROR, UNDEFINED, fold, wrap32
@@ -19,42 +19,45 @@ _TOKEN: Final = late_pattern(r"'(?:[^']|'')*'|[^ \t\n\r']")
 def split_arguments(text: str) -> list[str] | None:
     """Arguments in the new syntax: parted by space, single quotes protect, two of them are one; None: unbalanced."""
     found: list[str] = []
-    current: str | None = None
+    current: list[str] = []
     at = 0
     while at < len(text):
         if text[at] in _SPACE:
-            if current is not None:
-                found.append(current)
-                current = None
+            if current:
+                found.append("".join(current))
+                current = []
             at += 1
             continue
         piece = _TOKEN.match(text, at)
         if piece is None:
             return None
         whole = piece[0]
-        current = (current or "") + (whole[1:-1].replace("''", "'") if whole[0] == "'" else whole)
+        current.append(whole[1:-1].replace("''", "'") if whole[0] == "'" else whole)
         at = piece.end()
-    if current is not None:
-        found.append(current)
+    if current:
+        found.append("".join(current))
     return found
 
 
 def join_arguments(items: list[str]) -> str:
     """Arguments as one string in the new syntax."""
-    out = ""
+    out: list[str] = []
     for item in items:
         if out:
-            out += " "
+            out.append(" ")
         if not item:
-            out += "''"
+            out.append("''")
         for c in item:
             if c in " \t\n\r'":
                 # A quoted part right behind another one continues it.
-                out = out[:-1] if out.endswith("'") else out + "'"
-                out += ("'" if c == "'" else "") + c + "'"
+                if out and out[-1].endswith("'"):
+                    out[-1] = out[-1][:-1]
+                else:
+                    out.append("'")
+                out.append(("'" if c == "'" else "") + c + "'")
             else:
-                out += c
-    return out
+                out.append(c)
+    return "".join(out)
 
 
 def _version(value: Any) -> int | None:
@@ -63,7 +66,7 @@ def _version(value: Any) -> int | None:
     return wrap32(value)
 
 
-@framed(1, 2, "argsToList")
+@framed(1, 2, "argsToList", cost=SLOWEST)
 def args_to_list(frame: Frame, text: Any, version: Any = 2) -> Any:
     """A string of arguments as a list; the old syntax (1) has no quotes."""
     which = _version(version)
@@ -73,13 +76,14 @@ def args_to_list(frame: Frame, text: Any, version: Any = 2) -> Any:
     return ERROR if found is None else BoundList(found, frame, fresh=True)
 
 
-@framed(1, 2, "listToArgs")
+@framed(1, 2, "listToArgs", cost=SLOWEST)
 def list_to_args(frame: Frame, items: Any, version: Any = 2) -> Any:
     """A list of strings as one string of arguments."""
     which = _version(version)
     if which is None or type(items) is not BoundList:
         return ERROR
     words = list(members(items, frame))
+    frame.budget.spend(sum(len(word) for word in words if type(word) is str) // SLOWEST)
     if any(type(word) is not str for word in words):
         return ERROR
     if which == 2:
@@ -108,7 +112,7 @@ def _environment(variables: dict[str, str | None]) -> str:
     return join_arguments([name if value is None else f"{name}={value}" for name, value in ordered])
 
 
-@plain(1, 1, "envV1ToV2")
+@plain(1, 1, "envV1ToV2", cost=SLOWEST)
 def env_v1_to_v2(text: Any) -> Any:
     """An environment of the old syntax (`a=b;c=d`) in the new one."""
     if text is UNDEFINED:
@@ -124,7 +128,7 @@ def env_v1_to_v2(text: Any) -> Any:
     return ERROR if variables is None else _environment(variables)
 
 
-@plain(0, MANY, "mergeEnvironment")
+@plain(0, MANY, "mergeEnvironment", cost=SLOWEST)
 def merge_environment(*texts: Any) -> Any:
     """Environments of the new syntax as one; later ones win, undefined ones are empty."""
     merged: dict[str, str | None] = {}

@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 from pool.classad.builtins.table import framed, plain
-from pool.classad.evaluate import BoundList, Frame, members
+from pool.classad.evaluate import CHARS_COMPARED, BoundList, Frame, members
+from pool.classad.limits import LONG_STRING
 from pool.classad.operators import BINARY, add, divide, equal, greater, identical, less
 from pool.classad.values import ERROR, UNDEFINED, to_bytes
-from pool.hints import Any
+from pool.hints import Any, Iterator
+
+
+def _compared(items: BoundList, with_value: Any, frame: Frame) -> Iterator[Any]:
+    """The members of a list that are to be compared with a value; long strings count for more than a step."""
+    if type(with_value) is str and len(with_value) > LONG_STRING:
+        frame.budget.spend(len(items) * (len(with_value) // CHARS_COMPARED))
+    return members(items, frame)
 
 
 @framed(2, 2, "member")
@@ -16,7 +24,7 @@ def member_of(frame: Frame, item: Any, items: Any) -> Any:
         return UNDEFINED
     if type(items) is not BoundList or type(item) in (BoundList, Frame) or item is ERROR:
         return ERROR
-    return any(equal(value, item) is True for value in members(items, frame))
+    return any(equal(value, item) is True for value in _compared(items, item, frame))
 
 
 @framed(2, 2, "identicalMember")
@@ -26,7 +34,7 @@ def identical_member(frame: Frame, item: Any, items: Any) -> Any:
         return UNDEFINED
     if type(items) is not BoundList or type(item) in (BoundList, Frame):
         return ERROR
-    return any(identical(value, item) is True for value in members(items, frame))
+    return any(identical(value, item) is True for value in _compared(items, item, frame))
 
 
 @plain(1, 1, "size")
@@ -126,7 +134,7 @@ def _compare(frame: Frame, op: Any, items: Any, value: Any, want_all: bool) -> A
         return UNDEFINED
     if type(items) is not BoundList:
         return ERROR
-    for item in members(items, frame):
+    for item in _compared(items, value, frame):
         found = test(item, value)
         if found is UNDEFINED:
             return False

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from pool.classad.builtins.table import framed, plain
+from pool.classad.budget import Budget
+from pool.classad.builtins.table import framed, metered
 from pool.classad.evaluate import BoundList, Frame, members
 from pool.classad.patterns import Pattern, compile_pattern, substitute
 from pool.classad.values import ERROR, UNDEFINED
@@ -16,15 +17,15 @@ def _exceptional(*values: Any) -> Any:
     return UNDEFINED if UNDEFINED in values else None
 
 
-@plain(2, 3, "regexp")
-def regexp(pattern: Any, target: Any, options: Any = "") -> Any:
+@metered(2, 3, "regexp")
+def regexp(budget: Budget, pattern: Any, target: Any, options: Any = "") -> Any:
     """Whether the pattern is found in the target."""
     if (odd := _exceptional(pattern, target, options)) is not None:
         return odd
     if type(pattern) is not str or type(target) is not str or type(options) is not str:
         return ERROR
-    compiled = compile_pattern(pattern, options)
-    return compiled.search(target) if isinstance(compiled, Pattern) else ERROR
+    compiled = compile_pattern(pattern, options, budget)
+    return compiled.search(target, budget) if isinstance(compiled, Pattern) else ERROR
 
 
 @framed(2, 3, "regexpMember")
@@ -34,43 +35,43 @@ def regexp_member(frame: Frame, pattern: Any, targets: Any, options: Any = "") -
         return odd
     if type(pattern) is not str or type(targets) is not BoundList or type(options) is not str:
         return ERROR
-    compiled = compile_pattern(pattern, options)
+    compiled = compile_pattern(pattern, options, frame.budget)
     missing = False
     for target in members(targets, frame):
         if target is UNDEFINED:
             missing = True
         elif type(target) is not str:
             return ERROR
-        elif isinstance(compiled, Pattern) and compiled.search(target) is True:
+        elif isinstance(compiled, Pattern) and compiled.search(target, frame.budget):
             return True
     return UNDEFINED if missing else False
 
 
-def _substituted(pattern: Any, target: Any, template: Any, options: Any) -> Any:
+def _substituted(budget: Budget, pattern: Any, target: Any, template: Any, options: Any) -> Any:
     values = (pattern, target, template, options)
     if (odd := _exceptional(*values)) is not None:
         return odd
     if any(type(value) is not str for value in values):
         return ERROR
-    compiled = compile_pattern(pattern, options)
+    compiled = compile_pattern(pattern, options, budget)
     if not isinstance(compiled, Pattern):
         return ERROR
-    return substitute(compiled, target, template, whole="f" in options, everywhere="g" in options)
+    return substitute(compiled, target, template, budget, whole="f" in options, everywhere="g" in options)
 
 
-@plain(3, 4, "regexps")
-def regexps(pattern: Any, target: Any, template: Any, options: Any = "") -> Any:
+@metered(3, 4, "regexps")
+def regexps(budget: Budget, pattern: Any, target: Any, template: Any, options: Any = "") -> Any:
     """The template filled in with what matched."""
-    return _substituted(pattern, target, template, options)
+    return _substituted(budget, pattern, target, template, options)
 
 
-@plain(3, 4, "replace")
-def replace(pattern: Any, target: Any, template: Any, options: Any = "") -> Any:
+@metered(3, 4, "replace")
+def replace(budget: Budget, pattern: Any, target: Any, template: Any, options: Any = "") -> Any:
     """The target with its first match replaced."""
-    return _substituted(pattern, target, template, options + "f" if type(options) is str else options)
+    return _substituted(budget, pattern, target, template, options + "f" if type(options) is str else options)
 
 
-@plain(3, 4, "replaceAll")
-def replace_all(pattern: Any, target: Any, template: Any, options: Any = "") -> Any:
+@metered(3, 4, "replaceAll")
+def replace_all(budget: Budget, pattern: Any, target: Any, template: Any, options: Any = "") -> Any:
     """The target with all matches replaced."""
-    return _substituted(pattern, target, template, options + "fg" if type(options) is str else options)
+    return _substituted(budget, pattern, target, template, options + "fg" if type(options) is str else options)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from pool.classad.builtins.table import plain, register
+from pool.classad.budget import Budget
+from pool.classad.builtins.table import SLOW, metered, plain, register
 from pool.classad.convert import leading_real
 from pool.classad.patterns import Pattern, compile_pattern
 from pool.classad.values import ERROR, UNDEFINED, fold, int_of
@@ -14,9 +15,18 @@ from pool.hints import Any, Final
 _SPACES: Final = " \t\n\v\f\r"
 
 
-@lru_cache(256)
+def _one_of(characters: str) -> re.Pattern[str]:
+    return re.compile("[" + re.escape(characters) + "]")
+
+
+_usual: Final = lru_cache(256)(_one_of)
+_USUAL_MAX: Final = 16
+
+
 def _delimiter(delimiters: str) -> re.Pattern[str] | None:
-    return re.compile("[" + re.escape(delimiters) + "]") if delimiters else None
+    if len(delimiters) > _USUAL_MAX:
+        return _one_of("".join(dict.fromkeys(delimiters)))
+    return _usual(delimiters) if delimiters else None
 
 
 def items_of(text: str, delimiters: str = ", \t\r\n") -> list[str]:
@@ -26,7 +36,7 @@ def items_of(text: str, delimiters: str = ", \t\r\n") -> list[str]:
     return [item for piece in pieces if (item := piece.strip(_SPACES))]
 
 
-@plain(1, 2, "stringListSize")
+@plain(1, 2, "stringListSize", cost=SLOW)
 def string_list_size(text: Any, delimiters: Any = ", ") -> Any:
     """How many items there are."""
     if type(text) is not str or type(delimiters) is not str:
@@ -53,7 +63,7 @@ def _typed(number: float, whole: bool) -> Any:
     return int_of(number) if whole else number
 
 
-@plain(1, 2, "stringListSum")
+@plain(1, 2, "stringListSum", cost=SLOW)
 def string_list_sum(text: Any, delimiters: Any = ", ") -> Any:
     """The sum: an integer if all items are."""
     found = _summary(text, delimiters)
@@ -62,7 +72,7 @@ def string_list_sum(text: Any, delimiters: Any = ", ") -> Any:
     return _typed(_sum(found[0]), found[1]) if found[0] else 0.0
 
 
-@plain(1, 2, "stringListAvg")
+@plain(1, 2, "stringListAvg", cost=SLOW)
 def string_list_avg(text: Any, delimiters: Any = ", ") -> Any:
     """The mean; 0.0 of an empty list."""
     found = _summary(text, delimiters)
@@ -83,7 +93,7 @@ _FLT_MAX: Final = 3.4028234663852886e38
 _FLT_MIN: Final = 1.1754943508222875e-38
 
 
-@plain(1, 2, "stringListMin")
+@plain(1, 2, "stringListMin", cost=SLOW)
 def string_list_min(text: Any, delimiters: Any = ", ") -> Any:
     """The smallest item; undefined of an empty list."""
     found = _summary(text, delimiters)
@@ -95,7 +105,7 @@ def string_list_min(text: Any, delimiters: Any = ", ") -> Any:
     return _typed(best, found[1]) if found[0] else UNDEFINED
 
 
-@plain(1, 2, "stringListMax")
+@plain(1, 2, "stringListMax", cost=SLOW)
 def string_list_max(text: Any, delimiters: Any = ", ") -> Any:
     """The largest item; undefined of an empty list."""
     found = _summary(text, delimiters)
@@ -122,7 +132,7 @@ def _set_function(name: str, subset: bool, caseless: bool) -> None:
             return not wanted or set(items_of(wanted, marks)) <= set(present)
         return wanted in present
 
-    register(name, 2, 3, test)
+    register(name, 2, 3, test, cost=SLOW)
 
 
 _set_function("stringListMember", False, False)
@@ -131,7 +141,7 @@ _set_function("stringListSubsetMatch", True, False)
 _set_function("stringListISubsetMatch", True, True)
 
 
-@plain(2, 3, "stringListsIntersect")
+@plain(2, 3, "stringListsIntersect", cost=SLOW)
 def string_lists_intersect(left: Any, right: Any, delimiters: Any = "") -> Any:
     """Whether the two have an item in common; here only the delimiters part items."""
     values = (left, right, delimiters)
@@ -147,16 +157,18 @@ def string_lists_intersect(left: Any, right: Any, delimiters: Any = "") -> Any:
     return bool(common - {""})
 
 
-@plain(2, 4, "stringList_regexpMember")
-def string_list_regexp_member(pattern: Any, text: Any, delimiters: Any = ", ", options: Any = "") -> Any:
+@metered(2, 4, "stringList_regexpMember")
+def string_list_regexp_member(
+    budget: Budget, pattern: Any, text: Any, delimiters: Any = ", ", options: Any = ""
+) -> Any:
     """Whether an item matches the pattern; undefined when there are no items."""
     if any(type(value) is not str for value in (pattern, text, delimiters, options)):
         return ERROR
-    compiled = compile_pattern(pattern, fold(options))
+    compiled = compile_pattern(pattern, fold(options), budget)
     if not isinstance(compiled, Pattern):
         return ERROR
     items = items_of(text, delimiters)
     if not items:
         return UNDEFINED
-    found = [compiled.search(item) for item in items]
-    return ERROR if ERROR in found else True in found
+    budget.spend(len(items))
+    return any(compiled.search(item, budget) for item in items)

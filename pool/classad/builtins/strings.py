@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from pool.classad.builtins.table import MANY, framed, plain, register
+from pool.classad.builtins.table import MANY, SLOW, SLOWEST, framed, plain, register
 from pool.classad.convert import to_string
-from pool.classad.evaluate import BoundList, Frame, members
+from pool.classad.evaluate import CHARS_BUILT, BoundList, Frame, members
 from pool.classad.limits import MAX_STRING
 from pool.classad.values import ERROR, UNDEFINED, compare, compare_folded, from_bytes, to_bytes, wrap32
 from pool.hints import Any, Final
@@ -50,6 +50,7 @@ def join(frame: Frame, *values: Any) -> Any:
         else:
             joined += (between if joined else "") + text
             some = True
+            frame.budget.spend((len(between) + len(text)) // CHARS_BUILT)
             if len(joined) > MAX_STRING:
                 return ERROR
     return UNDEFINED if missing and not some else joined
@@ -152,15 +153,15 @@ def _digits(text: bytes, at: int) -> int:
     return end - at
 
 
-register("versionCmp", 2, 2, _compared(compare_versions))
-register("versionLE", 2, 2, _compared(lambda a, b: compare_versions(a, b) <= 0))
-register("versionLT", 2, 2, _compared(lambda a, b: compare_versions(a, b) < 0))
-register("versionGE", 2, 2, _compared(lambda a, b: compare_versions(a, b) >= 0))
-register("versionGT", 2, 2, _compared(lambda a, b: compare_versions(a, b) > 0))
-register("versionEQ", 2, 2, _compared(lambda a, b: compare_versions(a, b) == 0))
+register("versionCmp", 2, 2, _compared(compare_versions), cost=SLOWEST)
+register("versionLE", 2, 2, _compared(lambda a, b: compare_versions(a, b) <= 0), cost=SLOWEST)
+register("versionLT", 2, 2, _compared(lambda a, b: compare_versions(a, b) < 0), cost=SLOWEST)
+register("versionGE", 2, 2, _compared(lambda a, b: compare_versions(a, b) >= 0), cost=SLOWEST)
+register("versionGT", 2, 2, _compared(lambda a, b: compare_versions(a, b) > 0), cost=SLOWEST)
+register("versionEQ", 2, 2, _compared(lambda a, b: compare_versions(a, b) == 0), cost=SLOWEST)
 
 
-@plain(3, 3, "version_in_range")
+@plain(3, 3, "version_in_range", cost=SLOWEST)
 def version_in_range(version: Any, least: Any, most: Any) -> Any:
     """Whether `least <= version <= most`."""
     if least is UNDEFINED or most is UNDEFINED:
@@ -192,7 +193,7 @@ def split_slot_name(frame: Frame, value: Any) -> Any:
 _SPACES: Final = " \t\n\v\f\r"
 
 
-@framed(1, 2, "split")
+@framed(1, 2, "split", cost=SLOW)
 def split(frame: Frame, value: Any, separators: Any = ", \t") -> Any:
     """The items between separators: one of the same twice has an empty item between, spaces do not add any."""
     if type(value) is not str or type(separators) is not str:
@@ -201,7 +202,7 @@ def split(frame: Frame, value: Any, separators: Any = ", \t") -> Any:
         return BoundList([value] if value else [], frame, fresh=True)
     items: list[str] = []
     last, previous = 0, ""
-    for found in re.finditer("[" + re.escape(separators) + "]", value):
+    for found in re.finditer("[" + re.escape("".join(dict.fromkeys(separators))) + "]", value):
         at, mark = found.start(), found[0]
         if at > last:
             items.append(value[last:at])

@@ -1,13 +1,13 @@
 """The table of functions: name -> arity and what computes it.
 
-A plain function is given the values of its arguments, a framed one the frame before them; a lazy one the nodes of its
-arguments and the frame. A wrong number of arguments
-is an error value.
+A plain function is given the values of its arguments, a framed one the frame before them, a metered one the budget; a
+lazy one the nodes of its arguments and the frame. A wrong number of arguments is an error value. Who calls a function
+counts the characters that it is given, by its `cost`; what it does beyond that, framed and metered ones count.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
@@ -20,6 +20,12 @@ Plain = Callable[..., Any]
 Lazy = Callable[[tuple[Node, ...], Frame], Any]
 F = TypeVar("F", bound=Callable[..., Any])
 
+#: Characters of its arguments that a function goes through in a step: in a few calls of Python's own, an item or a
+#: character at a time, and character by character with more to do for each.
+QUICK: Final = 64
+SLOW: Final = 8
+SLOWEST: Final = 2
+
 
 @dataclass(frozen=True, slots=True)
 class Builtin:
@@ -31,6 +37,8 @@ class Builtin:
     plain: Plain | None = None
     lazy: Lazy | None = None
     framed: bool = False
+    metered: bool = False
+    cost: int = QUICK
 
     def call(self, args: tuple[Node, ...], frame: Frame) -> Any:
         """The value of a call."""
@@ -40,22 +48,35 @@ class Builtin:
             return self.lazy(args, frame)
         assert self.plain is not None
         values = [evaluate(arg, frame) for arg in args]
+        characters = sum([len(value) for value in values if type(value) is str])
+        if characters > UNCOUNTED:
+            frame.budget.spend(characters // self.cost)
+        if self.metered:
+            return self.plain(frame.budget, *values)
         return self.plain(frame, *values) if self.framed else self.plain(*values)
 
-    def apply(self, values: Sequence[Any]) -> Any:
-        """The value for arguments that were computed already; only for plain functions."""
-        if not self.least <= len(values) <= self.most:
-            return ERROR
-        assert self.plain is not None
-        return self.plain(*values)
+
+UNCOUNTED: Final = 64
+"""Characters of arguments that count for nothing."""
 
 
-def framed(least: int, most: int, *names: str) -> Callable[[F], F]:
+def framed(least: int, most: int, *names: str, cost: int = QUICK) -> Callable[[F], F]:
     """Enter a function of the frame and values under `names`."""
 
     def enter(function: F) -> F:
         for name in names:
-            _BUILTINS[name.lower()] = Builtin(name, least, most, plain=function, framed=True)
+            _BUILTINS[name.lower()] = Builtin(name, least, most, plain=function, framed=True, cost=cost)
+        return function
+
+    return enter
+
+
+def metered(least: int, most: int, *names: str) -> Callable[[F], F]:
+    """Enter a function of the budget and values under `names`."""
+
+    def enter(function: F) -> F:
+        for name in names:
+            _BUILTINS[name.lower()] = Builtin(name, least, most, plain=function, metered=True)
         return function
 
     return enter
@@ -64,12 +85,12 @@ def framed(least: int, most: int, *names: str) -> Callable[[F], F]:
 MANY: Final = 1 << 30
 
 
-def plain(least: int, most: int, *names: str) -> Callable[[F], F]:
+def plain(least: int, most: int, *names: str, cost: int = QUICK) -> Callable[[F], F]:
     """Enter a function of values under `names`."""
 
     def enter(function: F) -> F:
         for name in names:
-            _BUILTINS[name.lower()] = Builtin(name, least, most, plain=function)
+            _BUILTINS[name.lower()] = Builtin(name, least, most, plain=function, cost=cost)
         return function
 
     return enter
@@ -86,9 +107,9 @@ def lazy(least: int, most: int, *names: str) -> Callable[[F], F]:
     return enter
 
 
-def register(name: str, least: int, most: int, function: Plain, *, framed: bool = False) -> None:
+def register(name: str, least: int, most: int, function: Plain, *, framed: bool = False, cost: int = QUICK) -> None:
     """Enter or replace one function of values."""
-    _BUILTINS[name.lower()] = Builtin(name, least, most, plain=function, framed=framed)
+    _BUILTINS[name.lower()] = Builtin(name, least, most, plain=function, framed=framed, cost=cost)
 
 
 def table() -> Mapping[str, Builtin]:

@@ -6,12 +6,16 @@ expression are taken together by its text. Whatever is not covered here raises N
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from pool.classad.attrs import MISSING, SCOPE_NAMES
+from pool.classad.budget import Brief, Budget, OverBudget, Uncounted
 from pool.classad.columns.vector import (
+    MIXED,
+    TEXT,
     Array,
     NoColumn,
     Operand,
@@ -145,7 +149,10 @@ class Evaluation:
             raise NoColumn
         if node.key in _UNSTABLE:
             self._touched = True
-        value = by_rows(builtin.plain, *(self._node(arg) for arg in node.args))
+        operands = [self._node(arg) for arg in node.args]
+        if any(map(_has_long_text, operands)):
+            raise NoColumn
+        value = by_rows(_Briefly(builtin.plain) if builtin.metered else builtin.plain, *operands)
         if type(value) is not Vector and type(value) not in PLAIN:
             raise NoColumn
         return value
@@ -249,6 +256,40 @@ class Evaluation:
         self._depth -= 1
         self._active.discard(place)
         return value
+
+
+#: Characters from which a string is not for columns, whose rows are not counted.
+_LONG_TEXT: Final = 1_000
+#: Rows with which a function may take long; such as the first one, for which a pattern is compiled.
+_DEAR_ROWS: Final = 3
+
+
+def _has_long_text(operand: Operand) -> bool:
+    if type(operand) is not Vector:
+        return type(operand) is str and len(operand) > _LONG_TEXT
+    words = operand.words if operand.kind is TEXT else operand.data.tolist() if operand.kind is MIXED else ()
+    return any(type(word) is str and len(word) > _LONG_TEXT for word in words)
+
+
+class _Briefly:
+    """A metered function with which no row takes long, but for a few."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+        self._budget = Brief()
+        self._dear = 0
+
+    def __call__(self, *values: Any) -> Any:
+        try:
+            return self._function(self._budget.renew(), *values)
+        except Uncounted:
+            self._dear += 1
+            if self._dear > _DEAR_ROWS:
+                raise NoColumn from None
+        try:
+            return self._function(Budget(), *values)
+        except OverBudget:
+            raise NoColumn from None
 
 
 def _decides(value: Operand, outcome: bool) -> bool:

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from pool.classad.ad import ClassAd
 from pool.classad.attrs import MISSING
+from pool.classad.budget import Uncounted
 from pool.classad.columns.vector import (
     BOOL,
     INT,
@@ -142,7 +143,7 @@ class Table:
             if self._odd or (fixed is not None and not fixed.attrs.plain):
                 raise NoColumn
             value = Evaluation(self, fixed, rows_are_mine=mine).expression(expression)
-        except (NoColumn, RecursionError):
+        except (NoColumn, RecursionError, Uncounted):
             self.fallbacks += 1
             if mine:
                 return vector([expression.eval(ad, target) for ad in self.ads])
@@ -157,7 +158,7 @@ class Table:
             if self._odd or (target is not None and not target.attrs.plain):
                 raise NoColumn
             value = Evaluation(self, target, rows_are_mine=True).attribute(name.lower())
-        except (NoColumn, RecursionError):
+        except (NoColumn, RecursionError, Uncounted):
             self.fallbacks += 1
             return vector([ad.eval(name, target) for ad in self.ads])
         return value if type(value) is Vector else full(value, len(self.ads))

@@ -12,7 +12,9 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from pool.classad.operators import BINARY, UNARY, truth
+from pool.classad.budget import Uncounted
+from pool.classad.limits import LONG_STRING
+from pool.classad.operators import QUICK_BINARY, UNARY, truth
 from pool.classad.values import ERROR, PLAIN, UNDEFINED, Error, Undefined, fold
 
 Array: TypeAlias = npt.NDArray[Any]
@@ -289,7 +291,7 @@ def unary(op: str, operand: Operand) -> Operand:
 def binary(op: str, left: Operand, right: Operand) -> Operand:
     """Any strict operator of two operands."""
     if type(left) is not Vector and type(right) is not Vector:
-        return BINARY[op](left, right)
+        return QUICK_BINARY[op](left, right)
     a, b = _kind(left), _kind(right)
     found: Vector | None = None
     if op in _COMPARE:
@@ -304,7 +306,7 @@ def binary(op: str, left: Operand, right: Operand) -> Operand:
         found = _identical(left, right)
         if found is not None and op == "=!=":
             found = negation(found)
-    return by_rows(BINARY[op], left, right) if found is None else found
+    return by_rows(QUICK_BINARY[op], left, right) if found is None else found
 
 
 def _kind(operand: Operand) -> str:
@@ -349,6 +351,8 @@ def _compute(op: str, left: Operand, right: Operand, kind: str) -> Vector:
 def _equal_text(op: str, left: Operand, right: Operand) -> Vector:
     """A column of text against one text, letter case ignored."""
     column, word = (left, right) if type(left) is Vector else (right, left)
+    if len(word) > LONG_STRING:
+        raise Uncounted
     folded = fold(word)
     codes = [code for code, known in enumerate(column.words) if fold(known) == folded]
     data = _among(column.data, codes)

@@ -70,7 +70,7 @@ def test_nesting_has_a_limit_and_says_where() -> None:
     for text in (
         "(" * too_deep + "1" + ")" * too_deep,
         "!" * too_deep + "a",
-        "{" * 100_000,
+        "{" * 60_000,
         "[a=" * 5000,
         "a?:" * 5000,
     ):
@@ -83,7 +83,7 @@ def test_deep_evaluations_give_the_error_value() -> None:
     ad = parse_ad(f"[a0 = 1; {links}]")
     assert ad.eval("a150") == 151
     assert ad.eval("a2000") is ERROR
-    assert ERROR in expr("l[0]").eval(parse_ad("[l = {l.x, l.y}]"))  # type: ignore[operator]
+    assert expr("l[0]").eval(parse_ad("[l = {l.x, l.y}]")) is ERROR
 
 
 def test_a_list_inside_itself_ends() -> None:

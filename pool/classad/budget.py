@@ -1,0 +1,163 @@
+"""What one evaluation may cost: steps first, and the processor's time beside them.
+
+A step is an attribute that is computed, a member of a list that is looked at, or a few dozen characters of text: less
+than half a microsecond each. Counting them costs next to nothing and gives the same answer everywhere. Every
+`_LOOK_STEPS` of them the processor's clock is looked at, where one was installed (`environment`): what is dear for its
+count ends there. An evaluation that has used up either is over, whatever it has found so far: its value is an error,
+and who wants to know which evaluations ended so, and why, watches for them.
+"""
+
+from __future__ import annotations
+
+from _thread import _local  # threading.local, without the module that few tools need
+
+from pool.classad.environment import ENV
+from pool.classad.limits import MAX_CPU, MAX_DEPTH, MAX_STEPS
+from pool.hints import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+NEVER: Final = 1 << 60
+_LOOK_STEPS: Final = 250
+
+
+class OverBudget(Exception):
+    """One evaluation has cost too much; caught where it began."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class Uncounted(Exception):
+    """Compiled code has met what may be dear and does not count; the evaluator, which does, begins again."""
+
+
+class _Account:
+    """The part of a budget that is looked at now and then."""
+
+    __slots__ = ("began", "left")
+
+    def __init__(self) -> None:
+        self.left = MAX_STEPS - _LOOK_STEPS
+        self.began: float | None = None
+
+
+class Budget:
+    """What one evaluation has used: depth now, steps until the next look, and how far up the last circular reference
+    reached. The account is made at the first look: most evaluations end before.
+    """
+
+    __slots__ = ("_account", "cut", "depth", "steps")
+
+    _account: _Account
+
+    #: Whether everything is counted, so that nothing compiled may run.
+    counted = False
+
+    def __init__(self) -> None:
+        self.depth = 0
+        self.steps = _LOOK_STEPS
+        self.cut = NEVER
+
+    def spend(self, steps: int) -> None:
+        """Use some steps; OverBudget when there are none left."""
+        self.steps -= steps
+        if self.steps < 0:
+            self.look()
+
+    def look(self) -> None:
+        """Look at the clock and take more steps from what is left; OverBudget when there is nothing left."""
+        account = self._opened()
+        account.left += min(self.steps, 0) - _LOOK_STEPS
+        self.steps = _LOOK_STEPS
+        if account.left < 0:
+            raise OverBudget(f"it takes more than {MAX_STEPS} steps")
+        if self.time_left() <= 0:
+            raise OverBudget(f"it takes more than {MAX_CPU * 1000:g} ms")
+
+    def time_left(self) -> float:
+        """Seconds of processor time; the clock starts when it is looked at first."""
+        if ENV.cpu is None:
+            return MAX_CPU
+        account = self._opened()
+        now = ENV.cpu()
+        if account.began is None:
+            account.began = now
+        return MAX_CPU - (now - account.began)
+
+    def restart_clock(self) -> None:
+        """What was used so far was used for the whole process: a module has been imported."""
+        self._opened().began = None
+
+    def _opened(self) -> _Account:
+        try:
+            return self._account
+        except AttributeError:
+            self._account = account = _Account()
+            return account
+
+    def too_deep(self) -> OverBudget:
+        """The error for attributes and nested evaluations that lead on and on."""
+        return OverBudget(f"it is more than {MAX_DEPTH} evaluations deep")
+
+
+class Counted(Budget):
+    """The budget of an evaluation in which everything is counted."""
+
+    __slots__ = ()
+
+    counted = True
+
+
+class Brief(Budget):
+    """The budget of a part that is to be over before the first look at the clock; `Uncounted` when it is not."""
+
+    __slots__ = ()
+
+    def look(self) -> None:
+        """There is no second helping."""
+        raise Uncounted
+
+    def renew(self) -> Brief:
+        """Begin anew, with the next part."""
+        self.steps = _LOOK_STEPS
+        return self
+
+
+class Overruns:
+    """The evaluations that ended for their cost inside a `with` block, and why: the last reason, and how many.
+
+    It sees those of its own thread, which is what a caller wants to know of the evaluations that he asks for.
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.reason = ""
+        self._outer: Overruns | None = None
+
+    def __enter__(self) -> Overruns:
+        self._outer = getattr(_watching, "now", None)
+        _watching.now = self
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        _watching.now = self._outer
+        if self.count and self._outer is not None:
+            self._outer.note(self.reason, self.count)
+
+    def note(self, reason: str, count: int = 1) -> None:
+        """Some evaluations have ended so."""
+        self.count += count
+        self.reason = reason
+
+
+def overrun(over: OverBudget) -> None:
+    """Tell who watches that an evaluation has ended for its cost."""
+    watching = getattr(_watching, "now", None)
+    if watching is not None:
+        watching.note(over.reason)
+
+
+_watching: Final = _local()

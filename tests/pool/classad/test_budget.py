@@ -1,0 +1,145 @@
+"""What one evaluation may cost, whatever it is: time, memory, and the same answer on every path."""
+
+from __future__ import annotations
+
+import resource
+import time
+from collections.abc import Iterator
+from random import Random
+
+import pytest
+
+from pool.classad import ERROR, ClassAd, environment, expr
+from pool.classad.budget import Overruns
+from pool.classad.columns import Table
+from pool.classad.environment import ENV
+from pool.classad.kept import Kept
+from pool.classad.limits import MAX_CPU, MAX_EXPRESSION
+from pool.classad.patterns import MAX_PARTS, parts_of
+from pool.errors import ClassAdError
+from tests.pool.classad.bombs import SHAPES
+
+MOST_S = 3 * MAX_CPU
+
+
+@pytest.fixture(autouse=True)
+def clock() -> Iterator[None]:
+    """Evaluations look at the processor's clock, as a daemon's do; what is imported late was imported before."""
+    before = ENV.cpu
+    environment.install(cpu=time.thread_time)
+    expr('regexp("a", "a")').eval()
+    yield
+    ENV.cpu = before
+
+
+def cost(ad: ClassAd, *, compiled: bool) -> float:
+    """Seconds of processor time that the bomb takes, at best of three: the machine may be busy."""
+    bomb = ad["Bomb"]
+    if compiled:
+        for name in ad:
+            if type(ad[name]) is type(bomb):
+                ad[name].compile()  # type: ignore[union-attr]
+    best = float("inf")
+    for _ in range(3):
+        began = time.thread_time()
+        bomb.eval(ad)  # type: ignore[union-attr]
+        best = min(best, time.thread_time() - began)
+        if best < MOST_S:
+            break
+    return best
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_no_shape_of_bomb_takes_much_more_than_the_budget(shape: str) -> None:
+    for size in (3, 40, 150):
+        for compiled in (False, True):
+            took_s = cost(SHAPES[shape](size), compiled=compiled)
+            assert took_s < MOST_S, (shape, size, compiled, took_s)
+
+
+def test_no_mixture_of_bombs_takes_much_more_than_the_budget() -> None:
+    rng = Random(5)
+    for _ in range(20):
+        one, other = (SHAPES[name](rng.randrange(1, 60)) for name in rng.sample(sorted(SHAPES), 2))
+        ad = ClassAd({**one, **{f"Other{name}": value for name, value in other.items()}})
+        ad["Second"], ad["First"] = expr(other["Bomb"].text), one["Bomb"]  # type: ignore[union-attr]
+        ad["Bomb"] = expr("!isError(First) && !isError(Second) || First =?= Second")
+        assert cost(ad, compiled=rng.random() < 0.5) < MOST_S
+
+
+def test_bombs_leave_no_memory_behind() -> None:
+    def largest_kib() -> int:
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+    for make in SHAPES.values():
+        make(40)["Bomb"].eval(make(40))  # type: ignore[union-attr]
+    before = largest_kib()
+    for make in SHAPES.values():
+        ad = make(150)
+        ad["Bomb"].eval(ad)  # type: ignore[union-attr]
+    assert largest_kib() - before < 60 * 1024
+
+
+def test_whoever_watches_is_told_why_an_evaluation_ended() -> None:
+    bomb = SHAPES["a list that doubles"](60)
+    with Overruns() as seen:
+        assert bomb.eval("Bomb") is ERROR
+        assert ClassAd({"x": 1}).eval("x") == 1
+    assert seen.count == 1
+    assert "it takes more than" in seen.reason
+
+
+def test_what_is_cut_is_an_error_as_a_whole() -> None:
+    bomb = SHAPES["a list that doubles"](60)
+    for text in ('isError(size(string(Bomb))) || isError(Bomb[0][0]) || size(split(string(eval("Bomb")))) > 0',):
+        with Overruns() as seen:
+            value = expr(f'({text}) || true || anyCompare("<", {{Bomb}}, 1)').eval(bomb)
+        assert seen.count == 0 or value is ERROR
+
+
+def test_without_a_clock_the_steps_alone_decide() -> None:
+    ENV.cpu = None
+    for make in SHAPES.values():
+        ad = make(4)
+        first = [ad["Bomb"].eval(ad) for _ in range(2)]  # type: ignore[union-attr]
+        assert first[0] == first[1]
+
+
+def test_columns_fall_back_to_rows_that_are_counted() -> None:
+    rows = [ClassAd({"Name": f"slot{i}", "S": "a" * 40 + "X"}) for i in range(40)]
+    table = Table(rows)
+    text = 'regexp("(a|aa)+$", S) || Name == "slot3"'
+    began = time.thread_time()
+    found = table.eval(expr(text)).values()
+    assert time.thread_time() - began < 40 * MOST_S
+    assert found == [expr(text).eval(row) for row in rows]
+    table = Table(rows)
+    plain = expr('regexp("^slot[0-9]$", Name) && stringListMember("a", "a,b")')
+    table.eval(plain)
+    assert table.fallbacks == 0
+
+
+def test_a_pattern_that_would_be_too_large_is_refused_before_it_is_compiled() -> None:
+    assert parts_of(b"(?:a?){50000}") > MAX_PARTS
+    assert parts_of(b"((a{99}){99}){99}") > MAX_PARTS
+    assert parts_of(b"a{2}(bc){3}[xyz{9}]{4}") < 40
+    assert expr('regexp("(?:a?){50000}", "a")').eval() is ERROR
+    assert expr('regexp("^(?:ab){2,900}$", "ababab")').eval() is True
+
+
+def test_an_expression_has_a_length() -> None:
+    assert expr("1+" * 1_000 + "1").eval() == 1_001
+    with pytest.raises(ClassAdError, match="an expression of") as error:
+        expr("1+" * MAX_EXPRESSION + "1")
+    assert str(MAX_EXPRESSION) in str(error.value)
+
+
+def test_a_cache_forgets_what_nobody_asks_for() -> None:
+    kept: Kept[int, str] = Kept(1_000)
+    kept.put(1, "used", 10)
+    for number in range(2, 1_000):
+        kept.put(number, "new", 10)
+        assert kept.find(1) == "used"
+        assert len(kept) <= 101
+    kept.put(7, "too large", 900)
+    assert kept.find(2) is None
