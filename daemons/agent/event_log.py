@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from itertools import groupby
 from typing import Final
 
+from daemons.agent.trusted_path import real
 from pool.errors import UserError
 from pool.jobs.log_tail import TAIL_BYTES, missing
 from protocol.messages.agent import LogEvent
@@ -35,7 +36,7 @@ def append_events(events: Iterable[LogEvent], *, fsync: bool, lock: bool) -> Non
 def append_to(path: str, events: list[LogEvent], *, fsync: bool, lock: bool) -> None:
     """Append to one log."""
     try:
-        fd = os.open(path, _FLAGS, LOG_MODE)
+        fd = os.open(real(path), _FLAGS, LOG_MODE)
     except OSError as error:
         raise _cannot(path, error) from None
     except ValueError as error:  # a null character, for example

@@ -22,6 +22,7 @@ from daemons.agent.event_log import LogBusy, append_events
 from daemons.agent.remote_io import RemoteFiles
 from daemons.agent.signing import Signer
 from daemons.agent.transfer import Transfers
+from daemons.agent.trusted_path import give_up_powers
 from daemons.agent.turns import Turns
 from daemons.linux import hide_memory
 from daemons.log import Log
@@ -75,6 +76,7 @@ async def main(birth: Birth) -> None:
     log.always("File agent starts", user=settings.account or settings.uid, pid=os.getpid(), socket=settings.socket)
     os.umask(UMASK)
     become(Account(settings.account, settings.uid, settings.gid, tuple(settings.groups), None))
+    give_up_powers()
     if settings.account:
         hide_memory()  # tickets are in it, which other processes of its user have no use for
     async with trio.open_nursery() as nursery:

@@ -14,6 +14,7 @@ from typing import Final
 
 import trio
 
+from daemons.agent.trusted_path import opened_by_root
 from pool.classad import ClassAd
 from pool.errors import UserError
 from protocol.messages.agent import IoDone, RemoteIo
@@ -44,6 +45,8 @@ class RemoteFiles:
         job = self._job_of(peer, request.activation)
         if not job.eval_bool("WantIOProxy", False):
             raise UserError("this job has not asked for its owner's files (want_io_proxy)")
+        if opened_by_root():
+            raise UserError("root's files are not for jobs to open (want_io_proxy)")
         operation = OPERATIONS.get(request.operation)
         if operation is None:
             return IoDone(value=-errno.EINVAL)

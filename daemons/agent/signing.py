@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
+from daemons.agent.trusted_path import real
 from pool.classad import ClassAd
 from pool.errors import UserError
 from pool.execute import s3
@@ -70,7 +71,7 @@ def _read(job: ClassAd, name: str, what: str) -> str:
     if not path:
         raise UserError(f"no {what} file is named for s3 and gs URLs")
     try:
-        with open(os.path.join(job.eval_str("Iwd") or "/", path), encoding="utf-8") as file:
+        with open(real(os.path.join(job.eval_str("Iwd") or "/", path)), encoding="utf-8") as file:
             return file.read(KEY_BYTES_MAX).strip()
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"the {what} file {path} cannot be read: {getattr(error, 'strerror', None) or error}") from None

@@ -6,6 +6,7 @@ import os
 import stat
 from typing import Final
 
+from daemons.agent.trusted_path import real
 from pool.classad import ClassAd
 from pool.errors import PeerError, UserError
 from pool.execute.transfer import streamed_input, streamed_to
@@ -19,7 +20,7 @@ def write_piece(job: ClassAd, request: WriteStream) -> None:
     path = streamed_to(job, request.name)
     flags = os.O_WRONLY | os.O_CREAT | os.O_NOCTTY | os.O_CLOEXEC | (os.O_TRUNC if request.begins else 0)
     try:
-        fd = os.open(path, flags, 0o644)
+        fd = os.open(real(path), flags, 0o644)
         try:
             seekable = stat.S_ISREG(os.fstat(fd).st_mode)
             left, at = memoryview(request.data), request.at
@@ -38,7 +39,7 @@ def read_piece(job: ClassAd, request: ReadStream) -> StreamPiece:
     if path is None:
         raise PeerError("the input of this job is not streamed")
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC)
+        fd = os.open(real(path), os.O_RDONLY | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
             return StreamPiece(data=os.pread(fd, min(max(0, request.size), PIECE_MAX), request.at))
         finally:

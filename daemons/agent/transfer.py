@@ -17,6 +17,7 @@ import trio
 
 from daemons.agent.checkpoints import Checkpoints
 from daemons.agent.streams import read_piece, write_piece
+from daemons.agent.trusted_path import Untrusted, check_new, opened_by_root, real
 from daemons.agent.turns import Transfer, Turns
 from daemons.faults import fault
 from daemons.file_stream import acceptable, receive_files, send_files
@@ -106,6 +107,8 @@ class _Activation:
     def gather(self) -> tuple[Gathered, list[str]]:
         """All files that are sent, and the names of those from a checkpoint. Blocks."""
         items, restored = self.items()
+        for item in items:
+            real(item.source)
         return gather(items), [item.name for item in restored]
 
     def where(self, staging: str = "") -> Callable[[str], str]:
@@ -128,6 +131,10 @@ def _makes_none(name: str) -> bool:
     return False
 
 
+def _all(name: str) -> bool:
+    return True
+
+
 @dataclass(frozen=True)
 class _Push:
     """Files on their way here; those of a checkpoint to `staging`."""
@@ -138,6 +145,19 @@ class _Push:
     have: dict[str, int] = field(default_factory=dict)
     excess: str | None = None
     """What is said of the output that is not among these files: there was too much."""
+    named: Callable[[str], bool] = lambda name: True
+    """Whether the job's description names this output."""
+    since: float = 0.0
+    """When the job came into being."""
+
+    def check(self, entry: FileEntry) -> None:
+        """Untrusted when root's agent may not put it where it would go."""
+        if not opened_by_root():
+            return
+        place = self.placement.places[entry.name]
+        real(place)
+        if not self.named(entry.name):
+            check_new(place, self.since)
 
 
 class Transfers:
@@ -230,6 +250,8 @@ class Transfers:
                 gathered, restored = await trio.to_thread.run_sync(activation.gather)
         except UserError as error:
             return InputFiles(files=[], trouble=self._input_trouble(str(error), errno.EINVAL))
+        except Untrusted as error:
+            return InputFiles(files=[], trouble=self._input_trouble(error.said, errno.EPERM))
         except OSError as error:
             number = error.errno or errno.EIO
             said = f"reading from file {error.filename}: (errno {number}) {os.strerror(number)}"
@@ -241,7 +263,7 @@ class Transfers:
 
         def open_file(entry: FileEntry) -> int:
             fault("agent.input_file")
-            return os.open(sources[entry.name], os.O_RDONLY | os.O_NOCTTY | os.O_CLOEXEC)
+            return os.open(real(sources[entry.name]), os.O_RDONLY | os.O_NOCTTY | os.O_CLOEXEC)
 
         entries = with_small(gathered.entries, open_file)
         have = acceptable({one.name: one for one in request.have}, entries) if request.have else {}
@@ -315,7 +337,8 @@ class Transfers:
         if activation.kept is not None:
             activation.kept.abandon(keep=have)
         activation.came, activation.kept = {}, None
-        return _Push(placement, files, staging, have, excess)
+        named = Destinations(activation.job).names if activation.use == "run" and not staging else _all
+        return _Push(placement, files, staging, have, excess, named, activation.job.eval_float("QDate", 0.0))
 
     async def _receive(
         self, peer: Peer, activation: _Activation, scope: trio.CancelScope, push: _Push, transfer: Transfer
@@ -368,23 +391,28 @@ class Transfers:
 
         def open_place(entry: FileEntry) -> int:
             fault("agent.output_file")
+            push.check(entry)
             return placement.open(entry)
 
         for entry in files:
             try:
+                push.check(entry)
                 if entry.kind == "dir":
                     placement.directory(entry)
                 elif entry.kind == "link":
                     placement.link(entry)
+            except Untrusted as error:
+                trouble = trouble or FileTrouble("writing to file", entry.name, errno.EPERM, error.said)
             except OSError as error:
                 trouble = trouble or FileTrouble("creating directory", entry.name, error.errno or errno.EIO)
         if any(entry.data for entry in files):
-            trouble = await trio.to_thread.run_sync(write_small, files, open_place) or trouble
+            said = await trio.to_thread.run_sync(write_small, files, open_place)
         else:  # empty ones at most: nothing that could take long
-            trouble = write_small(files, open_place) or trouble
+            said = write_small(files, open_place)
+        trouble = trouble or said
         piece = partial(fault, "agent.output_piece")
         said = await receive_files(peer, files, open_place, run_sync, have=push.have, came=came, after_piece=piece)
-        trouble = said or trouble
+        trouble = trouble or said
         fault("agent.output_came")
         if trouble is None:
             try:

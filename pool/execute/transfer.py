@@ -204,6 +204,10 @@ class Destinations:
             return target
         return f"{self._whole.rstrip('/')}/{target.lstrip('/')}" if self._whole else None
 
+    def names(self, name: str) -> bool:
+        """Whether the job's description speaks of the output sent as `name`, and not the job alone."""
+        return name in self._standard or self._expected is not None or _remapped(self._remaps, name) != name
+
     def may_make_way(self, name: str) -> bool:
         """Whether directories on the way to the output sent as `name` are made: a remap may name new ones below Iwd."""
         target = _remapped(self._remaps, name)
