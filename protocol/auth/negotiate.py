@@ -7,7 +7,7 @@ import os
 from pool.errors import PeerError
 from pool.hints import TYPE_CHECKING, Any, Sequence
 from protocol.auth import unix_peer, x509
-from protocol.authorize import ALL_LEVELS, Caller, Level
+from protocol.authorize import Caller, Level
 from protocol.identity import Greeting, Link, Who
 from protocol.message import Record, replace
 
@@ -63,7 +63,8 @@ class ClientSide:
         security, link = self._security, self._link
         match method:
             case "TICKET":
-                return bool(security.ticket) and link.verified
+                is_named = link.credentials is not None or bool(greeting.wanted)  # so that its duty was checked
+                return bool(security.ticket) and link.verified and is_named
             case "FS":
                 return link.credentials is not None and link.kind != "pair"
             case "PAIR":
@@ -218,7 +219,7 @@ class ServerSide:
         if evidence.method in ("FS", "SSL", "PAIR"):
             who = _by_channel(security, link, evidence.method)
         elif evidence.method == "FAMILY":
-            who = _by_account(security, link, "FAMILY", ALL_LEVELS)
+            who = _by_account(security, link, "FAMILY")
         else:
             who = _who(security, link, evidence.user or "unauthenticated@unmapped", evidence.method)
         return security.limit(who)
@@ -253,17 +254,17 @@ def _by_channel(security: Security, link: Link, method: str = "") -> Who:
         levels = unix_peer.granted(link.credentials, security.owner_uid) if link.credentials else frozenset()
         return Who(identity=security.pair_identity, method="PAIR", levels=levels | security.pair_levels)
     if link.credentials is not None and method in ("", "FS"):
-        return _by_account(security, link, "FS", unix_peer.granted(link.credentials, security.owner_uid))
+        return _by_account(security, link, "FS")
     if link.certificate is not None and method in ("", "SSL"):
         host = link.certificate
         return _who(security, link, host.identity, "SSL", x509.granted(host.duties), duties=host.duties)
     return Who(identity="unauthenticated@unmapped", method=method or "NONE", host=link.host)
 
 
-def _by_account(security: Security, link: Link, method: str, granted: frozenset[Level]) -> Who:
-    """Somebody whose account the kernel has told."""
+def _by_account(security: Security, link: Link, method: str) -> Who:
+    """Somebody whose account the kernel has told, where that counts: for all (FS), or for the daemons of one master."""
     assert link.credentials is not None
-    uid = link.credentials.uid
+    uid, granted = link.credentials.uid, unix_peer.granted(link.credentials, security.owner_uid)
     return _who(security, link, f"{unix_peer.user_name(uid)}@{security.uid_domain}", method, granted, uid=uid)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import socket
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -12,7 +13,7 @@ import pytest
 from protocol.connection import Kind
 from tests.attacks.actors import ATTACKER, VICTIM, needs_accounts
 from tests.attacks.rogue import Talk
-from tests.whole.real_pool import RealPool, real_pool
+from tests.whole.real_pool import DEADLINE_S, RealPool, real_pool
 
 pytestmark = [pytest.mark.timeout(300), needs_accounts]
 
@@ -21,7 +22,7 @@ JOB = "executable = /bin/true\nqueue\n"
 
 @pytest.fixture(scope="module")
 def pool() -> Iterator[RealPool]:
-    with real_pool(SEC_DEFAULT_AUTHENTICATION_METHODS="TOKEN") as pool:
+    with real_pool(user=None, SEC_DEFAULT_AUTHENTICATION_METHODS="TOKEN") as pool:
         tokens = pool.directory / "tokens"
         tokens.mkdir()
         tokens.chmod(0o755)
@@ -69,6 +70,39 @@ def test_the_account_of_a_caller_proves_nothing(pool: RealPool, daemon: str) -> 
         assert talk.hear()[0] == Kind.REFUSED
 
 
+def test_a_proof_that_another_account_passes_on_is_void(pool: RealPool, token: None) -> None:
+    """The victim connects to a socket that is not the schedd's; its owner passes the victim's words on."""
+    path = str(pool.directory / "not-the-schedd.sock")
+    said = []
+
+    def relay(listener: socket.socket) -> None:
+        victim, _ = listener.accept()
+        with victim, socket.socket(socket.AF_UNIX) as sock:
+            sock.connect(str(pool.run_dir / "schedd.sock"))
+            schedd, heard = Talk(sock), Talk(victim)
+            heard.hear()
+            heard.say(Kind.WELCOME, schedd.hello(""))
+            proof = heard.hear()
+            assert proof[:2] == [Kind.AUTH, "TOKEN"]
+            schedd.say(*proof)
+            said.append(schedd.hear()[0])
+
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(path)
+        os.chmod(path, 0o666)
+        listener.listen()
+        listener.settimeout(DEADLINE_S)
+        thread = threading.Thread(target=relay, args=(listener,))
+        thread.start()
+        pool.user = VICTIM
+        try:
+            pool.tool("condor_q", "-addr", path, check=False)
+        finally:
+            pool.user = None
+        thread.join()
+    assert said == [Kind.REFUSED]
+
+
 def test_who_holds_a_token_works_through_the_unix_socket(pool: RealPool, token: None) -> None:
     pool.user = VICTIM
     try:
@@ -81,7 +115,8 @@ def test_who_holds_a_token_works_through_the_unix_socket(pool: RealPool, token: 
 
 @pytest.fixture(scope="module")
 def writers_need_tokens() -> Iterator[RealPool]:
-    with real_pool(SEC_WRITE_AUTHENTICATION_METHODS="TOKEN", SEC_ADMINISTRATOR_AUTHENTICATION_METHODS="TOKEN") as pool:
+    knobs = {f"SEC_{level}_AUTHENTICATION_METHODS": "TOKEN" for level in ("WRITE", "ADMINISTRATOR")}
+    with real_pool(user=None, **knobs) as pool:
         yield pool
 
 

@@ -18,7 +18,7 @@ from protocol.auth import idtoken
 from protocol.auth.idtoken import BadToken
 from protocol.auth.ticket import ANY_PEER, Bearer, digest_of, new_secret
 from protocol.authorize import ALL_LEVELS, Level
-from protocol.identity import Credentials, Greeting, Link
+from protocol.identity import Certificate, Credentials, Greeting, Link
 from protocol.message import replace
 from protocol.net import RealNetwork, pair_channel
 from protocol.rpc import Peer, connected, open_pair
@@ -316,6 +316,16 @@ def test_a_ticket_is_not_shown_to_a_strangers_socket() -> None:
         "TICKET",
         {"ticket": "secret"},
     )
+
+
+def test_a_ticket_is_shown_to_no_host_whose_daemon_was_not_named() -> None:
+    host = Certificate(host="h", names=("h",), duties=frozenset({"execute"}), trust_domain=DOMAIN)
+    link = Link(kind="tls", label="x", certificate=host, verified=True)
+    bearer = a_security(offer=()).with_ticket("secret")
+    with pytest.raises(PeerError, match="without the means for TICKET"):
+        bearer.client(link).choose(["TICKET"], Greeting(name="master"))
+    with pytest.raises(PeerError, match="expected the duty submit"):
+        bearer.client(link).choose(["TICKET"], Greeting(wanted="schedd", name="master"))
 
 
 @pytest.mark.parametrize(

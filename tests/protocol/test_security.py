@@ -167,7 +167,7 @@ def test_who_may_read_the_signing_key_makes_a_token_of_its_own(pool: Path) -> No
 
 
 def test_the_daemons_of_one_master_know_each_other(pool: Path) -> None:
-    link = Link(kind="unix", credentials=Credentials(pid=1, uid=NOBODY, gid=0), verified=True, binding=b"here")
+    link = Link(kind="unix", credentials=Credentials(pid=1, uid=0, gid=0), verified=True, binding=b"here")
     greeting = Greeting(nonce=b"n" * 32)
     one = a_security(pool, SEC_DEFAULT_AUTHENTICATION_METHODS="TOKEN").with_family("our secret")
     client = one.client(link)
@@ -175,7 +175,9 @@ def test_the_daemons_of_one_master_know_each_other(pool: Path) -> None:
     assert method == "FAMILY"
     assert "our secret" not in repr(proof)
     who, answer = one.server(link).verify(method, proof, greeting)
-    assert (who.levels, who.uid) == (ALL_LEVELS, NOBODY)
+    assert (who.levels, who.uid) == (ALL_LEVELS, 0)
+    other = replace(link, credentials=Credentials(pid=1, uid=NOBODY, gid=0))  # it has dropped its privileges
+    assert one.server(other).verify(method, proof, greeting)[0].levels == {Level.READ, Level.WRITE}
     client.confirm(answer)
     with pytest.raises(PeerError, match="without knowing"):
         client.confirm(b"")
