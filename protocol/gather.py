@@ -38,7 +38,10 @@ def gather(items: Iterable[InputItem]) -> Gathered:
 
 
 def _expand(item: InputItem) -> Iterator[tuple[FileEntry, str]]:
-    status = os.stat(item.source)
+    try:
+        status = os.stat(item.source)
+    except ValueError:  # no file can have such a name
+        raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), item.source) from None
     if stat.S_ISDIR(status.st_mode):
         yield from _parents(item.name if not item.contents else f"{item.name}/x" if item.name else "")
         if not item.contents:

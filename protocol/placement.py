@@ -74,9 +74,16 @@ class Placement:
         """Whether what has come of the file lies beside its place, where the next attempt finds it."""
         return os.path.lexists(self._temporary(self._real_place(entry)))
 
+    def _place_of(self, entry: FileEntry) -> str:
+        """Where the file goes; OSError when no file can have such a name."""
+        place = self.places[entry.name]
+        if not may_be_a_path(place):
+            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), place)
+        return place
+
     def _real_place(self, entry: FileEntry, *, make: bool = False) -> str:
         """Where the file really goes, if links are followed. `make`: its directory is made, if it came along."""
-        directory, name = os.path.split(self.places[entry.name])
+        directory, name = os.path.split(self._place_of(entry))
         real = self._real.get(directory)
         if real is None:
             real = os.path.realpath(directory)
@@ -106,14 +113,14 @@ class Placement:
 
     def directory(self, entry: FileEntry) -> None:
         """Make a directory that is transferred."""
-        place = self.places[entry.name]
+        place = self._place_of(entry)
         if not os.path.isdir(place):  # one that is there is its owner's to close or to open
             os.makedirs(place)
             os.chmod(place, entry.mode & 0o777 | 0o700)
 
     def link(self, entry: FileEntry) -> None:
         """Remember a link; links are made last, so that no file is ever written through one that was sent."""
-        self._links.append((self.places[entry.name], entry.target))
+        self._links.append((self._place_of(entry), entry.target))
 
     def finish(self) -> None:
         """Move everything to its place; FileTrouble names the file that cannot be."""
@@ -147,3 +154,11 @@ def set_mode(descriptor: int, mode: int) -> None:
     """Have a file that was just opened have this mode, which most have already by the way they were made."""
     if stat.S_IMODE(os.fstat(descriptor).st_mode) != mode:
         os.fchmod(descriptor, mode)
+
+
+def may_be_a_path(text: str) -> bool:
+    """Whether the kernel can be asked for a file of this name."""
+    try:
+        return "\0" not in text and bool(os.fsencode(text))
+    except UnicodeEncodeError:
+        return False

@@ -73,5 +73,5 @@ def _read(job: ClassAd, name: str, what: str) -> str:
     try:
         with open(real(os.path.join(job.eval_str("Iwd") or "/", path)), encoding="utf-8") as file:
             return file.read(KEY_BYTES_MAX).strip()
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:
         raise UserError(f"the {what} file {path} cannot be read: {getattr(error, 'strerror', None) or error}") from None

@@ -29,6 +29,8 @@ def write_piece(job: ClassAd, request: WriteStream) -> None:
                 left, at = left[written:], at + written
         finally:
             os.close(fd)
+    except ValueError as error:  # no file can have such a name
+        raise UserError(f"cannot write {path!r}: {error}") from None
     except OSError as error:
         raise UserError(f"cannot write {path}: {error.strerror} (errno {error.errno})") from None
 
@@ -44,5 +46,7 @@ def read_piece(job: ClassAd, request: ReadStream) -> StreamPiece:
             return StreamPiece(data=os.pread(fd, min(max(0, request.size), PIECE_MAX), request.at))
         finally:
             os.close(fd)
+    except ValueError as error:
+        raise UserError(f"cannot read {path!r}: {error}") from None
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror} (errno {error.errno})") from None

@@ -92,7 +92,7 @@ class _Activation:
     @property
     def is_quickly_gathered(self) -> bool:
         """Whether the list of what is sent takes no longer than starting a thread."""
-        return self.use == "run" and not self.spool and not self.job.get("TransferInput")
+        return self.use == "run" and not self.spool and not self.job.eval_str("TransferInput")
 
     def items(self) -> tuple[list[InputItem], list[InputItem]]:
         """What is sent, and which of that comes from a checkpoint. Blocks."""

@@ -168,6 +168,8 @@ class LocalRun:
         await core.writer.durable()
         try:
             end = await self._execute(ad)
+        except ValueError as error:  # a name that no file can have
+            end = self._held(f"The job cannot be run: {error}", HoldCode.FAILED_TO_CREATE_PROCESS)
         except (PoolError, OSError) as error:
             core.log.error(f"Job {job.id} was not run here", error)
             end = End(Ending.FAILED, ClassAd(), str(error), core.now())

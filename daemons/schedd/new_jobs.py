@@ -5,8 +5,8 @@ Submissions and factories make jobs in the same way.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 from daemons.schedd.core import Core
 from pool.classad import ClassAd
@@ -18,7 +18,7 @@ from pool.jobs.edits import EditRules
 from pool.jobs.event_forms import write as write_event
 from pool.jobs.event_forms import write_events
 from pool.jobs.job_queue import Cluster, Job, mention
-from pool.jobs.own_attributes import MADE_UP, NO_SUBMITTERS
+from pool.jobs.own_attributes import MADE_UP, NO_SUBMITTERS, has_nul
 from pool.jobs.pack import pack, pack_columns
 from pool.jobs.run import hold_attributes
 from pool.jobs.states import JobStatus
@@ -66,6 +66,7 @@ DEFAULTS: Final[dict[str, object]] = {
 ON_HOLD: Final = ("submitted on hold at user's request", HoldCode.SUBMITTED_ON_HOLD)
 CONTAINER: Final = 14
 """What some submitters call a vanilla job in a container."""
+_WITHOUT_TEXTS: Final = frozenset({bool, int, float, type(None)})
 _SHARED: Final = ("JobStatus", "JobPrio")
 _SEVERALLY: Final = frozenset({*MADE_UP, *(name.lower() for name in (*_SHARED, *ACCOUNTING))})
 """Attributes by which jobs of a cluster may differ in how they enter the queue."""
@@ -97,9 +98,12 @@ def check_texts(ad: ClassAd) -> None:
         check_column(name, (value,))
 
 
-def check_column(name: str, values: Iterable[object]) -> None:
+def check_column(name: str, values: Sequence[Any]) -> None:
     """The same of one attribute of several jobs."""
-    if any(type(value) is str and "\0" in value for value in values):
+    kinds = set(map(type, values))
+    if kinds <= _WITHOUT_TEXTS:
+        return
+    if "\0" in "".join(values) if kinds == {str} else any(map(has_nul, values)):
         raise SubmitError(f"{name} contains the character 0", expected="a text without it")
 
 

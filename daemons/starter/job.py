@@ -221,6 +221,9 @@ class JobRun:
             return Result(Ending.EVICTED, reason=str(error))
         except UserError as error:  # arguments or environment that cannot be read
             return Result.held(Hold(str(error), HoldCode.FAILED_TO_CREATE_PROCESS))
+        except ValueError as error:  # a name that no file can have: it would be the same on every machine
+            self.context.log.error("The job cannot be run", error)
+            return Result.held(Hold(f"The job cannot be run: {error}", HoldCode.FAILED_TO_CREATE_PROCESS))
         except (PoolError, OSError) as error:
             self.context.log.error("This machine cannot run the job", error)
             return Result(Ending.FAILED, reason=str(error))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from pool.classad import ClassAd
 from pool.errors import SubmitError, UserError
 from pool.jobs.accounting_groups import ACCOUNTING
-from pool.jobs.own_attributes import NO_JOBS, NOBODYS_TO_SET, SCHEDDS, SUBMITTERS, contradicted, strip
+from pool.jobs.own_attributes import NO_JOBS, NOBODYS_TO_SET, SCHEDDS, SUBMITTERS, contradicted, has_nul, strip
 
 if TYPE_CHECKING:
     from pool.config import Config
@@ -44,14 +45,17 @@ class EditRules:
         """What no transform changes."""
         return NOBODYS_TO_SET | self.secure
 
-    @property
+    @cached_property
     def not_users(self) -> frozenset[str]:
         """What no job changes in itself as it goes along: by its own transforms, or by what its starter reports."""
         return self.immutable | self.secure | self.protected | frozenset(name.lower() for name in ACCOUNTING)
 
     def reported(self, ad: ClassAd) -> ClassAd:
         """What a starter reports of its job, less what is not a starter's to say."""
-        refused = [name for name in ad.attrs if name in SUBMITTERS or name in self.not_users]
+        not_users = self.not_users
+        refused = [
+            name for name, value in ad.attrs.items() if name in SUBMITTERS or name in not_users or has_nul(value)
+        ]
         if not refused:
             return ad
         told = ad.copy()

@@ -7,10 +7,8 @@ from the connection that submitted it, and which it is, from its place in the qu
 
 from __future__ import annotations
 
-from pool.hints import TYPE_CHECKING, Final, Iterable, Mapping, NamedTuple, StrEnum
-
-if TYPE_CHECKING:
-    from pool.classad import ClassAd
+from pool.classad import ClassAd
+from pool.hints import Final, Iterable, Mapping, NamedTuple, StrEnum
 
 
 class Place(StrEnum):
@@ -118,3 +116,12 @@ def strip(ad: ClassAd, names: Iterable[str] = NO_JOBS) -> None:
     for name in names:
         if name in ad.attrs:
             del ad[name]
+
+
+def has_nul(value: object) -> bool:
+    """Whether a value has a text with the character 0 in it: no file has such a name, and no ad can be read with it."""
+    if type(value) is str:
+        return "\0" in value
+    if type(value) is list:
+        return any(map(has_nul, value))
+    return any(has_nul(inner) for _, inner in value.own()) if isinstance(value, ClassAd) else False

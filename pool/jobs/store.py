@@ -174,7 +174,8 @@ def commit(connection: sqlite3.Connection, batch: Batch) -> None:
                 batch.history,
             )
         if batch.events:
-            many("INSERT OR REPLACE INTO events VALUES (?, ?, ?, ?)", batch.events)
+            rows = [(row.seq, row.owner, _stored(row.log), _stored(row.text)) for row in batch.events]
+            many("INSERT OR REPLACE INTO events VALUES (?, ?, ?, ?)", rows)
         if batch.events_written:
             many("DELETE FROM events WHERE seq = ?", batch.events_written)
         if batch.claims:
@@ -197,6 +198,21 @@ def commit(connection: sqlite3.Connection, batch: Batch) -> None:
         if connection.in_transaction:
             run("ROLLBACK")
         raise
+
+
+def _stored(text: str) -> str | bytes:
+    """A text as SQLite takes it: one with bytes that are no UTF-8, which names of files may have, as a blob."""
+    if not text.isascii():
+        raw = text.encode("utf-8", "surrogateescape")
+        try:
+            raw.decode("utf-8")
+        except UnicodeDecodeError:
+            return raw
+    return text
+
+
+def _read(stored: str | bytes) -> str:
+    return stored if isinstance(stored, str) else stored.decode("utf-8", "surrogateescape")
 
 
 def checkpoint(connection: sqlite3.Connection) -> None:
@@ -225,7 +241,8 @@ def has_many_jobs(connection: sqlite3.Connection) -> bool:
 
 def read_events(connection: sqlite3.Connection) -> list[EventRow]:
     """The events that may be missing in their logs, oldest first."""
-    return [EventRow._make(row) for row in connection.execute("SELECT * FROM events ORDER BY seq")]
+    rows = connection.execute("SELECT * FROM events ORDER BY seq")
+    return [EventRow(seq, owner, _read(log), _read(text)) for seq, owner, log, text in rows]
 
 
 def read_claims(connection: sqlite3.Connection) -> list[ClaimRow]:
