@@ -186,7 +186,7 @@ class Claims:
             claim.ticket.digest,
             identity=f"starter@{self.core.settings.uid_domain}",
             levels={Level.READ},
-            bearer=self.core.starters,
+            bearer=self.startd(claim.startd).starters,
             label=claim.public,
         )
 
@@ -343,6 +343,7 @@ class Claims:
         """The claim's startd has another address."""
         self.startd(claim.startd).discard(claim)
         claim.startd = address
+        self._let_in(claim)
         self.core.queue.put_claim(claim.row())
         self.core.queue.claim_works(claim.work())
         self.startd(address).add(claim)

@@ -41,7 +41,6 @@ from pool.jobs.store import EventRow
 from pool.jobs.transfer_life import TimedEvent
 from pool.jobs.waiting import Waiting
 from protocol.address import Address
-from protocol.auth.ticket import Bearer
 
 if TYPE_CHECKING:
     from daemons.schedd.agents import Agents
@@ -324,11 +323,6 @@ class Core:
         """The job was removed and runs nowhere: it leaves, unless LeaveJobInQueue keeps it."""
         if not self.queue.ad(job).eval_bool("LeaveJobInQueue", False):
             self.leave(job)
-
-    @property
-    def starters(self) -> Bearer:
-        """Who may show a starter's ticket: starters of this host, which are root's or the pool's, and execute hosts."""
-        return Bearer(uids=[0, self.start.security.owner_uid], duty="execute")
 
     def agent_address(self, path: str, *, local: bool) -> str:
         """Where the file agent of this unix socket is reached: from another host, through this one's port."""

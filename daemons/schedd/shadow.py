@@ -212,7 +212,7 @@ class Shadow:
         request = OpenTransfer(
             activation=self.activation,
             digest=ticket.digest,
-            bearer=core.starters,
+            bearer=self.claims.startd(self.claim.startd).starters,
             job_id=self.job.id,
             job_ad=ad,
             claim=self.claim.public,

@@ -16,9 +16,9 @@ from pool.errors import PeerError, PoolError
 from pool.ids import ClaimId
 from protocol import rpc
 from protocol.address import Address
-from protocol.auth.unix_peer import granted
-from protocol.auth.x509 import is_for
+from protocol.auth.ticket import Bearer
 from protocol.messages.startd import ClaimAnswer, KeepAlive, ReconnectAnswer, ReconnectClaim, RequestClaim
+from protocol.needs import EXECUTE
 from protocol.rpc import Peer
 
 if TYPE_CHECKING:
@@ -67,12 +67,12 @@ class Startd:
         """Whether this connection is the one to this startd."""
         return self._peer is peer
 
-    def has_host_of(self, peer: Peer) -> bool:
-        """Whether the peer is on the startd's host, by the kernel's word or by the certificate that it has shown."""
-        link = peer.link
+    @property
+    def starters(self) -> Bearer:
+        """Who may show the ticket of a claim here: starters of this host, root's or the pool's; or that host."""
         if self.is_local:
-            return link.credentials is not None and bool(granted(link.credentials, self._core.start.security.owner_uid))
-        return link.certificate is not None and is_for(link.certificate, Address.parse(self.address).server_name)
+            return Bearer(uids=[0, self._core.start.security.owner_uid])
+        return Bearer(duty=EXECUTE, host=Address.parse(self.address).server_name)
 
     async def ask_for(self, request: RequestClaim) -> ClaimAnswer:
         """Ask for a claim; the connection is kept meanwhile."""

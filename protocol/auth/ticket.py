@@ -2,7 +2,7 @@
 
 The side that accepts tickets keeps them in a `TicketBook`, each with the identity and the levels that it stands for.
 Only digests are kept, in memory and on disk, so that neither a lookup's timing nor a dump nor a file gives one away.
-A ticket is good for its bearers alone: over a unix socket for certain accounts, over TLS for hosts with a certain duty.
+A ticket is good for its bearers alone: over a unix socket for certain accounts, over TLS for a host with a duty.
 """
 
 from __future__ import annotations
@@ -21,11 +21,12 @@ ANY_PEER = "any"
 class Bearer(Record):
     """Who may show a ticket: these accounts over a unix socket, and over TLS hosts whose certificate has the duty.
 
-    `duty` ANY_PEER: whoever comes over TLS, such as a user's tool; "": nobody does.
+    `duty` ANY_PEER: whoever comes over TLS, such as a user's tool; "": nobody does. `host`: of these, this one.
     """
 
     uids: list[int] = []
     duty: str = ""
+    host: str = ""
 
     def is_at(self, link: Link) -> bool:
         """Whether the other end of this channel is one."""
@@ -33,7 +34,10 @@ class Bearer(Record):
             return link.credentials.uid in self.uids
         if self.duty == ANY_PEER:
             return True
-        return link.certificate is not None and self.duty in link.certificate.duties
+        certificate = link.certificate
+        if certificate is None or self.duty not in certificate.duties:
+            return False
+        return not self.host or self.host.casefold() == certificate.host.casefold()
 
 
 class Ticket(Record):

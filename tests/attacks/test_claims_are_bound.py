@@ -9,12 +9,14 @@ from pathlib import Path
 import pytest
 import trio
 
-from pool.classad import ClassAd
+from pool.errors import PeerError
 from pool.ids import ClaimId
 from pool.jobs.states import JobStatus
 from protocol import needs, rpc
 from protocol.address import Address
-from protocol.messages.schedd import ClaimChange, Ending, JobEnded, StarterReady
+from protocol.auth.ticket import Bearer
+from protocol.identity import Certificate, Link
+from protocol.messages.schedd import ClaimChange
 from protocol.messages.startd import (
     CoalesceClaims,
     ContinueClaim,
@@ -143,20 +145,24 @@ async def test_a_claims_ticket_works_on_the_host_of_its_startd_alone(tmp_path: P
         (order,) = startd.orders
         here = bench.host.network
         thief = here.network.host("ex2", duties={needs.EXECUTE})
-        end = JobEnded(
-            job_id=order.job_id,
-            activation=order.activation,
-            ending=Ending.EXITED,
-            at=0.0,
-            ad=ClassAd({"ExitBySignal": False, "ExitCode": 0}),
-        )
-        async with rpc.connected(
-            Address.tcp(here.name, 9618, sock="schedd", alias=here.name),
-            security=bench.host.security.with_ticket(order.ticket),
-            network=thief,
-        ) as peer:
-            with pytest.raises(RemoteError, match="host"):
-                await peer.call(StarterReady(job_id=order.job_id, activation=order.activation))
-            with pytest.raises(RemoteError, match="host"):
-                await peer.call(end)
+        for host in (thief, here.network.host("ap2", duties={needs.SUBMIT})):
+            with pytest.raises(PeerError, match="not valid here"):
+                async with rpc.connected(
+                    Address.tcp(here.name, 9618, sock="schedd", alias=here.name),
+                    security=bench.host.security.with_ticket(order.ticket),
+                    network=host,
+                ):
+                    pass
         await bench.until_status(running=1)
+
+
+async def test_a_ticket_is_good_for_one_host_of_its_duty() -> None:
+    bearer = Bearer(duty=needs.EXECUTE, host="ex1.pool.test")
+    for host, duty, is_good in (
+        ("ex1.pool.test", needs.EXECUTE, True),
+        ("EX1.pool.test", needs.EXECUTE, True),
+        ("ex2.pool.test", needs.EXECUTE, False),
+        ("ex1.pool.test", needs.SUBMIT, False),
+    ):
+        certificate = Certificate(host=host, names=(host,), duties=frozenset({duty}))
+        assert bearer.is_at(Link(kind="tls", certificate=certificate)) is is_good

@@ -27,19 +27,13 @@ def _schedd(shadow: object | None) -> tuple[Starters, Any]:
 
 
 def _claim() -> Any:
-    return SimpleNamespace(public="claim", slot_name="slot1@here", startd="<here>", starter=None)
-
-
-def _claims() -> Any:
-    """All that is asked of the claims: whether the starter is on its startd's host, which it is."""
-    return SimpleNamespace(startd=lambda address: SimpleNamespace(has_host_of=lambda peer: True))
+    return SimpleNamespace(public="claim", slot_name="slot1@here")
 
 
 async def test_p2_a_starter_may_run_its_job_only_when_the_execution_is_durable() -> None:
     heard: list[object] = []
     shadow = SimpleNamespace(
         claim=_claim(),
-        claims=_claims(),
         starter_ready=lambda peer, address: heard.append(peer),
         durable=trio.Event(),
         is_given_up=False,
@@ -69,7 +63,7 @@ async def test_a_starter_of_an_execution_that_was_never_committed_is_refused() -
 def _shadow() -> Shadow:
     core = SimpleNamespace(log=SimpleNamespace(always=lambda said: None))
     claim, job = _claim(), SimpleNamespace(id="1.0")
-    return Shadow(cast(Any, core), cast(Any, _claims()), cast(Any, claim), cast(Any, job), "activation", {})
+    return Shadow(cast(Any, core), cast(Any, None), cast(Any, claim), cast(Any, job), "activation", {})
 
 
 async def test_p2_a_starter_of_an_execution_that_was_given_up_is_refused() -> None:
