@@ -166,10 +166,15 @@ def machine_hardware(
 
 
 def _reserved_kib(config: Config, directory: str) -> int:
-    """How much of the disk below a directory is not offered. What nobody set takes little of a small one."""
+    """How much of the disk below a directory is not offered. What nobody set takes little of a small one.
+
+    It takes nothing of DISK, which says what is offered.
+    """
     reserved_mb = config.int("RESERVED_DISK")
     if config.is_set("RESERVED_DISK"):
         return reserved_mb * 1024
+    if config["DISK"]:
+        return 0
     return reserve_bytes(reserved_mb, detect.disk_size_kib(directory) * 1024) // 1024
 
 
