@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import pwd
 from collections.abc import Iterator
@@ -15,8 +14,6 @@ from pool.classad import ClassAd
 from pool.errors import PoolError
 
 NOBODY_ID: Final = 65534
-_HALF: Final = 70
-"""The exit status of a starter that cannot be itself again."""
 
 
 class NoAccount(PoolError):
@@ -117,32 +114,6 @@ def acting_as(account: Account) -> Iterator[None]:
         os.seteuid(0)
         os.setegid(gid)
         os.setgroups(groups)
-
-
-@contextmanager
-def standing_in_for(account: Account) -> Iterator[None]:
-    """Be that account inside the `with`, but for the saved ids, by which this process comes back.
-
-    A program executed by a child that was made here has no way back: executing makes the saved ids the effective ones.
-    """
-    if not account.switches:
-        yield
-        return
-    if os.geteuid() != 0:
-        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
-    groups, gid = os.getgroups(), os.getgid()
-    try:
-        os.setgroups(account.groups)
-        os.setresgid(account.gid, account.gid, gid)
-        os.setresuid(account.uid, account.uid, 0)
-        yield
-    finally:
-        try:
-            os.setresuid(0, 0, 0)
-            os.setresgid(gid, gid, gid)
-            os.setgroups(groups)
-        except OSError:
-            os._exit(_HALF)  # neither root nor somebody else: the startd sweeps
 
 
 def become(account: Account) -> None:

@@ -22,7 +22,7 @@ import trio
 from daemons.starter import namespaces
 from daemons.starter.account import Account, become
 from daemons.starter.first_process import FirstProcess
-from daemons.starter.spawn import JOB_UMASK, OOM_SCORE, SIGNALS, Spawner, output_flags, soft_limits
+from daemons.starter.spawn import JOB_UMASK, OOM_SCORE, Spawner, handled_signals, output_flags, soft_limits
 from daemons.starter.terms import USUAL, Terms
 from pool.errors import PoolError
 from pool.execute.exit import Hold, cannot_enter, cannot_execute, cannot_open
@@ -161,11 +161,6 @@ def _child(
         os.write(report, _REPORT.pack(stage, errno.EINVAL))
     finally:
         os._exit(127)
-
-
-def handled_signals() -> list[int]:
-    """The signals that a fresh program has otherwise; asked before the fork, after which each touch costs a page."""
-    return [signum for signum in SIGNALS if signal.getsignal(signum) != signal.SIG_DFL]
 
 
 def quieten_oom_and_signals(handled: Sequence[int]) -> None:

@@ -26,10 +26,10 @@ from daemons.log import Log
 from daemons.starter import namespaces
 from daemons.starter.account import acting_as, become
 from daemons.starter.cgroup import Group
-from daemons.starter.launch import handled_signals, quieten_oom_and_signals
+from daemons.starter.launch import quieten_oom_and_signals
 from daemons.starter.processes import Processes, Watched
 from daemons.starter.scene import Scene
-from daemons.starter.spawn import JOB_UMASK, soft_limits
+from daemons.starter.spawn import JOB_UMASK, handled_signals, soft_limits
 from pool.errors import UserError
 from protocol.messages.live import SHELL_CHUNK_BYTES, NotRunning, OpenShell, ShellOutput
 from protocol.service import SendItem

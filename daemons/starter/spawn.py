@@ -1,10 +1,11 @@
 """Start a job's program without copying this process: what nearly every job takes.
 
 A fork copies this process's page tables, and both sides pay for each page that they touch afterwards; that cost more
-than all else in a short job. Here the starter itself takes on what the job is to have (account, directory, limits,
-control group), for the moment in which the C library starts the program in a child that borrows this process's memory,
-and takes it off again. Nothing is awaited meanwhile. Whatever is unusual or fails is left to `launch.py`, which forks
-and can tell what went wrong.
+than all else in a short job. Here the starter itself takes on what the job is to have (limits, control group, cpus),
+for the moment in which it makes a child that borrows this process's memory, and takes it off again. Nothing is awaited
+meanwhile. The account is the child's alone: it opens the job's files with the account's rights while no other process
+of the account may send it a signal, and becomes the account with its last step before the program. Whatever is unusual
+or fails is left to `launch.py`, which forks and can tell what went wrong.
 """
 
 from __future__ import annotations
@@ -15,11 +16,12 @@ import resource
 import signal
 import stat
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from typing import Final
 
 from daemons.starter import namespaces
-from daemons.starter.account import Account, standing_in_for
+from daemons.starter import vfork as child
+from daemons.starter.account import Account, acting_as
 from daemons.starter.cgroup import Group
 from daemons.starter.first_process import FirstProcess
 from daemons.starter.terms import USUAL, Terms
@@ -33,22 +35,20 @@ SIGNALS: Final = tuple(
 )
 """All that can be set; 32 and 33 are the C library's own."""
 
-_Action = tuple[int, int, str, int, int] | tuple[int, int, int]
+_SAME: Final = 0xFFFFFFFF
+"""The id that is to stay as it is."""
 
 
 class Spawner:
-    """What a starter keeps between its jobs: where it is at home, and how the kernel rates it when memory is short."""
+    """What a starter keeps between its jobs: how the kernel rates it when memory is short, and its signals."""
 
     def __init__(self, group: Group) -> None:
         self.group = group
-        self._home = -1
         self._oom: tuple[int, bytes] | None = None
+        self._handled: list[child.Step] | None = None
 
     def close(self) -> None:
-        """Let go of both; the next job has them opened again."""
-        if self._home >= 0:
-            os.close(self._home)
-            self._home = -1
+        """Let go of it; the next job has it opened again."""
         if self._oom is not None:
             os.close(self._oom[0])
             self._oom = None
@@ -58,43 +58,39 @@ class Spawner:
 
         None when this way cannot tell or do it.
         """
+        if not child.is_possible():
+            return None
         try:
             with (
                 self._rated_as_a_job(),
                 self.group.inside(),
-                self._apart(terms, account) as first,
-                standing_in_for(account),
-                self._at(plan.directory),
+                namespaces.inside(terms.isolation, account) as first,
                 limited(plan.rlimits),
                 bound_to(terms.cpus),
             ):
-                return self._execute(plan), first
+                return child.vfork(self._steps(plan, account)), first
         except (OSError, ValueError):  # ValueError: a null character, which no program can be given
             return None
 
-    def _execute(self, plan: Plan) -> int:
-        return os.posix_spawn(
-            plan.program,
-            plan.argv,
-            plan.environment,
-            file_actions=_file_actions(plan),
-            setsid=True,
-            setsigmask=(),
-            setsigdef=SIGNALS,
-        )
-
-    def _apart(self, terms: Terms, account: Account) -> AbstractContextManager[FirstProcess | None]:
-        if self._home < 0:
-            self._home = os.open(".", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-        return namespaces.inside(terms.isolation, account) if terms.isolation.wanted else nullcontext()
-
-    @contextmanager
-    def _at(self, directory: str) -> Iterator[None]:
-        os.chdir(directory)
-        try:
-            yield
-        finally:
-            os.fchdir(self._home)
+    def _steps(self, plan: Plan, account: Account) -> list[child.Step]:
+        """What the child does, in its order."""
+        steps: list[child.Step] = [(child.SETSID,)]
+        if account.switches:
+            groups, gid, uid = account.groups, account.gid, account.uid
+            steps += [
+                (child.SETGROUPS, len(groups), child.numbers(groups)),
+                (child.SETRESGID, gid, gid, gid),
+                (child.SETRESUID, _SAME, uid, _SAME),
+            ]
+        steps += [(child.CHDIR, os.fsencode(plan.directory)), *_file_steps(plan, account)]
+        if self._handled is None:
+            self._handled = child.default_signals(handled_signals())
+        steps += self._handled
+        if account.switches:  # from here on others of the account may stop it; its next step ends that it is ours
+            steps.append((child.SETRESUID, uid, uid, uid))
+        environment = [os.fsencode(f"{name}={value}") for name, value in plan.environment.items()]
+        argv = child.words([os.fsencode(word) for word in plan.argv])
+        return [*steps, (child.EXECVE, os.fsencode(plan.program), argv, child.words(environment))]
 
     @contextmanager
     def _rated_as_a_job(self) -> Iterator[None]:
@@ -151,20 +147,23 @@ def soft_limits(rlimits: Mapping[str, int]) -> list[tuple[int, tuple[int, int]]]
     return before
 
 
-def _file_actions(plan: Plan) -> list[_Action]:
+def _file_steps(plan: Plan, account: Account) -> list[child.Step]:
     """How the standard files are opened; OSError when one of them might keep this process waiting, as a pipe does."""
-    if not all(map(_opens_at_once, {plan.stdin, plan.stdout, plan.stderr})):
-        raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
-    flags = output_flags(plan)
-    actions: list[_Action] = [
-        (os.POSIX_SPAWN_OPEN, 0, plan.stdin, os.O_RDONLY | os.O_NOCTTY, 0),
-        (os.POSIX_SPAWN_OPEN, 1, plan.stdout, flags, 0o666),
-    ]
+    with acting_as(account):
+        if not all(map(_opens_at_once, {plan.stdin, plan.stdout, plan.stderr})):
+            raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+    flags, mode = output_flags(plan), 0o666
+    steps: list[child.Step] = []
+    steps += [(child.CLOSE, 0), (child.OPEN, os.fsencode(plan.stdin), os.O_RDONLY | os.O_NOCTTY, 0)]
+    steps += [(child.CLOSE, 1), (child.OPEN, os.fsencode(plan.stdout), flags, mode)]
     if plan.stderr == plan.stdout:
-        actions.append((os.POSIX_SPAWN_DUP2, 1, 2))
-    else:
-        actions.append((os.POSIX_SPAWN_OPEN, 2, plan.stderr, flags, 0o666))
-    return actions
+        return [*steps, (child.DUP2, 1, 2)]
+    return [*steps, (child.CLOSE, 2), (child.OPEN, os.fsencode(plan.stderr), flags, mode)]
+
+
+def handled_signals() -> list[int]:
+    """The signals that a fresh program has otherwise; asked before a child is made, where each touch costs a page."""
+    return [signum for signum in SIGNALS if signal.getsignal(signum) != signal.SIG_DFL]
 
 
 def output_flags(plan: Plan) -> int:

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import trio
 
+from daemons.starter import vfork
 from pool.classad import ClassAd
 from pool.execute.plan import Surroundings, plan_job
 from pool.execute.usage import Sample, Usage
@@ -80,4 +81,5 @@ async def _be_parent(nursery: trio.Nursery, end: socket.socket, security: Securi
 @cache
 def warm_up() -> None:
     """Do it all, once; nothing is left but what was learnt."""
+    vfork.is_possible()
     trio.run(_talk)
