@@ -46,6 +46,8 @@ if TYPE_CHECKING:
     from protocol.blocking import BlockingPeer
 
 SUBMIT_TIMEOUT_S = 600.0
+UNUSED_S = 60.0
+"""A connection that was not used for so long may have been closed (CONNECTION_IDLE_TIMEOUT)."""
 MADE_LATER_S = 0.5
 """The pause before jobs are looked for again that their cluster has not made yet."""
 
@@ -62,15 +64,26 @@ def connect(
     `schedd` names an access point other than this host's. Use it in a `with`, or close it.
     """
     session = Session.open(directory=directory, pool=pool, config=config)
-    return Pool(session, session.daemon("schedd", name=schedd))
+    return Pool(session, schedd)
 
 
 class Pool:
     """An access point of a pool, and the pool behind it."""
 
-    def __init__(self, session: Session, peer: BlockingPeer) -> None:
+    def __init__(self, session: Session, schedd: str | None = None) -> None:
         self.session = session
-        self._peer = peer
+        self._schedd = schedd
+        self._connection = session.daemon("schedd", name=schedd)
+        self._used_at = time.monotonic()
+
+    @property
+    def _peer(self) -> BlockingPeer:
+        """The connection; a new one when the schedd has closed it, since it was not used for long."""
+        now = time.monotonic()
+        if now - self._used_at >= UNUSED_S and not self._connection.is_open():
+            self._connection = self.session.daemon("schedd", name=self._schedd)
+        self._used_at = now
+        return self._connection
 
     def __enter__(self) -> Pool:
         return self
@@ -82,7 +95,7 @@ class Pool:
 
     def close(self) -> None:
         """Close the connection."""
-        self._peer.close()
+        self._connection.close()
 
     def submit(self, description: Submit | str | Mapping[str, Value], *, count: int | None = None) -> list[Job]:
         """Queue jobs; they are durable when this returns. SubmitError says what is wrong with the description."""

@@ -38,6 +38,7 @@ CALL_TIMEOUT_S: Final = 20.0
 CONNECT_TIMEOUT_S: Final = 20.0
 SILENCE_S: Final = 60.0  # a server that has nothing to say pings thrice a minute
 STREAM_CREDIT: Final = 16
+LOOK_S: Final = 0.001
 _RECEIVE_BYTES: Final = 256 * 1024
 
 
@@ -184,6 +185,17 @@ class BlockingPeer:
         return self._bulk.popleft()
 
     # ---- its end
+
+    def is_open(self) -> bool:
+        """Whether the server has not left, as far as is known here; takes in what it has said meanwhile."""
+        try:
+            while self._error is None:
+                self._receive(time.monotonic() + LOOK_S)
+        except TimeoutError:
+            return True
+        except PeerError:
+            pass
+        return False
 
     def close(self) -> None:
         """Say goodbye and close."""

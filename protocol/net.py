@@ -264,7 +264,10 @@ def unix_incoming(sock: socket.socket, path: str) -> Incoming:
     label = f"pid {credentials.pid} (uid {credentials.uid}) at {path}"
 
     async def spoken() -> None:
-        await trio.lowlevel.wait_readable(sock)
+        try:
+            sock.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)  # nearly always there already
+        except BlockingIOError:
+            await trio.lowlevel.wait_readable(sock)
 
     async def open_it(_security: Security) -> Channel:
         await trio.lowlevel.checkpoint()

@@ -179,6 +179,10 @@ class _Serving:
     limits: Limits | None
     peers: set[Peer]
 
+    def is_ours(self, uid: int | None) -> bool:
+        """Whether this account is root or the pool's owner."""
+        return uid is not None and uid in (0, self.security.owner_uid)
+
     @property
     def bounds(self) -> Bounds:
         """How long whoever connects may take."""
@@ -230,11 +234,8 @@ async def _accept(serving: _Serving, listener: Listener) -> None:
         except OSError as error:
             await wait_for_room(serving.admission, str(listener.address), error)
             continue
-        uid, admission = incoming.uid, serving.admission
-        visit = _Visit(incoming)
-        visit.place = admission.enter(
-            incoming.origin, visit.drop, is_ours=uid is not None and uid in (0, serving.security.owner_uid)
-        )
+        admission, visit = serving.admission, _Visit(incoming)
+        visit.place = admission.enter(incoming.origin, visit.drop, is_ours=serving.is_ours(incoming.uid))
         if visit.place is None:
             admission.refusals.say(incoming.origin, f"connection from {incoming.label} refused: there are too many")
             incoming.close()
@@ -305,7 +306,7 @@ async def _meet(serving: _Serving, incoming: Incoming) -> tuple[Peer | None, lis
             raise PeerError(f"nothing was said within {bounds.first_byte_s:g} s")
         if incoming.uid is None:
             await turns.of_loop().enter_stranger(incoming.origin)
-        else:
+        elif not serving.is_ours(incoming.uid):
             await turns.of_loop().enter(incoming.origin)
         with trio.fail_after(bounds.handshake_s):
             channel = await incoming.open(serving.security)

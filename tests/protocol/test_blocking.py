@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
@@ -15,11 +17,24 @@ from pool.errors import PeerError
 from pool.ids import JobId
 from protocol import blocking
 from protocol.address import Address
+from protocol.admission import Admission, Bounds
 from protocol.authorize import access_lists
 from protocol.message import replace
 from protocol.remote import ConnectionLost, RemoteError, TimedOut
 from tests.protocol.conftest import Wiring
-from tests.protocol.echo import Administrate, Count, Echo, EchoService, Note, Refuse, Wait, a_security, serving, until
+from tests.protocol.echo import (
+    NOBODY,
+    Administrate,
+    Count,
+    Echo,
+    EchoService,
+    Note,
+    Refuse,
+    Wait,
+    a_security,
+    serving,
+    until,
+)
 
 T = TypeVar("T")
 
@@ -167,3 +182,26 @@ def test_a_server_that_talks_nonsense_is_an_error(tmp_path: Path, noise: bytes) 
         with pytest.raises(PeerError):
             blocking.connect(path, a_security(), timeout=30)
         thread.join()
+
+
+async def test_a_users_connection_that_nobody_uses_is_closed_and_the_tool_can_tell(real_wiring: Wiring) -> None:
+    if real_wiring.kind == "unix" and os.geteuid() == 0:
+        await real_wiring.listener.aclose()
+        pytest.skip("root's connections are not a user's")
+    service = EchoService()
+    admission = Admission(Bounds(idle_s=0.05))
+    security = replace(real_wiring.server_security, owner_uid=NOBODY)
+    async with serving(service, [real_wiring.listener], security, admission=admission, silence_s=0.3):
+
+        def tool() -> None:
+            token = a_security().create_token("alice", lifetime_s=60)
+            mine = a_security(ca_files=real_wiring.client_security.ca_files).with_token(token)
+            with blocking.connect(real_wiring.address, mine) as peer:
+                assert peer.call(Echo(text="hi")).text == "hi"
+                deadline = time.monotonic() + 60
+                while peer.is_open():
+                    assert time.monotonic() < deadline
+                with pytest.raises(ConnectionLost, match="not used for"):
+                    peer.call(Echo(text="too late"))
+
+        await in_thread(tool)
