@@ -113,7 +113,7 @@ class Admission:
             return self._put(Place(self._ours, drop, is_ours=True)) if self._has_room(origin, True) else None
         crowd = self._strangers.get(origin)
         if crowd is not None and len(crowd.places) >= self.bounds.strangers_of_one_max:
-            self._drop(next(iter(crowd.places)), f"{origin} has more connections that have not authenticated")
+            self._drop(next(iter(crowd.places)), f"too many of {origin} have not authenticated")
         if not self._has_room(origin, False):
             return None
         return self._put(Place(self._strangers.setdefault(origin, Share(origin)), drop))
