@@ -21,7 +21,7 @@ from benchmarks.measure import Figure, p50, p99, pss_bytes, tree
 from benchmarks.pool_run import USER, Bench, bench
 from pool.classad import ClassAd
 from pool.ids import JobId
-from protocol import rpc
+from protocol import needs, rpc
 from protocol.address import Address
 from protocol.auth.ticket import Bearer, digest_of
 from protocol.authorize import Level
@@ -172,18 +172,18 @@ async def launcher(pool: Bench) -> AsyncGenerator[Launcher, None]:
     bearer = Bearer(uids=[os.getuid()])
     security.tickets.add(digest_of(TICKET), identity="starter@bench", levels=[Level.READ], bearer=bearer, label="claim")
     address = Address.unix(str(pool.directory / "launcher.sock"))
-    service = Service("schedd")
+    service = Service("schedd", needs.SCHEDD)
     async with trio.open_nursery() as nursery:
         listener = await RealNetwork().listen(address)
         await nursery.start(_serve, service, listener, security)
         os.chmod(pool.directory / "launcher.sock", 0o777)
         offer = await _offer(pool)
-        starts = Service("schedd")
+        starts = Service("schedd", needs.SCHEDD_TO_STARTD)
         starts.on(ClaimChanged, lambda peer, word: None)
         async with rpc.connected(str(pool.run_dir / "startd.sock"), security=Security(), service=starts) as startd:
             one = Launcher(startd, str(address), offer)
             for kind in (StarterReady, JobExecuting, JobEnded, JobUpdate, JobNotice):
-                service.on(kind, one.hear, Level.READ)
+                service.on(kind, one.hear)
             claim = RequestClaim(
                 claim_id=offer,
                 job_ad=_job(),

@@ -370,7 +370,7 @@ async def test_a_starter_whose_ticket_is_not_taken_gives_up() -> None:
         )
         over = await b.until(ActivationOver, activation)
         assert not over.reported
-        assert "no such activation" in over.reason
+        assert "must come by TICKET" in over.reason
         assert not (b.iwd / "ran").exists()
 
 
