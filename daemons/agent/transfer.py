@@ -263,7 +263,7 @@ class Transfers:
 
         def open_file(entry: FileEntry) -> int:
             fault("agent.input_file")
-            return os.open(real(sources[entry.name]), os.O_RDONLY | os.O_NOCTTY | os.O_CLOEXEC)
+            return os.open(real(sources[entry.name]), os.O_RDONLY | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC)
 
         entries = with_small(gathered.entries, open_file)
         have = acceptable({one.name: one for one in request.have}, entries) if request.have else {}

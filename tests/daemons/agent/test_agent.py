@@ -43,6 +43,17 @@ async def test_events_are_written_as_the_user(tmp_path: Path) -> None:
         assert caught.value.code == "UserError"
 
 
+@pytest.mark.parametrize("name", ["pipe", "null\0character", "."])
+async def test_a_log_that_can_be_no_file_is_its_users_fault(name: str) -> None:
+    async with bench(agent=True, start=False) as b:
+        assert b.agent is not None
+        os.mkfifo(b.iwd / "pipe")
+        (b.iwd / "pipe").chmod(0o666)
+        with pytest.raises(RemoteError, match="cannot write the event log") as caught:
+            await b.agent.call(AppendEvents(events=[LogEvent(log=f"{b.iwd}/{name}", text="x")]))
+        assert caught.value.code == "UserError"
+
+
 @pytest.mark.skipif(os.getuid() != 0, reason="the agent is this account anyway")
 async def test_an_agent_cannot_touch_what_its_user_cannot() -> None:
     async with bench(agent=True, start=False) as b:
