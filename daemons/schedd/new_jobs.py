@@ -112,7 +112,7 @@ def new_job(cluster: Cluster, own: ClassAd, proc: int, charging: ChargeRules, *,
     check_texts(own)
     own.parent = cluster.ad
     charging.settle(own, owner=cluster.owner, user=cluster.user)
-    if GROUP in own.attrs:
+    if GROUP.lower() in own.attrs:
         cluster.charges_severally = True
     status = JobStatus.HELD if own.eval_int("JobStatus") == JobStatus.HELD else JobStatus.IDLE
     hold = None

@@ -43,7 +43,7 @@ class ChargeRules:
         ad[GROUP] = name
         if "AcctGroupUser" in ad:
             ad["AcctGroupUser"] = charged
-        if group or "AcctGroup" in ad:
+        if "AcctGroup" in ad:
             ad["AcctGroup"] = group or UNDEFINED
 
     def edited(

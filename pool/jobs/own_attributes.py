@@ -106,7 +106,7 @@ def contradicted(ad: ClassAd, cluster: ClassAd, names: Iterable[str]) -> list[st
 
 def without_own(attributes: Mapping[str, object]) -> Mapping[str, object]:
     """Attributes for a job, less those that are the schedd's to say."""
-    if SCHEDDS.isdisjoint([name.lower() for name in attributes]):
+    if SCHEDDS.isdisjoint(map(str.lower, attributes)):
         return attributes
     return {name: value for name, value in attributes.items() if name.lower() not in SCHEDDS}
 

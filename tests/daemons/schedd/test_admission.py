@@ -100,3 +100,23 @@ async def test_rules_that_cannot_be_read_are_left_out(tmp_path: Path, autojump_c
             "REQUIREMENT_Bad",
         ):
             assert said in log
+
+
+async def test_a_map_says_whom_else_a_user_may_charge(tmp_path: Path, autojump_clock: Clock) -> None:
+    rules = {
+        "SCHEDD_CLASSAD_USER_MAP_NAMES": "Portals",
+        "CLASSAD_USER_MAPDATA_Portals": f"* {USER} ann,bob",
+        "ACCOUNTING_GROUP_USER_MAP": "Portals",
+    }
+    async with a_bench(tmp_path, **rules) as bench:
+        await bench.submit(a_job(AccountingGroup="ann"), {}, {"AccountingGroup": "physics.bob"})
+        assert [ad["AccountingGroup"] for ad in (await bench.ads()).values()] == ["ann", "physics.bob"]
+        await bench.until(lambda: bench.announced is not None and len(bench.announced.requests) == 2)
+        assert bench.announced is not None
+        assert {one.submitter.partition("@")[0] for one in bench.announced.requests} == {"ann", "physics.bob"}
+        with pytest.raises(RemoteError, match=f"{USER} may not charge eve"):
+            await bench.submit(a_job(), {"AccountingGroup": "eve"})
+        with pytest.raises(RemoteError, match="bin may not charge ann"):
+            await bench.submit(a_job(AccountingGroup="ann"), user="bin")
+    async with a_bench(tmp_path) as bench:
+        assert {ad.eval_str("AccountingGroup") for ad in (await bench.ads()).values()} == {None}

@@ -47,3 +47,24 @@ def test_what_only_the_schedd_sets_is_taken_out_of_new_jobs_or_refused(tmp_path:
     strict = rules(tmp_path, "SECURE_JOB_ATTRS = badge", "IGNORE_ATTEMPTS_TO_SET_SECURE_JOB_ATTRS = false")
     with pytest.raises(SubmitError, match="secure attribute badge"):
         strict.submitted(ClassAd({"Badge": "gold"}), ClassAd())
+
+
+def test_a_starter_reports_use_and_nothing_of_whose_the_job_is_or_what_it_runs(tmp_path: Path) -> None:
+    told = ClassAd(
+        {
+            "ImageSize": 5,
+            "MemoryUsage": 1,
+            "GPUsUsage": 0.5,
+            "owner": "bob",
+            "OsUser": "bob",
+            "AccountingGroup": "bob",
+            "Badge": "gold",
+            "Project": "x",
+            "Group": "g",
+            "Cmd": "/bin/sh",
+            "UserLog": "/home/ann/.profile",
+            "Odd": ["a\0b"],
+        }
+    )
+    found = rules(tmp_path, "IMMUTABLE_JOB_ATTRS = Project", "SECURE_JOB_ATTRS = Badge").reported(told)
+    assert sorted(found) == ["GPUsUsage", "ImageSize", "MemoryUsage"]

@@ -164,6 +164,35 @@ def test_dropping_an_attribute_uncovers_nothing() -> None:
     assert queue.ad(one)["JobPrio"] is UNDEFINED
 
 
+def test_events_for_names_that_are_no_utf_8_are_kept(connection: sqlite3.Connection) -> None:
+    queue = a_queue()
+    row = queue.log(queue.clusters[1], "/tmp/a\udc80", "é\udcff\n")
+    store.commit(connection, queue.take()[0])
+    assert store.read_events(connection) == [row]
+
+
+def test_nobody_changes_whose_a_job_is() -> None:
+    queue = a_queue()
+    one = job(queue, "1.0")
+    queue.change(one, {"oWner": "bob", "User": "bob@here", "OsUser": "bob", "JobStatus": 4, "A": 1}, drop=["ClusterId"])
+    queue.change_cluster(one.cluster, {"Owner": "bob", "OsUser": "bob", "NTDomain": "x"})
+    ad = queue.ad(one)
+    assert (ad["Owner"], ad["User"], ad["JobStatus"], ad["A"], ad["ClusterId"]) == ("ann", "ann@here", 1, 1, 1)
+    assert "OsUser" not in ad
+    assert "NTDomain" not in ad
+
+
+def test_what_an_older_version_let_jobs_say_is_taken_out_at_a_start() -> None:
+    queue = JobQueue("ap")
+    old = ClassAd({"ClusterId": 1, "Owner": "bob", "User": "ann@here", "OsUser": "bob", "Cmd": "/x", "QDate": 7})
+    row = store.ClusterRow(1, 1, "ann@here", "ann", 2, pack(old))
+    mine = [pack(ClassAd({"owner": "bob", "osuser": "bob", "Args": "1"})), pack(ClassAd({"Args": "2"}))]
+    queue.load([row], [(1, proc, 1, 0, packed) for proc, packed in enumerate(mine)])
+    for proc, ad in enumerate(map(queue.ad, queue.jobs())):
+        assert (ad["Owner"], ad["User"], ad["Args"]) == ("ann", "ann@here", str(proc + 1))
+        assert "OsUser" not in ad
+
+
 def test_a_move_that_cannot_be_changes_nothing() -> None:
     queue = a_queue()
     with pytest.raises(IllegalMove):
