@@ -60,7 +60,7 @@ class Admission:
                 before = ad.copy()
                 names = one.apply(ad, knob=self.knob, complain=complain)
                 for name in names & self.fixed:
-                    if name in before.attrs:
+                    if name in before:
                         ad[name] = before[name]
                     elif name in ad.attrs:
                         del ad[name]
