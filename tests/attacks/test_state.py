@@ -79,6 +79,25 @@ def test_another_account_reads_and_writes_nothing_while_jobs_run(pool: RealPool,
     assert too_much(pool) == set()
 
 
+_PING = r"""
+import json, sys
+from pathlib import Path
+from protocol.blocking import connect
+from protocol.messages.common import Ping
+from protocol.security import Security
+
+levels = set()
+for path in Path(sys.argv[1]).glob("*.sock"):
+    with connect(str(path), Security()) as peer:
+        levels.update(peer.call(Ping()).levels)
+print(json.dumps(sorted(levels)))
+"""
+
+
+def test_who_may_connect_may_read_and_submit_and_no_more(pool: RealPool) -> None:
+    assert set(json.loads(python_as(ATTACKER, _PING, str(pool.run_dir)))) <= {"READ", "WRITE"}
+
+
 def _rows(pool: RealPool) -> list[dict[str, str]]:
     """All that the queue's file knows of claims."""
     with sqlite3.connect(pool.directory / "spool" / "job_queue.sqlite") as connection:
