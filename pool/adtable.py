@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from pool.classad import ClassAd, Expr, Value
+from pool.classad.budget import Patience
 from pool.errors import UserError
 
 LIFETIME_S: Final = 900.0
@@ -57,7 +58,7 @@ class Watch:
 
     def __init__(self, ad_types: Iterable[str], constraint: Expr | None, wake: Callable[[], None]) -> None:
         self._types = frozenset(ad_type.lower() for ad_type in ad_types)
-        self._constraint = constraint
+        self._constraint = None if constraint is None else Patience(constraint)
         self._wake = wake
         self._pending: dict[Key, Stored | None] = {}
         self._told: dict[Key, tuple[str, str]] = {}
@@ -175,9 +176,13 @@ class AdTable:
         return list(self._ads.get(ad_type.lower(), {}).values())
 
     def select(self, ad_type: str, constraint: Expr | None) -> Iterator[Stored | None]:
-        """The ads for which the constraint is true; None in the place of each other, so that a caller may pause."""
+        """The ads for which the constraint is true; None in the place of each other, so that a caller may pause.
+
+        TooDear when the constraint costs too much for too many of them.
+        """
+        asked = None if constraint is None else Patience(constraint)
         for stored in self.of_type(ad_type):
-            yield stored if constraint is None or is_true(constraint.eval(stored.ad)) else None
+            yield stored if asked is None or is_true(asked.eval(stored.ad)) else None
 
     # ---- watchers
 

@@ -149,12 +149,14 @@ class Collector:
 
         watch = self._table.watch(request.ad_types, _constraint(request.constraint), wake)
         synced = False
+        pace = Pace()
         try:
             while True:
                 changed = trio.Event()
-                while deltas := watch.take(DELTAS_AT_ONCE_MAX):
+                while deltas := watch.take(1 if request.constraint else DELTAS_AT_ONCE_MAX):
                     for ad_type, name, stored in deltas:
                         await send(_delta(ad_type, name, stored, private=request.private))
+                    await pace.breathe()
                 if not synced and not watch:
                     await send(AdDelta(change=Change.SYNCED))
                     synced = True

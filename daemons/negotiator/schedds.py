@@ -57,7 +57,7 @@ class Schedd:
             key = one.request.submitter, one.request.autocluster
             if key not in self.told:
                 self.told.add(key)
-                news.append(Rejection(submitter=key[0], autocluster=key[1], reason=one.reason))
+                news.append(Rejection(submitter=key[0], autocluster=key[1], reason=one.reason, dear=one.dear))
         return news
 
 

@@ -12,14 +12,16 @@ from typing import Final
 import trio
 
 from daemons.locate import negotiator_address
+from daemons.pace import Pace
 from daemons.schedd.claims import Claims
 from daemons.schedd.core import Core
 from pool.classad import ClassAd
 from pool.errors import PoolError
+from pool.jobs.codes import HoldCode
 from pool.jobs.waiting import Group
 from protocol import needs, rpc
 from protocol.messages.negotiator import AnnounceWork, ResourceRequest, ReturnMatches
-from protocol.messages.schedd import MatchesTaken, OfferMatches, RejectRequests
+from protocol.messages.schedd import MatchesTaken, OfferMatches, Rejection, RejectRequests
 from protocol.rpc import Peer
 from protocol.service import Service
 
@@ -170,3 +172,18 @@ class Negotiation:
         now = self._core.now()
         for rejection in message.rejections:
             self._core.waiting.reject(rejection.submitter, rejection.autocluster, rejection.reason, now)
+            if rejection.dear:
+                self._core.nursery.start_soon(self._hold_group, rejection)
+
+    async def _hold_group(self, rejection: Rejection) -> None:
+        """Hold the jobs that wait with an expression that is too dear to be matched."""
+        core, pace = self._core, Pace()
+        which = rejection.submitter, rejection.autocluster
+        reason = f"The job attribute {rejection.dear} costs too much processor time to be matched with slots"
+        for group in [one for one in core.waiting.groups() if (one.submitter, one.autocluster) == which]:
+            while (job := group.first()) is not None:
+                core.hold(job, reason, HoldCode.EXPRESSION_TOO_COSTLY)
+                if group.first() is job:
+                    break
+                await pace.breathe()
+        core.writer.soon()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-import time
 from collections.abc import Sequence
 from typing import Final
 
@@ -12,15 +11,20 @@ import trio
 from daemons.pace import Pace
 from daemons.schedd.core import Core, has_crontab
 from pool.classad import ClassAd
+from pool.classad.limits import DEAR_CPU
 from pool.jobs import history, policy
 from pool.jobs.job_queue import Cluster, Job, mention
 from pool.jobs.policy import Action, Decision
+from pool.jobs.run import Changes
 from pool.jobs.states import OVER, JobStatus
 from pool.timeslice import interval_s
 
 PRUNE_S: Final = 600.0
 ALIKE_MIN: Final = 16
 """Jobs of a cluster for which it is worth finding out what their policy reads."""
+DEAR_ROUND_S: Final = 1.0
+"""Processor time that one owner's jobs may take in a round with policies that cost much, each of them alone; however
+many have policies that cost little, all are asked."""
 _WAITING: Final = (JobStatus.IDLE, JobStatus.HELD)
 _OWN_POLICY: Final = ('"Periodic', '"TimerRemove', '"Allowed', '"LeaveJobInQueue', '"x":', '"n":')
 
@@ -40,14 +44,16 @@ class PolicyTimer:
             pause_s = interval_s(spent_s, settings.periodic_share, least_s=least_s, most_s=most_s)
             await trio.sleep(pause_s if least_s > 0 else 3600.0)
             if least_s > 0:
-                began = time.thread_time()
+                began = self._core.start.world.cpu()
                 await self.round()
-                spent_s = time.thread_time() - began
+                spent_s = self._core.start.world.cpu() - began
 
     async def round(self) -> None:
         """One evaluation of every job that has a policy."""
         core, pace = self._core, Pace()
         changed = False
+        dear: dict[str, float] = {}
+        cpu = core.start.world.cpu
         reads: frozenset[str] | None = None
         ad: ClassAd | None = None
         for page in core.queue.pages():
@@ -61,8 +67,12 @@ class PolicyTimer:
                 await pace.breathe()
                 if job.cluster.jobs.get(job.proc) is not job:
                     continue
-                if self._may_act(job):
+                if self._may_act(job) and dear.get(job.cluster.owner, 0.0) < DEAR_ROUND_S:
+                    began = cpu()
                     changed |= self.look_at(job)
+                    took_s = cpu() - began
+                    if took_s > DEAR_CPU:
+                        dear[job.cluster.owner] = dear.get(job.cluster.owner, 0.0) + took_s
                 if self._has_crontab(job) and core.missed_its_run(job):
                     core.resort(job)
         if changed:
@@ -132,7 +142,10 @@ class PolicyTimer:
 
     def _carry_out(self, job: Job, decision: Decision) -> None:
         core = self._core
-        if decision.action is Action.HOLD:
+        if decision.action is Action.HOLD and job.status is JobStatus.HELD:
+            attributes = {"HoldReason": decision.reason, "HoldReasonCode": decision.code, "HoldReasonSubCode": 0}
+            core.apply(job, Changes(attributes))
+        elif decision.action is Action.HOLD:
             core.hold(job, decision.reason, decision.code, decision.subcode)
         elif decision.action is Action.RELEASE:
             core.release(job, decision.reason)

@@ -16,6 +16,7 @@ from daemons.schedd.records import RecordReader
 from daemons.schedd.selection import Chosen, any_of, owner_of
 from daemons.schedd.writer import Touched
 from pool.classad import ClassAd, expr
+from pool.classad.budget import Patience, TooDear
 from pool.errors import PoolError, UserError
 from pool.ids import JobId
 from pool.jobs import job_sets
@@ -200,7 +201,10 @@ class Queries:
     def _committed(self, batch: Batch, touched: Touched) -> None:
         for watcher in self._watchers:
             for job, names in touched.items():
-                watcher.changed(job, names)
+                try:
+                    watcher.changed(job, names)
+                except TooDear as error:
+                    watcher.end(error)
 
 
 class _Watcher:
@@ -214,7 +218,7 @@ class _Watcher:
         self._known: set[JobId] = set()
         self._backlog: deque[JobDelta] = deque()
         self._wake = trio.Event()
-        self._overrun = False
+        self._failed: PoolError | None = None
         self._again: dict[Job, None] | None = {}
         """Jobs that change while the first ones are still being sent."""
 
@@ -238,7 +242,7 @@ class _Watcher:
 
     def changed(self, job: Job, names: set[str] | None) -> None:
         """A change of a job has become durable."""
-        if self._overrun or not self.chosen.about(job):
+        if self._failed is not None or not self.chosen.about(job):
             return
         if self._again is not None:
             self._again[job] = None
@@ -257,19 +261,24 @@ class _Watcher:
         if left:
             self._known.discard(job.id)
 
+    def end(self, error: PoolError) -> None:
+        """The watch cannot go on."""
+        self._failed = error
+        self._backlog.clear()
+        self._wake.set()
+
     def _put(self, delta: JobDelta) -> None:
         if len(self._backlog) >= BACKLOG_MAX:
-            self._overrun = True
-            self._backlog.clear()
-        else:
-            self._backlog.append(delta)
+            self.end(Slow(f"the watcher is more than {BACKLOG_MAX} changes behind; watch anew"))
+            return
+        self._backlog.append(delta)
         self._wake.set()
 
     async def next(self) -> list[JobDelta]:
         """What has changed since the last time."""
         await self._wake.wait()
-        if self._overrun:
-            raise Slow(f"the watcher is more than {BACKLOG_MAX} changes behind; watch anew")
+        if self._failed is not None:
+            raise self._failed
         deltas = [self._backlog.popleft() for _ in range(min(len(self._backlog), DELTAS_PER_BATCH))]
         if not self._backlog:
             self._wake = trio.Event()
@@ -282,14 +291,14 @@ class _Since:
     def __init__(self, since: str | None) -> None:
         text = (since or "").strip()
         self._id: tuple[int, int | None] | None = None
-        self._expr = None
+        self._expr: Patience | None = None
         if text.isdigit():
             self._id = (int(text), None)
         elif text:
             try:
                 self._id = JobId.parse(text)
             except UserError:
-                self._expr = expr(text)
+                self._expr = Patience(expr(text))
 
     def reached(self, ad: ClassAd) -> bool:
         """Whether this job, and all before it, are not wanted."""

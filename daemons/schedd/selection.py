@@ -9,7 +9,8 @@ from typing import Final
 from daemons.pace import Pace
 from daemons.schedd.core import Core
 from daemons.schedd.settings import Settings
-from pool.classad import ClassAd, Expr, expr
+from pool.classad import ClassAd, expr
+from pool.classad.budget import Patience
 from pool.errors import UserError
 from pool.ids import JobId
 from pool.jobs.job_queue import Cluster, Job, JobQueue
@@ -28,7 +29,7 @@ class Chosen:
     jobs: frozenset[JobId]
     clusters: frozenset[int]
     users: frozenset[str]
-    constraint: Expr | None
+    constraint: Patience | None
     everything: bool
 
     @classmethod
@@ -45,7 +46,7 @@ class Chosen:
             frozenset(jobs),
             frozenset(clusters),
             frozenset(select.users),
-            expr(select.constraint) if select.constraint else None,
+            Patience(expr(select.constraint)) if select.constraint else None,
             select.all or (anyone and select.constraint is not None),
         )
 
@@ -61,7 +62,7 @@ class Chosen:
         )
 
     def satisfied_by(self, ad: ClassAd) -> bool:
-        """Whether the constraint holds."""
+        """Whether the constraint holds; TooDear when it has cost too much."""
         if self.constraint is None:
             return True
         value = self.constraint.eval(ad)

@@ -12,11 +12,16 @@ from __future__ import annotations
 from _thread import _local  # threading.local, without the module that few tools need
 
 from pool.classad.environment import ENV
-from pool.classad.limits import MAX_CPU, MAX_DEPTH, MAX_STEPS
+from pool.classad.limits import DEAR_CPU, MAX_CPU, MAX_DEPTH, MAX_STEPS
+from pool.errors import UserError
 from pool.hints import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from types import TracebackType
+
+    from pool.classad.ad import ClassAd
+    from pool.classad.expression import Expr
+    from pool.classad.values import Value
 
 NEVER: Final = 1 << 60
 _LOOK_STEPS: Final = 250
@@ -30,6 +35,10 @@ class OverBudget(Exception):
         self.reason = reason
 
 
+class TooDear(UserError):
+    """Too many evaluations have cost much; for who asked for all of them."""
+
+
 class Uncounted(Exception):
     """Compiled code has met what may be dear and does not count; the evaluator, which does, begins again."""
 
@@ -37,11 +46,12 @@ class Uncounted(Exception):
 class _Account:
     """The part of a budget that is looked at now and then."""
 
-    __slots__ = ("began", "left")
+    __slots__ = ("began", "dear", "left")
 
     def __init__(self) -> None:
         self.left = MAX_STEPS - _LOOK_STEPS
         self.began: float | None = None
+        self.dear = False
 
 
 class Budget:
@@ -74,8 +84,14 @@ class Budget:
         self.steps = _LOOK_STEPS
         if account.left < 0:
             raise OverBudget(f"it takes more than {MAX_STEPS} steps")
-        if self.time_left() <= 0:
+        left_s = self.time_left()
+        if left_s <= 0:
             raise OverBudget(f"it takes more than {MAX_CPU * 1000:g} ms")
+        if left_s < MAX_CPU - DEAR_CPU and not account.dear:
+            account.dear = True
+            watching = getattr(_watching, "now", None)
+            if watching is not None and watching.most:
+                watching.note(f"it takes more than {DEAR_CPU * 1000:g} ms")
 
     def time_left(self) -> float:
         """Seconds of processor time; the clock starts when it is looked at first."""
@@ -127,12 +143,15 @@ class Brief(Budget):
 
 
 class Overruns:
-    """The evaluations that ended for their cost inside a `with` block, and why: the last reason, and how many.
+    """The evaluations that ended for their cost inside a `with` block, and why: the last reason, and a count.
 
-    It sees those of its own thread, which is what a caller wants to know of the evaluations that he asks for.
+    It sees those of its own thread, which is what a caller wants to know of the evaluations that he asks for. With
+    `most`, those that take long though they end well count, too, half as much, and when the count has come so far the
+    evaluation that is going on is the last: TooDear.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = 0) -> None:
+        self.most = most
         self.count = 0
         self.reason = ""
         self._outer: Overruns | None = None
@@ -144,20 +163,33 @@ class Overruns:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         _watching.now = self._outer
-        if self.count and self._outer is not None:
-            self._outer.note(self.reason, self.count)
 
     def note(self, reason: str, count: int = 1) -> None:
-        """Some evaluations have ended so."""
+        """An evaluation takes long, or has ended so, which counts twice."""
         self.count += count
         self.reason = reason
+        if self.most and self.count >= self.most:
+            raise TooDear(f"the expression costs too much processor time: {reason}")
 
 
 def overrun(over: OverBudget) -> None:
     """Tell who watches that an evaluation has ended for its cost."""
     watching = getattr(_watching, "now", None)
     if watching is not None:
-        watching.note(over.reason)
+        watching.note(over.reason, 2)
 
 
 _watching: Final = _local()
+
+
+class Patience:
+    """Asks one expression of many ads, until too many of the evaluations have cost too much (TooDear)."""
+
+    def __init__(self, expression: Expr, most: int = 20) -> None:
+        self._expression = expression
+        self._overruns = Overruns(most)
+
+    def eval(self, my: ClassAd) -> Value:
+        """The value for an ad."""
+        with self._overruns:
+            return self._expression.eval(my)

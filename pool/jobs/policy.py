@@ -7,12 +7,13 @@ written into OnExitRemove at submit.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, Protocol
 
 from pool.classad import ClassAd, Expr, expr
+from pool.classad.budget import Overruns, TooDear
 from pool.errors import ClassAdError
 from pool.jobs.codes import HoldCode, VacateCode
 from pool.jobs.states import EXECUTING, JobStatus
@@ -143,9 +144,33 @@ def reads(ad: ClassAd, system: SystemPolicy) -> frozenset[str] | None:
 
 
 def periodic(ad: ClassAd, status: JobStatus, now: float, system: SystemPolicy) -> Decision | None:
-    """What the policy wants of a job in this state, apart from its exit."""
-    if status is JobStatus.REMOVED:
+    """What the policy wants of a job in this state, apart from its exit. One that costs too much has it held."""
+    if status is JobStatus.REMOVED or (
+        status is JobStatus.HELD and ad.eval_int("HoldReasonCode") == HoldCode.EXPRESSION_TOO_COSTLY
+    ):
         return None
+    with Overruns(most=2) as seen:
+        try:
+            return _periodic(ad, status, now, system)
+        except TooDear:
+            pass
+    return Decision(Action.HOLD, too_costly(ad, _ATTRIBUTES.values(), seen.reason), HoldCode.EXPRESSION_TOO_COSTLY)
+
+
+def too_costly(ad: ClassAd, names: Iterable[str], reason: str, target: ClassAd | None = None) -> str:
+    """Which of these attributes cannot be evaluated within the budget, for the user to read."""
+    for name in names:
+        with Overruns(most=2) as seen:
+            try:
+                ad.eval(name, target)
+            except TooDear:
+                pass
+        if seen.count:
+            return f"The job attribute {name} costs too much processor time: {seen.reason}"
+    return f"The job's expressions cost too much processor time: {reason}"
+
+
+def _periodic(ad: ClassAd, status: JobStatus, now: float, system: SystemPolicy) -> Decision | None:
     if status in EXECUTING:
         decision = _too_long(ad, now) or _rule(ad, Action.VACATE, system.vacate)
         if decision is not None:

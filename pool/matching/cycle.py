@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from pool.classad import ClassAd
+from pool.classad.budget import Overruns, TooDear
 from pool.errors import UserError
 from pool.matching.accounting import PRIORITY_MIN, weight_of
 from pool.matching.candidates import Asker, Candidates, Evaluate, Order, Working, evaluate_each
@@ -23,6 +24,11 @@ from pool.slots.consumption import has_policy
 from pool.slots.resources import Amounts
 
 NO_MATCH: Final = "no match found"
+DEAR_MOST: Final = 8
+"""Evaluations for one request that may cost much; one that ends for its cost counts twice."""
+DEAR_REQUESTS_MAX: Final = 3
+"""Requests of a submitter that may cost too much before the others of his wait for the next cycle."""
+DEAR_SLOTS_ASKED: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +84,8 @@ class Rejected:
     request: Request
     unmatched: int
     reason: str
+    dear: str = ""
+    """The job's attribute that costs too much processor time, if that is why."""
 
 
 @dataclass(slots=True)
@@ -99,6 +107,7 @@ class _Submitter:
         self.requests = sorted(requests, key=lambda request: -request.prio)
         self.left = self.requests[0].count if self.requests else 0
         self.candidates: Candidates | None = None
+        self.overruns = Overruns(DEAR_MOST)
 
     def __lt__(self, other: _Submitter) -> bool:
         return self._place() < other._place()
@@ -111,6 +120,21 @@ class _Submitter:
         self.requests.pop(0)
         self.left = self.requests[0].count if self.requests else 0
         self.candidates = None
+        self.overruns = Overruns(DEAR_MOST)
+
+
+def dear_attribute(job: ClassAd, slots: Sequence[ClassAd]) -> str:
+    """Which of a job's own expressions costs too much with one of these slots; none when it is the slots' fault."""
+    for name in ("Requirements", "Rank"):
+        for slot in slots:
+            with Overruns(most=2) as seen:
+                try:
+                    job.eval(name, slot)
+                except TooDear:
+                    pass
+            if seen.count:
+                return f"{name} ({seen.reason})"
+    return ""
 
 
 class _Cycle:
@@ -119,6 +143,8 @@ class _Cycle:
         self._slots = [Working(offer, offer.ad, list(offer.claim_ids)) for offer in snapshot.slots]
         self._changes: list[int] = []
         self._priority_of = dict(snapshot.priority)
+        self._dear: dict[str, int] = {}
+        self._rejected: Rejected | None = None
         self.plan = Plan()
 
     def run(self) -> Plan:
@@ -130,7 +156,11 @@ class _Cycle:
                 heapq.heappop(queue)
             elif submitter.left <= 0:
                 submitter.next_request()
-            elif (matched := self._match(submitter)) is not None:
+            elif (dear := self._dear.get(submitter.name, 0)) >= DEAR_REQUESTS_MAX:
+                why = f"{dear} other requests of {submitter.name} cost too much processor time"
+                self.plan.rejections.append(Rejected(submitter.requests[0], submitter.left, why))
+                submitter.next_request()
+            elif (matched := self._match_within_bounds(submitter)) is not None:
                 self.plan.matches.append(matched)
                 charged = self.plan.charges.get(submitter.name, 0.0) + matched.weight
                 self.plan.charges[submitter.name] = charged
@@ -138,7 +168,7 @@ class _Cycle:
                 submitter.left -= 1
                 heapq.heapreplace(queue, submitter)
             else:
-                self.plan.rejections.append(Rejected(submitter.requests[0], submitter.left, NO_MATCH))
+                self.plan.rejections.append(self._rejected or Rejected(submitter.requests[0], submitter.left, NO_MATCH))
                 submitter.next_request()
         return self.plan
 
@@ -157,6 +187,23 @@ class _Cycle:
             for name, requests in by_name.items()
         ]
 
+    def _match_within_bounds(self, submitter: _Submitter) -> Matched | None:
+        """The same, until too many slots have cost too much; by what one costs, so that many slots are no fault."""
+        self._rejected = None
+        with submitter.overruns:
+            try:
+                matched = self._match(submitter)
+            except TooDear:
+                matched = None
+        if matched is not None or submitter.overruns.count < 2:
+            return matched
+        why = f"the expressions of a match cost too much processor time: {submitter.overruns.reason}"
+        self._dear[submitter.name] = self._dear.get(submitter.name, 0) + 1
+        request = submitter.requests[0]
+        slots = [slot.ad for slot in self._slots[:DEAR_SLOTS_ASKED]]
+        self._rejected = Rejected(request, submitter.left, why, dear=dear_attribute(request.ad, slots))
+        return None
+
     def _match(self, submitter: _Submitter) -> Matched | None:
         """Take the best slot for the submitter's next job."""
         request = submitter.requests[0]
@@ -170,6 +217,8 @@ class _Cycle:
                 return self._take_whole(request, slot)
             try:
                 return self._take_piece(request, index)
+            except TooDear:
+                raise
             except UserError:  # the slot's expressions promised more than there is
                 submitter.candidates.refuse()
         return None

@@ -299,6 +299,8 @@ class Rejection(Record):
     submitter: str
     autocluster: int
     reason: str
+    dear: str = ""
+    """The attribute of these jobs that costs too much processor time: they are to be held."""
 
 
 class RejectRequests(Message, tag="schedd.reject_requests"):

@@ -1,0 +1,69 @@
+"""Expressions that are meant to stop a daemon: they cost their user, and nobody else."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pool.jobs.codes import HoldCode
+from tests.whole.real_pool import RealPool, real_pool
+
+BOMB = " || ".join(f'regexp("(a|aa)+${i}", "{"a" * 50}X")' for i in range(40))
+HELD = 5
+
+
+@pytest.fixture(scope="module")
+def pool() -> Iterator[RealPool]:
+    """One pool for all attacks; policies are asked often."""
+    with real_pool(PERIODIC_EXPR_INTERVAL="1", NUM_CPUS="4") as one:
+        yield one
+
+
+def jobs(extra: str, count: int = 1) -> str:
+    return f"executable = /bin/true\n{extra}\nqueue {count}\n"
+
+
+def processor_s(pool: RealPool, daemon: str) -> float:
+    """What the daemon has used of the processor."""
+    fields = Path(f"/proc/{pool.pid_of(daemon)}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / 100
+
+
+@pytest.mark.parametrize(("tool", "daemon"), [("condor_status", "collector"), ("condor_q", "schedd")])
+def test_a_constraint_that_costs_too_much_ends(pool: RealPool, tool: str, daemon: str) -> None:
+    if daemon == "schedd":
+        pool.submit(jobs("hold = true", 4))
+    before = processor_s(pool, daemon)
+    said = pool.tool(tool, "-any" if tool == "condor_status" else "-allusers", "-constraint", BOMB, check=False)
+    assert processor_s(pool, daemon) - before < 2.5
+    assert said.count("\n") < 12
+
+
+def test_a_policy_that_costs_too_much_has_its_job_held(pool: RealPool) -> None:
+    cluster = pool.submit(jobs(f"requirements = false\nperiodic_hold = {BOMB}"))
+    (ad,) = pool.until_status(cluster, HELD)
+    assert ad["HoldReasonCode"] == HoldCode.EXPRESSION_TOO_COSTLY
+    assert "PeriodicHold costs too much processor time" in str(ad["HoldReason"])
+
+
+def test_a_held_job_whose_release_costs_too_much_is_not_asked_again(pool: RealPool) -> None:
+    cluster = pool.submit(jobs(f"hold = true\nperiodic_release = {BOMB}"))
+
+    def told() -> bool:
+        return pool.jobs(str(cluster))[0].get("HoldReasonCode") == HoldCode.EXPRESSION_TOO_COSTLY
+
+    pool.until(told, "the job to be found too costly")
+
+
+def test_requirements_that_cost_too_much_are_held_and_others_run(pool: RealPool) -> None:
+    began = time.monotonic()
+    dear = pool.submit(jobs(f"requirements = {BOMB}", 3))
+    other = pool.submit(jobs("arguments = other"))
+    assert len(pool.until_done(other)) == 1
+    for ad in pool.until_status(dear, HELD, count=3):
+        assert ad["HoldReasonCode"] == HoldCode.EXPRESSION_TOO_COSTLY
+        assert "Requirements" in str(ad["HoldReason"])
+    assert time.monotonic() - began < 80
