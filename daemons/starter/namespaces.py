@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import fcntl
 import os
 import re
 from collections.abc import Iterator, Sequence
@@ -19,7 +20,7 @@ from typing import Final
 
 from daemons.starter.account import Account, acting_as
 from daemons.starter.first_process import FirstProcess, start_first_process
-from pool.errors import PoolError
+from pool.errors import PoolError, UserError
 from pool.execute.isolation import Isolation, is_below
 
 _CLONE_FS: Final = 0x00000200
@@ -30,6 +31,8 @@ _MNT_DETACH: Final = 2
 _SYS_MOVE_MOUNT, _SYS_FSOPEN, _SYS_FSCONFIG, _SYS_FSMOUNT = 429, 430, 431, 432
 """The calls of the kernel that make and attach mounts by descriptor; their numbers are those of every machine."""
 _CLOEXEC, _SET_FD, _CREATE, _NOSUID_NODEV_NOEXEC, _AT_FDCWD, _EMPTY_PATH = 1, 5, 6, 2 | 4 | 8, -100, 4
+_NS_GET_USERNS: Final = 0xB701
+"""Asks for the user namespace in which somebody had the right to make a namespace."""
 _CAP_SYS_ADMIN: Final = 21
 _LOST: Final = 72
 """The exit status of a starter that cannot leave its job's namespaces."""
@@ -101,7 +104,12 @@ def inside(isolation: Isolation, account: Account, entrances: Sequence[int] = ()
 
 @contextmanager
 def joined(pid: int, isolation: Isolation) -> Iterator[None]:
-    """Be in the namespaces of a job's process inside the `with`, in which nothing may be awaited."""
+    """Be in the namespaces of a job's process inside the `with`, in which nothing may be awaited.
+
+    They must be those that `inside` made: UserError where the process has made others for itself. In a user namespace
+    everybody may make them and mount there what he likes, also in place of what root opens, or of what a program with
+    root's rights by its mode loads.
+    """
     if not isolation.wanted:
         yield
         return
@@ -110,6 +118,10 @@ def joined(pid: int, isolation: Isolation) -> Iterator[None]:
         here = _opened(opened, ".", os.O_PATH | os.O_CLOEXEC)
         flags = os.O_RDONLY | os.O_CLOEXEC
         theirs = [(_opened(opened, f"/proc/{pid}/ns/{name}", flags), kind) for name, kind in kinds]
+        if not all(_is_roots(fd) for fd, _ in theirs):
+            raise UserError(
+                "The job's program is in namespaces that it has made for itself: no shell can be opened there."
+            )
         own = [(_opened(opened, f"/proc/self/ns/{name}", flags), kind) for name, kind in kinds]
         try:
             for fd, kind in theirs:
@@ -122,6 +134,18 @@ def joined(pid: int, isolation: Isolation) -> Iterator[None]:
                 os.fchdir(here)
             except (PoolError, OSError):
                 os._exit(_LOST)  # neither here nor there: the startd sweeps
+
+
+def _is_roots(namespace: int) -> bool:
+    """Whether only somebody with rights in this process's own user namespace could make that namespace."""
+    try:
+        owner = fcntl.ioctl(namespace, _NS_GET_USERNS)
+    except PermissionError:  # of a user namespace that is not below this one
+        return False
+    try:
+        return os.path.samestat(os.fstat(owner), os.stat("/proc/self/ns/user"))
+    finally:
+        os.close(owner)
 
 
 def _opened(stack: ExitStack, path: str, flags: int) -> int:
