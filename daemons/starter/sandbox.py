@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator
+from contextlib import suppress
 
 from daemons.starter.account import Account, acting_as
 from pool.classad import ClassAd
@@ -99,7 +100,8 @@ def remove(path: str) -> None:
     """Remove the sandbox: any depth, any permissions, any names; links are removed, never followed.
 
     A directory that is not empty has its subdirectories moved up to the top, so that neither path lengths, nor the
-    stack, nor the number of open files set a limit to the depth.
+    stack, nor the number of open files set a limit to the depth. Root takes each directory before it looks into it: a
+    process of the account that holds it open could else fill it for ever.
     """
     try:
         top = os.open(path, _DIRECTORY)
@@ -109,7 +111,7 @@ def remove(path: str) -> None:
         os.chmod(path, 0o700)
         top = os.open(path, _DIRECTORY)
     try:
-        os.fchmod(top, 0o700)
+        _take(top)
         numbers = iter(range(1 << 62))
         while _thin(top, numbers):
             pass
@@ -154,8 +156,16 @@ def _open_directory(parent: int, name: str) -> int:
     except PermissionError:
         os.chmod(name, 0o700, dir_fd=parent)
         fd = os.open(name, _DIRECTORY, dir_fd=parent)
-    os.fchmod(fd, 0o700)
+    _take(fd)
     return fd
+
+
+def _take(directory: int) -> None:
+    """Let nobody else put anything into a directory from now on."""
+    os.fchmod(directory, 0o700)
+    if os.geteuid() == 0:
+        with suppress(PermissionError):  # a file system that knows no root, or root without the right
+            os.fchown(directory, 0, 0)
 
 
 def _move_up(inner: int, name: str, top: int, numbers: Iterator[int]) -> None:
