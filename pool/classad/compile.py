@@ -13,7 +13,7 @@ from __future__ import annotations
 from pool.classad.attrs import MISSING, NOTHING, SCOPE_NAMES
 from pool.classad.budget import Budget
 from pool.classad.environment import ENV
-from pool.classad.evaluate import SURROUNDINGS, Frame, builtin_named, evaluate, frames
+from pool.classad.evaluate import SURROUNDINGS, Frame, builtin_named, evaluate
 from pool.classad.nodes import Binary, Call, Lit, Node, Paren, Ref, Select, Ternary, Unary, spine
 from pool.classad.operators import BINARY, QUICK_BINARY, UNARY, truth
 from pool.classad.values import ERROR, PLAIN, UNDEFINED, RelTime, fold
@@ -34,12 +34,11 @@ _MAX_PARTS: Final = 400
 
 def _begin(m: Attrs, t: Attrs, b: Budget | None) -> Frame:
     """The frame for code that was called without one, with the budget if there is one already."""
-    return frames(m, None if t is NOTHING else t, b)
+    return Frame(m, None, Budget() if b is None else b, None if t is NOTHING else t)
 
 
-def _meter(x: Frame | None) -> Budget:
-    """The budget for code that was called without one."""
-    return Budget() if x is None else x.budget
+#: Makes sure of the budget, in code that may have been called without a frame, which has one.
+_METER: Final = "if b is None: b = Budget() if x is None else x.budget"
 
 
 _GLOBALS: Final[dict[str, Any]] = {
@@ -56,7 +55,7 @@ _GLOBALS: Final[dict[str, Any]] = {
     "E": ERROR,
     "truth": truth,
     "begin": _begin,
-    "meter": _meter,
+    "Budget": Budget,
     "ev": evaluate,
     **{name: QUICK_BINARY[op] for op, name in _OPERATOR_NAMES.items()},
     **{name: UNARY[op] for op, name in _UNARY_NAMES.items()},
@@ -112,7 +111,7 @@ class _Writer:
 
     def opening(self) -> list[str]:
         """The lines before all others."""
-        if any("meter(x)" in line for line in self.lines):
+        if any(line.endswith(_METER) for line in self.lines):
             return ["    b = None"]
         self.lines = [line.replace("begin(m, t, b)", "begin(m, t, None)") for line in self.lines]
         return []
@@ -362,13 +361,13 @@ class _Writer:
         for operand, arg in zip(operands, node.args, strict=True):
             if type(arg) is not Lit:
                 self.put(level, f"if type({operand}) is str and len({operand}) > {UNCOUNTED}:")
-                self.put(level + 1, "if b is None: b = meter(x)")
+                self.put(level + 1, _METER)
                 self.put(level + 1, f"b.spend(len({operand}) // {builtin.cost})")
         if builtin.framed:
             self.put(level, "if x is None: x = begin(m, t, b)")
             operands.insert(0, "x")
         elif builtin.metered:
-            self.put(level, "if b is None: b = meter(x)")
+            self.put(level, _METER)
             operands.insert(0, "b")
         name = self.local()
         self.put(level, f"{name} = {self.constant(builtin.plain)}({', '.join(operands)})")

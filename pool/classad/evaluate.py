@@ -50,6 +50,9 @@ class Busy:
         self.depth = depth
 
 
+_BUSY: Final = tuple(Busy(depth) for depth in range(MAX_DEPTH + 1))
+
+
 class Frame:
     """An ad in its place: what `attrs` means here."""
 
@@ -152,8 +155,8 @@ class Frame:
             if known.depth < budget.cut:
                 budget.cut = known.depth
             return UNDEFINED
-        run = getattr(stored, "run", None)
-        if run is None:
+        compiled = getattr(stored, "compiled", MISSING)
+        if compiled is MISSING:
             found = memo[key] = member(stored, self)
             return found
         budget.steps -= stored.weight
@@ -163,9 +166,12 @@ class Frame:
         if depth > MAX_DEPTH:
             raise budget.too_deep()
         budget.depth = depth
-        memo[key] = Busy(depth)
+        memo[key] = _BUSY[depth]
         before, budget.cut = budget.cut, NEVER
-        found = run(self)
+        if compiled is None or budget.counted:
+            found = stored.run(self)
+        else:
+            found = compiled(self.attrs, self.target, self)
         budget.depth = depth - 1
         if budget.cut >= depth:
             memo[key] = found
@@ -455,8 +461,11 @@ def _ternary(node: Ternary, frame: Frame) -> Any:
 
 def _binary(node: Binary, frame: Frame) -> Any:
     first, tail = spine(node)
-    frame.budget.spend(len(tail))
-    value = evaluate(first, frame)
+    budget = frame.budget
+    budget.steps -= len(tail)
+    if budget.steps < 0:
+        budget.look()
+    value = _EVALUATE[type(first)](first, frame)
     for op, right in tail:
         if op == "&&":
             value = conjunction(value, right, frame)
@@ -468,9 +477,9 @@ def _binary(node: Binary, frame: Frame) -> Any:
         elif op == "[]":
             value = subscript(value, evaluate(right, frame))
         else:
-            other = evaluate(right, frame)
-            if type(value) is str and type(other) is str and len(value) > LONG_STRING:
-                frame.budget.spend(len(value) // CHARS_COMPARED)
+            other = _EVALUATE[type(right)](right, frame)
+            if type(value) is str and len(value) > LONG_STRING and type(other) is str:
+                budget.spend(len(value) // CHARS_COMPARED)
             value = BINARY[op](value, other)
     return value
 
@@ -495,7 +504,10 @@ def disjunction(left: Any, right: Node, frame: Frame) -> Any:
 
 def _call(node: Call, frame: Frame) -> Any:
     builtin = _BUILTINS.get(node.key) or builtin_named(node.key)
-    frame.budget.spend(1)
+    budget = frame.budget
+    budget.steps -= 1
+    if budget.steps < 0:
+        budget.look()
     return ERROR if builtin is None else builtin.call(node.args, frame)
 
 

@@ -74,13 +74,13 @@ def bounded(work: Callable[[Budget], T], *, counted: bool = False) -> T | Error:
 class Expr:
     """A parsed expression. Equality is that of the text; build comparisons with `eq`, `ne`, `is_` and `isnt`."""
 
-    __slots__ = ("_compiled", "_old", "_text", "_uses", "node", "weight")
+    __slots__ = ("_old", "_text", "_uses", "compiled", "node", "weight")
 
     def __init__(self, node: Node) -> None:
         self.node = node
         self._text: str | None = None
         self._old: str | None = None
-        self._compiled: Compiled | None = None
+        self.compiled: Compiled | None = None
         self._uses = 0
         #: Steps that one evaluation costs; what is not compiled counts its own besides.
         self.weight = 1
@@ -101,11 +101,11 @@ class Expr:
 
     def eval(self, my: ClassAd | None = None, target: ClassAd | None = None) -> Value:
         """The value with `my` as the local ad and `target` as the other one of a match; list members are evaluated."""
-        compiled = self._compiled
+        compiled = self.compiled
         m = NOTHING if my is None else my.attrs
-        if compiled is None or not m.plain:
-            return self._bounded(public, m, target)
         try:
+            if compiled is None or not m.plain:
+                return public(self.run(frames(m, None if target is None else target.attrs)))
             value = compiled(m, NOTHING if target is None else target.attrs, None)
             return cast("Value", value) if type(value) in PLAIN else public(value)
         except (OverBudget, Uncounted, RecursionError) as why:
@@ -118,10 +118,10 @@ class Expr:
 
     def value(self, m: Attrs, t: Attrs | None) -> Any:
         """The value in evaluation's own terms, for callers inside this package."""
-        compiled = self._compiled
-        if compiled is None or not m.plain:
-            return bounded(lambda budget: self.run(frames(m, t, budget)))
+        compiled = self.compiled
         try:
+            if compiled is None or not m.plain:
+                return self.run(frames(m, t))
             return compiled(m, NOTHING if t is None else t, None)
         except (OverBudget, Uncounted, RecursionError) as why:
             return _stopped(why, lambda budget: self.run(frames(m, t, budget)))
@@ -136,7 +136,7 @@ class Expr:
 
     def run(self, frame: Frame) -> Any:
         """The value in `frame`."""
-        compiled = self._compiled
+        compiled = self.compiled
         if compiled is not None and not frame.budget.counted:
             return compiled(frame.attrs, frame.target, frame)
         self._uses += 1
@@ -146,10 +146,10 @@ class Expr:
 
     def compile(self) -> Expr:
         """Compile now rather than after a few uses."""
-        if self._compiled is None:
+        if self.compiled is None:
             from pool.classad.compile import compile_node  # only long-lived programs need it
 
-            self._compiled = compile_node(self.node)
+            self.compiled = compile_node(self.node)
             self.weight = 1 + _nodes(self.node) // _NODES_PER_STEP
         return self
 

@@ -20,10 +20,9 @@ def _exceptional(*values: Any) -> Any:
 @metered(2, 3, "regexp")
 def regexp(budget: Budget, pattern: Any, target: Any, options: Any = "") -> Any:
     """Whether the pattern is found in the target."""
-    if (odd := _exceptional(pattern, target, options)) is not None:
-        return odd
     if type(pattern) is not str or type(target) is not str or type(options) is not str:
-        return ERROR
+        odd = _exceptional(pattern, target, options)
+        return ERROR if odd is None else odd
     compiled = compile_pattern(pattern, options, budget)
     return compiled.search(target, budget) if isinstance(compiled, Pattern) else ERROR
 

@@ -119,13 +119,16 @@ def string_list_max(text: Any, delimiters: Any = ", ") -> Any:
 
 def _set_function(name: str, subset: bool, caseless: bool) -> None:
     def test(item: Any, text: Any, delimiters: Any = ", \t\r\n") -> Any:
-        if any(type(value) is not str and value is not UNDEFINED for value in (item, text, delimiters)):
-            return ERROR
-        if item is UNDEFINED and text is UNDEFINED:
-            return UNDEFINED
-        marks = delimiters if type(delimiters) is str else ", \t\r\n"
-        wanted = item if type(item) is str else ""
-        present = items_of(text, marks) if type(text) is str else []
+        if type(item) is str and type(text) is str and type(delimiters) is str:
+            marks, wanted, present = delimiters, item, items_of(text, delimiters)
+        else:
+            if any(type(value) is not str and value is not UNDEFINED for value in (item, text, delimiters)):
+                return ERROR
+            if item is UNDEFINED and text is UNDEFINED:
+                return UNDEFINED
+            marks = delimiters if type(delimiters) is str else ", \t\r\n"
+            wanted = item if type(item) is str else ""
+            present = items_of(text, marks) if type(text) is str else []
         if caseless:
             wanted, present = fold(wanted), [fold(one) for one in present]
         if subset:

@@ -21,7 +21,7 @@ def strcat(*values: Any) -> Any:
     parts: list[str] = []
     size = 0
     for value in values:
-        text = to_string(value)
+        text = value if type(value) is str else to_string(value)
         if type(text) is not str:
             return text
         parts.append(text)
@@ -77,7 +77,7 @@ def substr(text: Any, offset: Any, length: Any = None) -> Any:
         return UNDEFINED
     if type(text) is not str or type(offset) is not int or type(length) not in (int, type(None)):
         return ERROR
-    data = to_bytes(text)
+    data = text if text.isascii() else to_bytes(text)
     start = wrap32(offset)
     start = max(0, len(data) + start) if start < 0 else min(start, len(data))
     room = len(data) - start
@@ -86,7 +86,8 @@ def substr(text: Any, offset: Any, length: Any = None) -> Any:
     else:
         count = wrap32(length)
         count = 0 if count == 0 else max(0, room + count) if count < 0 else min(count, room)
-    return from_bytes(data[start : start + count])
+    piece = data[start : start + count]
+    return piece if type(piece) is str else from_bytes(piece)
 
 
 def _compared(order: Any) -> Any:

@@ -48,9 +48,9 @@ class Builtin:
             return self.lazy(args, frame)
         assert self.plain is not None
         values = [evaluate(arg, frame) for arg in args]
-        characters = sum([len(value) for value in values if type(value) is str])
-        if characters > UNCOUNTED:
-            frame.budget.spend(characters // self.cost)
+        for value in values:
+            if type(value) is str and len(value) > UNCOUNTED:
+                frame.budget.spend(len(value) // self.cost)
         if self.metered:
             return self.plain(frame.budget, *values)
         return self.plain(frame, *values) if self.framed else self.plain(*values)
