@@ -155,7 +155,7 @@ class Frame:
             if known.depth < budget.cut:
                 budget.cut = known.depth
             return UNDEFINED
-        compiled = getattr(stored, "compiled", MISSING)
+        compiled: Any = getattr(stored, "compiled", MISSING)
         if compiled is MISSING:
             found = memo[key] = member(stored, self)
             return found

@@ -77,7 +77,7 @@ def substr(text: Any, offset: Any, length: Any = None) -> Any:
         return UNDEFINED
     if type(text) is not str or type(offset) is not int or type(length) not in (int, type(None)):
         return ERROR
-    data = text if text.isascii() else to_bytes(text)
+    data: Any = text if text.isascii() else to_bytes(text)
     start = wrap32(offset)
     start = max(0, len(data) + start) if start < 0 else min(start, len(data))
     room = len(data) - start
