@@ -1,6 +1,7 @@
 """What a running job says through its starter (chirp): it reads and sets attributes of its own ad, and writes its log.
 
-A job acts for its owner: it may change what the owner may, of itself alone.
+A job acts for its owner: it may change what the owner may, of itself alone. Whether it does is in its ad, as submitted:
+the host that it runs on may say anything with its ticket, so the rights of chirp are judged here as well.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from daemons.schedd.core import Core
 from daemons.schedd.shadow import Shadow
 from daemons.schedd.starters import shadow_of
 from pool.errors import PeerError
+from pool.execute.chirp import Right, rights_of
 from pool.jobs import event_log
 from protocol.message import DONE, Done
 from protocol.messages.schedd import JobAttribute, ReadJobAttribute, SetJobAttributes, WriteToLog
@@ -28,15 +30,15 @@ class JobWords:
 
     def read(self, peer: Peer, request: ReadJobAttribute) -> JobAttribute:
         """An attribute's expression, not evaluated."""
-        ad = self._core.queue.ad(self._shadow(peer, request.activation).job)
+        ad = self._core.queue.ad(self._shadow(peer, request.activation)[0].job)
         return JobAttribute(text=ad.text(request.name) if request.name in ad else "UNDEFINED")
 
     async def set(self, peer: Peer, request: SetJobAttributes) -> Done:
         """Set attributes; durable when answered."""
-        shadow = self._shadow(peer, request.activation)
+        shadow, rights = self._shadow(peer, request.activation)
         values = read_assignments(request.assignments)
         settings, cluster = self._core.settings, shadow.job.cluster
-        settings.edits.check(values, super_user=False)
+        settings.edits.check_words(values, opens_files=Right.FILES in rights)
         values = settings.charging.edited(values, owner=cluster.owner, user=cluster.user)
         self._actions.set_attributes(shadow.job, values)
         await self._core.writer.durable()
@@ -44,13 +46,17 @@ class JobWords:
 
     async def write(self, peer: Peer, request: WriteToLog) -> Done:
         """Write an event 008 to the job's log."""
-        shadow = self._shadow(peer, request.activation)
+        shadow, _ = self._shadow(peer, request.activation)
         self._core.write(shadow.job, event_log.Generic(request.text))
         await self._core.writer.durable()
         return DONE
 
-    def _shadow(self, peer: Peer, activation: str) -> Shadow:
+    def _shadow(self, peer: Peer, activation: str) -> tuple[Shadow, frozenset[Right]]:
+        """The execution, and what its job may do; PeerError for a job that has not asked to speak."""
         shadow = shadow_of(self._core, peer, activation)
         if shadow is None:
             raise PeerError(f"the execution {activation} is over")
-        return shadow
+        rights = rights_of(self._core.queue.ad(shadow.job), files=True, updates=True, delayed=True)
+        if Right.UPDATES not in rights:
+            raise PeerError(f"job {shadow.job.id} has not asked to change its ad (want_io_proxy)")
+        return shadow, rights

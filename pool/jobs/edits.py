@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from pool.classad import ClassAd
 from pool.errors import SubmitError, UserError
 from pool.jobs.accounting_groups import ACCOUNTING
-from pool.jobs.own_attributes import NO_JOBS, NOBODYS_TO_SET, SCHEDDS, SUBMITTERS, contradicted, has_nul, strip
+from pool.jobs.own_attributes import NO_JOBS, NOBODYS_TO_SET, RUNS_AND_FILES, SCHEDDS, contradicted, has_nul, is_submitters, strip
 
 if TYPE_CHECKING:
     from pool.config import Config
@@ -33,6 +33,16 @@ class EditRules:
             if kind:
                 raise UserError(f'Update of {kind} attribute "{name}" is not allowed.')
 
+    def check_words(self, names: Iterable[str], *, opens_files: bool) -> None:
+        """The same of what a running job says through its starter.
+
+        Unless it may open its owner's files anyway, it does not decide which files come and go, nor what runs.
+        """
+        self.check(names, super_user=False)
+        for name in names:
+            if not opens_files and name.lower() in RUNS_AND_FILES:
+                raise UserError(f'Update of attribute "{name}" takes a job that may open files (want_io_proxy).')
+
     def _kind(self, name: str, super_user: bool) -> str:
         if name in self.immutable:
             return "immutable"
@@ -54,7 +64,7 @@ class EditRules:
         """What a starter reports of its job, less what is not a starter's to say."""
         not_users = self.not_users
         refused = [
-            name for name, value in ad.attrs.items() if name in SUBMITTERS or name in not_users or has_nul(value)
+            name for name, value in ad.attrs.items() if name in not_users or is_submitters(name) or has_nul(value)
         ]
         if not refused:
             return ad

@@ -68,16 +68,50 @@ NO_SUBMITTERS: Final = SCHEDDS - _at(Place.CHOSEN) - {"jobstatus"}
 """What no submitter says of a cluster, who may well say that its jobs begin on hold."""
 NOBODYS_TO_SET: Final = SCHEDDS - _at(Place.CHOSEN)
 """What no transform changes either."""
-SUBMITTERS: Final = frozenset(
-    name.lower()
-    for name in (
-        *("Cmd", "Args", "Arguments", "Env", "Environment", "Iwd", "RootDir", "RunAsOwner"),
-        *("In", "Out", "Err", "UserLog", "DAGManNodesLog", "X509UserProxy"),
-        *("TransferInput", "TransferOutput", "TransferOutputRemaps", "TransferPlugins", "CheckpointDestination"),
-        *("TransformOnEvict", "Requirements", "Rank", "JobPrio"),
-    )
+
+def _lower(*names: str) -> frozenset[str]:
+    return frozenset(name.lower() for text in names for name in text.split())
+
+
+RUNS_AND_FILES: Final = _lower(
+    "Cmd Args Arguments Env Environment Iwd RemoteIwd RootDir RunAsOwner PrimaryUnixGroup JarFiles JavaVMArgs",
+    "JavaVMArguments ToolDaemonArgs ToolDaemonArguments ToolDaemonCmd ToolDaemonError ToolDaemonInput ToolDaemonOutput",
+    "ContainerImage ContainerIsCommon ContainerServiceNames ContainerTargetDir DockerImage DockerNetworkType",
+    "DockerOverrideEntrypoint DockerPullPolicy DockerSendCredentials MountUnderScratch LoadProfile SuspendJobAtExec",
+    "In Out Err StreamIn StreamOut StreamErr UserLog UserLogUseXML UserLogExecuteEventAttrs DAGManNodesLog",
+    "X509UserProxy ScitokensFile OAuthServicesNeeded EC2AccessKeyId EC2SecretAccessKey EC2SessionToken AWSRegion",
+    "DelegateJobGSICredentialsLifetime AppendFiles BufferFiles FetchFiles FileRemaps LocalFiles CommonInputFiles",
+    "PublicInputFiles CompressFiles EncryptInputFiles EncryptOutputFiles DontEncryptInputFiles DontEncryptOutputFiles",
+    "ShouldTransferFiles WhenToTransferOutput TransferIn TransferOut TransferErr TransferInput TransferOutput",
+    "TransferOutputRemaps TransferExecutable TransferCheckpoint TransferContainer TransferPlugins OutputDestination",
+    "OutputDirectory PreserveRelativePaths CheckpointDestination MaxTransferInputMB MaxTransferOutputMB ManifestDesired",
+    "ManifestDir SkipIfDataflow EraseOutputAndErrorOnRestart SpoolOnEvict TransformOnEvict WantIOProxy",
+    "WantRemoteUpdates WantDelayedUpdates NotifyUser JobNotification EmailAttributes",
 )
-"""What runs, with which files, and when: an execute host that reports what a job uses does not change these."""
+"""What runs, with which files, and who is written to. Who sets these has the files of the job's owner."""
+_WHEN: Final = _lower(
+    "Requirements Rank JobPrio ConcurrencyLimits NiceUser ProjectName JobBatchId JobBatchName JobSetName JobDescription",
+    "AllowedExecuteDuration AllowedJobDuration CronDayOfMonth CronDayOfWeek CronHour CronMinute CronMonth DeferralTime",
+    "DeferralPrepTime DeferralWindow NextJobStartDelay KeepClaimIdle JobLeaseDuration JobMaxRetries JobMaxVacateTime",
+    "JobSuccessExitCode JobMaterializeLimit JobMaterializeMaxIdle LeaveJobInQueue MaxJobRetirementTime OnExitHold",
+    "OnExitHoldReason OnExitHoldSubCode OnExitRemove PeriodicHold PeriodicHoldReason PeriodicHoldSubCode PeriodicRelease",
+    "PeriodicRemove PeriodicVacate TimerRemove IsNoopJob NoopJobExitCode NoopJobExitSignal HoldKillSig KillSig",
+    "KillSigTimeout RemoveKillSig WantGracefulRemoval WantJobNetworking WantCheckpointSignal WantFTOnCheckpoint",
+    "SuccessCheckpointExitCode SuccessCheckpointExitBySignal SuccessCheckpointExitSignal DisableCoolDown",
+    "RequireGPUs MaxRequestMemory NextRequestMemory GPUsMaxCapability GPUsMinCapability GPUsMinMemory GPUsMinRuntime",
+    "CUDAVersion CoreSize StackSize BufferSize BufferBlockSize EncryptExecuteDirectory JobMachineAttrs",
+    "JobMachineAttrsHistoryLength JobAdInformationAttrs LastMatchListLength JobStarterDebug JobStarterLog",
+    "AcctGroup AcctGroupUser DAGManJobId DAGNodeName SubmitEventNotes SubmitEventNotesAttrs SubmitEventUserNotes",
+)
+_SUBMITTERS: Final = RUNS_AND_FILES | _WHEN
+_SUBMITTERS_KIN: Final = ("request", "transformbody_")
+
+
+def is_submitters(name: str) -> bool:
+    """Whether an attribute (lower case) is the submitter's to say: an execute host's report does not change it."""
+    return name in _SUBMITTERS or name.startswith(_SUBMITTERS_KIN) or name.endswith("_containerport")
+
+
 _NOWHERE: Final = _at(Place.NOWHERE)
 
 

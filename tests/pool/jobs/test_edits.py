@@ -10,6 +10,8 @@ from pool.classad import ClassAd
 from pool.config import load_config
 from pool.errors import SubmitError, UserError
 from pool.jobs.edits import EditRules, edit_rules
+from pool.jobs.own_attributes import SCHEDDS, is_submitters
+from pool.submit.commands import ROWS
 
 
 def rules(tmp_path: Path, *lines: str) -> EditRules:
@@ -68,3 +70,10 @@ def test_a_starter_reports_use_and_nothing_of_whose_the_job_is_or_what_it_runs(t
     )
     found = rules(tmp_path, "IMMUTABLE_JOB_ATTRS = Project", "SECURE_JOB_ATTRS = Badge").reported(told)
     assert sorted(found) == ["GPUsUsage", "ImageSize", "MemoryUsage"]
+
+
+def test_what_the_submit_language_sets_is_no_report_of_an_execute_host() -> None:
+    said = {attribute.lower() for _, rows in ROWS for _, attribute, *_ in rows if attribute}
+    measured = {"imagesize", "diskusage"}  # begun by the submitter, and gone on with by who sees the job run
+    names = {name.replace("<service>", "web").replace("<name>", "x") for name in said} - measured
+    assert {name for name in names - SCHEDDS if not is_submitters(name)} == set()

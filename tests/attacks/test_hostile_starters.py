@@ -1,0 +1,138 @@
+"""What a broken execute host can make of the jobs that it is given: their results, and nothing that is their owner's to say."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+import trio
+
+from pool.classad import ClassAd, expr
+from protocol import rpc
+from protocol.messages.schedd import (
+    Ending,
+    JobEnded,
+    JobExecuting,
+    JobUpdate,
+    ReadJobAttribute,
+    SetJobAttributes,
+    StarterReady,
+    WriteToLog,
+)
+from protocol.messages.startd import ActivateClaim
+from protocol.rpc import Peer, RemoteError
+from protocol.security import Security
+from tests.daemons.schedd.bench import Bench, FakeStartd, Running, a_bench, a_job
+
+Clock = trio.testing.MockClock
+
+TO_FILES_OF_THE_OWNER = {
+    "WantIOProxy": "true",
+    "TransferInput": '"/home/ann/.ssh/id_ed25519"',
+    "TransferOutputRemaps": '"x = /home/ann/.ssh/authorized_keys"',
+    "Iwd": '"/home/ann/.ssh"',
+    "Cmd": '"/bin/evil"',
+}
+
+
+class RogueStartd(FakeStartd):
+    """It grants its claims, and says what it likes of the jobs."""
+
+    async def _report(self, nursery: trio.Nursery, running: Running) -> None:
+        await trio.sleep_forever()
+
+    def order(self) -> ActivateClaim:
+        return self.orders[-1]
+
+
+@asynccontextmanager
+async def as_starter(bench: Bench, order: ActivateClaim) -> AsyncGenerator[Peer, None]:
+    """A connection with the ticket of a claim."""
+    security = Security(trust_domain="pool.test", uid_domain="pool.test").with_ticket(order.ticket)
+    async with rpc.connected(order.shadow_address, security=security, network=bench.host.network) as peer:
+        await peer.call(StarterReady(job_id=order.job_id, activation=order.activation))
+        yield peer
+
+
+async def rogue(bench: Bench, **attributes: object) -> RogueStartd:
+    """A job runs there."""
+    startd = RogueStartd(bench, "one", 1)
+    bench.startds.append(startd)
+    await bench.nursery.start(startd.serve)
+    await bench.submit(a_job(**attributes))
+    await bench.match(startd)
+    await bench.until(lambda: bool(startd.orders))
+    return startd
+
+
+async def test_a_host_changes_no_job_that_has_not_asked_for_it(tmp_path: Path, autojump_clock: Clock) -> None:
+    async with a_bench(tmp_path) as bench:
+        startd = await rogue(bench)
+        order = startd.order()
+        ids = {"job_id": order.job_id, "activation": order.activation}
+        before = await bench.ad("1.0")
+        async with as_starter(bench, order) as peer:
+            for request in (
+                SetJobAttributes(**ids, assignments=TO_FILES_OF_THE_OWNER),
+                SetJobAttributes(**ids, assignments={"Note": "1"}),
+                ReadJobAttribute(**ids, name="Cmd"),
+                WriteToLog(**ids, text="from the host"),
+            ):
+                with pytest.raises(RemoteError, match="has not asked"):
+                    await peer.call(request)
+        after = await bench.ad("1.0")
+        assert {name: after.get(name) for name in TO_FILES_OF_THE_OWNER} == {
+            name: before.get(name) for name in TO_FILES_OF_THE_OWNER
+        }
+
+
+async def test_a_job_that_may_change_its_ad_does_not_open_its_owners_files_so(
+    tmp_path: Path, autojump_clock: Clock
+) -> None:
+    async with a_bench(tmp_path) as bench:
+        order = (await rogue(bench, WantRemoteUpdates=True)).order()
+        ids = {"job_id": order.job_id, "activation": order.activation}
+        async with as_starter(bench, order) as peer:
+            for name, value in TO_FILES_OF_THE_OWNER.items():
+                with pytest.raises(RemoteError, match=name):
+                    await peer.call(SetJobAttributes(**ids, assignments={name: value}))
+            await peer.call(SetJobAttributes(**ids, assignments={"Progress": "7", "AgentRequirements": "true"}))
+        assert (await bench.ad("1.0"))["Progress"] == 7
+
+
+SUBMITTERS_WORDS = {
+    "WantIOProxy": True,
+    "WantRemoteUpdates": True,
+    "TransferInput": "/etc/passwd",
+    "PreserveRelativePaths": True,
+    "NotifyUser": "evil@elsewhere",
+    "JobNotification": 3,
+    "PeriodicRemove": expr("false"),
+    "OnExitRemove": False,
+    "LeaveJobInQueue": True,
+    "JobLeaseDuration": 10**9,
+    "RequestMemory": 10**6,
+    "ContainerImage": "evil.sif",
+    "ShouldTransferFiles": "YES",
+    "AccountingGroup": "group.victim",
+    "EC2SecretAccessKey": "/home/ann/.ssh/id_ed25519",
+    "MaxTransferOutputMB": -1,
+}
+
+
+async def test_a_report_says_nothing_that_is_the_submitters(tmp_path: Path, autojump_clock: Clock) -> None:
+    async with a_bench(tmp_path) as bench:
+        startd = await rogue(bench)
+        order, evil = startd.order(), ClassAd({**SUBMITTERS_WORDS, "ImageSize": 4711, "GPUsAverageUsage": 0.5})
+        ids = {"job_id": order.job_id, "activation": order.activation}
+        before = await bench.ad("1.0")
+        async with as_starter(bench, order) as peer:
+            await peer.call(JobExecuting(**ids, at=bench.host.world.wall(), ad=evil))
+            await peer.notify(JobUpdate(**ids, ad=evil))
+            await peer.call(JobEnded(**ids, ending=Ending.FAILED, at=bench.host.world.wall(), ad=evil))
+        after = await bench.ad("1.0")
+        changed = {name for name in SUBMITTERS_WORDS if str(after.get(name)) != str(before.get(name))}
+        assert changed == set()
+        assert (after["ImageSize"], after["GPUsAverageUsage"]) == (4711, 0.5)
