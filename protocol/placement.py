@@ -1,7 +1,8 @@
 """Where files arrive: each is written beside its place under another name, and moved there at last.
 
 So nobody ever sees half an output file, and what was there before stays until all files have come. A link at the place
-is followed; what is neither missing nor a regular file (a terminal, a pipe) is written to as it is.
+is followed; what is neither missing nor a regular file (a terminal, a pipe) is written to as it is. Links that came
+with a transfer are followed like others, so each of them must stay within its top directory, whatever comes later.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class Placement:
     """The names of files of which an earlier attempt with the same mark has left something."""
     _waiting: list[tuple[str, str]] = field(default_factory=list)  # temporary name, place
     _real: dict[str, str] = field(default_factory=dict)  # of directories, which many files share
-    _links: list[tuple[str, str]] = field(default_factory=list)
+    _links: list[tuple[str, str, str]] = field(default_factory=list)  # name, place, target
 
     def plan(self, entries: list[FileEntry]) -> None:
         """Decide where everything goes before anything is written; PeerError when something may not come."""
@@ -120,7 +121,7 @@ class Placement:
 
     def link(self, entry: FileEntry) -> None:
         """Remember a link; links are made last, so that no file is ever written through one that was sent."""
-        self._links.append((self._place_of(entry), entry.target))
+        self._links.append((entry.name, self._place_of(entry), entry.target))
 
     def finish(self) -> None:
         """Move everything to its place; FileTrouble names the file that cannot be."""
@@ -130,12 +131,20 @@ class Placement:
                 temporary, place = self._waiting[-1]
                 os.rename(temporary, place)
                 self._waiting.pop()
-            for place, target in self._links:
+            for name, place, target in self._links:
+                self._check_way(name, place)
                 if os.path.islink(place):
                     os.unlink(place)
                 os.symlink(target, place)
         except OSError as error:
             raise FileTrouble("writing to file", place, error.errno or errno.EIO) from None
+
+    def _check_way(self, name: str, place: str) -> None:
+        """OSError when a link would not be where its name says, so that going up from there would lead elsewhere."""
+        top, _, inner = name.partition("/")
+        wanted = os.path.normpath(os.path.join(os.path.realpath(self.where(top)), os.path.dirname(inner)))
+        if inner and os.path.realpath(os.path.dirname(place)) != wanted:
+            raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), place)
 
     def abandon(self, keep: Collection[str] = ()) -> None:
         """Remove what was not finished, but for the files of these names."""

@@ -10,6 +10,7 @@ import posixpath
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Final
 
 from pool.classad import ClassAd
@@ -272,12 +273,18 @@ def check_name(name: str) -> None:
 
 
 def check_link(name: str, target: str) -> None:
-    """PeerError unless the symlink `name` leads to a place within the top directory that it is part of."""
+    """PeerError unless the symlink `name` leads to a place within the top directory that it is part of.
+
+    It may go up first and then down, and not up again: what `a/..` is depends on what `a` is, or becomes.
+    """
     check_name(name)
     top = name.partition("/")[0]
     reached = posixpath.normpath(posixpath.join(posixpath.dirname(name), target))
     if target.startswith("/") or not target or "\0" in target or (reached != top and not reached.startswith(top + "/")):
         raise PeerError(f"the link {name!r} leads out of what is transferred")
+    parts = [part for part in target.split("/") if part not in ("", ".")]
+    if ".." in parts[sum(1 for _ in takewhile("..".__eq__, parts)) :]:
+        raise PeerError(f"the link {name!r} goes up after it has gone down")
 
 
 def check_names(names: Iterable[str]) -> None:

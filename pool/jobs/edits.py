@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING
 from pool.classad import ClassAd
 from pool.errors import SubmitError, UserError
 from pool.jobs.accounting_groups import ACCOUNTING
-from pool.jobs.own_attributes import NO_JOBS, NOBODYS_TO_SET, RUNS_AND_FILES, SCHEDDS, contradicted, has_nul, is_submitters, strip
+from pool.jobs.own_attributes import (
+    NO_JOBS,
+    NOBODYS_TO_SET,
+    RUNS_AND_FILES,
+    SCHEDDS,
+    contradicted,
+    has_nul,
+    is_submitters,
+    strip,
+)
 
 if TYPE_CHECKING:
     from pool.config import Config

@@ -69,6 +69,7 @@ NO_SUBMITTERS: Final = SCHEDDS - _at(Place.CHOSEN) - {"jobstatus"}
 NOBODYS_TO_SET: Final = SCHEDDS - _at(Place.CHOSEN)
 """What no transform changes either."""
 
+
 def _lower(*names: str) -> frozenset[str]:
     return frozenset(name.lower() for text in names for name in text.split())
 
@@ -94,9 +95,9 @@ _WHEN: Final = _lower(
     "AllowedExecuteDuration AllowedJobDuration CronDayOfMonth CronDayOfWeek CronHour CronMinute CronMonth DeferralTime",
     "DeferralPrepTime DeferralWindow NextJobStartDelay KeepClaimIdle JobLeaseDuration JobMaxRetries JobMaxVacateTime",
     "JobSuccessExitCode JobMaterializeLimit JobMaterializeMaxIdle LeaveJobInQueue MaxJobRetirementTime OnExitHold",
-    "OnExitHoldReason OnExitHoldSubCode OnExitRemove PeriodicHold PeriodicHoldReason PeriodicHoldSubCode PeriodicRelease",
-    "PeriodicRemove PeriodicVacate TimerRemove IsNoopJob NoopJobExitCode NoopJobExitSignal HoldKillSig KillSig",
-    "KillSigTimeout RemoveKillSig WantGracefulRemoval WantJobNetworking WantCheckpointSignal WantFTOnCheckpoint",
+    "OnExitHoldReason OnExitHoldSubCode OnExitRemove PeriodicHold PeriodicHoldReason PeriodicHoldSubCode",
+    "PeriodicRelease PeriodicRemove PeriodicVacate TimerRemove IsNoopJob NoopJobExitCode NoopJobExitSignal KillSig",
+    "HoldKillSig KillSigTimeout RemoveKillSig WantGracefulRemoval WantJobNetworking WantCheckpointSignal WantFTOnCheckpoint",
     "SuccessCheckpointExitCode SuccessCheckpointExitBySignal SuccessCheckpointExitSignal DisableCoolDown",
     "RequireGPUs MaxRequestMemory NextRequestMemory GPUsMaxCapability GPUsMinCapability GPUsMinMemory GPUsMinRuntime",
     "CUDAVersion CoreSize StackSize BufferSize BufferBlockSize EncryptExecuteDirectory JobMachineAttrs",

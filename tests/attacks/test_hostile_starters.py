@@ -1,16 +1,19 @@
-"""What a broken execute host can make of the jobs that it is given: their results, and nothing that is their owner's to say."""
+"""What a broken execute host can make of the jobs that it is given: results, and nothing that is their owner's to say."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
+import trio.testing
 
 from pool.classad import ClassAd, expr
 from protocol import rpc
+from protocol.message import Request
 from protocol.messages.schedd import (
     Ending,
     JobEnded,
@@ -56,6 +59,11 @@ async def as_starter(bench: Bench, order: ActivateClaim) -> AsyncGenerator[Peer,
         yield peer
 
 
+def ids_of(order: ActivateClaim) -> dict[str, Any]:
+    """What every word about an execution begins with."""
+    return {"job_id": order.job_id, "activation": order.activation}
+
+
 async def rogue(bench: Bench, **attributes: object) -> RogueStartd:
     """A job runs there."""
     startd = RogueStartd(bench, "one", 1)
@@ -71,15 +79,16 @@ async def test_a_host_changes_no_job_that_has_not_asked_for_it(tmp_path: Path, a
     async with a_bench(tmp_path) as bench:
         startd = await rogue(bench)
         order = startd.order()
-        ids = {"job_id": order.job_id, "activation": order.activation}
+        ids = ids_of(order)
         before = await bench.ad("1.0")
+        requests: list[Request[Any]] = [
+            SetJobAttributes(**ids, assignments=TO_FILES_OF_THE_OWNER),
+            SetJobAttributes(**ids, assignments={"Note": "1"}),
+            ReadJobAttribute(**ids, name="Cmd"),
+            WriteToLog(**ids, text="from the host"),
+        ]
         async with as_starter(bench, order) as peer:
-            for request in (
-                SetJobAttributes(**ids, assignments=TO_FILES_OF_THE_OWNER),
-                SetJobAttributes(**ids, assignments={"Note": "1"}),
-                ReadJobAttribute(**ids, name="Cmd"),
-                WriteToLog(**ids, text="from the host"),
-            ):
+            for request in requests:
                 with pytest.raises(RemoteError, match="has not asked"):
                     await peer.call(request)
         after = await bench.ad("1.0")
@@ -93,7 +102,7 @@ async def test_a_job_that_may_change_its_ad_does_not_open_its_owners_files_so(
 ) -> None:
     async with a_bench(tmp_path) as bench:
         order = (await rogue(bench, WantRemoteUpdates=True)).order()
-        ids = {"job_id": order.job_id, "activation": order.activation}
+        ids = ids_of(order)
         async with as_starter(bench, order) as peer:
             for name, value in TO_FILES_OF_THE_OWNER.items():
                 with pytest.raises(RemoteError, match=name):
@@ -126,7 +135,7 @@ async def test_a_report_says_nothing_that_is_the_submitters(tmp_path: Path, auto
     async with a_bench(tmp_path) as bench:
         startd = await rogue(bench)
         order, evil = startd.order(), ClassAd({**SUBMITTERS_WORDS, "ImageSize": 4711, "GPUsAverageUsage": 0.5})
-        ids = {"job_id": order.job_id, "activation": order.activation}
+        ids = ids_of(order)
         before = await bench.ad("1.0")
         async with as_starter(bench, order) as peer:
             await peer.call(JobExecuting(**ids, at=bench.host.world.wall(), ad=evil))
