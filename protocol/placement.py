@@ -1,8 +1,9 @@
 """Where files arrive: each is written beside its place under another name, and moved there at last.
 
-So nobody ever sees half an output file, and what was there before stays until all files have come. A link at the place
-is followed; what is neither missing nor a regular file (a terminal, a pipe) is written to as it is. Links that came
-with a transfer are followed like others, so each of them must stay within its top directory, whatever comes later.
+So nobody ever sees half an output file, and what was there before stays until all files have come. A link at the
+place is followed; what is neither missing nor a regular file (a terminal, a pipe) is written to as it is. Links that
+came with a transfer are followed like others, so each of them must stay within its top directory, whatever comes
+later.
 """
 
 from __future__ import annotations
