@@ -13,6 +13,8 @@ from tests.whole.real_pool import DEADLINE_S, as_account
 
 VICTIM: Final = "www-data"
 ATTACKER: Final = "games"
+LONER: Final = "irc"
+"""An account of which nothing else runs on this machine: for an attacker who signals all that is his."""
 
 needs_accounts = pytest.mark.skipif(os.geteuid() != 0, reason="needs two ordinary accounts beside root")
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.attacks.actors import ATTACKER, VICTIM, needs_accounts, python_as
+from tests.attacks.actors import LONER, VICTIM, needs_accounts, python_as
 from tests.whole.real_pool import RealPool, as_account, real_pool
 
 pytestmark = needs_accounts
@@ -37,38 +37,38 @@ def victims() -> Iterator[RealPool]:
 def attackers(victims: RealPool) -> Iterator[RealPool]:
     """The same pool, as the attacker has it; at the end none of his agents is stopped."""
     pool = copy.copy(victims)
-    pool.user = ATTACKER
+    pool.user = LONER
     yield pool
-    for pid in agents_of(ATTACKER):
+    for pid in agents(pool):
         os.kill(pid, signal.SIGCONT)
 
 
-def agents_of(account: str) -> list[int]:
-    """The living file agents of an account."""
-    uid, found = pwd.getpwnam(account).pw_uid, []
-    for entry in Path("/proc").iterdir():
+def agents(pool: RealPool) -> list[int]:
+    """The attacker's living file agents."""
+    uid, found = pwd.getpwnam(LONER).pw_uid, []
+    for pid in pool.processes():
+        entry = Path(f"/proc/{pid}")
         try:
-            if (entry / "comm").read_text() == "condor_agent\n" and entry.stat().st_uid in (uid, 0):
-                status = (entry / "status").read_text()
-                if f"\nUid:\t{uid}\t" in status and "\nState:\tZ" not in status:
-                    found.append(int(entry.name))
+            status = (entry / "status").read_text()
+            if (entry / "comm").read_text() == "condor_agent\n" and f"\nUid:\t{uid}\t" in status:
+                found += [pid] if "\nState:\tZ" not in status else []
         except OSError:
             continue
     return found
 
 
-def signal_agents(number: signal.Signals) -> int:
+def signal_agents(pool: RealPool, number: signal.Signals) -> int:
     """What the attacker does to his agents; how many he reached."""
     code = "import os, sys\nfor pid in sys.argv[2:]: os.kill(int(pid), int(sys.argv[1]))"
-    pids = agents_of(ATTACKER)
-    python_as(ATTACKER, code, str(int(number)), *map(str, pids))
+    pids = agents(pool)
+    python_as(LONER, code, str(int(number)), *map(str, pids))
     return len(pids)
 
 
 def home_of(pool: RealPool, name: str) -> Path:
     directory = pool.directory / name
     directory.mkdir(exist_ok=True)
-    os.chown(directory, pwd.getpwnam(ATTACKER).pw_uid, -1)
+    os.chown(directory, pwd.getpwnam(LONER).pw_uid, -1)
     return directory
 
 
@@ -78,7 +78,7 @@ def test_the_slot_of_a_job_is_free_although_its_users_agent_is_stopped(victims: 
         f"executable = /bin/sleep\narguments = 1000\nlog = {home}/log\nrequest_cpus = 2\nqueue\n"
     )
     attackers.until_status(cluster, 2)
-    assert signal_agents(signal.SIGSTOP) == 1
+    assert signal_agents(attackers, signal.SIGSTOP) == 1
     attackers.tool("condor_rm", str(cluster))
     began = time.monotonic()
     victims.until(lambda: not victims.jobs(str(cluster)), "an empty queue")
@@ -101,7 +101,7 @@ def test_nobody_elses_condor_q_waits_for_a_stopped_agent(victims: RealPool, atta
         return min(took)
 
     quiet_s = quickest()
-    assert signal_agents(signal.SIGSTOP) == 1
+    assert signal_agents(attackers, signal.SIGSTOP) == 1
     attackers.tool("condor_hold", "-all", check=False)  # its event waits for the agent
     assert quickest() < quiet_s + 0.5
 
@@ -144,7 +144,7 @@ def test_a_log_that_is_no_file_holds_its_job_and_nothing_is_retried(
     path = home / log
     if log == "fifo":
         os.mkfifo(path)
-        os.chown(path, pwd.getpwnam(ATTACKER).pw_uid, -1)
+        os.chown(path, pwd.getpwnam(LONER).pw_uid, -1)
     if log == "directory":
         path.mkdir()
     cluster = submit_raw(attackers, str(path))
@@ -159,7 +159,7 @@ def test_a_log_that_is_no_file_holds_its_job_and_nothing_is_retried(
 def test_an_agent_cannot_be_traced_or_read_by_its_user(victims: RealPool, attackers: RealPool) -> None:
     home = home_of(victims, "traced")
     attackers.submit(f"executable = /bin/true\nlog = {home}/log\nrequirements = false\nqueue\n")
-    (pid,) = agents_of(ATTACKER)
+    (pid,) = agents(attackers)
     code = """
 import ctypes, os, sys
 pid, got = int(sys.argv[1]), []
@@ -174,7 +174,7 @@ if libc.ptrace(16, pid, 0, 0) == 0:
     got.append("ptrace")
 print(*got)
 """
-    assert python_as(ATTACKER, code, str(pid)).split() == []
+    assert python_as(LONER, code, str(pid)).split() == []
 
 
 def test_a_user_whose_agents_fail_again_and_again_has_his_jobs_held(victims: RealPool, attackers: RealPool) -> None:
@@ -189,6 +189,6 @@ def test_a_user_whose_agents_fail_again_and_again_has_his_jobs_held(victims: Rea
         (ad,) = root.jobs(str(cluster))
         return ad.eval_str("HoldReason", "") if ad.eval_int("HoldReasonCode") == 22 else ""
 
-    with everything_stopped_as(ATTACKER):
+    with everything_stopped_as(LONER):
         assert "does not answer" in root.until(held, "a job on hold for want of a log", deadline_s=BOUND_S)
     root.tool("condor_rm", str(cluster))

@@ -38,9 +38,9 @@ def test_a_local_job_that_stops_the_process_beside_it_is_removed(pool: RealPool,
         f"universe = {universe}\nexecutable = /bin/sh\n"
         "arguments = \"-c 'kill -STOP $PPID; exec sleep 1000'\"\nkill_sig_timeout = 1\njob_max_vacate_time = 1\nqueue\n"
     )
-    pool.until(lambda: stopped("condor_local"), "a stopped process")
+    pool.until(lambda: stopped(pool, "condor_local"), "a stopped process")
     assert removed_within(pool, cluster) < BOUND_S
-    pool.until(lambda: not stopped("condor_local"), "its end")
+    pool.until(lambda: not stopped(pool, "condor_local"), "its end")
 
 
 def test_the_schedd_survives_the_death_of_the_process_beside_a_job(pool: RealPool) -> None:
@@ -50,7 +50,7 @@ def test_the_schedd_survives_the_death_of_the_process_beside_a_job(pool: RealPoo
         "universe = local\nexecutable = /bin/sh\narguments = \"-c 'kill -STOP $PPID; sleep 1000'\"\n"
         "kill_sig_timeout = 0\njob_max_vacate_time = 0\nqueue\n"
     )
-    (pid,) = pool.until(lambda: stopped("condor_local"), "a stopped process")
+    (pid,) = pool.until(lambda: stopped(pool, "condor_local"), "a stopped process")
     pool.tool("condor_rm", str(cluster))
     run_as(ATTACKER, "/bin/kill", "-KILL", str(pid))
     pool.until(lambda: not pool.jobs(str(cluster)), "an empty queue", deadline_s=BOUND_S)
@@ -64,7 +64,7 @@ def test_a_local_job_whose_input_is_a_pipe_that_nobody_writes_is_removed(pool: R
     cluster = pool.submit(
         f"universe = local\nexecutable = /bin/true\ninput = {pipe}\nkill_sig_timeout = 1\njob_max_vacate_time = 1\nqueue\n"
     )
-    pool.until(lambda: processes("condor_local"), "the process beside it")
+    pool.until(lambda: processes(pool, "condor_local"), "the process beside it")
     assert removed_within(pool, cluster) < BOUND_S
 
 
@@ -81,19 +81,19 @@ def test_a_stopped_starter_and_a_stopped_job_cost_their_slot_a_bounded_time(pool
     pool.user = ATTACKER
 
 
-def processes(name: str) -> list[int]:
+def processes(pool: RealPool, name: str) -> list[int]:
     found = []
-    for entry in Path("/proc").iterdir():
+    for pid in pool.processes():
         try:
-            if (entry / "comm").read_text() == f"{name}\n":
-                found.append(int(entry.name))
+            if Path(f"/proc/{pid}/comm").read_text() == f"{name}\n":
+                found.append(pid)
         except OSError:
             continue
     return found
 
 
-def stopped(name: str) -> list[int]:
-    return [pid for pid in processes(name) if "\nState:\tT" in Path(f"/proc/{pid}/status").read_text()]
+def stopped(pool: RealPool, name: str) -> list[int]:
+    return [pid for pid in processes(pool, name) if "\nState:\tT" in Path(f"/proc/{pid}/status").read_text()]
 
 
 def parent_of(pid: int) -> int:

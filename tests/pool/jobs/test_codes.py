@@ -22,6 +22,7 @@ def test_each_code_has_its_label_or_never_occurs(row: str) -> None:
         assert (hold_code_name if kind == "hold" else vacate_code_name)(int(number)) == label
 
 
-def test_no_code_is_unknown_to_the_manual() -> None:
+def test_no_code_is_unknown_to_the_manual_but_our_own() -> None:
     listed = {int(row.split()[1]) for row in ROWS}
-    assert {int(code) for code in (*HoldCode, *VacateCode)} - {0} <= listed
+    ours = {int(HoldCode.EXPRESSION_TOO_COSTLY)}
+    assert {int(code) for code in (*HoldCode, *VacateCode)} - {0} - ours <= listed
