@@ -11,6 +11,9 @@ from pool.hints import Any, Callable, Final, Iterable, Mapping
 from protocol.message import MESSAGES, Message, Record, decode_inside, encode
 from protocol.wrong import WrongValue, shown
 
+FLOAT_MAX: Final = 2.0**53
+"""The numbers within this can be told from their neighbours, and stand in a database."""
+
 
 class Kind:
     """How values of one type are encoded (None: as they are) and decoded.
@@ -53,8 +56,11 @@ def _exactly(kind: type) -> Kind:
 
 
 def _float(value: object) -> float:
-    if type(value) is int:
-        return float(value)
+    """Times and lengths of time: what is no number, or without end, would stop whoever waits or counts with it."""
+    if type(value) is float or type(value) is int:
+        if -FLOAT_MAX <= value <= FLOAT_MAX:  # nothing is true of NaN
+            return float(value)
+        raise WrongValue(f"expected float within {FLOAT_MAX:g}, got {shown(value)}")
     raise WrongValue(f"expected float, got {shown(value)}")
 
 
@@ -68,7 +74,7 @@ _SCALARS: Final[dict[Any, Kind]] = {
     **{kind: _exactly(kind) for kind in (bool, int, str, bytes, list, dict)},
     type(None): _NONE,
     None: _NONE,
-    float: Kind("float", _float, fast=float),
+    float: Kind("float", _float),
     object: Kind("anything", _anything),
 }
 

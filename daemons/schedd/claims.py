@@ -27,7 +27,7 @@ from pool.jobs.job_queue import Job
 from pool.jobs.run import End, Ending, Stop
 from pool.jobs.states import JobEvent, allowed
 from pool.jobs.store import ClaimRow
-from pool.slots.lease import alive_interval
+from pool.slots.lease import ALIVE_MIN_S, alive_interval
 from protocol import needs
 from protocol.address import Address
 from protocol.authorize import Level
@@ -175,7 +175,10 @@ class Claims:
         core = self.core
         if answer.slot_ad is not None:
             claim.slot_ad = answer.slot_ad
-        claim.lease_s, claim.alive_s = answer.lease_s or claim.lease_s, answer.alive_interval_s or claim.alive_s
+        if answer.lease_s > 0:
+            claim.lease_s = min(claim.lease_s, answer.lease_s)  # the job's own is the longest that it waits
+        if answer.alive_interval_s:
+            claim.alive_s = max(ALIVE_MIN_S, answer.alive_interval_s)
         claim.renewed_at = core.now()
         core.queue.put_claim(claim.row())
         self.startd(claim.startd).add(claim)

@@ -17,7 +17,8 @@ from pool.jobs.own_attributes import (
     SCHEDDS,
     contradicted,
     has_nul,
-    is_submitters,
+    is_no_starters,
+    is_odd,
     strip,
 )
 
@@ -73,7 +74,9 @@ class EditRules:
         """What a starter reports of its job, less what is not a starter's to say."""
         not_users = self.not_users
         refused = [
-            name for name, value in ad.attrs.items() if name in not_users or is_submitters(name) or has_nul(value)
+            name
+            for name, value in ad.attrs.items()
+            if name in not_users or is_no_starters(name) or has_nul(value) or is_odd(value)
         ]
         if not refused:
             return ad

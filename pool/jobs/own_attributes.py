@@ -106,15 +106,27 @@ _WHEN: Final = _lower(
     "JobAdInformationAttrs LastMatchListLength JobStarterDebug JobStarterLog AcctGroup AcctGroupUser DAGManJobId",
     "DAGNodeName SubmitEventNotes SubmitEventNotesAttrs SubmitEventUserNotes",
 )
-_SUBMITTERS: Final = RUNS_AND_FILES | _WHEN
+_COUNTED: Final = _lower(
+    "CommittedSlotTime CommittedSuspensionTime CommittedTime CompletionDate CumulativeRemoteSysCpu",
+    "CumulativeRemoteUserCpu CumulativeSlotTime CumulativeSuspensionTime CurrentHosts EnteredCurrentStatus",
+    "FirstJobMatchDate JobCoolDownExpiration JobDisconnectedDate JobRunCount JobStartDate LastRemoteWallClockTime",
+    "LastSuspensionTime NumHolds NumHoldsByReason NumJobCompletions NumJobCoolDowns NumJobMatches NumJobReconnects",
+    "NumJobStarts NumShadowExceptions NumShadowStarts NumSystemHolds NumVacates NumVacatesByReason",
+    "NumVacatesByReasonPreExecution NumVacatesPreExecution PublicClaimId ReleaseReason RemoteHost RemoteWallClockTime",
+    "RemoveReason ShadowBday StartdIpAddr TotalBytesRecvd TotalBytesSent TotalSuspensions VacateReason",
+    "VacateReasonCode VacateReasonSubCode",
+)
+"""What the schedd counts and notes itself of a job's executions."""
+_NO_STARTERS: Final = RUNS_AND_FILES | _WHEN | _COUNTED
 _SUBMITTERS_KIN: Final = ("request", "transformbody_")
 
 
-def is_submitters(name: str) -> bool:
-    """Whether an attribute (lower case) is the submitter's to say: an execute host's report does not change it."""
-    return name in _SUBMITTERS or name.startswith(_SUBMITTERS_KIN) or name.endswith("_containerport")
+def is_no_starters(name: str) -> bool:
+    """Whether an attribute (lower case) is the submitter's or the schedd's to say, whatever an execute host reports."""
+    return name in _NO_STARTERS or name.startswith(_SUBMITTERS_KIN) or name.endswith("_containerport")
 
 
+ODD_FROM: Final = 2**53
 _NOWHERE: Final = _at(Place.NOWHERE)
 
 
@@ -153,6 +165,11 @@ def strip(ad: ClassAd, names: Iterable[str] = NO_JOBS) -> None:
     for name in names:
         if name in ad.attrs:
             del ad[name]
+
+
+def is_odd(value: object) -> bool:
+    """Whether a figure is none: a number that nothing can be added to, or that no clock and no counter ever shows."""
+    return type(value) in (int, float) and not -ODD_FROM < value < ODD_FROM  # type: ignore[operator]
 
 
 def has_nul(value: object) -> bool:

@@ -13,7 +13,7 @@ import trio.testing
 
 from pool.classad import ClassAd, expr
 from protocol import rpc
-from protocol.message import Request
+from protocol.message import Request, replace
 from protocol.messages.schedd import (
     Ending,
     JobEnded,
@@ -24,7 +24,7 @@ from protocol.messages.schedd import (
     StarterReady,
     WriteToLog,
 )
-from protocol.messages.startd import ActivateClaim
+from protocol.messages.startd import ActivateClaim, ClaimAnswer, RequestClaim
 from protocol.rpc import Peer, RemoteError
 from protocol.security import Security
 from tests.daemons.schedd.bench import Bench, FakeStartd, Running, a_bench, a_job
@@ -145,3 +145,68 @@ async def test_a_report_says_nothing_that_is_the_submitters(tmp_path: Path, auto
         changed = {name for name in SUBMITTERS_WORDS if str(after.get(name)) != str(before.get(name))}
         assert changed == set()
         assert (after["ImageSize"], after["GPUsAverageUsage"]) == (4711, 0.5)
+
+
+NAN, INFINITE = float("nan"), float("inf")
+ODD_REPORTS: list[dict[str, object]] = [
+    {"RemoteUserCpu": NAN, "BytesSent": INFINITE, "ExitCode": "x", "ExitBySignal": 5},
+    {"TransferInStarted": 1e300, "TransferInFinished": NAN, "TransferOutStarted": INFINITE},
+    {"NumPids": NAN, "CheckpointNumber": NAN, "ImageSize": 2**62},
+    {"NumVacates": "x", "NumHoldsByReason": 5, "CumulativeSlotTime": NAN, "TotalBytesSent": "x"},
+]
+
+
+@pytest.mark.parametrize("report", ODD_REPORTS)
+@pytest.mark.parametrize("ending", [Ending.EXITED, Ending.FAILED])
+async def test_odd_figures_stop_nothing_and_stay_out_of_the_accounts(
+    tmp_path: Path, autojump_clock: Clock, report: dict[str, object], ending: Ending
+) -> None:
+    async with a_bench(tmp_path) as bench:
+        order = (await rogue(bench, LeaveJobInQueue=True)).order()
+        ids, now = ids_of(order), bench.host.world.wall()
+        async with as_starter(bench, order) as peer:
+            await peer.call(JobExecuting(**ids, at=now, ad=ClassAd(report)))
+            await peer.notify(JobUpdate(**ids, ad=ClassAd(report)))
+            await peer.call(JobEnded(**ids, ending=ending, at=now, ad=ClassAd(report)))
+        ad = await bench.ad("1.0")
+        assert ad["JobStatus"] == (4 if ending is Ending.EXITED else 1)
+        for name in ("CumulativeSlotTime", "CumulativeRemoteUserCpu", "TotalBytesSent", "RemoteWallClockTime"):
+            assert 0 <= ad.eval_float(name, 0.0) < 1e9
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        {"alive_interval_s": NAN},
+        {"alive_interval_s": -1.0},
+        {"alive_interval_s": 1e-9},
+        {"alive_interval_s": INFINITE},
+        {"lease_s": NAN},
+        {"lease_s": -1.0},
+    ],
+)
+async def test_no_answer_of_a_startd_ends_the_schedd_or_keeps_it_busy(
+    tmp_path: Path, autojump_clock: Clock, words: dict[str, float]
+) -> None:
+    class Odd(RogueStartd):
+        def claim(self, peer: Peer, asked: RequestClaim) -> ClaimAnswer:
+            return replace(super().claim(peer, asked), **words)
+
+    async with a_bench(tmp_path) as bench:
+        startd = Odd(bench, "one", 1)
+        await bench.nursery.start(startd.serve)
+        await bench.submit(a_job())
+        await bench.match(startd)
+        await trio.sleep(300)
+        assert len(startd.alive) <= 30
+        assert await bench.submit(a_job()) == 2
+
+
+@pytest.mark.parametrize("at", [NAN, INFINITE, 1e300])
+async def test_no_time_that_never_comes_is_taken(tmp_path: Path, autojump_clock: Clock, at: float) -> None:
+    async with a_bench(tmp_path) as bench:
+        order = (await rogue(bench)).order()
+        async with as_starter(bench, order) as peer:
+            with pytest.raises(RemoteError, match="expected float within"):
+                await peer.call(JobExecuting(**ids_of(order), at=at, ad=ClassAd()))
+        assert await bench.submit(a_job()) == 2

@@ -10,7 +10,7 @@ from pool.classad import ClassAd
 from pool.config import load_config
 from pool.errors import SubmitError, UserError
 from pool.jobs.edits import EditRules, edit_rules
-from pool.jobs.own_attributes import SCHEDDS, is_submitters
+from pool.jobs.own_attributes import SCHEDDS, is_no_starters
 from pool.submit.commands import ROWS
 
 
@@ -76,4 +76,4 @@ def test_what_the_submit_language_sets_is_no_report_of_an_execute_host() -> None
     said = {attribute.lower() for _, rows in ROWS for _, attribute, *_ in rows if attribute}
     measured = {"imagesize", "diskusage"}  # begun by the submitter, and gone on with by who sees the job run
     names = {name.replace("<service>", "web").replace("<name>", "x") for name in said} - measured
-    assert {name for name in names - SCHEDDS if not is_submitters(name)} == set()
+    assert {name for name in names - SCHEDDS if not is_no_starters(name)} == set()
