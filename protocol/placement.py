@@ -43,6 +43,8 @@ class Placement:
                 raise PeerError(f"{entry.name} is of the unknown kind {entry.kind!r}")
             if entry.kind == "link":
                 check_link(entry.name, entry.target)
+            if entry.size < 0 or (entry.data is not None and len(entry.data) != entry.size):
+                raise PeerError(f"{entry.name} is not as long as is said: {entry.size} bytes")
             self.places[entry.name] = self.where(entry.name)
 
     def open(self, entry: FileEntry) -> int:

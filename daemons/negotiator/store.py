@@ -48,8 +48,8 @@ class AccountStore:
         return dict(self._saved), updated[0] if updated else 0.0
 
     def save(self, accounts: Iterable[Account], updated_at: float) -> None:
-        """Write what is different."""
-        now = {account.submitter: account for account in accounts}
+        """Write what is different. Who has a name that is no text has no record: others' must not be lost for it."""
+        now = {account.submitter: account for account in accounts if _is_text(account.submitter)}
         changed = [account for name, account in now.items() if self._saved.get(name) != account]
         gone = [(name,) for name in self._saved if name not in now]
         marks = ", ".join("?" * len(_COLUMNS))
@@ -67,3 +67,11 @@ class AccountStore:
     def close(self) -> None:
         """Let go of the file."""
         self._connection.close()
+
+
+def _is_text(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

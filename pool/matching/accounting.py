@@ -13,6 +13,7 @@ from typing import Final
 
 from pool.classad import ClassAd
 from pool.errors import UserError
+from pool.slots.resources import AMOUNT_MAX
 
 PRIORITY_MIN: Final = 0.5
 NICE_USER: Final = "nice-user."
@@ -180,6 +181,12 @@ def account_ad(account: Account, updated_at: float, limit: float, share: float) 
 
 
 def weight_of(slot: ClassAd) -> float:
-    """What a slot counts for: its SlotWeight, which is its Cpus unless the owner says otherwise."""
-    weight = slot.eval_float("SlotWeight")
-    return float(weight if weight is not None else slot.eval_float("Cpus", 1.0))
+    """What a slot counts for: its SlotWeight, which is its Cpus unless the owner says otherwise.
+
+    What is no number to count with counts as one: the accounts of whoever is said to hold the slot stay sound.
+    """
+    for name in ("SlotWeight", "Cpus"):
+        weight = slot.eval_float(name)
+        if weight is not None and 0 <= weight < AMOUNT_MAX:
+            return float(weight)
+    return 1.0

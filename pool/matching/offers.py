@@ -17,7 +17,7 @@ from pool.errors import UserError
 from pool.matching.accounting import Use, weight_of
 from pool.slots.inventory import attribute_of
 from pool.slots.pieces import choose
-from pool.slots.resources import NONE, Amount, Amounts
+from pool.slots.resources import AMOUNT_MAX, NONE, Amount, Amounts
 
 STANDARD: Final = ("Cpus", "Memory", "Disk", "VirtualMemory")
 Pieces = Mapping[str, Sequence[str]]
@@ -216,7 +216,7 @@ def free_of(slot: ClassAd) -> Amounts:
     amounts: dict[str, float] = {}
     for name in names:
         value = slot.eval(name)
-        if isinstance(value, int | float) and not isinstance(value, bool):
+        if isinstance(value, int | float) and not isinstance(value, bool) and value < AMOUNT_MAX:
             amounts[name] = max(0, value)
     return Amounts(amounts)
 

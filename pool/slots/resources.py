@@ -19,6 +19,8 @@ MEMORY: Final = "Memory"
 DISK: Final = "Disk"
 SWAP: Final = "VirtualMemory"
 STANDARD: Final = (CPUS, MEMORY, DISK, SWAP)
+AMOUNT_MAX: Final = 2.0**53
+"""No machine has so much of anything; nor is NaN less than this."""
 
 
 def exact(value: float | str | Fraction) -> Amount:

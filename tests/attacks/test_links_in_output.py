@@ -77,3 +77,13 @@ async def test_no_checkpoint_gives_back_what_its_links_lead_to() -> None:
             await _push(b, peer, links, checkpoint=True)
             answer = await peer.call(FetchInput(activation="activation"))
         assert SECRET.encode() not in [entry.data for entry in answer.files]
+
+
+@pytest.mark.parametrize("entry", [FileEntry(name="less", size=-(10**12)), FileEntry(name="more", size=1, data=b"xx")])
+async def test_no_file_is_of_another_length_than_is_said(entry: FileEntry) -> None:
+    """Limits for output count what is said."""
+    async with bench(agent=True, start=False) as b:
+        address = await _open(b)
+        async with rpc.connected(address, security=b.security.with_ticket("files")) as peer:
+            assert not await _push(b, peer, [entry, FileEntry(name="big", size=4)])
+        assert os.listdir(b.iwd) == ["outside"]
