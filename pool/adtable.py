@@ -13,13 +13,14 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from pool.ad_limits import DAEMONS, AdLimits
 from pool.classad import ClassAd, Expr, Value
 from pool.classad.budget import Patience
 from pool.errors import UserError
 
 LIFETIME_S: Final = 900.0
-ATTRIBUTES_MAX: Final = 5000
 ADS_PER_SENDER_MAX: Final = 50_000
+BYTES_PER_SENDER_MAX: Final = 128 << 20
 ANY: Final = "any"
 
 Key = tuple[str, str]
@@ -36,6 +37,7 @@ class Stored:
     sender: str
     heard_at: float
     expires_at: float
+    size: int
 
     @property
     def key(self) -> Key:
@@ -98,11 +100,20 @@ class Watch:
 class AdTable:
     """All ads, with their watchers. The clock is the caller's."""
 
-    def __init__(self, *, lifetime_s: float = LIFETIME_S, per_sender_max: int = ADS_PER_SENDER_MAX) -> None:
+    def __init__(
+        self,
+        *,
+        lifetime_s: float = LIFETIME_S,
+        per_sender_max: int = ADS_PER_SENDER_MAX,
+        bytes_per_sender_max: int = BYTES_PER_SENDER_MAX,
+        limits: AdLimits = DAEMONS,
+    ) -> None:
         self.lifetime_s = lifetime_s
         self.per_sender_max = per_sender_max
+        self.bytes_per_sender_max = bytes_per_sender_max
+        self.limits = limits
         self._ads: dict[str, dict[Key, Stored]] = {}
-        self._per_sender: dict[str, int] = {}
+        self._per_sender: dict[str, tuple[int, int]] = {}
         self._expiries: list[tuple[float, int, Key]] = []
         self._numbers = itertools.count()
         self._watches: list[Watch] = []
@@ -121,18 +132,22 @@ class AdTable:
         ad_type, name = ad.eval_str("MyType"), ad.eval_str("Name")
         if not ad_type or not name:
             raise UserError("an ad for the collector needs MyType and Name")
-        if len(ad) > ATTRIBUTES_MAX:
-            raise UserError(f"the ad {name} has {len(ad)} attributes", expected=f"at most {ATTRIBUTES_MAX}")
+        size = self.limits.check(ad, f"the ad {ad_type} {name:.80}")
+        if private is not None:
+            size += self.limits.check(private, f"the private ad {ad_type} {name:.80}")
         key = key_of(ad_type, name)
         before = self._ads.get(key[0], {}).get(key)
-        if before is None or before.sender != sender:
-            if self._per_sender.get(sender, 0) >= self.per_sender_max:
-                raise UserError(f"{sender} has {self.per_sender_max} ads here already")
-            self._charge(sender, 1)
-            if before is not None:
-                self._charge(before.sender, -1)
+        had = before if before is not None and before.sender == sender else None
+        count, total = self._per_sender.get(sender, (0, 0))
+        if had is None and count >= self.per_sender_max:
+            raise UserError(f"{sender} has {self.per_sender_max} ads here already")
+        if total - (had.size if had is not None else 0) + size > self.bytes_per_sender_max:
+            raise UserError(f"the ads of {sender} have {total} bytes already", expected=f"{self.bytes_per_sender_max}")
+        if before is not None:
+            self._charge(before.sender, -1, -before.size)
+        self._charge(sender, 1, size)
         lifetime_s = ad.eval_float("ClassAdLifetime", self.lifetime_s) or self.lifetime_s
-        stored = Stored(ad_type, name, ad, private, sender, now, now + lifetime_s)
+        stored = Stored(ad_type, name, ad, private, sender, now, now + lifetime_s, size)
         self._ads.setdefault(key[0], {})[key] = stored
         self._expect(stored)
         self._tell(key, stored, ad_type)
@@ -143,7 +158,7 @@ class AdTable:
         key = key_of(ad_type, name)
         stored = self._ads.get(key[0], {}).pop(key, None)
         if stored is not None:
-            self._charge(stored.sender, -1)
+            self._charge(stored.sender, -1, -stored.size)
             self._tell(key, None, stored.ad_type)
         return stored
 
@@ -207,10 +222,11 @@ class AdTable:
             if watch.wants_type(ad_type):
                 watch.changed(key, stored)
 
-    def _charge(self, sender: str, ads: int) -> None:
-        count = self._per_sender.get(sender, 0) + ads
+    def _charge(self, sender: str, ads: int, size: int) -> None:
+        count, total = self._per_sender.get(sender, (0, 0))
+        count += ads
         if count:
-            self._per_sender[sender] = count
+            self._per_sender[sender] = count, total + size
         else:
             self._per_sender.pop(sender, None)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from pool.errors import PeerError, PoolError
 from pool.hints import TYPE_CHECKING, Any, Final, Iterable, Mapping, NamedTuple, Sequence
-from protocol.codec import make_ads, pack, pack_ads, unpack
+from protocol.codec import NO_BOUND, make_ads, pack, pack_ads, unpack
 
 if TYPE_CHECKING:
     from pool.classad import ClassAd
@@ -84,9 +84,9 @@ def pack_table(
     return pack({_NAMES: names, _COLUMNS: columns, _ROWS: rows, _SHARED: shared or {}})
 
 
-def unpack_table(data: bytes) -> AdTable | list[ClassAd]:
+def unpack_table(data: bytes, *, new_text_max: int = NO_BOUND) -> AdTable | list[ClassAd]:
     """What any of the packers made; PeerError when the bytes are anything else."""
-    said = unpack(data)
+    said = unpack(data, new_text_max=new_text_max)
     if type(said) is list and all(type(row) is dict for row in said):
         return make_ads(said)
     if type(said) is not dict or said.keys() != _FIELDS:

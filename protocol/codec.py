@@ -27,6 +27,9 @@ PRIVATE_PREFIX: Final = "_condor_priv"
 
 _NESTING_MAX: Final = 64
 _INT_END: Final = 2**63
+NO_BOUND: Final = 1 << 60
+NEW_TEXT_MAX: Final = 256 * 1024
+"""Characters of expressions that one request may bring which were not known before: to read them takes a moment."""
 UNCOUNTED_BYTES: Final = 64 * 1024
 """Up to this size it does not matter how many values there are."""
 
@@ -36,8 +39,11 @@ class _Ads:
 
     def __init__(self) -> None:
         from pool.classad import ERROR, UNDEFINED, AbsTime, ClassAd, Error, Expr, RelTime, Undefined, expr
+        from pool.classad.expression import READER
 
-        self.ClassAd, self.expr = ClassAd, expr
+        self.ClassAd, self.expr, self.reader = ClassAd, expr, READER
+        self.read_most = NO_BOUND
+        """How many characters may have been parsed when the message that is being unpacked has been."""
         self.AbsTime, self.RelTime, self.UNDEFINED, self.ERROR = AbsTime, RelTime, UNDEFINED, ERROR
         self.pack: dict[type, Callable[[Any], msgpack.ExtType]] = {
             ClassAd: lambda ad: msgpack.ExtType(AD, pack(_row(ad))),
@@ -80,8 +86,15 @@ def pack(value: object) -> bytes:
     return packed
 
 
-def unpack(data: bytes | memoryview) -> Any:
-    """The value that `pack` packed; PeerError when the bytes are anything else."""
+def unpack(data: bytes | memoryview, *, new_text_max: int = NO_BOUND) -> Any:
+    """The value that `pack` packed; PeerError when the bytes are anything else, or bring more characters of
+    expressions that were not known here.
+    """
+    if len(data) > new_text_max:
+        ads = _ads()
+        ads.read_most = ads.reader.characters + new_text_max
+    elif _known_ads is not None:
+        _known_ads.read_most = NO_BOUND
     try:
         return _unpack(data)
     except PoolError as error:
@@ -206,7 +219,10 @@ def _shrink(code: int, data: bytes) -> object:
             _depth -= 1
     ads = _ads()
     if code == EXPRESSION:
-        return ads.expr(data.decode("utf-8", "surrogateescape"))
+        found = ads.expr(data.decode("utf-8", "surrogateescape"))
+        if ads.reader.characters > ads.read_most:
+            raise ValueError("too many expressions that were not known here")
+        return found
     if code == UNDEFINED_CODE:
         return ads.UNDEFINED
     if code == ERROR_CODE:
@@ -237,6 +253,7 @@ def _row(ad: ClassAd) -> dict[str, Any]:
 # Lower-case keys of names that are spelt as usual: most attributes of most ads, and then nothing else needs to be kept.
 _keys: dict[str, str] = {}
 _KEYS_MAX: Final = 20_000
+_KEPT_NAME_MAX: Final = 128
 _SETTLED: Final = frozenset({str, bool, float})  # values that an ad stores as they are
 
 
@@ -253,7 +270,9 @@ def _make_ad(row: object) -> ClassAd:
         if type(name) is not str:
             raise ValueError("an attribute whose name is no text")
         ad[name] = value
-        if key is None and len(_keys) < _KEYS_MAX:
+        if key is None and len(name) <= _KEPT_NAME_MAX:
+            if len(_keys) >= _KEYS_MAX:  # who sends new names for ever costs others a moment
+                _keys.clear()
             key = name.lower()
             if attrs.plain and attrs.name(key) == name and not attrs.names:
                 _keys[name] = key

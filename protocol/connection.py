@@ -364,7 +364,8 @@ class Connection:
             return self._handshake(kind, parts)
         if payload[0] == BULK_MARK:
             return Bulk(memoryview(payload)[1:])
-        kind, parts = _message(codec.unpack(payload))
+        new_text_max = codec.NO_BOUND if self._asked else codec.NEW_TEXT_MAX
+        kind, parts = _message(codec.unpack(payload, new_text_max=new_text_max))
         handle = _HANDLERS.get(kind)
         if handle is None:
             raise PeerError(f"{_kind_name(kind)} on a connection that is ready")

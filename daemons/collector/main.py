@@ -14,6 +14,7 @@ import trio
 
 from daemons.pace import Pace
 from daemons.run import DaemonStart
+from pool.ad_limits import daemon_limits
 from pool.adtable import ANY, AdTable, Stored, is_true
 from pool.classad import ClassAd, Expr, expr
 from pool.daemon_names import belongs
@@ -48,7 +49,7 @@ class Collector:
 
     def __init__(self, start: DaemonStart) -> None:
         self._start = start
-        self._table = AdTable(lifetime_s=start.config.seconds("CLASSAD_LIFETIME"))
+        self._table = AdTable(lifetime_s=start.config.seconds("CLASSAD_LIFETIME"), limits=daemon_limits(start.config))
         self._updates = 0
         self._queries = 0
         self._expiry_moved = trio.Event()
@@ -61,6 +62,7 @@ class Collector:
     def reconfigured(self) -> None:
         """New ads live as long as the new configuration says."""
         self._table.lifetime_s = self._start.config.seconds("CLASSAD_LIFETIME")
+        self._table.limits = daemon_limits(self._start.config)
 
     # ---- requests
 

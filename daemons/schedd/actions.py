@@ -9,6 +9,7 @@ from daemons.schedd.claims import Claims
 from daemons.schedd.core import Core
 from daemons.schedd.factories import Factories
 from daemons.schedd.selection import Chosen, is_super_user, may_manage, may_manage_cluster, owner_of
+from daemons.schedd.sizes import check_growth
 from pool.classad import ClassAd, Member, expr
 from pool.errors import ClassAdError, PoolError, UserError
 from pool.ids import JobId
@@ -203,6 +204,7 @@ class Actions:
         """Set them, and let what depends on them follow."""
         core = self._core
         before = core.queue.ad(job)
+        check_growth(core, job, values)
         was = before.text("JobPrio") if "JobPrio" in before else None
         core.queue.change(job, values)
         now = core.queue.ad(job).text("JobPrio") if any(name.lower() == "jobprio" for name in values) else was

@@ -15,6 +15,7 @@ import trio
 
 from daemons.schedd.core import Core
 from daemons.schedd.new_jobs import SubmitEvents, new_job, room
+from daemons.schedd.sizes import check_new
 from daemons.schedd.writer import Touched
 from pool.classad import ClassAd
 from pool.errors import PoolError, SubmitError
@@ -78,6 +79,7 @@ class Factories:
             factory.begin(cluster.ad, cluster.id, line.total, line.items)
             warning = self._admit(cluster, line)
             jobs = self._make(cluster, line)
+            core.settings.ad_limits.check(cluster.ad, "the cluster's ad")
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise SubmitError(f"the recipe of cluster {cluster.id} cannot be read: {error}") from None
         core.queue.add(cluster, jobs)
@@ -186,6 +188,7 @@ class Factories:
                 if name in own:
                     del own[name]
             jobs.append(new_job(cluster, own, line.next + len(jobs), self._core.settings.charging))
+        check_new(self._core, jobs)
         line.next += len(jobs)
         return jobs
 
@@ -231,6 +234,9 @@ class Factories:
 
     def edit(self, cluster: Cluster, values: dict[str, object]) -> None:
         """Set attributes of the jobs that are still to be made."""
+        after = cluster.ad.copy()
+        after.update(values)
+        self._core.settings.ad_limits.check(after, f"the ad of cluster {cluster.id}")
         names = factory.edited(cluster.ad, list(values))
         self._core.queue.change_cluster(cluster, {**values, EDITED: names})
         self.look_at(cluster)

@@ -9,6 +9,7 @@ from daemons.schedd.checkpoint_cleanup import CleanupSettings
 from daemons.schedd.global_log import GlobalLogSettings
 from daemons.schedd.records import RecordSettings
 from daemons.schedd.transfer_turns import TransferSettings
+from pool.ad_limits import AdLimits, job_limits
 from pool.classad import Expr
 from pool.config import Config
 from pool.config.user_maps import UserMaps, user_maps
@@ -49,6 +50,7 @@ class Settings:
     periodic_max_s: float
     periodic_share: float
     queue_clean_s: float
+    ad_limits: AdLimits
     edits: EditRules
     charging: ChargeRules
     known_users_only: bool
@@ -105,6 +107,7 @@ class Settings:
             periodic_max_s=config.seconds("MAX_PERIODIC_EXPR_INTERVAL"),
             periodic_share=config.float("PERIODIC_EXPR_TIMESLICE"),
             queue_clean_s=config.seconds("QUEUE_CLEAN_INTERVAL"),
+            ad_limits=job_limits(config),
             edits=edits,
             charging=ChargeRules(others, super_users, is_account),
             known_users_only=config.bool("ALLOW_SUBMIT_FROM_KNOWN_USERS_ONLY"),

@@ -8,6 +8,7 @@ from __future__ import annotations
 from daemons.faults import fault
 from daemons.schedd.core import Core
 from daemons.schedd.shadow import Shadow
+from daemons.schedd.sizes import taken
 from pool.classad import ClassAd
 from pool.errors import PeerError
 from pool.jobs.run import End, Ending
@@ -43,9 +44,9 @@ class Starters:
     def _shadow(self, peer: Peer, activation: str) -> Shadow | None:
         return shadow_of(self._core, peer, activation)
 
-    def _told(self, ad: ClassAd) -> ClassAd:
+    def _told(self, shadow: Shadow, ad: ClassAd) -> ClassAd:
         """What of a starter's report is its to say."""
-        return self._core.settings.edits.reported(ad)
+        return taken(self._core, shadow.job, self._core.settings.edits.reported(ad))
 
     async def ready(self, peer: Peer, request: StarterReady) -> Done:
         """A starter is here, or here again; answered when the queue knows that the job was given away."""
@@ -60,7 +61,7 @@ class Starters:
         """The program was started. Durable in a moment: a starter repeats it to a schedd that comes back."""
         shadow = self._shadow(peer, request.activation)
         if shadow is not None:
-            shadow.executing(request.at, self._told(request.ad))
+            shadow.executing(request.at, self._told(shadow, request.ad))
             self._core.writer.soon()
             fault("schedd.job_executing")
         return DONE
@@ -69,7 +70,7 @@ class Starters:
         """What the job uses."""
         shadow = self._shadow(peer, message.activation)
         if shadow is not None:
-            shadow.update(self._told(message.ad))
+            shadow.update(self._told(shadow, message.ad))
 
     def notice(self, peer: Peer, message: JobNotice) -> None:
         """A sentence for the job's log."""
@@ -84,8 +85,8 @@ class Starters:
             return DONE
         fault("schedd.job_ended_received")
         if request.executing is not None:
-            shadow.executing(request.executing.at, self._told(request.executing.ad))
-        shadow.take_end(End(Ending(request.ending.value), self._told(request.ad), request.reason, request.at))
+            shadow.executing(request.executing.at, self._told(shadow, request.executing.ad))
+        shadow.take_end(End(Ending(request.ending.value), self._told(shadow, request.ad), request.reason, request.at))
         await shadow.acknowledged.wait()
         fault("schedd.before_end_answer")
         return DONE

@@ -11,6 +11,7 @@ from daemons.schedd.core import Core
 from daemons.schedd.factories import Factories
 from daemons.schedd.new_jobs import SubmitEvents, check_limits, new_cluster, new_job, new_jobs
 from daemons.schedd.selection import owner_of
+from daemons.schedd.sizes import check_new
 from daemons.schedd.spool import put_logs_aside
 from pool.classad import ClassAd
 from pool.errors import SubmitError
@@ -19,6 +20,7 @@ from pool.jobs.codes import HoldCode
 from pool.jobs.job_queue import Cluster, Job, NewJobs
 from protocol import turns
 from protocol.ad_table import AdTable, unpack_table
+from protocol.codec import NEW_TEXT_MAX
 from protocol.connection import FRAME_BYTES_MAX
 from protocol.messages.schedd import ReserveCluster, ReservedCluster, SubmitJobs, Submitted
 from protocol.rpc import Peer
@@ -125,6 +127,8 @@ class Submits:
         cluster, ignored = new_cluster(
             request.cluster_ad, owner=owner, user=peer.identity, now=int(core.now()), edits=core.settings.edits
         )
+        sizes = core.settings.ad_limits
+        sizes.check(cluster.ad, "the cluster's ad")
         if request.hold_for_spool:
             put_logs_aside([cluster.ad])
         gate = Gate(core, cluster, ignored)
@@ -132,7 +136,7 @@ class Submits:
             return await self._submit_factory(peer, request, cluster, gate)
         jobs: list[Job] = []
         for chunk in request.procs or [b"\x91\x80"]:
-            table = self._procs(chunk, len(jobs))
+            table, before = self._procs(chunk, len(jobs)), len(jobs)
             if isinstance(table, AdTable) and not request.hold_for_spool and gate.lets_through(table):
                 jobs += new_jobs(cluster, table, len(jobs), core.settings.charging)
             else:
@@ -143,8 +147,10 @@ class Submits:
                     jobs.append(
                         new_job(cluster, own, len(jobs), core.settings.charging, hold_for_spool=request.hold_for_spool)
                     )
+            check_new(core, jobs[before:])
             check_limits(core, owner, len(jobs))
             await turns.of_loop().give_way()
+        sizes.check(cluster.ad, "the cluster's ad, as the access point changes it,")
         cluster.id = self._id_for(peer, request.cluster)
         cluster.ad["ClusterId"], cluster.ad["TotalSubmitProcs"] = cluster.id, len(jobs)
         events, new = SubmitEvents(core, cluster), NewJobs(cluster)
@@ -201,7 +207,7 @@ class Submits:
 
     @staticmethod
     def _procs(chunk: bytes, made: int) -> AdTable | list[ClassAd]:
-        found = unpack_table(chunk)
+        found = unpack_table(chunk, new_text_max=NEW_TEXT_MAX)
         count = found.rows if isinstance(found, AdTable) else len(found)
         if count > PROCS_PER_CHUNK_MAX:
             raise SubmitError(f"{count} jobs in one chunk (after {made} others)", expected=f"{PROCS_PER_CHUNK_MAX}")

@@ -9,7 +9,7 @@ from pool.classad.budget import Budget, Counted, OverBudget, Uncounted, overrun
 from pool.classad.environment import ENV
 from pool.classad.evaluate import BoundList, Frame, evaluate, frames
 from pool.classad.kept import Kept
-from pool.classad.limits import MAX_EXPRESSION
+from pool.classad.limits import MAX_EXPRESSION, MAX_TEXT
 from pool.classad.nodes import (
     PRECEDENCE,
     AdNode,
@@ -41,6 +41,7 @@ from pool.classad.values import (
 )
 from pool.errors import ClassAdError
 from pool.hints import TYPE_CHECKING, Any, Callable, Final, Iterable, Mapping, TypeVar, cast
+from pool.late_pattern import DOTALL, late_pattern
 
 if TYPE_CHECKING:
     from pool.classad.ad import ClassAd
@@ -321,6 +322,17 @@ def _stopped(why: Exception, work: Callable[[Budget], T]) -> T | Error:
     return ERROR
 
 
+class _Reader:
+    """How many characters of expressions have been parsed in this process, for who bounds what one message brings."""
+
+    characters = 0
+
+
+READER: Final = _Reader()
+#: What is inside quotation marks may be long: it is read as it is, and not evaluated.
+_STRINGS: Final = late_pattern(r'"(?:[^"\\]|\\.)*"', DOTALL)
+
+
 def expr(text: str, *, old: bool = False) -> Expr:
     """Parse an expression, once per text; ClassAdError with line and column when it is none.
 
@@ -333,12 +345,13 @@ def expr(text: str, *, old: bool = False) -> Expr:
     known = _INTERNED.find(key)
     if known is not None:
         return known
-    if len(text) > MAX_EXPRESSION:
+    if len(text) > MAX_EXPRESSION and (len(text) > MAX_TEXT or len(_STRINGS.sub('""', text)) > MAX_EXPRESSION):
         raise ClassAdError(
             f"an expression of {len(text)} characters: {text[:40]}...", expected=f"at most {MAX_EXPRESSION}"
         )
     from pool.classad.parse import parse_expression  # a tool may meet no expression at all
 
+    READER.characters += len(text)
     try:
         found = Expr(parse_expression(text, old=old, strict=ENV.strict))
     except RecursionError:

@@ -987,6 +987,15 @@ ROWS: tuple[tuple[str, tuple[Row, ...]], ...] = (
     (
         "The collector",
         (
+            (
+                "MAX_DAEMON_AD_BYTES",
+                "int",
+                "1048576",
+                "65536..",
+                "",
+                "How large an ad may be that the collector keeps: names, texts and expressions.",
+            ),
+            ("MAX_AD_ATTRIBUTES", "int", "5000", "100..", "", "How many attributes an ad may have, a job's ad too."),
             ("CLASSAD_LIFETIME", "seconds", "900", "1..", "", "How long an ad without a lifetime of its own is kept."),
             ("COLLECTOR_UPDATE_INTERVAL", "seconds", "900", "1..", "", "How often the collector publishes its own ad."),
             (
@@ -1355,6 +1364,14 @@ ROWS: tuple[tuple[str, tuple[Row, ...]], ...] = (
                 "0..",
                 "",
                 "How many jobs may run at once.",
+            ),
+            (
+                "MAX_JOB_AD_BYTES",
+                "int",
+                "4194304",
+                "65536..",
+                "",
+                "How large the ad of a cluster, and what a job has beside it, may be: names, texts and expressions.",
             ),
             ("MAX_JOBS_SUBMITTED", "int", "2147483647", "0..", "", "How many jobs the queue may hold."),
             ("MAX_JOBS_PER_OWNER", "int", "100000", "0..", "", "How many jobs one user may have in the queue."),

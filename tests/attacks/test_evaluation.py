@@ -68,3 +68,48 @@ def test_requirements_that_cost_too_much_are_held_and_others_run(pool: RealPool)
         assert ad["HoldReasonCode"] == HoldCode.EXPRESSION_TOO_COSTLY
         assert "Requirements" in str(ad["HoldReason"])
     assert time.monotonic() - began < 80
+
+
+def memory_mib(pool: RealPool, daemon: str) -> float:
+    """What the daemon has in memory."""
+    status = Path(f"/proc/{pool.pid_of(daemon)}/status").read_text()
+    return int(status.split("VmRSS:")[1].split()[0]) / 1024
+
+
+def said_by(pool: RealPool, *argv: str) -> str:
+    """What a tool says, the reason why it fails included."""
+    try:
+        return pool.tool(*argv)
+    except AssertionError as failure:
+        return str(failure)
+
+
+def test_a_job_of_thirty_megabytes_is_refused(pool: RealPool) -> None:
+    before = memory_mib(pool, "schedd")
+    for number in range(3):
+        description = pool.directory / f"large{number}.sub"
+        description.write_text(jobs("".join(f'My.Large{i} = "{"x" * 7_500_000}"\n' for i in range(4))))
+        said = said_by(pool, "condor_submit", str(description))
+        assert "at most 4194304" in said, said[-300:]
+    assert memory_mib(pool, "schedd") - before < 100
+
+
+def test_a_job_does_not_grow_by_edits(pool: RealPool) -> None:
+    cluster = pool.submit(jobs("hold = true"))
+    many = [word for number in range(8) for word in (f"More{number}", f'"{"y" * 60_000}"')]
+    assert "Set attribute" in said_by(pool, "condor_qedit", str(cluster), *many)
+    for part in range(10):
+        many[::2] = [f"Part{part}_{number}" for number in range(8)]
+        said = said_by(pool, "condor_qedit", str(cluster), *many)
+    assert "at most 4194304" in said
+
+
+def test_an_ad_of_thirty_megabytes_is_refused(pool: RealPool) -> None:
+    before = memory_mib(pool, "collector")
+    for number, size in enumerate((30_000_000, 1_040_000)):
+        ad = pool.directory / f"large{number}.ad"
+        ad.write_text(f'MyType = "Generic"\nName = "large{number}"\nLarge = "{"x" * size}"\n')
+        said = said_by(pool, "condor_advertise", "UPDATE_AD_GENERIC", str(ad))
+        assert "at most" in said, said[-300:]
+    assert "large" not in pool.tool("condor_status", "-any", "-af", "Name")
+    assert memory_mib(pool, "collector") - before < 100

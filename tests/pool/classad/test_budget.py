@@ -134,6 +134,14 @@ def test_an_expression_has_a_length() -> None:
     assert str(MAX_EXPRESSION) in str(error.value)
 
 
+def test_a_string_may_be_longer() -> None:
+    text = "x" * (3 * MAX_EXPRESSION)
+    assert expr(f'"{text}"', old=True).eval() == text
+    assert expr(f'strcat("{text}", "a\\"b") == 1').text
+    with pytest.raises(ClassAdError, match="an expression of"):
+        expr(f'"{text}" == ' + "1+" * MAX_EXPRESSION + "1")
+
+
 def test_a_cache_forgets_what_nobody_asks_for() -> None:
     kept: Kept[int, str] = Kept(1_000)
     kept.put(1, "used", 10)

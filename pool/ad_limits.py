@@ -1,0 +1,83 @@
+"""How large an ad may be that somebody sends to a daemon: in attributes, and in bytes of names, texts and expressions.
+
+What is counted is close to what the ad takes in a message. In memory an ad takes a few times as much.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from pool.classad import ClassAd, Expr
+from pool.classad.attrs import Attrs
+from pool.errors import UserError
+
+if TYPE_CHECKING:
+    from pool.config import Config
+
+ATTRIBUTES_MAX: Final = 5000
+JOB_BYTES_MAX: Final = 4 << 20
+DAEMON_BYTES_MAX: Final = 1 << 20
+_EACH: Final = 9
+"""Bytes of a number, or of what a value is written with."""
+
+
+@dataclass(frozen=True, slots=True)
+class AdLimits:
+    """What one ad may have."""
+
+    attributes: int
+    size: int
+
+    def check(self, ad: ClassAd, what: str) -> int:
+        """The bytes of the ad's own attributes; UserError when it is too large."""
+        size = size_of(ad.attrs)
+        self.judge(len(ad.attrs), size, what)
+        return size
+
+    def judge(self, attributes: int, size: int, what: str) -> None:
+        """UserError when these are too many attributes, or bytes."""
+        if attributes > self.attributes:
+            raise UserError(f"{what} has {attributes} attributes", expected=f"at most {self.attributes}")
+        if size > self.size:
+            raise UserError(f"{what} has {size} bytes", expected=f"at most {self.size}")
+
+
+JOBS: Final = AdLimits(ATTRIBUTES_MAX, JOB_BYTES_MAX)
+DAEMONS: Final = AdLimits(ATTRIBUTES_MAX, DAEMON_BYTES_MAX)
+
+
+def job_limits(config: Config) -> AdLimits:
+    """Of a job's ad, and of what all jobs of a cluster share."""
+    return AdLimits(config.int("MAX_AD_ATTRIBUTES"), config.int("MAX_JOB_AD_BYTES"))
+
+
+def daemon_limits(config: Config) -> AdLimits:
+    """Of the ads in the collector."""
+    return AdLimits(config.int("MAX_AD_ATTRIBUTES"), config.int("MAX_DAEMON_AD_BYTES"))
+
+
+def size_of(attrs: Attrs) -> int:
+    """The bytes of an ad's own attributes, close enough."""
+    size = 0
+    for key, value in attrs.items():
+        kind = type(value)
+        size += len(key) + _EACH
+        if kind is str:
+            size += len(value)
+        elif kind is not int and kind is not bool and kind is not float:
+            size += _size_of(value)
+    return size
+
+
+def _size_of(value: Any) -> int:
+    kind = type(value)
+    if kind is str:
+        return len(value) + _EACH
+    if kind is Expr:
+        return len(value.text)
+    if kind is list:
+        return sum(map(_size_of, value)) + _EACH
+    if isinstance(value, ClassAd):
+        return size_of(value.attrs) + _EACH
+    return _EACH
