@@ -17,7 +17,7 @@ import trio
 
 from daemons.agent.checkpoints import Checkpoints
 from daemons.agent.streams import read_piece, write_piece
-from daemons.agent.trusted_path import Untrusted, check_new, opened_by_root, real
+from daemons.agent.trusted_path import Untrusted, check_unnamed, real
 from daemons.agent.turns import Transfer, Turns
 from daemons.faults import fault
 from daemons.file_stream import acceptable, receive_files, send_files
@@ -151,13 +151,11 @@ class _Push:
     """When the job came into being."""
 
     def check(self, entry: FileEntry) -> None:
-        """Untrusted when root's agent may not put it where it would go."""
-        if not opened_by_root():
-            return
+        """Untrusted when the agent may not put it where it would go."""
         place = self.placement.places[entry.name]
         real(place)
         if not self.named(entry.name):
-            check_new(place, self.since)
+            check_unnamed(place, self.since)
 
 
 class Transfers:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import errno
 import os
+import pwd
 import stat
 from collections import deque
 from typing import Final
@@ -18,13 +19,15 @@ from daemons.linux import keep_capabilities, never_gain_privileges
 
 LINKS_MAX: Final = 40
 ROOT: Final = 0
+FOR_ROOT: Final = "files of root's jobs are opened only where root alone decides"
+AT_HOME: Final = "hidden files at home are those of the user's shell and programs"
 
 
 class Untrusted(OSError):
     """Somebody else than root decides what a path leads to; `said` says where."""
 
-    def __init__(self, path: str, said: str) -> None:
-        self.said = f"{said}; files of root's jobs are opened only where root alone decides"
+    def __init__(self, path: str, said: str, why: str = FOR_ROOT) -> None:
+        self.said = f"{said}; {why}"
         super().__init__(errno.EPERM, self.said, path)
 
 
@@ -88,6 +91,22 @@ def _check_own(at: str, found: os.stat_result, path: str) -> None:
         raise Untrusted(path, f"{at} is another account's")
     if stat.S_ISREG(found.st_mode) and found.st_nlink > 1:
         raise Untrusted(path, f"{at} has several names")
+
+
+def check_unnamed(place: str, since: float) -> None:
+    """Untrusted when an output that the job's description does not name may not go where it would."""
+    if opened_by_root():
+        check_new(place, since)
+    elif os.path.basename(place).startswith(".") and _is_home(os.path.dirname(place)):
+        raise Untrusted(place, f"{place} is hidden, and transfer_output_files does not name it", AT_HOME)
+
+
+def _is_home(directory: str) -> bool:
+    try:
+        home = pwd.getpwuid(os.geteuid()).pw_dir
+        return os.path.samefile(directory, home)
+    except (KeyError, OSError):
+        return False
 
 
 def check_new(place: str, since: float) -> None:

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import os
+import pwd
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from daemons.agent import trusted_path
+from daemons.agent.trusted_path import Untrusted, check_unnamed
 from daemons.file_stream import send_files
 from pool.errors import PeerError
 from protocol import rpc
@@ -87,3 +92,18 @@ async def test_no_file_is_of_another_length_than_is_said(entry: FileEntry) -> No
         async with rpc.connected(address, security=b.security.with_ticket("files")) as peer:
             assert not await _push(b, peer, [entry, FileEntry(name="big", size=4)])
         assert os.listdir(b.iwd) == ["outside"]
+
+
+def test_no_output_that_nobody_named_is_what_a_shell_reads_at_home(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home, elsewhere = tmp_path / "home", tmp_path / "elsewhere"
+    home.mkdir()
+    elsewhere.symlink_to(home)
+    monkeypatch.setattr(trusted_path, "opened_by_root", lambda: False)
+    monkeypatch.setattr(pwd, "getpwuid", lambda uid: SimpleNamespace(pw_dir=str(home)))
+    for directory in (home, elsewhere):
+        with pytest.raises(Untrusted, match="hidden files at home"):
+            check_unnamed(str(directory / ".bash_profile"), 0.0)
+        check_unnamed(str(directory / "result"), 0.0)
+    check_unnamed(str(tmp_path / ".result"), 0.0)
