@@ -46,6 +46,10 @@ CYCLES_SHOWN: Final = 3
 SAVE_PAUSE_S: Final = 1.0
 """How old the accounts on disk may be after a cycle; a crash costs their submitters' use of that time."""
 
+LEFT_OUT_S: Final = 600.0
+"""How long a startd gets no jobs after an expression of one of its slots has cost too much by itself."""
+SHOWN_MAX: Final = 100
+"""Such startds that the negotiator's ad names."""
 PAIRS_IN_PLACE_MAX: Final = 64
 """So few pairs of a request and a slot are matched sooner than a thread would be found."""
 
@@ -81,6 +85,8 @@ class Negotiator:
         self._accountant = Accountant(self._knobs.halflife_s, self._knobs.factors, accounts, updated_at)
         self._limits: dict[str, float] = {}
         self._shares: dict[str, float] = {}
+        self._left_out: dict[str, tuple[float, str]] = {}
+        """Startds whose slots' expressions cost too much, by address: until when, and which one."""
         self._cycles: deque[CycleReport] = deque(maxlen=CYCLES_SHOWN)
         self._evaluate: Evaluate | None = None
         self._wanted = trio.Event()
@@ -225,6 +231,12 @@ class Negotiator:
             plan = self._plan(snapshot)
         else:
             plan = await self._start.world.threads.run_sync(self._plan, snapshot)
+        for address, reason in plan.left_out.items():
+            self._left_out[address] = trio.current_time() + LEFT_OUT_S, reason
+            self._start.log.always(
+                f"The startd at {address} gets no jobs for {LEFT_OUT_S:g} s: an expression of its slots costs too much"
+                f" processor time: {reason}"
+            )
         await self._carry_out(plan)
         took_s = trio.current_time() - began
         submitters = {request.submitter for request in requests}
@@ -257,7 +269,10 @@ class Negotiator:
         if self._knobs.ignore_priorities:
             priority = dict.fromkeys(priority, 1.0)
         self._shares = shares({name: priority[name] for name in submitters})
-        slots = self._offers.current()
+        slots, now = self._offers.current(), trio.current_time()
+        self._left_out = {address: out for address, out in self._left_out.items() if out[0] > now}
+        if self._left_out:
+            slots = [slot for slot in slots if slot.address not in self._left_out]
         return Snapshot(slots, requests, priority, self._use(), self._knobs.cycle, self._start.world.wall())
 
     def _use(self) -> dict[str, float]:
@@ -365,6 +380,10 @@ class Negotiator:
                 ("NumSchedulers", cycle.schedds),
             ):
                 ad[f"LastNegotiationCycle{label}{number}"] = value
+        if self._left_out:
+            ad["StartdsLeftOut"] = [f"{address} {reason}" for address, (_, reason) in self._left_out.items()][
+                :SHOWN_MAX
+            ]
         return ad
 
     async def close(self) -> None:

@@ -18,17 +18,18 @@ from pool.classad.budget import Overruns, TooDear
 from pool.errors import UserError
 from pool.matching.accounting import PRIORITY_MIN, weight_of
 from pool.matching.candidates import Asker, Candidates, Evaluate, Order, Working, evaluate_each
+from pool.matching.costs import dear_slots, jobs_fault
 from pool.matching.offers import Offer, Pieces, free_of, less, piece, pieces_for, together
 from pool.slots.carve import Rounding, fit_request
 from pool.slots.consumption import has_policy
 from pool.slots.resources import Amounts
 
 NO_MATCH: Final = "no match found"
+NO_SLOT: Final = ClassAd()
 DEAR_MOST: Final = 8
 """Evaluations for one request that may cost much; one that ends for its cost counts twice."""
 DEAR_REQUESTS_MAX: Final = 3
 """Requests of a submitter that may cost too much before the others of his wait for the next cycle."""
-DEAR_SLOTS_ASKED: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +96,8 @@ class Plan:
     matches: list[Matched] = field(default_factory=list)
     rejections: list[Rejected] = field(default_factory=list)
     charges: dict[str, float] = field(default_factory=dict)
+    left_out: dict[str, str] = field(default_factory=dict)
+    """The startds, by address, of which a slot's expressions cost too much, and which one."""
 
 
 class _Submitter:
@@ -121,20 +124,6 @@ class _Submitter:
         self.left = self.requests[0].count if self.requests else 0
         self.candidates = None
         self.overruns = Overruns(DEAR_MOST)
-
-
-def dear_attribute(job: ClassAd, slots: Sequence[ClassAd]) -> str:
-    """Which of a job's own expressions costs too much with one of these slots; none when it is the slots' fault."""
-    for name in ("Requirements", "Rank"):
-        for slot in slots:
-            with Overruns(most=2) as seen:
-                try:
-                    job.eval(name, slot)
-                except TooDear:
-                    pass
-            if seen.count:
-                return f"{name} ({seen.reason})"
-    return ""
 
 
 class _Cycle:
@@ -197,20 +186,34 @@ class _Cycle:
                 matched = None
         if matched is not None or submitter.overruns.count < 2:
             return matched
+        request = submitter.requests[0]
+        dear = jobs_fault(request.ad)
+        if not dear and self._leave_out_dear_slots(submitter):
+            submitter.candidates, submitter.overruns = None, Overruns(DEAR_MOST)
+            return self._match_within_bounds(submitter)
         why = f"the expressions of a match cost too much processor time: {submitter.overruns.reason}"
         self._dear[submitter.name] = self._dear.get(submitter.name, 0) + 1
-        request = submitter.requests[0]
-        slots = [slot.ad for slot in self._slots[:DEAR_SLOTS_ASKED]]
-        self._rejected = Rejected(request, submitter.left, why, dear=dear_attribute(request.ad, slots))
+        self._rejected = Rejected(request, submitter.left, why, dear=dear)
         return None
+
+    def _leave_out_dear_slots(self, submitter: _Submitter) -> bool:
+        """Whether startds are left out from now on, because of what their slots' expressions cost."""
+        dear = dear_slots(self._asker(submitter), self._slots, self._snapshot.settings.order)
+        for slot in self._slots:
+            if slot.offer.address in dear:
+                slot.version, slot.ad = -1, NO_SLOT
+        self.plan.left_out |= dear
+        return bool(dear)
+
+    def _asker(self, submitter: _Submitter) -> Asker:
+        return Asker(submitter.requests[0].ad, submitter.priority, self._priority_of, self._snapshot.now)
 
     def _match(self, submitter: _Submitter) -> Matched | None:
         """Take the best slot for the submitter's next job."""
         request = submitter.requests[0]
         if submitter.candidates is None:
-            asker = Asker(request.ad, submitter.priority, self._priority_of, self._snapshot.now)
             order = self._snapshot.settings.order
-            submitter.candidates = Candidates(asker, self._slots, self._changes, order, self._evaluate)
+            submitter.candidates = Candidates(self._asker(submitter), self._slots, self._changes, order, self._evaluate)
         while (index := submitter.candidates.best()) is not None:
             slot = self._slots[index]
             if not slot.offer.partitionable:

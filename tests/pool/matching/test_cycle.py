@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pool.classad import ClassAd, expr
+from pool.classad import ClassAd, environment, expr
+from pool.classad.environment import ENV
 from pool.matching import Offer, Order, Plan, Request, Settings, Snapshot, negotiate, shares
 
 
@@ -222,3 +226,41 @@ def test_a_consumption_policy_carves_and_the_difference_of_weights_is_charged() 
     assert [matched.slot_ad.eval("Cpus") for matched in plan.matches] == [2, 2, 2, 2]
     assert [matched.slot_ad.eval("Memory") for matched in plan.matches] == [128] * 4
     assert plan.charges == {"alice@pool": 8.0}
+
+
+def a_dear_expression(part: str = '"a"') -> object:
+    text = " && ".join(f'isError(regexp("(a|aa)+${i}", strcat({part}, "{"a" * 50}X")))' for i in range(40))
+    return expr(f"({text}) || true")
+
+
+@pytest.fixture
+def a_clock() -> Iterator[None]:
+    before = ENV.cpu
+    environment.install(cpu=time.thread_time)
+    yield
+    ENV.cpu = before
+
+
+def test_dear_slots_cost_their_startd_and_no_job(a_clock: None) -> None:
+    def at(offer: Offer, host: str) -> Offer:
+        return replace(offer, address=host)
+
+    for bad in ({"Start": a_dear_expression()}, {"HasFoo": a_dear_expression()}):
+        slots = [at(a_slot(f"bad{i}", **bad), "<10.0.0.66:9618>") for i in range(20)] + [a_slot("good")]
+        job = a_request(Requirements=expr("TARGET.HasFoo =!= 7"), count=2)
+        began = time.thread_time()
+        plan = negotiate(Snapshot(slots, [job, a_request("bob@pool")]))
+        assert time.thread_time() - began < 2
+        assert [m.slot for m in plan.matches] == ["good"]
+        assert list(plan.left_out) == ["<10.0.0.66:9618>"]
+        assert not any(rejected.dear for rejected in plan.rejections)
+
+
+def test_a_dear_job_is_named_and_no_startd_left_out(a_clock: None) -> None:
+    plan = negotiate(Snapshot([a_slot(f"s{i}") for i in range(20)], [a_request(Requirements=a_dear_expression())]))
+    assert plan.rejections[0].dear.startswith("Requirements")
+    assert not plan.left_out
+    slots = [a_slot(f"s{i}", Start=expr("TARGET.Trap =!= 3")) for i in range(20)]
+    plan = negotiate(Snapshot(slots, [a_request(Trap=a_dear_expression())]))
+    assert plan.rejections[0].dear.startswith("Trap")
+    assert not plan.left_out
