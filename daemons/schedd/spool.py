@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import pwd
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from daemons.schedd.core import Core
@@ -59,12 +59,13 @@ class Spool:
     async def open(self, peer: Peer, request: OpenSpool) -> SpoolOpened:
         """Make room for the input of new jobs."""
         jobs = [self._job_of(peer, id) for id in request.jobs]
+        owner = _owner_of(jobs)
         for job in jobs:
             if self._core.queue.ad(job).eval_int("HoldReasonCode", 0) != HoldCode.SPOOLING_INPUT:
                 raise UserError(f"job {job.id} does not wait for files")
             self._set(job, {"StageInStart": int(self._core.now())})
         self._core.writer.soon()
-        address, ticket = await self._open(peer, jobs, "stage_in")
+        address, ticket = await self._open(peer, owner, jobs, "stage_in")
         return SpoolOpened(address=address, ticket=ticket)
 
     async def close(self, peer: Peer, request: CloseSpool) -> Done:
@@ -107,16 +108,12 @@ class Spool:
         jobs = [job async for job in chosen.find(core.queue) if mine(job) and is_spooled(core.queue.ad(job))]
         if not jobs:
             return SpooledJobs()
+        owner = _owner_of(jobs)
         for job in jobs:
             if job.status in (JobStatus.COMPLETED, JobStatus.REMOVED):
                 self._set(job, {"StageOutStart": int(core.now())})
         core.writer.soon()
-        owners = {job.cluster.owner for job in jobs}
-        if len(owners) > 1:
-            raise UserError(
-                f"these jobs belong to several users ({', '.join(sorted(owners))}): fetch one user's at a time"
-            )
-        address, ticket = await self._open(peer, jobs, "stage_out")
+        address, ticket = await self._open(peer, owner, jobs, "stage_out")
         ads = [core.queue.ad(job).flat() for job in jobs]
         chunks = [pack_ads(ads[at : at + ADS_PER_CHUNK]) for at in range(0, len(ads), ADS_PER_CHUNK)]
         return SpooledJobs(address=address, ticket=ticket, ads=chunks)
@@ -146,13 +143,13 @@ class Spool:
     def _set(self, job: Job, attributes: dict[str, Member]) -> None:
         self._core.apply(job, Changes(attributes))
 
-    async def _open(self, peer: Peer, jobs: list[Job], use: str) -> tuple[str, str]:
+    async def _open(self, peer: Peer, owner: str, jobs: list[Job], use: str) -> tuple[str, str]:
         """One ticket for the files of all these jobs, and where their user's agent is."""
         core = self._core
         ticket = new_secret()
         digest = digest_of(ticket)
         label = f"{use}-{digest[:8]}"
-        bearer, is_local = self._bearer(peer, jobs[0].cluster.owner)
+        bearer, is_local = self._bearer(peer, owner)
         address = ""
         for job in jobs:
             request = OpenTransfer(
@@ -163,9 +160,9 @@ class Spool:
                 job_ad=core.queue.ad(job).flat(),
                 claim=label,
                 use=use,
-                spool=core.directories.make(job.id, job.cluster.owner),
+                spool=core.directories.make(job.id, owner),
             )
-            address = await core.agents.of(job.cluster.owner).open_transfer(request)
+            address = await core.agents.of(owner).open_transfer(request)
         peer.on_close(lambda _: self._abandon(jobs))
         return core.agent_address(address, local=is_local), ticket
 
@@ -204,3 +201,13 @@ def _uid_of(owner: str) -> int | None:
 
 def _activation(job: Job) -> str:
     return f"{SPOOLED}{job.id}"
+
+
+def _owner_of(jobs: Sequence[Job]) -> str:
+    """Whose jobs these are; UserError when they are several users', or none at all."""
+    owners = sorted({job.cluster.owner for job in jobs})
+    if len(owners) > 1:
+        raise UserError(f"these jobs belong to several users ({', '.join(owners)}): name one user's at a time")
+    if not owners:
+        raise UserError("no job is named", expected="one or more jobs of one user")
+    return owners[0]

@@ -12,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+import trio
+
 from daemons.pace import Pace
 from daemons.schedd.core import Core
 from daemons.schedd.selection import is_super_user
@@ -49,6 +51,7 @@ class Users:
         self._core = core
         self._path = spool / FILE
         self._known: dict[str, dict[str, str]] = _read(self._path)
+        self._changing = trio.Lock()
         core.start.service.on(QueryUsers, self.query)
         core.start.service.on(SetUsers, self.set)
 
@@ -112,8 +115,16 @@ class Users:
         """Add, remove, enable, disable or edit users or projects."""
         if not is_super_user(self._core.settings, peer):
             raise UserError(f"{peer.identity} may not change users")
-        known = {name: dict(said) for name, said in self._known.items()}
         edits = _edits(request.attributes)
+        async with self._changing:  # each change builds on what the one before it has written
+            known = self._changed(request, edits)
+            await self._core.start.world.threads.run_sync(_write, self._path, known)
+            self._known = known
+        return DONE
+
+    def _changed(self, request: SetUsers, edits: Mapping[str, str]) -> dict[str, dict[str, str]]:
+        """What is known of users and projects with the request done."""
+        known = {name: dict(said) for name, said in self._known.items()}
         for name in (_PROJECT + name if request.projects else _bare(name) for name in request.users):
             if request.action is UserAction.REMOVE:
                 if self._core.queue.by_owner.get(name, {}) and any(self._core.queue.by_owner[name].values()):
@@ -127,9 +138,7 @@ class Users:
                     said.pop("disabled", None)
                 elif request.action is UserAction.EDIT:
                     said.update(edits)
-        await self._core.start.world.threads.run_sync(_write, self._path, known)
-        self._known = known
-        return DONE
+        return known
 
 
 def _count(counts: dict[str, Counter[JobStatus]], ad: ClassAd, states: Sequence[JobStatus]) -> None:

@@ -40,7 +40,14 @@ def _directories(pool: RealPool) -> Path:
 
 
 def _agents(pool: RealPool) -> list[int]:
-    return [pid for pid in pool.processes() if Path(f"/proc/{pid}/comm").read_text() == "condor_agent\n"]
+    return [pid for pid in pool.processes() if _name(pid) == "condor_agent"]
+
+
+def _name(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    except OSError:  # it has just ended
+        return ""
 
 
 def _kill_one(pool: RealPool, what: str) -> None:
