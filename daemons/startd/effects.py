@@ -16,7 +16,6 @@ from daemons.startd.benchmarks import measure
 from daemons.startd.slot import NEVER, Slot, Slots
 from pool.errors import PeerError
 from pool.slots.machine import Effect, Event
-from pool.slots.policy import HOLD_BY_STARTD
 from pool.slots.slot_types import SlotKind
 from protocol.messages.common import StopHow
 from protocol.messages.schedd import ClaimChange, ClaimChanged
@@ -90,8 +89,7 @@ class Effects:
         if claim is None or claim.activation is None:
             return
         self._moves.evicting(slot)
-        reason, subcode = slot.hold if slot.hold is not None else (slot.why, 0)
-        code = HOLD_BY_STARTD if slot.hold is not None else 0
+        reason, code, subcode = slot.hold if slot.hold is not None else (slot.why, 0, 0)
         self._start.log.always(f"{slot.short}: job {job_name(slot)} must leave ({how.value}): {reason}")
         self.tell(slot, ClaimChange.VACATING, reason, code, subcode)
         if slot.starter is not None:
@@ -125,6 +123,7 @@ class Effects:
             slot.starter.leave()
             slot.starter = None
         slot.peer, slot.why, slot.retirement_cap, slot.lease_lost, slot.promised = None, "", None, False, ""
+        slot.costly_polls = 0
         slot.soft_at = slot.hard_at = slot.kill_at = NEVER
         if slot.kind is SlotKind.DYNAMIC and slot.pending is None:
             self._slots.destroy(slot)

@@ -19,7 +19,10 @@ from daemons.startd.effects import Effects
 from daemons.startd.history import History
 from daemons.startd.slot import NEVER, Slot, Slots
 from daemons.startd.starters import Starters
+from pool.classad import ClassAd
+from pool.classad.budget import Overruns
 from pool.execute.checkpoint import wants_signal
+from pool.jobs.codes import HoldCode
 from pool.slots.machine import Activity, Event, Leaving, State, can, leave, step
 from pool.slots.policy import Eviction, Facts, eviction, next_event, wants_hold
 from pool.slots.resources import CPUS
@@ -33,6 +36,11 @@ if TYPE_CHECKING:
 
 ROUNDS_MAX: Final = 12
 """Most moves of one slot at one evaluation; a policy that contradicts itself waits for the next."""
+
+COSTLY_POLLS_MAX: Final = 3
+"""Polls with which a claim's job may have the owner's policy cost too much."""
+_A_JOB: Final = ClassAd({"MyType": "Job", "Owner": "nobody", "JobUniverse": 5, "JobPrio": 0, "ImageSize": 1})
+"""A job that says nothing unusual."""
 
 WHY_DRAIN: Final = "the machine is draining"
 CLOSE_S: Final = 0.001
@@ -93,6 +101,27 @@ class Moves:
 
     def evaluate(self, slot: Slot) -> None:
         """Let the owner's policy say what should become of the slot, until it is content."""
+        with Overruns() as seen:
+            self._evaluate(slot)
+        if seen.count and slot.claim is not None and slot.hold is None:
+            self._too_costly(slot, seen.reason)
+
+    def _too_costly(self, slot: Slot, reason: str) -> None:
+        """The policy has cost too much. Where that is the doing of the claim's job, and again and again, it ends."""
+        with Overruns() as alone:
+            next_event(slot.policy, slot.state, self._ads.for_policy(slot), _A_JOB, self._facts(slot))
+        log = self._start.log
+        if alone.count:
+            log.always(f"{slot.short}: the owner's policy costs too much processor time: {alone.reason}")
+            return
+        slot.costly_polls += 1
+        log.always(f"{slot.short}: the policy costs too much processor time with the job of the claim: {reason}")
+        if slot.costly_polls >= COSTLY_POLLS_MAX:
+            why = f"an attribute of the job that the machine's policy reads costs too much processor time: {reason}"
+            slot.why, slot.hold = why, (why, HoldCode.EXPRESSION_TOO_COSTLY, 0)
+            self.give_up(slot, why, StopHow.GRACEFUL)
+
+    def _evaluate(self, slot: Slot) -> None:
         for _ in range(ROUNDS_MAX):
             if self._slots.get(slot.name) is not slot:
                 return

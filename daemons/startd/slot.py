@@ -76,7 +76,10 @@ class Slot:
     """Why the job must leave, in words for its user."""
     retirement_cap: float | None = None
     """What counts instead of the granted retirement: 0 for a release, infinity for a peaceful end."""
-    hold: tuple[str, int] | None = None
+    hold: tuple[str, int, int] | None = None
+    """The reason, code and subcode with which its job shall be held."""
+    costly_polls: int = 0
+    """How often the policy has cost too much with the claim's job."""
     soft_at: float = NEVER
     hard_at: float = NEVER
     kill_at: float = NEVER

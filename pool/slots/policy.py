@@ -151,14 +151,14 @@ def leave_event(policy: Policy, ad: ClassAd, job: ClassAd | None) -> Event:
     return Event.VACATE if policy.is_true("WANT_VACATE", ad, job) else Event.KILL
 
 
-def wants_hold(policy: Policy, ad: ClassAd, job: ClassAd) -> tuple[str, int] | None:
-    """Reason and subcode when WANT_HOLD puts a preempted job on hold."""
+def wants_hold(policy: Policy, ad: ClassAd, job: ClassAd) -> tuple[str, int, int] | None:
+    """Reason, code and subcode when WANT_HOLD puts a preempted job on hold."""
     if not policy.is_true("WANT_HOLD", ad, job):
         return None
     reason = policy.text(
         "WANT_HOLD_REASON", ad, job, "The startd put this job on hold. (At preemption, WANT_HOLD was true.)"
     )
-    return reason, int(policy.number("WANT_HOLD_SUBCODE", ad, job, 0))
+    return reason, HOLD_BY_STARTD, int(policy.number("WANT_HOLD_SUBCODE", ad, job, 0))
 
 
 def retirement_s(policy: Policy, ad: ClassAd, job: ClassAd) -> float:

@@ -9,8 +9,9 @@ import trio
 from trio.testing import MockClock
 
 from daemons.startd import ads
-from pool.classad import ClassAd
+from pool.classad import ClassAd, expr
 from pool.errors import ConfigError
+from pool.jobs.codes import HoldCode
 from pool.slots.detect import Look
 from protocol.messages.common import Reconfigure, StopHow
 from protocol.messages.schedd import ClaimChange
@@ -20,6 +21,8 @@ from tests.daemons.startd.schedd import Bench, FakeSchedd, Held, a_bench, a_job
 
 STATIC = {"SLOT_TYPE_1": "100%", "NUM_SLOTS_TYPE_1": "1"}
 LONG_S = 1_000_000.0
+DEAR = " || ".join(f"member({-i - 1}, L)" for i in range(200))
+"""Takes more steps than an evaluation may, where L has a thousand members."""
 
 
 async def a_running_job(bench: Bench, schedd: FakeSchedd, **job: object) -> Held:
@@ -291,3 +294,23 @@ async def test_a_busy_cpu_shows_since_when(
         await trio.sleep(10)
         shown = (await bench.ads())["slot1"]
         assert (shown["CpuIsBusy"], shown["CpuBusyTime"]) == (False, 0)
+
+
+async def test_a_job_with_which_the_policy_costs_too_much_is_held(tmp_path: Path, autojump_clock: MockClock) -> None:
+    knobs = {**STATIC, "START": "true", "PREEMPT": "TARGET.Trap =?= 3", "POLLING_INTERVAL": "5"}
+    async with a_bench(tmp_path, **knobs) as bench, bench.schedd() as schedd:
+        await a_running_job(bench, schedd, L=list(range(1_000)), Trap=expr(DEAR))
+        word = await schedd.until_told(ClaimChange.VACATING)
+        assert word.hold_code == HoldCode.EXPRESSION_TOO_COSTLY
+        assert "it takes more than" in word.reason
+
+
+async def test_a_policy_that_costs_too_much_by_itself_is_not_its_jobs_fault(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    knobs = {**STATIC, "START": "true", "PREEMPT": f"({DEAR}) && false", "POLLING_INTERVAL": "5"}
+    attrs = {"STARTD_ATTRS": "L", "L": "{" + ",".join(map(str, range(1_000))) + "}"}
+    async with a_bench(tmp_path, **knobs, **attrs) as bench, bench.schedd() as schedd:
+        await a_running_job(bench, schedd)
+        await trio.sleep(100)
+        assert await bench.where() == "Claimed/Busy"

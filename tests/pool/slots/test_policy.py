@@ -161,7 +161,7 @@ def test_a_job_may_only_lower_its_retirement_and_nice_ones_have_none() -> None:
 def test_want_hold_says_why() -> None:
     job = ClassAd({"ImageSize": 5000})
     holding = policy(WANT_HOLD="ImageSize > 4000", WANT_HOLD_REASON='"too big"', WANT_HOLD_SUBCODE="7")
-    assert wants_hold(holding, ClassAd(), job) == ("too big", 7)
+    assert wants_hold(holding, ClassAd(), job) == ("too big", 21, 7)
     assert wants_hold(holding, ClassAd(), ClassAd({"ImageSize": 1})) is None
 
 
