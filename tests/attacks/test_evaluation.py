@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,8 @@ from tests.whole.real_pool import RealPool, real_pool
 BOMB = " && ".join(f'isError(regexp("(a|aa)+${i}", "{"a" * 50}X"))' for i in range(40))
 """Goes on after each match that takes too long."""
 HELD = 5
+MANY_PIECES_S = 1.0
+"""What a daemon may compute while somebody waits for a tool, the tool's start included: 20 of the pieces of 50 ms."""
 
 
 @pytest.fixture(scope="module")
@@ -68,6 +71,31 @@ def test_requirements_that_cost_too_much_are_held_and_others_run(pool: RealPool)
         assert ad["HoldReasonCode"] == HoldCode.EXPRESSION_TOO_COSTLY
         assert "Requirements" in str(ad["HoldReason"])
     assert time.monotonic() - began < 80
+
+
+@pytest.mark.parametrize(("tool", "daemon"), [("condor_status", "collector"), ("condor_q", "schedd")])
+def test_others_are_answered_between_the_pieces_of_a_bomb(pool: RealPool, tool: str, daemon: str) -> None:
+    pool.submit(jobs("hold = true", 10))
+    over = threading.Event()
+
+    def attack() -> None:
+        while not over.is_set():
+            pool.tool(tool, "-any" if tool == "condor_status" else "-allusers", "-constraint", BOMB, check=False)
+
+    attackers = [threading.Thread(target=attack) for _ in range(3)]
+    for one in attackers:
+        one.start()
+    used: list[float] = []
+    try:
+        for _ in range(8):
+            before = processor_s(pool, daemon)
+            pool.tool(tool, "-collector" if daemon == "collector" else "-totals")
+            used.append(processor_s(pool, daemon) - before)
+    finally:
+        over.set()
+        for one in attackers:
+            one.join()
+    assert sorted(used)[len(used) // 2] < MANY_PIECES_S, used
 
 
 def memory_mib(pool: RealPool, daemon: str) -> float:
