@@ -15,6 +15,7 @@ from pool.classad import ClassAd
 from pool.errors import PoolError
 from pool.slots.ad import open_to
 from pool.slots.claim import Activation
+from pool.slots.lease import LEASE_MAX_S
 from pool.slots.machine import Activity, Event, Leaving, State
 from protocol.messages.startd import ActivateAnswer, ActivateClaim
 from protocol.messages.starter import RunJob
@@ -128,7 +129,7 @@ class Activations:
             ticket=asked.ticket,
             agent_address=asked.agent_address,
             agent_ticket=asked.agent_ticket,
-            lease_s=slot.claim.lease.lease_s,
+            lease_s=min(slot.claim.lease.lease_s, LEASE_MAX_S),  # fetched work has one without an end
         )
 
 

@@ -168,6 +168,7 @@ class FetchWork:
                 self._keyword(slot),
                 partitionable=slot.kind is SlotKind.PARTITIONABLE,
                 as_root=os.geteuid() == 0,
+                uid_domain=self._start.security.uid_domain,
             )
         except (ClassAdError, UserError) as error:
             self._start.log.always(f"{slot.short}: FETCH_WORK ({program.name}): {error}")

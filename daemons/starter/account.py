@@ -68,18 +68,14 @@ def account_for(
 ) -> Account:
     """As whom to run `job`. As root: its owner where the domains agree and the account exists, else `fallback`.
 
-    Without root's rights everything runs as this process's own account.
+    A user without a domain is one of another domain. Without root's rights everything runs as this process's own
+    account.
     """
     if os.geteuid() != 0:
         return own_account()
     owner = job.eval_str("OsUser") or job.eval_str("Owner") or ""
     domain = (job.eval_str("User") or "").partition("@")[2]
-    if (
-        run_as_owner
-        and owner
-        and (not domain or domain.lower() == uid_domain.lower())
-        and job.eval_bool("RunAsOwner", True)
-    ):
+    if run_as_owner and owner and domain and domain.lower() == uid_domain.lower() and job.eval_bool("RunAsOwner", True):
         try:
             return named_account(owner)
         except NoAccount:

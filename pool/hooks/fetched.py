@@ -27,8 +27,11 @@ def read_work(text: str) -> ClassAd | None:
     return ad if len(ad) else None
 
 
-def complete(job: ClassAd, keyword: str, *, partitionable: bool, as_root: bool) -> ClassAd:
-    """The job with what a starter needs besides; BadWork when something required is missing."""
+def complete(job: ClassAd, keyword: str, *, partitionable: bool, as_root: bool, uid_domain: str) -> ClassAd:
+    """The job with what a starter needs besides; BadWork when something required is missing.
+
+    Its owner is a user of this machine's `uid_domain` unless the hook names another: the hook is the machine's own.
+    """
     if not job.eval_str("Cmd"):
         raise BadWork("the fetched work has no Cmd")
     owner = job.eval_str("Owner") or (job.eval_str("User") or "").partition("@")[0] or job.eval_str("OsUser") or ""
@@ -45,6 +48,8 @@ def complete(job: ClassAd, keyword: str, *, partitionable: bool, as_root: bool) 
         raise BadWork(f"fetched work cannot be of universe {universe}", expected=f"{VANILLA} or {JAVA}")
     if owner:
         ad["Owner"] = owner
+        if "@" not in (ad.eval_str("User") or ""):
+            ad["User"] = f"{owner}@{uid_domain}"
     ad["HookKeyword"] = keyword
     ad["TransferExecutable"] = False
     for name, value in (

@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 ALIVE_INTERVAL_S = 300.0
 ALIVES_MISSED_MAX = 6
 LEASE_DEFAULT_S = 2400.0
+LEASE_MAX_S = 86400.0
+"""How long a schedd may be silent at most: the slot is not its to keep."""
 ALIVE_MIN_S = 10.0
 
 
@@ -35,10 +37,13 @@ class Lease:
 
 
 def begin_lease(lease_s: float, alive_interval_s: float, *, now: float, missed_max: int = ALIVES_MISSED_MAX) -> Lease:
-    """The lease that a schedd asked for; one without length lasts for `missed_max` alive intervals."""
+    """The lease that a schedd asked for; one without length lasts for `missed_max` alive intervals.
+
+    None is longer than LEASE_MAX_S.
+    """
     if lease_s <= 0:
         lease_s = missed_max * (alive_interval_s if alive_interval_s > 0 else ALIVE_INTERVAL_S)
-    return Lease(now, lease_s)
+    return Lease(now, min(lease_s, LEASE_MAX_S))
 
 
 def alive_interval(before_s: float, job_lease_s: float) -> float:

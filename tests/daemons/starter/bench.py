@@ -162,6 +162,7 @@ class Bench:
                 "TransferExecutable": False,
                 "Iwd": str(self.iwd),
                 "Owner": job_user(),
+                "User": f"{attributes.get('Owner', job_user())}@test",
                 "Out": "out",
                 "Err": "err",
                 "ShouldTransferFiles": "NO",

@@ -13,7 +13,8 @@ SIZED = {"RequestCpus": 1, "RequestMemory": 64, "RequestDisk": 1024}
 
 
 def completed(*, partitionable: bool = False, as_root: bool = True, **attributes: object) -> ClassAd:
-    return complete(ClassAd(attributes), "MINE", partitionable=partitionable, as_root=as_root)
+    ad = ClassAd(attributes)
+    return complete(ad, "MINE", partitionable=partitionable, as_root=as_root, uid_domain="pool.test")
 
 
 @pytest.mark.parametrize("text", ["", "\n", "  \n\n", "# nothing to do\n"])
@@ -60,6 +61,19 @@ def test_work_that_says_enough_is_taken(attributes: dict[str, object], options: 
     assert ad.eval_str("HookKeyword") == "MINE"
     assert (ad.eval_int("ClusterId"), ad.eval_int("ProcId"), ad.eval_int("JobUniverse")) == (1, 0, 5)
     assert ad.eval_str("Owner") == (None if options.get("as_root") is False else "ann")
+
+
+@pytest.mark.parametrize(
+    ("attributes", "user"),
+    [
+        ({"Owner": "ann"}, "ann@pool.test"),
+        ({"Owner": "ann", "User": "ann"}, "ann@pool.test"),
+        ({"User": "ann@elsewhere.test"}, "ann@elsewhere.test"),
+        ({}, None),
+    ],
+)
+def test_the_owner_of_work_is_a_user_of_this_domain(attributes: dict[str, str], user: str | None) -> None:
+    assert completed(Cmd="/bin/true", as_root=False, **attributes).eval_str("User") == user
 
 
 def test_what_a_starter_runs_for_it() -> None:

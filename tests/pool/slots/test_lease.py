@@ -7,7 +7,7 @@ from itertools import count
 from pool.classad import ClassAd
 from pool.ids import ClaimId, JobId
 from pool.slots.claim import OFFERS_MAX, Activation, ClaimIds, Purse
-from pool.slots.lease import alive_interval, begin_lease
+from pool.slots.lease import LEASE_MAX_S, alive_interval, begin_lease
 
 
 def test_silence_for_a_whole_lease_ends_it_and_each_word_renews_it() -> None:
@@ -21,6 +21,12 @@ def test_silence_for_a_whole_lease_ends_it_and_each_word_renews_it() -> None:
 def test_a_lease_without_length_lasts_for_six_alive_intervals() -> None:
     assert begin_lease(0, 300, now=0).expires_at == 1800
     assert begin_lease(-1, 0, now=0).expires_at == 1800
+
+
+def test_no_schedd_that_is_gone_keeps_a_slot_for_longer_than_a_day() -> None:
+    assert LEASE_MAX_S == 86400
+    for asked_s, alive_s in ((2.0**53, 300), (1e300, 300), (86401, 300), (0, 1e9)):
+        assert begin_lease(asked_s, alive_s, now=100).expires_at == 100 + LEASE_MAX_S
 
 
 def test_the_shortest_job_lease_sets_how_often_a_schedd_says_that_it_lives() -> None:
