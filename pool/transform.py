@@ -18,6 +18,7 @@ from typing import Final
 
 from pool.classad import ClassAd, Error, Expr, expr, parse_ad
 from pool.classad.ad import text_of
+from pool.classad.budget import TooDear
 from pool.errors import ClassAdError, PoolError, Span, UserError
 from pool.macros.conditions import BadCondition, Conditions, judge
 from pool.macros.expand import Expander, Reference
@@ -205,6 +206,8 @@ class _Run:
                 self._line(line)
             except BadCondition as why:
                 raise UserError(str(why), span=Span(self.transform.name, number, 1, line)) from None
+            except TooDear:
+                raise
             except (PoolError, ValueError) as error:
                 self.complain(f"transform {self.transform.name}, line {number}: {error}")
         return self.touched

@@ -7,6 +7,7 @@ from typing import Final
 
 from daemons.faults import fault
 from daemons.no_garbage import no_garbage
+from daemons.pace import Pace
 from daemons.schedd.core import Core
 from daemons.schedd.factories import Factories
 from daemons.schedd.new_jobs import SubmitEvents, check_limits, new_cluster, new_job, new_jobs
@@ -14,6 +15,7 @@ from daemons.schedd.selection import owner_of
 from daemons.schedd.sizes import check_new
 from daemons.schedd.spool import put_logs_aside
 from pool.classad import ClassAd
+from pool.classad.budget import Overruns
 from pool.errors import SubmitError
 from pool.jobs import job_sets
 from pool.jobs.codes import HoldCode
@@ -28,6 +30,8 @@ from protocol.rpc import Peer
 PROCS_PER_CHUNK_MAX: Final = 500
 MANY_CHUNKS: Final = 20
 RESERVED_MAX: Final = 10_000
+DEAR_MOST: Final = 20
+"""Evaluations for one submission that may cost much: those of transforms and of requirements for submission."""
 BREATH: Final = 1000
 """Jobs that are dealt with before others get their turn."""
 
@@ -135,18 +139,20 @@ class Submits:
         if request.factory:
             return await self._submit_factory(peer, request, cluster, gate)
         jobs: list[Job] = []
+        costs, pace = Overruns(DEAR_MOST), Pace()
         for chunk in request.procs or [b"\x91\x80"]:
             table, before = self._procs(chunk, len(jobs)), len(jobs)
             if isinstance(table, AdTable) and not request.hold_for_spool and gate.lets_through(table):
                 jobs += new_jobs(cluster, table, len(jobs), core.settings.charging)
             else:
                 for own in table.ads() if isinstance(table, AdTable) else table:
-                    gate.pass_through(own, len(jobs))
-                    if request.hold_for_spool:
-                        put_logs_aside([own])
-                    jobs.append(
-                        new_job(cluster, own, len(jobs), core.settings.charging, hold_for_spool=request.hold_for_spool)
-                    )
+                    with costs:
+                        gate.pass_through(own, len(jobs))
+                        if request.hold_for_spool:
+                            put_logs_aside([own])
+                        charging, held = core.settings.charging, request.hold_for_spool
+                        jobs.append(new_job(cluster, own, len(jobs), charging, hold_for_spool=held))
+                    await pace.breathe()
             check_new(core, jobs[before:])
             check_limits(core, owner, len(jobs))
             await turns.of_loop().give_way()

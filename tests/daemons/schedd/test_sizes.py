@@ -67,3 +67,14 @@ async def test_one_message_brings_so_many_new_expressions(autojump_clock: Clock,
         _INTERNED.young.clear()
         with pytest.raises(RemoteError, match="too many expressions that were not known"):
             await peer.call(SubmitJobs(cluster_ad=a_job(), procs=[packed]))
+
+
+async def test_a_submission_whose_jobs_cost_too_much_is_refused(autojump_clock: Clock, tmp_path: Path) -> None:
+    rules = {"JOB_TRANSFORM_NAMES": "T", "JOB_TRANSFORM_T": "EVALSET Out Number + Trap"}
+    trap = expr(" || ".join(f"member({-i - 1}, L)" for i in range(200)))
+    procs = [pack_ads([ClassAd({"Number": i}) for i in range(at, at + 100)]) for at in (0, 100)]
+    async with a_bench(tmp_path, **rules) as bench:
+        async with bench.connected() as peer:
+            with pytest.raises(RemoteError, match="too much processor time"):
+                await peer.call(SubmitJobs(cluster_ad=a_job(L=list(range(1_000)), Trap=trap), procs=procs))
+        assert await bench.ads() == {}
