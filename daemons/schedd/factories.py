@@ -27,9 +27,11 @@ from pool.jobs.job_queue import Cluster, Job
 from pool.jobs.states import EXECUTING
 from pool.jobs.store import Batch
 from pool.submit.recipe import made_later, plan_of
+from protocol import turns
 
 CHUNK: Final = 100
-"""Jobs that are made before others get their turn."""
+SLICE_S: Final = 0.004
+"""How many jobs are made, and how long it may take, before others get their turn."""
 
 
 class _Line:
@@ -80,7 +82,7 @@ class Factories:
             warning = self._admit(cluster, line)
             jobs = self._make(cluster, line)
             core.settings.ad_limits.check(cluster.ad, "the cluster's ad")
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
             raise SubmitError(f"the recipe of cluster {cluster.id} cannot be read: {error}") from None
         core.queue.add(cluster, jobs)
         core.queue.add_factory(cluster, recipe)
@@ -118,7 +120,10 @@ class Factories:
                 del self._wanted[number]
                 known = self._core.queue.clusters.get(number)
                 if known is not None and known.factory is not None:
-                    await self._grow(known)
+                    await turns.of_loop().enter(known.user)
+                    if self._grow(known):
+                        self._wanted[number] = None
+                    await trio.lowlevel.checkpoint()
 
     def _committed(self, batch: Batch, touched: Touched) -> None:
         """Jobs that leave, or begin to run, make room."""
@@ -137,29 +142,31 @@ class Factories:
 
     # ---- making jobs
 
-    async def _grow(self, cluster: Cluster) -> None:
+    def _grow(self, cluster: Cluster) -> bool:
+        """Make some of the jobs that there is room for; whether there may be more of them."""
         core = self._core
-        while cluster.factory is not None:
-            try:
-                line = self._line(cluster, cluster.factory)
-                jobs = self._make(cluster, line)
-            except PoolError as error:
-                self._lines.pop(cluster.id, None)
-                core.log.always(f"The factory of cluster {cluster.id} makes no more jobs: {error}")
-                self.pause(cluster, str(error), Paused.INVALID)
-                return
-            if line.next >= line.total and not cluster.jobs and not jobs:
-                self.end(cluster, complete=True)
-                return
-            if not jobs:
-                return
-            core.queue.add(cluster, jobs)
-            self._log(cluster, jobs)
-            core.stats["JobsSubmitted"] += len(jobs)
-            for job in jobs:
-                core.settle(job)
-            core.writer.soon()
-            await trio.lowlevel.checkpoint()
+        if cluster.factory is None:
+            return False
+        try:
+            line = self._line(cluster, cluster.factory)
+            jobs = self._make(cluster, line)
+        except PoolError as error:
+            self._lines.pop(cluster.id, None)
+            core.log.always(f"The factory of cluster {cluster.id} makes no more jobs: {error}")
+            self.pause(cluster, str(error), Paused.INVALID)
+            return False
+        if line.next >= line.total and not cluster.jobs and not jobs:
+            self.end(cluster, complete=True)
+            return False
+        if not jobs:
+            return False
+        core.queue.add(cluster, jobs)
+        self._log(cluster, jobs)
+        core.stats["JobsSubmitted"] += len(jobs)
+        for job in jobs:
+            core.settle(job)
+        core.writer.soon()
+        return True
 
     def _line(self, cluster: Cluster, recipe: str) -> _Line:
         line = self._lines.get(cluster.id)
@@ -168,7 +175,8 @@ class Factories:
         return line
 
     def _make(self, cluster: Cluster, line: _Line) -> list[Job]:
-        """As many new jobs as there is room for, a chunk at most."""
+        """As many new jobs as there is room for, as far as a slice of time or a chunk goes."""
+        began = trio.current_time()
         present = cluster.jobs.values()
         name, current, limit = room(self._core, cluster.owner)
         if name == "MAX_JOBS_PER_SUBMISSION":
@@ -188,6 +196,8 @@ class Factories:
                 if name in own:
                     del own[name]
             jobs.append(new_job(cluster, own, line.next + len(jobs), self._core.settings.charging))
+            if trio.current_time() - began >= SLICE_S:
+                break
         check_new(self._core, jobs)
         line.next += len(jobs)
         return jobs

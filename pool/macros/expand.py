@@ -19,6 +19,8 @@ _FUNCTIONS = frozenset(
 )
 _MOST_STEPS = 20_000
 _LONGEST = 1 << 24
+_STEP_CHARS = 2000
+"""Of how many characters copying takes as long as replacing one reference."""
 
 Lookup = Callable[[str], "str | None"]
 
@@ -109,10 +111,11 @@ class Expander:
     left of it, mostly nothing.
 
     `environ` is what `$ENV` reads, `chance` what `$RANDOM_*` draws from (the first choice without one), `cwd` what
-    `$Ff` completes relative paths with.
+    `$Ff` completes relative paths with. `left` is how many characters may still be copied, and references replaced, for
+    whoever expands what others have written; None: that does not matter.
     """
 
-    __slots__ = ("chance", "complain", "cwd", "environ", "error", "lookup")
+    __slots__ = ("chance", "complain", "cwd", "environ", "error", "left", "lookup")
 
     def __init__(
         self,
@@ -130,6 +133,7 @@ class Expander:
         self.cwd = cwd
         self.error = error
         self.complain = complain
+        self.left: int | None = None
 
     def expand(self, text: str, *, keep_dollar: bool = False) -> str:
         """`text` with every reference replaced; an undefined one without default becomes nothing."""
@@ -145,6 +149,10 @@ class Expander:
             steps += 1
             if steps > _MOST_STEPS or len(text) > _LONGEST:
                 raise self.error(f"the macro {one.name!r} refers to itself without end")
+            if self.left is not None:
+                self.left -= len(text) + _STEP_CHARS
+                if self.left < 0:
+                    raise self.error(f"the macros take too long to expand; the last of them is {one.name!r}")
         return text if keep_dollar or "$(" not in text else dollars(text)
 
     def expand_self(self, text: str, name: str, other_name: str = "") -> str:

@@ -28,6 +28,11 @@ if TYPE_CHECKING:
 SIZES: Final = ("DiskUsage", "ExecutableSize", "ImageSize", "TransferInputSizeMB")
 """Attributes that only a look at the submitter's files tells: jobs made later have the cluster's."""
 
+LINES_MAX: Final = 1000
+"""How many commands and macros the description of jobs that are made later may have."""
+EXPANDED_MAX: Final = 10_000_000
+"""How much may be expanded for one of them (`Expander.left`): some 50 ms."""
+
 _TABLE = ("header", "skip", "separator", "trim", "white_space")
 
 
@@ -71,6 +76,11 @@ def _environment(plan: SubmitPlan, batch: Batch) -> dict[str, str]:
 def plan_of(text: str, *, config: Config, cluster: int, chance: Chance) -> SubmitPlan:
     """The plan that a recipe is of, for a cluster that has its id. It reads no file and runs no command."""
     kept = json.loads(text)
+    if len(kept["lines"]) > LINES_MAX:
+        raise SubmitError(
+            f"the description of jobs that are made later has {len(kept['lines'])} lines",
+            expected=f"{LINES_MAX} or fewer",
+        )
     world = SubmitWorld(
         glob=lambda _: [],
         read_file=_nothing_to_read,
@@ -105,7 +115,9 @@ def plan_of(text: str, *, config: Config, cluster: int, chance: Chance) -> Submi
 
 def made_later(plan: SubmitPlan, start: int) -> Iterator[ClassAd]:
     """The own attributes of each job from `start` on, without those that only the submitter's files tell."""
+    plan.scope.expander.left = EXPANDED_MAX
     for ad in plan.procs(start):
+        plan.scope.expander.left = EXPANDED_MAX
         ad.parent = None
         for name in SIZES:
             if name in ad:

@@ -91,6 +91,7 @@ class _Recorder(Expander):
 
     def __init__(self, real: Scope, stand_ins: _StandIns, lookup: Callable[[str], str | None]) -> None:
         super().__init__(lookup, environ=real.expander.environ, cwd=real.expander.cwd, error=SubmitError)
+        self.left = real.expander.left
         self.real = real
         self.stand_ins = stand_ins
         self.touched = False
