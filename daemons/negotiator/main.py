@@ -23,7 +23,7 @@ from pool.classad import ClassAd
 from pool.daemon_names import names_host
 from pool.errors import PeerError
 from pool.matching import Accountant, HandedOut, Matched, Offers, Plan, Rejected, Request, Snapshot, negotiate, shares
-from pool.matching.accounting import weight_of
+from pool.matching.accounting import SUBMITTER_CHARS_MAX, weight_of
 from pool.matching.candidates import Evaluate
 from pool.matching.interest import Interest
 from protocol.authorize import Denied
@@ -119,7 +119,11 @@ class Negotiator:
             known = self._schedds[request.schedd] = Schedd(request.schedd, peer)
             peer.on_close(lambda _peer: self._schedd_gone(known))
             self._start.log.always("A schedd has work.", schedd=request.schedd, address=peer.address)
+        refused = known.refused
         known.announce(request)
+        if known.refused and not refused:  # once, and not with each announcement
+            why = f"a name of {known.refused} characters (expected at most {SUBMITTER_CHARS_MAX})"
+            self._start.log.always(f"A submitter of {request.schedd} is refused: {why}.")
         self._interest.changed()
         self.wake()
         return DONE

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from pool.matching import Matched, Rejected, Request
+from pool.matching.accounting import may_have_account
 from protocol.messages.negotiator import AnnounceWork
 from protocol.messages.schedd import Match, Rejection
 from protocol.rpc import Peer
@@ -23,17 +24,21 @@ class Schedd:
     requests: dict[tuple[str, int], Request] = field(default_factory=dict)
     in_use: dict[str, int] = field(default_factory=dict)
     told: set[tuple[str, int]] = field(default_factory=set)
+    refused: int = 0
+    """How long the longest submitter's name was that it has given; 0 when all could have accounts."""
 
     def announce(self, said: AnnounceWork) -> None:
-        """Take what it wants now for all that it said before."""
+        """Take what it wants now for all that it said before, but for submitters who can have no account."""
+        names = {*said.in_use, *(one.submitter for one in said.requests)}
+        self.refused = max((len(name) for name in names if not may_have_account(name)), default=self.refused)
         self.requests = {
             (one.submitter, one.autocluster): Request(
                 self.name, one.submitter, one.autocluster, one.ad, one.count, one.prio
             )
             for one in said.requests
-            if one.count > 0
+            if one.count > 0 and may_have_account(one.submitter)
         }
-        self.in_use = dict(said.in_use)
+        self.in_use = {name: count for name, count in said.in_use.items() if may_have_account(name)}
         self.told.clear()
 
     def handed(self, matches: Iterable[Matched]) -> None:

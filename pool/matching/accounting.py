@@ -17,6 +17,13 @@ from pool.slots.resources import AMOUNT_MAX
 
 PRIORITY_MIN: Final = 0.5
 NICE_USER: Final = "nice-user."
+SUBMITTER_CHARS_MAX: Final = 512
+"""How long the name of a submitter may be: a user, his domain, and the groups that he is in."""
+
+
+def may_have_account(submitter: str) -> bool:
+    """Whether the name is short enough to be kept and shown."""
+    return len(submitter) <= SUBMITTER_CHARS_MAX
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +108,7 @@ class Accountant:
     def charge(self, use: Mapping[str, Use], *, now: float) -> None:
         """Let time pass with the use noted before, then note what is in use from now on."""
         passed_s = now - self.updated_at if self.updated_at else 0.0
-        for submitter in {*self.accounts, *use}:
+        for submitter in {*self.accounts, *filter(may_have_account, use)}:
             account = self.account(submitter).aged(passed_s, self.halflife_s, now)
             held = use.get(submitter, Use())
             began_at = account.began_at or (now if held.slots else 0.0)
@@ -113,6 +120,10 @@ class Accountant:
 
     def set(self, submitter: str, attribute: str, value: float, *, now: float) -> None:
         """What `condor_userprio -setprio`, `-setfactor`, `-setaccum` do; -1 as AccumulatedUsage resets the usage."""
+        if not may_have_account(submitter):
+            raise UserError(
+                f"a submitter's name of {len(submitter)} characters", expected=f"at most {SUBMITTER_CHARS_MAX}"
+            )
         account = self.account(submitter)
         match attribute.lower():
             case "priorityfactor":

@@ -27,6 +27,7 @@ SIGNING_KEY_BYTES_MIN: Final = 32
 CA_KEY: Final = "CA"
 RENEW: Final = "make a new one with condor_token_create"
 LIFETIME_S_MAX: Final = 100 * 365 * 86400.0
+TIME_MAX: Final = 253402300800  # the end of the year 9999
 
 
 class BadToken(PeerError):
@@ -214,7 +215,7 @@ def _token(parts: Parts) -> Token:
     issued, expires = claims.get("iat", 0), claims.get("exp")
     scope, duty, identifier = claims.get("scope", ""), claims.get("duty", ""), claims.get("jti", "")
     texts_are_texts = all(isinstance(text, str) for text in (subject, issuer, scope, duty, identifier))
-    times_are_times = all(isinstance(t, int | float) and not isinstance(t, bool) for t in (issued, expires or 0))
+    times_are_times = all(_is_time(time) for time in (issued, expires or 0))
     if not texts_are_texts or not times_are_times or not is_user(subject):
         raise BadToken("the token's statements are malformed")
     return Token(
@@ -228,6 +229,10 @@ def _token(parts: Parts) -> Token:
         duty=str(duty),
         claims=claims,
     )
+
+
+def _is_time(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and -TIME_MAX < value < TIME_MAX
 
 
 def take_apart(text: str) -> Parts:

@@ -11,6 +11,7 @@ import pytest
 import trio
 
 from pool.classad import ClassAd, expr
+from pool.matching.accounting import SUBMITTER_CHARS_MAX, Accountant, Use
 from protocol import needs
 from protocol.messages.collector import AdUpdate, UpdateAds
 from protocol.messages.common import GetAd
@@ -278,6 +279,30 @@ async def test_p10_only_daemons_announce_work_and_only_administrators_set_priori
                 await peer.call(ForgetSubmitter(submitter="me"))
             with pytest.raises(RemoteError, match="ADMINISTRATOR"):
                 await peer.call(ResetUsage())
+
+
+async def test_a_submitter_whose_name_is_a_book_has_no_account(tmp_path: Path, autojump_clock: Clock) -> None:
+    long, longest = "x" * 1000 + "@pool.test", "y" * SUBMITTER_CHARS_MAX
+    async with a_pool(tmp_path) as host, a_schedd(host) as schedd:
+        assert schedd.peer is not None
+        for _ in range(3):
+            requests = [wants(long), wants(longest), wants()]
+            await schedd.peer.call(AnnounceWork(schedd=schedd.name, requests=requests, in_use={long: 2, longest: 1}))
+            await schedd.until_rejected()
+        names = {ad.eval_str("Name") for ad in (await schedd.peer.call(GetPriorities())).submitters}
+        assert names >= {"alice@pool.test", longest}
+        assert long not in names
+        said = (host.directory / "log" / "NegotiatorLog").read_text()
+        assert said.count("is refused: a name of 1010 characters") == 1
+        assert long not in said
+        with pytest.raises(RemoteError):
+            await schedd.peer.call(SetPriority(submitter=long, attribute="PriorityFactor", value=10.0))
+
+
+def test_a_slot_makes_no_account_of_a_book() -> None:
+    accountant = Accountant()
+    accountant.charge({"x" * 1000: Use(1, 1.0), "alice": Use(1, 1.0)}, now=1.0)
+    assert set(accountant.accounts) == {"alice"}
 
 
 async def test_the_ad_tells_of_the_last_cycles(tmp_path: Path, autojump_clock: Clock) -> None:

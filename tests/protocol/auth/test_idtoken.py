@@ -102,6 +102,17 @@ def test_an_expired_token_is_refused() -> None:
     assert check(a_token(), now=NOW + 10**9)  # without lifetime: for ever
 
 
+@pytest.mark.parametrize("name", ["iat", "exp"])
+@pytest.mark.parametrize("time", ["9" * 4000, "-" + "9" * 400, "1e999", "NaN", "-Infinity"])
+def test_a_time_that_is_none_makes_no_token(name: str, time: str) -> None:
+    claims = json.dumps({"sub": "alice@pool.test", "iss": "pool.test", "iat": 1, "exp": 2, name: 0})
+    odd = claims.replace(f'"{name}": 0', f'"{name}": {time}')
+    header, _, signature = a_token().split(".")
+    body = base64.urlsafe_b64encode(odd.encode()).rstrip(b"=").decode()
+    with pytest.raises(BadToken, match="statements are malformed"):
+        read_token(f"{header}.{body}.{signature}")
+
+
 def test_a_token_from_the_future_is_refused() -> None:
     assert check(a_token(), now=NOW - 30)  # clocks differ a little
     with pytest.raises(BadToken, match="in the future"):
