@@ -79,7 +79,8 @@ class Who(Record):
     duties: frozenset[str] = frozenset()
     host: str = ""  # its address
     host_name: str = ""
-    ticket: str = ""  # the label of the ticket that it came with
+    ticket: str = ""  # the label of the ticket that it came with, while that is accepted
+    ticket_digest: str = ""
     token: Token | None = None  # the token that proved it
 
     def allows(self, level: Level) -> bool:

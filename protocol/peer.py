@@ -126,7 +126,7 @@ class Peer:
 
     @property
     def ticket(self) -> str:
-        """The label of the ticket that it came with."""
+        """The label of the ticket that it came with; "" once that is revoked."""
         return self.who.ticket
 
     @property

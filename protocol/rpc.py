@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final
@@ -282,12 +282,19 @@ async def _welcome(serving: _Serving, visit: _Visit) -> None:
             await peer.refuse(f"{peer.identity} has too many connections")
             return
         serving.peers.add(peer)
+        if digest := peer.who.ticket_digest:
+            peer.on_close(_forgetting(serving.security.tickets.watch(digest, peer.judge_again)))
+            peer.judge_again()  # the ticket may have been revoked during the handshake
         serving.service.greet(peer)
         await peer.run(early, None if place.is_ours else Stint(admission, place))
     finally:
         admission.leave(place)
         if visit.peer is not None:
             serving.peers.discard(visit.peer)
+
+
+def _forgetting(forget: Callable[[], None]) -> Callable[[Peer], None]:
+    return lambda _peer: forget()
 
 
 def _is_ours(peer: Peer) -> bool:

@@ -205,15 +205,7 @@ class ServerSide:
         if evidence.method not in security.methods_to_accept():
             raise PeerError(f"method {evidence.method} is not taken here any more")
         if evidence.ticket is not None:
-            ticket = evidence.ticket
-            return Who(
-                identity=ticket.identity,
-                method="TICKET",
-                levels=ticket.levels,
-                host=link.host,
-                host_name=link.host_name,
-                ticket=ticket.label,
-            )
+            return self._by_ticket(evidence.ticket)
         if evidence.token is not None:
             return security.limit(self._by_token(evidence.token))
         if evidence.method in ("FS", "SSL", "PAIR"):
@@ -223,6 +215,20 @@ class ServerSide:
         else:
             who = _who(security, link, evidence.user or "unauthenticated@unmapped", evidence.method)
         return security.limit(who)
+
+    def _by_ticket(self, shown: Ticket) -> Who:
+        """The ticket's bearer; one without any right while the ticket is not accepted, as between a claim's jobs."""
+        link = self._link
+        ticket = self._security.tickets.held(shown.digest, link)
+        return Who(
+            identity=ticket.identity if ticket is not None else shown.identity,
+            method="TICKET",
+            levels=ticket.levels if ticket is not None else frozenset(),
+            host=link.host,
+            host_name=link.host_name,
+            ticket=ticket.label if ticket is not None else "",
+            ticket_digest=shown.digest,
+        )
 
     def _by_token(self, token: Token) -> Who:
         security, link = self._security, self._link

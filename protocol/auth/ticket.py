@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 
 from pool.errors import PeerError
-from pool.hints import Iterable
+from pool.hints import Callable, Iterable
 from protocol.authorize import Level, implied
 from protocol.identity import Link
 from protocol.message import Record
@@ -43,6 +43,7 @@ class Bearer(Record):
 class Ticket(Record):
     """What a ticket stands for, and for whom."""
 
+    digest: str
     identity: str
     levels: frozenset[Level]
     label: str
@@ -54,21 +55,47 @@ class TicketBook:
 
     def __init__(self) -> None:
         self._tickets: dict[str, Ticket] = {}
+        self._watchers: dict[str, set[Callable[[], None]]] = {}
 
     def add(self, digest: str, *, identity: str, levels: Iterable[Level], bearer: Bearer, label: str = "") -> None:
         """Accept the ticket with this digest from now on: its bearer is `identity`, and `peer.ticket` is `label`."""
-        self._tickets[digest] = Ticket(identity=identity, levels=implied(levels), label=label, bearer=bearer)
+        self._tickets[digest] = Ticket(
+            digest=digest, identity=identity, levels=implied(levels), label=label, bearer=bearer
+        )
+        self._tell(digest)
 
     def revoke(self, digest: str) -> None:
-        """Accept it no longer; connections that it opened stay."""
-        self._tickets.pop(digest, None)
+        """Accept it no longer; connections that it opened stay, but may do nothing unless it is added again."""
+        if self._tickets.pop(digest, None) is not None:
+            self._tell(digest)
+
+    def held(self, digest: str, link: Link) -> Ticket | None:
+        """The ticket with this digest, while it is accepted and the other end of this channel is its bearer."""
+        ticket = self._tickets.get(digest)
+        return ticket if ticket is not None and ticket.bearer.is_at(link) else None
+
+    def watch(self, digest: str, callback: Callable[[], None]) -> Callable[[], None]:
+        """Call `callback` whenever the ticket is revoked or added; returns what ends that."""
+        self._watchers.setdefault(digest, set()).add(callback)
+
+        def forget() -> None:
+            watching = self._watchers.get(digest, set())
+            watching.discard(callback)
+            if not watching:
+                self._watchers.pop(digest, None)
+
+        return forget
+
+    def _tell(self, digest: str) -> None:
+        for callback in tuple(self._watchers.get(digest, ())):
+            callback()
 
     def redeem(self, secret: object, link: Link) -> Ticket:
         """The ticket that this secret opens for the other end of this channel; PeerError when there is none."""
         if not isinstance(secret, str) or not secret:
             raise PeerError("a ticket that is not a text")
-        ticket = self._tickets.get(digest_of(secret))
-        if ticket is None or not ticket.bearer.is_at(link):
+        ticket = self.held(digest_of(secret), link)
+        if ticket is None:
             raise PeerError("the ticket is not valid here")
         return ticket
 

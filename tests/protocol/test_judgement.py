@@ -8,6 +8,7 @@ import pytest
 import trio
 
 from protocol.address import Address
+from protocol.auth.ticket import ANY_PEER, Bearer, digest_of
 from protocol.authorize import Level, access_lists
 from protocol.rpc import ConnectionLost, Peer, RemoteError, connected
 from protocol.security import Security
@@ -90,6 +91,35 @@ async def test_others_keep_their_connections(tmp_path: Any) -> None:
             change(server, token_revoked=lambda claims: True)
             assert (await peer.call(Echo(text="still here"))).text == "still here"
             assert service.peers[0].who == before
+
+
+async def test_a_revoked_ticket_takes_its_label_and_levels_from_open_connections() -> None:
+    server, service, network = a_security(), EchoService(), FakeNetwork()
+    bearer = Bearer(duty=ANY_PEER)
+
+    def accept(secret: str, label: str) -> None:
+        server.tickets.add(digest_of(secret), identity="starter@x", levels=[Level.READ], bearer=bearer, label=label)
+
+    accept("one", "claim")
+    accept("other", "another claim")
+    async with serving(service, [await network.host("cm", duties={"central"}).listen(ADDRESS)], server):
+        async with (
+            connected(ADDRESS, security=a_tool("").with_ticket("one"), network=network.host("laptop")) as peer,
+            connected(ADDRESS, security=a_tool("").with_ticket("other"), network=network.host("laptop")) as neighbour,
+        ):
+            await neighbour.call(Echo(text=""))
+            await peer.call(Echo(text=""))
+            mine = next(one for one in service.peers if one.ticket == "claim")
+            server.tickets.revoke(digest_of("one"))
+            accept("a third", "claim")  # the claim goes on, with another ticket
+            assert (mine.ticket, mine.levels) == ("", frozenset())
+            with pytest.raises(RemoteError, match="needs READ"):
+                await peer.call(Echo(text=""))
+            assert (await neighbour.call(Echo(text="still here"))).text == "still here"
+            accept("one", "next")
+            assert mine.ticket == "next"
+            assert (await peer.call(Echo(text="again"))).text == "again"
+        await until(lambda: not server.tickets._watchers)
 
 
 async def test_what_was_granted_to_a_server_stays() -> None:

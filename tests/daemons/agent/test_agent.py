@@ -81,7 +81,7 @@ async def test_p10_without_the_ticket_of_an_open_activation_no_file_moves() -> N
             with pytest.raises(RemoteError):
                 await peer.call(AppendEvents(events=[]))
             await b.agent.call(CloseTransfer(activation="activation"))
-            with pytest.raises(RemoteError, match="no files move"):
+            with pytest.raises(RemoteError, match="needs READ"):
                 await peer.call(FetchInput(activation="activation"))
 
 
