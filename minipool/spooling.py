@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 
+from minipool.fetched_places import Places
 from pool.errors import PeerError, UserError
 from pool.execute.transfer import check_names
 from pool.hints import TYPE_CHECKING, Final, Iterable, Sequence
@@ -98,7 +99,8 @@ def _fetch(agent: BlockingPeer, id: JobId, ad: ClassAd) -> None:
     if answer.trouble is not None:
         raise UserError(f"job {id}: {answer.trouble.reason}")
     check_names(entry.name for entry in answer.files)
-    placement = Placement(fetched_to(ad), f"{name}.part")
+    places = Places(fetched_to(ad), os.getcwd(), os.path.expanduser("~"))
+    placement = Placement(places.where, f"{name}.part")
     try:
         placement.plan(answer.files)
         trouble = _place(agent, placement, answer.files)
@@ -106,6 +108,8 @@ def _fetch(agent: BlockingPeer, id: JobId, ad: ClassAd) -> None:
             placement.finish()
     except FileTrouble as error:
         trouble = error
+    except UserError as error:
+        raise UserError(f"job {id}: {error}") from None
     finally:
         placement.abandon()
     if trouble is not None:

@@ -25,7 +25,8 @@ TOOL = Tool(
         Opt("constraint", 1, 1, "EXPRESSION", "of jobs for which the expression is true; may be repeated"),
         DEBUG,
     ),
-    notes="Where constraints are: CLUSTER, CLUSTER.PROC, or the name of a user; a job needs to match one of them.",
+    notes="Where constraints are: CLUSTER, CLUSTER.PROC, or the name of a user; a job needs to match one of them.\n"
+    "Files go where the job's description says, but only beneath the directory in which this is run.",
 )
 
 

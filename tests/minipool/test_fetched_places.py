@@ -1,0 +1,74 @@
+"""Where condor_transfer_data lets an access point's files go."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from minipool.fetched_places import Places
+from pool.classad import ClassAd
+from pool.errors import UserError
+from pool.jobs.spool import fetched_to
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    home = tmp_path / "home" / "u"
+    (home / "work" / "logs").mkdir(parents=True)
+    (home / ".ssh").mkdir()
+    (home / "work" / "away").symlink_to(tmp_path)
+    (home / "work" / "rc").symlink_to(home / ".bashrc")
+    (home / "work" / "inside").symlink_to("logs")
+    return home
+
+
+def place(home: Path, here: str, iwd: str, name: str = "out", remaps: str = "") -> str:
+    """Where a file goes by an ad, for a user of this home directory who is in `here`; paths are those of `home`."""
+    ad = ClassAd({"SUBMIT_Iwd": str(home / iwd), "SUBMIT_TransferOutputRemaps": remaps.format(home=home)})
+    found = Places(fetched_to(ad), str(home / here), str(home)).where(name)
+    return str(Path(found).relative_to(home))
+
+
+@pytest.mark.parametrize(
+    ("here", "iwd", "name", "remaps", "goes_to"),
+    [
+        ("work", "work", "out", "", "work/out"),
+        ("", "work", "out", "", "work/out"),
+        ("work", "work", "out", "out=logs/1", "work/logs/1"),
+        ("work", "work", "out", "out={home}/work/logs/1", "work/logs/1"),
+        ("work", "work", "out", "out=inside/1", "work/inside/1"),
+        ("work", "work", "d/.hidden", "", "work/d/.hidden"),
+        ("work", "work/logs", "out", "out=../1", "work/logs/../1"),
+        ("work", "work", ".profile", "", "work/.profile"),
+        (".ssh", ".ssh", "config", "", ".ssh/config"),
+    ],
+)
+def test_files_go_where_their_user_is(home: Path, here: str, iwd: str, name: str, remaps: str, goes_to: str) -> None:
+    assert place(home, here, iwd, name, remaps) == goes_to
+
+
+@pytest.mark.parametrize(
+    ("here", "iwd", "name", "remaps"),
+    [
+        ("work", "", "out", ""),
+        ("work", "work", "out", "out=../x"),
+        ("work", "work", "out", "out={home}/x"),
+        ("work", "work", "out", "out=away/x"),
+        ("work", "work", "out", "out=rc"),
+        ("work", "workshop", "out", ""),
+        ("", "", ".bashrc", ""),
+        ("", "", "out", "out=.ssh/authorized_keys"),
+        ("", "work", "out", "out=rc"),
+        ("", ".ssh", "authorized_keys", ""),
+    ],
+)
+def test_an_access_point_writes_nowhere_else(home: Path, here: str, iwd: str, name: str, remaps: str) -> None:
+    with pytest.raises(UserError, match=r"is not fetched"):
+        place(home, here, iwd, name, remaps)
+
+
+def test_whoever_is_at_the_root_fetches_for_all_directories(home: Path) -> None:
+    assert Places(lambda name: f"{home}/work/{name}", "/", str(home)).where("out") == f"{home}/work/out"
+    with pytest.raises(UserError, match="hidden"):
+        Places(lambda name: f"{home}/{name}", "/", str(home)).where(".bashrc")
