@@ -114,7 +114,7 @@ async def test_strangers_have_a_part_of_the_loop_and_no_more() -> None:
         for number in range(10):
             nursery.start_soon(stranger, f"10.0.0.{number % 2}")
     assert len(handshakes) == 10
-    assert trio.current_time() - began > 9 * 0.003 / turns.STRANGERS_PART * 0.9
+    assert trio.current_time() - began > 9 * 0.003 / turns.STRANGERS_PART * 0.6  # without a part of their own: a third
 
 
 async def test_strangers_of_one_address_do_not_keep_another_address_waiting() -> None:
