@@ -168,7 +168,8 @@ class Zygote:
 
     async def _fork_once(self, kind: str, payload: bytes, descriptors: list[int]) -> Child | None:
         """A child, or None when the zygote died over it."""
-        assert self._owner is not None
+        if self._owner is None:  # it died between being ready and this task's turn
+            return None
         self._next_id += 1
         number, asked = self._next_id, _Asked()
         pair = socket.socketpair()
