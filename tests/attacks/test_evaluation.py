@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from pool.jobs.codes import HoldCode
+from tests.attacks.actors import needs_accounts
 from tests.whole.real_pool import RealPool, real_pool
 
 BOMB = " && ".join(f'isError(regexp("(a|aa)+${i}", "{"a" * 50}X"))' for i in range(40))
@@ -132,6 +133,7 @@ def test_a_job_does_not_grow_by_edits(pool: RealPool) -> None:
     assert "at most 4194304" in said
 
 
+@needs_accounts  # the pool's owner may send more
 def test_an_ad_of_thirty_megabytes_is_refused(pool: RealPool) -> None:
     before = memory_mib(pool, "collector")
     for number, size in enumerate((30_000_000, 1_040_000)):
