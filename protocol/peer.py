@@ -746,9 +746,10 @@ class _Sender:
         await peer._room()
         connection.item(self._number, encode_answer(self._message, item))
         peer._kick()
-        await trio.lowlevel.checkpoint()
-        if peer._stint is not None:
-            await peer._stint.turn()
+        if peer._stint is None:
+            await trio.lowlevel.checkpoint()
+        else:
+            await turns.of_loop().give_way()
 
 
 class Items(Generic[item_T]):

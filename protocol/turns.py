@@ -96,6 +96,10 @@ class Turns:
 
     async def give_way(self) -> None:
         """Let others run, at least once, and then go on when it is our turn."""
+        if self._users.waiting:  # wait among them, or each turn of the loop would first do a piece of theirs
+            self._end_piece(trio.current_time())
+            await self._wait(self._users, user.get())
+            return
         await trio.lowlevel.checkpoint()
         await self.enter()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from daemons.pace import Pace
 from daemons.schedd.claims import Claims
 from daemons.schedd.core import Core
 from daemons.schedd.factories import Factories
@@ -66,7 +67,7 @@ class Actions:
         reason = f"{request.reason or f'via {TOOLS[request.action]}'} (by user {owner_of(peer)})"
         results: list[ActResult] = []
         seen = set()
-        changed = 0
+        changed, pace = 0, Pace()
         made = self._act_on_factories(peer, chosen, request.action, reason)
         async for job in chosen.find(core.queue):
             seen.add(job.id)
@@ -79,6 +80,7 @@ class Actions:
             changed += outcome is Outcome.DONE
             if changed and changed % CHUNK == 0:
                 await core.writer.durable()
+            await pace.breathe()
         for id in sorted(chosen.jobs - seen):
             if core.queue.get(id) is None:
                 results.append(ActResult(job_id=id, outcome=Outcome.NOT_FOUND))
@@ -184,7 +186,7 @@ class Actions:
             if may_manage_cluster(core, peer)(cluster):
                 self._factories.edit(cluster, dict(values))
                 made.append(ActResult(job_id=JobId(cluster.id, cluster.procs), outcome=Outcome.DONE))
-        results, changed, seen = [], 0, set()
+        results, changed, seen, pace = [], 0, set(), Pace()
         async for job in chosen.find(core.queue):
             seen.add(job.id)
             if not mine(job):
@@ -195,6 +197,7 @@ class Actions:
             changed += 1
             if changed % CHUNK == 0:
                 await core.writer.durable()
+            await pace.breathe()
         for id in sorted(chosen.jobs - seen):
             results.append(ActResult(job_id=id, outcome=Outcome.NOT_FOUND))
         await core.writer.durable()

@@ -129,10 +129,10 @@ def new_job(cluster: Cluster, own: ClassAd, proc: int, charging: ChargeRules, *,
     return Job(cluster, proc, status, prio, pack(own, MADE_UP))
 
 
-def new_jobs(cluster: Cluster, table: AdTable, first: int, charging: ChargeRules) -> list[Job]:
-    """Jobs from what their submitter says of them, the first of which gets the id `first`.
+def new_jobs(cluster: Cluster, table: AdTable, first: int) -> list[Job] | None:
+    """Jobs from what their submitter says of them, the first of which gets the id `first`; no ad is made of any.
 
-    Without an ad for each of them, unless one may differ in more than what it says to the program.
+    None where one may differ from another in more than what it says to the program: each then needs `new_job`.
     """
     shared = cluster.ad
     names, columns = list(table.names), list(table.columns)
@@ -143,7 +143,7 @@ def new_jobs(cluster: Cluster, table: AdTable, first: int, charging: ChargeRules
             columns.append([value] * table.rows)
     keys = [name.lower() for name in names]
     if not alike or len(set(keys)) < len(keys) or not _SEVERALLY.isdisjoint(keys):
-        return [new_job(cluster, own, proc, charging) for proc, own in enumerate(table.ads(), first)]
+        return None
     for name, column in zip(names, columns, strict=True):
         check_column(name, column)
     try:

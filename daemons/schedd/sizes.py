@@ -17,9 +17,9 @@ _ENDINGS: Final = frozenset({"exitbysignal", "exitcode", "exitsignal", "exitstat
 def check_new(core: Core, jobs: Sequence[Job]) -> None:
     """SubmitError when what one of these new jobs has of its own is too large."""
     largest = core.settings.ad_limits.size
-    for job in jobs:
-        if len(job.packed) > largest:
-            raise SubmitError(f"the ad of job {job.proc} has {len(job.packed)} bytes", expected=f"at most {largest}")
+    if max([len(job.packed) for job in jobs], default=0) > largest:
+        job = next(job for job in jobs if len(job.packed) > largest)
+        raise SubmitError(f"the ad of job {job.proc} has {len(job.packed)} bytes", expected=f"at most {largest}")
 
 
 def check_growth(core: Core, job: Job, values: Mapping[str, Member]) -> None:

@@ -142,8 +142,11 @@ class Submits:
         costs, pace = Overruns(DEAR_MOST), Pace()
         for chunk in request.procs or [b"\x91\x80"]:
             table, before = self._procs(chunk, len(jobs)), len(jobs)
+            alike = None
             if isinstance(table, AdTable) and not request.hold_for_spool and gate.lets_through(table):
-                jobs += new_jobs(cluster, table, len(jobs), core.settings.charging)
+                alike = new_jobs(cluster, table, len(jobs))
+            if alike is not None:
+                jobs += alike
             else:
                 for own in table.ads() if isinstance(table, AdTable) else table:
                     with costs:

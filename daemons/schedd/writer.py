@@ -21,8 +21,9 @@ from pool.jobs.job_queue import Job, JobQueue
 from pool.jobs.store import Batch, checkpoint, commit, open_beside
 
 LAZY_S: Final = 0.02
-IN_PLACE_MAX_S: Final = 0.001
-"""Where a commit usually takes less than this, it costs less than the way to a thread and back."""
+IN_PLACE_MAX_S: Final = 0.002
+"""Where a commit usually takes less, it runs on the loop: a thread and the way back cost as much again, and the loop is
+held for a tenth of what it may be."""
 IN_PLACE_ROWS_MAX: Final = 50
 CHECKPOINT_COMMITS: Final = 200
 """Commits after which the log is copied into the database, in a thread."""

@@ -26,9 +26,9 @@ READY: Final = "ready"
 
 
 @contextmanager
-def flood(kind: str, where: object, *, count: int, account: str | None) -> Iterator[None]:
+def flood(kind: str, where: object, *, count: int, account: str | None, nice: int = 0) -> Iterator[None]:
     """That flood, by a process of `account`, for the time of the block."""
-    command = [sys.executable, "-m", "tests.attacks.flood", kind, str(where), str(count)]
+    command = ["nice", "-n", str(nice), sys.executable, "-m", "tests.attacks.flood", kind, str(where), str(count)]
     process = subprocess.Popen(
         command,
         cwd=Path(__file__).parents[2],
@@ -184,6 +184,22 @@ def queries(where: str, count: int) -> None:
     _again_and_again(one, count)
 
 
+def bombs(where: str, count: int) -> None:
+    """The queue asked for with a constraint that takes for ever, on `count` connections at a time."""
+    from protocol.blocking import connect
+    from protocol.messages.schedd import QueryJobs, Selection
+    from protocol.security import Security
+
+    constraint = 'regexp("(a*)*b", "' + "a" * 40 + '")'
+
+    def one() -> None:
+        with connect(where, Security(), timeout=20.0) as peer, suppress(Exception):
+            for _ in peer.stream(QueryJobs(select=Selection(constraint=constraint))):
+                pass
+
+    _again_and_again(one, count)
+
+
 def calls(where: str, count: int) -> None:
     """Small requests, on `count` connections, many under way on each."""
     from protocol.blocking import connect
@@ -252,7 +268,7 @@ def _again_and_again(one: Callable[[], None], count: int) -> None:
 
 KINDS: Final = {
     kind.__name__: kind
-    for kind in (silent, mute_port, prefaced, idle, handshakes, visits, frames, queries, calls, submits, busy)
+    for kind in (silent, mute_port, prefaced, idle, handshakes, visits, frames, queries, bombs, calls, submits, busy)
 }
 
 if __name__ == "__main__":
