@@ -76,19 +76,21 @@ _COMMON = (
     VERSION_OPT,
     DEBUG,
     Opt("long", 1, says="also the result as an ad"),
-    Opt("totals", 1, says="also how many jobs there were of each outcome"),
+    Opt("totals", 3, says="also how many jobs there were of each outcome"),
     JSON,
     POOL,
     NAME,
     ADDR,
     Opt("constraint", 1, 1, "EXPR", "the jobs for which the expression is true"),
-    Opt("all", 2, says="all jobs"),
+    Opt("all", 1, says="all jobs"),
 )
 _OWN: Final[dict[str, tuple[Opt, ...]]] = {
     "rm": (
-        Opt("forcex", 3, says="forget jobs in state X at once"),
-        Opt("held hold", 4, says="only those of the jobs that are on hold; alone: of all your jobs"),
-        *refused("transfer", "the output of a removed job is lost; condor_vacate_job has the job write what it keeps"),
+        Opt("forcex", 1, says="forget jobs in state X at once"),
+        Opt("held hold", 3, says="only those of the jobs that are on hold; alone: of all your jobs"),
+        *refused(
+            "transfer", "the output of a removed job is lost; condor_vacate_job has the job write what it keeps", 2
+        ),
         Opt("reason", 1, 1, "TEXT", "why, for the job's log"),
     ),
     "hold": (
@@ -100,6 +102,9 @@ _OWN: Final[dict[str, tuple[Opt, ...]]] = {
 }
 
 
+_HELD_ELSEWHERE: Final = refused("held hold", "it is an option of condor_rm", 3)
+
+
 def tool(verb: str) -> Tool:
     """The option table of one of these programs."""
     said = VERBS[verb]
@@ -107,7 +112,7 @@ def tool(verb: str) -> Tool:
         said.tool,
         said.summary,
         "[options] [constraints]",
-        (*_OWN.get(verb, ()), *_COMMON),
+        (*_OWN.get(verb, ()), *(() if verb == "rm" else _HELD_ELSEWHERE), *_COMMON),
         notes="Constraints are CLUSTER.PROC, CLUSTER, OWNER, -constraint EXPR, or -all.",
     )
 

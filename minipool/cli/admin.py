@@ -15,7 +15,8 @@ from pool.hints import TYPE_CHECKING, Any, Final, NamedTuple, Sequence
 if TYPE_CHECKING:
     from protocol.message import Request
 
-_DAEMONS = ("master", "schedd", "startd", "collector", "negotiator")
+_DAEMONS: Final = {"master": 1, "schedd": 2, "startd": 2, "collector": 3, "negotiator": 2}
+"""Daemon -> how many letters of its option are enough."""
 _KINDS: Final = {
     "master": "DaemonMaster", "schedd": "Scheduler", "startd": "StartD", "collector": "Collector",
     "negotiator": "Negotiator",
@@ -32,7 +33,7 @@ _HOW = (
     Opt("graceful", 1, says="running jobs get their vacate time (the default)"),
     Opt("fast", 2, says="running jobs are killed"),
     Opt("peaceful", 2, says="running jobs may finish"),
-    Opt("force-graceful", 3, says="gracefully, also where -peaceful was said before"),
+    Opt("force-graceful", 2, says="gracefully, also where -peaceful was said before"),
 )
 _DRAIN = (
     Opt("drain", 2, says="running jobs may finish, no others start; then the daemons are stopped"),
@@ -47,9 +48,9 @@ _EXEC = Opt("exec", 2, 1, "NAME", "the master becomes the program MASTER_SHUTDOW
 def tool(verb: str) -> Tool:
     """The option table of one of these programs."""
     orders = () if verb in ("reschedule", "set_shutdown") else tuple(
-        Opt(name, 6 if name == "startd" else 3, says=f"only the {name}") for name in _DAEMONS
+        Opt(name, least, says=f"only the {name}") for name, least in _DAEMONS.items()
     )  # fmt: skip
-    named = (Opt("daemon subsystem", 3, 1, "NAME", "only this daemon"),) if orders else ()
+    named = (Opt("daemon subsystem", 2, 1, "NAME", "only this daemon"),) if orders else ()
     return Tool(
         f"condor_{verb}",
         _SUMMARIES[verb],
@@ -67,7 +68,7 @@ def tool(verb: str) -> Tool:
             Opt("constraint", 3, 1, "EXPR", "the daemons for whose ads the expression is true"),
             *refused("annex annex-name annex-slots", "there are no annexes"),
             POOL,
-            NAME,
+            NAME._replace(least=2),
             ADDR,
         ),
         unknown='ERROR: invalid argument "{}"',

@@ -1,13 +1,14 @@
 """One option parser for every tool, from one table each: HTCondor's single-dash options, which may be shortened.
 
-`-const` is `-constraint`, as long as enough letters are given (`least`) and no earlier row of the table takes them.
-Two dashes are as good as one. An option may carry a qualifier after a colon (`-af:jh`).
+`-const` is `-constraint`, as long as enough letters are given (`least`) and no earlier row of the table takes them;
+they are as many as HTCondor's tools want (is_dash_arg_prefix in its sources). After two dashes a name is given whole.
+An option may carry a qualifier after a colon (`-af:jh`).
 """
 
 from __future__ import annotations
 
 from pool.errors import UserError
-from pool.hints import Final, NamedTuple, Sequence
+from pool.hints import Final, Iterator, NamedTuple, Sequence
 
 MANY: Final = -1
 """The option takes all words up to the next option, at least one."""
@@ -17,7 +18,8 @@ class Opt(NamedTuple):
     """One row of an option table; several names are alternatives, the first one is shown and is the key."""
 
     names: str
-    least: int = 1
+    least: int | tuple[int, ...] = 1
+    """The letters that are enough; a tuple has them for each of the names."""
     takes: int = 0
     metavar: str = ""
     says: str = ""
@@ -29,6 +31,12 @@ class Opt(NamedTuple):
     def key(self) -> str:
         """The name under which the parsed value is found."""
         return self.names.split()[0]
+
+    def called(self) -> Iterator[tuple[str, int]]:
+        """Each name, and how many of its letters are enough."""
+        names = self.names.split()
+        least = self.least if isinstance(self.least, tuple) else (self.least,) * len(names)
+        return zip(names, map(min, least, map(len, names)), strict=True)
 
 
 class UsageError(UserError):
@@ -106,7 +114,7 @@ def parse(table: Sequence[Opt], argv: Sequence[str], *, unknown: str, stop_at_wo
                 parsed.words.extend(words[at:])
                 break
             continue
-        row, qualifier = _row(table, word)
+        row, qualifier = find_row(table, word)
         if row is None:
             raise UsageError(unknown.format(word))
         if row.refused:
@@ -116,14 +124,15 @@ def parse(table: Sequence[Opt], argv: Sequence[str], *, unknown: str, stop_at_wo
     return parsed
 
 
-def _row(table: Sequence[Opt], word: str) -> tuple[Opt | None, str]:
+def find_row(table: Sequence[Opt], word: str) -> tuple[Opt | None, str]:
+    """The row that takes `word`, if any does, and what follows the colon."""
     name, _, qualifier = word.lstrip("-").partition(":")
-    name = name.lower()
+    name, whole = name.lower(), word.startswith("--")
     for row in table:
         if qualifier and not row.colon:
             continue
-        for known in row.names.split():
-            if known.startswith(name) and len(name) >= min(row.least, len(known)):
+        for known, least in row.called():
+            if known == name or (not whole and len(name) >= least and known.startswith(name)):
                 return row, qualifier
     return None, ""
 

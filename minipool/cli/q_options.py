@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from minipool.cli.options import Opt
-from minipool.cli.tool import DEBUG, FORMATTING, HELP, NAME, POOL, VERSION_OPT, Tool
+from minipool.cli.tool import DEBUG, FORMATTING, HELP, NAME, POOL, VERSION_OPT, Tool, refused
 from pool.hints import Final
 
 TOOL: Final = Tool(
@@ -20,7 +20,7 @@ TOOL: Final = Tool(
         Opt("direct", 1, 1, "schedd", "ask the schedd, as always"),
         Opt("submitter", 1, 1, "NAME", "the jobs of this submitter"),
         Opt("constraint", 1, 1, "EXPR", "only jobs for which the expression is true"),
-        Opt("mconstraint slotconstraint", 2, 1, "EXPR", "-analyze: only slots for which the expression is true"),
+        Opt("mconstraint slotconstraint", (2, 5), 1, "EXPR", "-analyze: only slots for which the expression is true"),
         Opt("machine", 2, 1, "NAME", "-analyze: only this machine or slot"),
         Opt("address addr", 1, 1, "ADDRESS", "the daemon at this address"),
         Opt("autocluster", 2, says="one line for jobs that look alike", colon=True),
@@ -46,13 +46,14 @@ TOOL: Final = Tool(
             says="held jobs and why they are held (:CODE[/SUBCODE],... for these codes only)",
             colon=True,
         ),
-        Opt("hold-codes holdcodes", 6, says="one line for each reason to be held", colon=True),
+        Opt("hold-codes holdcodes", (6, 5), says="one line for each reason to be held", colon=True),
         Opt("idle", 3, says="idle jobs and what they ask for"),
         Opt("cputime", 2, says="the CPU time in place of the run time"),
         Opt("currentrun", 3, says="the time of the current run only"),
         Opt("cumulative-time", 3, says="the time of all runs (the default)"),
+        *refused("group-by", "-autocluster has a line for jobs that look alike", 2),
         Opt("grid", 2, says="jobs on other systems", colon=True),
-        DEBUG,
+        DEBUG._replace(least=3),
         Opt("io", 2, says="jobs that move files"),
         Opt("dag", 2, says="DAGs with their nodes"),
         Opt("batch progress", 2, says="one line for each batch (the default)", colon=True),

@@ -26,14 +26,14 @@ TOOL = Tool(
         Opt("constraint", 1, 1, "EXPR", "the jobs for which the expression is true"),
         Opt("owner", 1, 1, "NAME", "the jobs of this user"),
         Opt("jobids", 1, 1, "ID,ID", "these jobs"),
-        Opt("edits", 1, 1, "FILE", "take `Name = value` lines from a file (- is standard input)", True),
-        Opt("dry-run", 2, says="check the values and change nothing"),
+        Opt("edits", 2, 1, "FILE", "take `Name = value` lines from a file (- is standard input)", True),
+        Opt("dry-run", 3, says="check the values and change nothing"),
         Opt("name n", 1, 1, NAME.metavar, NAME.says),
         POOL,
         HELP,
         VERSION_OPT,
         DEBUG,
-        *refused("forward", "no job here is forwarded to another schedd"),
+        *refused("forward", "no job here is forwarded to another schedd", 3),
     ),
 )
 

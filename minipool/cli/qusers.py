@@ -20,12 +20,12 @@ TOOL = Tool(
     "Show the users of a queue, and say who may submit.",
     "[options] [-add | -remove | -enable | -disable | -edit] [NAME | ATTR=VALUE]...",
     (
-        Opt("add", 2, says="have an entry for these users"),
-        Opt("remove", 3, says="forget what was set for these users"),
+        Opt("add", 3, says="have an entry for these users"),
+        Opt("remove rm delete", (3, 2, 2), says="forget what was set for these users"),
         Opt("enable", 2, says="let these users submit"),
-        Opt("disable", 3, says="do not let these users submit"),
+        Opt("disable", 2, says="do not let these users submit"),
         Opt("edit", 2, says="set attributes of these users (ATTR=VALUE)"),
-        Opt("reason", 3, 1, "TEXT", "what those who are disabled are told"),
+        Opt("reason", 2, 1, "TEXT", "what those who are disabled are told"),
         Opt("projects", 4, says="projects instead of users (:also: both)", colon=True),
         Opt("user", 1, 1, "NAME", "this user alone"),
         Opt("constraint", 1, 1, "EXPR", "the users for whom the expression is true"),
@@ -35,8 +35,8 @@ TOOL = Tool(
         POOL,
         HELP,
         VERSION_OPT,
-        DEBUG,
-        *refused("usage daily", "the queue keeps no record of use; condor_userprio -usage shows that of the pool"),
+        DEBUG._replace(least=3),
+        *refused("usage daily", "the queue keeps no record of use; condor_userprio -usage shows that of the pool", 2),
     ),
 )
 _COUNTED: Final = """

@@ -19,7 +19,7 @@ TOOL: Final = Tool(
         FORMATTING[0],
         Opt("aaf", 3, -1, "ATTR...", "add columns to a standard table", True),
         Opt("print-format", 2, 1, "FILE", "take the columns, and what is around them, from a file", True),
-        Opt("wide", 1, says="do not cut lines at the width of the terminal", colon=True),
+        Opt("wide", 3, says="do not cut lines at the width of the terminal", colon=True),
         Opt("natural", 3, says="numbers in names by value (the default); :off: by their letters", colon=True),
         Opt("target", 4, 1, "FILE", "the ad of a file as the other side of expressions"),
         Opt("constraint", 3, 1, "EXPR", "only ads for which the expression is true"),
@@ -79,7 +79,7 @@ TOOL: Final = Tool(
         Opt("ckptsrvr", 2, says="checkpoint servers"),
         Opt("totals", 1, says="only the totals"),
         Opt("expert", 1, says="errors without the advice"),
-        VERSION_OPT,
+        VERSION_OPT._replace(least=3),
     ),
     unknown="Error:  Unknown option {}",
 )

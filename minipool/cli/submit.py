@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from minipool.cli.options import Opt, Parsed, UsageError
+from minipool.cli.options import Opt, Parsed, UsageError, find_row
 from minipool.cli.tool import ADDR, DEBUG, HELP, NAME, POOL, VERSION_OPT, Tool, refused, run
 from minipool.session import NotFound, Session
 from pool.errors import PoolError, SubmitError, UserError
@@ -22,29 +22,29 @@ TOOL = Tool(
     "Queue jobs from a submit description.",
     "[options] [<attrib>=<value>] [- | <submit-file>]",
     (
-        Opt("terse", 1, says="print only the ids of the jobs"),
+        Opt("terse", 3, says="print only the ids of the jobs"),
         Opt("verbose", 1, says="print the ads of the jobs"),
-        Opt("unused", 2, says="warn about lines that nothing uses (always so)"),
+        Opt("unused", 1, says="warn about lines that nothing uses (always so)"),
         NAME,
         ADDR,
         Opt("append", 1, 1, "COMMAND", "add a line before the queue statement; may be repeated"),
         Opt("batch-name", 1, 1, "NAME", "the name under which condor_q shows the jobs"),
         Opt("dry-run", 3, 1, "FILE|-", "write the ads there and queue nothing"),
-        Opt("disable", 2, says="do not check whether files can be read and written"),
-        POOL,
-        Opt("queue", 1, 0, "ARGUMENTS...", "the arguments of the queue statement; all words that follow"),
+        Opt("disable", 3, says="do not check whether files can be read and written"),
+        POOL._replace(least=2),
+        Opt("queue", 1, 0, "ARGUMENTS...", "the arguments of the queue statement"),
         Opt("maxjobs", 3, 1, "N", "refuse a description that makes more jobs"),
         Opt("single-cluster", 3, says="refuse a description that makes several clusters (always so)"),
-        Opt("factory", 3, says="have the schedd make the jobs as they are needed"),
-        Opt("file", 1, 1, "FILE", "the submit description"),
+        Opt("factory", 2, says="have the schedd make the jobs as they are needed"),
+        Opt("file", 2, 1, "FILE", "the submit description"),
         Opt("spool", 1, says="send all files along to the schedd; condor_transfer_data fetches the output"),
         Opt("remote", 1, 1, "NAME", "the schedd of this name, with -spool"),
         Opt("interactive", 1, says="queue one job that waits for a shell, and open the shell in it"),
-        Opt("allow-crlf-script", 3, says="let scripts end their lines as on Windows"),
-        DEBUG,
+        Opt("allow-crlf-script", 8, says="let scripts end their lines as on Windows"),
+        DEBUG._replace(least=2),
         HELP,
         VERSION_OPT,
-        *refused("dump", "-dry-run FILE writes the ads"),
+        *refused("dump", "-dry-run FILE writes the ads", 2),
         *refused("password", "there are no passwords; tokens and certificates prove who submits"),
     ),
 )
@@ -57,10 +57,14 @@ def main(verb: str, argv: Sequence[str]) -> int:
 
 
 def _split(argv: Sequence[str]) -> tuple[list[str], str | None]:
-    """The words before -queue, and the queue statement's arguments after it."""
+    """The words other than -queue and its arguments, and these: all up to the next option, or to a dash by itself."""
     for at, word in enumerate(argv):
-        if word.startswith("-") and word.lstrip("-") and "queue".startswith(word.lstrip("-").lower()):
-            return list(argv[:at]), " ".join(argv[at + 1 :]) or "1"
+        row = find_row(TOOL.options, word)[0] if word.startswith("-") and word != "-" else None
+        if row is None or row.key != "queue":
+            continue
+        end = next((end for end in range(at + 1, len(argv)) if argv[end].startswith("-")), len(argv))
+        end += end < len(argv) and argv[end] == "-"
+        return [*argv[:at], *argv[end:]], " ".join(argv[at + 1 : end]) or "1"
     return list(argv), None
 
 

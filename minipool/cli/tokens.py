@@ -15,8 +15,8 @@ from pool.hints import Final, Sequence
 
 _AUTHZ = Opt("authz", 1, 1, "LEVEL", "limit the token to this level; may be repeated")
 _LIFETIME = Opt("lifetime", 1, 1, "SECONDS", "how long it is good (for ever, when not given)")
-_IDENTITY = Opt("identity", 1, 1, "USER@DOMAIN", "whom it stands for (you, when not given)")
-_FILE = Opt("token file", 1, 1, "NAME", "store it under this name instead of printing it")
+_IDENTITY = Opt("identity", 2, 1, "USER@DOMAIN", "whom it stands for (you, when not given)")
+_FILE = Opt("token file", (2, 1), 1, "NAME", "store it under this name instead of printing it")
 CREATE = Tool(
     "condor_token_create",
     "Make a token.",
@@ -27,7 +27,7 @@ LIST = Tool(
     "condor_token_list",
     "List the tokens that this account presents.",
     "[options]",
-    (Opt("dir", 1, 1, "DIRECTORY", "where they are"), DEBUG, HELP, VERSION_OPT),
+    (DEBUG, Opt("dir", 1, 1, "DIRECTORY", "where they are"), HELP, VERSION_OPT),
 )
 POOL_TOKEN = Tool(
     "pool token",

@@ -28,13 +28,13 @@ class Tool(NamedTuple):
 
 HELP = Opt("help", 1, says="show this")
 VERSION_OPT = Opt("version", 1, says="show the version")
-DEBUG = Opt("debug", 2, says="say more about what is done", colon=True)
+DEBUG = Opt("debug", 1, says="say more about what is done", colon=True)
 POOL = Opt("pool", 1, 1, "HOST[:PORT]", "the pool whose collector is at this address")
 JSON = Opt("json", 2, says="print what is found as JSON")
 NAME = Opt("name", 1, 1, "NAME", "the daemon of this name instead of the local one")
-ADDR = Opt("addr", 1, 1, "ADDRESS", "the daemon at this address")
+ADDR = Opt("addr address", 2, 1, "ADDRESS", "the daemon at this address")
 FORMATTING = (
-    Opt("autoformat af", 2, -1, "ATTR...", "print these attributes or expressions, one row for each ad", True),
+    Opt("autoformat af", (5, 2), -1, "ATTR...", "print these attributes or expressions, one row for each ad", True),
     Opt("format", 1, 2, "FMT ATTR", "print an attribute or expression with a printf format; may be repeated"),
     Opt("long", 1, says="print whole ads", colon=True),
     Opt("attributes", 2, 1, "A,B", "with whole ads: only these attributes"),
@@ -45,9 +45,9 @@ FORMATTING = (
 Main = Callable[[Parsed], int]
 
 
-def refused(names: str, why: str) -> tuple[Opt, ...]:
-    """Rows for HTCondor's options that have no meaning here; each is refused with the reason."""
-    return tuple(Opt(name, len(name), says=f"refused: {why}", colon=True, refused=why) for name in names.split())
+def refused(names: str, why: str, least: int = 99) -> tuple[Opt, ...]:
+    """Rows for HTCondor's options that have no meaning here; each is refused with the reason. `least`: as for Opt."""
+    return tuple(Opt(name, least, says=f"refused: {why}", colon=True, refused=why) for name in names.split())
 
 
 def usage(tool: Tool) -> str:

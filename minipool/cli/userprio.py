@@ -8,7 +8,7 @@ import time
 from minipool.cli.autoformat import AutoFormat
 from minipool.cli.context import install_clock, open_session
 from minipool.cli.options import Opt, Parsed, UsageError
-from minipool.cli.tool import DEBUG, FORMATTING, HELP, NAME, POOL, VERSION_OPT, Tool, refused, run
+from minipool.cli.tool import DEBUG, FORMATTING, HELP, NAME, POOL, VERSION_OPT, Tool, run
 from minipool.cli.userprio_edit import KEYS, OPTIONS, edit
 from minipool.session import Session
 from pool.classad import ClassAd
@@ -21,18 +21,18 @@ TOOL = Tool(
     "[options] [USER]...",
     (
         *OPTIONS,
-        Opt("activefrom", 10, 3, "MONTH DAY YEAR", "users who used something after this day"),
-        Opt("allusers", 8, says="also users without recent usage"),
-        Opt("all", 3, says="all columns"),
         FORMATTING[0],
+        Opt("hierarchical heir", (2, 1), says="users below their groups (the default where there are groups)"),
+        Opt("all", 1, says="all columns"),
+        Opt("activefrom", 1, 3, "MONTH DAY YEAR", "users who used something after this day"),
+        Opt("allusers", 1, says="also users without recent usage"),
         Opt("collector", 3, says="ask the collector, which has been told now and then"),
         Opt("constraint", 1, 1, "EXPR", "only users for whom the expression is true"),
         Opt("flat", 2, says="groups and users side by side"),
         Opt("getreslist", 6, 1, "USER", "the slots that a user has"),
-        Opt("groupid", 7, says="the numbers of groups"),
-        Opt("grouporder", 10, says="groups first, then users"),
-        Opt("grouprollup", 11, says="the sums of groups with what is below them, as always"),
-        Opt("hierarchical heir", 2, says="users below their groups (the default where there are groups)"),
+        Opt("grouprollup", 1, says="the sums of groups with what is below them, as always"),
+        Opt("grouporder", 1, says="groups first, then users"),
+        Opt("groupid", 1, says="the numbers of groups"),
         Opt("inputfile", 2, 1, "FILE", "the records of a file of ads instead of the negotiator's"),
         Opt("json", 2, says="print ads as JSON"),
         Opt("legacy", 3, says="with -long: one ad, whose attributes are numbered"),
@@ -40,21 +40,17 @@ TOOL = Tool(
         Opt("modular", 3, says="with -long: an ad for each (the default)"),
         Opt("most", 2, says="the usual columns"),
         Opt("negotiator", 3, says="ask the negotiator (the default)"),
-        Opt("order", 5, says="the order of groups"),
+        Opt("order", 1, says="the order of groups"),
         Opt("priority", 4, says="only priorities"),
         Opt("quotas", 1, says="the quotas of groups"),
         Opt("sortkey", 2, says="the sort keys of groups"),
-        Opt("surplus", 7, says="which groups may use what others leave"),
+        Opt("surplus", 1, says="which groups may use what others leave"),
         Opt("usage", 2, says="only usage"),
         POOL,
-        Opt("name", 4, 1, NAME.metavar, NAME.says),
+        Opt("name", 1, 1, NAME.metavar, NAME.says),
         HELP,
         VERSION_OPT,
         DEBUG,
-        *refused(
-            "setceiling setfloor duration cancelceilinglease cancelfloorlease cancelfactorlease",
-            "users have no ceilings, floors or leases here",
-        ),
     ),
     unknown="condor_userprio: unknown option {}",
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 from minipool.cli.options import Given, Opt, Parsed
+from minipool.cli.tool import refused
 from pool.errors import UserError
 from pool.hints import TYPE_CHECKING, Callable, Final, NamedTuple
 
@@ -24,23 +25,29 @@ class Setting(NamedTuple):
 
 _TIME: Final = "Time must be greater than 0 seconds"
 SETTINGS: Final[dict[str, Setting]] = {
+    "setprio": Setting("Priority", "The priority of {} was set to {:f}", float("-inf")),
     "setfactor": Setting(
         "PriorityFactor", "The priority factor of {} was set to {:f}", 1.0,
         "Priority factors must be greater than or equal to 1.",
     ),
-    "setprio": Setting("Priority", "The priority of {} was set to {:f}", float("-inf")),
+    "setbegin": Setting("BeginUsageTime", "The Begin Usage Time of {} was set to {:.0f}", 0.0, _TIME),
     "setaccum": Setting(
         "AccumulatedUsage", "The Accumulated Usage of {} was set to {:f}", 0.0, "Usage must be greater than 0 seconds"
     ),
-    "setbegin": Setting("BeginUsageTime", "The Begin Usage Time of {} was set to {:.0f}", 0.0, _TIME),
     "setlast": Setting("LastUsageTime", "The Last Usage Time of {} was set to {:.0f}", 0.0, _TIME),
 }  # fmt: skip
 OPTIONS: Final = (
-    *(Opt(name, len(name), 2, "USER VALUE", f"set {row.attribute}") for name, row in SETTINGS.items()),
-    Opt("resetusage", 10, 1, "USER", "set the usage to nothing"),
-    Opt("resetall", 8, says="set the usage of all users to nothing"),
+    *(Opt(name, 1, 2, "USER VALUE", f"set {row.attribute}") for name, row in SETTINGS.items()),
+    *refused(
+        "setfloor setceiling duration cancelceilinglease cancelfloorlease cancelfactorlease",
+        "users have no ceilings, floors or leases here",
+        1,
+    ),
+    Opt("resetusage", 1, 1, "USER", "set the usage to nothing"),
     Opt("delete", 3, 1, "USER", "forget a user"),
+    Opt("resetall", 1, says="set the usage of all users to nothing"),
 )
+"""In HTCondor's order, for a short form means the first that it fits: -s is -setprio, -d is -duration."""
 KEYS: Final = frozenset(row.key for row in OPTIONS)
 
 

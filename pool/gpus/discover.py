@@ -19,8 +19,10 @@ _SWITCHES: Final[Mapping[str, Mapping[str, object]]] = {
     "extra": {"extra": True},
     "dynamic": {"dynamic": True},
     "mixed": {"mixed": True},
+    "hetero": {"mixed": True},
     "nested": {"nested": True},
     "not-nested": {"nested": False},
+    "no-nested": {"nested": False},
     "uuid": {"style": "uuid"},
     "short-uuid": {"style": "short"},
     "by-index": {"style": "index"},
@@ -32,6 +34,12 @@ _OTHERS: Final = (
     "device", "tag", "prefix", "repeat", "divide", "simulate", "cuda", "hip", "opencl", "nvcuda", "cudart",
     "help", "verbose", "diagnostic", "dirty-environment",
 )  # fmt: skip
+_LEAST: Final[Mapping[str, int]] = {
+    "help": 1, "properties": 1, "extra": 3, "nested": 2, "not-nested": 6, "no-nested": 5, "dynamic": 3, "cron": 4,
+    "mixed": 3, "hetero": 3, "verbose": 4, "diagnostic": 4, "tag": 3, "by-index": 4, "uuid": 2, "prefix": 3,
+    "device": 3, "simulate": 3, "cudart": 6, "dirty-environment": 4,
+}  # fmt: skip
+"""In HTCondor's order: how many letters of an option are enough. The others are given whole."""
 REPEAT_MAX: Final = 1024
 
 
@@ -75,10 +83,9 @@ def discover(asked: Asked, devices: Callable[[], list[Device]], environ: Mapping
 
 def _find(option: str) -> str | None:
     """The option that this is, or begins; the earlier one where it may be two."""
-    if not option:
-        return None
-    known = (*_SWITCHES, *_OTHERS)
-    return option if option in known else next((name for name in known if name.startswith(option)), None)
+    if option in _SWITCHES or option in _OTHERS:
+        return option
+    return next((name for name, least in _LEAST.items() if len(option) >= least and name.startswith(option)), None)
 
 
 def _taken(asked: Asked, name: str, value: str, rest: list[str]) -> Asked:

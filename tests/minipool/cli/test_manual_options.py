@@ -56,7 +56,7 @@ ACCEPTED = {
     "condor_ssh_to_job": "keygen-options x",
     "condor_store_cred": "p u n i s a",
     "condor_userprio": "grouprollup",
-    "condor_config_val": "expand mixedcase",
+    "condor_config_val": "expanded mixedcase",
     "condor_off": "force-graceful request-id",
     "condor_restart": "force-graceful request-id",
     "condor_who": "allpids",
