@@ -33,8 +33,10 @@ def configuration() -> str:
         "`include : FILE` reads another file; `use ROLE : Submit` puts a template in place. A backslash at the end of "
         "a line continues it, and `NAME @=end` begins a value of several lines that ends with `@end`.",
         "",
-        "The first of these that is found is read: `$CONDOR_CONFIG`, `$POOL_DIR/config`, `~/.minipool/config`, "
-        "`/etc/minipool/config`, `/var/lib/minipool/config`. Then come LOCAL_CONFIG_FILE and the files of "
+        "`$CONDOR_CONFIG` names a file, `$POOL_DIR` a directory with a file named `config`: what is named is read, and "
+        "refused when it is not there or describes the pool of another directory. Where neither is set, the first of "
+        "these that is found is read: `~/.minipool/config` (but for root), `/etc/minipool/config`, "
+        "`/var/lib/minipool/config`. Then come LOCAL_CONFIG_FILE and the files of "
         "LOCAL_CONFIG_DIR, then environment variables `_CONDOR_NAME`. No file is needed.",
         "",
         "A name with `<N>` or `<NAME>` in it stands for as many knobs as there are numbers or names. **R** marks what "

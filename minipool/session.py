@@ -53,12 +53,22 @@ class Session:
         pool: str | None = None,
         config: Sequence[str] | None = None,
         overrides: Mapping[str, str] | None = None,
+        may_be_new: bool = False,
     ) -> Session:
-        """The pool of this directory, of these configuration files, at this collector, or the one that is found."""
+        """The pool of this directory, of these configuration files, at this collector, or the one that is found.
+
+        `may_be_new`: the directory is to become a pool's, and has no configuration until then.
+        """
         environ = dict(os.environ)
+        if pool == "":
+            raise UserError("the name of the pool is empty")
+        if directory == "":
+            raise UserError("the name of the pool's directory is empty")
         if directory is not None:
             environ["POOL_DIR"] = os.path.abspath(directory)
             environ.pop("CONDOR_CONFIG", None)
+            if may_be_new and not os.path.lexists(os.path.join(directory, "config")):
+                config = ()
         return cls(load_config(config, environ=environ, overrides=overrides, subsystem="TOOL"), pool=pool)
 
     @property
@@ -101,22 +111,37 @@ class Session:
         return path if os.path.exists(path) else None
 
     def address(self, daemon: str, *, name: str | None = None, addr: str | None = None) -> Address:
-        """Where the daemon is: by its address, by its name, or the one of this host or pool.
-
-        -pool says where names are looked up; without a name, it is this host's schedd all the same.
-        """
+        """Where the daemon is: by its address, by its name, or the one of this host or pool."""
         from protocol.address import Address
 
         if addr:
             return Address.parse(addr)
-        if name is None and (self.pool is None or daemon == "schedd"):
+        if name is None and self.pool is None:
             path = self.local_socket(daemon)
             if path is not None:
                 return Address.unix(path)
         if daemon == "collector":
             return self.collector_address()
+        if name is None and daemon == "schedd" and self.pool is not None:
+            return self._schedd_of_named_pool(self.pool)
         ad = self.daemon_ad(daemon, name)
         return self.address_in(ad, daemon)
+
+    def _schedd_of_named_pool(self, pool: str) -> Address:
+        """This host's schedd when that pool has it, else the pool's only one."""
+        from protocol.address import Address
+
+        ads = {ad.eval_str("Name") or "": ad for ad in self.query(AD_TYPES["schedd"])}
+        path = self.local_socket("schedd")
+        for ad in ads.values():
+            here = ad.eval_str("Machine") == self.config["FULL_HOSTNAME"]  # loopback addresses are alike on all hosts
+            if path and here and self._is_this_hosts(self.address_in(ad, "schedd"), "schedd"):
+                return Address.unix(path)
+        if not ads:
+            raise NotFound(f"the pool at {pool} has no access point")
+        if len(ads) > 1:
+            raise NotFound(f"the pool at {pool} has several access points; name one of: {', '.join(sorted(ads))}")
+        return self.address_in(next(iter(ads.values())), "schedd")
 
     def address_in(self, ad: ClassAd, daemon: str) -> Address:
         """Where the daemon of this ad is."""
@@ -125,22 +150,24 @@ class Session:
         text = ad.eval_str("MyAddress")
         if not text:
             raise NotFound(f"the ad of {daemon} {ad.eval_str('Name')} has no address")
-        return self._nearer(Address.parse(text), daemon, ad)
+        return self._nearer(Address.parse(text), daemon)
 
-    def _nearer(self, address: Address, daemon: str, ad: ClassAd) -> Address:
+    def _nearer(self, address: Address, daemon: str) -> Address:
         """This host's daemon through its unix socket, which proves who is calling without a token."""
         from protocol.address import Address
 
         path = self.local_socket(daemon)
-        if path is None or self.pool is not None:
-            return address
+        return Address.unix(path) if path and self.pool is None and self._is_this_hosts(address, daemon) else address
+
+    def _is_this_hosts(self, address: Address, daemon: str) -> bool:
+        """Whether this host's daemon says that it is there."""
+        from protocol.address import Address
+
         try:
-            with open(os.path.join(self.run_dir, f"{daemon}.address")) as file:
-                mine = Address.parse(file.readline())
-        except (OSError, UserError):
-            return address
-        same = (mine.host, mine.port, mine.sock) == (address.host, address.port, address.sock)
-        return Address.unix(path) if same else address
+            mine = Address.parse(self.sinful(daemon))
+        except UserError:
+            return False
+        return (mine.host, mine.port, mine.sock) == (address.host, address.port, address.sock)
 
     def collector_address(self) -> Address:
         """The pool's collector: of -pool, of this host, or of COLLECTOR_HOST."""

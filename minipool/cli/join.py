@@ -45,7 +45,7 @@ def _main(parsed: Parsed) -> int:
         raise UsageError("pool join: say the address of the central manager")
     settings = dict(setting_of("pool join", text) for text in parsed.values("c"))
     token, ca = read_join_word(_word(parsed.value("token")))
-    session = Session.open(directory=parsed.value("dir"), overrides=settings)
+    session = Session.open(directory=parsed.value("dir"), overrides=settings, may_be_new=True)
     directory = os.path.abspath(session.config.path("LOCAL_DIR"))
     if host.master_pid(session.run_dir) is not None:
         raise UserError(f"A pool runs in {directory}; stop it first: pool down")

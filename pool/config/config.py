@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from pool.config import knobs
-from pool.config.places import Facts, candidates, home
+from pool.config.places import Facts, named_files, refuse_another, usual_files
 from pool.config.reader import Reach, Reader
 from pool.errors import ConfigError, Span
 from pool.hints import TYPE_CHECKING, Callable, Mapping, Sequence, TypeVar
@@ -348,7 +348,10 @@ def load_config(
         for name, text in overrides.items():
             base.assign(name, text, OVERRIDE)
         base.finished = True
-        return Config(base, facts, again)
+        made = Config(base, facts, again)
+        if environ.get("POOL_DIR"):
+            refuse_another(environ, made.str("LOCAL_DIR"), str(made.where("LOCAL_DIR")))
+        return made
 
     return again()
 
@@ -429,15 +432,12 @@ def _read_all(
 
 
 def _read_found(reader: Reader, environ: Mapping[str, str]) -> None:
-    given = environ.get("CONDOR_CONFIG")
-    if given == "ONLY_ENV":
+    named = named_files(environ)
+    if named is not None:
+        for path in named:
+            _read_file(reader, path, must_exist=True)
         return
-    if given:
-        if given.startswith("~/"):
-            given = home(environ) + given[1:]
-        _read_file(reader, given, must_exist=True)
-        return
-    for path in candidates(environ, os.getuid()):
+    for path in usual_files(environ, os.getuid()):
         if _read_file(reader, path, must_exist=False):
             return
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from pool.errors import ConfigError
 from pool.hints import Callable, Mapping
 
 ROOT_DIR = "/var/lib/minipool"
@@ -15,11 +16,46 @@ def home(environ: Mapping[str, str]) -> str:
     return environ.get("HOME") or os.path.expanduser("~")
 
 
-def candidates(environ: Mapping[str, str], uid: int) -> list[str]:
-    """The configuration files that may exist, the most wanted first."""
+def named_files(environ: Mapping[str, str]) -> list[str] | None:
+    """The files to read of the place that CONDOR_CONFIG or POOL_DIR names, and no others; None when neither is set.
+
+    What was named is read or refused: another pool never stands in for it.
+    """
+    given = environ.get("CONDOR_CONFIG")
+    if given == "ONLY_ENV":
+        return []
+    if given:
+        return [home(environ) + given[1:] if given.startswith("~/") else given]
+    directory = environ.get("POOL_DIR")
+    if not directory:
+        return None
+    own = os.path.join(directory, "config")
+    if os.path.lexists(own):
+        return [own]
+    if os.path.isdir(os.path.join(directory, "run")):  # a master was started there with all its settings as arguments
+        return []
+    raise ConfigError(f"POOL_DIR={directory} is not a pool's directory: it has no file named config")
+
+
+def refuse_another(environ: Mapping[str, str], local_dir: str, source: str) -> None:
+    """Raise ConfigError when what was read describes another pool than the one in POOL_DIR."""
+    directory = environ.get("POOL_DIR")
+    if not directory or local_dir == directory or os.path.realpath(local_dir) == os.path.realpath(directory):
+        return
+    if environ.get("CONDOR_CONFIG"):
+        raise ConfigError(
+            f"CONDOR_CONFIG={environ['CONDOR_CONFIG']} and POOL_DIR={directory} name different pools: "
+            f"LOCAL_DIR = {local_dir} ({source}). Unset one of them."
+        )
+    raise ConfigError(
+        f"POOL_DIR={directory}, but its configuration describes the pool in another directory: "
+        f"LOCAL_DIR = {local_dir} ({source})"
+    )
+
+
+def usual_files(environ: Mapping[str, str], uid: int) -> list[str]:
+    """The configuration files that may exist where no place is named, the most wanted first."""
     files = []
-    if environ.get("POOL_DIR"):
-        files.append(os.path.join(environ["POOL_DIR"], "config"))
     if uid != 0:
         files.append(os.path.join(home(environ), ".minipool", "config"))
     return [*files, SYSTEM_FILE, os.path.join(ROOT_DIR, "config")]

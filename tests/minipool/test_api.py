@@ -94,7 +94,10 @@ def test_a_description_in_a_file_is_read_with_its_own_place_in_errors(here: Path
 def test_no_pool_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CONDOR_CONFIG", raising=False)
     monkeypatch.setenv("_CONDOR_COLLECTOR_HOST", "127.0.0.1:1")
+    (tmp_path / "down" / "run").mkdir(parents=True)
     with pytest.raises(minipool.PeerError):
+        minipool.connect(str(tmp_path / "down"))
+    with pytest.raises(minipool.PoolError, match="is not a pool's directory"):
         minipool.connect(str(tmp_path / "nothing"))
 
 

@@ -47,6 +47,7 @@ def test_a_pid_file_that_nobody_holds_names_no_master(tmp_path: Path) -> None:
 def test_a_pool_that_does_not_run_cannot_be_stopped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     from minipool.cli.main import dispatch
 
+    (tmp_path / "run").mkdir()
     assert dispatch("down", ["--dir", str(tmp_path)]) == 1
     assert capsys.readouterr().err == f"No pool runs in {tmp_path}.\n"
 

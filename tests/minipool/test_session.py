@@ -21,14 +21,12 @@ def directory(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_without_a_name_the_schedd_is_this_hosts_whatever_pool_is_asked(directory: Path) -> None:
-    for pool in (None, SILENT):
-        session = Session.open(directory=str(directory), pool=pool)
-        assert session.address("schedd").is_unix
+def test_without_names_the_schedd_is_this_hosts(directory: Path) -> None:
+    assert Session.open(directory=str(directory)).address("schedd").is_unix
 
 
-def test_other_daemons_of_another_pool_are_looked_up_there(directory: Path) -> None:
+def test_daemons_of_a_named_pool_are_looked_up_there(directory: Path) -> None:
     session = Session.open(directory=str(directory), pool=SILENT)
-    for daemon, name in (("startd", None), ("schedd", "ap1")):
+    for daemon, name in (("startd", None), ("schedd", None), ("schedd", "ap1")):
         with pytest.raises(PeerError):
             session.address(daemon, name=name)

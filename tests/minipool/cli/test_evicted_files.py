@@ -12,6 +12,7 @@ from minipool.cli.evicted_files import main
 
 @pytest.fixture
 def spool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "run").mkdir()
     monkeypatch.setenv("POOL_DIR", str(tmp_path))
     monkeypatch.setenv("_CONDOR_SPOOL", str(tmp_path / "spool"))
     monkeypatch.chdir(tmp_path)

@@ -44,6 +44,7 @@ print(*sorted(name for name in {slow!r} if name in sys.modules))
 
 @pytest.mark.parametrize("module", sorted({module for module, _ in (*TOOLS.values(), *POOL_VERBS.values())}))
 def test_no_slow_package_is_imported_at_start_up(module: str, tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
     slow = tuple(name for name in SLOW if not (module.startswith("classad") and name.startswith("pool.")))
     code = USUAL.format(module=module, slow=slow, directory=str(tmp_path))
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path)
@@ -52,6 +53,7 @@ def test_no_slow_package_is_imported_at_start_up(module: str, tmp_path: Path) ->
 
 @pytest.mark.parametrize("module", EVERY_DAY)
 def test_tools_of_every_day_import_nothing_that_takes_as_long_as_the_interpreter(module: str, tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
     code = USUAL.format(module=module, slow=INTERPRETERS_TIME, directory=str(tmp_path))
     done = subprocess.run([sys.executable, "-S", "-c", PATH + code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == ""

@@ -22,6 +22,7 @@ HINT = "To monitor your job(s), run: condor_watch_q -clusters 104\n"
 @pytest.fixture
 def peer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakePeer:
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "run").mkdir()
     monkeypatch.setenv("POOL_DIR", str(tmp_path))
     monkeypatch.delenv("CONDOR_CONFIG", raising=False)
     peer = FakePeer([], {})
