@@ -11,20 +11,32 @@ from pool.hints import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from minipool.api import Job, Pool, open_pool
     from minipool.blocking import connect
-    from minipool.model import JobResult, JobState, NotDone, Status, Submit, UnknownJob
+    from minipool.model import (
+        JobHeldWarning,
+        JobResult,
+        JobState,
+        NotDone,
+        Status,
+        Submit,
+        SubmitWarning,
+        UnknownJob,
+    )
     from pool.classad import ClassAd, Expr, expr
     from pool.errors import PeerError, PoolError, SubmitError, UserError
+    from protocol.remote import TimedOut
 
 _HOMES = {
     "Job": "minipool.api",
     "Pool": "minipool.api",
     "open_pool": "minipool.api",
     "connect": "minipool.blocking",
+    "JobHeldWarning": "minipool.model",
     "JobResult": "minipool.model",
     "JobState": "minipool.model",
     "NotDone": "minipool.model",
     "Status": "minipool.model",
     "Submit": "minipool.model",
+    "SubmitWarning": "minipool.model",
     "UnknownJob": "minipool.model",
     "ClassAd": "pool.classad",
     "Expr": "pool.classad",
@@ -33,12 +45,14 @@ _HOMES = {
     "PoolError": "pool.errors",
     "SubmitError": "pool.errors",
     "UserError": "pool.errors",
+    "TimedOut": "protocol.remote",
 }
 
 __all__ = [
     "ClassAd",
     "Expr",
     "Job",
+    "JobHeldWarning",
     "JobResult",
     "JobState",
     "NotDone",
@@ -48,6 +62,8 @@ __all__ = [
     "Status",
     "Submit",
     "SubmitError",
+    "SubmitWarning",
+    "TimedOut",
     "UnknownJob",
     "UserError",
     "connect",

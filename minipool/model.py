@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import json
 import re
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from pool.classad import ClassAd
-from pool.errors import PeerError, SubmitError
-from pool.ids import JobId
+from pool.errors import PeerError, SubmitError, UserError
+from pool.ids import JobId, is_number
 
 if TYPE_CHECKING:
     from minipool.session import Session
     from pool.submit import SubmitPlan
-    from protocol.messages.schedd import ActResults, JobDelta, Selection
+    from protocol.messages.schedd import ActResults, Selection
 
 Scalar: TypeAlias = str | int | float | bool
 Value: TypeAlias = "Scalar | Sequence[str] | Mapping[str, Scalar]"
@@ -28,6 +29,14 @@ class UnknownJob(PeerError):
 
 class NotDone(PeerError):
     """Something could not be done to some jobs; the message names them and why."""
+
+
+class JobHeldWarning(UserWarning):
+    """A job that a program waits for is on hold, and ends when somebody releases or removes it."""
+
+
+class SubmitWarning(UserWarning):
+    """A description that was submitted has something odd: a command that nothing uses, a count of none."""
 
 
 class Status(Enum):
@@ -50,6 +59,9 @@ class JobState(NamedTuple):
     ad: ClassAd
     left: bool = False
 
+    def __repr__(self) -> str:
+        return f"JobState({self.id}, {self.status.name}{', left' if self.left else ''})"
+
 
 class JobResult(NamedTuple):
     """How a job ended: by itself (`exit_code`), by a signal (`exit_signal`), or removed (`status` is REMOVED)."""
@@ -64,6 +76,11 @@ class JobResult(NamedTuple):
     def ok(self) -> bool:
         """Whether it ended by itself with status 0."""
         return self.status is Status.COMPLETED and self.exit_code == 0
+
+    def __repr__(self) -> str:
+        codes = (("exit_code", self.exit_code), ("exit_signal", self.exit_signal))
+        said = "".join(f", {name}={code}" for name, code in codes if code is not None)
+        return f"JobResult({self.id}, {self.status.name}{said})"
 
 
 class Submit:
@@ -145,7 +162,7 @@ def _text(value: Scalar) -> str:
 def _items(rows: Sequence[Mapping[str, Scalar]]) -> str:
     """A queue statement with a line of tab-free values for each row."""
     if not rows:
-        raise SubmitError("there are no items, so there are no jobs")
+        return "queue item from (\n)\n"
     names = list(rows[0])
     lines = []
     for row in rows:
@@ -158,21 +175,68 @@ def _items(rows: Sequence[Mapping[str, Scalar]]) -> str:
     return f"queue {','.join(names)} from (\n" + "\n".join(lines) + "\n)\n"
 
 
-def id_of(job: object) -> str:
-    """A job or cluster as the schedd names it: `12.0` or `12`."""
+def id_of(job: object) -> JobId | int:
+    """The job that is meant, or the cluster: by a Job, an id (`"12.0"`, `(12, 0)`), or a cluster (`12`, `"12"`)."""
     own = getattr(job, "id", job)
     if isinstance(own, tuple):
-        return f"{own[0]}.{own[1]}"
-    return str(own)
+        return JobId(*own)
+    if isinstance(own, int):
+        return own
+    text = str(own).strip()
+    return int(text) if is_number(text) else JobId.parse(text)
 
 
-def selection(jobs: Iterable[object] = (), *, users: Iterable[str] = (), constraint: str | None = None) -> Selection:
-    """The jobs that are meant; all when nothing narrows them down."""
+def job_id(job: object, proc: int | None = None) -> JobId:
+    """One job's id: a cluster alone has its first job."""
+    found = id_of(job)
+    if isinstance(found, int):
+        return JobId(found, proc or 0)
+    if proc is not None:
+        raise UserError(f"{found} names its job already, and so does {proc}")
+    return found
+
+
+def named(jobs: Iterable[object]) -> list[JobId | int]:
+    """The jobs and clusters that are meant; lists of them may stand for them."""
+    found: list[JobId | int] = []
+    for one in jobs:
+        if _is_one(one):
+            found.append(id_of(one))
+        elif isinstance(one, Iterable):
+            found += named(one)
+        else:
+            raise UserError(f"{one!r} is no job", expected="a job, its id such as '12.0', a cluster, or a list of them")
+    return found
+
+
+def _is_one(one: object) -> bool:
+    if isinstance(one, tuple) and not hasattr(one, "id"):
+        return len(one) == 2 and all(isinstance(part, int) for part in one)
+    return isinstance(one, str | int) or hasattr(one, "id")
+
+
+def selection(
+    jobs: Sequence[object] = (), *, users: Iterable[str] = (), constraint: str | None = None
+) -> Selection | None:
+    """The jobs that are meant; all when nothing narrows them down; None when it is an empty list that does."""
     from protocol.messages.schedd import Selection
 
-    ids = [id_of(job) for job in jobs]
+    ids = [str(id) for id in named(jobs)]
     names = list(users)
+    if jobs and not ids and not names:
+        return None
     return Selection(ids=ids, users=names, constraint=constraint, all=not (ids or names))
+
+
+def to_change(jobs: Sequence[object], constraint: str | None) -> Selection | None:
+    """The jobs to which something shall be done; None when none are named, by neither id nor constraint."""
+    return selection(jobs, constraint=constraint) if jobs or constraint is not None else None
+
+
+def warn_of(plan: SubmitPlan, said: Iterable[str] = ()) -> None:
+    """Warn of what is odd in a description that was submitted, once its jobs have been made."""
+    for warning in [*plan.warnings, *plan.unused(), *said]:
+        warnings.warn(warning, SubmitWarning, stacklevel=3)
 
 
 def result_of(id: JobId, ad: ClassAd) -> JobResult:
@@ -186,25 +250,6 @@ def result_of(id: JobId, ad: ClassAd) -> JobResult:
         exit_signal=ad.eval_int("ExitSignal") if signalled else None,
         ad=ad,
     )
-
-
-class States:
-    """Job ads put together from their changes."""
-
-    def __init__(self) -> None:
-        self._ads: dict[JobId, ClassAd] = {}
-
-    def take(self, delta: JobDelta) -> JobState:
-        """The job after this change."""
-        ad = self._ads.get(delta.job_id)
-        ad = ClassAd() if ad is None else ad.copy()
-        for name, value in delta.ad.items():
-            ad[name] = value
-        if delta.left:
-            self._ads.pop(delta.job_id, None)
-        else:
-            self._ads[delta.job_id] = ad
-        return JobState(delta.job_id, Status(ad.eval_int("JobStatus", 1)), ad, delta.left)
 
 
 def check(results: ActResults, verb: str) -> int:

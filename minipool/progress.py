@@ -6,8 +6,9 @@ from pool.classad import ClassAd
 from pool.hints import TYPE_CHECKING, Generator, Iterable, NamedTuple, Sequence
 
 if TYPE_CHECKING:
+    from minipool.model import JobState
     from minipool.session import Session
-    from protocol.messages.schedd import JobDelta, JobsChanged, Selection
+    from protocol.messages.schedd import Selection
 
 IDLE, RUNNING, REMOVED, COMPLETED, HELD, TRANSFERRING, SUSPENDED = range(1, 8)
 NEEDS = (
@@ -41,20 +42,15 @@ class Progress:
         self.left: dict[str, ClassAd] = {}
         self.synced = False
 
-    def take(self, changed: JobsChanged) -> None:
-        """One commit's changes."""
-        self.synced = self.synced or changed.synced
-        for delta in changed.deltas:
-            self._take(delta)
-
-    def _take(self, delta: JobDelta) -> None:
-        name = str(delta.job_id)
-        ad = self.ads.setdefault(name, ClassAd())
-        for key, value in delta.ad.items():
-            ad[key] = value
-        ad["ClusterId"], ad["ProcId"] = delta.job_id.cluster, delta.job_id.proc
-        if delta.left:
-            self.left[name] = ad
+    def take(self, states: Iterable[JobState], *, synced: bool) -> None:
+        """What has changed; `synced`: everything that is there is now known."""
+        self.synced = synced
+        for state in states:
+            name, ad = str(state.id), state.ad
+            ad["ClusterId"], ad["ProcId"] = state.id
+            self.ads[name] = ad
+            if state.left:
+                self.left[name] = ad
 
     @property
     def over(self) -> bool:
@@ -92,15 +88,33 @@ class Progress:
 
 
 def follow(session: Session, select: Selection, *, name: str | None = None) -> Generator[Progress, None, None]:
-    """The progress of the selected jobs after each change, from the moment when all that is there is known."""
-    from protocol.messages.schedd import WatchJobs
+    """The progress of the selected jobs after each change, from the moment when all that is there is known.
 
-    progress = Progress()
-    with session.daemon("schedd", name=name) as peer:
-        for changed in peer.stream(WatchJobs(select=select, projection=[*NEEDS])):
-            progress.take(changed)
+    It goes on when the schedd has restarted.
+    """
+    import time
+
+    from minipool.lines import Lines
+    from minipool.patience import Patience
+    from minipool.tracking import Following
+    from protocol.messages.schedd import QueryHistory, Selection, WatchJobs
+
+    lines, progress, following = Lines(session, name), Progress(), Following()
+    try:
+        for changed in lines.changes(WatchJobs(select=select, projection=[*NEEDS]), Patience(time.monotonic(), None)):
+            if changed is None:
+                following.begin()
+                continue
+            progress.take(following.take(changed), synced=following.synced)
+            if gone := following.gone:
+                ids = Selection(ids=[str(id) for id in gone])
+                batches = lines.items(QueryHistory(select=ids, projection=[*NEEDS]), None)
+                ended = following.leave(ad for batch in batches for ad in batch.ads)
+                progress.take(ended, synced=True)
             if progress.synced:
                 yield progress
+    finally:
+        lines.close()
 
 
 def line(batch: Batch) -> str:

@@ -66,10 +66,11 @@ def connect(
 
 
 class BlockingPeer:
-    """One connection, for one thread."""
+    """One connection, for one thread of one process: in a child that was forked it is lost, and its parent keeps it."""
 
     def __init__(self, connection: ClientConnection, sock: _socket.socket, link: Link) -> None:
         self.link = link
+        self._process = os.getpid()
         self.who = Who(identity="unauthenticated@unmapped", method="NONE")
         self.me = ""
         self.server_software = ""
@@ -121,22 +122,29 @@ class BlockingPeer:
         return answer
 
     def stream(
-        self, request: StreamRequest[item_T], *, credit: int = STREAM_CREDIT, silence: float = SILENCE_S
+        self,
+        request: StreamRequest[item_T],
+        *,
+        credit: int = STREAM_CREDIT,
+        silence: float = SILENCE_S,
+        deadline: float | None = None,
     ) -> Iterator[item_T]:
-        """The items as they come. A server that says nothing at all for `silence` seconds is given up."""
-        number = self._say(lambda: self._connection.stream(request.tag, encode(request), credit))
-        return self._iterate(number, type(request), max(1, credit // 2), silence)
+        """The items as they come; TimedOut at `deadline`, a time of the monotonic clock.
 
-    def _iterate(self, number: int, request: type[Message], batch: int, silence: float) -> Iterator[Any]:
+        A server that says nothing at all for `silence` seconds is given up.
+        """
+        number = self._say(lambda: self._connection.stream(request.tag, encode(request), credit))
+        return self._iterate(number, type(request), max(1, credit // 2), silence, deadline)
+
+    def _iterate(
+        self, number: int, request: type[Message], batch: int, silence: float, deadline: float | None
+    ) -> Iterator[Any]:
         waiting = self._items[number] = []
         taken = 0
         try:
             while True:
                 while not waiting:
-                    try:
-                        self._receive(time.monotonic() + silence)
-                    except TimeoutError:
-                        raise self._lose(f"silent for {silence:g} s") from None
+                    self._receive_item(request.tag, silence, deadline)
                 came, waiting[:] = list(waiting), []
                 for event in came:
                     if isinstance(event, events.Failed):
@@ -156,6 +164,15 @@ class BlockingPeer:
                     self._say(lambda: self._connection.cancel(number))
                 except ConnectionLost:
                     pass  # nobody is left who could be told
+
+    def _receive_item(self, tag: str, silence: float, deadline: float | None) -> None:
+        given_up = time.monotonic() + silence
+        try:
+            self._receive(given_up if deadline is None else min(deadline, given_up))
+        except TimeoutError:
+            if deadline is not None and deadline < given_up:
+                raise TimedOut(f"{tag} of {self.link.label} has not ended in time") from None
+            raise self._lose(f"silent for {silence:g} s") from None
 
     def notify(self, message: Message) -> None:
         """Say something that needs no answer."""
@@ -189,17 +206,31 @@ class BlockingPeer:
     def is_open(self) -> bool:
         """Whether the server has not left, as far as is known here; takes in what it has said meanwhile."""
         try:
-            while self._error is None:
+            while self._has_something():
                 self._receive(time.monotonic() + LOOK_S)
         except TimeoutError:
-            return True
-        except PeerError:
             pass
-        return False
+        except PeerError:
+            return False
+        return True
+
+    def _has_something(self) -> bool:
+        from select import POLLIN, poll
+
+        self._check()
+        look = poll()
+        look.register(self._socket.fileno(), POLLIN)
+        return bool(look.poll(0))
+
+    def _check(self) -> None:
+        if self._error is None and os.getpid() != self._process:
+            self._lose("it belongs to the process that forked this one")
+        if self._error is not None:
+            raise self._error
 
     def close(self) -> None:
         """Say goodbye and close."""
-        if self._error is None and not self._connection.is_closed:
+        if self._error is None and os.getpid() == self._process and not self._connection.is_closed:
             try:
                 self._connection.bye()
                 self._socket.settimeout(1.0)
@@ -220,8 +251,7 @@ class BlockingPeer:
         self.server_software = self._connection.peer_software
 
     def _say(self, put: Callable[[], Any]) -> Any:
-        if self._error is not None:
-            raise self._error
+        self._check()
         result = put()
         self._flush()
         return result
@@ -237,8 +267,7 @@ class BlockingPeer:
 
     def _receive(self, deadline: float | None) -> None:
         """Take in what comes next; TimeoutError at the deadline."""
-        if self._error is not None:
-            raise self._error
+        self._check()
         left = None if deadline is None else deadline - time.monotonic()
         if left is not None and left <= 0:
             raise TimeoutError

@@ -25,7 +25,18 @@ from protocol.security import Security
 from protocol.service import Service
 from protocol.stint import Stint
 
-__all__ = ["ConnectionLost", "Items", "Peer", "RemoteError", "TimedOut", "connected", "open_pair", "open_peer", "serve"]
+__all__ = [
+    "ConnectionLost",
+    "Items",
+    "Peer",
+    "RemoteError",
+    "TimedOut",
+    "connected",
+    "open_pair",
+    "open_peer",
+    "serve",
+    "single",
+]
 
 HANDSHAKE_S: Final = 20.0
 JUDGED_AT_ONCE: Final = 50
@@ -69,7 +80,7 @@ async def connected(
                 await peer.aclose()
                 nursery.cancel_scope.cancel()
     except BaseExceptionGroup as group:
-        raise _single(group) from None
+        raise single(group) from None
 
 
 async def open_peer(
@@ -385,7 +396,7 @@ async def _judge_all(serving: _Serving) -> None:
             await trio.lowlevel.checkpoint()
 
 
-def _single(group: BaseExceptionGroup[BaseException]) -> BaseException:
+def single(group: BaseExceptionGroup[BaseException]) -> BaseException:
     """The only exception of a group, so that `except RemoteError` works around a `connected` block."""
     error: BaseException = group
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:

@@ -15,7 +15,7 @@ from protocol.authorize import Level, access_lists
 from protocol.message import DONE, Done, Message, Record, Request, StreamRequest
 from protocol.needs import Need
 from protocol.net import Listener
-from protocol.rpc import Peer, _single, serve
+from protocol.rpc import Peer, serve, single
 from protocol.security import Security
 from protocol.service import SendItem, Service
 
@@ -155,7 +155,7 @@ async def serving(
             yield
             nursery.cancel_scope.cancel()
     except BaseExceptionGroup as group:
-        raise _single(group) from None
+        raise single(group) from None
 
 
 async def until(condition: object, *, timeout: float = 60.0) -> None:

@@ -1,0 +1,258 @@
+"""The Python API against a real pool whose daemons come and go, from threads, after a fork, and for asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import trio
+
+import minipool
+from minipool.model import Status
+from tests.whole.real_pool import RealPool, real_pool
+
+WAIT_S = 240
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[RealPool]:
+    with real_pool(user=None, NUM_CPUS=4) as pool:
+        yield pool
+
+
+@pytest.fixture
+def here(running: RealPool, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory of the pool as the working directory, and the pool as the one that is found."""
+    work = running.directory / "work"
+    work.mkdir(exist_ok=True)
+    monkeypatch.chdir(work)
+    monkeypatch.delenv("CONDOR_CONFIG", raising=False)
+    monkeypatch.setenv("POOL_DIR", str(running.directory))
+    return work
+
+
+def gated(here: Path, name: str) -> tuple[minipool.Submit, Path]:
+    """A job that ends when a file is there."""
+    gate = here / f"go-{name}"
+    script = f"until [ -e {gate} ]; do sleep 0.1; done; exit 3"
+    return minipool.Submit(
+        executable="/bin/sh", arguments=["-c", script], transfer_executable=False, should_transfer_files="NO"
+    ), gate
+
+
+def in_background(do: Callable[[], object]) -> Callable[[], object]:
+    """Do it in a thread; what is returned gives its result, or raises what it raised."""
+    came: list[object] = []
+
+    def body() -> None:
+        try:
+            came.append(do())
+        except BaseException as error:
+            came.append(error)
+
+    thread = threading.Thread(target=body, daemon=True)
+    thread.start()
+
+    def result() -> object:
+        thread.join(WAIT_S / 2)
+        assert came, "it goes on and on"
+        if isinstance(came[0], BaseException):
+            raise came[0]
+        return came[0]
+
+    return result
+
+
+@pytest.mark.timeout(WAIT_S)
+def test_waits_watches_and_the_connection_outlive_the_schedd(running: RealPool, here: Path) -> None:
+    description, gate = gated(here, "blocking")
+    with minipool.connect() as pool, minipool.connect() as other:
+        [job] = pool.submit(description)
+        running.until(lambda: job.status() is Status.RUNNING, "the job to run")
+        waited = in_background(lambda: [one.exit_code for one in other.wait([str(job.id)])])
+        states = job.follow()
+        assert next(states).status is Status.RUNNING
+        running.restart_of("schedd")
+        assert pool.jobs(job.id)[0].eval_int("JobStatus") in (1, 2)
+        gate.touch()
+        assert waited() == [3]
+        assert [state.left for state in states][-1]
+        assert job.result().exit_code == 3
+
+
+@pytest.mark.timeout(WAIT_S)
+def test_waits_over_trio_outlive_the_schedd(running: RealPool, here: Path) -> None:
+    description, gate = gated(here, "trio")
+
+    async def main() -> None:
+        async with minipool.open_pool() as pool:
+            [job] = await pool.submit(description)
+            async for state in job.follow():
+                if state.status is Status.RUNNING:
+                    break
+            results: list[minipool.JobResult] = []
+
+            async def wait() -> None:
+                results.extend(await pool.wait([str(job.id)]))
+
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(wait)
+                await trio.to_thread.run_sync(running.restart_of, "schedd")
+                assert [ad.eval_int("JobStatus") in (1, 2) for ad in await pool.jobs(job.id)] == [True]
+                gate.touch()
+            assert [result.exit_code for result in results] == [3]
+
+    trio.run(main)
+
+
+@pytest.mark.timeout(WAIT_S)
+@pytest.mark.parametrize("tool", [("pool", "watch"), ("condor_watch_q", "-clusters")])
+def test_the_tool_that_watches_outlives_the_schedd(running: RealPool, here: Path, tool: tuple[str, ...]) -> None:
+    description, gate = gated(here, tool[0])
+    with minipool.connect() as pool:
+        [job] = pool.submit(description)
+        program = [str(Path(sys.executable).with_name(tool[0])), *tool[1:], str(job.id.cluster)]
+        with subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as watching:
+            assert watching.stdout is not None
+            assert watching.stderr is not None
+            for line in watching.stdout:
+                if "1 running" in line:
+                    break
+            running.restart_of("schedd")
+            gate.touch()
+            rest = watching.stdout.read()
+            assert watching.wait(WAIT_S / 2) == 0, watching.stderr.read()
+        assert "1 of 1 done" in rest
+
+
+@pytest.mark.timeout(WAIT_S)
+def test_a_schedd_that_stays_away_is_given_up_in_time(running: RealPool, here: Path) -> None:
+    with minipool.connect() as pool:
+        running.tool("condor_off", "-daemon", "schedd", "-fast")
+        running.until(lambda: not running.pid_of("schedd"), "the end of the schedd")
+        try:
+            began = time.monotonic()
+            with pytest.raises(minipool.PeerError):
+                pool.jobs(timeout=1)
+            assert time.monotonic() - began < 20
+        finally:
+            running.tool("condor_on", "-daemon", "schedd")
+            running.until(lambda: running.pid_of("schedd"), "the schedd")
+        assert pool.jobs("4711.0") == []
+
+
+@pytest.mark.timeout(WAIT_S)
+def test_jobs_are_named_as_people_name_them(here: Path) -> None:
+    with minipool.connect() as pool:
+        jobs = pool.submit({"executable": "/bin/false", "transfer_executable": False}, count=2)
+        cluster = jobs[0].id.cluster
+        assert pool.job(f"{cluster}.1").id == pool.job((cluster, 1)).id == pool.job(cluster, 1).id == jobs[1].id
+        assert [result.id for result in pool.wait([f"{cluster}.1", f"{cluster}.0"])] == [jobs[1].id, jobs[0].id]
+        assert [result.id for result in pool.wait([cluster])] == [job.id for job in jobs]
+        assert [result.id for result in pool.wait(str(cluster))] == [job.id for job in jobs]
+        assert len(list(pool.watch(jobs, forever=False))) == 0
+        assert len(pool.history([cluster])) == len(pool.history(jobs)) == 2
+
+
+@pytest.mark.timeout(WAIT_S)
+def test_nothing_is_done_to_no_jobs(here: Path) -> None:
+    with minipool.connect() as pool:
+        [job] = pool.submit({"executable": "/bin/true", "hold": True, "transfer_executable": False})
+        assert pool.remove(*[]) == pool.remove([]) == pool.hold() == pool.release([]) == pool.edit(JobPrio=7) == 0
+        assert (job.status(), job.ad().eval_int("JobPrio", 0)) == (Status.HELD, 0)
+        assert pool.jobs([]) == pool.history([]) == list(pool.watch([])) == pool.wait([]) == []
+        assert pool.remove(constraint=f"ClusterId == {job.id.cluster}") == 1
+
+    async def main() -> None:
+        async with minipool.open_pool() as pool:
+            [job] = await pool.submit({"executable": "/bin/true", "hold": True, "transfer_executable": False})
+            assert await pool.remove(*[]) == await pool.edit([], JobPrio=7) == 0
+            assert await job.status() is Status.HELD
+            await job.remove()
+
+    trio.run(main)
+
+
+@pytest.mark.timeout(WAIT_S)
+def test_no_items_are_no_jobs(here: Path) -> None:
+    nothing = minipool.Submit(executable="/bin/true", transfer_executable=False, items=[])
+    with minipool.connect() as pool:
+        before = len(pool.jobs())
+        for description in (nothing, "executable = /bin/true\nqueue x from (\n)\n"):
+            with pytest.warns(minipool.SubmitWarning, match="no jobs queued"):
+                assert pool.submit(description) == []
+        assert len(pool.jobs()) == before
+
+
+@pytest.mark.timeout(WAIT_S)
+def test_every_wait_ends_in_time_and_says_what_is_held(here: Path) -> None:
+    held = {"executable": "/bin/true", "hold": True, "transfer_executable": False}
+    with minipool.connect() as pool:
+        [job] = pool.submit(held)
+        with pytest.warns(minipool.JobHeldWarning, match=f"{job.id} is on hold: submitted on hold"):
+            with pytest.raises(minipool.TimedOut, match=f"{job.id} is on hold"):
+                job.result(timeout=0.5)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", minipool.JobHeldWarning)
+            with pytest.raises(minipool.JobHeldWarning):
+                job.result(timeout=30)
+        with pytest.raises(minipool.TimedOut):
+            list(pool.watch(timeout=0.5))
+        job.remove(timeout=30)
+
+
+@pytest.mark.timeout(WAIT_S)
+def test_misspelt_commands_are_warned_about(here: Path) -> None:
+    with minipool.connect() as pool:
+        with pytest.warns(minipool.SubmitWarning, match="Did you mean 'output'"):
+            pool.submit(minipool.Submit(executable="/bin/true", transfer_executable=False, ouput="x"))
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            pool.submit(minipool.Submit(executable="/bin/true", transfer_executable=False, output="x"))
+
+
+@pytest.mark.timeout(WAIT_S)
+def test_a_connection_survives_a_fork(here: Path) -> None:
+    with minipool.connect() as pool:
+        [job] = pool.submit({"executable": "/bin/sleep", "arguments": "600", "transfer_executable": False})
+        states = pool.watch(job)
+        next(states)
+        child = os.fork()
+        if not child:
+            try:
+                os._exit(0 if all(len(pool.jobs(job)) == 1 for _ in range(20)) and not pool.close() else 1)  # type: ignore[func-returns-value]
+            finally:
+                os._exit(2)
+        found = [len(pool.jobs(job)) for _ in range(20)]
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert found == [1] * 20
+        job.remove()
+        assert any(state.left for state in states if state.left or state.status is Status.REMOVED)
+
+
+@pytest.mark.timeout(WAIT_S)
+def test_programs_over_asyncio_wait_in_threads(here: Path) -> None:
+    async def main() -> list[int | None]:
+        with minipool.connect() as pool:
+            jobs = await asyncio.to_thread(
+                pool.submit, {"executable": "/bin/false", "transfer_executable": False}, count=4
+            )
+            results = await asyncio.gather(*(asyncio.to_thread(job.result) for job in jobs))
+            return [result.exit_code for result in results]
+
+    assert asyncio.run(main()) == [1] * 4
+
+
+@pytest.mark.timeout(WAIT_S)
+def test_a_result_and_a_state_are_shown_in_a_line(here: Path) -> None:
+    with minipool.connect() as pool:
+        [job] = pool.submit({"executable": "/bin/false", "transfer_executable": False})
+        assert repr(job.result()) == f"JobResult({job.id}, COMPLETED, exit_code=1)"
