@@ -22,7 +22,19 @@ from daemons.run import DaemonStart
 from pool.classad import ClassAd
 from pool.daemon_names import names_host
 from pool.errors import PeerError
-from pool.matching import Accountant, HandedOut, Matched, Offers, Plan, Rejected, Request, Snapshot, negotiate, shares
+from pool.matching import (
+    Accountant,
+    HandedOut,
+    Holders,
+    Matched,
+    Offers,
+    Plan,
+    Rejected,
+    Request,
+    Snapshot,
+    negotiate,
+    shares,
+)
 from pool.matching.accounting import SUBMITTER_CHARS_MAX, weight_of
 from pool.matching.candidates import Evaluate
 from pool.matching.interest import Interest
@@ -79,6 +91,7 @@ class Negotiator:
         self._start = start
         self._knobs = Knobs.read(start.config)
         self._offers = Offers()
+        self._holders = Holders()
         self._schedds: dict[str, Schedd] = {}
         self._store = AccountStore(start.config.path("ACCOUNTANT_DATABASE_FILE"))
         accounts, updated_at = self._store.load()
@@ -115,12 +128,14 @@ class Negotiator:
         if peer.method == "SSL" and not names_host(request.schedd, peer.host_name):
             raise Denied(f"the schedd {request.schedd} does not belong to {peer.host_name}")
         known = self._schedds.get(request.schedd)
+        anew = known is None or known.peer is not peer
         if known is None or known.peer is not peer:
             known = self._schedds[request.schedd] = Schedd(request.schedd, peer)
             peer.on_close(lambda _peer: self._schedd_gone(known))
             self._start.log.always("A schedd has work.", schedd=request.schedd, address=peer.address)
         refused = known.refused
         known.announce(request)
+        self._holders.hear(request.schedd, request.held, request.given_back, anew=anew)
         if known.refused and not refused:  # once, and not with each announcement
             why = f"a name of {known.refused} characters (expected at most {SUBMITTER_CHARS_MAX})"
             self._start.log.always(f"A submitter of {request.schedd} is refused: {why}.")
@@ -174,6 +189,7 @@ class Negotiator:
     def _schedd_gone(self, schedd: Schedd) -> None:
         if self._schedds.get(schedd.name) is schedd:
             del self._schedds[schedd.name]
+            self._holders.schedd_gone(schedd.name, trio.current_time())
             self._interest.changed()
             returned = self._offers.schedd_gone(schedd.name)
             self._start.log.always("A schedd is gone.", schedd=schedd.name, matches_returned=returned)
@@ -194,6 +210,7 @@ class Negotiator:
             began = trio.current_time()
             self._wanted = trio.Event()
             self._offers.expire(trio.current_time(), self._knobs.match_timeout_s)
+            self._holders.expire(trio.current_time())
             self._charge()
             requests = self._requests()
             if requests:
@@ -281,7 +298,7 @@ class Negotiator:
 
     def _use(self) -> dict[str, float]:
         """What each submitter holds: by the slots' ads and what was handed out, or more if the schedds say so."""
-        seen = {name: use.weight for name, use in self._offers.use().items()}
+        seen = {name: use.weight for name, use in self._offers.use(self._holders).items()}
         for name, weight in self._offers.pending().items():
             seen[name] = seen.get(name, 0.0) + weight
         said: dict[str, float] = {}
@@ -335,7 +352,7 @@ class Negotiator:
     # ---- accounting
 
     def _charge(self) -> None:
-        self._accountant.charge(self._offers.use(), now=self._start.world.wall())
+        self._accountant.charge(self._offers.use(self._holders), now=self._start.world.wall())
 
     async def _save_now_and_then(self) -> None:
         if trio.current_time() - self._saved_at >= SAVE_PAUSE_S:
@@ -354,7 +371,7 @@ class Negotiator:
         now = trio.current_time()
         if now - self._published_at >= min(self._knobs.update_interval_s, self._knobs.interval_s):
             self._published_at = now
-            total = sum(use.weight for use in self._offers.use().values())
+            total = sum(use.weight for use in self._offers.use(self._holders).values())
             total += sum(weight_of(offer.ad) for offer in self._offers.current() if not offer.claimed)
             self._limits = {name: share * total for name, share in self._shares.items()}
             for ad in self._accountant.ads(limits=self._limits, shares=self._shares):

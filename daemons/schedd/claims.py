@@ -180,6 +180,7 @@ class Claims:
         if answer.alive_interval_s:
             claim.alive_s = max(ALIVE_MIN_S, answer.alive_interval_s)
         claim.renewed_at = core.now()
+        core.held_slots.add(claim)
         core.queue.put_claim(claim.row())
         self.startd(claim.startd).add(claim)
 
@@ -293,6 +294,7 @@ class Claims:
             return
         core = self.core
         self.startd(claim.startd).discard(claim)
+        core.held_slots.discard(claim)
         core.start.security.tickets.revoke(claim.ticket.digest)
         core.claims_of[claim.submitter] -= 1
         if core.claims_of[claim.submitter] <= 0:
@@ -396,6 +398,7 @@ class Claims:
         )
         self._claims[claim.public] = claim
         core.claims_of[claim.submitter] += 1
+        core.held_slots.add(claim)
         if job is None:
             claim.reusable = False
             core.nursery.start_soon(self.release, claim)

@@ -20,6 +20,7 @@ from daemons.pace import Pace
 from daemons.run import DaemonStart
 from daemons.schedd.checkpoint_cleanup import CheckpointCleanup
 from daemons.schedd.directories import Directories
+from daemons.schedd.held_slots import HeldSlots
 from daemons.schedd.records import Records
 from daemons.schedd.settings import Settings
 from pool.classad import ClassAd
@@ -97,7 +98,8 @@ class Core:
         self.start_local: Callable[[Job], None] = lambda job: None
         """Called with each job that wants to run here."""
         self.claims_of: Counter[str] = Counter()
-        """How many slots each submitter holds."""
+        """How many slots each submitter holds, or is about to."""
+        self.held_slots = HeldSlots()
         self.work_changed: Callable[[bool], None] = lambda more: None
         """Called when what waits for slots changes; `more`: there is new work."""
         self.own_ad: Callable[[], ClassAd] = ClassAd

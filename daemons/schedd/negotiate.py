@@ -43,6 +43,7 @@ class Negotiation:
         self._changed = trio.Event()
         self._ads: dict[tuple[str, int], ClassAd] = {}
         self._announced = False
+        self._anew = True
         self.service = Service("schedd", needs.SCHEDD_TO_NEGOTIATOR)
         self.service.on(OfferMatches, self.offered)
         self.service.on(RejectRequests, self.rejected)
@@ -69,6 +70,7 @@ class Negotiation:
                     self._core.log.full("Connected to the negotiator.", address=str(address))
                     retry_s, said = RETRY_FIRST_S, ""
                     self._announced = False
+                    self._anew = True
                     await self._inform(peer)
             except PoolError as error:
                 news = retry_s >= 1.0 and str(error) != said  # a restart of the negotiator is none, and once is enough
@@ -96,14 +98,17 @@ class Negotiation:
 
     async def _announce(self, peer: Peer) -> None:
         requests = self._requests()
-        if not requests and not self._announced and not self._core.claims_of:
+        held, given_back = self._core.held_slots.news(anew=self._anew)
+        if not (requests or self._announced or self._core.claims_of or given_back):
             return
-        self._announced = bool(requests)
+        self._announced, self._anew = bool(requests), False
         await peer.call(
             AnnounceWork(
                 schedd=self._core.settings.name,
                 requests=requests,
                 in_use=dict(self._core.claims_of),
+                held=held,
+                given_back=given_back,
             )
         )
 

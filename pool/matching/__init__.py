@@ -3,6 +3,7 @@
 from pool.matching.accounting import Account, Accountant, Factors, Use
 from pool.matching.candidates import Order
 from pool.matching.cycle import Matched, Plan, Rejected, Request, Settings, Snapshot, negotiate, shares
+from pool.matching.holders import Holders
 from pool.matching.offers import HandedOut, Offer, Offers
 from pool.matching.preempt import PreemptionPolicy
 
@@ -11,6 +12,7 @@ __all__ = [
     "Accountant",
     "Factors",
     "HandedOut",
+    "Holders",
     "Matched",
     "Offer",
     "Offers",

@@ -15,6 +15,7 @@ from typing import Final
 from pool.classad import ClassAd, Expr, expr
 from pool.errors import UserError
 from pool.matching.accounting import Use, weight_of
+from pool.matching.holders import Holders
 from pool.slots.inventory import attribute_of
 from pool.slots.pieces import choose
 from pool.slots.resources import AMOUNT_MAX, NONE, Amount, Amounts
@@ -149,11 +150,11 @@ class Offers:
         """The slots' ads as they were heard."""
         return [slot.ad for slot in self._slots.values()]
 
-    def use(self) -> dict[str, Use]:
-        """What each submitter holds, by the slots' ads."""
+    def use(self, holders: Holders) -> dict[str, Use]:
+        """What each submitter holds, where slots' ads and schedds agree."""
         held: dict[str, Use] = {}
-        for slot in self._slots.values():
-            if slot.holder:
+        for name, slot in self._slots.items():
+            if slot.holder and holders.confirms(name, slot.holder):
                 held[slot.holder] = held.get(slot.holder, Use()) + Use(1, slot.weight)
         return held
 

@@ -19,12 +19,16 @@ class ResourceRequest(Record):
 class AnnounceWork(Request[Done], tag="negotiator.announce_work"):
     """All that a schedd wants now; replaces what it said before. Matches come back on the same connection.
 
-    `in_use` counts the slots that each submitter holds at this schedd.
+    `in_use` counts the slots that each submitter holds at this schedd, or is about to. `held` names the slots that it
+    holds, each with its submitter, and `given_back` those that it holds no more, since its last announcement on this
+    connection.
     """
 
     schedd: str
     requests: list[ResourceRequest]
     in_use: dict[str, int] = {}
+    held: dict[str, str] = {}
+    given_back: list[str] = []
 
 
 class ReturnMatches(Message, tag="negotiator.return_matches"):

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 import trio
 
-from pool.classad import ClassAd
+from pool.classad import ClassAd, parse_longs
 from protocol import needs
 from protocol.message import Request
 from protocol.messages.collector import InvalidateAds, UpdateAds
@@ -26,7 +26,7 @@ from protocol.rpc import Peer, RemoteError
 from protocol.service import Service
 from tests.attacks.actors import needs_accounts
 from tests.attacks.broken_host import an_ad, place_of, posing_as
-from tests.whole.hosts import Host, Hosts, four_hosts
+from tests.whole.hosts import DOMAIN, Host, Hosts, four_hosts
 
 pytestmark = [pytest.mark.timeout(300), needs_accounts]
 
@@ -75,6 +75,37 @@ def test_an_execute_host_publishes_no_slot_of_another(hosts: Hosts) -> None:
     assert hosts.central.tool("condor_status", "-af", "Name", "MyAddress", "Cpus") == before
     log = (hosts.central.directory / "log" / "CollectorLog").read_text()
     assert f"host/{broken.name}" in log or broken.name in log
+
+
+def charged(hosts: Hosts) -> dict[str, float]:
+    """What each submitter holds, by the accountant's table."""
+    ads = parse_longs(hosts.central.tool("condor_userprio", "-allusers", "-long").splitlines())
+    return {ad.eval_str("Name", ""): ad.eval_float("WeightedResourcesUsed", 0.0) for ad in ads}
+
+
+def test_an_execute_host_charges_nobody_who_has_no_claim_there(hosts: Hosts) -> None:
+    broken, _ = hosts.execute
+    victim = f"nobody@{DOMAIN}"
+    with hosts.submit.as_user("nobody"):
+        cluster = hosts.submit.submit("executable = /bin/sleep\narguments = 600\nqueue\n")
+    hosts.central.until(lambda: charged(hosts).get(victim) == 1.0, "the job's slot to be charged")
+    claimed = {"State": "Claimed", "Activity": "Busy", "SlotWeight": 1000}
+    named = {"stranger": f"stranger@{DOMAIN}", "victim": victim}
+    lies = [
+        an_ad("Machine", f"slot1_{name}@{broken.name}", broken, RemoteOwner=who, RemoteUser=who, **claimed)
+        for name, who in named.items()
+    ]
+    try:
+        assert say(broken, hosts.central, "collector", UpdateAds(updates=lies)) == [""]
+        hosts.central.until(lambda: len(names(hosts)) >= 4, "the slots that are none")
+        with hosts.submit.as_user("nobody"):  # one more match: the negotiator has read the ads when it is made
+            hosts.submit.until_done(hosts.submit.submit("executable = /bin/true\nqueue\n"))
+        assert {who: used for who, used in charged(hosts).items() if used} == {victim: 1.0}
+    finally:
+        gone = InvalidateAds(ad_type="Machine", names=[lie.ad.eval_str("Name", "") for lie in lies])
+        say(broken, hosts.central, "collector", gone)
+        hosts.submit.tool("condor_rm", str(cluster))
+    hosts.central.until(lambda: not any(charged(hosts).values()), "the end of all use")
 
 
 def test_an_execute_host_publishes_its_own_slots(hosts: Hosts) -> None:

@@ -55,13 +55,15 @@ async def test_an_odd_slot_costs_nobody_elses_match(tmp_path: Path, autojump_clo
 
 
 async def test_no_weight_spoils_the_accounts(tmp_path: Path, autojump_clock: Clock) -> None:
-    async with a_pool(tmp_path) as host:
+    async with a_pool(tmp_path) as host, a_schedd(host) as schedd:
         for number, weight in enumerate(WEIGHTS):
             slot = a_slot(
                 f"slot{number}@broken", State="Claimed", RemoteOwner=f"user{number}@pool.test", SlotWeight=weight
             )
             await publish(host, slot)
         await publish(host, a_slot("slot9@broken", State="Claimed", RemoteOwner="odd\udcff@pool.test"))
+        held = {f"slot{number}@broken": f"user{number}@pool.test" for number in range(len(WEIGHTS))}
+        await schedd.announce(held={**held, "slot9@broken": "odd\udcff@pool.test"})
         await trio.sleep(3600)
         async with host.connected("negotiator") as peer:
             ads = (await peer.call(GetPriorities())).submitters

@@ -85,9 +85,9 @@ class FakeSchedd:
         self.news.set()
         self.news = trio.Event()
 
-    async def announce(self, *requests: ResourceRequest) -> None:
+    async def announce(self, *requests: ResourceRequest, held: dict[str, str] | None = None) -> None:
         assert self.peer is not None
-        await self.peer.call(AnnounceWork(schedd=self.name, requests=list(requests)))
+        await self.peer.call(AnnounceWork(schedd=self.name, requests=list(requests), held=held or {}))
 
     async def until_offered(self, count: int) -> list[str]:
         while len(self.offers) < count:
@@ -221,8 +221,10 @@ async def test_a_better_priority_gets_more(tmp_path: Path, autojump_clock: Clock
 async def test_use_is_charged_and_survives_a_restart(tmp_path: Path, autojump_clock: Clock) -> None:
     claimed = {"State": "Claimed", "RemoteOwner": "alice@pool.test", "RemoteUser": "alice@pool.test", "Cpus": 4}
     async with a_pool(tmp_path, PRIORITY_HALFLIFE="1000", CLASSAD_LIFETIME="100000") as host:
-        await publish(host, a_slot("slot1@n", **claimed))
-        await trio.sleep(2000)
+        await publish(host, a_slot("slot1@n", **claimed), a_slot("slot2@n", **claimed))
+        async with a_schedd(host) as schedd:
+            await schedd.announce(held={"slot1@n": "alice@pool.test", "slot2@n": "bob@pool.test"})
+        await trio.sleep(2000)  # the schedd is gone; its jobs run on
         await host.stop("negotiator")
         await host.start("negotiator")
         async with host.connected("negotiator") as peer:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pool.classad import ClassAd
-from pool.matching import HandedOut, Offers, Use
+from pool.matching import HandedOut, Holders, Offers, Use
 from pool.slots.resources import Amounts
 
 
@@ -60,14 +60,18 @@ def test_a_lost_schedd_and_a_timeout_give_back_too() -> None:
     assert set(offered(offers)) == {"p", "q"}
 
 
-def test_use_is_what_claimed_slots_say_and_pending_what_was_handed_out() -> None:
+def test_use_is_what_slots_and_schedds_agree_on_and_pending_what_was_handed_out() -> None:
+    holders = Holders()
+    holders.hear("ap", {"d1": "alice@p", "d2": "alice@p", "d3": "bob@p", "p": "alice@p"}, [], anew=True)
     offers = Offers()
     claimed = {"State": "Claimed", "RemoteOwner": "alice@p", "RemoteUser": "alice@p"}
     offers.put(a_slot("d1", cpus=2, **claimed), None)
     offers.put(a_slot("d2", cpus=1, SlotWeight=5, **claimed), None)
+    offers.put(a_slot("d3", cpus=9, **claimed), None)
+    offers.put(a_slot("d4", cpus=9, **claimed), None)
     offers.put(a_slot("p", PartitionableSlot=True, **claimed), a_purse("i1"))
     offers.hand_out(handed("i1", cpus=3))
-    assert offers.use() == {"alice@p": Use(2, 7.0)}
+    assert offers.use(holders) == {"alice@p": Use(2, 7.0)}
     assert offers.pending() == {"alice@p": 3}
 
 
