@@ -29,6 +29,7 @@ from daemons.world import ChildProcess
 from pool.classad import ClassAd
 from pool.errors import PoolError
 from pool.execute.plan import Surroundings, plan_job
+from pool.ids import JobId
 from pool.jobs import run
 from pool.jobs.codes import HoldCode
 from pool.jobs.deferral import DeferralError, Late, deferral_of
@@ -45,6 +46,8 @@ GRACE_S: Final = {LOCAL: 30.0, SCHEDULER: 120.0}
 """How long a job may take to leave after its signal, unless it says itself (JobMaxVacateTime, KillSigTimeout)."""
 LOOK_S: Final = 60.0
 """The longest wait before jobs that may not start yet are looked at again."""
+LAUNCH_S: Final = 5.0
+"""How long a job waits for the one before it to start, so that the log has them in their order."""
 LINE_BYTES_MAX: Final = 1 << 20
 ROUNDS_MAX: Final = 400
 PAUSE_S: Final = 0.005
@@ -60,6 +63,8 @@ class LocalJobs:
         self.directory = Path(core.start.config.path("LOCAL_UNIV_EXECUTE"))
         self.mark = f"{MARK}={core.start.run_dir}"
         self._waiting: dict[Job, None] = {}
+        self._launched = trio.Event()  # of the job that was begun last
+        self._launched.set()
         self._wake = trio.Event()
         core.start_local = self.want
 
@@ -78,9 +83,13 @@ class LocalJobs:
         await threads.run_sync(clear, self.directory, self.mark)
         while True:
             self._wake = trio.Event()
-            wait_s = min([LOOK_S, *(self._consider(job) for job in list(self._waiting))])
+            wait_s = min([LOOK_S, *map(self._consider, sorted(self._waiting, key=self._place))])
             with trio.move_on_after(wait_s):
                 await self._wake.wait()
+
+    def _place(self, job: Job) -> tuple[int, JobId]:
+        """Jobs of higher priority start first, those of equal priority as they were submitted."""
+        return -self.core.queue.ad(job).eval_int("JobPrio", 0), job.id
 
     def _consider(self, job: Job) -> float:
         """Start the job if it may; else how many seconds there are until it is worth another look."""
@@ -105,7 +114,8 @@ class LocalJobs:
         if not self._may_start(ad) or self._has_enough(job):
             return LOOK_S
         del self._waiting[job]
-        execution = LocalRun(self, job)
+        execution = LocalRun(self, job, self._launched)
+        self._launched = execution.launched
         core.local_runs[job] = execution
         core.queue.set_busy(job, True)
         core.nursery.start_soon(execution.run)
@@ -131,10 +141,12 @@ class LocalJobs:
 class LocalRun:
     """One execution of such a job."""
 
-    def __init__(self, jobs: LocalJobs, job: Job) -> None:
+    def __init__(self, jobs: LocalJobs, job: Job, before: trio.Event) -> None:
         self._jobs = jobs
         self._core = jobs.core
         self.job = job
+        self._before = before  # the job that starts before this one has been launched
+        self.launched = trio.Event()
         self._stop: Stop | None = None
         self._told = trio.Event()
         self._fast = False
@@ -173,6 +185,7 @@ class LocalRun:
         except (PoolError, OSError) as error:
             core.log.error(f"Job {job.id} was not run here", error)
             end = End(Ending.FAILED, ClassAd(), str(error), core.now())
+        self.launched.set()
         self._conclude(end)
         await core.writer.durable()
 
@@ -193,6 +206,8 @@ class LocalRun:
         if self._told.is_set():
             return End(Ending.EVICTED, ClassAd(), at=core.now())
         await threads.run_sync(make_scratch, self._scratch, account)
+        with trio.move_on_after(LAUNCH_S):
+            await self._before.wait()
         who = {"name": account.name, "uid": account.uid, "gid": account.gid, "groups": list(account.groups)}
         process = await self._jobs.zygote.fork("local", json.dumps(who).encode())
         self._channel = process.channel
@@ -263,6 +278,7 @@ class LocalRun:
         return None
 
     def _started(self, started: ClassAd, at: float) -> None:
+        self.launched.set()
         core, job = self._core, self.job
         core.apply(job, run.executing(core.queue.ad(job), self._slot(), core.start.address, started, at), at)
         core.writer.soon()

@@ -163,3 +163,16 @@ def test_the_death_of_the_process_beside_it_costs_a_run_and_leaves_nothing(pool:
     pool.until(lambda: not os.path.exists(f"/proc/{first}"), "the end of the first run")
     (home / "go").touch()
     pool.until_done(cluster)
+
+
+@pytest.mark.parametrize(("priority", "order"), [("0", [0, 1, 2, 3, 4]), ("$(Process)", [4, 3, 2, 1, 0])])
+def test_they_start_by_priority_and_then_as_they_were_submitted(
+    pool: RealPool, home: Path, priority: str, order: list[int]
+) -> None:
+    (home / "job.sh").write_text("#!/bin/sh\nexit 0\n")
+    (home / "job.sh").chmod(0o755)
+    text = f"universe = scheduler\nexecutable = job.sh\npriority = {priority}\nlog = log.$(Cluster)\nqueue 5\n"
+    cluster = pool.submit(text, cwd=home)
+    pool.until_done(cluster)
+    started = [line for line in (home / f"log.{cluster}").read_text().splitlines() if line.startswith("001 (")]
+    assert [int(line.split(".")[1]) for line in started] == order
