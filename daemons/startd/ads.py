@@ -11,11 +11,13 @@ import trio
 
 from daemons.run import DaemonStart
 from daemons.startd.benchmarks import averaged
+from daemons.startd.load import Loads
 from daemons.startd.settings import CPU_BUSY, Settings, policy_attributes
 from daemons.startd.slot import Slot, Slots
 from pool.classad import ClassAd, Expr, expr
 from pool.cron_jobs.job_usage import JobUsage
 from pool.cron_jobs.merge import Published, merge
+from pool.execute.cgroup import Trees
 from pool.slots import detect, latch
 from pool.slots.ad import SlotView, look_attributes, private_ad, shape_ad, share_between_slots, slot_ad
 from pool.slots.custom import Custom
@@ -34,15 +36,16 @@ _NO_START: Expr = expr("undefined")
 class Ads:
     """The one who knows what a slot's ad says. `base` is the part that all slots share."""
 
-    def __init__(self, start: DaemonStart, slots: Slots, settings: Settings, base: ClassAd) -> None:
+    def __init__(self, start: DaemonStart, slots: Slots, settings: Settings, base: ClassAd, trees: Trees) -> None:
         self._start = start
         self._slots = slots
         self.settings = settings
         self.base = base
         self.customs: Mapping[str, Custom] = {}
         """The custom resources whose pieces have names."""
-        self.cgroups = False
+        self.cgroups = bool(trees.version)
         """Whether jobs run in control groups of their own."""
+        self.loads = Loads(slots, trees)
         self.volumes: Mapping[str, int] = {}
         """The sizes of the file systems that execute directories are on, in KiB."""
         self.statistics = Statistics()
@@ -62,7 +65,6 @@ class Ads:
         self._machine_wide: dict[str, Any] = {}
         self._looks = object()
         """Another one after each look at the machine, which `fixed_ad` of each slot then shows."""
-        self._owner_load: dict[str, float] = {}
         self._measured: dict[str, int] = {}
 
     def machine(self) -> dict[str, Any]:
@@ -81,7 +83,7 @@ class Ads:
         """Look at the machine again; ads made from now on show what is seen."""
         self.seen = self._look()
         self._looks = object()
-        self._share_load()
+        self.loads.look(self.seen.load, self.seen.busy_s, trio.current_time())
         self._machine_wide = self._of_all_slots()
         for slot in self._slots:
             if slot.fixed_ad is not None:
@@ -187,7 +189,8 @@ class Ads:
             no_scratch=bool(self.scratch_trouble),
             draining=drain is not None,
             accept_while_draining=drain is not None and start_expr is not _NO_START,
-            load=self._job_load(slot),
+            load=self.loads.of_job(slot),
+            cores=None if _has(slot, "CpusUsage") else slot.cores.now,
             job_starts=self.statistics.starts,
             preemptions=self.statistics.preemptions,
             extra=self._extra(slot, now),
@@ -240,7 +243,7 @@ class Ads:
 
     def _extra(self, slot: Slot, now: float) -> dict[str, Any]:
         extra = look_attributes(self.seen, **self._idle(slot, now))
-        extra["LoadAvg"] = round(self._job_load(slot) + self._owner_load.get(slot.name, 0.0), 2)
+        extra["LoadAvg"] = round(self.loads.of_job(slot) + self.loads.of_owner(slot), 2)
         extra["TotalSlots"] = len(self._slots)
         extra.update(drain_attributes(self.drain, self.drain_started, self.drain_stopped))
         return extra
@@ -256,7 +259,7 @@ class Ads:
             **self.statistics.attributes(now),
             **self.draining_cost.attributes(),
             **expected_draining([self._running(slot) for slot in busy], now),
-            "TotalCondorLoadAvg": round(sum((self._job_load(slot) for slot in busy), 0.0), 2),
+            "TotalCondorLoadAvg": round(sum((self.loads.of_job(slot) for slot in self._slots), 0.0), 2),
         }
 
     def _running(self, slot: Slot) -> Running:
@@ -282,23 +285,14 @@ class Ads:
         ads = {slot.short: made.get(slot.short) or slot.matching_ad or self._make(slot, []) for slot in self._slots}
         share_between_slots(ads, self.settings.slot_attrs)
 
-    @staticmethod
-    def _job_load(slot: Slot) -> float:
-        return slot.usage.eval_float("CpusUsage", 0.0) if slot.usage is not None and slot.busy else 0.0
-
-    def _share_load(self) -> None:
-        """Load that no job makes is the owner's; it counts on the first slots, at most their cores on each."""
-        top = [slot for slot in self._slots if slot.parent is None]
-        owner = max(0.0, self.seen.load - sum(self._job_load(slot) for slot in self._slots))
-        self._owner_load = {}
-        for slot in top:
-            part = owner if slot is top[-1] else min(owner, float(slot.whole.of(CPUS)))
-            self._owner_load[slot.name] = part
-            owner -= part
-
     def _look(self) -> Look:
         now = self._start.world.wall()
         return detect.look(now, time.localtime(now), self.settings.consoles)
+
+
+def _has(slot: Slot, name: str) -> bool:
+    """Whether the owner has an attribute of this name for the slot."""
+    return any(own.lower() == name.lower() for own in slot.attributes)
 
 
 def select(ads: Iterable[ClassAd], constraint: Expr | None) -> list[ClassAd]:

@@ -119,6 +119,7 @@ class Effects:
         if claim is not None:
             self._start.log.always(f"{slot.short}: claim {claim.claim_id.public()} is over. {slot.why}".rstrip())
         self._moves.say_claim_ended()
+        self._ads.loads.claim_over(slot)
         if slot.starter is not None:
             slot.starter.leave()
             slot.starter = None

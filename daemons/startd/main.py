@@ -92,9 +92,9 @@ class Startd:
             self.slots.add(spec, policy, attributes, now=start.world.wall(), prefix=prefix)
         base = machine_part(start, self.hardware, self.facts, len(self.slots))
         base.update(self.machine_facts)
-        self.ads = Ads(start, self.slots, settings, base)
+        self.ads = Ads(start, self.slots, settings, base, records.trees)
         self.ads.customs = customs
-        self.ads.volumes, self.ads.cgroups = self.hardware.volumes, bool(records.trees.version)
+        self.ads.volumes = self.hardware.volumes
         self.publisher = Publisher(self.slots, self.ads, start.adverts)
         self.moves = Moves(start, nursery, self.slots, self.ads, self.publisher.changed)
         self.reports = Reports(start, self.slots, self.ads, self.moves)

@@ -18,6 +18,7 @@ from pool.ids import ClaimId
 from pool.slots.carve import Holding, carvable, carve, give_back, set_aside
 from pool.slots.claim import Claim, ClaimIds, Purse
 from pool.slots.latch import Latch
+from pool.slots.load import Cores
 from pool.slots.machine import SlotState, State, begin
 from pool.slots.policy import Policy
 from pool.slots.resources import Amounts
@@ -70,6 +71,10 @@ class Slot:
     peer: Peer | None = None
     starter: Starter | None = None
     usage: ClassAd | None = None
+    cores: Cores = field(default_factory=Cores)
+    """How many cores its jobs keep busy."""
+    used_s: float = 0.0
+    """Processor seconds that are not in there yet."""
     device_use: JobUsage | None = None
     """What the job has used of the devices that monitors watch."""
     why: str = ""

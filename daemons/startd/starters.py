@@ -56,6 +56,10 @@ class Starter:
 
     slot_name: str
     process: ChildProcess
+    group: str = ""
+    """Its jobs' control group."""
+    cpu_s: float = 0.0
+    """The processor seconds that its jobs were last seen to have used."""
     peer: rpc.Peer | None = None
     activation: str = ""
     leaving: bool = False
@@ -227,9 +231,10 @@ class Starters:
             await self._turns.next()
             process = await self._zygote.fork("starter", self._payload(slot_name))
             fault("startd.starter_forked")
-            starter = Starter(slot_name, process)
+            place = self._place(slot_name)
+            starter = Starter(slot_name, process, place.group)
             try:
-                await self._introduce(starter)
+                await self._introduce(starter, place)
             except (PoolError, OSError, trio.BrokenResourceError) as error:
                 process.kill(signal.SIGKILL)
                 if last:
@@ -238,8 +243,8 @@ class Starters:
             return starter
         raise AssertionError("unreachable")
 
-    async def _introduce(self, starter: Starter) -> None:
-        self._records.write(starter.pid, self._place(starter.slot_name))
+    async def _introduce(self, starter: Starter, place: Place) -> None:
+        self._records.write(starter.pid, place)
         service = Service("startd", needs.STARTD_TO_STARTER)
         service.on(JobInfo, lambda _peer, info: self._listener.job_info(starter, info))
         service.on(ActivationOver, lambda _peer, over: self._over(starter, over))

@@ -121,6 +121,18 @@ def _probe(group: str) -> None:
     os.rmdir(test)
 
 
+def processor_seconds(trees: Trees, name: str) -> float | None:
+    """What a group's jobs have used of the processors so far; None where no such group counts it."""
+    for controller, file in (("cpuacct", "cpuacct.usage"), ("", "cpu.stat")):
+        if name and (mount := trees.mount(controller)) is not None:
+            try:
+                text = _read(os.path.join(mount, name, file))
+            except OSError:
+                return None
+            return int(text) / 1e9 if controller else field_of(text, "usage_usec") / 1e6
+    return None
+
+
 class Group:
     """One claim's group. Without any tree (`trees.version` 0) it does nothing, and knows nothing."""
 

@@ -93,6 +93,8 @@ class SlotView:
     draining: bool = False
     accept_while_draining: bool = False
     load: float = 0.0
+    cores: float | None = None
+    """How many cores the job keeps busy now; None where the owner has another measure of it."""
     job_starts: int = 0
     preemptions: int = 0
     extra: Mapping[str, Any] = field(default_factory=dict)
@@ -291,6 +293,8 @@ def _put_claim(ad: ClassAd, claim: Claim, view: SlotView) -> None:
     if view.usage is not None:
         for name, value in view.usage.items():
             ad[name] = value
+    if view.cores is not None:
+        ad["CpusUsage"] = round(view.cores, 3)
 
 
 def _put_children(ad: ClassAd, view: SlotView) -> None:

@@ -266,6 +266,8 @@ class Look:
     console_idle: int | None
     clock_min: int
     clock_day: int
+    busy_s: float = 0.0
+    """The processor seconds that were not idle since the machine was started."""
 
 
 def look(now: float, local: struct_time, console_devices: Iterable[str] = ("mouse", "console")) -> Look:
@@ -277,7 +279,14 @@ def look(now: float, local: struct_time, console_devices: Iterable[str] = ("mous
         console_idle=console,
         clock_min=local.tm_hour * 60 + local.tm_min,
         clock_day=(local.tm_wday + 1) % 7,
+        busy_s=processors_busy_s(),
     )
+
+
+def processors_busy_s() -> float:
+    """The processor seconds that were not idle since the machine was started, of all processors."""
+    times = psutil.cpu_times()
+    return float(times.user + times.nice + times.system + times.irq + times.softirq)
 
 
 def idle_times(

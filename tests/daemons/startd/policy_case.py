@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from daemons.startd import ads
+from daemons.startd import ads, load
 from pool.classad import expr
 from pool.slots.detect import Look
 from protocol.messages.schedd import ClaimChange
@@ -76,10 +76,19 @@ class Machine:
     key_at: float = -100_000.0
     minute: int = 720
     day: int = 0
+    burning: dict[int, tuple[float, float, float]] = field(default_factory=dict)
+    """Of a starter: how many cores its job keeps busy, since when, and the processor seconds until then."""
 
     def look(self, now: float, *_: object) -> Look:
         idle = int(trio.current_time() - self.key_at)
         return Look(self.load, idle, idle, self.minute, self.day)
+
+    def burn(self, pid: int, cores: float) -> None:
+        self.burning[pid] = (cores, trio.current_time(), self.burnt(pid))
+
+    def burnt(self, pid: int) -> float:
+        cores, since, before = self.burning.get(pid, (0.0, 0.0, 0.0))
+        return before + cores * (trio.current_time() - since)
 
 
 @dataclass
@@ -113,6 +122,8 @@ class Player:
             case [slot, "refuses", *attributes]:
                 answer = (await self.schedd.claim(await self.offer(slot), a_job(**_attributes(attributes)))).answer
                 assert not answer.granted, f"{slot} was granted"
+            case [name, "keeps", cores, "cores", "busy"]:
+                self.machine.burn(self.jobs[name].starter.pid, float(cores))
             case [name, "uses", *attributes]:
                 await self.jobs[name].starter.inform(**_attributes(attributes))
             case [name, "is", "held", *reason]:
@@ -193,6 +204,7 @@ async def play(case: Case, directory: Path, monkeypatch: pytest.MonkeyPatch) -> 
     """Run one case; a step that fails names its file and line."""
     machine = Machine()
     monkeypatch.setattr(ads.detect, "look", machine.look)
+    monkeypatch.setattr(load, "processes_seconds", machine.burnt)
     file = directory / "policy"
     file.write_text(case.machine())
     async with a_bench(directory, files=(str(file),), only_files=True) as bench, bench.schedd() as schedd:
