@@ -78,27 +78,48 @@ def make_ca(keys: str | os.PathLike[str], trust_domain: str) -> None:
     """Make the CA's key and certificate where they are missing."""
     directory = _directory(keys)
     key = load_key(_once(directory / CA_KEY_FILE, _new_key, 0o600))
-    _once(directory / CA_FILE, lambda: ca_certificate(key, trust_domain), 0o644)
+    pem = _once(directory / CA_FILE, lambda: ca_certificate(key, trust_domain), 0o644)
+    try:
+        is_ours = x509.load_pem_x509_certificate(pem).public_key() == key.public_key()
+    except ValueError:
+        is_ours = False
+    if not is_ours:
+        raise UserError(
+            f"{directory / CA_FILE} is not the certificate of {CA_KEY_FILE} beside it: "
+            f"copy {CA_FILE} back from a backup, or from the keys directory of a host that has joined"
+        )
 
 
-def make_host_key(keys: str | os.PathLike[str], host: str) -> str:
-    """A joining host's key, made where it is missing, and its certificate request (PEM) for the central manager."""
-    pem = _once(_directory(keys) / HOST_KEY_FILE, _new_key, 0o600)
-    return make_request(pem, host).decode("ascii")
+def host_key(keys: str | os.PathLike[str]) -> bytes:
+    """The key (PEM) of a host that is to join: the one that it has, or a new one, which is not stored yet."""
+    try:
+        return (Path(keys) / HOST_KEY_FILE).read_bytes()
+    except FileNotFoundError:
+        return _new_key()
 
 
-def install_host_certificate(keys: str | os.PathLike[str], certificate: str, ca: str) -> None:
-    """Store what the central manager answered to a joining host; UserError when it is not for this host's key."""
-    directory = _directory(keys)
+def request_certificate(key: bytes, host: str) -> str:
+    """A joining host's certificate request (PEM) for the central manager."""
+    return make_request(key, host).decode("ascii")
+
+
+def keep_host_key(keys: str | os.PathLike[str], key: bytes) -> None:
+    """Store a key that may have been signed."""
+    _once(_directory(keys) / HOST_KEY_FILE, lambda: key, 0o600)
+
+
+def install_host_certificate(keys: str | os.PathLike[str], certificate: str, ca: str, *, key: bytes) -> None:
+    """Store a host's key and what the central manager answered; UserError when that is not for this key."""
     try:
         signed = x509.load_pem_x509_certificate(certificate.encode())
         issuer = x509.load_pem_x509_certificate(ca.encode())
         signed.verify_directly_issued_by(issuer)
     except (ValueError, TypeError, InvalidSignature):
         raise UserError("the answer holds no certificate that its CA signed") from None
-    key = load_key((directory / HOST_KEY_FILE).read_bytes())
-    if signed.public_key() != key.public_key():
+    if signed.public_key() != load_key(key).public_key():
         raise UserError("the certificate is for another host's key")
+    keep_host_key(keys, key)
+    directory = Path(keys)
     _replace(directory / CA_FILE, ca.encode(), 0o644)
     _replace(directory / HOST_CERTIFICATE_FILE, certificate.encode(), 0o644)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 
 from minipool import host
 from minipool.cli.options import Opt, Parsed, UsageError
@@ -12,7 +13,11 @@ from minipool.cli.tool import HELP, VERSION_OPT, Tool, run
 from minipool.cli.up import setting_of
 from minipool.session import Session
 from pool.errors import PeerError, UserError
-from pool.hints import Mapping, Sequence
+from pool.hints import TYPE_CHECKING, Mapping, Sequence
+
+if TYPE_CHECKING:
+    from protocol.address import Address
+    from protocol.blocking import BlockingPeer
 
 TOOL = Tool(
     "pool join",
@@ -44,12 +49,13 @@ def _main(parsed: Parsed) -> int:
     if len(parsed.words) != 1:
         raise UsageError("pool join: say the address of the central manager")
     settings = dict(setting_of("pool join", text) for text in parsed.values("c"))
-    token, ca = read_join_word(_word(parsed.value("token")))
     session = Session.open(directory=parsed.value("dir"), overrides=settings, may_be_new=True)
     directory = os.path.abspath(session.config.path("LOCAL_DIR"))
     if host.master_pid(session.run_dir) is not None:
         raise UserError(f"A pool runs in {directory}; stop it first: pool down")
-    _join(session, parsed.words[0], token, ca, directory, settings)
+    _refuse_another_pools_ca(session)
+    word = read_join_word(_word(parsed.value("token")))
+    _join(session, parsed.words[0], word, directory, settings)
     where = f" --dir {directory}" if parsed.has("dir") else ""
     sys.stdout.write(f"This host has joined the pool at {parsed.words[0]}. Start its daemons with: pool up{where}\n")
     return 0
@@ -69,46 +75,75 @@ def _word(given: str | None) -> str:
         raise UserError(f"pool join: cannot read {given}: {error.strerror}") from None
 
 
-def _join(session: Session, address: str, token: str, ca: str, directory: str, settings: Mapping[str, str]) -> None:
+def _join(session: Session, address: str, word: tuple[str, str], directory: str, settings: Mapping[str, str]) -> None:
+    """Have this host's key signed. What the host has already stays as it is until the central manager has done so."""
     from protocol import keys
     from protocol.address import Address
     from protocol.messages.master import JoinPool
+    from protocol.remote import RemoteError
 
     keys_dir = session.config.path("KEYS")
     name = session.config.str("FULL_HOSTNAME")
-    request = keys.make_host_key(keys_dir, name)
+    key = keys.host_key(keys_dir)
+    request = JoinPool(host=name, csr=keys.request_certificate(key, name))
     where = Address.parse(address)
     where = Address.tcp(where.host, where.port, sock="master", alias=where.alias)
     try:
-        with _trusting(session, keys_dir, token, ca).connect(where) as peer:
-            joined = peer.call(JoinPool(host=name, csr=request), timeout=60.0)
+        with _connected(where, *word) as peer:
+            try:
+                joined = peer.call(request, timeout=60.0)
+            except PeerError as error:
+                if not isinstance(error, RemoteError):  # it may have been signed: whoever asks again needs this key
+                    keys.keep_host_key(keys_dir, key)
+                raise
     except PeerError as error:
-        raise UserError(f"pool join: {address} did not take this host: {error}") from None
-    keys.install_host_certificate(keys_dir, joined.certificate, joined.ca)
+        raise UserError(f"pool join: {address} did not take this host: {_spent(word[0]) or error}") from None
+    keys.install_host_certificate(keys_dir, joined.certificate, joined.ca, key=key)
     typed = f"[{where.host}]" if ":" in where.host else where.host
     _configure(directory, f"{typed}:{where.port}", joined.config, settings)
 
 
-def _trusting(session: Session, keys_dir: str, token: str, ca: str) -> Session:
-    """The same pool seen by one who has nothing but the token and the CA certificate of the word."""
-    ca_path = os.path.join(keys_dir, "ca.pem")
-    _store(ca_path, ca, 0o644)
-    tokens = os.path.join(keys_dir, "join")
-    os.makedirs(tokens, mode=0o700, exist_ok=True)
-    _store(os.path.join(tokens, "token"), token + "\n", 0o600)
-    overrides = {
-        "SEC_TOKEN_SYSTEM_DIRECTORY": tokens,
-        "SEC_TOKEN_DIRECTORY": tokens,
-        "AUTH_SSL_CLIENT_CAFILE": ca_path,
-        "SEC_CLIENT_AUTHENTICATION_METHODS": "TOKEN",
-    }
-    return Session(session.config.with_overrides(overrides))
+def _connected(where: Address, token: str, ca: str) -> BlockingPeer:
+    """A connection as one who has nothing but the word: no certificate of this host's is shown, which may be another pool's.
+
+    The central manager alone says whether the token is too old, by its own clock.
+    """
+    import tempfile
+
+    from protocol.blocking import connect
+    from protocol.security import CA_FILE, Security
+
+    with tempfile.TemporaryDirectory() as directory:
+        path = os.path.join(directory, CA_FILE)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(ca)
+        return connect(
+            where, Security(ca_files=(path,), tokens=(token,), offer=("TOKEN",), now=lambda: 0.0), timeout=20.0
+        )
 
 
-def _store(path: str, text: str, mode: int) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
-    with os.fdopen(descriptor, "w") as file:
-        file.write(text)
+def _spent(token: str) -> str:
+    """What to say of a word whose time is over; nothing of others."""
+    from protocol.auth.idtoken import read_token
+
+    said = read_token(token)
+    if said.expires_at is None or said.expires_at > time.time():
+        return ""
+    ended = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(said.expires_at))
+    return f"the word ended at {ended}; make another there: pool token create --for {said.duty or 'DUTY'}"
+
+
+def _refuse_another_pools_ca(session: Session) -> None:
+    """The keys of a pool's CA exist once; a host that has them is a central manager, and no member of another pool."""
+    from protocol.security import CA_KEY_FILE
+
+    ca_key = os.path.join(session.config.path("KEYS"), CA_KEY_FILE)
+    if os.path.lexists(ca_key):
+        raise UserError(
+            f"pool join: {ca_key} is the key of a pool whose central manager is here, and joining another pool would end "
+            "that one. Give this host's part of the other pool a directory of its own with --dir DIR, "
+            f"or, when this pool is not needed any more, remove {session.config.path('LOCAL_DIR')} first."
+        )
 
 
 def _configure(directory: str, collector: str, lines: str, settings: Mapping[str, str]) -> None:

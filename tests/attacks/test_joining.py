@@ -15,6 +15,7 @@ from protocol.blocking import connect
 from protocol.messages.master import Joined, JoinPool
 from protocol.remote import RemoteError
 from protocol.security import Security
+from tests.fakes.host_keys import make_host_key
 from tests.whole.hosts import DOMAIN, Host, new_host
 
 pytestmark = pytest.mark.timeout(300)
@@ -38,7 +39,7 @@ def join(central: Host, word: str, name: str, directory: Path) -> Joined:
     token, ca = read_join_word(word)
     directory.mkdir(exist_ok=True)
     (directory / "word.pem").write_text(ca)
-    request = keys.make_host_key(directory, name)
+    request = make_host_key(directory, name)
     security = Security(ca_files=(str(directory / "word.pem"),), tokens=(token,), offer=("TOKEN",))
     address = (central.run_dir / "master.address").read_text().splitlines()[0]
     with connect(address, security) as master:
@@ -91,7 +92,9 @@ def test_a_lost_answer_is_asked_for_again_with_the_same_key(pool: tuple[Host, Ho
     word = a_word(central)
     join(central, word, f"again.{DOMAIN}", tmp_path / "again")
     joined = join(central, word, f"again.{DOMAIN}", tmp_path / "again")
-    keys.install_host_certificate(tmp_path / "again", joined.certificate, joined.ca)
+    keys.install_host_certificate(
+        tmp_path / "again", joined.certificate, joined.ca, key=keys.host_key(tmp_path / "again")
+    )
     with pytest.raises(RemoteError, match="has been used"):
         join(central, word, f"again.{DOMAIN}", tmp_path / "with-another-key")
     with pytest.raises(RemoteError, match="has been used"):
@@ -127,7 +130,9 @@ def test_a_word_brings_no_address_and_no_name_of_others(pool: tuple[Host, Host],
 def test_a_certificate_is_for_its_hosts_name_alone(pool: tuple[Host, Host], tmp_path: Path) -> None:
     central, _ = pool
     joined = join(central, a_word(central), "central.elsewhere.example", tmp_path / "keys")
-    keys.install_host_certificate(tmp_path / "keys", joined.certificate, joined.ca)
+    keys.install_host_certificate(
+        tmp_path / "keys", joined.certificate, joined.ca, key=keys.host_key(tmp_path / "keys")
+    )
     certificate = read_certificate(decoded(tmp_path / "keys" / "host.pem"))
     assert is_for(certificate, "central.elsewhere.example")
     for other in ("central", "127.0.0.2", "127.0.0.4", "127.0.0.6", f"central.{DOMAIN}"):

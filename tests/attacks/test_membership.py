@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from pool.errors import PeerError
-from protocol import certify, keys
+from protocol import certify
 from protocol.auth.x509 import read_certificate
 from protocol.blocking import BlockingPeer, connect
 from protocol.identity import Certificate
@@ -20,6 +20,7 @@ from protocol.messages.master import JoinPool, WatchMembership
 from protocol.revoked import Revoked
 from protocol.security import Security
 from tests.attacks.test_joining import decoded
+from tests.fakes.host_keys import make_host_key
 from tests.whole.hosts import DOMAIN, Host, new_host
 
 pytestmark = pytest.mark.timeout(300)
@@ -123,7 +124,7 @@ def test_certificates_of_ten_years_are_replaced_and_worth_nothing_then(pool: Poo
 def test_a_host_gets_no_other_certificate_than_its_own(pool: Pool, tmp_path: Path) -> None:
     """Its certificate is no word to join with, and a renewal has nothing that could be asked for."""
     assert WatchMembership().__dict__ == {}
-    request = keys.make_host_key(tmp_path / "keys", f"other.{DOMAIN}")
+    request = make_host_key(tmp_path / "keys", f"other.{DOMAIN}")
     with connect(master_of(pool.central), as_host(pool.renewed.directory / "keys")) as master:
         for name in (f"other.{DOMAIN}", pool.renewed.name):
             with pytest.raises(PeerError, match="a token with a duty is needed"):
@@ -173,7 +174,7 @@ def test_a_host_whose_certificate_has_expired_joins_again(pool: Pool) -> None:
     own = node.directory / "keys"
     expired = certify.sign_host(
         central.directory / "keys",
-        keys.make_host_key(own, node.name),
+        make_host_key(own, node.name),
         host=node.name,
         trust_domain=DOMAIN,
         duties=["execute"],

@@ -23,6 +23,7 @@ from protocol.message import replace
 from protocol.net import RealNetwork, pair_channel
 from protocol.rpc import Peer, connected, open_pair
 from protocol.security import Security
+from tests.fakes.host_keys import make_host_key
 from tests.fakes.network import FakeNetwork
 from tests.protocol.echo import DOMAIN, NOBODY, SIGNING_KEY, Echo, EchoService, a_security, a_tool, serving, until
 
@@ -215,9 +216,9 @@ async def tls_port(pool_keys: Path, tmp_path: Path) -> AsyncIterator[tuple[Addre
 
 def a_member(directory: Path, pool: Path, host: str, duty: str) -> Security:
     """A host that has joined the pool."""
-    request = keys.make_host_key(directory, host)
+    request = make_host_key(directory, host)
     certificate = certify.sign_host(pool, request, host=host, trust_domain=DOMAIN, duties=[duty]).pem.decode()
-    keys.install_host_certificate(directory, certificate, (pool / "ca.pem").read_text())
+    keys.install_host_certificate(directory, certificate, (pool / "ca.pem").read_text(), key=keys.host_key(directory))
     return a_security(keys=str(directory), ca_files=(str(directory / "ca.pem"),), signing={})
 
 
@@ -373,7 +374,7 @@ def test_keys_are_secret_and_made_once(tmp_path: Path) -> None:
 def test_only_the_key_of_a_certificate_request_counts(pool_keys: Path, tmp_path: Path) -> None:
     from pool.errors import UserError
 
-    request = keys.make_host_key(tmp_path, "whatever.i.say")
+    request = make_host_key(tmp_path, "whatever.i.say")
     with pytest.raises(UserError, match="no duty"):
         certify.sign_host(pool_keys, request, host="h", trust_domain=DOMAIN, duties=["emperor"])
     with pytest.raises(UserError, match="no certificate request"):
@@ -381,11 +382,13 @@ def test_only_the_key_of_a_certificate_request_counts(pool_keys: Path, tmp_path:
     with pytest.raises(UserError, match="cannot sign"):
         certify.sign_host(tmp_path, request, host="h", trust_domain=DOMAIN, duties=["execute"])
     other = tmp_path / "other"
-    keys.make_host_key(other, "other")
+    make_host_key(other, "other")
     certificate = certify.sign_host(pool_keys, request, host="h", trust_domain=DOMAIN, duties=["execute"]).pem.decode()
     ca = (pool_keys / "ca.pem").read_text()
     with pytest.raises(UserError, match="another host's key"):
-        keys.install_host_certificate(other, certificate, ca)
+        keys.install_host_certificate(other, certificate, ca, key=keys.host_key(other))
     keys.make_ca(other, "other.test")
     with pytest.raises(UserError, match="no certificate that its CA signed"):
-        keys.install_host_certificate(tmp_path, certificate, (other / "ca.pem").read_text())
+        keys.install_host_certificate(
+            tmp_path, certificate, (other / "ca.pem").read_text(), key=keys.host_key(tmp_path)
+        )

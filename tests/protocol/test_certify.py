@@ -17,6 +17,7 @@ from protocol.auth.x509 import is_for, read_certificate
 from protocol.identity import Certificate
 from protocol.revoked import Revoked
 from protocol.security import Security
+from tests.fakes.host_keys import make_host_key
 
 DAY_S = 86400.0
 
@@ -29,7 +30,7 @@ def pool(tmp_path: Path) -> Path:
 
 
 def sign(pool: Path, directory: Path, lifetime_s: float = 90 * DAY_S, names: tuple[str, ...] = ()) -> certify.Signed:
-    request = keys.make_host_key(directory, "ex1.lab")
+    request = make_host_key(directory, "ex1.lab")
     return certify.sign_host(
         pool, request, host="ex1.lab", trust_domain="lab", duties=["execute"], names=names, lifetime_s=lifetime_s
     )
@@ -54,7 +55,9 @@ def test_a_renewed_certificate_is_for_the_same_host_duties_and_key(pool: Path, t
     assert new.issued.serial != old.issued.serial
     assert new.issued.ends_at == pytest.approx(time.time() + 90 * DAY_S, abs=60)
     assert seen(new.pem, tmp_path).names == ("ex1.lab",)
-    keys.install_host_certificate(tmp_path / "host", new.pem.decode(), (pool / "ca.pem").read_text())
+    keys.install_host_certificate(
+        tmp_path / "host", new.pem.decode(), (pool / "ca.pem").read_text(), key=keys.host_key(tmp_path / "host")
+    )
 
 
 def test_names_beside_its_own_that_a_host_was_certified_for_are_not_believed(pool: Path, tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ from protocol.messages.master import (
 )
 from protocol.remote import RemoteError
 from protocol.security import Security
+from tests.fakes.host_keys import make_host_key
 from tests.whole.real_pool import RealPool, real_pool
 
 CENTRAL = "MASTER, COLLECTOR, NEGOTIATOR"
@@ -199,16 +200,18 @@ def test_a_host_joins_with_a_token_of_its_duty_and_keeps_its_name(central: RealP
     (tokens / "join").chmod(0o600)
     security = Security(ca_files=(ca,), token_directories=(str(tokens),))
     address = (central.run_dir / "master.address").read_text().splitlines()[0]
-    csr = keys.make_host_key(tmp_path / "keys", "exec1.pool.test")
+    csr = make_host_key(tmp_path / "keys", "exec1.pool.test")
     with connect(address, security) as peer:
         joined = peer.call(JoinPool(host="exec1.pool.test", csr=csr))
         assert peer.call(JoinPool(host="exec1.pool.test", csr=csr)).collector_host == joined.collector_host
-        other = keys.make_host_key(tmp_path / "others", "exec1.pool.test")
+        other = make_host_key(tmp_path / "others", "exec1.pool.test")
         with pytest.raises(RemoteError, match="has been used"):
             peer.call(JoinPool(host="exec1.pool.test", csr=other))
         with pytest.raises(RemoteError, match="ADMINISTRATOR"):
             peer.call(DaemonsOff())
-    keys.install_host_certificate(tmp_path / "keys", joined.certificate, joined.ca)
+    keys.install_host_certificate(
+        tmp_path / "keys", joined.certificate, joined.ca, key=keys.host_key(tmp_path / "keys")
+    )
     assert "DAEMON_LIST = MASTER, STARTD\n" in joined.config
     member = Security(keys=str(tmp_path / "keys"), ca_files=(str(tmp_path / "keys" / "ca.pem"),))
     with connect(address, member) as peer:
