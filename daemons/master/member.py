@@ -54,6 +54,5 @@ def _take(start: DaemonStart, news: MemberNews) -> None:
     if news.revoked:
         keys.install_revocation_list(directory, news.revoked.encode("ascii"), Path(start.run_dir, "revoked"))
     if news.certificate:
-        keys.install_host_certificate(
-            directory, news.certificate, start.security.own_ca(), key=keys.host_key(directory)
-        )
+        ca, key = start.security.own_ca(), keys.host_key(directory)
+        keys.install_host_certificate(directory, news.certificate, ca, key=key)

@@ -104,7 +104,7 @@ def _join(session: Session, address: str, word: tuple[str, str], directory: str,
 
 
 def _connected(where: Address, token: str, ca: str) -> BlockingPeer:
-    """A connection as one who has nothing but the word: no certificate of this host's is shown, which may be another pool's.
+    """A connection as one who has nothing but the word: a certificate that is here may be another pool's.
 
     The central manager alone says whether the token is too old, by its own clock.
     """
@@ -140,8 +140,8 @@ def _refuse_another_pools_ca(session: Session) -> None:
     ca_key = os.path.join(session.config.path("KEYS"), CA_KEY_FILE)
     if os.path.lexists(ca_key):
         raise UserError(
-            f"pool join: {ca_key} is the key of a pool whose central manager is here, and joining another pool would end "
-            "that one. Give this host's part of the other pool a directory of its own with --dir DIR, "
+            f"pool join: {ca_key} is the key of a pool whose central manager is here, and joining another pool would "
+            "end that one. Give this host's part of the other pool a directory of its own with --dir DIR, "
             f"or, when this pool is not needed any more, remove {session.config.path('LOCAL_DIR')} first."
         )
 
