@@ -46,6 +46,7 @@ from daemons.linux import name_process
 from daemons.log import Log, log_times
 from daemons.metrics import LoopLag
 from daemons.open_files import raise_limit
+from daemons.self_monitor import SelfMonitor
 from daemons.services import CommonServices
 from daemons.world import World
 from pool.classad import ClassAd, environment
@@ -141,6 +142,7 @@ class DaemonStart:
         self.started_at = world.wall()
         self.reconfigured_at = self.started_at
         self.lag = LoopLag()
+        self.monitor = SelfMonitor(self.started_at)
         self.service = Service(name, needs.SIDES[name])
         self.common = CommonServices(self)
         self.adverts = Adverts(self)
@@ -231,13 +233,13 @@ class DaemonStart:
             "Machine": self.host,
             "MyAddress": self.address,
             "AddressV1": self.address,
+            f"{self.name.capitalize()}IpAddr": self.address,
             "CondorVersion": CONDOR_VERSION,
             "CondorPlatform": CONDOR_PLATFORM,
             "DaemonStartTime": int(self.started_at),
             "DaemonLastReconfigTime": int(self.reconfigured_at),
             "MyCurrentTime": int(self.world.wall()),
-            "MonitorSelfAge": int(self.world.wall() - self.started_at),
-            "MonitorSelfResidentSetSize": _resident_kib(),
+            **self.monitor.look(self.world.wall()),
             "LoopLagP99": round(self.lag.p99(), 6),
             "LoopLagMax": round(self.lag.worst(), 6),
         }
@@ -493,10 +495,3 @@ def _zone(at: float, no_dst: bool) -> int:
     if no_dst:
         return -time.timezone
     return time.localtime(at).tm_gmtoff
-
-
-def _resident_kib() -> int:
-    try:
-        return int(Path("/proc/self/statm").read_text().split()[1]) * (os.sysconf("SC_PAGE_SIZE") // 1024)
-    except (OSError, ValueError, IndexError):
-        return 0

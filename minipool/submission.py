@@ -9,12 +9,16 @@ from itertools import islice
 from minipool.session import Session
 from pool.classad import ClassAd
 from pool.errors import SubmitError
-from pool.hints import Callable, Iterable, Iterator, Sequence
+from pool.hints import TYPE_CHECKING, Callable, Iterable, Iterator, Sequence
 from pool.submit import SubmitPlan, SubmitWorld, read_submit
 from protocol.ad_table import pack_alike
-from protocol.messages.schedd import SubmitJobs
+from protocol.messages.schedd import ReserveCluster, SubmitJobs
+
+if TYPE_CHECKING:
+    from protocol.blocking import BlockingPeer
 
 PROCS_PER_CHUNK = 500
+SUBMIT_S = 600.0
 
 
 def run_command(command: str) -> str:
@@ -100,3 +104,15 @@ def request(
     return SubmitJobs(
         cluster_ad=plan.cluster_ad, procs=chunks, cluster=cluster, jobset=plan.job_set, hold_for_spool=spool
     )
+
+
+def queue_jobs(
+    peer: BlockingPeer, plan: SubmitPlan, *, limit: int | None = None, late: bool = False, spool: bool = False
+) -> tuple[SubmitPlan, int, list[str]]:
+    """Queue the plan's jobs: the plan as it is with the cluster's id, this id, and what the schedd warns of."""
+    cluster = None
+    if plan.needs_cluster_id:
+        cluster = peer.call(ReserveCluster()).cluster
+        plan = plan.for_cluster(cluster)
+    answer = peer.call(request(plan, cluster=cluster, limit=limit, late=late, spool=spool), timeout=SUBMIT_S)
+    return plan, answer.cluster, answer.warnings

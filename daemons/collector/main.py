@@ -39,7 +39,9 @@ from protocol.service import SendItem
 
 BATCH_ADS_MAX: Final = 64
 DELTAS_AT_ONCE_MAX: Final = 64
-ADDRESSES: Final = ("MyAddress", "StartdIpAddr", "ScheddIpAddr")
+ADDRESSES: Final = (
+    "MyAddress", "StartdIpAddr", "ScheddIpAddr", "MasterIpAddr", "CollectorIpAddr", "NegotiatorIpAddr",
+)  # fmt: skip
 
 PUBLISHERS: Final = {ad_type.lower(): need for ad_type, need in needs.ADS.items()}
 

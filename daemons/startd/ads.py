@@ -60,7 +60,6 @@ class Ads:
         """Why no sandbox can be made now."""
         self.drain: Drain | None = None
         self.drain_started = self.drain_stopped = 0.0
-        self._monitor = detect.SelfMonitor(start.started_at)
         self.seen = self._look()
         self._machine_wide: dict[str, Any] = {}
         self._looks = object()
@@ -255,7 +254,7 @@ class Ads:
         drained = (slot.free.amounts.of(CPUS) for slot in self._slots if slot.state.state is State.DRAINED)
         self.draining_cost.look(float(sum(drained)), now)
         return {
-            **self._monitor.look(now),
+            **self._start.monitor.look(now),
             **self.statistics.attributes(now),
             **self.draining_cost.attributes(),
             **expected_draining([self._running(slot) for slot in busy], now),

@@ -119,16 +119,10 @@ def _submit(wishes: Wishes) -> int:
 
 
 def _queue(session: Session, text: str) -> int:
-    from minipool.submission import read_plan, request
+    from minipool.submission import queue_jobs, read_plan
 
-    plan = read_plan(session, text, file="condor_qsub")
     with session.daemon("schedd") as peer:
-        if plan.needs_cluster_id:
-            from protocol.messages.schedd import ReserveCluster
-
-            cluster = peer.call(ReserveCluster()).cluster
-            return peer.call(request(plan.for_cluster(cluster), cluster=cluster), timeout=600.0).cluster
-        return peer.call(request(plan), timeout=600.0).cluster
+        return queue_jobs(peer, read_plan(session, text, file="condor_qsub"))[1]
 
 
 def _sentinel(jobs: str, held: int) -> str:

@@ -110,12 +110,13 @@ def description(parsed: Parsed, files: dict[str, str], env: Mapping[str, str]) -
 
 def _run_job(text: str, files: dict[str, str]) -> int:
     """Submit it and wait for its end; whoever is killed meanwhile takes the job out of the queue."""
-    from minipool.submission import read_plan, request
+    from minipool.submission import queue_jobs, read_plan
 
     session = Session.open()
-    plan = read_plan(session, text, file="condor_run")
     with session.daemon("schedd") as peer:
-        cluster = peer.call(request(plan), timeout=600.0).cluster
+        plan, cluster, warnings = queue_jobs(peer, read_plan(session, text, file="condor_run"))
+    for warning in [*plan.warnings, *plan.unused(), *warnings]:
+        sys.stderr.write(f"WARNING: {warning}\n")
     try:
         return _wait(files["log"], cluster)
     except (Killed, KeyboardInterrupt):

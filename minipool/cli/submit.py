@@ -193,17 +193,10 @@ class Submitter:
         return visit.run("", own_shells(), retry=True, remove=True)
 
     def _send(self, peer: BlockingPeer, plan: SubmitPlan) -> tuple[SubmitPlan, int, list[str]]:
-        from minipool.submission import request
-        from protocol.messages.schedd import ReserveCluster
+        from minipool.submission import queue_jobs
 
-        cluster = None
-        if plan.needs_cluster_id:
-            cluster = peer.call(ReserveCluster()).cluster
-            plan = plan.for_cluster(cluster)
         limit = self.parsed.number("maxjobs", 0) if self.parsed.has("maxjobs") else None
-        wanted = request(plan, cluster=cluster, limit=limit, late=self.parsed.has("factory"), spool=self.spools)
-        answer = peer.call(wanted, timeout=600.0)
-        return plan, answer.cluster, answer.warnings
+        return queue_jobs(peer, plan, limit=limit, late=self.parsed.has("factory"), spool=self.spools)
 
     def _say(self, plan: SubmitPlan, cluster: int) -> None:
         out = sys.stdout

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import platform
 import shutil
-from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +22,6 @@ from pool.slots.limits import cpus_allowed, memory_allowed
 MIB: Final = 1024 * 1024
 DEV: Final = Path("/dev")
 SSHD: Final = "/usr/sbin/sshd"
-RECENT_S: Final = 1200.0
 _ARCHES: Final = {"x86_64": "X86_64", "amd64": "X86_64", "i686": "INTEL", "i386": "INTEL"}
 _NAMES: Final = {
     "debian": "Debian",
@@ -143,45 +141,6 @@ def interface_facts(address: str) -> dict[str, str]:
                 facts = {"HardwareAddress": hardware, "SubnetMask": one.netmask or ""}
                 return {name: value for name, value in facts.items() if value}
     return {}
-
-
-class SelfMonitor:
-    """What this process itself takes: MonitorSelf... attributes, and how busy it is."""
-
-    def __init__(self, started_at: float) -> None:
-        self._started_at = started_at
-        self._process = psutil.Process()
-        self._process.cpu_percent()
-        self._busy: deque[tuple[float, float]] = deque()
-
-    def look(self, now: float) -> dict[str, int | float]:
-        """The figures at `now`, wall time; the cpu usage is that since the last look."""
-        memory = self._process.memory_info()
-        return {
-            "MonitorSelfAge": int(now - self._started_at),
-            "MonitorSelfCPUUsage": round(self._process.cpu_percent() / 100, 4),
-            "MonitorSelfImageSize": memory.vms // 1024,
-            "MonitorSelfRegisteredSocketCount": self._process.num_fds(),
-            "MonitorSelfResidentSetSize": memory.rss // 1024,
-            "MonitorSelfTime": int(now),
-            **self._duty(now, sum(self._process.cpu_times()[:2])),
-        }
-
-    def _duty(self, now: float, busy_s: float) -> dict[str, float]:
-        """The share of the time that the process was at work: since its start, and in the last twenty minutes."""
-        while len(self._busy) > 1 and self._busy[1][0] <= now - RECENT_S:
-            self._busy.popleft()
-        since, busy_then = self._busy[0] if self._busy else (self._started_at, 0.0)
-        self._busy.append((now, busy_s))
-        return {
-            "DaemonCoreDutyCycle": share(busy_s, now - self._started_at),
-            "RecentDaemonCoreDutyCycle": share(busy_s - busy_then, now - since),
-        }
-
-
-def share(part_s: float, whole_s: float) -> float:
-    """Which part of the time, between 0 and 1."""
-    return round(min(1.0, max(0.0, part_s / whole_s)), 6) if whole_s > 0 else 0.0
 
 
 def system_facts() -> dict[str, str | int | bool]:

@@ -47,6 +47,20 @@ def test_a_command_runs_as_a_job_and_its_output_and_status_are_the_tools(pool: R
     assert os.listdir(pool.directory / "home") == []
 
 
+def test_what_warns_at_submission_is_said_of_a_commands_job_too(pool: RealPool) -> None:
+    misspelt = 'requrements=(OpSys=="LINUX")'
+    status, out, err = ran(pool, "run", "-a", misspelt, "exit 3", user=pool.user)
+    assert (status, out) == (3, "")
+    said = "WARNING: the line 'requrements = (OpSys==\"LINUX\")' was unused by condor_submit. Is it a typo?"
+    assert err.startswith(said)
+
+
+def test_a_commands_job_knows_the_number_of_its_cluster(pool: RealPool) -> None:
+    shown = 'environment = "CLUSTER=$(Cluster)"'
+    first, second = (ran(pool, "run", "-a", shown, "echo $CLUSTER", user=pool.user)[1] for _ in range(2))
+    assert 1 < int(first) < int(second)
+
+
 def test_a_host_that_can_be_spared_is_found(pool: RealPool) -> None:
     machine = pool.slots()[0].eval_str("Machine")
     assert ran(pool, "findhost") == (0, f"{machine}\n", "")
@@ -140,3 +154,11 @@ def test_records_of_users_are_made_and_forgotten(pool: RealPool) -> None:
     said = f"The accountant record named {user} was deleted\n"
     assert ran(pool, "userprio", "-delete", user) == (0, said, "")
     assert ran(pool, "userprio", user, "-json") == (0, "[\n]\n", "")
+
+
+def test_every_daemon_says_how_busy_it_is_and_where(pool: RealPool) -> None:
+    expression = "RecentDaemonCoreDutyCycle >= 0.0 && RecentDaemonCoreDutyCycle <= 1.0"
+    for kind in ("Master", "Collector", "Negotiator", "Schedd", "StartD"):
+        address = f"{kind.capitalize()}IpAddr"
+        _, out, _ = ran(pool, "status", f"-{kind.lower()}", "-af", expression, f"{address} == MyAddress")
+        assert set(out.splitlines()) == {"true true"}, kind

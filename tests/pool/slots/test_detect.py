@@ -143,13 +143,6 @@ def test_the_interface_is_that_with_the_address() -> None:
     assert detect.interface_facts("127.0.0.1").keys() <= {"HardwareAddress", "SubnetMask"}
 
 
-def test_a_process_looks_at_itself() -> None:
-    seen = detect.SelfMonitor(started_at=100.0).look(160.0)
-    assert (seen["MonitorSelfAge"], seen["MonitorSelfTime"]) == (60, 160)
-    assert 1000 < seen["MonitorSelfResidentSetSize"] < seen["MonitorSelfImageSize"]
-    assert seen["MonitorSelfRegisteredSocketCount"] > 2
-
-
 @pytest.mark.parametrize(
     ("files", "has"),
     [
