@@ -9,7 +9,7 @@ from pool.classad.expression import storable
 from pool.classad.nodes import Paren
 from pool.config import Config
 from pool.errors import ClassAdError, SubmitError
-from pool.hints import Callable, Mapping
+from pool.hints import Callable, Mapping, Sequence
 from pool.late_pattern import late_pattern
 from pool.macros.functions import as_int, evaluated
 from pool.submit.commands import VANILLA
@@ -112,7 +112,11 @@ class Job:
             return None
         value = as_int(text)
         if value is None:
-            raise self.error(f"{name}={text} is invalid, must eval to an integer.", name, other)
+            from pool.submit import meant
+
+            error = self.error(f"{name}={text} is invalid, must eval to an integer.", name, other)
+            error.expected = meant.quantity(name, text)
+            raise error
         return value
 
     def error(self, message: str, *names: str) -> SubmitError:
@@ -168,10 +172,28 @@ def parsed(text: str, job: Job, attribute: str, *names: str) -> object:
     try:
         return storable(expr(text, old=True))
     except ClassAdError as why:
-        message = f"Parse error in expression: \n\t{attribute} = {text}\n\t"
-        error = job.error(message, *names, attribute, "MY." + attribute)
-        error.expected = why.expected
-        raise error from None
+        raise _parse_error(text, job, attribute, (*names, attribute, "MY." + attribute), why) from None
+
+
+def _parse_error(text: str, job: Job, attribute: str, names: Sequence[str], why: ClassAdError) -> SubmitError:
+    """What is wrong, at its place in what the user wrote, and what was probably meant."""
+    from pool.submit import meant
+
+    written = next((macro for name in names if name and (macro := job.scope.macros.get(name))), None)
+    if written is not None and written.text != text:
+        try:
+            expr(written.text, old=True)
+        except ClassAdError as inner:  # what the user wrote is wrong already before anything was added to it
+            text, why = written.text, inner
+    error = job.error("", *names)
+    column = why.span.column if why.span is not None else 0
+    if error.span is not None and written is not None and written.text == text and "\n" not in text and column:
+        error.span = error.span._replace(column=len(written.name) + 3 + column)
+        error.message = f"Parse error in expression: {why.message}"
+    else:
+        error.message = f"Parse error in expression: \n\t{attribute} = {text}\n\t{why.message}"
+    error.expected = meant.expression(names[0] or attribute, text) or why.expected
+    return error
 
 
 def as_bool(text: str) -> bool | None:

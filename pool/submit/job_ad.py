@@ -76,17 +76,26 @@ def make(
 ) -> Job:
     """The job `proc`. Without a `cluster` ad the whole of it is built; with one, what differs from that."""
     job = kind(scope, around, proc, cluster)
+    wrong: list[SubmitError] = []
     if first is None:
         job.ad = base(around)
         for name in added_attributes(around)[0]:
             text = around.config[name]
             if text:
                 job.put_expr(name, text)
-        program.universe(job)
+        try:
+            program.universe(job)
+        except SubmitError as error:
+            wrong.append(error)
     else:
         job.universe, job.is_docker, job.is_container = first.universe, first.is_docker, first.is_container
     for step in STEPS:
-        step(job)
+        try:
+            step(job)
+        except SubmitError as error:  # what else is wrong is told in the same breath
+            wrong.append(error)
+    if wrong:
+        raise wrong[0].with_others(wrong[1:])
     job.ad["ProcId"] = proc
     return job
 
@@ -226,6 +235,7 @@ STEPS: tuple[Callable[[Job], None], ...] = (
     _forced_by_configuration,
     _forced,
     _job_set,
+    resources.no_negative_requests,
     resources.gpu_requirements,
     requirements.requirements,
     resources.materialization,

@@ -9,8 +9,7 @@ from pool.config import Config
 from pool.errors import Span, SubmitError
 from pool.hints import Callable, Iterable, Iterator, Mapping, Sequence
 from pool.macros.expand import Chance, references
-from pool.macros.macro_set import MacroSet
-from pool.nearest import nearest_name
+from pool.macros.macro_set import Macro, MacroSet
 from pool.submit import commands
 from pool.submit.job import Job, Surroundings, as_bool, parsed
 from pool.submit.job_ad import make
@@ -190,8 +189,10 @@ class SubmitPlan:
 def unused_line(name: str, text: str) -> str:
     """The warning about a line that nothing asked for, with the command that was probably meant."""
     said = f"the line '{name} = {text}' was unused by condor_submit. Is it a typo?"
-    near = nearest_name(name, commands.names())
-    return f"{said} Did you mean '{near}'?" if near is not None and near != name.lower() else said
+    from pool.submit import meant
+
+    near = meant.command(name)
+    return f"{said} Did you mean '{near}'?" if near is not None else said
 
 
 def read_submit(
@@ -231,8 +232,6 @@ def read_submit(
     for line in extra:
         reader.read_line(line, ARGUMENT)
     reader.appended = appended
-    reader.read(text)
-    _queues(reader, queue_args, config)
     around = Surroundings(
         config=config,
         world=world,
@@ -245,19 +244,57 @@ def read_submit(
         interactive=interactive,
         skip_checks=skip_checks,
     )
+    try:
+        reader.read(text)
+        _queues(reader, queue_args, config)
+        plan = _planned(reader, around, cluster)
+    except SubmitError as error:
+        raise _all_that_is_wrong(reader, error, text) from None
+    if reader.wrong:
+        raise _all_that_is_wrong(reader, None, text)
+    return plan
+
+
+def _planned(reader: SubmitReader, around: Surroundings, cluster: int) -> SubmitPlan:
+    """The plan, with its first job made: what is wrong with that, and with its set, is said now."""
+    scope, warnings = reader.scope, reader.warnings
     _refuse(scope, reader.batches)
-    batches = [(batch, _rows(batch, scope, world, reader, around)) for batch in reader.batches]
+    batches = [(batch, _rows(batch, scope, around.world, reader, around)) for batch in reader.batches]
     if not any(len(rows) for _, rows in batches):
-        warnings.append(f'"{file}" has only empty "queue" commands -- no jobs queued')
-    most = config.int("SUBMIT_MAX_PROCS_IN_CLUSTER", 0)
+        warnings.append(f'"{scope.defaults["submit_file"]}" has only empty "queue" commands -- no jobs queued')
+    most = around.config.int("SUBMIT_MAX_PROCS_IN_CLUSTER", 0)
     if most and sum(len(rows) for _, rows in batches) > most:
         raise SubmitError(
             f"number of procs exceeds SUBMIT_MAX_PROCS_IN_CLUSTER ({most})",
             span=Span(reader.file, reader.batches[-1].line),
         )
     plan = SubmitPlan(scope, around, batches, cluster, warnings)
-    plan.job_set  # noqa: B018 (what is wrong with the first job, and its set, is said now)
+    plan.job_set  # noqa: B018
     return plan
+
+
+def _all_that_is_wrong(reader: SubmitReader, error: SubmitError | None, text: str | Iterable[str]) -> SubmitError:
+    """The lines that cannot be read, what is wrong with the job, and names that are probably misspelt."""
+    from pool.submit import meant
+
+    system = meant.script_of(text) if isinstance(text, str) else None
+    if system is not None:
+        name = reader.scope.defaults["submit_file"]
+        said = f"this is a script{'' if system == 'shell' else f' for {system}'}, and no description of a job"
+        return SubmitError(said, span=Span(reader.file, 1), expected=meant.instead_of_script(name))
+    found = [*reader.wrong]
+    for one in error.apart() if error is not None else ():
+        if not found or (one.span is not None and one.span.column):  # others may follow from lines that were left out
+            found.append(one)
+    for batch in reader.batches:
+        unused = [macro for macro in batch.macros if macro.name.lower() not in reader.scope.used and macro.source.line]
+        found += [_misspelt(macro) for macro in unused if meant.command(macro.name) is not None]
+    return found[0].with_others(found[1:])
+
+
+def _misspelt(macro: Macro) -> SubmitError:
+    span = Span(macro.source.file, macro.source.line, 1, f"{macro.name} = {macro.text}")
+    return SubmitError(unused_line(macro.name, macro.text), span=span)
 
 
 def _templates(config: Config) -> Callable[[str], str | None]:

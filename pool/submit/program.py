@@ -41,7 +41,11 @@ def _universe_number(job: Job, said: str) -> int:
         job.is_container = lower == "container"
         return VANILLA
     if not number or number not in UNIVERSES.values():
-        raise job.error(f"I don't know about the '{said}' universe.", "universe", "JobUniverse")
+        from pool.submit import meant
+
+        error = job.error(f"I don't know about the '{said}' universe.", "universe", "JobUniverse")
+        error.expected = meant.universe(said)
+        raise error
     if number not in SUPPORTED_UNIVERSES:
         name = next(name for name, known in UNIVERSES.items() if known == number)
         raise job.error(f"'{name.capitalize()}' is not a supported universe.", "universe", "JobUniverse")

@@ -13,6 +13,7 @@ from pool.submit.scope import ARGUMENT, Scope
 from pool.submit.world import SubmitWorld
 
 _DEEPEST = 20
+_MOST_WRONG = 20
 STRICT = {
     "FALSE": "SubmitWarnEmptyMatches=false\nSubmitFailEmptyMatches=false\nSubmitWarnDuplicateMatches=false\n"
     "SubmitFailEmptyFields=false\nSubmitWarnEmptyFields=false",
@@ -46,6 +47,7 @@ class SubmitReader:
         self.appended: Sequence[str] = ()  # lines that count as if they stood before each queue statement
         self.batches: list[Batch] = []
         self.last_line = 0
+        self.wrong: list[SubmitError] = []  # lines that cannot be read
 
     def read(self, text: str | Iterable[str]) -> None:
         """Read the description. Lines after a queue statement count for the next one."""
@@ -73,15 +75,22 @@ class SubmitReader:
                     continue
                 if not depth:
                     self.last_line = number
-                self._take(number, line, lines, file, depth, conditions)
+                try:
+                    self._take(number, line, lines, file, depth, conditions)
+                except SubmitError as error:
+                    self._note(error, Span(file, number, 1, line), depth)
         except BadCondition as why:
             raise self.error(str(why), file, number, line) from None
-        except SubmitError as error:
-            if error.span is None:
-                error.span = Span(file, number, 1, line)
-            raise
         if conditions.is_open and (depth or not self.batches):
             raise self.error("endif(s) not found before end-of-file", file, number)
+
+    def _note(self, error: SubmitError, span: Span, depth: int) -> None:
+        """Go on after a line that is wrong, so that all are told at once; what is included is wrong as a whole."""
+        if error.span is None:
+            error.span = span
+        if depth or len(self.wrong) >= _MOST_WRONG:
+            raise error
+        self.wrong.append(error)
 
     def _take(
         self, number: int, line: str, lines: Iterator[tuple[int, str]], file: str, depth: int, conditions: Conditions
@@ -155,7 +164,11 @@ class SubmitReader:
     def _queue(self, number: int, line: str, lines: Iterator[tuple[int, str]], file: str, depth: int) -> None:
         arguments = statement_arguments(line)
         if arguments is None:
-            raise self.error("invalid queue statement.", file, number, line)
+            from pool.submit import meant
+
+            error = self.error("invalid queue statement.", file, number, line)
+            error.expected = meant.line(line)
+            raise error
         if depth:
             raise self.error("Queue statement not allowed in include file or command", file, number, line)
         self.add_queue(arguments, number, line, lines)
@@ -166,7 +179,11 @@ class SubmitReader:
         try:
             queue = parse_queue(self.scope.expand(arguments))
         except BadQueue as why:
-            raise self.error(str(why), self.file, number, line) from None
+            from pool.submit import meant
+
+            error = self.error(str(why), self.file, number, line)
+            error.expected = meant.count(arguments)
+            raise error from None
         if queue.inline:
             for self.last_line, item in lines:
                 if not take_inline(queue, item):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from pool.classad import ClassAd, Expr, expr
-from pool.errors import ClassAdError
+from pool.errors import ClassAdError, SubmitError
 from pool.nearest import nearest_name
 from pool.submit.job import Job, amount, as_bool
 from pool.submit.policy import literal, wrapped
@@ -26,14 +26,38 @@ def requests(job: Job) -> None:
         elif lower not in _REFUSED and lower not in _OWN and len(name) > 9 and name[8] != "_":
             text = job.param(name)
             near = nearest_name(name[8:], _BUILT_IN)
+            hint = f"{name} asks for a custom resource '{name[8:]}'. Did you mean 'request_{near}'?"
             if near is not None:
-                job.warn(f"{name} asks for a custom resource '{name[8:]}'. Did you mean 'request_{near}'?")
+                job.warn(hint)
             if text is not None:
-                job.put_expr("Request" + name[8:], text, name)
+                _custom(job, name, text, hint if near is not None else "")
+
     cpus(job)
     gpus(job)
     disk(job)
     memory(job)
+
+
+def _custom(job: Job, name: str, text: str, hint: str) -> None:
+    try:
+        job.put_expr("Request" + name[8:], text, name)
+    except SubmitError as error:
+        error.message += f"; {hint}" if hint else ""
+        raise
+
+
+def no_negative_requests(job: Job) -> None:
+    """A job cannot ask for less than nothing: no slot would ever take it."""
+    wrong = []
+    for key, value in job.ad.attrs.items():
+        if key.startswith("request"):
+            number = value.eval() if isinstance(value, Expr) else value
+            if isinstance(number, int | float) and number < 0:
+                command = f"request_{key[7:]}"
+                said = f"{command} = {number} asks for less than nothing, and no slot can give that"
+                wrong.append(job.error(said, command, key, f"MY.{key}"))
+    if wrong:
+        raise wrong[0].with_others(wrong[1:])
 
 
 _BUILT_IN = ("cpus", "memory", "disk", "gpus")
