@@ -13,6 +13,8 @@ TERMINATED: Final = 5
 ABORTED: Final = 9
 HELD: Final = 12
 RELEASED: Final = 13
+CLUSTER_SUBMIT: Final = 35
+CLUSTER_REMOVE: Final = 36
 
 _HEADER = re.compile(r"(\d{3}) \((-?\d+)\.(-?\d+)\.(-?\d+)\) (\S+ \S+) (.*)\n")
 
@@ -78,7 +80,9 @@ def _event_of(found: Mapping[str, Any]) -> Event:
     host = found["attrs"].get("ExecuteHost")
     headline = f"Job executing on host: {host}" if host else found["name"].replace("_", " ").capitalize()
     number, cluster, proc, subproc = (int(found[name]) for name in ("type", "cluster", "proc", "subproc"))
-    text = f"{number:03d} ({cluster:03d}.{proc:03d}.{subproc:03d}) {when} {headline}\n...\n"
+    why = found["attrs"].get("HoldReason")
+    more = f"\t{why}\n" if why else ""
+    text = f"{number:03d} ({cluster:03d}.{proc:03d}.{subproc:03d}) {when} {headline}\n{more}...\n"
     return Event(number, cluster, proc, subproc, when, headline, text)
 
 

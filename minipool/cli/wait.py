@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 
-from minipool.cli.log_reader import ABORTED, EXECUTE, SUBMIT, TERMINATED, Event, Reader, reader_of
+from minipool.cli.log_reader import (
+    ABORTED,
+    CLUSTER_REMOVE,
+    CLUSTER_SUBMIT,
+    EXECUTE,
+    HELD,
+    RELEASED,
+    SUBMIT,
+    TERMINATED,
+    Event,
+    Reader,
+    reader_of,
+)
 from minipool.cli.options import Opt, Parsed, UsageError
 from minipool.cli.tool import DEBUG, HELP, JSON, VERSION_OPT, Tool, run
 from pool.errors import UserError
@@ -54,7 +67,7 @@ def _main(parsed: Parsed) -> int:
         log = reader_of(path)
     except OSError as error:
         raise UserError(f"Couldn't open {path}: {error.strerror}") from None
-    return Waiter(parsed, wanted).wait(log, deadline)
+    return Waiter(parsed, path, wanted).wait(log, deadline)
 
 
 def _numbers(text: str) -> tuple[int, ...]:
@@ -83,18 +96,28 @@ def _formed(event: Event, options: Sequence[str]) -> str:
     return formed(plain, at, read_form(["LEGACY", *options] if "ISO_DATE" not in options else options))
 
 
+def _second_line(text: str) -> str:
+    """What an event says below its headline: of a hold, the reason."""
+    lines = text.strip().splitlines()
+    return lines[1].strip() if len(lines) > 2 else "no reason is given"
+
+
 class Waiter:
     """Counts the jobs that are there and those that have ended."""
 
-    def __init__(self, parsed: Parsed, wanted: tuple[int, ...]) -> None:
-        self.wanted = wanted
+    def __init__(self, parsed: Parsed, path: str, wanted: tuple[int, ...]) -> None:
+        self.path, self.wanted = path, wanted
         self.status, self.echo = parsed.has("status"), parsed.has("echo")
         self.all_events = parsed.has("allevents")
         self.json = parsed.has("json")
         self.form = [word.upper() for word in (parsed.qualifier("echo") or "").split(",") if word]
         self.needed = parsed.number("num", 0)
         self.open: set[tuple[int, int, int]] = set()
-        self.ended = 0
+        self.making: set[int] = set()
+        """Clusters that may make further jobs (max_materialize, max_idle)."""
+        self.held: dict[tuple[int, int, int], str] = {}
+        """Why those jobs are held, until somebody was told."""
+        self.events = self.submitted = self.ended = 0
 
     def wait(self, log: Reader, deadline: float | None) -> int:
         """Read until the jobs have ended (0) or the time is over (1)."""
@@ -103,12 +126,41 @@ class Waiter:
                 self._take(event)
                 if self.needed and self.ended >= self.needed:
                     return self._over(f"Specifed number of jobs ({self.needed}) done.", 0)
-            if not (self.open or self.needed or self.all_events):
+            if not self.events and not self._is_empty():
+                raise UserError(f"{self.path} is not a job event log: it holds no event")
+            if not (self._is_waiting() or self.needed or self.all_events):
+                self._refuse_nothing()
                 return self._over("All jobs done.", 0)
+            self._tell_of_holds()
             if deadline is not None and time.monotonic() >= deadline:
                 return self._over("Time expired.", 1)
             sys.stdout.flush()
             time.sleep(_POLL_S)
+
+    def _is_waiting(self) -> bool:
+        """Whether jobs of the log have not ended, or are yet to be made."""
+        all_seen = len(self.wanted) > 1 and bool(self.submitted or self.ended)
+        return bool(self.open or (self.making and not all_seen))
+
+    def _is_empty(self) -> bool:
+        try:
+            return os.stat(self.path).st_size == 0
+        except OSError:
+            return True  # it was a log when it was opened
+
+    def _refuse_nothing(self) -> None:
+        """That nothing has happened to a job is not its end."""
+        if not (self.submitted or self.ended):
+            what = "that job" if self.wanted else "any jobs"
+            raise UserError(f"{self.path}: This log does not mention {what}!")
+
+    def _tell_of_holds(self) -> None:
+        """A held job may stay so for ever: whoever waits should know. Said of those that are held when all is read."""
+        for (cluster, proc, _), why in self.held.items():
+            sys.stderr.write(
+                f"Job {cluster}.{proc} is held: {why} (it is waited for until it is released or removed)\n"
+            )
+        self.held.clear()
 
     def _over(self, said: str, status: int) -> int:
         """The last word, and the exit status."""
@@ -121,7 +173,12 @@ class Waiter:
         return status
 
     def _take(self, event: Event) -> None:
+        self.events += 1
         job = (event.cluster, event.proc, event.subproc)
+        if event.number == CLUSTER_SUBMIT and self.wanted[:1] in ((), job[:1]):
+            self.making.add(event.cluster)
+        elif event.number == CLUSTER_REMOVE:
+            self.making.discard(event.cluster)
         mine = job[: len(self.wanted)] == self.wanted
         if self.echo and mine:
             sys.stdout.write(_formed(event, self.form) if self.form else _short_date(event))
@@ -131,9 +188,14 @@ class Waiter:
             self._say(event)
         if event.number == SUBMIT:
             self.open.add(job)
+            self.submitted += 1
         elif event.number in (TERMINATED, ABORTED):
             self.open.discard(job)
             self.ended += 1
+        if event.number == HELD:
+            self.held[job] = _second_line(event.text)
+        elif event.number in (RELEASED, TERMINATED, ABORTED):
+            self.held.pop(job, None)
 
     def _say(self, event: Event) -> None:
         name = f"{event.cluster}.{event.proc}.{event.subproc}"

@@ -162,3 +162,22 @@ def test_every_daemon_says_how_busy_it_is_and_where(pool: RealPool) -> None:
         address = f"{kind.capitalize()}IpAddr"
         _, out, _ = ran(pool, "status", f"-{kind.lower()}", "-af", expression, f"{address} == MyAddress")
         assert set(out.splitlines()) == {"true true"}, kind
+
+
+def test_condor_wait_says_that_a_job_is_held_and_knows_no_job_that_is_not_in_the_log(pool: RealPool) -> None:
+    home = pool.directory / "home"
+    held = pool.submit("executable = /bin/sleep\narguments = 600\nlog = waits.log\nhold = true\nqueue\n", cwd=home)
+    pool.tool("condor_release", str(held))
+    pool.tool("condor_hold", "-reason", "for a test", str(held))
+    program = Path(sys.executable).with_name("condor_wait")
+
+    def wait(*argv: str) -> tuple[int, str, str]:
+        done = subprocess.run([program, *argv], cwd=home, env=pool.env(), capture_output=True, text=True, check=False)
+        return done.returncode, done.stdout, done.stderr
+
+    status, out, err = wait("-wait", "0", "waits.log")
+    assert (status, out) == (1, "Time expired.\n")
+    assert err.startswith(f"Job {held}.0 is held: for a test")
+    assert wait("waits.log", f"{held + 1}") == (1, "", "waits.log: This log does not mention that job!\n")
+    pool.tool("condor_rm", str(held))
+    assert wait("waits.log") == (0, "All jobs done.\n", "")

@@ -53,7 +53,7 @@ def test_all_jobs_of_the_log_are_waited_for(log: Path, capsys: pytest.CaptureFix
     ]
 
 
-@pytest.mark.parametrize("job", ["7.0", "7.0.0", "999999"])
+@pytest.mark.parametrize("job", ["7.0", "7.0.0"])
 def test_one_job_may_be_waited_for(log: Path, job: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert dispatch("wait", [str(log), job, "-wait", "0"]) == 0
     assert capsys.readouterr().out == "All jobs done.\n"
@@ -91,6 +91,58 @@ def test_a_log_that_cannot_be_read_is_told(tmp_path: Path, capsys: pytest.Captur
     path = tmp_path / "nosuch.log"
     assert dispatch("wait", [str(path)]) == 1
     assert capsys.readouterr() == ("", f"Couldn't open {path}: No such file or directory\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "job", "said"),
+    [
+        ("", "", "{path}: This log does not mention any jobs!"),
+        ("", "7", "{path}: This log does not mention that job!"),
+        (LOG, "8", "{path}: This log does not mention that job!"),
+        (LOG, "7.2", "{path}: This log does not mention that job!"),
+        ("#!/bin/sh\necho hello\n", "", "{path} is not a job event log: it holds no event"),
+        ("#!/bin/sh\necho hello\n", "7", "{path} is not a job event log: it holds no event"),
+        ("...\n...\n", "", "{path} is not a job event log: it holds no event"),
+        ("<html></html>\n", "", "{path} is not a job event log: it holds no event"),
+    ],
+)
+@pytest.mark.parametrize("options", [[], ["-wait", "60"], ["-status"]])
+def test_nothing_to_wait_for_is_no_success(
+    tmp_path: Path, text: str, job: str, said: str, options: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "some.log"
+    path.write_text(text)
+    assert dispatch("wait", [*options, str(path), *job.split()]) == 1
+    found = capsys.readouterr()
+    assert "done" not in found.out
+    assert found.err == said.format(path=path) + "\n"
+
+
+def test_a_cluster_that_still_makes_jobs_is_waited_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "log"
+    made = "035 (007.-01.000) 2026-11-20 23:35:40 Cluster submitted from host: <a>\n...\n"
+    path.write_text(made + event(0, "7.0", "Job submitted from host: <a>") + event(9, "7.0", "Job was aborted."))
+    for job in ([], ["7"], ["7.1"]):
+        assert dispatch("wait", ["-wait", "0", str(path), *job]) == 1
+        assert capsys.readouterr() == ("Time expired.\n", "")
+    assert dispatch("wait", ["-wait", "0", str(path), "7.0"]) == 0
+    with open(path, "a") as file:
+        file.write("036 (007.-01.000) 2026-11-20 23:35:40 Cluster removed\n...\n")
+    assert dispatch("wait", [str(path)]) == 0
+
+
+def test_who_waits_for_a_held_job_is_told_once(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with open(log, "a") as file:
+        file.write(event(12, "7.1", "Job was held.\n\tThe output is missing\n\tCode 12 Subcode 2"))
+    assert dispatch("wait", ["-wait", "0", str(log)]) == 1
+    held = "Job 7.1 is held: The output is missing (it is waited for until it is released or removed)\n"
+    assert capsys.readouterr().err == held
+    assert dispatch("wait", ["-wait", "0", str(log), "7.0"]) == 0
+    assert capsys.readouterr().err == ""
+    with open(log, "a") as file:
+        file.write(event(13, "7.1", "Job was released.") + END)
+    assert dispatch("wait", [str(log)]) == 0
+    assert capsys.readouterr().err == ""
 
 
 def test_it_waits_while_the_log_grows(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
