@@ -106,7 +106,8 @@ class Adverts:
 
     async def _repeat(self) -> None:
         while True:
-            await trio.sleep(self._start.config.seconds("UPDATE_INTERVAL"))
+            knob = "MASTER_UPDATE_INTERVAL" if self._start.subsystem == "MASTER" else "UPDATE_INTERVAL"
+            await trio.sleep(self._start.config.seconds(knob))
             self.refresh()
             for key in list(self._ads):
                 self._changed(key)

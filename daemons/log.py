@@ -5,6 +5,7 @@
 `<SUBSYS>_DEBUG` chooses the categories (`D_FULLDEBUG D_SECURITY`; `D_ALL` for everything; `CATEGORY:2` counts as the
 category plus its verbose half, here the same). `MAX_<SUBSYS>_LOG` is the size at which a file is set aside and
 `MAX_NUM_<SUBSYS>_LOG` how many old ones stay: one is called `.old`, more carry the time at which they were set aside.
+With `TRUNC_<SUBSYS>_LOG_ON_OPEN` what an earlier life of the daemon has written is dropped.
 
 What libraries say through `logging` (`protocol` among them) goes into the same file: warnings and errors always, the
 rest as D_FULLDEBUG.
@@ -53,10 +54,12 @@ class Log:
         level: str = "",
         bytes_max: int = 10 * 1024 * 1024,
         old_max: int = 1,
+        begins_anew: bool = False,
         wall: Callable[[], float] = time.time,
         times: str = TIMES,
     ) -> None:
         self.path, self.times = path, times
+        self._begins_anew = begins_anew
         self._bytes_max, self._old_max, self._wall = bytes_max, old_max, wall
         self._file: FileIO | None = None
         self._size = 0
@@ -134,6 +137,9 @@ class Log:
     def _open(self) -> FileIO:
         assert self.path is not None
         self._file = FileIO(self.path, "a", opener=open_public)
+        if self._begins_anew:
+            self._begins_anew = False
+            self._file.truncate(0)
         self._size = os.fstat(self._file.fileno()).st_size
         return self._file
 

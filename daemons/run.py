@@ -51,6 +51,8 @@ from daemons.services import CommonServices
 from daemons.world import World
 from pool.classad import ClassAd, environment
 from pool.config import Config, load_config
+from pool.config.attributes import listed_attributes
+from pool.config.refused import check
 from pool.config.restart import waiting_for_restart
 from pool.errors import ConfigError, PoolError, UserError
 from pool.version import CONDOR_PLATFORM, CONDOR_VERSION
@@ -99,7 +101,10 @@ class Source:
             if files is None and "CONDOR_CONFIG" not in environ:  # a directory of its own is a pool of its own
                 own = os.path.join(self.directory, "config")
                 files = [own] if os.path.exists(own) else []
-        return load_config(files, overrides=overrides, environ=environ, subsystem=subsystem)
+        config = load_config(files, overrides=overrides, environ=environ, subsystem=subsystem)
+        if subsystem == "MASTER":
+            check(config)
+        return config
 
     def packed(self) -> dict[str, Any]:
         """As a map that crosses to another process."""
@@ -214,8 +219,16 @@ class DaemonStart:
         for name, value in self._common_attributes().items():
             if name not in ad:
                 ad[name] = value
+        ad.update(self._listed_attributes())
         wanted = self.config.str("STATISTICS_TO_PUBLISH", default="")
         return self._with_statistics(ad, wanted) if wanted else ad
+
+    def _listed_attributes(self) -> ClassAd:
+        """What the knobs that <SUBSYS>_ATTRS names say, as far as it can be read."""
+        found, troubles = listed_attributes(self.config, self.subsystem)
+        for trouble in troubles:
+            self.log.error(trouble)
+        return found
 
     def _with_statistics(self, ad: ClassAd, wanted: str) -> ClassAd:
         """The ad with those statistics; with all where the list cannot be read."""
@@ -327,15 +340,17 @@ def open_log(config: Config, subsystem: str, world: World, *, suffix: str = "") 
         Path(f"{where}.{suffix}" if suffix else where),
         level=_log_level(config, subsystem),
         bytes_max=config.bytes(f"MAX_{subsystem}_LOG", default=10 * 1024 * 1024),
-        old_max=config.int(f"MAX_NUM_{subsystem}_LOG", default=1),
+        old_max=config.int(f"MAX_NUM_{subsystem}_LOG"),
+        begins_anew=not suffix and config.bool(f"TRUNC_{subsystem}_LOG_ON_OPEN"),
         wall=world.wall,
         times=log_times(config),
     )
 
 
 def _log_level(config: Config, subsystem: str) -> str:
-    """The categories that a daemon logs: its own, and those of all daemons."""
-    return " ".join(word for knob in (f"{subsystem}_DEBUG", "ALL_DEBUG") for word in config.list(knob, default=[]))
+    """The categories that a daemon logs: its own, or those of daemons that have none, and those of all daemons."""
+    own = config.list(f"{subsystem}_DEBUG", default=[]) or config.list("DEFAULT_DEBUG")
+    return " ".join((*own, *config.list("ALL_DEBUG", default=[])))
 
 
 def run_process(
@@ -418,13 +433,13 @@ def _banner(start: DaemonStart) -> list[str]:
         f"** PID = {os.getpid()}",
         stars,
         f"Using configuration: {', '.join(start.config.files) or 'defaults alone'}",
-        *(f"Set, and without effect: {said}" for said in _without_effect(start)),
+        *_doubts(start),
     ]
 
 
-def _without_effect(start: DaemonStart) -> list[str]:
-    """One daemon of the host says it: the one that is always there."""
-    return start.config.without_effect if start.subsystem == "MASTER" else []
+def _doubts(start: DaemonStart) -> list[str]:
+    """What is odd about the configuration; one daemon of the host says it, the one that is always there."""
+    return [*start.config.warnings, *start.config.without_effect] if start.subsystem == "MASTER" else []
 
 
 def load_main(name: str) -> DaemonMain:

@@ -41,7 +41,8 @@ def configuration() -> str:
         "",
         "A name with `<N>` or `<NAME>` in it stands for as many knobs as there are numbers or names. **R** marks what "
         "takes effect only when the daemon is started again. **-** marks knobs of HTCondor's that are known, so that "
-        "its configurations load, and that nothing here reads; the master's log names those that are set.",
+        "its configurations load, and that nothing here reads; `pool up` and the master's log warn of those that are "
+        "set. A central manager refuses group quotas and concurrency limits, a master daemons that do not exist.",
     ]
     for section, rows in knobs.sections():
         lines += ["", f"## {section}", "", "| knob | type | default | range | |", "|---|---|---|---|---|"]

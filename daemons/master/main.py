@@ -23,6 +23,7 @@ from daemons.master.supervise import Keeper, stop_all
 from daemons.run import DaemonStart
 from pool.classad import ClassAd
 from pool.config import Config
+from pool.config.refused import DAEMONS
 from pool.daemon_names import daemon_name
 from pool.errors import ConfigError, UserError
 from pool.restart import State
@@ -39,7 +40,7 @@ from protocol.messages.master import (
 )
 from protocol.rpc import Peer
 
-START_ORDER: Final = ("collector", "negotiator", "schedd", "startd")
+START_ORDER: Final = tuple(name.lower() for name in DAEMONS if name != "MASTER")
 ZYGOTE_KINDS: Final = {"daemon": "daemons.born:child_main"}
 ORPHAN_POLL_S: Final = 5.0
 
@@ -292,6 +293,6 @@ async def _reap_orphans() -> None:
 
 
 def wanted_daemons(config: Config) -> list[str]:
-    """The daemons of DAEMON_LIST that this master can start, in the order in which it does."""
+    """The daemons of DAEMON_LIST that this master starts, in the order in which it does."""
     named = {name.lower() for name in config.list("DAEMON_LIST")}
     return [name for name in START_ORDER if name in named]

@@ -34,10 +34,10 @@ def main(verb: str, argv: Sequence[str]) -> int:
 
 def _main(parsed: Parsed) -> int:
     install_clock()
-    asked = Asked(parsed)
+    session = open_session(parsed)
+    asked = Asked(parsed, session.config)
     if asked.from_file:
         return _from_file(asked)
-    session = open_session(parsed)
     asked.me = session.user()
     if asked.analyze is not None:
         from minipool.cli.q_analyze import analyze

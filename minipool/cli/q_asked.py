@@ -15,6 +15,7 @@ from pool.hints import TYPE_CHECKING, Sequence
 from pool.ids import names_jobs
 
 if TYPE_CHECKING:
+    from pool.config import Config
     from protocol.messages.schedd import Selection
 
 _ANALYSES = ("better-analyze", "reverse-analyze")
@@ -24,8 +25,9 @@ _EXCLUSIVE = ("run", "hold", "hold-codes", "idle")
 class Asked:
     """What the command line asks for."""
 
-    def __init__(self, parsed: Parsed) -> None:
+    def __init__(self, parsed: Parsed, config: Config) -> None:
         self.parsed = parsed
+        self._shows_batches = config.bool("CONDOR_Q_DASH_BATCH_IS_DEFAULT")
         self.me = ""
         self._refuse_contradictions()
         self.ids = [word for word in parsed.words if names_jobs(word)]
@@ -55,6 +57,7 @@ class Asked:
             or parsed.has("global")
             or parsed.has("schedd-constraint")
             or os.geteuid() == 0
+            or not config.bool("CONDOR_Q_ONLY_MY_JOBS")
         )
 
     @property
@@ -89,7 +92,7 @@ class Asked:
                 return "grid:ec2" if key == "grid" and self.parsed.qualifier(key) == "ec2" else key
         if has("nobatch") or has("unmatchable") or has("stream-results") or self.format is not None:
             return "dag" if has("dag") else "nobatch"
-        return "batch"
+        return "batch" if has("batch") or self._shows_batches else "nobatch"
 
     def _table(self) -> PrintFormat | None:
         """The columns to print; None for batches, whole ads and -format."""

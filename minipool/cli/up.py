@@ -9,6 +9,7 @@ from minipool import host
 from minipool.cli.options import Opt, Parsed
 from minipool.cli.tool import HELP, VERSION_OPT, Tool, run
 from minipool.session import Session
+from pool.config.refused import check
 from pool.errors import UserError
 from pool.hints import Sequence
 
@@ -59,8 +60,9 @@ def _main(parsed: Parsed) -> int:
             raise UserError(f"A pool already runs in {directory} (master pid {pid}); stop it with: pool down")
         arguments = [part for file in files for part in ("--config", file)]
         arguments += [part for key, value in settings.items() for part in ("-c", f"{key}={value}")]
-    for warning in session.config.warnings:
+    for warning in (*session.config.warnings, *session.config.without_effect):
         sys.stderr.write(f"{warning}\n")
+    check(session.config)
     session.config.int("NUM_CPUS", default=0)  # a wrong value is told here, with its file and line
     if parsed.has("foreground"):
         sys.stdout.flush()

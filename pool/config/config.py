@@ -225,16 +225,30 @@ class Config:
 
     @property
     def warnings(self) -> List[Str]:
-        """What the files' authors should know: `warning :` lines, and names that are close to a knob's."""
-        return [*self._reader.warnings, *self._misspelt()]
+        """What the files' authors should know: `warning :` lines, and names that no table has and nothing uses."""
+        return [*self._reader.warnings, *self._unknown()]
 
     @property
     def without_effect(self) -> List[Str]:
-        """Knobs that somebody has set and nothing reads, each with where that was."""
+        """A warning for each knob that somebody has set and nothing reads."""
         from pool.config.without_effect import WITHOUT_EFFECT
 
-        names = (name for name in self.names(with_defaults=False) if name.rpartition(".")[2].upper() in WITHOUT_EFFECT)
-        return [f"{name} ({source.file}:{source.line})" for name in names if not (source := self.where(name)).template]
+        names = (name for name in self.knobs_set() if _row_of(name) in WITHOUT_EFFECT)
+        return [f'{self._place(name)}: warning: "{name}" has no effect here' for name in names]
+
+    def knobs_set(self) -> List[Str]:
+        """The knobs that somebody has set, in alphabetical order, but for what a template has put there.
+
+        A name that is of a family only by its looks and that other values refer to is the author's own.
+        """
+        used = self._referred_to()
+        found = []
+        for name in self.names(with_defaults=False):
+            knob = knobs.find(name.rpartition(".")[2])
+            own = knob is not None and knob.is_family and name.lower() in used
+            if knob is not None and not own and not self.where(name).template:
+                found.append(name)
+        return found
 
     # other configurations
 
@@ -292,23 +306,46 @@ class Config:
             raise self.error(name, f"{name} = {number} is out of range ({knob.range_text()})")
         return number
 
-    def _misspelt(self) -> List[Str]:
-        used = {one.name.lower() for macro in self._reader.macros for one in references(macro.text)}
-        listed = " ".join(m.text.lower() for m in self._reader.macros if m.name.lower().endswith(("_attrs", "_exprs")))
+    def _referred_to(self) -> frozenset[Str]:
+        """What other values refer to, in lower case: as `$(NAME)`, or as a word of a list of attributes."""
+        macros = list(self._reader.macros)
+        lists = (macro.text.lower() for macro in macros if macro.name.lower().endswith(("_attrs", "_exprs")))
+        words = " ".join(lists).replace(",", " ").replace("+", " ").split()
+        return frozenset((*(one.name.lower() for macro in macros for one in references(macro.text)), *words))
+
+    def _unknown(self) -> List[Str]:
+        """Names that are neither knobs nor used by anything, and look like what would be a knob."""
+        used = self._referred_to()
         said = []
         for macro in self._reader.macros:
             bare = macro.name.rpartition(".")[2]
-            if macro.source.template or macro.source in (OVERRIDE, ENVIRONMENT):
+            if macro.source.template or macro.source is ENVIRONMENT:  # jobs have _CONDOR_SLOT and the like
                 continue
-            if knobs.find(bare) or bare.lower() in used or bare.lower() in listed or self._facts.get(bare) is not None:
+            if knobs.find(bare) or bare.lower() in used or self._facts.get(bare) is not None:
                 continue
-            from pool.nearest import nearest_name
-
-            near = nearest_name(bare, knobs.names())
-            if near is not None:
-                where = f"{macro.source.file}:{macro.source.line}"
-                said.append(f'{where}: warning: unknown knob "{macro.name}" (did you mean "{near}"?)')
+            if (trouble := _looks_like(macro.name, bare)) is not None:
+                said.append(f"{self._place(macro.name)}: warning: {trouble}")
         return said
+
+    def _place(self, name: Str) -> Str:
+        source = self.where(name)
+        return f"{source.file}:{source.line}" if source.line else source.file
+
+
+def _row_of(name: str) -> str:
+    """The name of the table's row that a knob, perhaps with a prefix, is of."""
+    knob = knobs.find(name.rpartition(".")[2])
+    return knob.name if knob is not None else ""
+
+
+def _looks_like(name: str, bare: str) -> str | None:
+    """What somebody who has set this unknown name should be told."""
+    from pool.config.htcondors_own import HTCONDORS_OWN
+
+    if bare.upper() in HTCONDORS_OWN:
+        return f'"{name}" is a knob of HTCondor\'s that has no effect here'
+    near = knobs.nearest(bare)
+    return f'unknown knob "{name}" (did you mean "{near}"?)' if near is not None else None
 
 
 def load_config(

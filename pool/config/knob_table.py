@@ -887,7 +887,14 @@ ROWS: tuple[tuple[str, tuple[Row, ...]], ...] = (
                 "",
                 "The size at which a daemon's log is rotated; 0 for never.",
             ),
-            ("MAX_NUM_<SUBSYS>_LOG", "int", "1", "1..", "", "How many rotated logs of a daemon are kept."),
+            (
+                "MAX_NUM_<SUBSYS>_LOG",
+                "int",
+                "$(MAX_NUM_DEFAULT_LOG)",
+                "1..",
+                "",
+                "How many rotated logs of a daemon are kept.",
+            ),
             (
                 "TRUNC_<SUBSYS>_LOG_ON_OPEN",
                 "bool",
@@ -2834,7 +2841,6 @@ ROWS: tuple[tuple[str, tuple[Row, ...]], ...] = (
                 "Whether a job in an image sees its own processes only.",
             ),
             ("SINGULARITY_VERBOSITY", "string", "-s", "", "", "The option for how much apptainer says."),
-            ("PODMAN", "path", "/usr/bin/podman", "", "", "The podman program."),
         ),
     ),
     (

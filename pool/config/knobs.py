@@ -117,6 +117,19 @@ def names() -> list[str]:
     return [row[0] for _, row in _rows.values()]
 
 
+def nearest(wrong: str) -> str | None:
+    """The knob that was probably meant; of a family with numbers (`SLOT_TYPE_<N>`) the member with that number."""
+    from pool.nearest import nearest_name
+
+    numbers = [part for part in "".join(c if c.isdigit() else " " for c in wrong).split() if part]
+    if len(numbers) == 1:
+        families = [row[0] for _, row in _families if row[0].count("<") == 1 and "<N>" in row[0]]
+        near = nearest_name(wrong.replace(numbers[0], "<N>"), families)
+        if near is not None:
+            return near.replace("<N>", numbers[0])
+    return nearest_name(wrong, names())
+
+
 def sections() -> list[tuple[str, list[Knob]]]:
     """The table in its own order, as the reference page shows it."""
     return [(section, [Knob(section, row) for row in rows]) for section, rows in ROWS]

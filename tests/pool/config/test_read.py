@@ -1,0 +1,295 @@
+"""Every knob of the table is read by code that runs, or is marked as without effect and read by nothing."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+import daemons
+import minipool
+import pool
+import protocol
+from pool.config import knobs, load_config
+from pool.config.htcondors_own import HTCONDORS_OWN
+from pool.config.knob_table import ROWS
+from pool.config.template_texts import TEXTS
+from pool.config.without_effect import WITHOUT_EFFECT
+from pool.hooks.table import Hook
+from pool.macros.expand import references
+
+TABLES = ("htcondors_own.py", "knob_table.py", "refused.py", "template_texts.py", "without_effect.py")
+READERS = frozenset(("str", "path", "list", "bool", "int", "float", "seconds", "bytes", "expr", "evaluate"))
+
+
+class Built(NamedTuple):
+    """Knobs whose names the code puts together, so that no constant says them."""
+
+    file: str
+    code: str
+    """What must stand there."""
+    names: str
+    """The knobs, as patterns."""
+    reason: str
+
+
+LEVELS = "ALLOW_<* DENY_<* ALLOW_ADMINISTRATOR ALLOW_ADVERTISE_* ALLOW_CONFIG ALLOW_DAEMON ALLOW_NEGOTIATOR ALLOW_READ ALLOW_WRITE"
+DAEMON = "each daemon reads its own"
+AUTHOR = "the configuration's author chooses the names"
+KINDS = "one for each of a table's kinds"
+SLOT = "slots and their types are numbered"
+RESOURCE = "one for each resource of a machine"
+CRON = "of each manager and job"
+
+BUILT = (
+    Built("daemons/run.py", 'f"{subsystem}_LOG"', "<SUBSYS>_LOG COLLECTOR_LOG NEGOTIATOR_LOG", DAEMON),
+    Built(
+        "daemons/run.py", 'f"{subsystem}_DEBUG"', "<SUBSYS>_DEBUG NEGOTIATOR_DEBUG SCHEDD_DEBUG STARTER_DEBUG", DAEMON
+    ),
+    Built("daemons/run.py", 'f"TRUNC_{subsystem}_LOG_ON_OPEN"', "TRUNC_<SUBSYS>_LOG_ON_OPEN", DAEMON),
+    Built("daemons/run.py", 'f"MAX_{subsystem}_LOG"', "MAX_<SUBSYS>_LOG", DAEMON),
+    Built("daemons/run.py", 'f"MAX_NUM_{subsystem}_LOG"', "MAX_NUM_<SUBSYS>_LOG", DAEMON),
+    Built("daemons/own_history.py", 'f"{start.subsystem}_DAEMON_HISTORY"', "*_DAEMON_HISTORY", DAEMON),
+    Built("daemons/open_files.py", 'f"{subsystem}_MAX_FILE_DESCRIPTORS"', "<SUBSYS>_MAX_FILE_DESCRIPTORS", DAEMON),
+    Built("pool/config/attributes.py", 'f"{subsystem}_ATTRS"', "<SUBSYS>_ATTRS", DAEMON),
+    Built("pool/config/attributes.py", 'f"{subsystem}_EXPRS"', "<SUBSYS>_EXPRS", DAEMON),
+    Built("pool/config/user_maps.py", 'f"{subsystem}_CLASSAD_USER_MAP_NAMES"', "SCHEDD_CLASSAD_USER_MAP_NAMES", DAEMON),
+    Built("daemons/schedd/settings.py", '"SCHEDD_NAME"', "<SUBSYS>_NAME", "each daemon says its own in full"),
+    Built(
+        "daemons/master/supervise.py", 'f"MASTER_{name}"', "MASTER_BACKOFF_* MASTER_RECOVER_FACTOR", "of all daemons"
+    ),
+    Built("daemons/master/supervise.py", 'f"MASTER_{subsystem}_{name}"', "MASTER_<SUBSYS>_BACKOFF_*", DAEMON),
+    Built("daemons/master/main.py", 'f"MASTER_SHUTDOWN_{request.name.upper()}"', "MASTER_SHUTDOWN_<NAME>", AUTHOR),
+    Built("pool/config/user_maps.py", 'f"CLASSAD_USER_MAPFILE_{name}"', "CLASSAD_USER_MAPFILE_<NAME>", AUTHOR),
+    Built("pool/config/user_maps.py", 'f"CLASSAD_USER_MAPDATA_{name}"', "CLASSAD_USER_MAPDATA_<NAME>", AUTHOR),
+    Built("pool/submit/plan.py", 'f"SUBMIT_TEMPLATE_{name}"', "SUBMIT_TEMPLATE_<NAME>", AUTHOR),
+    Built("pool/jobs/admission.py", 'f"JOB_TRANSFORM_{name}"', "JOB_TRANSFORM_<NAME>", AUTHOR),
+    Built("pool/jobs/admission.py", 'f"SUBMIT_REQUIREMENT_{name}"', "SUBMIT_REQUIREMENT_<NAME>", AUTHOR),
+    Built("pool/jobs/admission.py", '_REASON"', "SUBMIT_REQUIREMENT_<NAME>_REASON", AUTHOR),
+    Built("pool/jobs/admission.py", '_IS_WARNING"', "SUBMIT_REQUIREMENT_<NAME>_IS_WARNING", AUTHOR),
+    Built("daemons/startd/plugins.py", 'f"{method}_TEST_URL"', "<METHOD>_TEST_URL", AUTHOR),
+    Built("daemons/starter/settings.py", 'f"{name}_MOUNT_IF"', "DOCKER_VOLUME_DIR_<NAME>*", AUTHOR),
+    Built("protocol/security.py", 'f"{kind}_{level.value}"', LEVELS, "both lists of each level"),
+    Built(
+        "protocol/security.py", 'f"SEC_{level}_AUTHENTICATION_METHODS"', "SEC_*_AUTHENTICATION_METHODS", "of each level"
+    ),
+    Built(
+        "pool/jobs/edits.py",
+        'f"{kind}_JOB_ATTRS"',
+        "*IMMUTABLE_JOB_ATTRS *PROTECTED_JOB_ATTRS *SECURE_JOB_ATTRS",
+        KINDS,
+    ),
+    Built("pool/jobs/policy.py", 'f"SYSTEM_PERIODIC_{word}"', "SYSTEM_PERIODIC_*", KINDS),
+    Built("daemons/schedd/local_jobs.py", 'f"START_{word}_UNIVERSE"', "START_*_UNIVERSE", KINDS),
+    Built("daemons/schedd/transfer_turns.py", 'f"{name}_SHORT_HORIZON"', "FILE_TRANSFER_DISK_LOAD_THROTTLE_*", KINDS),
+    Built("daemons/starter/settings.py", 'f"ENABLE_CHIRP{part}"', "ENABLE_CHIRP*", KINDS),
+    Built("daemons/startd/settings.py", 'f"SLOT{slot_id}_EXECUTE"', "SLOT<N>_EXECUTE", SLOT),
+    Built("daemons/startd/settings.py", 'f"SLOT{spec.slot_id}_STARTD_ATTRS"', "SLOT<N>_STARTD_ATTRS", SLOT),
+    Built("daemons/startd/settings.py", 'f"SLOT{spec.slot_id}_"', "SLOT<N>_<KNOB>", SLOT),
+    Built(
+        "daemons/startd/settings.py", 'f"SLOT_TYPE_{spec.type_id}_"', "SLOT_TYPE_<N>_<KNOB> SLOT_TYPE_<N>_START", SLOT
+    ),
+    Built(
+        "daemons/startd/settings.py",
+        'f"SLOT_TYPE_{spec.type_id}_CONSUMPTION_POLICY"',
+        "SLOT_TYPE_<N>_CONSUMPTION_*",
+        SLOT,
+    ),
+    Built("daemons/startd/main.py", 'f"SLOT_TYPE_{spec.type_id}_NAME_PREFIX"', "SLOT_TYPE_<N>_NAME_PREFIX", SLOT),
+    Built("daemons/startd/fetch_work.py", 'f"SLOT{number}_JOB_HOOK_KEYWORD"', "<SLOT>_JOB_HOOK_KEYWORD", SLOT),
+    Built("daemons/starter/settings.py", 'f"SLOT{found[1]}_CPU_AFFINITY"', "SLOT<N>_CPU_AFFINITY", SLOT),
+    Built("daemons/starter/settings.py", 'f"{name}_USER"', "SLOT<N>_USER", SLOT),
+    Built("pool/slots/slot_types.py", 'f"SLOT_TYPE_{number}"', "SLOT_TYPE_<N>", SLOT),
+    Built("pool/slots/slot_types.py", 'f"SLOT_TYPE_{number}_PARTITIONABLE"', "SLOT_TYPE_<N>_PARTITIONABLE", SLOT),
+    Built("pool/slots/slot_types.py", 'f"NUM_SLOTS_TYPE_{number}"', "NUM_SLOTS_TYPE_<N>", SLOT),
+    Built("pool/slots/policy.py", 'f"{name}_{universe}"', "<EXPR>_VANILLA", "of each universe"),
+    Built("pool/slots/custom.py", 'f"MACHINE_RESOURCE_{name}"', "MACHINE_RESOURCE_<NAME>", RESOURCE),
+    Built(
+        "pool/slots/custom.py", 'f"OFFLINE_MACHINE_RESOURCE_{custom.name}"', "OFFLINE_MACHINE_RESOURCE_<NAME>", RESOURCE
+    ),
+    Built("pool/slots/custom.py", "MACHINE_RESOURCE_", "MACHINE_RESOURCE_INVENTORY_<NAME>", RESOURCE),
+    Built(
+        "daemons/startd/settings.py",
+        'f"MODIFY_REQUEST_EXPR_REQUEST{name.upper()}"',
+        "MODIFY_REQUEST_EXPR_REQUEST*",
+        RESOURCE,
+    ),
+    Built("pool/slots/consumption.py", 'f"CONSUMPTION_{name}"', "CONSUMPTION_*", RESOURCE),
+    Built("pool/execute/assigned.py", '"ENVIRONMENT_FOR_Assigned"', "ENVIRONMENT_FOR_Assigned*", RESOURCE),
+    Built(
+        "pool/execute/assigned.py", '"ENVIRONMENT_VALUE_FOR_UnAssigned"', "ENVIRONMENT_VALUE_FOR_UnAssigned*", RESOURCE
+    ),
+    Built("pool/slots/policy.py", '"RUNBENCHMARKS"', "RunBenchmarks", "HTCondor's spelling of a policy's name"),
+    *(
+        Built("pool/hooks/table.py", 'f"_HOOK_{hook.value}"', f"<KEYWORD>_HOOK_{hook}*", "of each keyword")
+        for hook in Hook
+    ),
+    Built("pool/cron_jobs/jobs.py", 'f"{manager}_JOBLIST"', "*_JOBLIST", CRON),
+    Built("pool/cron_jobs/jobs.py", 'f"{manager}_MAX_JOB_LOAD"', "*_MAX_JOB_LOAD", CRON),
+    Built("pool/cron_jobs/jobs.py", 'f"{manager}_AUTOPUBLISH"', "STARTD_CRON_AUTOPUBLISH", CRON),
+    Built("pool/cron_jobs/jobs.py", 'f"{manager}_CONFIG_VAL"', "*_CONFIG_VAL", CRON),
+    Built("pool/cron_jobs/jobs.py", 'f"{manager}_LOG_NON_ZERO_EXIT"', "<DAEMON>_CRON_LOG_NON_ZERO_EXIT", CRON),
+    *(
+        Built("pool/cron_jobs/jobs.py", f'{{knob}}{word}"', f"<DAEMON>_CRON_<NAME>_{word}", CRON)
+        for word in (
+            *("EXECUTABLE", "MODE", "PREFIX", "PERIOD", "ARGS", "ENV", "CWD", "SLOTS", "JOB_LOAD", "KILL", "RECONFIG"),
+            *("RECONFIG_RERUN", "CONDITION", "METRICS"),
+        )
+    ),
+    *(
+        Built("pool/cron_jobs/jobs.py", f'{{knob}}{word}"', f"BENCHMARKS_<NAME>_{word}", CRON)
+        for word in ("EXECUTABLE", "MODE", "PREFIX", "PERIOD", "ARGS", "ENV", "CWD", "SLOTS", "JOB_LOAD", "KILL")
+    ),
+)
+
+FOR_REFERENCES = frozenset(("BIN", "SBIN", "BenchmarkTimer"))
+"""Knobs that are there for configurations to refer to, as are the texts for policies."""
+
+
+@cache
+def sources() -> dict[str, str]:
+    """The text of each file of the packages, but for the tables of knobs."""
+    found = {}
+    for package in (daemons, minipool, pool, protocol):
+        top = Path(package.__path__[0])
+        for path in top.rglob("*.py"):
+            if path.name not in TABLES:
+                found[str(path.relative_to(top.parent))] = path.read_text()
+    return found
+
+
+@cache
+def trees() -> dict[str, ast.Module]:
+    return {name: ast.parse(text) for name, text in sources().items()}
+
+
+@cache
+def mentioned() -> frozenset[str]:
+    """Every name that some code uses: what nobody uses does not run."""
+    found = set()
+    for tree in trees().values():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Name):
+                found.add(node.id)
+            elif isinstance(node, ast.Attribute):
+                found.add(node.attr)
+            elif isinstance(node, ast.alias):
+                found.add(node.name)
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                found.add(node.value.rpartition(":")[2])  # modules and functions that are found by their names
+    return frozenset(found)
+
+
+def runs(node: ast.AST) -> bool:
+    """Whether anybody can call this, as far as its name tells."""
+    if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        return True
+    return node.name.startswith("__") or node.name in mentioned() or bool(node.decorator_list) or node.name == "main"
+
+
+def constants(node: ast.AST) -> Iterator[str]:
+    """The string constants of code that runs: no docstrings, no parts of longer texts."""
+    if not runs(node):
+        return
+    if isinstance(node, ast.JoinedStr):
+        for part in node.values:
+            if isinstance(part, ast.FormattedValue):
+                yield from constants(part)
+        return
+    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+        return
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        yield node.value
+    if isinstance(node, ast.Attribute) and node.attr == "split" and isinstance(node.value, ast.Constant):
+        yield from str(node.value.value).split()
+    for child in ast.iter_child_nodes(node):
+        yield from constants(child)
+
+
+@cache
+def said() -> frozenset[str]:
+    """Every constant of code that runs."""
+    return frozenset(text for tree in trees().values() for text in constants(tree))
+
+
+@cache
+def built() -> dict[str, Built]:
+    """The knobs whose names are put together, and where."""
+    names = [row[0] for _, rows in ROWS for row in rows]
+    return {name: one for one in BUILT for name in names if any(fnmatchcase(name, glob) for glob in one.names.split())}
+
+
+@cache
+def read() -> frozenset[str]:
+    """The rows of the table that are read: by the code, or as a part of what it reads."""
+    rows = {row[0]: row for _, rows in ROWS for row in rows}
+    found = {name for name in rows if name in said()} | built().keys()
+    templates = " ".join(text for category in TEXTS.values() for text in category.values())
+    waiting = list(found)
+    referred = {one.name.lower() for one in references(templates)}
+    waiting += [name for name in rows if name.lower() in referred]
+    while waiting:
+        name = waiting.pop()
+        found.add(name)
+        for one in references(rows[name][2]):
+            knob = knobs.find(one.name)
+            if knob is not None and knob.name not in found:
+                waiting.append(knob.name)
+    return frozenset(found)
+
+
+def test_every_knob_is_read_or_marked() -> None:
+    names = [row[0] for section, rows in ROWS if section != "Texts for policies" for row in rows]
+    assert [name for name in names if name not in read() | WITHOUT_EFFECT | FOR_REFERENCES] == []
+
+
+def test_nothing_that_is_marked_is_read() -> None:
+    assert [name for name in sorted(WITHOUT_EFFECT) if name in (said() - {"<SUBSYS>"}) | built().keys()] == []
+
+
+def test_all_that_is_marked_is_known() -> None:
+    names = {row[0] for _, rows in ROWS for row in rows}
+    assert sorted(WITHOUT_EFFECT - names) == []
+
+
+@pytest.mark.parametrize("one", BUILT, ids=lambda one: one.code)
+def test_names_are_put_together_where_the_list_says(one: Built) -> None:
+    assert one.code in sources()[one.file]
+    names = [row[0] for _, rows in ROWS for row in rows]
+    for glob in one.names.split():
+        assert any(fnmatchcase(name, glob) for name in names), glob
+
+
+def test_what_the_code_asks_a_configuration_for_is_in_the_table() -> None:
+    unknown = set()
+    for file, tree in trees().items():
+        for node in ast.walk(tree):
+            if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args):
+                continue
+            first, of = node.args[0], node.func.value
+            if node.func.attr in READERS and isinstance(first, ast.Constant) and isinstance(first.value, str):
+                of_config = (isinstance(of, ast.Name) and of.id == "config") or (
+                    isinstance(of, ast.Attribute) and of.attr == "config"
+                )
+                if of_config and knobs.find(first.value) is None:
+                    unknown.add((file, first.value))
+    assert unknown - {("x", "y")} == set()
+
+
+def test_what_is_called_htcondors_own_is_not_read_here() -> None:
+    assert sorted(name for name in HTCONDORS_OWN if name in said() or knobs.find(name) is not None) == []
+
+
+def test_a_configuration_tells_which_of_them_are_set_and_where(tmp_path: Path) -> None:
+    file = tmp_path / "config"
+    file.write_text("NUM_CPUS = 2\nDEFRAG_INTERVAL = 5\nSCHEDD.Flock_To = there\nMY_LIMIT = 3\nCOMMENT = $(MY_LIMIT)\n")
+    config = load_config([str(file)], environ={})
+    assert config.without_effect == [
+        f'{file}:2: warning: "DEFRAG_INTERVAL" has no effect here',
+        f'{file}:3: warning: "SCHEDD.Flock_To" has no effect here',
+    ]
