@@ -12,7 +12,11 @@ import time
 
 from minipool.session import Session
 from pool.errors import PeerError, UserError
-from pool.hints import Callable, Final, Iterator, Mapping, Sequence
+from pool.execute.enforcement import ATTRIBUTES
+from pool.hints import TYPE_CHECKING, Callable, Final, Iterator, Mapping, Sequence
+
+if TYPE_CHECKING:
+    from pool.classad import ClassAd
 
 READY_S: Final = 60.0
 STOP_S: Final = 120.0
@@ -96,19 +100,19 @@ def _last_words(said: bytes, directory: str) -> str:
     return f"the master ended without a word; see {directory}/log/MasterLog"
 
 
-def wait_for_slots(session: Session, seconds: float = READY_S) -> int:
-    """Wait until the collector has this host's slots; how many there are."""
+def wait_for_slots(session: Session, seconds: float = READY_S) -> list[ClassAd]:
+    """Wait until the collector has this host's slots; their names, and how jobs are held to their limits."""
     from pool.classad import quote
 
     host = session.config.str("FULL_HOSTNAME")
     deadline = time.monotonic() + seconds
     while True:
         try:
-            slots = session.query("Machine", constraint=f"Machine == {quote(host)}", projection=["Name"])
+            slots = session.query("Machine", constraint=f"Machine == {quote(host)}", projection=["Name", *ATTRIBUTES])
         except PeerError:
             slots = []
         if slots or time.monotonic() > deadline:
-            return len(slots)
+            return slots
         time.sleep(_POLL_S)
 
 

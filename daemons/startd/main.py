@@ -47,6 +47,8 @@ from pool.config import Config
 from pool.cron_jobs.jobs import BENCHMARKS, STARTD, read_table
 from pool.daemon_names import daemon_name
 from pool.errors import PoolError
+from pool.execute.enforcement import enforcement
+from pool.execute.enforcement import said as enforcement_said
 from pool.slots.carve import carvable, resource_names
 from pool.slots.claim import ClaimIds
 from pool.slots.machine import State
@@ -92,6 +94,7 @@ class Startd:
             self.slots.add(spec, policy, attributes, now=start.world.wall(), prefix=prefix)
         base = machine_part(start, self.hardware, self.facts, len(self.slots))
         base.update(self.machine_facts)
+        base.update(self._enforcement(config))
         self.ads = Ads(start, self.slots, settings, base, records.trees)
         self.ads.customs = customs
         self.ads.volumes = self.hardware.volumes
@@ -127,6 +130,14 @@ class Startd:
         start.service.on(QueryAds, self.publisher.answer)
         start.describe(self.own_ad)
         start.on_reconfigure(self.reconfigured)
+
+    def _enforcement(self, config: Config) -> dict[str, str]:
+        """How jobs are held to their limits, which the log says too where it is weaker than it might be."""
+        policy = config.str("CGROUP_MEMORY_LIMIT_POLICY").strip().lower()
+        how = enforcement(self.records.trees.controllers, limits_memory=policy not in ("", "none"))
+        if weaker := enforcement_said(how):
+            self.start.log.always(weaker)
+        return how
 
     def _cron_manager(self, name: str) -> CronManager:
         table = read_table(self.start.config, name)
@@ -182,6 +193,7 @@ class Startd:
         self.ads.base = machine_part(self.start, self.hardware, self.facts, len(self.slots))
         self.machine_facts.pop(plugins.METHODS, None)
         self.ads.base.update(self.machine_facts)
+        self.ads.base.update(self._enforcement(config))
         self.plugins_changed.set()
         self.engine.reconfigured()
         self.starters.forget_settings()

@@ -10,6 +10,7 @@ from typing import Protocol
 
 import trio
 
+from daemons.starter import tree
 from daemons.starter.cgroup import Group
 from daemons.starter.processes import Processes, Watched
 from pool.classad import ClassAd
@@ -73,6 +74,10 @@ class BareBody:
     def sample(self) -> Sample:
         """By processes and control group."""
         return self._processes.sample(self._group)
+
+    def memory(self, limit: int) -> int:
+        """How many bytes of memory it has; see `tree.memory`."""
+        return tree.memory(self._processes.living(), limit)
 
     def told(self) -> ClassAd:
         """Nothing."""

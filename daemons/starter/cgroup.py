@@ -23,9 +23,9 @@ from pool.execute.cgroup import (
     Limits,
     Trees,
     Write,
+    all_trees,
     disk_traffic,
     field_of,
-    find_trees,
     oom_kills,
     writes_v1,
     writes_v2,
@@ -43,16 +43,16 @@ REMOVE_PAUSE_S: Final = 0.005
 def usable_trees(base: str) -> Trees:
     """The trees in which this process may make groups below `base`; version 0 when there are none (no error)."""
     try:
-        trees = find_trees(Path("/proc/self/mountinfo").read_text().splitlines())
+        there = all_trees(Path("/proc/self/mountinfo").read_text().splitlines())
     except OSError:
         return Trees(0)
-    try:
-        if trees.version == 1:
-            return _usable_v1(trees, base)
-        if trees.version == 2:
-            return _usable_v2(trees, base)
-    except OSError:
-        pass
+    for trees in there:
+        try:
+            usable = _usable_v1(trees, base) if trees.version == 1 else _usable_v2(trees, base)
+        except OSError:
+            continue
+        if usable.version:
+            return usable
     return Trees(0)
 
 
@@ -65,7 +65,7 @@ def _usable_v1(trees: Trees, base: str) -> Trees:
         except OSError:
             continue
         usable.append((controller, mount))
-    return Trees(1, tuple(usable)) if usable else Trees(0)
+    return Trees(1, tuple(usable), frozenset(name for name, _ in usable)) if usable else Trees(0)
 
 
 def _usable_v2(trees: Trees, base: str) -> Trees:
@@ -85,7 +85,7 @@ def _usable_v2(trees: Trees, base: str) -> Trees:
         _make(parent, os.path.basename(child))
     _enable(parts[-1])
     _probe(parts[-1])
-    return Trees(2, (("", own),))
+    return Trees(2, (("", own),), frozenset(_read(os.path.join(parts[-1], "cgroup.subtree_control")).split()))
 
 
 def _own_group_v2(mount: str) -> str:

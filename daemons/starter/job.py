@@ -84,7 +84,8 @@ class JobRun:
         self._figures = Figures(self._disk, self._chirp, context.settings.memory_metric)
         self._leaving = Leaving()
         self._phase = trio.CancelScope()
-        watches = Watches(context.group, self._disk, self._figures, request.job_id, log)
+        poll_s = context.settings.memory_poll_s
+        watches = Watches(context.group, self._disk, self._figures, request.job_id, log, memory_poll_s=poll_s)
         self._running = Running(context, request, self.sandbox, self._link, self._leaving, self._figures, watches)
         self._hooks: HookTimes | None = None
         self._streams: Streams | None = None

@@ -129,14 +129,14 @@ class Running:
         """Until the program has ended and nothing of it is left."""
         self.body, self.scene, began = body, scene, trio.current_time()
         try:
-            end = await self._until_over(body, scene, attendants)
+            end = await self._until_over(body, scene, attendants, limit_bytes)
         except Held as error:
             return self._leaving.result() if self._leaving.told is not None else Result.held(error.hold)
         finally:
             self.body, self.ran_s = None, trio.current_time() - began
         return self._judge(end, limit_bytes)
 
-    async def _until_over(self, body: Body, scene: Scene, attendants: Sequence[Attendant]) -> Exited:
+    async def _until_over(self, body: Body, scene: Scene, attendants: Sequence[Attendant], limit_bytes: int) -> Exited:
         context, ended = self._context, body.watched.ended
         executing = JobExecuting(
             job_id=self._request.job_id,
@@ -150,7 +150,7 @@ class Running:
         with trio.move_on_after(SHORT_JOB_S):
             await ended.wait()
         if not ended.is_set():
-            await self._attend_to(body, scene, attendants)
+            await self._attend_to(body, scene, attendants, limit_bytes)
         self.scene = None
         fault("starter.job_exited")
         if context.processes.any():  # the last chance to see what others of the job use
@@ -180,7 +180,7 @@ class Running:
 
     # ---- meanwhile
 
-    async def _attend_to(self, body: Body, scene: Scene, attendants: Sequence[Attendant]) -> None:
+    async def _attend_to(self, body: Body, scene: Scene, attendants: Sequence[Attendant], limit_bytes: int) -> None:
         """All that is done for a running program, until it has ended; a job of a moment needs none of it."""
         context = self._context
         async with trio.open_nursery() as nursery:
@@ -194,7 +194,7 @@ class Running:
             nursery.start_soon(self._obey, body, scene.job)
             nursery.start_soon(body.attend)
             if isinstance(body, BareBody):
-                nursery.start_soon(self._watches.memory, body)
+                nursery.start_soon(self._watches.memory, body, limit_bytes)
             if self._watches.disk_is_enforced:
                 nursery.start_soon(self._watches.disk, body)
             await body.watched.ended.wait()

@@ -94,6 +94,7 @@ class StarterSettings(Birthright):
     counts_cache: bool = False
     group_look_s: float = 5.0
     processes_look_s: float = 15.0
+    memory_poll_s: float = 1.0
     memory_metric: str = ""
     log_name: str = ""  # `cluster` or `jobid`: log_path gets the job's number
     disable_swap: bool = True
@@ -203,6 +204,7 @@ def starter_payload(
         counts_cache=not config.bool("CGROUP_IGNORE_CACHE_MEMORY"),
         group_look_s=config.seconds("CGROUP_POLLING_INTERVAL"),
         processes_look_s=config.seconds("PID_SNAPSHOT_INTERVAL"),
+        memory_poll_s=config.seconds("JOB_MEMORY_POLLING_INTERVAL"),
         memory_metric=config.str("MEMORY_USAGE_METRIC") if config.is_set("MEMORY_USAGE_METRIC") else "",
         log_name=_log_name(config),
         disable_swap=config.bool("DISABLE_SWAP_FOR_JOB"),

@@ -16,22 +16,27 @@ from daemons.starter.disk import Disk
 from daemons.starter.figures import Figures
 from daemons.starter.result import Result
 from pool.classad import ClassAd
-from pool.execute.exit import Exited, Hold, over_memory
+from pool.execute.exit import Exited, Hold, over_memory, over_polled_memory
 from pool.ids import JobId
 from protocol.messages.schedd import Ending
 
 OOM_NOTICE_S: Final = 1.0
 """The kernel's notice comes before the kill; how long that is waited for."""
 OOM_PAUSE_S: Final = 0.01
+MIB: Final = 1 << 20
 
 
 class Watches:
     """One activation's."""
 
-    def __init__(self, group: Group, disk: Disk, figures: Figures, job_id: JobId, log: Log) -> None:
+    def __init__(
+        self, group: Group, disk: Disk, figures: Figures, job_id: JobId, log: Log, *, memory_poll_s: float = 1.0
+    ) -> None:
         self._group, self._disk, self._figures = group, disk, figures
         self._job_id, self._log = job_id, log
+        self._memory_poll_s = memory_poll_s
         self._out_of_memory = False
+        self._over_memory: Hold | None = None
         self._out_of_disk: Hold | None = None
         self._no_disk = ""
 
@@ -40,8 +45,25 @@ class Watches:
         """Whether there is a limit of disk to watch."""
         return self._disk.enforced
 
-    async def memory(self, body: BareBody) -> None:
-        """A job that has lost one of its processes to the kernel is ended as a whole."""
+    async def memory(self, body: BareBody, limit_bytes: int) -> None:
+        """A job that has too much memory is ended as a whole: the kernel has ended one of its processes, or, where the
+        kernel does not watch, it was seen to have it."""
+        if self._group.limits_memory:
+            await self._until_out_of_memory(body)
+        elif limit_bytes:
+            await self._poll_memory(body, limit_bytes)
+
+    async def _poll_memory(self, body: BareBody, limit_bytes: int) -> None:
+        while True:
+            await trio.sleep(self._memory_poll_s)
+            used = body.memory(limit_bytes)
+            if used > limit_bytes:
+                self._over_memory = hold = over_polled_memory(limit_bytes >> 20, -(-used // MIB))
+                self._log.always("The job has too much memory", job=self._job_id, reason=hold.reason)
+                await body.end()
+                return
+
+    async def _until_out_of_memory(self, body: BareBody) -> None:
         descriptor = self._group.oom_descriptor() if self._group.works else None
         if descriptor is None:
             return
@@ -81,9 +103,13 @@ class Watches:
 
     def verdict(self, end: Exited, slot: ClassAd, limit_bytes: int, *, always_hold: bool) -> Result | None:
         """What a program has come to that has used up what it had; None when it has ended by itself."""
+        if self._over_memory is not None:
+            return Result.held(self._over_memory)
         if self._out_of_memory:
             limit = limit_bytes >> 20 or (slot.eval_int("Memory") or 0)
             used = max(self._group.peak() >> 20, self._figures.usage.resident_mb)
+            if limit_bytes:  # processes' sizes count what they share more than once
+                used = min(used, limit)
             hold = over_memory(limit, used, always_hold=always_hold)
             if hold is None:
                 return Result(Ending.EVICTED, reason="The machine ran out of memory")

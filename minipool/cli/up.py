@@ -11,6 +11,7 @@ from minipool.cli.tool import HELP, VERSION_OPT, Tool, run
 from minipool.session import Session
 from pool.config.refused import check
 from pool.errors import UserError
+from pool.execute import enforcement
 from pool.hints import Sequence
 
 TOOL = Tool(
@@ -75,7 +76,8 @@ def _started(
 ) -> int:
     pid = host.start(directory, arguments, environ=environ)
     daemons = {name.upper() for name in session.config.list("DAEMON_LIST", default=["STARTD"])}
-    slots = host.wait_for_slots(session) if "STARTD" in daemons else 0
+    ads = host.wait_for_slots(session) if "STARTD" in daemons else []
+    slots = len(ads)
     execute = session.config.path("EXECUTE")
     if os.geteuid() == 0 and "STARTD" in daemons:
         for trouble in host.unreachable(host.job_paths(execute)):
@@ -84,6 +86,8 @@ def _started(
     sys.stdout.write(f"The pool in {directory} is up (master pid {pid}{has}).\n")
     if "STARTD" in daemons and not slots:
         sys.stderr.write(f"WARNING: the collector has no slot of this host yet; see {directory}/log/StartLog\n")
+    if ads and (weaker := enforcement.said({name: ads[0].eval_str(name) for name in enforcement.ATTRIBUTES})):
+        sys.stdout.write(f"NOTE: {weaker}.\n")
     if explicit:
         sys.stdout.write(f"  export POOL_DIR={directory}    # so that the tools find it\n")
     sys.stdout.write(

@@ -151,6 +151,8 @@ class Trees:
 
     version: int  # 0: none
     mounts: tuple[tuple[str, str], ...] = ()  # controller ("" for version 2) and mount point
+    controllers: frozenset[str] = frozenset()
+    """Which controllers a job's group has, where that was found out."""
 
     def mount(self, controller: str) -> str | None:
         """The mount point of a controller's tree."""
@@ -161,7 +163,15 @@ class Trees:
 
 
 def find_trees(mountinfo: Iterable[str]) -> Trees:
-    """What `/proc/self/mountinfo` says about control groups; a later mount over the same point hides an earlier one."""
+    """The trees of a machine that limit memory, by its `/proc/self/mountinfo`; version 0 when there are none."""
+    return next(iter(all_trees(mountinfo)), Trees(0))
+
+
+def all_trees(mountinfo: Iterable[str]) -> list[Trees]:
+    """The same and what else there is, for a process that may not use the first.
+
+    A later mount over the same point hides an earlier one.
+    """
     v1: dict[str, str] = {}
     v2: str | None = None
     for controllers, _, point in _mounts(mountinfo):
@@ -169,9 +179,10 @@ def find_trees(mountinfo: Iterable[str]) -> Trees:
             v2 = point
         else:
             v1.update({name: point for name in controllers if name in CONTROLLERS_V1})
-    if "memory" in v1 or (v1 and v2 is None):
-        return Trees(1, tuple(v1.items()))
-    return Trees(2, (("", v2),)) if v2 is not None else Trees(0)
+    found = [Trees(1, tuple(v1.items()))] if v1 else []
+    if v2 is not None:
+        found.insert(1 if "memory" in v1 else 0, Trees(2, (("", v2),)))
+    return found
 
 
 def _mounts(mountinfo: Iterable[str]) -> Iterator[tuple[list[str] | None, str, str]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from typing import Final
 
 from pool.classad import ClassAd
 from pool.jobs.codes import HoldCode
@@ -47,6 +48,17 @@ def exited(wait_status: int) -> Exited:
     return Exited(code=os.WEXITSTATUS(wait_status))
 
 
+_OVER_MEMORY: Final = (
+    "Job has gone over {by}memory limit of {limit} megabytes. Last measured usage: {used} megabytes.  "
+    "Consider resubmitting with a higher request_memory."
+)
+
+
+def over_polled_memory(limit_mb: int, used_mb: int) -> Hold:
+    """The job was seen to have more memory than its limit, where no control group holds it to that."""
+    return Hold(_OVER_MEMORY.format(by="", limit=limit_mb, used=used_mb), HoldCode.JOB_OUT_OF_RESOURCES, OUT_OF_MEMORY)
+
+
 def over_memory(limit_mb: int, used_mb: int, *, always_hold: bool = True) -> Hold | None:
     """The kernel killed a process of the job for want of memory: on hold, with what it had and what it used.
 
@@ -56,8 +68,7 @@ def over_memory(limit_mb: int, used_mb: int, *, always_hold: bool = True) -> Hol
     if not always_hold and used_mb < 0.9 * limit_mb:
         return None
     return Hold(
-        f"Job has gone over cgroup memory limit of {limit_mb} megabytes. Last measured usage: {used_mb} megabytes.  "
-        "Consider resubmitting with a higher request_memory.",
+        _OVER_MEMORY.format(by="cgroup ", limit=limit_mb, used=used_mb),
         HoldCode.JOB_OUT_OF_RESOURCES,
         OUT_OF_MEMORY,
     )
