@@ -245,7 +245,8 @@ class CronManager:
         if more := one.unread_count - len(one.unread):
             log.always(f"{name}: {more} more lines of the output are not attributes")
         say = log.always if (end.status > 0 and self.table.logs_failures) or end.status < 0 else log.full
-        say(f"{name} {end}")
+        how = f"exit_status={end.status}" if end.status >= 0 else f"exit_signal={-end.status}"
+        say(f"CronJob: '{one.job.name}' (pid {one.process.pid if one.process else 0}) {how}")
         for line in end.stderr.splitlines()[:STDERR_LINES_MAX]:
             say(f"{name}: {line}")
 

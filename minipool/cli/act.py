@@ -131,11 +131,7 @@ def _main(verb: str, parsed: Parsed) -> int:
     elif verb == "vacate_job" and parsed.has("fast"):
         verb = "vacate_fast"
     requests = _requests(parsed)
-    if not requests and not parsed.has("held"):
-        raise UsageError("You did not specify any jobs")
     session = open_session(parsed)
-    if parsed.has("held"):
-        requests = [_held(requests or [Asked("user", "", [], [session.user()])])]
     name = parsed.value("name")
     try:
         with session.daemon("schedd", name=name, addr=parsed.value("addr")) as peer:
@@ -151,48 +147,67 @@ def _main(verb: str, parsed: Parsed) -> int:
 
 
 class Asked(NamedTuple):
-    """One request: which jobs, and how they are called in the answer."""
+    """One request: the jobs that are named, or all but for the constraint, and how they are called in the answer."""
 
-    kind: str  # job, jobs, cluster, user, constraint, all
-    says: str
+    about: str
+    """What follows "all jobs"; empty for jobs that are named one by one."""
     ids: list[str]
     users: list[str]
     constraint: str | None = None
+    all: bool = False
+
+    @property
+    def by_name(self) -> bool:
+        """Whether each job is answered for by itself."""
+        return not self.about
 
 
 def _requests(parsed: Parsed) -> list[Asked]:
-    requests: list[Asked] = []
-    if parsed.has("all"):
-        return [Asked("all", "", [], [])]
-    constraint = parsed.value("constraint")
-    if constraint is not None:
-        requests.append(Asked("constraint", constraint, [], [], constraint))
+    """Single jobs are one request; clusters and users together, narrowed by constraints and -held, are another."""
+    held = parsed.has("held")
     jobs = [word for word in parsed.words if names_jobs(word) and "." in word]
-    clusters = [word for word in parsed.words if is_number(word)]
-    users = [word for word in parsed.words if word not in jobs and word not in clusters]
-    if jobs and not clusters:
-        requests.append(Asked("jobs", "", jobs, []))
-    elif len(clusters) == 1 and not jobs:
-        requests.append(Asked("cluster", clusters[0], clusters, []))
-    elif clusters:
-        clauses = [f"ClusterId == {word}" for word in clusters]
-        clauses += ["(ClusterId == {} && ProcId == {})".format(*word.split(".")) for word in jobs]
-        requests.append(Asked("constraint", " || ".join(clauses), [*clusters, *jobs], []))
-    requests += [Asked("user", user, [], [user]) for user in users]
+    others = [word for word in parsed.words if word not in jobs]
+    constraints = parsed.values("constraint")
+    if parsed.has("all") and (parsed.words or constraints):
+        raise UserError("Error: can't mix -all with other constraints")
+    if not (parsed.words or constraints or held or parsed.has("all")):
+        raise UsageError("You did not specify any jobs")
+    requests = []
+    if jobs and not held:
+        if constraints:
+            sys.stderr.write("Warning, -constraint is ignored for fully qualified job ids\n")
+        requests.append(Asked("", jobs, []))
+    chosen = [*others, *jobs] if held else others
+    if chosen or not requests:
+        requests.append(_narrowed(chosen, constraints, held=held))
     return requests
 
 
-def _held(requests: list[Asked]) -> Asked:
-    """Those of the jobs that are on hold."""
-    clauses = []
-    for asked in requests:
-        clauses += [f"({asked.constraint})"] if asked.constraint is not None else []
-        for id in asked.ids if asked.constraint is None else ():
-            cluster, _, proc = id.partition(".")
-            clauses.append(f"(ClusterId == {cluster} && ProcId == {proc})" if proc else f"ClusterId == {cluster}")
-        clauses += [f'Owner == "{user}"' for user in asked.users]
-    text = "JobStatus == 5" + (f" && ({' || '.join(clauses)})" if clauses else "")
-    return Asked("constraint", text, [], [], text)
+def _narrowed(words: Sequence[str], constraints: Sequence[str], *, held: bool) -> Asked:
+    """The jobs of clusters and users (and single ones, with -held) for which the constraints hold."""
+    ids = [word for word in words if names_jobs(word)]
+    users = [word for word in words if not names_jobs(word)]
+    said = [*constraints, " || ".join(map(_clause, words))] if words else list(constraints)
+    if not said:
+        about = ""
+    elif not constraints and len(words) == 1 and is_number(words[0]):
+        about = f" in cluster {words[0]}"
+    elif not constraints and len(words) == 1 and users:
+        about = f' of user "{users[0]}"'
+    else:
+        about = f" matching constraint ({said[0] if len(said) == 1 else ' && '.join(f'({part})' for part in said)})"
+    narrowing = [*constraints, *(["JobStatus == 5"] if held else [])]
+    text = narrowing[0] if len(narrowing) == 1 else " && ".join(f"({part})" for part in narrowing)
+    kind = "held jobs" if held else "jobs"
+    return Asked(f"{kind}{about}", ids, users, text or None, all=not words)
+
+
+def _clause(word: str) -> str:
+    """The jobs that a word names, as HTCondor's expression for them."""
+    cluster, dot, proc = word.partition(".")
+    if not names_jobs(word):
+        return f'Owner == "{word}"'
+    return f"(ClusterId == {cluster} && ProcId == {proc})" if dot else f"ClusterId == {cluster}"
 
 
 class Actor:
@@ -217,25 +232,25 @@ class Actor:
         except PeerError as error:
             raise UserError(f"\n{error}") from None
         outcomes = {str(one.job_id): one.outcome for one in results}
-        if asked.kind == "jobs":
+        if asked.by_name:
             outcomes = {job: outcomes.get(job, Outcome.NOT_FOUND) for job in asked.ids}
         done = [job for job, outcome in outcomes.items() if outcome is Outcome.DONE]
         self.found += outcomes.items()
         if self.json:
             return 0 if done else 1
-        if asked.kind == "jobs":
+        if asked.by_name:
             failed = [self._failure(job, outcome) for job, outcome in outcomes.items() if job not in done]
             self._complain([*([] if done or not failed else [""]), *failed])
             self._account(outcomes)
             sys.stdout.writelines(f"Job {job} {self.verb.one}\n" for job in done)
         elif done:
             self._account(outcomes)
-            sys.stdout.write(f"{self._about(asked)} have been {self.verb.many}\n")
-        elif not results and asked.kind != "constraint" and _queue_is_empty(peer):
+            sys.stdout.write(f"All {asked.about} have been {self.verb.many}\n")
+        elif not results and asked.constraint is None and _queue_is_empty(peer):
             self._complain([f"{self.verb.tool}:0:There are no jobs in the queue"])
             return 0
         else:
-            self._complain(["", f"Couldn't find/{self.verb.could_not} {_lower(self._about(asked))}"])
+            self._complain(["", f"Couldn't find/{self.verb.could_not} all {asked.about}"])
             self._account(outcomes)
         return 0 if done else 1
 
@@ -281,25 +296,11 @@ class Actor:
         why = {Outcome.NOT_FOUND: "not found", Outcome.BAD_STATUS: verb.bad_status, Outcome.ALREADY_DONE: verb.already}
         return f"Job {job} {why[outcome]}"
 
-    def _about(self, asked: Asked) -> str:
-        return {
-            "all": "All jobs",
-            "cluster": f"All jobs in cluster {asked.says}",
-            "user": f'All jobs of user "{asked.says}"',
-            "constraint": f"All jobs matching constraint ({asked.says})",
-        }[asked.kind]
-
-
-def _lower(text: str) -> str:
-    return text[0].lower() + text[1:]
-
 
 def _selection(asked: Asked) -> Selection:
     from protocol.messages.schedd import Selection
 
-    if asked.kind == "constraint" and asked.ids:
-        return Selection(ids=asked.ids)
-    return Selection(ids=asked.ids, users=asked.users, constraint=asked.constraint, all=asked.kind == "all")
+    return Selection(ids=asked.ids, users=asked.users, constraint=asked.constraint, all=asked.all)
 
 
 def _queue_is_empty(peer: BlockingPeer) -> bool:

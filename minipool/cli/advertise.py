@@ -27,6 +27,7 @@ TYPES: Final = {
     "UPDATE_COLLECTOR_AD": "Collector",
     "UPDATE_LICENSE_AD": "License",
     "UPDATE_STORAGE_AD": "Storage",
+    "UPDATE_ACCOUNTING_AD": "Accounting",
 }
 """update command -> the MyType of its ads"""
 

@@ -157,9 +157,9 @@ class _Asked:
         if sum(parsed.has(key) for key in ("xml", "json", "jsonl")) > 1:
             raise UserError("Error: Cannot use more than one of XML and JSON[L]")
         if "d" in (parsed.qualifier("epochs") or "").lower():
-            limits = [f"-{key}" for key in ("limit", "scanlimit") if parsed.has(key)]
-            if limits:
-                raise UserError(f"Error: -epochs:d (delete) cannot be used with {limits[0]}.")
+            for key, what in (("scanlimit", "-scanlimit"), ("limit", "-limit or -match")):
+                if parsed.has(key):
+                    raise UserError(f"Error: -epoch:d (delete) cannot be used with {what}.")
             if not parsed.has("directory"):
                 raise UserError("Error: -epochs:d (delete) only removes files of JOB_EPOCH_HISTORY_DIR: say -directory")
         if parsed.has("extract") and not (parsed.has("constraint") or parsed.words):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -234,11 +235,16 @@ async def test_endless_garbage_is_cut_short(setting: Setting) -> None:
 
 async def test_a_failing_job_is_logged_with_what_it_said(setting: Setting) -> None:
     setting.job("failing", "echo Value = 1\necho trouble here >&2\nexit 3", MODE="OneShot")
+    setting.job("fine", "echo Fine = 1", MODE="OneShot")
+    setting.job("killed", "echo Other = 1\nkill -KILL $$", MODE="OneShot")
     setting.knobs["STARTD_CRON_LOG_NON_ZERO_EXIT"] = "true"
     async with setting.running():
         await setting.until("Value", 1)
         await setting.until_logged("STARTD_CRON job failing: trouble here")
-    assert "(D_ALWAYS) STARTD_CRON job failing exited with status 3" in setting.log
+        await setting.until_logged("exit_signal=9")
+    assert re.search(r"\(D_ALWAYS\) CronJob: 'failing' \(pid [1-9]\d*\) exit_status=3", setting.log)
+    assert re.search(r"\(D_ALWAYS\) CronJob: 'killed' \(pid [1-9]\d*\) exit_signal=9", setting.log)
+    assert not re.search(r"\(D_ALWAYS\) CronJob: 'fine'", setting.log)
 
 
 async def test_a_job_that_cannot_be_started_is_logged_and_the_others_run(setting: Setting) -> None:

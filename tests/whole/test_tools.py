@@ -82,6 +82,9 @@ def test_ads_are_given_to_the_collector_and_taken_from_it(pool: RealPool) -> Non
     assert ran(pool, "advertise", "INVALIDATE_ADS_GENERIC", text='MyType = "Query"\n')[0] == 1
     assert ran(pool, *shown)[1] == "one 1\n"
     assert ran(pool, "advertise", "UPDATE_NONSENSE", "-", text=ads)[0] == 1
+    account = 'MyType = "Accounting"\nName = "somebody@here"\nNegotiatorName = "other"\n'
+    assert ran(pool, "advertise", "UPDATE_ACCOUNTING_AD", "-", text=account)[0] == 0
+    assert "somebody@here" in ran(pool, "status", "-subsystem", "Accounting", "-af", "Name")[1]
 
 
 def test_qsub_runs_an_array_and_a_job_that_waits_for_it(pool: RealPool) -> None:

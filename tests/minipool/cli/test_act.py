@@ -120,17 +120,44 @@ def test_each_program_has_a_table() -> None:
 
 
 @pytest.mark.parametrize(
-    ("argv", "constraint"),
+    ("argv", "ids", "users", "constraint", "about"),
     [
-        ("-held", 'JobStatus == 5 && (Owner == "alice")'),
-        ("-hold 104.1", "JobStatus == 5 && ((ClusterId == 104 && ProcId == 1))"),
-        ("-held 104 bob", 'JobStatus == 5 && (ClusterId == 104 || Owner == "bob")'),
-        ("-held -constraint x==1", "JobStatus == 5 && ((x==1))"),
-        ("-held -all", "JobStatus == 5"),
+        ("-held", [], [], "JobStatus == 5", "held jobs"),
+        ("-hold 104", ["104"], [], "JobStatus == 5", "held jobs in cluster 104"),
+        ("-hold 104.1", ["104.1"], [], "JobStatus == 5", "held jobs matching constraint ((ClusterId == 104 && ProcId == 1))"),
+        ("-held bob", [], ["bob"], "JobStatus == 5", 'held jobs of user "bob"'),
+        (
+            "-held 104 bob", ["104"], ["bob"], "JobStatus == 5",
+            'held jobs matching constraint (ClusterId == 104 || Owner == "bob")',
+        ),
+        ("-held -constraint x==1", [], [], "(x==1) && (JobStatus == 5)", "held jobs matching constraint (x==1)"),
+        ("-held -all", [], [], "JobStatus == 5", "held jobs"),
+        ("104 -constraint x==1", ["104"], [], "x==1", "jobs matching constraint ((x==1) && (ClusterId == 104))"),
+        ("-constraint x==1 -constraint y", [], [], "(x==1) && (y)", "jobs matching constraint ((x==1) && (y))"),
     ],
-)
-def test_only_held_jobs_are_removed(monkeypatch: pytest.MonkeyPatch, argv: str, constraint: str) -> None:
+)  # fmt: skip
+def test_clusters_and_users_are_narrowed_by_constraints_and_held(
+    monkeypatch: pytest.MonkeyPatch, argv: str, ids: list[str], users: list[str], constraint: str, about: str
+) -> None:
     peer = a_peer(QUEUE, act=results(j1_0=D))
     said = run_tool(monkeypatch, "rm", argv.split(), FakeSession(peer))
-    assert said == (0, f"All jobs matching constraint ({constraint}) have been marked for removal\n", "")
-    assert [one.select.constraint for one in peer.asked if isinstance(one, ActOnJobs)] == [constraint]
+    assert said == (0, f"All {about} have been marked for removal\n", "")
+    [asked] = [one.select for one in peer.asked if isinstance(one, ActOnJobs)]
+    assert (asked.ids, asked.users, asked.constraint) == (ids, users, constraint)
+
+
+def test_single_jobs_are_one_request_and_the_rest_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    peer = a_peer(QUEUE, act=results(j104_1=D))
+    status, out, err = run_tool(monkeypatch, "rm", ["104.1", "105", "-constraint", "x==1"], FakeSession(peer))
+    assert (status, err) == (0, "Warning, -constraint is ignored for fully qualified job ids\n")
+    assert out.startswith("Job 104.1 marked for removal\nAll jobs matching constraint ((x==1) && (ClusterId == 105))")
+    asked = [one.select for one in peer.asked if isinstance(one, ActOnJobs)]
+    assert [(one.ids, one.constraint) for one in asked] == [(["104.1"], None), (["105"], "x==1")]
+
+
+@pytest.mark.parametrize("argv", ["-all 104", "-all -constraint x==1", "-all bob"])
+def test_all_jobs_are_not_narrowed(monkeypatch: pytest.MonkeyPatch, argv: str) -> None:
+    peer = a_peer(QUEUE, act=results(j1_0=D))
+    said = run_tool(monkeypatch, "rm", argv.split(), FakeSession(peer))
+    assert said == (1, "", "Error: can't mix -all with other constraints\n")
+    assert not [one for one in peer.asked if isinstance(one, ActOnJobs)]

@@ -46,7 +46,13 @@ def test_files_of_executions_are_removed_when_they_have_been_read(
 
 
 @pytest.mark.parametrize(
-    ("argv", "why"), [("-dir -limit 1", "with -limit"), ("-dir -scanl 1", "-scanlimit"), ("", "say")]
+    ("argv", "why"),
+    [
+        ("-dir -limit 1", "Error: -epoch:d (delete) cannot be used with -limit or -match.\n"),
+        ("-dir -match 1", "Error: -epoch:d (delete) cannot be used with -limit or -match.\n"),
+        ("-dir -scanl 1", "Error: -epoch:d (delete) cannot be used with -scanlimit.\n"),
+        ("", "say"),
+    ],
 )
 def test_nothing_is_removed_that_was_not_read_whole(
     config: Path, argv: str, why: str, capsys: pytest.CaptureFixture[str]
