@@ -26,6 +26,7 @@ import time
 from collections.abc import Mapping
 from typing import Any, Final
 
+from daemons.executable import seen
 from daemons.linux import become_subreaper, descendants, is_zombie
 from daemons.starter.account import Account, become
 from daemons.zygote import Birth
@@ -195,7 +196,8 @@ def start(order: Mapping[str, Any]) -> int:
             preexec_fn=prepare,
         )
     except OSError as error:
-        raise CannotStart(cannot_execute(order["program"], order["arguments"], error.errno or 0)) from None
+        what = order["program"], order["arguments"], error.errno or 0
+        raise CannotStart(cannot_execute(*what, seen(order["program"]))) from None
     finally:
         for descriptor in files:
             os.close(descriptor)

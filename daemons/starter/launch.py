@@ -19,16 +19,17 @@ from typing import Final, NoReturn
 
 import trio
 
+from daemons.executable import HEAD_BYTES, seen
 from daemons.starter import namespaces
 from daemons.starter.account import Account, become
 from daemons.starter.first_process import FirstProcess
 from daemons.starter.spawn import JOB_UMASK, OOM_SCORE, Spawner, handled_signals, output_flags, soft_limits
 from daemons.starter.terms import USUAL, Terms
 from pool.errors import PoolError
-from pool.execute.exit import Hold, cannot_enter, cannot_execute, cannot_open
+from pool.execute.exit import Hold, Program, cannot_enter, cannot_execute, cannot_open
 from pool.execute.plan import Plan
 
-_REPORT: Final = struct.Struct("ii")
+_REPORT: Final = struct.Struct("iiI")  # stage, errno, the program's mode; then how the program begins
 
 
 class Stage(IntEnum):
@@ -46,9 +47,9 @@ class Stage(IntEnum):
 class LaunchError(PoolError):
     """The program was not started."""
 
-    def __init__(self, stage: Stage, number: int, plan: Plan) -> None:
+    def __init__(self, stage: Stage, number: int, plan: Plan, program: Program) -> None:
         super().__init__(f"{stage.name.lower()}: {os.strerror(number)}")
-        self.stage, self.number, self.plan = stage, number, plan
+        self.stage, self.number, self.plan, self.program = stage, number, plan, program
 
     def hold(self) -> Hold | None:
         """Why the job is to be held; None when this machine is at fault, and another may run it."""
@@ -63,7 +64,7 @@ class LaunchError(PoolError):
             case Stage.STDERR:
                 return cannot_open("stderr", plan.stderr, number)
             case Stage.EXECUTE:
-                return cannot_execute(plan.program, list(plan.arguments), number)
+                return cannot_execute(plan.program, list(plan.arguments), number, self.program)
         return None
 
 
@@ -83,12 +84,12 @@ class Started:
             return
         try:
             await trio.lowlevel.wait_readable(self._pipe)
-            report = os.read(self._pipe, _REPORT.size)
+            report = os.read(self._pipe, _REPORT.size + HEAD_BYTES)
         finally:
             os.close(self._pipe)
         if report:
-            stage, number = _REPORT.unpack(report)
-            raise LaunchError(Stage(stage), number, self.plan)
+            stage, number, mode = _REPORT.unpack_from(report)
+            raise LaunchError(Stage(stage), number, self.plan, Program(mode, report[_REPORT.size :]))
 
 
 def launch(plan: Plan, account: Account, spawner: Spawner, terms: Terms = USUAL) -> Started:
@@ -156,9 +157,10 @@ def _child(
         report = _keep_only(report)
         os.execve(os.fsencode(plan.program), argv, environment)
     except OSError as error:
-        os.write(report, _REPORT.pack(stage, error.errno or errno.EIO))
+        program = seen(plan.program) if stage is Stage.EXECUTE else Program()
+        os.write(report, _REPORT.pack(stage, error.errno or errno.EIO, program.mode) + program.head)
     except BaseException:
-        os.write(report, _REPORT.pack(stage, errno.EINVAL))
+        os.write(report, _REPORT.pack(stage, errno.EINVAL, 0))
     finally:
         os._exit(127)
 

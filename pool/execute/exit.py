@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from dataclasses import dataclass
 from typing import Final
 
 from pool.classad import ClassAd
+from pool.hints import NamedTuple
 from pool.jobs.codes import HoldCode
 
 OUT_OF_MEMORY = 102
@@ -74,14 +76,38 @@ def over_memory(limit_mb: int, used_mb: int, *, always_hold: bool = True) -> Hol
     )
 
 
-def cannot_execute(program: str, arguments: list[str], error: int) -> Hold:
+class Program(NamedTuple):
+    """What the job's account can see of a program that was not executed: its mode (0: nothing), and how it begins."""
+
+    mode: int = 0
+    head: bytes = b""
+
+
+UNSEEN = Program()
+
+
+def cannot_execute(program: str, arguments: list[str], error: int, seen: Program = UNSEEN) -> Hold:
     """The program could not be started."""
     words = f" with arguments {' '.join(arguments)}" if arguments else ""
     return Hold(
-        f"Failed to execute '{program}'{words}: (errno={error}: '{os.strerror(error)}')",
+        f"Failed to execute '{program}'{words}: {_why_not_executed(program, error, seen)}",
         HoldCode.FAILED_TO_CREATE_PROCESS,
         error,
     )
+
+
+def _why_not_executed(program: str, error: int, seen: Program) -> str:
+    said = f"(errno={error}: '{os.strerror(error)}')"
+    line = seen.head.partition(b"\n")[0]
+    if error == errno.ENOENT and line.startswith(b"#!"):
+        interpreter = (line[2:].split() or [b""])[0].decode(errors="replace")
+        windows = "; its lines end as on Windows (CR LF), which `dos2unix` mends" if line.endswith(b"\r") else ""
+        return f"invalid interpreter ({interpreter}) specified on first line of script{windows} {said}"
+    if error == errno.EACCES and seen.mode and not seen.mode & 0o111:
+        return f"the file is not executable (chmod +x {os.path.basename(program)}) {said}"
+    if error == errno.ENOEXEC and b"\0" not in seen.head and not line.startswith(b"#!"):
+        return f"the file is no program of this system, and as a script it needs a first line such as #!/bin/sh {said}"
+    return said
 
 
 def cannot_enter(directory: str, error: int) -> Hold:
