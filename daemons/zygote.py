@@ -12,7 +12,8 @@ safe, and holds no key of the pool. Each message is one packet, a msgpack map:
     zygote -> owner    {"id": 8, "left": 0}                                 how many did not end
 
 A child leads a session of its own, has Python's signal dispositions, and no descriptors but its own. When the owner is
-gone the zygote forks no more, and stays only to reap: children see the end of their life pipe and leave. When the
+gone the zygote forks no more, and stays only to reap: children see the end of their life pipe and leave. After the
+last of them it ends what they have left, and itself. When the
 zygote is gone its children live on; the owner, which is a subreaper too, inherits them.
 
 A zygote is a subreaper: what a child leaves behind when it dies (processes of its job, for example, whatever they do to
@@ -79,7 +80,7 @@ class _Zygote:
     owner_is_there: bool = True
 
     def serve(self) -> None:
-        """Fork and reap until the owner is gone and the last child has ended."""
+        """Fork and reap until the owner is gone and the last child has ended; then nothing of theirs is left."""
         poll = select.poll()
         poll.register(self.wakeup, select.POLLIN)
         poll.register(self.owner, select.POLLIN)
@@ -92,6 +93,7 @@ class _Zygote:
                 self._take_request()
                 if not self.owner_is_there:
                     poll.unregister(self.owner)
+        self._kill_strays()
 
     def _take_request(self) -> None:
         try:

@@ -14,8 +14,8 @@ from typing import Final
 
 import trio
 
+from daemons.agent.bounds import Bounds, JobOf
 from daemons.agent.trusted_path import opened_by_root
-from pool.classad import ClassAd
 from pool.errors import UserError
 from protocol.messages.agent import IoDone, RemoteIo
 from protocol.rpc import Peer
@@ -24,14 +24,13 @@ from protocol.service import Service
 BYTES_MAX: Final = 4 * 1024 * 1024
 ENTRIES_MAX: Final = 200_000
 
-JobOf = Callable[[Peer, str], ClassAd]
 Path = Callable[[int], str]
 """The path of one of the request's texts."""
 Operation = Callable[[RemoteIo, Path], int | bytes | IoDone]
 
 
 class RemoteFiles:
-    """The handler. `job_of` gives the job of an activation to whoever has its ticket."""
+    """The handler. `job_of` gives the job of an activation, and its bounds, to whoever has its ticket."""
 
     def __init__(self, job_of: JobOf) -> None:
         self._job_of = job_of
@@ -42,7 +41,7 @@ class RemoteFiles:
 
     async def do(self, peer: Peer, request: RemoteIo) -> IoDone:
         """One operation: its result, or the negative errno."""
-        job = self._job_of(peer, request.activation)
+        job, bounds = self._job_of(peer, request.activation)
         if not job.eval_bool("WantIOProxy", False):
             raise UserError("this job has not asked for its owner's files (want_io_proxy)")
         if opened_by_root():
@@ -52,15 +51,15 @@ class RemoteFiles:
             return IoDone(value=-errno.EINVAL)
         here = job.eval_str("Iwd") or "/"
         try:
-            return await trio.to_thread.run_sync(_run, operation, request, here)
+            return await trio.to_thread.run_sync(_run, operation, request, here, bounds)
         except OSError as error:
             return IoDone(value=-(error.errno or errno.EIO))
         except (ValueError, IndexError, OverflowError):  # a null character, a word too few, a number too large
             return IoDone(value=-errno.EINVAL)
 
 
-def _run(operation: Operation, request: RemoteIo, here: str) -> IoDone:
-    done = operation(request, lambda at: os.path.join(here, request.texts[at]))
+def _run(operation: Operation, request: RemoteIo, here: str, bounds: Bounds) -> IoDone:
+    done = operation(request, lambda at: bounds.check(os.path.join(here, request.texts[at])))
     if isinstance(done, IoDone):
         return done
     return IoDone(value=done) if isinstance(done, int) else IoDone(value=len(done), data=done)

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
+from daemons.agent.bounds import JobOf
 from daemons.agent.trusted_path import real
 from pool.classad import ClassAd
 from pool.errors import UserError
@@ -21,9 +22,9 @@ URLS_MAX: Final = 10_000
 
 
 class Signer:
-    """Answers starters. `job_of`: the job that a starter with its ticket runs."""
+    """Answers starters. `job_of`: the job that a starter with its ticket runs, and where its files may be."""
 
-    def __init__(self, job_of: Callable[[Peer, str], ClassAd]) -> None:
+    def __init__(self, job_of: JobOf) -> None:
         self._job_of = job_of
 
     def add_to(self, starters: Service) -> None:
@@ -32,7 +33,7 @@ class Signer:
 
     def sign(self, peer: Peer, request: SignUrls) -> SignedUrls:
         """Sign what this job reads or writes."""
-        job = self._job_of(peer, request.activation)
+        job, _ = self._job_of(peer, request.activation)
         if len(request.urls) > URLS_MAX:
             raise UserError(f"more than {URLS_MAX} URLs at a time")
         allowed = _allowed(job, upload=request.upload)

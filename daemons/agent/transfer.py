@@ -15,9 +15,10 @@ from typing import Final
 
 import trio
 
+from daemons.agent.bounds import Bounds
 from daemons.agent.checkpoints import Checkpoints
 from daemons.agent.streams import read_piece, write_piece
-from daemons.agent.trusted_path import Untrusted, check_unnamed, real
+from daemons.agent.trusted_path import NotOpened, check_unnamed
 from daemons.agent.turns import Transfer, Turns
 from daemons.faults import fault
 from daemons.file_stream import acceptable, receive_files, send_files
@@ -72,6 +73,7 @@ class _Activation:
     label: str
     """What its ticket is called: by its claim, or by the activation itself."""
     job: ClassAd
+    bounds: Bounds
     use: str = "run"
     spool: str = ""
     input_max_mb: int = -1
@@ -108,7 +110,7 @@ class _Activation:
         """All files that are sent, and the names of those from a checkpoint. Blocks."""
         items, restored = self.items()
         for item in items:
-            real(item.source)
+            self.bounds.real(item.source)
         return gather(items), [item.name for item in restored]
 
     def where(self, staging: str = "") -> Callable[[str], str]:
@@ -141,6 +143,7 @@ class _Push:
 
     placement: Placement
     files: list[FileEntry]
+    bounds: Bounds
     staging: str = ""
     have: dict[str, int] = field(default_factory=dict)
     excess: str | None = None
@@ -151,9 +154,9 @@ class _Push:
     """When the job came into being."""
 
     def check(self, entry: FileEntry) -> None:
-        """Untrusted when the agent may not put it where it would go."""
+        """NotOpened when the agent may not put it where it would go."""
         place = self.placement.places[entry.name]
-        real(place)
+        self.bounds.real(place)
         if not self.named(entry.name):
             check_unnamed(place, self.since)
 
@@ -200,6 +203,7 @@ class Transfers:
                 request.digest,
                 label,
                 request.job_ad,
+                Bounds(request.directories),
                 request.use,
                 request.spool,
                 request.input_max_mb,
@@ -234,9 +238,10 @@ class Transfers:
             raise NotOpen(f"no files move for activation {name}")
         return known
 
-    def job_of(self, peer: Peer, name: str) -> ClassAd:
-        """The job of an activation, for who has its ticket."""
-        return self._of(peer, name).job
+    def job_of(self, peer: Peer, name: str) -> tuple[ClassAd, Bounds]:
+        """The job of an activation, and where its files may be, for who has its ticket."""
+        activation = self._of(peer, name)
+        return activation.job, activation.bounds
 
     async def fetch(self, peer: Peer, request: FetchInput) -> InputFiles:
         """List the input; its bytes follow the answer (nothing is awaited between their start and its end)."""
@@ -248,8 +253,8 @@ class Transfers:
                 gathered, restored = await trio.to_thread.run_sync(activation.gather)
         except UserError as error:
             return InputFiles(files=[], trouble=self._input_trouble(str(error), errno.EINVAL))
-        except Untrusted as error:
-            return InputFiles(files=[], trouble=self._input_trouble(error.said, errno.EPERM))
+        except NotOpened as error:
+            return InputFiles(files=[], trouble=self._input_trouble(error.said, error.errno or errno.EPERM))
         except OSError as error:
             number = error.errno or errno.EIO
             said = f"reading from file {error.filename}: (errno {number}) {os.strerror(number)}"
@@ -257,11 +262,11 @@ class Transfers:
         if (excess := over(activation.input_max_mb, gathered.entries, "upload")) is not None:
             trouble = self._input_trouble(excess, 0, HoldCode.MAX_TRANSFER_INPUT_SIZE_EXCEEDED)
             return InputFiles(files=[], trouble=trouble)
-        sources = gathered.sources
+        sources, bounds = gathered.sources, activation.bounds
 
         def open_file(entry: FileEntry) -> int:
             fault("agent.input_file")
-            return os.open(real(sources[entry.name]), os.O_RDONLY | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC)
+            return os.open(bounds.real(sources[entry.name]), os.O_RDONLY | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC)
 
         entries = with_small(gathered.entries, open_file)
         have = acceptable({one.name: one for one in request.have}, entries) if request.have else {}
@@ -336,7 +341,8 @@ class Transfers:
             activation.kept.abandon(keep=have)
         activation.came, activation.kept = {}, None
         named = Destinations(activation.job).names if activation.use == "run" and not staging else _all
-        return _Push(placement, files, staging, have, excess, named, activation.job.eval_float("QDate", 0.0))
+        since = activation.job.eval_float("QDate", 0.0)
+        return _Push(placement, files, activation.bounds, staging, have, excess, named, since)
 
     async def _receive(
         self, peer: Peer, activation: _Activation, scope: trio.CancelScope, push: _Push, transfer: Transfer
@@ -399,8 +405,9 @@ class Transfers:
                     placement.directory(entry)
                 elif entry.kind == "link":
                     placement.link(entry)
-            except Untrusted as error:
-                trouble = trouble or FileTrouble("writing to file", entry.name, errno.EPERM, error.said)
+            except NotOpened as error:
+                number = error.errno or errno.EPERM
+                trouble = trouble or FileTrouble("writing to file", entry.name, number, error.said)
             except OSError as error:
                 trouble = trouble or FileTrouble("creating directory", entry.name, error.errno or errno.EIO)
         if any(entry.data for entry in files):
@@ -435,14 +442,14 @@ class Transfers:
 
     async def write(self, peer: Peer, request: WriteStream) -> Done:
         """A piece of the job's output, while it runs."""
-        job = self._of(peer, request.activation).job
-        await trio.to_thread.run_sync(write_piece, job, request)
+        job, bounds = self.job_of(peer, request.activation)
+        await trio.to_thread.run_sync(write_piece, job, bounds, request)
         return DONE
 
     async def read(self, peer: Peer, request: ReadStream) -> StreamPiece:
         """A piece of the job's input, while it runs."""
-        job = self._of(peer, request.activation).job
-        piece: StreamPiece = await trio.to_thread.run_sync(read_piece, job, request)
+        job, bounds = self.job_of(peer, request.activation)
+        piece: StreamPiece = await trio.to_thread.run_sync(read_piece, job, bounds, request)
         return piece
 
     # ---- in words

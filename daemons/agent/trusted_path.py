@@ -23,12 +23,19 @@ FOR_ROOT: Final = "files of root's jobs are opened only where root alone decides
 AT_HOME: Final = "hidden files at home are those of the user's shell and programs"
 
 
-class Untrusted(OSError):
+class NotOpened(OSError):
+    """The agent could open a file, and does not; `said` says why."""
+
+    def __init__(self, number: int, path: str, said: str) -> None:
+        self.said = said
+        super().__init__(number, said, path)
+
+
+class Untrusted(NotOpened):
     """Somebody else than root decides what a path leads to; `said` says where."""
 
     def __init__(self, path: str, said: str, why: str = FOR_ROOT) -> None:
-        self.said = f"{said}; {why}"
-        super().__init__(errno.EPERM, self.said, path)
+        super().__init__(errno.EPERM, path, f"{said}; {why}")
 
 
 def opened_by_root() -> bool:

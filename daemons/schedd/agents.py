@@ -339,10 +339,14 @@ class Agents:
             self._nursery = None
 
     async def end(self) -> None:
-        """End all agents: with a word, and by force those that do not heed it."""
+        """End all agents once logs have what is on its way: with a word, and by force those that do not heed it."""
         async with trio.open_nursery() as nursery:
-            for agent in self._users.values():
-                nursery.start_soon(agent.stop)
+            for agent in list(self._users.values()):
+                nursery.start_soon(self._end, agent)
+
+    async def _end(self, agent: UserAgent) -> None:
+        await self.settled(agent.owner)
+        await agent.stop()
 
     def start_soon(self, task: Callable[..., Awaitable[None]], *args: object) -> None:
         """Run a task beside the agents."""

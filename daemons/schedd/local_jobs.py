@@ -1,8 +1,8 @@
 """Jobs of the local and the scheduler universe: they run at the access point, with no slot, as their owner.
 
 Beside each runs one process (`daemons.local_job`) that starts it and sees it out. A job waits here, not among those
-that want slots, until its time has come and START_LOCAL_UNIVERSE or START_SCHEDULER_UNIVERSE holds. A schedd that ends
-takes these jobs along; the next one runs them again.
+that want slots, until its time has come and START_LOCAL_UNIVERSE or START_SCHEDULER_UNIVERSE holds. A schedd that is
+stopped has these jobs leave first, and one that dies takes them along; the next schedd runs them again.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import trio
 
 from daemons.layout import passage
 from daemons.linux import is_zombie
+from daemons.run import DaemonStart
 from daemons.schedd.core import Core
 from daemons.schedd.running_policy import ask_policy
 from daemons.spawn_child import Zygote
@@ -31,12 +32,13 @@ from pool.errors import PoolError
 from pool.execute.plan import Surroundings, plan_job
 from pool.ids import JobId
 from pool.jobs import run
-from pool.jobs.codes import HoldCode
+from pool.jobs.codes import HoldCode, VacateCode
 from pool.jobs.deferral import DeferralError, Late, deferral_of
 from pool.jobs.job_queue import Job
 from pool.jobs.run import End, Ending, Fate, Stop
 from pool.jobs.states import JobStatus
 from pool.submit.commands import LOCAL, SCHEDULER
+from protocol.messages.common import StopHow
 
 if TYPE_CHECKING:
     from daemons.world import ZygoteLike
@@ -66,6 +68,8 @@ class LocalJobs:
         self._launched = trio.Event()  # of the job that was begun last
         self._launched.set()
         self._wake = trio.Event()
+        self._ending = False
+        self._all_over = trio.Event()
         core.start_local = self.want
 
     def want(self, job: Job) -> None:
@@ -73,9 +77,28 @@ class LocalJobs:
         self._waiting[job] = None
         self._wake.set()
 
-    def look_again(self) -> None:
+    def one_is_over(self) -> None:
         """One that ran has ended: another may start."""
         self._wake.set()
+        if self._ending and not self.core.local_runs:
+            self._all_over.set()
+
+    async def end(self, start: DaemonStart) -> None:
+        """Start no more jobs, and see out those that run, as urgently as the schedd is to end."""
+        self._ending = True
+        if not self.core.local_runs:
+            return
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._tell_them, start)
+            await self._all_over.wait()
+            nursery.cancel_scope.cancel()
+
+    async def _tell_them(self, start: DaemonStart) -> None:
+        """Let jobs finish, ask them to leave or end them, whenever the schedd's own stop gets that urgent."""
+        for how in (StopHow.GRACEFUL, StopHow.FAST):
+            urgent = await start.stopping(at_least=how) is StopHow.FAST
+            for execution in list(self.core.local_runs.values()):
+                execution.stop("The schedd is stopping", VacateCode.SCHEDD_VACATE, 0, fast=urgent)
 
     async def run(self) -> None:
         """Start jobs as soon as they may."""
@@ -111,7 +134,7 @@ class LocalJobs:
                 core.hold(job, "Job missed deferred execution time", HoldCode.MISSED_DEFERRED_EXECUTION_TIME)
                 core.writer.soon()
                 return LOOK_S
-        if not self._may_start(ad) or self._has_enough(job):
+        if self._ending or not self._may_start(ad) or self._has_enough(job):
             return LOOK_S
         del self._waiting[job]
         execution = LocalRun(self, job, self._launched)
@@ -211,7 +234,6 @@ class LocalRun:
         who = {"name": account.name, "uid": account.uid, "gid": account.gid, "groups": list(account.groups)}
         process = await self._jobs.zygote.fork("local", json.dumps(who).encode())
         self._channel = process.channel
-        ended = None
         try:
             await self._say(order)
             async with trio.open_nursery() as nursery:
@@ -219,15 +241,25 @@ class LocalRun:
                 ended = await self._hear()
                 nursery.cancel_scope.cancel()
         finally:
-            if ended is None:
-                process.kill()
-            await self._channel.aclose()
+            await self._channel.aclose()  # the process then ends all of the job, if it has not done so
+        if ended is None:
+            process.kill()
         with trio.CancelScope(shield=True):
             await process.wait()
-            if ended is None and isinstance(self._jobs.zygote, Zygote):
-                await self._jobs.zygote.kill_strays()
+            if ended is None:
+                await self._end_orphans()
             await threads.run_sync(sandbox.remove, str(self._scratch))
         return ended or End(Ending.FAILED, ClassAd(), "The process that watched the job has died", core.now())
+
+    async def _end_orphans(self) -> None:
+        """End what the process beside the job has left.
+
+        Its place in the tree tells it; if the zygote has died too, only the environment does.
+        """
+        if isinstance(self._jobs.zygote, Zygote):
+            await self._jobs.zygote.kill_strays()
+        mark = f"_CONDOR_SCRATCH_DIR={self._scratch}"
+        await self._core.start.world.threads.run_sync(end_marked, mark)
 
     def _order(self, ad: ClassAd, account: Account) -> dict[str, object]:
         around = Surroundings(
@@ -342,7 +374,7 @@ class LocalRun:
         if fate is Fate.LEAVES:
             core.stats["JobsCompleted"] += job.status is JobStatus.COMPLETED
             core.leave(job)
-        self._jobs.look_again()
+        self._jobs.one_is_over()
 
 
 def universe(ad: ClassAd) -> int:
@@ -386,12 +418,17 @@ def make_scratch(path: Path, account: Account) -> None:
         os.chown(path, account.uid, account.gid)
 
 
-def clear(directory: Path, mark: str) -> None:
-    """End what an earlier schedd's jobs left behind, and remove their directories."""
+def end_marked(mark: str) -> None:
+    """End all processes whose environment has this mark."""
     for _ in range(ROUNDS_MAX):
         left = {pid for pid in tree.marked(os.fsencode(mark)) if not is_zombie(pid)}
         if not tree.send(left, signal.SIGKILL):
             break
         time.sleep(PAUSE_S)
+
+
+def clear(directory: Path, mark: str) -> None:
+    """End what an earlier schedd's jobs left behind, and remove their directories."""
+    end_marked(mark)
     for path in directory.glob("*") if directory.is_dir() else ():
         sandbox.remove(str(path))

@@ -1,6 +1,7 @@
 """The schedd: it wires its parts together, takes up what an earlier life left, and serves until told to stop.
 
-Stopping never touches running jobs: they go on under their leases, and the next schedd comes back to them.
+Stopping never touches jobs that run in slots: they go on under their leases, and the next schedd comes back to them.
+Those that run at the access point leave first (`local_jobs.py`).
 """
 
 from __future__ import annotations
@@ -121,7 +122,7 @@ class Schedd:
         core.nursery = nursery
         zygote = start.world.zygote({"agent": KINDS["agent"], "local": KINDS["local"]})
         nursery.start_soon(zygote.run)
-        local = LocalJobs(core, zygote)
+        self.local = LocalJobs(core, zygote)
         core.agents = Agents(
             StartAgents(start, zygote, nursery, core.transfers),
             start.log,
@@ -142,7 +143,7 @@ class Schedd:
         nursery.start_soon(core.cleanup.run)
         nursery.start_soon(self.negotiation.run)
         nursery.start_soon(self.factories.run)
-        nursery.start_soon(local.run)
+        nursery.start_soon(self.local.run)
         nursery.start_soon(Mailer(core).run)
         nursery.start_soon(self.timer.run)
         nursery.start_soon(self.timer.prune_history, self._connection)
@@ -213,6 +214,7 @@ async def main(start: DaemonStart, *, task_status: trio.TaskStatus[None] = trio.
             task_status.started()
             await start.stopping()
             schedd.claims.stopping = True
+            await schedd.local.end(start)
             with trio.move_on_after(LAST_WORDS_S):
                 await schedd.core.writer.durable()
             with trio.move_on_after(FAREWELL_S):

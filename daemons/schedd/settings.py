@@ -74,6 +74,7 @@ class Settings:
     output_max_mb: int
     ssh_to_job: Expr | None
     agent_timeout_s: float
+    limit_directories: tuple[str, ...]
     user_maps: UserMaps
     killing_timeout_s: float
 
@@ -131,6 +132,7 @@ class Settings:
             output_max_mb=config.int("MAX_TRANSFER_OUTPUT_MB"),
             ssh_to_job=config.expr("SCHEDD_ENABLE_SSH_TO_JOB"),
             agent_timeout_s=config.seconds("FILE_AGENT_TIMEOUT"),
+            limit_directories=tuple(config.list("LIMIT_DIRECTORY_ACCESS")),
             user_maps=maps,
             killing_timeout_s=config.seconds("KILLING_TIMEOUT"),
         )

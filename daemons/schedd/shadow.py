@@ -22,6 +22,7 @@ from pool.execute.plan import wants_transfer
 from pool.jobs import run
 from pool.jobs.codes import HoldCode
 from pool.jobs.job_queue import Job
+from pool.jobs.limit_directories import directories_of
 from pool.jobs.own_attributes import without_own
 from pool.jobs.run import Changes, End, Ending, Fate, Stop
 from pool.jobs.states import JobEvent, JobStatus, allowed
@@ -219,6 +220,7 @@ class Shadow:
             spool=core.directories.make(self.job.id, self.job.cluster.owner) if keeps_checkpoints(ad) else "",
             input_max_mb=_limit(ad, "MaxTransferInputMB", core.settings.input_max_mb),
             output_max_mb=_limit(ad, "MaxTransferOutputMB", core.settings.output_max_mb),
+            directories=directories_of(core.settings.limit_directories, ad, core.directories.path_of(self.job.id)),
         )
         self._agent_open = True
         return await self.core.agents.of(self.job.cluster.owner).open_transfer(request), ticket.secret

@@ -161,6 +161,7 @@ class Spool:
                 claim=label,
                 use=use,
                 spool=core.directories.make(job.id, owner),
+                directories=[core.directories.path_of(job.id)],
             )
             address = await core.agents.of(owner).open_transfer(request)
         peer.on_close(lambda _: self._abandon(jobs))

@@ -1751,6 +1751,14 @@ ROWS: tuple[tuple[str, tuple[Row, ...]], ...] = (
                 "How long a user's file agent may take to answer; then another takes its place, three times at most.",
             ),
             (
+                "LIMIT_DIRECTORY_ACCESS",
+                "list",
+                "",
+                "",
+                "",
+                "The access point's directories that jobs' files may be in, a job's own spool directory aside; empty for all.",
+            ),
+            (
                 "ALLOW_TRANSFER_REMAP_TO_MKDIR",
                 "bool",
                 "true",

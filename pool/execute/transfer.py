@@ -210,10 +210,13 @@ class Destinations:
         return name in self._standard or self._expected is not None or _remapped(self._remaps, name) != name
 
     def may_make_way(self, name: str) -> bool:
-        """Whether directories on the way to the output sent as `name` are made: a remap may name new ones below Iwd."""
-        target = _remapped(self._remaps, name)
+        """Whether directories on the way to the output sent as `name` are made.
+
+        The description may name new ones below Iwd: for the standard files, and by a remap.
+        """
+        target = self._standard.get(name) or _remapped(self._remaps, name)
         within = not target.startswith("/") and ".." not in target.split("/")
-        return name not in self._standard and target != name and within
+        return target != name and within
 
     def url_roots(self) -> list[str]:
         """The URLs at or beneath which this job's outputs go."""

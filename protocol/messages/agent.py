@@ -31,8 +31,8 @@ class OpenTransfer(Request[Done], tag="agent.open_transfer"):
     """From now on the ticket with this digest lets its bearer move the files of this job ad.
 
     The activations of a `claim` share it. `spool` is where checkpoints of a job that makes any are kept; `..._max_mb`:
-    how much may move, -1 for all. `use` "stage_in" and "stage_out": a tool fills the `spool` directory, or fetches
-    what its job has left there.
+    how much may move, -1 for all. `directories`: where its files may be, anywhere when there are none. `use` "stage_in"
+    and "stage_out": a tool fills the `spool` directory, or fetches what its job has left there.
     """
 
     activation: str
@@ -45,6 +45,7 @@ class OpenTransfer(Request[Done], tag="agent.open_transfer"):
     spool: str = ""
     input_max_mb: int = -1
     output_max_mb: int = -1
+    directories: list[str] = []
 
 
 class CloseTransfer(Request[Done], tag="agent.close_transfer"):

@@ -223,7 +223,9 @@ class RealPool:
         assert names == [], f"left in RUN: {names}\n{self.logs()}"
         assert not (self.run_dir / "ready").exists()
         assert not (self.run_dir / "master.pid").exists()
-        assert sorted(path.name for path in (self.directory / "execute").iterdir()) == []
+        for sandboxes in (self.directory / "execute", self.directory / "spool" / "local_univ_execute"):
+            left = sorted(path.name for path in sandboxes.iterdir()) if sandboxes.is_dir() else []
+            assert left == [], f"left in {sandboxes.name}"
 
     def logs(self, lines: int = 60) -> str:
         """The end of each log."""

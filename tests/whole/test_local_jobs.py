@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -176,3 +178,85 @@ def test_they_start_by_priority_and_then_as_they_were_submitted(
     pool.until_done(cluster)
     started = [line for line in (home / f"log.{cluster}").read_text().splitlines() if line.startswith("001 (")]
     assert [int(line.split(".")[1]) for line in started] == order
+
+
+STUBBORN = "trap '' TERM\n(trap '' TERM; setsid sleep 1000) & echo $! $$ > pids.{0}\ntouch ready.{0}\nwhile :; do sleep 0.05; done"
+
+
+def two_that_stay(pool: RealPool, home: Path) -> dict[int, list[int]]:
+    """Jobs of both universes that run until they are killed; their processes."""
+    found = {}
+    for universe in ("local", "scheduler"):
+        for old in (f"pids.{universe}", f"ready.{universe}"):
+            (home / old).unlink(missing_ok=True)
+        cluster = submit(pool, home, universe, STUBBORN.format(universe), "kill_sig_timeout = 1")
+        pool.until((home / f"ready.{universe}").exists, "the job's own start")
+        pool.until_status(cluster, RUNNING)
+        found[cluster] = [int(pid) for pid in (home / f"pids.{universe}").read_text().split()]
+    return found
+
+
+def parent_of(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+def gone(pids: list[int]) -> bool:
+    return not any(os.path.exists(f"/proc/{pid}") for pid in pids)
+
+
+@pytest.fixture
+def own_pool() -> Iterator[RealPool]:
+    """A pool that the test stops or kills."""
+    rest = {"SCHEDULER_UNIVERSE_COOL_DOWN_DURATION": "0"}
+    with real_pool(DAEMON_LIST="MASTER, COLLECTOR, SCHEDD", SCHEDD_INTERVAL="1", **rest) as pool:
+        (pool.directory / "home").mkdir()
+        (pool.directory / "home").chmod(0o777)
+        yield pool
+
+
+def test_a_pool_that_is_stopped_leaves_no_process_of_these_jobs_and_no_directory(own_pool: RealPool) -> None:
+    home = own_pool.directory / "home"
+    jobs = two_that_stay(own_pool, home)
+    own_pool.stop()
+    assert all(map(gone, jobs.values()))
+    for cluster in jobs:
+        assert events(home, cluster) == ["000", "001", "004"]
+    own_pool.start()
+    for cluster in jobs:
+        own_pool.until_status(cluster, RUNNING)
+    own_pool.stop(signal.SIGQUIT)
+
+
+KEEPER, SCHEDD, ZYGOTE, MASTER = "keeper", "schedd", "zygote", "master"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "order",
+    [*itertools.permutations([KEEPER, SCHEDD, ZYGOTE, MASTER], 2), (MASTER,), (ZYGOTE, KEEPER, SCHEDD)],
+)
+def test_whoever_is_killed_in_whatever_order_no_process_of_these_jobs_stays(
+    own_pool: RealPool, order: tuple[str, ...]
+) -> None:
+    home = own_pool.directory / "home"
+    jobs = two_that_stay(own_pool, home)
+    assert own_pool.master is not None
+    keepers = [parent_of(pids[-1]) for pids in jobs.values()]
+    victims = {
+        KEEPER: keepers,
+        ZYGOTE: [parent_of(keepers[0])],
+        SCHEDD: [own_pool.pid_of("schedd")],
+        MASTER: [own_pool.master.pid],
+    }
+    for who in order:
+        for pid in victims[who]:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+    own_pool.until(lambda: all(map(gone, jobs.values())), f"the end of {jobs}")
+    if MASTER in order:
+        own_pool.until(lambda: not own_pool.processes(), "the end of what the master left")
+        own_pool.kill()
+        own_pool.start()
+    own_pool.until(lambda: own_pool.pid_of("schedd") not in (0, *victims[SCHEDD]) or SCHEDD not in order, "a schedd")
+    for cluster in jobs:
+        own_pool.until_status(cluster, RUNNING)

@@ -119,7 +119,8 @@ def test_where_output_goes(attributes: dict[str, object], name: str, path: str) 
 )
 def test_which_remaps_may_name_new_directories(remap: str, made: bool) -> None:
     assert Destinations(job(TransferOutputRemaps=remap, Out="new/o")).may_make_way("x") is made
-    assert not Destinations(job(TransferOutputRemaps=remap, Out="new/o")).may_make_way("_condor_stdout")
+    assert Destinations(job(TransferOutputRemaps=remap, Out="new/o")).may_make_way("_condor_stdout")
+    assert not Destinations(job(TransferOutputRemaps=remap, Out="../new/o")).may_make_way("_condor_stdout")
 
 
 @pytest.mark.parametrize(
