@@ -38,6 +38,7 @@ from pool.matching import (
 from pool.matching.accounting import SUBMITTER_CHARS_MAX, weight_of
 from pool.matching.candidates import Evaluate
 from pool.matching.interest import Interest
+from pool.matching.preempt import may_be_preempted
 from protocol.authorize import Denied
 from protocol.message import DONE, Done
 from protocol.messages.negotiator import (
@@ -294,7 +295,13 @@ class Negotiator:
         self._left_out = {address: out for address, out in self._left_out.items() if out[0] > now}
         if self._left_out:
             slots = [slot for slot in slots if slot.address not in self._left_out]
-        return Snapshot(slots, requests, priority, self._use(), self._knobs.cycle, self._start.world.wall())
+        policy = self._knobs.cycle.order.preemption
+        slots = [slot for slot in slots if not slot.claimed or may_be_preempted(slot.ad, policy)]
+        slots_of = (
+            {name: use.slots for name, use in self._offers.use(self._holders).items()} if policy.by_priority else {}
+        )
+        wall = self._start.world.wall()
+        return Snapshot(slots, requests, priority, self._use(), slots_of, self._knobs.cycle, wall)
 
     def _use(self) -> dict[str, float]:
         """What each submitter holds: by the slots' ads and what was handed out, or more if the schedds say so."""

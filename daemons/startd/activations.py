@@ -96,9 +96,10 @@ class Activations:
                 await self._starters.run_job(starter, self._order(slot, asked))
             except PoolError as error:
                 reason = str(error)
-                if slot.starter is not None:
-                    self._starters.kill(slot.starter)
+                if (failed := slot.starter) is not None:
+                    self._starters.kill(failed)
                     slot.starter = None
+                    await failed.gone.wait()  # the next one gets the same control group
                 continue
             self._start.log.always(f"{slot.short}: started job {asked.job_id}", pid=starter.pid)
             return ActivateAnswer(started=True)

@@ -275,6 +275,7 @@ class Slots:
         slot.claim = claim
         self._by_claim[claim.claim_id] = slot
         self._by_digest[claim.digest] = slot
+        self.refill(slot)  # a better claim needs an id to come with
         slot.changed()
 
     def let_go(self, slot: Slot) -> Claim | None:

@@ -12,6 +12,7 @@ import re
 import signal
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final, Protocol
 
 import trio
@@ -21,6 +22,7 @@ from daemons.linux import children_of
 from daemons.pace import Turns
 from daemons.run import DaemonStart
 from daemons.spawn_child import SpawnError
+from daemons.startd.groups import Groups
 from daemons.startd.settings import execute_directory
 from daemons.startd.sweep import Place, Records
 from daemons.starter.settings import group_name, payload_of_neighbour, starter_payload
@@ -120,6 +122,7 @@ class Starters:
         self._spares: dict[str, Starter] = {}
         self._coming: dict[str, trio.Event] = {}
         self._to_meet: dict[str, MeetSchedd] = {}
+        self._groups = Groups()
         self._turns = Turns()
         self._wanted = trio.Event()
         self._problem: PoolError | None = None
@@ -163,7 +166,9 @@ class Starters:
         self._to_meet.pop(slot_name, None)
         spare = self._spares.pop(slot_name, None)
         self._wanted.set()
-        return spare if spare is not None and spare.usable else await self._fork(slot_name)
+        starter = spare if spare is not None and spare.usable else await self._fork(slot_name)
+        await self._groups.give(starter.group, starter.pid)
+        return starter
 
     def dismiss(self, slot_name: str) -> None:
         """The slot is no more; a starter that waits for it may go."""
@@ -281,7 +286,9 @@ class Starters:
         await starter.process.wait()
         if starter.peer is not None:
             starter.peer.abort("the starter ended")
-        problems = await self._start.world.threads.run_sync(self._records.clean, starter.pid)
+        with self._groups.sweeping(starter.group, starter.pid) as with_group:
+            sweep = partial(self._records.clean, starter.pid, with_group=with_group)
+            problems = await self._start.world.threads.run_sync(sweep)
         starter.gone.set()
         starter.ordered.set()
         self.living.discard(starter)

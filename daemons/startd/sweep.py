@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -49,10 +49,12 @@ class Records:
         fresh.write_text(json.dumps(asdict(trace)))
         fresh.replace(file)
 
-    def clean(self, pid: int) -> list[str]:
-        """Remove what the starter left; what could not be removed, in words."""
+    def clean(self, pid: int, *, with_group: bool = False) -> list[str]:
+        """Remove what the starter left; what could not be removed, in words. `with_group`: nobody has its group now."""
         trace = self._read(self._file(pid))
-        return self._sweep(trace) if trace is not None else []
+        if trace is None:
+            return []
+        return self._sweep(trace if with_group else replace(trace, group=""))
 
     def clean_all(self, executes: list[str]) -> list[str]:
         """At the start: remove what every starter of an earlier life left, recorded or not."""

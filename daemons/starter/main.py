@@ -96,6 +96,7 @@ class Starter:
         self._idle = trio.Event()
         self._idle.set()
         self._leave = trio.Event()
+        self._orphaned = False
         self._nursery: trio.Nursery | None = None
         self._lines: tuple[Line, Line] | None = None
         self._chirp: ChirpServer | None = None
@@ -130,7 +131,9 @@ class Starter:
                 await self._startd.aclose()
                 nursery.cancel_scope.cancel()
         finally:
-            self._group.remove()
+            faults.fault("starter.before_leaving")
+            if self._orphaned:  # else the startd removes it, unless another starter has it by now
+                self._group.remove()
 
     def _visits(self) -> Service:
         """What tools may ask of the running job, through its schedd."""
@@ -254,12 +257,14 @@ class Starter:
         """The startd is gone: evict, report to the schedd, and leave."""
         await trio.lowlevel.wait_readable(life)
         os.close(life)
+        self._orphaned = True
         self._evict("The startd is gone")
 
     async def _until_hung_up(self, startd: Peer) -> None:
         """Nobody can tell this starter anything any more."""
         await startd.closed.wait()
         if not self._leave.is_set():
+            self._orphaned = True
             self._evict("The startd has hung up")
 
     async def _evict_at_sigterm(self) -> None:

@@ -13,7 +13,7 @@ from typing import Final
 
 from pool.classad import ClassAd, Expr, is_match, rank
 from pool.matching.offers import Offer, Pieces
-from pool.matching.preempt import PreemptionPolicy, Preempts, preempts
+from pool.matching.preempt import Asker, PreemptionPolicy, Preempts, preempts
 from pool.slots.resources import Amounts
 
 Key = tuple[float, float, float, float, float]
@@ -45,16 +45,6 @@ class Working:
     """Pieces of custom resources that were handed out of it in this cycle."""
 
 
-@dataclass(frozen=True, slots=True)
-class Asker:
-    """For whom candidates are sought."""
-
-    job: ClassAd
-    priority: float
-    priority_of: dict[str, float]
-    now: float
-
-
 Evaluate = Callable[[Asker, Sequence[Working], Order], "list[tuple[int, Key]]"]
 """Answers the matching slots' indices with their keys."""
 
@@ -75,11 +65,9 @@ def evaluate_one(asker: Asker, slot: Working, order: Order) -> Key | None:
         return None
     aside, preemption_rank = Preempts.NOBODY, 0.0
     if slot.offer.claimed:
-        why = preempts(ad, job, asker.priority, order.preemption, now=asker.now, priority_of=asker.priority_of)
-        if why is None:
+        if (found := preempts(ad, asker, order.preemption)) is None:
             return None
-        aside = why
-        preemption_rank = _number(order.preemption.rank, ad, job)
+        aside, preemption_rank = found
     return _number(order.pre, ad, job), rank(job, ad), _number(order.post, ad, job), float(aside), preemption_rank
 
 
@@ -117,6 +105,10 @@ class Candidates:
                 return index
             heapq.heappop(self._heap)
         return None
+
+    def moves_aside(self) -> Preempts:
+        """Whom the best moves aside."""
+        return Preempts(int(-self._heap[0][0][3]))
 
     def refuse(self) -> None:
         """The best will not do after all."""

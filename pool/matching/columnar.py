@@ -13,8 +13,8 @@ import numpy.typing as npt
 from pool.classad import ClassAd, Expr
 from pool.classad.columns import Table
 from pool.classad.columns.vector import NoColumn
-from pool.matching.candidates import Asker, Key, Order, Working, evaluate_one
-from pool.matching.preempt import Preempts
+from pool.matching.candidates import Key, Order, Working, evaluate_one
+from pool.matching.preempt import Asker, Preempts
 
 FEW = 16
 """Fewer slots than this are looked at one by one."""

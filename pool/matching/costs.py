@@ -11,7 +11,8 @@ from typing import Final
 
 from pool.classad import ClassAd, Expr
 from pool.classad.budget import Overruns, TooDear
-from pool.matching.candidates import Asker, Order, Working, evaluate_one
+from pool.matching.candidates import Order, Working, evaluate_one
+from pool.matching.preempt import Asker
 
 PAIRS_TRIED_MAX: Final = 8
 """Pairs that cost too much without being the slot's fault, after which no more are tried."""

@@ -17,9 +17,10 @@ from pool.classad import ClassAd
 from pool.classad.budget import Overruns, TooDear
 from pool.errors import UserError
 from pool.matching.accounting import PRIORITY_MIN, weight_of
-from pool.matching.candidates import Asker, Candidates, Evaluate, Order, Working, evaluate_each
+from pool.matching.candidates import Candidates, Evaluate, Order, Working, evaluate_each
 from pool.matching.costs import dear_slots, jobs_fault
 from pool.matching.offers import Offer, Pieces, free_of, less, piece, pieces_for, together
+from pool.matching.preempt import Asker, Preempts
 from pool.slots.carve import Rounding, fit_request
 from pool.slots.consumption import has_policy
 from pool.slots.resources import Amounts
@@ -54,12 +55,14 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """What a cycle decides from: `use` is the weight that each submitter holds, `priority` the effective one."""
+    """What a cycle decides from: of each submitter the weight of what he holds (`use`), how many slots that is, and the
+    effective priority."""
 
     slots: Sequence[Offer]
     requests: Sequence[Request]
     priority: Mapping[str, float] = field(default_factory=dict)
     use: Mapping[str, float] = field(default_factory=dict)
+    slots_of: Mapping[str, int] = field(default_factory=dict)
     settings: Settings = field(default_factory=Settings)
     now: float = 0.0
 
@@ -134,6 +137,7 @@ class _Cycle:
         self._priority_of = dict(snapshot.priority)
         self._dear: dict[str, int] = {}
         self._rejected: Rejected | None = None
+        self._due: dict[str, float] | None = None
         self.plan = Plan()
 
     def run(self) -> Plan:
@@ -206,7 +210,15 @@ class _Cycle:
         return bool(dear)
 
     def _asker(self, submitter: _Submitter) -> Asker:
-        return Asker(submitter.requests[0].ad, submitter.priority, self._priority_of, self._snapshot.now)
+        snapshot = self._snapshot
+        return Asker(
+            submitter.requests[0].ad,
+            submitter.name,
+            submitter.priority,
+            self._priority_of,
+            snapshot.now,
+            snapshot.slots_of,
+        )
 
     def _match(self, submitter: _Submitter) -> Matched | None:
         """Take the best slot for the submitter's next job."""
@@ -216,6 +228,9 @@ class _Cycle:
             submitter.candidates = Candidates(self._asker(submitter), self._slots, self._changes, order, self._evaluate)
         while (index := submitter.candidates.best()) is not None:
             slot = self._slots[index]
+            if submitter.candidates.moves_aside() is Preempts.BY_PRIORITY and not self._is_due(submitter, slot.ad):
+                submitter.candidates.refuse()
+                continue
             if not slot.offer.partitionable:
                 return self._take_whole(request, slot)
             try:
@@ -225,6 +240,28 @@ class _Cycle:
             except UserError:  # the slot's expressions promised more than there is
                 submitter.candidates.refuse()
         return None
+
+    def _is_due(self, submitter: _Submitter, slot: ClassAd) -> bool:
+        """Whether the slot is within the submitter's share of the pool, beyond which priority moves nobody aside.
+
+        Whoever has nothing yet may have one slot.
+        """
+        if submitter.use <= 0:
+            return True
+        if self._due is None:
+            self._due = self._shares_by_weight()
+        return submitter.use + weight_of(slot) <= self._due.get(submitter.name, 0.0)
+
+    def _shares_by_weight(self) -> dict[str, float]:
+        """What each submitter who wants slots or has some is due of the pool, by weight."""
+        snapshot = self._snapshot
+        total = sum(snapshot.use.values()) + sum(weight_of(one.ad) for one in snapshot.slots if not one.claimed)
+        names = {
+            *(name for name, use in snapshot.use.items() if use > 0),
+            *(one.submitter for one in snapshot.requests),
+        }
+        parts = shares({name: snapshot.priority.get(name, PRIORITY_MIN) for name in names})
+        return {name: part * total for name, part in parts.items()}
 
     def _take_whole(self, request: Request, slot: Working) -> Matched:
         slot.version = -1

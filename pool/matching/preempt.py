@@ -1,16 +1,20 @@
 """Who may be moved aside for a better match.
 
 A slot that somebody holds is a candidate when its owner ranks the new job higher than the one that runs (RANK against
-CurrentRank), or when the submitter's priority is better and PREEMPTION_REQUIREMENTS holds, which it does not by
-default. A slot whose job still has retirement time left is spared, unless NEGOTIATOR_CONSIDER_EARLY_PREEMPTION.
+CurrentRank), or when he ranks it no lower, the submitter's priority is better, and PREEMPTION_REQUIREMENTS holds, which
+it does not by default. A slot whose job still has retirement time left is spared, unless
+NEGOTIATOR_CONSIDER_EARLY_PREEMPTION. PREEMPTION_REQUIREMENTS and PREEMPTION_RANK see the priorities of both sides and
+how many slots each holds.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import IntEnum
 
 from pool.classad import ClassAd, Expr, rank
+from pool.classad.parse import literal_of
 from pool.matching.offers import holder_of
 
 
@@ -24,12 +28,43 @@ class Preempts(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class PreemptionPolicy:
-    """The negotiator's PREEMPTION_REQUIREMENTS and PREEMPTION_RANK, and NEGOTIATOR_CONSIDER_[EARLY_]PREEMPTION."""
+    """The negotiator's knobs: NEGOTIATOR_CONSIDER_[EARLY_]PREEMPTION, PREEMPTION_REQUIREMENTS, PREEMPTION_RANK."""
 
     consider: bool = True
     early: bool = False
     requirements: Expr | None = None
     rank: Expr | None = None
+
+    @property
+    def by_priority(self) -> bool:
+        """Whether a better priority can ever suffice."""
+        return self.consider and self.requirements is not None and literal_of(self.requirements.node) is not False
+
+
+@dataclass(frozen=True, slots=True)
+class Asker:
+    """For whom candidates are sought, with all submitters' effective priorities and how many slots they hold."""
+
+    job: ClassAd
+    submitter: str
+    priority: float
+    priority_of: Mapping[str, float]
+    now: float
+    slots_of: Mapping[str, int] = field(default_factory=dict)
+
+
+def may_be_preempted(slot: ClassAd, policy: PreemptionPolicy) -> bool:
+    """Whether there can be a job for which the holder of this slot has to go; it costs no evaluation."""
+    if not policy.consider:
+        return False
+    if policy.by_priority:
+        return True
+    ranked = slot.get("Rank")
+    if isinstance(ranked, Expr):
+        ranked = literal_of(ranked.node)
+        if ranked is None:
+            return True
+    return isinstance(ranked, int | float) and ranked > (slot.eval_float("CurrentRank", 0.0) or 0.0)
 
 
 def retirement_left(slot: ClassAd, job: ClassAd, now: float) -> float:
@@ -42,21 +77,30 @@ def retirement_left(slot: ClassAd, job: ClassAd, now: float) -> float:
     return max(0.0, promised - (now - began))
 
 
-def preempts(
-    slot: ClassAd, job: ClassAd, priority: float, policy: PreemptionPolicy, *, now: float, priority_of: dict[str, float]
-) -> Preempts | None:
-    """Why a held slot may be matched with this job all the same; None when it may not."""
+def preempts(slot: ClassAd, asker: Asker, policy: PreemptionPolicy) -> tuple[Preempts, float] | None:
+    """Why a held slot may be matched with this job all the same, and its PREEMPTION_RANK; None when it may not."""
     if not policy.consider:
         return None
-    if not policy.early and retirement_left(slot, job, now) > 0:
+    job = asker.job
+    if not policy.early and retirement_left(slot, job, asker.now) > 0:
         return None
-    if rank(slot, job) > (slot.eval_float("CurrentRank", 0.0) or 0.0):
-        return Preempts.BY_RANK
-    if policy.requirements is None:
+    ranked, present = rank(slot, job), slot.eval_float("CurrentRank", 0.0) or 0.0
+    holder = holder_of(slot)
+    held_by = asker.priority_of.get(holder)
+    if ranked > present:
+        why = Preempts.BY_RANK
+    elif policy.by_priority and ranked == present and held_by is not None and asker.priority < held_by:
+        why = Preempts.BY_PRIORITY
+    else:
         return None
-    held_by = priority_of.get(holder_of(slot))
-    if held_by is None or priority >= held_by:
-        return None
-    mine = ClassAd({"SubmitterUserPrio": priority}, parent=job)
-    theirs = ClassAd({"RemoteUserPrio": held_by}, parent=slot)
-    return Preempts.BY_PRIORITY if policy.requirements.eval(theirs, mine) is True else None
+    mine = {"SubmitterUserPrio": asker.priority, "SubmitterUserResourcesInUse": asker.slots_of.get(asker.submitter, 0)}
+    theirs = {"RemoteUserPrio": held_by, "RemoteUserResourcesInUse": asker.slots_of.get(holder, 0)}
+    if held_by is None:
+        del theirs["RemoteUserPrio"]
+    ours, other = ClassAd(mine, parent=job), ClassAd(theirs, parent=slot)
+    if why is Preempts.BY_PRIORITY:
+        assert policy.requirements is not None
+        if policy.requirements.eval(other, ours) is not True:
+            return None
+    ordered = policy.rank.eval(other, ours) if policy.rank is not None else 0.0
+    return why, float(ordered) if isinstance(ordered, int | float) else 0.0

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from pool.classad import ClassAd, environment, expr
 from pool.classad.environment import ENV
-from pool.matching import Offer, Order, Plan, Request, Settings, Snapshot, negotiate, shares
+from pool.matching import Offer, Order, Plan, PreemptionPolicy, Request, Settings, Snapshot, negotiate, shares
+from pool.matching.preempt import may_be_preempted
 
 
 def a_slot(
@@ -165,6 +166,60 @@ def test_a_job_with_retirement_left_is_spared() -> None:
     slots = [a_slot("s", claimed=True, **ranks)]
     assert negotiate(Snapshot(slots, [a_request()], now=1050.0)).matches == []
     assert len(negotiate(Snapshot(slots, [a_request()], now=1101.0)).matches) == 1
+
+
+BY_PRIORITY = PreemptionPolicy(
+    requirements=expr("RemoteUserResourcesInUse > SubmitterUserResourcesInUse"),
+    rank=expr("(RemoteUserPrio * 1000000) - ifThenElse(isUndefined(TotalJobRunTime), 0, TotalJobRunTime)"),
+)
+
+
+def a_full_pool(held: dict[str, str], *requests: Request, **priority: float) -> Snapshot:
+    """Slots with their holders, and submitters' effective priorities."""
+    slots = [a_slot(name, claimed=True, RemoteOwner=f"{who}@p", CurrentRank=0.0) for name, who in held.items()]
+    counts = Counter(f"{who}@p" for who in held.values())
+    return Snapshot(
+        slots,
+        requests,
+        priority={f"{name}@p": value for name, value in priority.items()},
+        use={name: float(count) for name, count in counts.items()},
+        slots_of=counts,
+        settings=Settings(order=Order(preemption=BY_PRIORITY)),
+    )
+
+
+def test_a_better_priority_takes_no_more_than_the_submitters_share() -> None:
+    held = dict.fromkeys(["s1", "s2", "s3", "s4"], "greedy")
+    plan = negotiate(a_full_pool(held, a_request("late@p", count=9), greedy=501.0, late=500.0))
+    assert by_submitter(plan) == {"late@p": 2}
+    assert negotiate(a_full_pool(held, a_request("late@p"), greedy=500.0, late=500.0)).matches == []
+
+
+def test_whoever_has_nothing_gets_one_slot_although_his_share_is_less() -> None:
+    plan = negotiate(a_full_pool({"s1": "greedy"}, a_request("late@p", count=9), greedy=600.0, late=500.0))
+    assert by_submitter(plan) == {"late@p": 1}
+
+
+def test_the_worst_user_is_moved_aside_first() -> None:
+    held = {"s1": "fair", "s2": "worst", "s3": "bad", "s4": "fair", "s5": "worst", "s6": "bad"}
+    plan = negotiate(a_full_pool(held, a_request("late@p"), fair=500.1, bad=700.0, worst=900.0, late=500.0))
+    assert [matched.slot for matched in plan.matches] == ["s2"]
+
+
+def test_a_better_priority_takes_no_slot_whose_owner_ranks_the_job_lower() -> None:
+    snapshot = a_full_pool({"s1": "loved"}, a_request("late@p"), loved=900.0, late=500.0)
+    slots = [replace(slot, ad=ClassAd({"CurrentRank": 5.0, "Rank": 0.0}, parent=slot.ad)) for slot in snapshot.slots]
+    assert negotiate(snapshot).matches != []
+    assert negotiate(replace(snapshot, slots=slots)).matches == []
+
+
+def test_a_slot_that_no_job_can_take_is_no_candidate() -> None:
+    held = a_slot("s", claimed=True, CurrentRank=0.0, Rank=expr("0.0")).ad
+    assert not may_be_preempted(held, PreemptionPolicy())
+    assert not may_be_preempted(held, PreemptionPolicy(requirements=expr("False")))
+    assert may_be_preempted(held, BY_PRIORITY)
+    assert not may_be_preempted(held, replace(BY_PRIORITY, consider=False))
+    assert may_be_preempted(ClassAd({"Rank": expr("TARGET.Loved")}, parent=held), PreemptionPolicy())
 
 
 def test_shares_add_up() -> None:

@@ -1,0 +1,99 @@
+"""Better jobs take the slots of others, with real daemons on the default layout: one partitionable slot.
+
+One pool for all tests; two accounting groups stand for two users, so that any account can run them.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+
+import pytest
+
+from tests.whole.real_pool import RealPool, real_pool
+
+IDLE, RUNNING = 1, 2
+LEAVING = "starter.before_leaving"
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[RealPool]:
+    with real_pool(
+        NUM_CPUS=2,
+        MEMORY=2000,
+        RANK="TARGET.Loved ?: 0",
+        PREEMPTION_REQUIREMENTS="true",
+        PRIORITY_HALFLIFE=60,
+        MachineMaxVacateTime=5,
+        NEGOTIATOR_INTERVAL=2,
+        NEGOTIATOR_MIN_INTERVAL=1,
+        FAULT_POINTS=LEAVING,
+        start=False,
+    ) as pool:
+        faults = pool.run_dir / "faults"
+        faults.mkdir(parents=True)
+        (faults / f"{LEAVING}.do").write_text("stop")
+        (faults / LEAVING).touch()  # nothing stops until a test removes it
+        pool.start()
+        yield pool
+
+
+@pytest.fixture
+def pool(shared: RealPool) -> Iterator[RealPool]:
+    """The pool; afterwards nothing runs in it."""
+    yield shared
+    user, shared.user = shared.user, None
+    shared.tool("condor_rm", "-all", check=False)
+    shared.user = user
+    shared.until(lambda: not shared.jobs(), "an empty queue")
+    shared.until(lambda: len(shared.slots()) == 1, "a whole slot")
+
+
+def endless(pool: RealPool, group: str, more: str = "", *, count: int = 1) -> int:
+    """Jobs of a user's that never end by themselves."""
+    return pool.submit(
+        "executable = /bin/sleep\narguments = 1000\nshould_transfer_files = NO\nrequest_memory = 100\n"
+        f"request_disk = 1000\naccounting_group = {group}\n{more}\nqueue {count}\n"
+    )
+
+
+def test_a_user_with_less_than_his_share_takes_another_users_dynamic_slot(pool: RealPool) -> None:
+    greedy = endless(pool, "one", count=2)
+    pool.until_status(greedy, RUNNING, count=2)
+    late = endless(pool, "two")
+    (ad,) = pool.until_status(late, RUNNING)
+    assert "slot1_" in ad.eval_str("RemoteHost", "")
+    pool.until_status(greedy, IDLE)
+    pool.until_status(greedy, RUNNING)  # the other one was left alone
+
+
+def test_a_job_that_the_owner_ranks_higher_takes_a_dynamic_slot(pool: RealPool) -> None:
+    plain = endless(pool, "one", count=2)
+    pool.until_status(plain, RUNNING, count=2)
+    loved = endless(pool, "one", "+Loved = 10")  # the same user's: priority has no say
+    pool.until_status(loved, RUNNING)
+    pool.until_status(plain, IDLE)
+    pool.until_status(plain, RUNNING)
+
+
+def test_a_starter_that_leaves_slowly_costs_the_next_claim_of_its_slot_nothing(pool: RealPool) -> None:
+    marker = pool.run_dir / "faults" / LEAVING
+    plain = endless(pool, "one", count=2)
+    pool.until_status(plain, RUNNING, count=2)
+    marker.unlink()
+    loved = endless(pool, "one", "+Loved = 10")
+    pool.until(lambda: marker.exists() and marker.read_text().endswith("\n"), "a starter that leaves")
+    pool.until_status(loved, RUNNING)
+    starter = int(marker.read_text())
+    record = pool.run_dir / "starters" / f"{starter}.json"
+    assert record.exists()
+    os.kill(starter, signal.SIGCONT)
+    pool.until(lambda: not record.exists(), "the sweep of what it left")
+    (ad,) = pool.until_status(loved, RUNNING)
+    assert ad.eval_int("NumJobStarts") == 1
+    pool.tool("condor_rm", str(loved))
+    pool.until_done(loved)
+    (done,) = pool.history(str(loved))
+    assert done.eval_int("NumJobStarts") == 1
+    assert "LastHoldReason" not in done
