@@ -11,6 +11,7 @@ import trio
 
 from daemons.run import DaemonStart
 from daemons.startd.benchmarks import averaged
+from daemons.startd.input_devices import InputDevices
 from daemons.startd.load import Loads
 from daemons.startd.settings import CPU_BUSY, Settings, policy_attributes
 from daemons.startd.slot import Slot, Slots
@@ -24,6 +25,7 @@ from pool.slots.custom import Custom
 from pool.slots.detect import Look
 from pool.slots.drain import Drain, drain_attributes
 from pool.slots.draining import DrainingCost, Running, expected_draining
+from pool.slots.idle import LastUse
 from pool.slots.machine import State
 from pool.slots.policy import REFERABLE, retirement_s
 from pool.slots.resources import CPUS, DISK, MEMORY
@@ -60,6 +62,7 @@ class Ads:
         """Why no sandbox can be made now."""
         self.drain: Drain | None = None
         self.drain_started = self.drain_stopped = 0.0
+        self._last_use, self._input = LastUse(), InputDevices()
         self.seen = self._look()
         self._machine_wide: dict[str, Any] = {}
         self._looks = object()
@@ -286,7 +289,11 @@ class Ads:
 
     def _look(self) -> Look:
         now = self._start.world.wall()
-        return detect.look(now, time.localtime(now), self.settings.consoles)
+        if self._input.were_used():
+            self._last_use.used(now)
+        settings = self.settings
+        idle = self._last_use.look(now, settings.consoles, every_terminal=settings.every_terminal)
+        return detect.look(time.localtime(now), idle)
 
 
 def _has(slot: Slot, name: str) -> bool:

@@ -50,6 +50,7 @@ class Settings:
     slot_attrs: tuple[str, ...]
     latches: tuple[str, ...]
     consoles: tuple[str, ...]
+    every_terminal: bool
     keyboard_slots: int
     console_slots: int
     idle_boost_s: float
@@ -114,6 +115,7 @@ def read_settings(config: Config, resources: Iterable[str]) -> Settings:
         slot_attrs=tuple(config.list("STARTD_SLOT_ATTRS", default=())),
         latches=tuple(dict.fromkeys(config.list("STARTD_LATCH_EXPRS", default=()))),
         consoles=tuple(config.list("CONSOLE_DEVICES", default=("mouse", "console"))),
+        every_terminal=config.bool("STARTD_HAS_BAD_UTMP"),
         keyboard_slots=config.int("SLOTS_CONNECTED_TO_KEYBOARD", default=0),
         console_slots=config.int("SLOTS_CONNECTED_TO_CONSOLE", default=0),
         idle_boost_s=config.seconds("DISCONNECTED_KEYBOARD_IDLE_BOOST", default=1200),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import platform
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from time import struct_time
@@ -20,7 +20,6 @@ import psutil
 from pool.slots.limits import cpus_allowed, memory_allowed
 
 MIB: Final = 1024 * 1024
-DEV: Final = Path("/dev")
 SSHD: Final = "/usr/sbin/sshd"
 _ARCHES: Final = {"x86_64": "X86_64", "amd64": "X86_64", "i686": "INTEL", "i386": "INTEL"}
 _NAMES: Final = {
@@ -229,12 +228,12 @@ class Look:
     """The processor seconds that were not idle since the machine was started."""
 
 
-def look(now: float, local: struct_time, console_devices: Iterable[str] = ("mouse", "console")) -> Look:
-    """Load and idle times; `now` is wall time and `local` the same as local time."""
-    idle, console = idle_times(now, _terminals(), console_devices, psutil.boot_time())
+def look(local: struct_time, idle: tuple[int, int | None]) -> Look:
+    """The load now; `local` is local time, and `idle` how long keyboard and console were not used (`LastUse`)."""
+    keyboard, console = idle
     return Look(
         load=round(os.getloadavg()[0], 2),
-        keyboard_idle=idle,
+        keyboard_idle=keyboard,
         console_idle=console,
         clock_min=local.tm_hour * 60 + local.tm_min,
         clock_day=(local.tm_wday + 1) % 7,
@@ -246,27 +245,3 @@ def processors_busy_s() -> float:
     """The processor seconds that were not idle since the machine was started, of all processors."""
     times = psutil.cpu_times()
     return float(times.user + times.nice + times.system + times.irq + times.softirq)
-
-
-def idle_times(
-    now: float, terminals: Iterable[str], consoles: Iterable[str], boot: float, dev: Path = DEV
-) -> tuple[int, int | None]:
-    """Seconds since anybody typed anywhere, and since a console was used (None: there is none to look at).
-
-    Linux keeps the time of the last key press as the access time of a terminal.
-    """
-    console = [age for name in consoles if (age := _age(dev / name, now)) is not None]
-    typed = [age for name in terminals if (age := _age(dev / name, now)) is not None]
-    since_boot = max(0, int(now - boot))
-    return min([*typed, *console, since_boot]), min(console) if console else None
-
-
-def _terminals() -> list[str]:
-    return [user.terminal for user in psutil.users() if user.terminal and not user.terminal.startswith(":")]
-
-
-def _age(device: Path, now: float) -> int | None:
-    try:
-        return max(0, int(now - device.stat().st_atime))
-    except OSError:
-        return None

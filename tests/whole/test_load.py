@@ -1,4 +1,4 @@
-"""Whose load it is: real daemons, the default layout of one partitionable slot, jobs and an owner that keep cores busy."""
+"""Who uses the machine: real daemons, the default layout of one partitionable slot, busy jobs and an owner at work."""
 
 from __future__ import annotations
 
@@ -74,3 +74,20 @@ def test_an_owner_at_work_suspends_the_job_of_a_dynamic_slot_and_the_job_itself_
             assert slot.eval_float("LoadAvg", 0.0) - slot.eval_float("CondorLoadAvg", 0.0) >= 0.5
         pool.tool("condor_rm", str(cluster))
         pool.until(lambda: not pool.jobs(), "the end of the job")
+
+
+def test_typing_at_any_terminal_is_seen_where_utmp_is_bad() -> None:
+    """The terminal is in no list of people who are logged in, as those of terminal emulators often are not."""
+    ours, theirs = os.openpty()
+    try:
+        with real_pool(STARTD_HAS_BAD_UTMP="true", SLOTS_CONNECTED_TO_KEYBOARD=1, UPDATE_INTERVAL=2) as pool:
+            os.write(ours, b"a key\n")
+            os.read(theirs, 100)
+
+            def used() -> list[ClassAd]:
+                return [ad for ad in pool.slots() if ad.eval_int("KeyboardIdle", 10**6) < 120]
+
+            pool.until(used, "the key press", deadline_s=30)
+    finally:
+        os.close(ours)
+        os.close(theirs)

@@ -79,7 +79,7 @@ class Machine:
     burning: dict[int, tuple[float, float, float]] = field(default_factory=dict)
     """Of a starter: how many cores its job keeps busy, since when, and the processor seconds until then."""
 
-    def look(self, now: float, *_: object) -> Look:
+    def look(self, *_: object) -> Look:
         idle = int(trio.current_time() - self.key_at)
         return Look(self.load, idle, idle, self.minute, self.day)
 
