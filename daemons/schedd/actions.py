@@ -64,6 +64,7 @@ class Actions:
         """Do one thing to the selected jobs."""
         core = self._core
         chosen, mine = Chosen.read(request.select), may_manage(core, peer)
+        releases_max = None if is_super_user(core.settings, peer) else core.settings.system.max_releases
         reason = f"{request.reason or f'via {TOOLS[request.action]}'} (by user {owner_of(peer)})"
         results: list[ActResult] = []
         seen = set()
@@ -74,7 +75,7 @@ class Actions:
             if not mine(job):
                 results.append(ActResult(job_id=job.id, outcome=Outcome.PERMISSION_DENIED, status=int(job.status)))
                 continue
-            outcome = await self._do(job, request.action, reason, request.subcode)
+            outcome = await self._do(job, request.action, reason, request.subcode, releases_max)
             present = job.cluster.jobs.get(job.proc) is job
             results.append(ActResult(job_id=job.id, outcome=outcome, status=int(job.status) if present else 0))
             changed += outcome is Outcome.DONE
@@ -108,7 +109,7 @@ class Actions:
                 results.append(ActResult(job_id=JobId(cluster.id, cluster.procs), outcome=Outcome.DONE))
         return results
 
-    async def _do(self, job: Job, action: Action, reason: str, subcode: int) -> Outcome:
+    async def _do(self, job: Job, action: Action, reason: str, subcode: int, releases_max: int | None) -> Outcome:
         core = self._core
         match action:
             case Action.HOLD:
@@ -120,8 +121,11 @@ class Actions:
             case Action.RELEASE:
                 if not allowed(job.status, JobEvent.RELEASE):
                     return Outcome.BAD_STATUS
-                if core.queue.ad(job).eval_int("HoldReasonCode", 0) == HoldCode.SPOOLING_INPUT:
+                ad = core.queue.ad(job)
+                if ad.eval_int("HoldReasonCode", 0) == HoldCode.SPOOLING_INPUT:
                     return Outcome.BAD_STATUS
+                if releases_max is not None and (ad.eval_int("NumHolds") or 0) > releases_max:
+                    return Outcome.LIMIT_EXCEEDED
                 core.release(job, reason)
             case Action.REMOVE:
                 if job.status is JobStatus.REMOVED:

@@ -33,7 +33,7 @@ from pool.execute.plan import Surroundings, plan_job
 from pool.ids import JobId
 from pool.jobs import run
 from pool.jobs.codes import HoldCode, VacateCode
-from pool.jobs.deferral import DeferralError, Late, deferral_of
+from pool.jobs.deferral import MISSED, DeferralError, Late, deferral_of
 from pool.jobs.job_queue import Job
 from pool.jobs.run import End, Ending, Fate, Stop
 from pool.jobs.states import JobStatus
@@ -131,7 +131,7 @@ class LocalJobs:
             if late is Late.WAIT:
                 return max(0.0, deferral.left(core.now()))
             if late is Late.MISSED:
-                core.hold(job, "Job missed deferred execution time", HoldCode.MISSED_DEFERRED_EXECUTION_TIME)
+                core.hold(job, MISSED, HoldCode.MISSED_DEFERRED_EXECUTION_TIME)
                 core.writer.soon()
                 return LOOK_S
         if self._ending or not self._may_start(ad) or self._has_enough(job):

@@ -26,7 +26,7 @@ DEAR_ROUND_S: Final = 1.0
 """Processor time that one owner's jobs may take in a round with policies that cost much, each of them alone; however
 many have policies that cost little, all are asked."""
 _WAITING: Final = (JobStatus.IDLE, JobStatus.HELD)
-_OWN_POLICY: Final = ('"Periodic', '"TimerRemove', '"Allowed', '"LeaveJobInQueue', '"x":', '"n":')
+_OWN_POLICY: Final = ('"Periodic', '"TimerRemove', '"DeferralTime', '"Allowed', '"LeaveJobInQueue', '"x":', '"n":')
 
 
 class PolicyTimer:

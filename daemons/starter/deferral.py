@@ -10,7 +10,7 @@ import trio
 from pool.classad import ClassAd
 from pool.execute.exit import Hold
 from pool.jobs.codes import HoldCode
-from pool.jobs.deferral import DeferralError, Late, deferral_of
+from pool.jobs.deferral import MISSED, DeferralError, Late, deferral_of
 
 LONGEST_SLEEP_S: Final = 10.0
 """The clock may be set while the job waits."""
@@ -30,5 +30,5 @@ async def wait_for_moment(job: ClassAd, slot: ClassAd) -> Hold | None:
         grace_s = LONGEST_SLEEP_S  # whoever waited has not missed the moment by what waking up takes
         await trio.sleep(min(LONGEST_SLEEP_S, max(0.01, deferral.time - time.time())))
     if late is Late.MISSED and now - deferral.time > deferral.window + grace_s:
-        return Hold("Job missed deferred execution time", HoldCode.MISSED_DEFERRED_EXECUTION_TIME)
+        return Hold(MISSED, HoldCode.MISSED_DEFERRED_EXECUTION_TIME)
     return None

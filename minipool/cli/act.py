@@ -293,6 +293,8 @@ class Actor:
         verb = self.verb
         if outcome is Outcome.PERMISSION_DENIED:
             return f"Permission denied to {verb.could_not} job {job}"
+        if outcome is Outcome.LIMIT_EXCEEDED:
+            return f"Job {job} cannot be released again, has reached SYSTEM_MAX_RELEASES limit"
         why = {Outcome.NOT_FOUND: "not found", Outcome.BAD_STATUS: verb.bad_status, Outcome.ALREADY_DONE: verb.already}
         return f"Job {job} {why[outcome]}"
 

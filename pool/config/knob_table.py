@@ -1362,7 +1362,7 @@ ROWS: tuple[tuple[str, tuple[Row, ...]], ...] = (
                 "-1",
                 "-1..",
                 "",
-                "How often periodic_release may release one job; -1 for no limit.",
+                "How often one job may be released, by its policy or by users other than QUEUE_SUPER_USERS; -1 for no limit.",
             ),
             (
                 "MAX_JOBS_RUNNING",

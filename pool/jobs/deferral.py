@@ -11,6 +11,8 @@ from pool.jobs.crontab import FIELDS, CronTab, FromLocal, LocalTime
 
 DEFAULT_WINDOW = 0
 DEFAULT_PREPARATION = 300
+MISSED = "Job missed deferred execution time"
+"""The hold's reason."""
 
 
 class DeferralError(UserError):
@@ -69,6 +71,17 @@ def _seconds(ad: ClassAd, name: str, default: int | None, target: ClassAd | None
         text = ad.text(name)
         raise DeferralError(f"{name} = {text} is not a time", expected="a number of seconds that is not negative")
     return value
+
+
+def has_missed(ad: ClassAd, now: float) -> bool:
+    """Whether an idle job's moment is over for good: it is not one of a crontab's, whose next moment comes."""
+    if "DeferralTime" not in ad or any(name in ad for name, _, _ in FIELDS):
+        return False
+    try:
+        deferral = deferral_of(ad)
+    except DeferralError:  # it may ask what only the machine knows, where the starter looks again
+        return False
+    return deferral is not None and deferral.judge(now) is Late.MISSED
 
 
 def next_deferral(ad: ClassAd, now: float, local: LocalTime, from_local: FromLocal) -> int | None:

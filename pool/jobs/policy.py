@@ -16,6 +16,7 @@ from pool.classad import ClassAd, Expr, expr
 from pool.classad.budget import Overruns, TooDear
 from pool.errors import ClassAdError
 from pool.jobs.codes import HoldCode, VacateCode
+from pool.jobs.deferral import MISSED, has_missed
 from pool.jobs.states import EXECUTING, JobStatus
 
 
@@ -119,7 +120,9 @@ def is_trivial(ad: ClassAd) -> bool:
         value = ad.get(name, False)
         if value is not False and value != 0:
             return False
-    return not any(name in ad for name in ("TimerRemove", "AllowedJobDuration", "AllowedExecuteDuration"))
+    return not any(
+        name in ad for name in ("TimerRemove", "DeferralTime", "AllowedJobDuration", "AllowedExecuteDuration")
+    )
 
 
 def reads(ad: ClassAd, system: SystemPolicy) -> frozenset[str] | None:
@@ -178,6 +181,8 @@ def _periodic(ad: ClassAd, status: JobStatus, now: float, system: SystemPolicy) 
     timer = ad.eval_int("TimerRemove")
     if timer is not None and 0 <= timer < now:
         return Decision(Action.REMOVE, _because("job attribute", "TimerRemove", ad.text("TimerRemove")))
+    if status is JobStatus.IDLE and has_missed(ad, now):
+        return Decision(Action.HOLD, MISSED, HoldCode.MISSED_DEFERRED_EXECUTION_TIME)
     if status not in (JobStatus.HELD, JobStatus.COMPLETED):
         decision = _rule(ad, Action.HOLD, system.hold)
         if decision is not None:
@@ -242,7 +247,7 @@ _ATTRIBUTES: Final[Mapping[Action, str]] = {
 }
 
 
-_READ: Final = ("TimerRemove", "HoldReasonCode", "NumHolds")
+_READ: Final = ("TimerRemove", "DeferralTime", "DeferralWindow", "HoldReasonCode", "NumHolds")
 _OF_ITS_OWN: Final = frozenset({"procid", "globaljobid"})
 
 

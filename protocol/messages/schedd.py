@@ -222,6 +222,7 @@ class Outcome(StrEnum):
     BAD_STATUS = "bad_status"
     ALREADY_DONE = "already_done"
     PERMISSION_DENIED = "permission_denied"
+    LIMIT_EXCEEDED = "limit_exceeded"
 
 
 class ActResult(Record):

@@ -142,6 +142,19 @@ def test_released_only_so_often() -> None:
     assert policy.periodic(ad, S.HELD, NOW, system) is None
 
 
+@pytest.mark.parametrize(
+    ("late_s", "more", "held"),
+    [(-5, {}, False), (5, {}, True), (5, {"DeferralWindow": 60}, False), (61, {"DeferralWindow": 60}, True)],
+)
+def test_a_moment_that_has_passed_holds_an_idle_job(late_s: int, more: dict[str, object], held: bool) -> None:
+    ad = a_job(DeferralTime=int(NOW) - late_s, **more)
+    decision = policy.periodic(ad, S.IDLE, NOW, NOTHING)
+    assert (decision is not None and decision.code == 20) is held
+    assert policy.periodic(ad, S.RUNNING, NOW, NOTHING) is None
+    assert policy.periodic(ClassAd({**ad, "CronHour": "*"}), S.IDLE, NOW, NOTHING) is None
+    assert not policy.is_trivial(ad)
+
+
 def test_what_can_never_do_anything_is_known() -> None:
     assert policy.is_trivial(a_job(PeriodicHold=False, PeriodicRemove=False))
     assert not policy.is_trivial(a_job(PeriodicHold=expr("QDate > 1")))
