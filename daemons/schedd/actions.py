@@ -38,6 +38,7 @@ CHUNK: Final = 200
 
 TOOLS: Final = {
     Action.REMOVE: "condor_rm",
+    Action.REMOVE_TRANSFER: "condor_rm -transfer",
     Action.REMOVE_X: "condor_rm -forcex",
     Action.HOLD: "condor_hold",
     Action.RELEASE: "condor_release",
@@ -102,7 +103,7 @@ class Actions:
                 done = self._factories.pause(cluster, reason, hold_code=HoldCode.USER_REQUEST)
             elif action is Action.RELEASE:
                 done = self._factories.resume(cluster, reason)
-            elif action is Action.REMOVE:
+            elif action in (Action.REMOVE, Action.REMOVE_TRANSFER):
                 done = True
                 self._factories.end(cluster, complete=False)
             if done:
@@ -127,10 +128,10 @@ class Actions:
                 if releases_max is not None and (ad.eval_int("NumHolds") or 0) > releases_max:
                     return Outcome.LIMIT_EXCEEDED
                 core.release(job, reason)
-            case Action.REMOVE:
+            case Action.REMOVE | Action.REMOVE_TRANSFER:
                 if job.status is JobStatus.REMOVED:
                     return Outcome.ALREADY_DONE
-                core.remove(job, reason)
+                core.remove(job, reason, transfer=action is Action.REMOVE_TRANSFER)
             case Action.REMOVE_X:
                 if job.status is not JobStatus.REMOVED:
                     return Outcome.BAD_STATUS

@@ -62,7 +62,7 @@ _SPECIAL: Final = ('"isnoopjob', '"cron', '"jobcooldown')
 class Execution(Protocol):
     """A job that runs, as far as policy and users have to do with it."""
 
-    def stop(self, reason: str, code: int, subcode: int, *, fast: bool = False) -> None:
+    def stop(self, reason: str, code: int, subcode: int, *, fast: bool = False, transfer: bool = False) -> None:
         """The job shall leave."""
 
     def check_policy(self) -> None:
@@ -372,8 +372,8 @@ class Core:
             self.write(job, event_log.Held(ad.eval_str("HoldReason", ""), code, subcode))
         self.apply(job, run.release(ad, reason, self.now()))
 
-    def remove(self, job: Job, reason: str) -> None:
-        """Remove the job; one that runs leaves its slot first."""
+    def remove(self, job: Job, reason: str, *, transfer: bool = False) -> None:
+        """Remove the job; one that runs leaves its slot first, and leaves its output where `transfer` says so."""
         self.apply(job, run.remove(reason))
         execution = self.execution_of(job)
         if execution is None:
@@ -381,7 +381,7 @@ class Core:
             self.over(job)
         else:
             graceful = self.queue.ad(job).eval_bool("WantGracefulRemoval", self.settings.removes_gracefully)
-            execution.stop(reason, 0, 0, fast=not graceful)
+            execution.stop(reason, 0, 0, fast=not graceful and not transfer, transfer=transfer)
 
     def vacate(self, job: Job, reason: str, code: int, subcode: int = 0, *, fast: bool = False) -> None:
         """Have the job leave its slot and run again elsewhere."""

@@ -178,8 +178,8 @@ class LocalRun:
 
     # ---- what the schedd wants of it
 
-    def stop(self, reason: str, code: int, subcode: int, *, fast: bool = False) -> None:
-        """The job shall end."""
+    def stop(self, reason: str, code: int, subcode: int, *, fast: bool = False, transfer: bool = False) -> None:
+        """The job shall end. Its files are where they are wanted, so that `transfer` says nothing here."""
         self._stop = Stop(reason, code, subcode)
         self._fast = self._fast or fast
         self._told.set()

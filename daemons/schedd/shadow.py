@@ -71,6 +71,7 @@ class Shadow:
         self._end: End | None = None
         self._lost_reason: str | None = None
         self._stop: Stop | None = None
+        self._transfer = False
         self._told_to_leave = False
         self._removal = trio.CancelScope()
         """How long a removed job is waited for."""
@@ -310,9 +311,10 @@ class Shadow:
 
     # ---- making it end
 
-    def stop(self, reason: str, code: int, subcode: int, *, fast: bool = False) -> None:
-        """The job shall leave its slot."""
+    def stop(self, reason: str, code: int, subcode: int, *, fast: bool = False, transfer: bool = False) -> None:
+        """The job shall leave its slot; with `transfer` its output comes back, as far as it has any."""
         self._stop = Stop(reason, code, subcode)
+        self._transfer = transfer
         self._stopped.set()
         self._limit_removal(fast=fast)
         if self._activated and not self._over.is_set():
@@ -365,7 +367,7 @@ class Shadow:
         try:
             id = await startd.id_of(self.claim)
             peer = await startd.peer()
-            await peer.call(DeactivateClaim(claim_id=id, how=how, reason=reason, cause=cause))
+            await peer.call(DeactivateClaim(claim_id=id, how=how, reason=reason, cause=cause, transfer=self._transfer))
         except rpc.RemoteError as error:
             if not self._over.is_set():
                 self.core.log.always(f"{self.claim.slot_name} does not end job {self.job.id}: {error}")

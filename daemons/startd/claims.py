@@ -255,7 +255,7 @@ class Claims:
     def deactivate(self, peer: Peer, asked: DeactivateClaim) -> Done:
         """End the job; its starter reports."""
         if (slot := self._mine(peer, asked.claim_id)) is not None:
-            self._moves.stop_job(slot, asked.how, asked.reason, asked.cause)
+            self._moves.stop_job(slot, asked)
         return DONE
 
     def release(self, peer: Peer, asked: ReleaseClaim) -> Done:

@@ -28,6 +28,7 @@ from pool.slots.policy import Eviction, Facts, eviction, next_event, wants_hold
 from pool.slots.resources import CPUS
 from pool.slots.statistics import Preempted
 from protocol.messages.common import StopHow
+from protocol.messages.startd import DeactivateClaim
 from protocol.messages.starter import CheckpointJob, StopJob
 from protocol.rpc import Peer
 
@@ -281,14 +282,23 @@ class Moves:
         if slot.state.activity is Activity.SUSPENDED and can(slot.state, Event.CONTINUE):
             self.apply(slot, Event.CONTINUE)
 
-    def stop_job(self, slot: Slot, how: StopHow, reason: str, cause: str = "") -> None:
+    def stop_job(self, slot: Slot, asked: DeactivateClaim) -> None:
         """End the job but keep the claim: the schedd wants it so."""
-        if slot.starter is None or slot.claim is None or slot.claim.activation is None or how is StopHow.PEACEFUL:
+        how, active = asked.how, slot.claim.activation if slot.claim is not None else None
+        if slot.starter is None or active is None or how is StopHow.PEACEFUL:
             return
         vacate_s = self.eviction(slot).vacate_s if how is StopHow.GRACEFUL else 0.0
         slot.kill_at = trio.current_time() + vacate_s + self._ads.settings.killing_timeout_s
-        activation = slot.claim.activation.activation
-        slot.starter.tell(StopJob(activation=activation, how=how, reason=reason, vacate_s=vacate_s, cause=cause))
+        slot.starter.tell(
+            StopJob(
+                activation=active.activation,
+                how=how,
+                reason=asked.reason,
+                vacate_s=vacate_s,
+                cause=asked.cause,
+                transfer=asked.transfer,
+            )
+        )
         self.deadline_moved(None)
 
     def shut_down(self, how: StopHow) -> None:

@@ -294,7 +294,8 @@ class JobRun:
                 break
             result = await self._run_program(replace(plan, append_output=True), account)
         await self._end_hooks_and_streams(result)
-        if result.ending is Ending.EXITED:
+        told = self._leaving.told
+        if result.ending is Ending.EXITED or (told is not None and told.transfer and not self._leaving.at_once):
             sent = await mover.push_output(before, result.ad.eval_int("ExitCode"))
             self._figures.moved["BytesSent"] = float(sent)
         else:

@@ -43,6 +43,10 @@ VERBS: Final[dict[str, Verb]] = {
         "condor_rm", "remove_x", "removed locally (remote state unknown)", "removed locally (remote state unknown)",
         "remove", "not in `X' state to be forcibly removed", "already marked for forced removal", "",
     ),
+    "rm_transfer": Verb(
+        "condor_rm", "remove_transfer", "marked for removal after file transfer",
+        "marked for removal after file transfer", "remove", "cannot be removed", "already marked for removal", "",
+    ),
     "hold": Verb("condor_hold", "hold", "held", "held", "hold", "cannot be held", "already held", "Put jobs on hold."),
     "release": Verb(
         "condor_release", "release", "released", "released", "release",
@@ -69,6 +73,7 @@ VERBS: Final[dict[str, Verb]] = {
 
 _JOB_ACTIONS: Final = (
     "hold", "release", "remove", "remove_x", "vacate", "vacate_fast", "clear_dirty", "suspend", "continue",
+    "remove_transfer",
 )  # fmt: skip
 """HTCondor's numbers of actions, from 1."""
 _COMMON = (
@@ -88,9 +93,7 @@ _OWN: Final[dict[str, tuple[Opt, ...]]] = {
     "rm": (
         Opt("forcex", 1, says="forget jobs in state X at once"),
         Opt("held hold", 3, says="only those of the jobs that are on hold; alone: of all your jobs"),
-        *refused(
-            "transfer", "the output of a removed job is lost; condor_vacate_job has the job write what it keeps", 2
-        ),
+        Opt("transfer", 2, says="have running jobs leave their output before they are removed"),
         Opt("reason", 1, 1, "TEXT", "why, for the job's log"),
     ),
     "hold": (
@@ -128,6 +131,8 @@ def main(verb: str, argv: Sequence[str]) -> int:
 def _main(verb: str, parsed: Parsed) -> int:
     if verb == "rm" and parsed.has("forcex"):
         verb = "rm_x"
+    elif verb == "rm" and parsed.has("transfer"):
+        verb = "rm_transfer"
     elif verb == "vacate_job" and parsed.has("fast"):
         verb = "vacate_fast"
     requests = _requests(parsed)

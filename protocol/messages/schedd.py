@@ -205,6 +205,8 @@ class Action(StrEnum):
     """What can be done to jobs."""
 
     REMOVE = "remove"
+    REMOVE_TRANSFER = "remove_transfer"
+    """The output that a running job has so far comes back first."""
     REMOVE_X = "remove_x"
     HOLD = "hold"
     RELEASE = "release"

@@ -64,13 +64,15 @@ class ActivateClaim(Request[ActivateAnswer], tag="startd.activate_claim"):
 class DeactivateClaim(Request[Done], tag="startd.deactivate_claim"):
     """End the claim's job, keep the claim. Its starter reports JobEnded with EVICTED as usual.
 
-    `cause` is what the schedd does to the job: "hold", "remove", or nothing.
+    `cause` is what the schedd does to the job: "hold", "remove", or nothing. `transfer`: its output is
+    wanted all the same.
     """
 
     claim_id: str
     how: StopHow = StopHow.GRACEFUL
     reason: str = ""
     cause: str = ""
+    transfer: bool = False
 
 
 class ReleaseClaim(Request[Done], tag="startd.release_claim"):

@@ -44,6 +44,8 @@ class StopJob(Request[Done], tag="starter.stop_job"):
     cause: str = ""  # what the schedd does to the job: "hold", "remove", or nothing
     hold_code: int = 0
     hold_subcode: int = 0
+    transfer: bool = False
+    """Its output is sent as if it had ended by itself."""
 
 
 class SuspendJob(Request[Done], tag="starter.suspend_job"):

@@ -296,3 +296,29 @@ queue
     assert (ad["ExitCode"], ad["NumCkpts"]) == (0, 1)
     assert (home / "at").read_text() == "1\n"
     assert (home / "log").read_text().count("Job was checkpointed") == 1
+
+
+@pytest.mark.parametrize("when", ["ON_EXIT", "ON_EXIT_OR_EVICT"])
+def test_a_removed_job_leaves_its_output_where_that_is_wanted(pool: RealPool, home: Path, when: str) -> None:
+    (home / "job.sh").write_text("#!/bin/sh\necho begun\necho made > made\ntouch ready\nsleep 3600 & wait\n")
+    (home / "job.sh").chmod(0o755)
+    text = f"executable = job.sh\nshould_transfer_files = YES\nwhen_to_transfer_output = {when}\n"
+    cluster = pool.submit(f"{text}transfer_output_files = made\noutput = out\nlog = log\nqueue\n", cwd=home)
+    pool.until_status(cluster, RUNNING)
+    pool.until(lambda: "ready" in pool.tool("condor_ssh_to_job", str(cluster), "ls", check=False), "what it makes")
+    said = pool.tool("condor_rm", "-transfer", f"{cluster}.0")
+    assert said == f"Job {cluster}.0 marked for removal after file transfer\n"
+    pool.until(lambda: not pool.jobs(str(cluster)), "its end")
+    assert (home / "made").read_text() == "made\n"
+    assert (home / "out").read_text() == "begun\n"
+    (ad,) = pool.history(str(cluster))
+    assert ad.eval_int("JobStatus") == 3
+    assert (ad.eval_str("RemoveReason") or "").startswith("via condor_rm -transfer (by user ")
+
+
+def test_a_waiting_job_is_removed_with_transfer_as_without(pool: RealPool, home: Path) -> None:
+    cluster = pool.submit("executable = /bin/true\nhold = true\nqueue\n", cwd=home)
+    assert pool.tool("condor_rm", "-transfer", str(cluster)) == (
+        f"All jobs in cluster {cluster} have been marked for removal after file transfer\n"
+    )
+    pool.until(lambda: not pool.jobs(str(cluster)), "its end")
