@@ -115,10 +115,19 @@ class Slot:
 
     @property
     def job(self) -> ClassAd | None:
-        """The job that policy is about: the running one, else the one that the claim was made for."""
+        """The job that policy is about: the running one, else the one that the claim was made for.
+
+        As soon as its starter has told of its program, the ad has what it uses, and JobState.
+        """
         if self.claim is None:
             return None
-        return self.claim.activation.job_ad if self.claim.activation is not None else self.claim.holder.job_ad
+        running = self.claim.activation
+        if running is None:
+            return self.claim.holder.job_ad
+        if self.usage is None:
+            return running.job_ad
+        state = "Running" if running.suspended_since is None else "Suspended"
+        return ClassAd({**dict(self.usage.own()), "JobState": state}, parent=running.job_ad)
 
     @property
     def busy(self) -> bool:

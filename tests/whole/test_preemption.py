@@ -1,4 +1,4 @@
-"""Better jobs take the slots of others, with real daemons on the default layout: one partitionable slot.
+"""Jobs that have to leave their dynamic slots, with real daemons on the default layout: one partitionable slot.
 
 One pool for all tests; two accounting groups stand for two users, so that any account can run them.
 """
@@ -8,12 +8,13 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
 from tests.whole.real_pool import RealPool, real_pool
 
-IDLE, RUNNING = 1, 2
+IDLE, RUNNING, HELD = 1, 2, 5
 LEAVING = "starter.before_leaving"
 
 
@@ -28,6 +29,8 @@ def shared() -> Iterator[RealPool]:
         MachineMaxVacateTime=5,
         NEGOTIATOR_INTERVAL=2,
         NEGOTIATOR_MIN_INTERVAL=1,
+        POLLING_INTERVAL=1,
+        STARTER_INITIAL_UPDATE_INTERVAL=1,
         FAULT_POINTS=LEAVING,
         start=False,
     ) as pool:
@@ -43,11 +46,31 @@ def shared() -> Iterator[RealPool]:
 def pool(shared: RealPool) -> Iterator[RealPool]:
     """The pool; afterwards nothing runs in it."""
     yield shared
-    user, shared.user = shared.user, None
-    shared.tool("condor_rm", "-all", check=False)
-    shared.user = user
+    admin(shared, "condor_rm", "-all", check=False)
     shared.until(lambda: not shared.jobs(), "an empty queue")
     shared.until(lambda: len(shared.slots()) == 1, "a whole slot")
+
+
+def admin(pool: RealPool, *argv: str, check: bool = True) -> str:
+    """Run a tool as the pool's owner."""
+    user, pool.user = pool.user, None
+    try:
+        return pool.tool(*argv, check=check)
+    finally:
+        pool.user = user
+
+
+@contextmanager
+def configured(pool: RealPool, text: str) -> Iterator[None]:
+    """Inside the block the configuration says this as well."""
+    file = pool.directory / "config"
+    file.write_text(text + "\n")
+    admin(pool, "condor_reconfig")
+    try:
+        yield
+    finally:
+        file.unlink()
+        admin(pool, "condor_reconfig")
 
 
 def endless(pool: RealPool, group: str, more: str = "", *, count: int = 1) -> int:
@@ -97,3 +120,17 @@ def test_a_starter_that_leaves_slowly_costs_the_next_claim_of_its_slot_nothing(p
     (done,) = pool.history(str(loved))
     assert done.eval_int("NumJobStarts") == 1
     assert "LastHoldReason" not in done
+
+
+def test_a_job_is_held_that_runs_for_longer_than_the_owner_allows(pool: RealPool) -> None:
+    with configured(pool, "use POLICY : Hold_If_Runtime_Exceeds(2)"):
+        cluster = endless(pool, "one")
+        (ad,) = pool.until_status(cluster, HELD)
+        assert ad.eval_int("HoldReasonCode") == 21
+        assert "exceeded" in ad.eval_str("HoldReason", "")
+
+
+def test_a_job_is_sent_back_that_runs_for_longer_than_the_owner_allows(pool: RealPool) -> None:
+    with configured(pool, "use POLICY : Preempt_If_Runtime_Exceeds(2)"):
+        cluster = endless(pool, "one")
+        pool.until(lambda: pool.jobs(str(cluster))[0].eval_int("NumJobStarts", 0) > 1, "another start")

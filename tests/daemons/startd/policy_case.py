@@ -165,6 +165,7 @@ class Player:
         assert held.answer.granted, held.answer.reason
         self.used.add(held.claim_id)
         before = set(self.bench.farm.starters)
+        ad["JobCurrentStartDate"] = int(EPOCH + trio.current_time())  # as each schedd puts it
         answer = await self.schedd.run(held, ad)
         assert answer.started, answer.reason
         (starter,) = [
@@ -173,6 +174,7 @@ class Player:
             if one.job is not None and one.job.activation.endswith(f"-{self.schedd.count}")
         ]
         assert starter in before or starter.jobs
+        await starter.inform()  # as each starter does when the program runs
         self.jobs[name] = Running(held, starter, trio.current_time())
 
     async def held(self, name: str, reason: str) -> None:
