@@ -23,6 +23,7 @@ process with status 4; a wrong configuration, which only a person can mend, ends
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import importlib
 import os
@@ -373,6 +374,7 @@ def run_process(
         start = DaemonStart(name, source, world, port_address=port_address, family=family)
     except ConfigError as error:
         print(f"{name}: {error}", file=sys.stderr)
+        _say_why(control, error)
         return EXIT_BAD_CONFIG
     raise_limit(start.config, start.subsystem)
     start.admission = Admission(_bounds(start.config))
@@ -395,12 +397,20 @@ def run_process(
         if isinstance(cause, PoolError):  # said in words: where it came from would help nobody
             start.log.error(f"{name} cannot run: {cause}")
             print(f"{name}: {cause}", file=sys.stderr)
+            _say_why(control, cause)
             return EXIT_BAD_CONFIG if isinstance(cause, ConfigError) else EXIT_FAILED
         start.log.error(f"{name} failed", error)
         return EXIT_FAILED
     start.log.always(f"**** {name} (pid {os.getpid()}) EXITING WITH STATUS {start.exit_status}")
     at_end(start)
     return start.exit_status
+
+
+def _say_why(control: socket.socket | None, cause: PoolError) -> None:
+    """Tell the master why this daemon cannot run, for whoever waits for it to start."""
+    if control is not None:
+        with contextlib.suppress(OSError):  # a master that is gone waits for nothing
+            control.send(f"failed {' '.join(str(cause).split())}\n".encode())
 
 
 def _bounds(config: Config) -> Bounds:

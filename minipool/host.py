@@ -13,7 +13,7 @@ import time
 from minipool.session import Session
 from pool.errors import PeerError, UserError
 from pool.execute.enforcement import ATTRIBUTES
-from pool.hints import TYPE_CHECKING, Callable, Final, Iterator, Mapping, Sequence
+from pool.hints import IO, TYPE_CHECKING, Callable, Final, Iterator, Mapping, Sequence
 
 if TYPE_CHECKING:
     from pool.classad import ClassAd
@@ -21,7 +21,12 @@ if TYPE_CHECKING:
 READY_S: Final = 60.0
 STOP_S: Final = 120.0
 _POLL_S: Final = 0.02
-_HEAD = "# Made by `pool up`, which keeps its -c and --config in run/up.config. What you add below wins over those.\n"
+LOOK_S: Final = 0.25
+"""How often the master is asked what has become of its daemons, while they start."""
+_HEAD = """\
+# Made by `pool up`, with the settings of the first start. Those of a later start are in run/up.config, until the next
+# start. What you add below wins over all of them.
+"""
 
 
 class HostError(UserError):
@@ -29,16 +34,34 @@ class HostError(UserError):
 
 
 def prepare(directory: str, files: Sequence[str], settings: Mapping[str, str]) -> None:
-    """Write DIR/config when it is missing, and what this start adds into DIR/run/up.config; all processes read both."""
+    """Write the settings of this start: into DIR/config when it is the first one, else into DIR/run/up.config."""
     run = os.path.join(directory, "run")
-    os.makedirs(run, exist_ok=True)
-    config = os.path.join(directory, "config")
-    if not os.path.exists(config):
-        lines = [_HEAD, f"LOCAL_DIR = {directory}\n", "include ifexist : $(LOCAL_DIR)/run/up.config\n"]
-        _write(config, "".join(lines))
     added = [f"include : {os.path.abspath(file)}\n" for file in files]
     added += [f"{key} = {value}\n" for key, value in settings.items()]
-    _write(os.path.join(run, "up.config"), "".join(added))
+    try:
+        os.makedirs(run, exist_ok=True)
+        if not has_started(directory):
+            lines = [_HEAD, f"LOCAL_DIR = {directory}\n", *added, "include ifexist : $(LOCAL_DIR)/run/up.config\n"]
+            _write(os.path.join(directory, "config"), "".join(lines))
+            added = []
+        _write(os.path.join(run, "up.config"), "".join(added))
+    except OSError as error:
+        where = error.filename or directory
+        raise HostError(f"{where} cannot be made for the pool in {directory}: {error.strerror}") from None
+
+
+def has_started(directory: str) -> bool:
+    """Whether this is a pool's directory already."""
+    return os.path.lexists(os.path.join(directory, "config"))
+
+
+def forget(directory: str, *, first: bool) -> None:
+    """Undo `prepare`: with these settings no pool could be started."""
+    for name in ("run/up.config", *(("config",) if first else ())):
+        try:
+            os.unlink(os.path.join(directory, name))
+        except FileNotFoundError:
+            pass
 
 
 def _write(path: str, text: str) -> None:
@@ -66,7 +89,10 @@ def master_pid(run_dir: str) -> int | None:
 
 
 def start(directory: str, arguments: Sequence[str] = (), *, environ: Mapping[str, str] | None = None) -> int:
-    """Start a master for the directory, detached, and return its process id once the daemons are ready."""
+    """Start a master for the directory, detached, and return its process id once the daemons are ready.
+
+    HostError says, as soon as it is known, why a daemon cannot run; then, as after an interrupt, nothing runs.
+    """
     run_dir = os.path.join(directory, "run")
     try:
         os.unlink(os.path.join(run_dir, "ready"))
@@ -82,15 +108,57 @@ def start(directory: str, arguments: Sequence[str] = (), *, environ: Mapping[str
             env=dict(os.environ if environ is None else environ),
             start_new_session=True,
         )
-        deadline = time.monotonic() + READY_S
-        while not os.path.exists(os.path.join(run_dir, "ready")):
-            if master.poll() is not None:
-                said.seek(0)
-                raise HostError(f"The pool did not start: {_last_words(said.read(), directory)}")
-            if time.monotonic() > deadline:
-                raise HostError(f"The pool is not ready after {READY_S:.0f} s; see the logs in {directory}/log")
-            time.sleep(_POLL_S)
+        try:
+            _until_ready(master, said, directory)
+        except BaseException:
+            _end(master)
+            raise
     return master.pid
+
+
+def _until_ready(master: subprocess.Popen[bytes], said: IO[bytes], directory: str) -> None:
+    run_dir = os.path.join(directory, "run")
+    deadline = time.monotonic() + READY_S
+    look_at = time.monotonic() + LOOK_S
+    while not os.path.exists(os.path.join(run_dir, "ready")):
+        if master.poll() is not None:
+            said.seek(0)
+            raise HostError(f"The pool did not start: {_last_words(said.read(), directory)}")
+        if time.monotonic() > look_at:
+            look_at = time.monotonic() + LOOK_S
+            if trouble := _fallen(run_dir):
+                raise HostError(f"The pool did not start: {trouble}; see the logs in {directory}/log")
+        if time.monotonic() > deadline:
+            raise HostError(f"The pool is not ready after {READY_S:.0f} s; see the logs in {directory}/log")
+        time.sleep(_POLL_S)
+
+
+def _fallen(run_dir: str) -> str:
+    """What the master says of a daemon that has ended instead of becoming ready; nothing while all do well."""
+    from protocol.blocking import connect
+    from protocol.messages.master import GetDaemons
+    from protocol.security import Security
+
+    path = os.path.join(run_dir, "master.sock")
+    if not os.path.exists(path):
+        return ""
+    try:
+        with connect(path, Security(), timeout=LOOK_S * 20) as master:
+            ads = master.call(GetDaemons()).daemons
+    except PeerError:
+        return ""  # it is not there yet, or ends; then its own words are read
+    fallen = (ad for ad in ads if ad.eval_str("State") == "Backoff" and ad.eval_str("LastExit"))
+    return "; ".join(f"the {ad.eval_str('Name')} {ad.eval_str('LastExit')}" for ad in fallen)
+
+
+def _end(master: subprocess.Popen[bytes]) -> None:
+    """End a master that was started in vain, and with it its daemons."""
+    master.send_signal(signal.SIGQUIT)
+    try:
+        master.wait(STOP_S / 4)
+    except subprocess.TimeoutExpired:
+        master.kill()
+        master.wait()
 
 
 def _last_words(said: bytes, directory: str) -> str:
@@ -114,6 +182,18 @@ def wait_for_slots(session: Session, seconds: float = READY_S) -> list[ClassAd]:
         if slots or time.monotonic() > deadline:
             return slots
         time.sleep(_POLL_S)
+
+
+def slot_troubles(session: Session) -> list[str]:
+    """Why this host's startd could not make slots that its configuration asks for; HostError when it has made none."""
+    from protocol.messages.common import GetAd
+
+    with session.daemon("startd") as startd:
+        ad = startd.call(GetAd()).ad
+    reasons = [str(ad.eval(name)) for name in ad if name.lower().endswith("brokenreason")]
+    if reasons and not ad.eval_int("NumSlots", 0):
+        raise HostError(f"The pool did not start: {'; '.join(reasons)}")
+    return reasons
 
 
 def stop(session: Session, how: str = "graceful", seconds: float = STOP_S) -> bool:

@@ -18,6 +18,8 @@ from pool.errors import PoolError
 from pool.restart import Backoff, Effect, Event, State, Supervised, step
 from protocol.messages.common import StopHow
 
+LAST_WORDS_S: Final = 0.5
+"""How long the channel of a daemon that has ended is read, in case that a child of its keeps it open."""
 _URGENCY: Final = (StopHow.PEACEFUL, StopHow.GRACEFUL, StopHow.FAST)
 
 
@@ -41,6 +43,7 @@ class Keeper:
         self._how = StopHow.GRACEFUL
         self._changed = trio.Event()
         self._started_wall = 0.0
+        self._why = ""
         self._last_exit = ""
         self._total_restarts = 0
 
@@ -142,34 +145,42 @@ class Keeper:
             self._last_exit = str(error)
             self._happened(Event.EXITED)
             return
-        self._process, self._started_wall = process, self._wall()
+        self._process, self._started_wall, self._why = process, self._wall(), ""
         self._log.always(f"Started {self.name}.", pid=process.pid)
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._listen, process)
+            heard = await nursery.start(self._listen, process)
             if self.state is State.STOPPING:  # it was told to end before it was born
                 nursery.start_soon(self._end, process)
             status = await process.wait()
+            with trio.move_on_after(LAST_WORDS_S):
+                await heard.wait()
             nursery.cancel_scope.cancel()
         self._process = None
         await trio.aclose_forcefully(process.channel)
-        self._last_exit = _in_words(status)
+        self._last_exit = f"{_in_words(status)}: {self._why}" if self._why else _in_words(status)
         self._log.always(f"The {self.name} (pid {process.pid}) {self._last_exit}.")
         if status is not None and os.WIFEXITED(status) and os.WEXITSTATUS(status) == EXIT_FOR_GOOD:
             self._happened(Event.STOP)
         self._happened(Event.EXITED)
 
-    async def _listen(self, process: ChildProcess) -> None:
-        """Hear `ready`."""
+    async def _listen(self, process: ChildProcess, *, task_status: trio.TaskStatus[trio.Event]) -> None:
+        """Hear `ready`, and why it could not run; what is started with is set when it has said all."""
+        all_heard = trio.Event()
+        task_status.started(all_heard)
         said = b""
         try:
-            while data := await process.channel.receive_some(256):
-                said += data
-                if b"ready\n" in said:
-                    self._log.always(f"The {self.name} is ready.", pid=process.pid)
-                    self._happened(Event.READY)
-                    return
+            while data := await process.channel.receive_some(4096):
+                *lines, said = (said + data).split(b"\n")
+                for line in lines:
+                    word, _, why = line.decode("utf-8", "replace").partition(" ")
+                    if word == "ready":
+                        self._log.always(f"The {self.name} is ready.", pid=process.pid)
+                        self._happened(Event.READY)
+                    elif word == "failed":
+                        self._why = why
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             pass
+        all_heard.set()
 
     async def _say(self, order: str) -> None:
         if self._process is not None:

@@ -9,7 +9,8 @@ from minipool import host
 from minipool.cli.options import Opt, Parsed
 from minipool.cli.tool import HELP, VERSION_OPT, Tool, run
 from minipool.session import Session
-from pool.config.refused import check
+from pool.config.refused import DAEMONS, check
+from pool.config.values import check_values
 from pool.errors import UserError
 from pool.execute import enforcement
 from pool.hints import Sequence
@@ -44,27 +45,38 @@ def _main(parsed: Parsed) -> int:
     for file in files:
         if not os.access(file, os.R_OK):
             raise UserError(f"pool up: the configuration file {file} cannot be read")
-    environ = dict(os.environ)
-    if owned:
-        pid = host.master_pid(os.path.join(directory, "run"))
-        if pid is not None:
-            raise UserError(f"A pool already runs in {directory} (master pid {pid}); stop it with: pool down")
-        host.prepare(directory, files, settings)
-        environ.pop("CONDOR_CONFIG", None)
-        environ["POOL_DIR"] = directory
-        session = Session.open(directory=directory)
-        arguments = ["--dir", directory]
-    else:
+    if not owned:
         session = Session.open(overrides=settings)
-        pid = host.master_pid(session.run_dir)
-        if pid is not None:
-            raise UserError(f"A pool already runs in {directory} (master pid {pid}); stop it with: pool down")
+        _refuse_second(directory, session.run_dir)
         arguments = [part for file in files for part in ("--config", file)]
         arguments += [part for key, value in settings.items() for part in ("-c", f"{key}={value}")]
+        return _start(parsed, session, directory, arguments, dict(os.environ))
+    _refuse_second(directory, os.path.join(directory, "run"))
+    first = not host.has_started(directory)
+    host.prepare(directory, files, settings)
+    environ = {key: value for key, value in os.environ.items() if key != "CONDOR_CONFIG"}
+    try:
+        session = Session.open(directory=directory)
+        return _start(parsed, session, directory, ["--dir", directory], {**environ, "POOL_DIR": directory})
+    except BaseException:
+        host.forget(directory, first=first)
+        raise
+
+
+def _refuse_second(directory: str, run_dir: str) -> None:
+    pid = host.master_pid(run_dir)
+    if pid is not None:
+        raise UserError(f"A pool already runs in {directory} (master pid {pid}); stop it with: pool down")
+
+
+def _start(parsed: Parsed, session: Session, directory: str, arguments: Sequence[str], environ: dict[str, str]) -> int:
+    """Start the master with what the session's configuration says, when that can be used."""
     for warning in (*session.config.warnings, *session.config.without_effect):
         sys.stderr.write(f"{warning}\n")
     check(session.config)
-    session.config.int("NUM_CPUS", default=0)  # a wrong value is told here, with its file and line
+    check_values(session.config)  # a wrong value is told here, with its file and line
+    if not {name.upper() for name in session.config.list("DAEMON_LIST")} & {*DAEMONS} - {"MASTER"}:
+        raise session.config.error("DAEMON_LIST", "DAEMON_LIST names no daemon that the master is to run")
     if parsed.has("foreground"):
         sys.stdout.flush()
         os.execve(sys.executable, [sys.executable, "-m", "daemons", "master", *arguments], environ)
@@ -76,7 +88,14 @@ def _started(
 ) -> int:
     pid = host.start(directory, arguments, environ=environ)
     daemons = {name.upper() for name in session.config.list("DAEMON_LIST", default=["STARTD"])}
-    ads = host.wait_for_slots(session) if "STARTD" in daemons else []
+    try:
+        troubles = host.slot_troubles(session) if "STARTD" in daemons else []
+        ads = host.wait_for_slots(session) if "STARTD" in daemons else []
+    except BaseException:  # an interrupt among them
+        host.stop(session, "fast")
+        raise
+    for trouble in troubles:
+        sys.stderr.write(f"WARNING: {trouble}\n")
     slots = len(ads)
     execute = session.config.path("EXECUTE")
     if os.geteuid() == 0 and "STARTD" in daemons:

@@ -116,7 +116,9 @@ class Waiter:
         self.making: set[int] = set()
         """Clusters that may make further jobs (max_materialize, max_idle)."""
         self.held: dict[tuple[int, int, int], str] = {}
-        """Why those jobs are held, until somebody was told."""
+        """Why those jobs are held."""
+        self.told: set[tuple[int, int, int]] = set()
+        """Jobs of which it was said that they are held: policies may hold and release a job again and again."""
         self.events = self.submitted = self.ended = 0
 
     def wait(self, log: Reader, deadline: float | None) -> int:
@@ -156,11 +158,11 @@ class Waiter:
 
     def _tell_of_holds(self) -> None:
         """A held job may stay so for ever: whoever waits should know. Said of those that are held when all is read."""
-        for (cluster, proc, _), why in self.held.items():
-            sys.stderr.write(
-                f"Job {cluster}.{proc} is held: {why} (it is waited for until it is released or removed)\n"
-            )
-        self.held.clear()
+        for job, why in self.held.items():
+            if job not in self.told:
+                name = f"{job[0]}.{job[1]}"
+                sys.stderr.write(f"Job {name} is held: {why} (it is waited for until it is released or removed)\n")
+                self.told.add(job)
 
     def _over(self, said: str, status: int) -> int:
         """The last word, and the exit status."""

@@ -11,14 +11,22 @@ from minipool import host
 from minipool.session import Session
 
 
-def test_settings_of_a_start_are_known_to_the_tools_and_gone_at_the_next(tmp_path: Path) -> None:
+def test_settings_of_the_first_start_stay_and_those_of_a_later_one_are_gone_at_the_next(tmp_path: Path) -> None:
     extra = tmp_path / "extra"
     extra.write_text("FROM_FILE = here\n")
-    host.prepare(str(tmp_path), [str(extra)], {"NUM_CPUS": "3"})
-    config = Session.open(directory=str(tmp_path)).config
-    assert (config["NUM_CPUS"], config["FROM_FILE"], config["LOCAL_DIR"]) == ("3", "here", str(tmp_path))
-    host.prepare(str(tmp_path), [], {})
-    assert Session.open(directory=str(tmp_path)).config["FROM_FILE"] is None
+    later = tmp_path / "later"
+    later.write_text("FROM_FILE = there\n")
+
+    def config(files: list[Path], settings: dict[str, str]) -> tuple[str | None, str | None]:
+        host.prepare(str(tmp_path), [str(file) for file in files], settings)
+        found = Session.open(directory=str(tmp_path)).config
+        assert found["LOCAL_DIR"] == str(tmp_path)
+        return found["NUM_CPUS"], found["FROM_FILE"]
+
+    assert config([extra], {"NUM_CPUS": "3"}) == ("3", "here")
+    assert config([], {}) == ("3", "here")
+    assert config([later], {"NUM_CPUS": "2"}) == ("2", "there")
+    assert config([], {}) == ("3", "here")
 
 
 def test_what_a_person_added_to_the_configuration_stays_and_wins(tmp_path: Path) -> None:

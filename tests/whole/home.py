@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -50,6 +51,13 @@ class Home:
         found = self.run(*argv, **environ)
         assert found.returncode == 0, f"{' '.join(argv)}: status {found.returncode}\n{found.stdout}{found.stderr}"
         return found.stdout
+
+    def until_no_master(self) -> bool:
+        """Wait a little for the end of masters that have given up their directory."""
+        deadline = time.monotonic() + 10
+        while self.masters() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        return not self.masters()
 
     def masters(self) -> list[int]:
         """Masters of pools anywhere below this home."""
