@@ -85,7 +85,11 @@ class Answer:
         """A job's ad with what is known of it beyond its row."""
         ad = self._core.queue.ad(job)
         shown = projected(ad, self._projection) if self._projection else ad.flat()
-        for name, value in self._extra(job).items():
+        extra = self._extra(job)
+        if ad.eval_int("LastRejMatchTime", 0) > _as_int(extra.get("LastRejMatchTime")):  # a slot has refused it since
+            extra.pop("LastRejMatchTime", None)
+            extra.pop("LastRejMatchReason", None)
+        for name, value in extra.items():
             shown[name] = value
         return shown
 
@@ -149,6 +153,10 @@ class _Shared:
             else:
                 columns.append([global_job_id(schedd, cluster.id, job.proc, cluster.qdate) for job in jobs])
         return [*self._made_up], columns
+
+
+def _as_int(value: object) -> int:
+    return value if isinstance(value, int) else 0
 
 
 def _kind(job: Job) -> tuple[bool, int]:

@@ -163,12 +163,20 @@ class Claims:
             core.log.always(f"No claim on {claim.public} for job {job.id}: {refused}")
             self._forget(claim)
             self._refused[job] = failures = self._refused.get(job, 0) + 1
+            self._tell_of_refusal(job, f"{claim.slot_name or 'a slot'} refused the job: {refused}")
             core.cool_down(job, failures)
             return
         self._refused.pop(job, None)
         self._granted(claim, answer)
         core.log.full(f"Claimed {claim.slot_name}.", claim=claim.public, job=job.id)
         await self.work(claim, self._first(claim, job))
+
+    def _tell_of_refusal(self, job: Job, reason: str) -> None:
+        """Whoever asks why the job waits learns what the slot has said."""
+        if job.cluster.jobs.get(job.proc) is job:
+            told = {"LastRejMatchReason": reason, "LastRejMatchTime": int(self.core.now())}
+            self.core.queue.change(job, told)
+            self.core.writer.soon()
 
     def _granted(self, claim: Claim, answer: ClaimAnswer) -> None:
         """The slot is ours."""

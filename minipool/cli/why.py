@@ -1,24 +1,38 @@
-"""`pool why JOB`: in plain words, why a job does not run, or why it was held, and what would change it."""
+"""`pool why`: in plain words, why jobs do not run, or why they were held, and what would change it.
+
+Of a job that is named, or without one of all that wait; those with the same reason are told together.
+"""
 
 from __future__ import annotations
 
 import sys
 
 from minipool.cli.context import install_clock, open_session
-from minipool.cli.options import Parsed, UsageError
+from minipool.cli.options import Opt, Parsed
 from minipool.cli.show import date
 from minipool.cli.tool import DEBUG, HELP, NAME, POOL, VERSION_OPT, Tool, run
 from minipool.session import Session
 from pool.classad import ClassAd
 from pool.errors import PeerError, UserError
-from pool.hints import Sequence
+from pool.hints import TYPE_CHECKING, Final, Iterable, Mapping, Sequence
+
+if TYPE_CHECKING:
+    from protocol.blocking import BlockingPeer
+    from protocol.messages.schedd import Selection
 
 TOOL = Tool(
     "pool why",
-    "Say in plain words why a job does not run.",
-    "CLUSTER.PROC | CLUSTER",
-    (NAME, POOL, DEBUG, HELP, VERSION_OPT),
+    "Say in plain words why jobs do not run: these, or all of yours that wait.",
+    "[CLUSTER.PROC | CLUSTER]... [options]",
+    (Opt("allusers", 2, says="without a job: the jobs of all users"), NAME, POOL, DEBUG, HELP, VERSION_OPT),
 )
+_BRIEF: Final = (
+    *("ClusterId", "ProcId", "JobStatus", "JobUniverse", "User", "AutoClusterId"),
+    *("HoldReason", "HoldReasonCode", "HoldReasonSubCode"),
+)
+_MEND: Final = "When that is mended: condor_release; to give it up: condor_rm."
+_SHOWN: Final = 6
+"""How many jobs of a group are named."""
 
 
 def main(verb: str, argv: Sequence[str]) -> int:
@@ -27,65 +41,163 @@ def main(verb: str, argv: Sequence[str]) -> int:
 
 
 def _main(parsed: Parsed) -> int:
-    if not parsed.words:
-        raise UsageError("pool why: say which job")
     install_clock()
     session = open_session(parsed)
     try:
-        for word in parsed.words:
-            jobs = _jobs(session, word, parsed.value("name"))
-            if not jobs:
-                raise UserError(f"There is no job {word} in the queue, and none that left it.")
-            for job in jobs:
-                name = f"{job.eval_int('ClusterId', 0)}.{job.eval_int('ProcId', 0)}"
-                sys.stdout.writelines(f"{name}: {sentence}\n" for sentence in explain(session, job))
+        with session.daemon("schedd", name=parsed.value("name")) as peer:
+            if parsed.words:
+                _explain_each(session, peer, parsed.words)
+            else:
+                _explain_all(session, peer, parsed.has("allusers"))
     except PeerError as error:
         raise UserError(f"Error: {error}") from None
     return 0
 
 
-def _jobs(session: Session, word: str, name: str | None) -> list[ClassAd]:
-    from protocol.messages.schedd import QueryHistory, QueryJobs, Selection
+def _explain_each(session: Session, peer: BlockingPeer, words: Sequence[str]) -> None:
+    from protocol.messages.schedd import QueryHistory, Selection
 
-    select = Selection(ids=[word])
-    with session.daemon("schedd", name=name) as peer:
-        queued = [ad for batch in peer.stream(QueryJobs(select=select)) for ad in batch.ads]
-        return queued or [ad for batch in peer.stream(QueryHistory(select=select, limit=10)) for ad in batch.ads]
+    pool = _Pool(session, peer)
+    for word in words:
+        select = Selection(ids=[word])
+        jobs = _queued(peer, select) or [
+            ad for batch in peer.stream(QueryHistory(select=select, limit=10)) for ad in batch.ads
+        ]
+        if not jobs:
+            raise UserError(f"There is no job {word} in the queue, and none that left it.")
+        for job in jobs:
+            sys.stdout.writelines(f"{_id(job)}: {sentence}\n" for sentence in explain(pool, job))
 
 
-def explain(session: Session, job: ClassAd) -> list[str]:
+def _explain_all(session: Session, peer: BlockingPeer, everybody: bool) -> None:
+    """What waits or is held, in groups of the same reason."""
+    from protocol.messages.schedd import Selection
+
+    select = Selection(users=[] if everybody else [session.user()], constraint="JobStatus == 1 || JobStatus == 5")
+    groups: dict[tuple[str, ...], list[str]] = {}
+    pool, known = _Pool(session, peer), dict[tuple[object, ...], tuple[str, ...]]()
+    for job in _queued(peer, select, _BRIEF):
+        alike = _alike(job)
+        if alike not in known:
+            whole = [job] if _status(job) == 5 else _queued(peer, Selection(ids=[_id(job)]))
+            known[alike] = tuple(_reasons(pool, whole[0])) if whole else ()
+        groups.setdefault(known[alike], []).append(_id(job))
+    groups.pop((), None)  # those that have begun or left meanwhile
+    if not groups:
+        sys.stdout.write("No job waits, and none is on hold.\n")
+    for reasons, names in groups.items():
+        sys.stdout.write(f"{_these(names)}:\n" + "".join(f"  {reason}\n" for reason in reasons))
+
+
+def _alike(job: ClassAd) -> tuple[object, ...]:
+    """What jobs have in common whose reason is the same."""
+    if _status(job) == 5:
+        return 5, job.eval_str("HoldReason"), job.eval_int("HoldReasonCode"), job.eval_int("HoldReasonSubCode")
+    group = job.eval_int("AutoClusterId")
+    return 1, job.eval_str("User"), group if group is not None else _id(job)
+
+
+def _these(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")
+    return f"{len(names)} job{'' if len(names) == 1 else 's'} ({shown})"
+
+
+def _queued(peer: BlockingPeer, select: Selection, projection: Iterable[str] = ()) -> list[ClassAd]:
+    from protocol.messages.schedd import QueryJobs
+
+    request = QueryJobs(select=select, projection=list(projection))
+    return [ad for batch in peer.stream(request) for ad in batch.ads]
+
+
+def _id(job: ClassAd) -> str:
+    return f"{job.eval_int('ClusterId', 0)}.{job.eval_int('ProcId', 0)}"
+
+
+def _status(job: ClassAd) -> int:
+    return job.eval_int("JobStatus", 0)
+
+
+class _Pool:
+    """What is asked of the pool, once and when it is needed."""
+
+    def __init__(self, session: Session, peer: BlockingPeer) -> None:
+        self._session, self._peer = session, peer
+        self._slots: list[ClassAd] | None = None
+        self._limit: list[str] | None = None
+
+    def slots(self) -> list[ClassAd]:
+        """The slots' ads."""
+        if self._slots is None:
+            from minipool.cli.q_analyze import machine_ads
+
+            self._slots = machine_ads(self._session)
+        return self._slots
+
+    def limit(self) -> list[str]:
+        """A sentence when the schedd runs as many jobs as it may."""
+        if self._limit is None:
+            from protocol.messages.common import GetAd
+
+            ad = self._peer.call(GetAd()).ad
+            running, most = ad.eval_int("ShadowsRunning", 0), ad.eval_int("MaxJobsRunning", 0)
+            said = f"The schedd runs {running} jobs, and MAX_JOBS_RUNNING allows no more."
+            self._limit = [said] if 0 < most <= running else []
+        return self._limit
+
+
+def explain(pool: _Pool, job: ClassAd) -> list[str]:
     """Sentences about the job."""
-    status = job.eval_int("JobStatus", 0)
     since = job.eval_int("EnteredCurrentStatus", 0)
     when = f" since {date(since).strip()}" if since else ""
-    if status == 1:
-        return _idle(session, job, when)
-    if status == 5:
-        code, subcode = job.eval_int("HoldReasonCode", 0), job.eval_int("HoldReasonSubCode", 0)
-        reason = job.eval_str("HoldReason", "no reason is known")
-        return [
-            f"It is on hold{when}: {reason} (code {code}, subcode {subcode}).",
-            "When that is mended: condor_release; to give it up: condor_rm.",
-        ]
-    if status in (2, 6):
-        return [f"It runs on {job.eval_str('RemoteHost', 'a machine')}{when}."]
-    if status == 7:
-        return [f"It is suspended on {job.eval_str('RemoteHost', 'a machine')}{when}; condor_continue wakes it."]
-    if status == 3:
-        return [f"It was removed: {job.eval_str('RemoveReason', 'no reason is known')}."]
+    match _status(job):
+        case 1:
+            return [f"It waits{when}.", *_waits(pool, job)]
+        case 2 | 6:
+            return [f"It runs on {job.eval_str('RemoteHost', 'a machine')}{when}."]
+        case 3:
+            return [f"It was removed: {job.eval_str('RemoveReason', 'no reason is known')}."]
+        case 5:
+            return [f"It is on hold{when}: {_held(job)}.", _MEND]
+        case 7:
+            return [f"It is suspended on {job.eval_str('RemoteHost', 'a machine')}{when}; condor_continue wakes it."]
     if job.eval_bool("ExitBySignal"):
         return [f"It has run, and was ended by signal {job.eval_int('ExitSignal', 0)}."]
     return [f"It has run, and exited with status {job.eval_int('ExitCode', 0)}."]
 
 
-def _idle(session: Session, job: ClassAd, when: str) -> list[str]:
-    from minipool.cli.q_analyze import machine_ads
+def _reasons(pool: _Pool, job: ClassAd) -> list[str]:
+    """Why a job does not run, without the time; nothing when it does by now."""
+    if _status(job) == 5:
+        return [f"On hold: {_held(job)}.", _MEND]
+    return _waits(pool, job) if _status(job) == 1 else []
+
+
+def _held(job: ClassAd) -> str:
+    code, subcode = job.eval_int("HoldReasonCode", 0), job.eval_int("HoldReasonSubCode", 0)
+    return f"{job.eval_str('HoldReason', 'no reason is known')} (code {code}, subcode {subcode})"
+
+
+_AT_ACCESS_POINT: Final[Mapping[int, str]] = {12: "LOCAL", 7: "SCHEDULER"}
+
+
+def _waits(pool: _Pool, job: ClassAd) -> list[str]:
+    """Why an idle job has not begun."""
     from pool.matching.explain import analyze
 
-    sentences = analyze(job, machine_ads(session)).sentences()
-    if sentences:
-        return [f"It waits{when}.", *sentences]
-    reason = job.eval_str("LastRejMatchReason")
-    return [f"It waits{when}: a slot is willing, and the next match cycle should start it."] + (
-        [f"At the last cycle: {reason}."] if reason else []
-    )
+    universe = _AT_ACCESS_POINT.get(job.eval_int("JobUniverse", 5))
+    if universe is not None:
+        return [f"It runs at the access point, as soon as START_{universe}_UNIVERSE allows it."]
+    if limit := pool.limit():
+        return limit
+    found = analyze(job, pool.slots())
+    refused, matched = job.eval_int("LastRejMatchTime", 0), job.eval_int("LastMatchTime", 0)
+    reason = job.eval_str("LastRejMatchReason", "no reason is known")
+    sentences = found.sentences()
+    if not sentences:
+        willing = f"{found.takers} of {found.slots} slots meet its conditions and have room for it"
+        if refused > matched:
+            return [f"By their ads {willing}, but it got none at {date(refused).strip()}: {reason}."]
+        return [f"{willing[0].upper()}{willing[1:]}: the next match cycle should start it."]
+    if refused > matched and " refused the job" in reason:
+        sentences.append(f"At {date(refused).strip()} {reason}.")
+    return sentences

@@ -4,6 +4,7 @@ found = analyze(job_ad, slot_ads)
 found.clauses                    # all numbered conditions of the job's Requirements
 found.table                      # those that decide, with how many slots each is true for
 found.willing, found.rejected_by_job, found.reject_job, found.if_drained       # counts of slots
+found.takers, found.obstacles    # slots that could take it now, and why the other willing ones cannot
 found.sentences()                # what is wrong, and what could be changed
 """
 
@@ -15,9 +16,13 @@ from typing import Final
 
 from pool.classad import ClassAd, Expr, accepts
 from pool.classad.expression import node_of
+from pool.errors import UserError
 from pool.matching.clauses import Clause, compared_attribute, deciding, take_apart, weigh
+from pool.matching.offers import free_of
+from pool.slots.carve import Rounding, fit_request
 
 UNITS: Final = {"requestmemory": "mb", "requestdisk": "kb", "diskusage": "kb", "imagesize": "kb"}
+_BUSY: Final = frozenset(("Claimed", "Matched", "Preempting"))
 _DRAINED: Final = ("Cpus", "Memory", "Disk", "GPUs")
 
 
@@ -49,6 +54,8 @@ class Analysis:
     if_drained: int
     best: tuple[tuple[str, str], ...] = ()  # the greatest value of an attribute that too small ones are compared with
     refusals: tuple[str, ...] = ()
+    takers: int = 0  # of the willing slots, those that are free and can give what the job asks for
+    obstacles: tuple[str, ...] = ()
 
     @property
     def matches_nothing(self) -> bool:
@@ -56,11 +63,13 @@ class Analysis:
         return self.willing == 0 and self.if_drained == 0
 
     def sentences(self) -> list[str]:
-        """Why the job does not start, as a user reads it; nothing when some slot is willing."""
+        """Why the job does not start, as a user reads it; nothing when some slot could take it now."""
         if not self.slots:
             return ["The pool has no slots."]
-        if self.willing:
+        if self.takers:
             return []
+        if self.willing:
+            return list(self.obstacles)
         if self.if_drained:
             return [f"{_slots(self.if_drained)} would match, but other jobs are using them now: the job waits."]
         best = dict(self.best)
@@ -85,10 +94,12 @@ def analyze(job: ClassAd, slots: Iterable[ClassAd]) -> Analysis:
     requirements = stored if isinstance(stored, Expr) else Expr(node_of(stored))
     clauses = take_apart(requirements, job)
     weigh(clauses, job, targets, drained)
-    rejected, refused, willing, later = 0, [], 0, 0
+    rejected, refused, willing, later, obstacles = 0, [], 0, 0, dict[str, int]()
     for slot in targets:
         if accepts(job, slot) and accepts(slot, job):
             willing += 1
+            obstacle = _obstacle(job, slot)
+            obstacles[obstacle] = obstacles.get(obstacle, 0) + 1
         elif accepts(job, drained(slot)) and accepts(drained(slot), job):
             later += 1
         elif not accepts(job, slot):
@@ -108,7 +119,23 @@ def analyze(job: ClassAd, slots: Iterable[ClassAd]) -> Analysis:
         if_drained=later,
         best=_best(clauses, targets),
         refusals=tuple(_refusals(job, refused)),
+        takers=obstacles.pop("", 0),
+        obstacles=tuple(f"{_slots(count)} would match, but {said}." for said, count in obstacles.items()),
     )
+
+
+def _obstacle(job: ClassAd, slot: ClassAd) -> str:
+    """Why a slot that would have the job, and the job it, cannot take it now; empty when it can."""
+    if slot.eval_bool("Offline", False):
+        return "its machine is asleep"
+    if not slot.eval_bool("PartitionableSlot", False):
+        busy = slot.eval_str("State", "") in _BUSY
+        return "other jobs are using them now: the job waits until they end, or have to give way" if busy else ""
+    try:
+        fit_request(job, slot, free_of(slot), Rounding())
+    except UserError as error:
+        return f"cannot give what the job asks for: {error}"
+    return ""
 
 
 def drained(slot: ClassAd) -> ClassAd:

@@ -6,10 +6,12 @@ import re
 
 from pool.classad import ClassAd, Expr, expr
 from pool.errors import ClassAdError, SubmitError
+from pool.late_pattern import late_pattern
 from pool.nearest import nearest_name
 from pool.submit.job import Job, amount, as_bool
 from pool.submit.policy import literal, wrapped
 
+_ARITHMETIC = late_pattern(r"[-+*/().\d\s]*\Z")
 _MIB, _KIB = 1 << 20, 1 << 10
 _SLIPS = {"request_cpu": "request_cpus", "request_gpu": "request_gpus"}
 _REFUSED = frozenset(("request_gpu_memory", "request_gpus_memory"))
@@ -51,7 +53,7 @@ def no_negative_requests(job: Job) -> None:
     wrong = []
     for key, value in job.ad.attrs.items():
         if key.startswith("request"):
-            number = value.eval() if isinstance(value, Expr) else value
+            number = value.eval() if isinstance(value, Expr) and _ARITHMETIC.match(value.text) else value
             if isinstance(number, int | float) and number < 0:
                 command = f"request_{key[7:]}"
                 said = f"{command} = {number} asks for less than nothing, and no slot can give that"

@@ -14,7 +14,7 @@ JOB = "executable = {}\ntransfer_executable = false\nshould_transfer_files = no\
 
 @pytest.fixture(scope="module")
 def pool() -> Iterator[RealPool]:
-    with real_pool(NUM_CPUS=2, NEGOTIATOR_INTERVAL=1, NEGOTIATOR_CYCLE_DELAY=1, START_LOCAL_UNIVERSE="true") as pool:
+    with real_pool(NUM_CPUS=2, NEGOTIATOR_INTERVAL=1, NEGOTIATOR_CYCLE_DELAY=1) as pool:
         yield pool
 
 
@@ -56,3 +56,45 @@ def test_a_program_that_cannot_be_executed_is_held_with_the_cause(
     assert held.eval_int("HoldReasonCode") == 6
     assert said in why(pool, str(cluster))
     pool.tool("condor_rm", str(cluster))
+
+
+def test_of_a_job_that_no_slot_takes_it_is_never_said_that_one_would(pool: RealPool, home: Path) -> None:
+    cluster = pool.submit(JOB.format("/bin/true", "vanilla") + "hold = true\nqueue\n", cwd=home)
+    pool.tool("condor_qedit", str(cluster), "RequestCpus=-1.5")
+    pool.tool("condor_release", str(cluster))
+    pool.until(lambda: "LastRejMatchTime" in pool.jobs(str(cluster))[0], "a match cycle that has no slot for it")
+    said = why(pool, str(cluster))
+    pool.tool("condor_rm", str(cluster))
+    assert "the job's RequestCpus is -1.5" in said
+    assert "willing" not in said
+    assert "should start" not in said
+
+
+def test_without_a_job_all_that_waits_is_explained_in_groups(pool: RealPool, home: Path) -> None:
+    assert why(pool) == "No job waits, and none is on hold.\n"
+    large = pool.submit(JOB.format("/bin/true", "vanilla") + "request_memory = 64 TB\nqueue 8\n", cwd=home)
+    held = pool.submit(JOB.format("/bin/true", "vanilla") + "hold = true\nqueue 2\n", cwd=home)
+    lines = why(pool).splitlines()
+    pool.tool("condor_rm", str(large), str(held))
+    assert lines[0] == f"8 jobs ({', '.join(f'{large}.{proc}' for proc in range(6))}, ...):"
+    assert lines[1].startswith("  No slot meets the condition TARGET.Memory >= RequestMemory; the best of Memory is ")
+    assert lines[2:] == [
+        f"2 jobs ({held}.0, {held}.1):",
+        "  On hold: submitted on hold at user's request (code 15, subcode 0).",
+        "  When that is mended: condor_release; to give it up: condor_rm.",
+    ]
+
+
+def test_jobs_that_the_access_point_keeps_back_are_told_so() -> None:
+    with real_pool(NUM_CPUS=2, MAX_JOBS_RUNNING=1, START_LOCAL_UNIVERSE="false") as pool:
+        sleeper = "executable = /bin/sleep\narguments = 600\ntransfer_executable = false\nqueue\n"
+        first = pool.submit(sleeper)
+        pool.until_status(first, 2)
+        second = pool.submit(sleeper)
+        assert "MAX_JOBS_RUNNING allows no more" in why(pool, str(second))
+        local = pool.submit("executable = /bin/true\nuniverse = local\nqueue\n")
+        said = why(pool, str(local))
+        assert "START_LOCAL_UNIVERSE" in said
+        assert "slot" not in said
+        pool.tool("condor_rm", str(first), str(second), str(local))
+        pool.until(lambda: not pool.jobs(), "an empty queue")

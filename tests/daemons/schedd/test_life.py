@@ -339,6 +339,7 @@ async def test_a_refused_claim_leaves_the_job_waiting(tmp_path: Path, autojump_c
         await bench.submit(a_job())
         await bench.match(startd)
         await bench.until(lambda: bench.announced is not None and not bench.announced.requests)
+        assert "refused the job: go away" in (await bench.ad("1.0"))["LastRejMatchReason"]
         startd.refuses = ""
         await bench.match(startd)
         await bench.until_status()

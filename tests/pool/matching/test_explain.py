@@ -112,3 +112,19 @@ def test_a_job_that_matches_needs_no_words() -> None:
     found = analyze(a_job(), [a_slot(), a_slot(DynamicSlot=True)])
     assert (found.slots, found.willing, found.sentences()) == (1, 1, [])
     assert analyze(a_job(), []).sentences() == ["The pool has no slots."]
+
+
+def test_a_slot_that_others_use_is_not_said_to_be_free() -> None:
+    found = analyze(a_job(), [a_slot(PartitionableSlot=False, State="Claimed"), a_slot(Offline=True)])
+    assert (found.willing, found.takers) == (2, 0)
+    assert [sentence.partition(" would match, but ")[2][:25].rstrip() for sentence in found.sentences()] == [
+        "other jobs are using them",
+        "its machine is asleep.",
+    ]
+
+
+def test_a_request_that_no_slot_can_give_is_named() -> None:
+    found = analyze(a_job(RequestCpus=-1.5), [a_slot()])
+    assert found.willing == 1
+    [sentence] = found.sentences()
+    assert "cannot give what the job asks for: the job's RequestCpus is -1.5" in sentence
