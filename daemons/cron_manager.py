@@ -16,6 +16,7 @@ from typing import Final
 
 import trio
 
+from daemons.benchmark_programs import KFLOPS, MIPS
 from daemons.programs import MARK, Finished, daemons_identity, kill_session, run_program, sweep
 from daemons.run import DaemonStart
 from daemons.world import Process
@@ -26,7 +27,11 @@ from pool.cron_jobs.output import CronAd, OutputReader
 from pool.cron_jobs.schedule import Runs, has_room, next_start
 from pool.errors import PoolError
 
-GPU_MONITOR: Final = "condor_gpu_utilization"
+_OURS: Final = {
+    "condor_gpu_utilization": ("daemons.gpu_utilization",),
+    "condor_kflops": ("daemons.benchmark_programs", KFLOPS),
+    "condor_mips": ("daemons.benchmark_programs", MIPS),
+}
 TERM_S: Final = 1.0
 """How long a job that is to be killed may take for an end of its own."""
 COMPLAINTS_MAX: Final = 20
@@ -197,10 +202,10 @@ class CronManager:
             if one.gone:
                 return
             try:
-                executable, arguments = command_of(job)
+                executable, words = command_of(job)
                 end = await run_program(
                     start.world.spawner,
-                    [job.name, *arguments],
+                    words,
                     executable=executable,
                     environment={**start.world.env, **job.environment, MARK: self._mark},
                     directory=job.directory,
@@ -252,7 +257,8 @@ class CronManager:
 
 
 def command_of(job: CronJob) -> tuple[str, tuple[str, ...]]:
-    """The program and its arguments. The monitor of GPUs is a part of this very program, wherever it is looked for."""
-    if os.path.basename(job.executable) == GPU_MONITOR and not os.access(job.executable, os.X_OK):
-        return sys.executable, ("-I", "-m", "daemons.gpu_utilization", *job.arguments)
-    return job.executable, tuple(job.arguments)
+    """The program and its words, its name first. Some are parts of this very program, wherever they are looked for."""
+    ours = _OURS.get(os.path.basename(job.executable))
+    if ours is not None and not os.access(job.executable, os.X_OK):
+        return sys.executable, (sys.executable, "-I", "-m", *ours, *job.arguments)
+    return job.executable, (job.name, *job.arguments)

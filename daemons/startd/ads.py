@@ -10,7 +10,6 @@ from typing import Any
 import trio
 
 from daemons.run import DaemonStart
-from daemons.startd.benchmarks import averaged
 from daemons.startd.input_devices import InputDevices
 from daemons.startd.load import Loads
 from daemons.startd.settings import CPU_BUSY, Settings, policy_attributes
@@ -67,7 +66,8 @@ class Ads:
         self._machine_wide: dict[str, Any] = {}
         self._looks = object()
         """Another one after each look at the machine, which `fixed_ad` of each slot then shows."""
-        self._measured: dict[str, int] = {}
+        self.benchmarked_at = 0
+        """When the machine was last measured (wall clock)."""
 
     def machine(self) -> dict[str, Any]:
         """What the ad of the startd itself shows beside what all slots share: the machine, and how much is in use."""
@@ -92,13 +92,9 @@ class Ads:
                 slot.fixed_ad.update(self._machine_wide)
             slot.matching_ad = None
 
-    def benchmarked(self, mips: int, kflops: int) -> None:
-        """The machine was measured; all slots show it."""
-        self._measured = {
-            "Mips": averaged(self._measured.get("Mips"), mips),
-            "KFlops": averaged(self._measured.get("KFlops"), kflops),
-            "LastBenchmark": int(self._start.world.wall()),
-        }
+    def benchmarked(self) -> None:
+        """The machine was measured, and `cron` has the figures; all slots show them."""
+        self.benchmarked_at = int(self._start.world.wall())
         for slot in self._slots:
             slot.fixed_ad = slot.matching_ad = None
 
@@ -235,8 +231,7 @@ class Ads:
         ad = self.base.copy()
         for name, value in {**slot.attributes, **policy_attributes(slot.policy)}.items():
             ad[name] = value
-        for name, figure in self._measured.items():
-            ad[name] = figure
+        ad["LastBenchmark"] = self.benchmarked_at
         ad["ExecuteVolume"] = slot.spec.disk
         if (size := self.volumes.get(slot.spec.disk)) is not None:
             ad["DetectedDisk"] = size

@@ -12,7 +12,6 @@ import trio
 
 from daemons.run import DaemonStart
 from daemons.startd.ads import Ads
-from daemons.startd.benchmarks import measure
 from daemons.startd.slot import NEVER, Slot, Slots
 from pool.errors import PeerError
 from pool.slots.machine import Effect, Event
@@ -167,7 +166,7 @@ class Effects:
     async def _benchmark(self, slot: Slot) -> None:
         """Measure the machine for all slots; whoever claims the slot meanwhile has it at once."""
         await self._moves.benchmark_programs()
-        self._ads.benchmarked(*await self._start.world.threads.run_sync(measure))
+        self._ads.benchmarked()
         self._moves.if_can(slot, Event.BENCHMARKED)
         for other in self._slots:
             self._moves.note(other)

@@ -385,6 +385,7 @@ class Moves:
             draining=self._ads.drain is not None and not self._welcome(slot),
             backfill=not slot.children and not self.stopping,
             no_client=slot.state.state is State.BACKFILL and not self.backfill.runs and not slot.claims_coming,
+            never_measured=not self._ads.benchmarked_at,
             benchmarks=not any(other.state.activity is Activity.BENCHMARKING for other in self._slots),
         )
 

@@ -21,9 +21,6 @@ STARTD: Final = "STARTD_CRON"
 SCHEDD: Final = "SCHEDD_CRON"
 BENCHMARKS: Final = "BENCHMARKS"
 
-BUILT_IN: Final = frozenset(("mips", "kflops"))
-"""Benchmarks that need no program."""
-
 INTERFACE_VERSION: Final = "1"
 """What a job is told about how its output is read."""
 
@@ -91,8 +88,6 @@ def read_table(config: Config, manager: str) -> CronTable:
     for name in config.list(f"{manager}_JOBLIST", default=()):
         if name in jobs:
             problems.append(f"{manager}_JOBLIST has {name} twice; it runs once")
-            continue
-        if manager == BENCHMARKS and name.lower() in BUILT_IN and not config[f"{manager}_{name}_EXECUTABLE"]:
             continue
         try:
             job = jobs[name] = _read_job(config, manager, name)

@@ -93,6 +93,11 @@ class Policy:
         """Whether the expression is false; undefined is neither."""
         return _truth(self.expr(name, job).eval(ad, job)) is False
 
+    @property
+    def may_measure(self) -> bool:
+        """Whether RUNBENCHMARKS is anything but FALSE: then the machine is measured once in any case."""
+        return str(self.exprs["RUNBENCHMARKS"]).strip().lower() not in ("false", "0")
+
     def number(self, name: str, ad: ClassAd, job: ClassAd | None, default: float) -> float:
         """The expression's value as a number, or the default when it has none."""
         return _number(self.expr(name, job).eval(ad, job), default)
@@ -131,6 +136,8 @@ class Facts:
     worklife_over: bool = False
     draining: bool = False
     benchmarks: bool = False
+    never_measured: bool = False
+    """No benchmark has run since the startd's start."""
     backfill: bool = True
     """Whether the slot is all there: nothing was carved out of it."""
     no_client: bool = False
@@ -222,7 +229,7 @@ def _unclaimed(policy: Policy, slot: SlotState, ad: ClassAd, job: ClassAd | None
         return Event.DRAIN
     if policy.is_true("IS_OWNER", ad):
         return Event.OWNER_BACK
-    if facts.benchmarks and policy.is_true("RUNBENCHMARKS", ad):
+    if facts.benchmarks and (policy.is_true("RUNBENCHMARKS", ad) or (facts.never_measured and policy.may_measure)):
         return Event.BENCHMARK
     if policy.backfill and facts.backfill and policy.is_true("START_BACKFILL", ad):
         return Event.BACKFILL

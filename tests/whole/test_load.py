@@ -91,3 +91,15 @@ def test_typing_at_any_terminal_is_seen_where_utmp_is_bad() -> None:
     finally:
         os.close(ours)
         os.close(theirs)
+
+
+def test_benchmarks_run_once_for_anything_but_false() -> None:
+    never = "time() - LastBenchmark > 4000000000"
+    with real_pool(RunBenchmarks=never, UPDATE_INTERVAL=2) as pool:
+
+        def measured() -> list[ClassAd]:
+            return [ad for ad in pool.slots() if ad.eval_int("LastBenchmark", 0) and ad.eval_int("KFlops", 0)]
+
+        (slot,) = pool.until(measured, "the first benchmark")
+        assert slot.eval_int("Mips", 0) > 500
+        assert slot.eval_int("KFlops", 0) > 100_000
