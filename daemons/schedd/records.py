@@ -113,11 +113,17 @@ class Records:
             return
         ad = self._core.queue.ad(job)
         for kind in TRANSFERS:
-            name = f"{kind.capitalize()}PluginResultList"
-            if not told.get(name) or told[name] == ad.get(name):
+            invocations = f"{kind.capitalize()}PluginInvocations"
+            if not told.get(invocations) or told[invocations] == ad.get(invocations):
                 continue
             now = self._core.now()
-            record = {name: told[name], "TransferClass": kind, **history_file.run_attributes(ad, kind, now)}
+            results = f"{kind.capitalize()}PluginResultList"
+            record = {
+                results: told.get(results, []),
+                invocations: told[invocations],
+                "TransferClass": kind,
+                **history_file.run_attributes(ad, kind, now),
+            }
             for wanted in (*history_file.OF_TRANSFERS, *self.settings.transfer_attrs.get(kind, ())):
                 if (value := ad.get(wanted)) is not None:
                     record.setdefault(wanted, value)

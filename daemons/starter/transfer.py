@@ -40,7 +40,7 @@ from pool.execute.checkpoint import (
 )
 from pool.execute.checkpoint import destination as checkpoint_url
 from pool.execute.exit import Hold
-from pool.execute.plugins import UrlFailed, UrlFile, stats_of
+from pool.execute.plugins import TRANSFER_CLASSES, UrlFailed, UrlFile, stats_of
 from pool.execute.transfer import (
     Destinations,
     Stamp,
@@ -74,6 +74,8 @@ from protocol.placement import set_mode
 from protocol.rpc import ConnectionLost, Peer, RemoteError, TimedOut
 
 PAUSE_S = 1.0
+TRIES_ELSEWHERE_MAX = 5
+"""How often a job may have failed to run before it is held for what is a machine's fault: all may be like this one."""
 PASSING_CODES = frozenset({"internal", "busy", "NotOpen"})
 """Answers of an agent that may be different when its schedd has come back."""
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -213,7 +215,11 @@ class FileMover:
             f"Transfer {direction} files failure at execution point {self.slot} using protocol {error.scheme}. "
             f"Details: {error}"
         )
-        return NotHere(reason) if error.elsewhere else Held(Hold(reason, code, error.subcode))
+        self._tell_urls(direction.capitalize())
+        tries = self._job.eval_int("NumShadowExceptions") or 0
+        if error.elsewhere and tries < TRIES_ELSEWHERE_MAX:
+            return NotHere(reason)
+        return Held(Hold(reason, code, error.subcode))
 
     def _tell(self, direction: str, files: int, size: int) -> None:
         """Note what has moved."""
@@ -221,9 +227,17 @@ class FileMover:
         self.told[starts] = self._job.eval_int(starts, 0) + 1
         name = f"Transfer{direction}Stats"
         self.told[name] = stats_of(self.urls.answers, self._job.get(name), cedar_files=files, cedar_bytes=size)
-        if self.urls.answers:
-            self.told[f"{direction}PluginResultList"] = [*self.urls.answers]
-            self.urls.answers = []
+        self._tell_urls(direction)
+
+    def _tell_urls(self, direction: str) -> None:
+        """Note what plug-ins have done, whether all files have moved or not."""
+        urls = self.urls
+        for invoked in urls.invocations:
+            invoked["TransferClass"] = TRANSFER_CLASSES[direction]
+        for kind, ads in (("ResultList", urls.answers), ("Invocations", urls.invocations)):
+            if ads:
+                self.told[f"{direction}Plugin{kind}"] = [*ads]
+        urls.answers, urls.invocations = [], []
 
     def _make_directories(self, files: list[FileEntry]) -> None:
         try:
@@ -302,7 +316,7 @@ class FileMover:
         data = manifest.encode("utf-8", "surrogateescape")
         entry = FileEntry(name=manifest_name(number), size=len(data), data=data)
         sent += await self._push_once([entry], {}, checkpoint=True)
-        self.told["CheckpointPluginResultList"], self.urls.answers = [*self.urls.answers], []
+        self._tell_urls("Checkpoint")
         return sent
 
     def _checkpoint(self, before: Mapping[str, Stamp]) -> Iterator[tuple[str, str]]:

@@ -12,6 +12,8 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+import trio
+
 from daemons.log import Log
 from daemons.programs import Finished, ProgramError, refusal, run_program
 from daemons.starter.account import Account, acting_as
@@ -33,6 +35,7 @@ from pool.execute.plugins import (
     brought_plugins,
     built_in_plugin,
     check_answers,
+    invocation,
     read_answers,
     read_plugin,
     request_text,
@@ -83,6 +86,8 @@ class UrlMover:
     """What the machine's plug-ins have said, from one job of this starter to the next."""
     answers: list[ClassAd] = field(default_factory=list)
     """What became of each file, for the job's history."""
+    invocations: list[ClassAd] = field(default_factory=list)
+    """What became of each run of a plug-in."""
     sign: Callable[[list[str], bool], Awaitable[list[str]]] | None = None
     """Makes https URLs of those of object stores, which their owner's keys sign; None where plug-ins take them."""
 
@@ -193,12 +198,16 @@ class UrlMover:
         try:
             self._write(infile, request_text(files, plugin, self.job).encode("utf-8", "surrogateescape"))
             self._write(outfile, b" " * ANSWER_BYTES)
+            began = trio.current_time()
             try:
                 end = await self._start([*argv, *words], self.settings.lifetime_s)
             except ProgramError as error:
+                self._note(invocation(plugin, files, None, 0.0, timed_out=False))
                 scheme = scheme_of(files[0].url)
                 said = f"Failed to execute {plugin.program}: {error}"
                 raise UrlFailed(said, scheme, CANNOT_START, elsewhere=not plugin.from_job) from None
+            took_s = trio.current_time() - began
+            self._note(invocation(plugin, files, end.status, took_s, timed_out=end.timed_out))
             answers = read_answers(self._read(outfile))
         finally:
             self._remove(infile, outfile)
@@ -212,6 +221,10 @@ class UrlMover:
         return sum(
             answer.eval_int("TransferTotalBytes") or answer.eval_int("TransferFileBytes") or 0 for answer in answers
         )
+
+    def _note(self, invoked: ClassAd) -> None:
+        if len(self.invocations) < ADS_KEPT_MAX:
+            self.invocations.append(invoked)
 
     async def _start(self, argv: Sequence[str], limit_s: float) -> Finished:
         return await run_program(

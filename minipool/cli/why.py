@@ -181,7 +181,13 @@ _AT_ACCESS_POINT: Final[Mapping[int, str]] = {12: "LOCAL", 7: "SCHEDULER"}
 
 
 def _waits(pool: _Pool, job: ClassAd) -> list[str]:
-    """Why an idle job has not begun."""
+    """Why an idle job has not begun: what came of its last attempt, and what slots say."""
+    tried, failed = job.eval_int("NumShadowExceptions", 0), job.eval_str("LastShadowException")
+    said = [f"It could not be run {tried} times; the last time: {failed}"] if tried and failed else []
+    return said + _unmatched(pool, job)
+
+
+def _unmatched(pool: _Pool, job: ClassAd) -> list[str]:
     from pool.matching.explain import analyze
 
     universe = _AT_ACCESS_POINT.get(job.eval_int("JobUniverse", 5))

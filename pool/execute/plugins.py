@@ -12,6 +12,7 @@ import posixpath
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import IntEnum
 from io import StringIO
 from typing import Final
 
@@ -92,7 +93,7 @@ def built_in_plugin() -> Plugin:
 def read_plugin(program: str, text: str, *, from_job: bool = False) -> Plugin:
     """What a plug-in has printed when it was asked with -classad; BadPlugin says what is wrong with it."""
     try:
-        ad = read_text(text)[0] if text.lstrip().startswith("[") else parse_long(text)
+        ad = read_text(text)[0] if text.lstrip().startswith("[") else _among_lines(text)
     except (ClassAdError, IndexError) as error:
         raise BadPlugin(f"plugin {program} printed no ad: {error}") from None
     kind = ad.eval_str("PluginType") or ""
@@ -108,6 +109,17 @@ def read_plugin(program: str, text: str, *, from_job: bool = False) -> Plugin:
     shown = [name.strip() for name in (ad.eval_str("StartdAttrs") or "").split(",") if name.strip()]
     attributes = {name: ad[name] for name in shown if name in ad}
     return Plugin(program, methods, ad.eval_int("ProtocolVersion") or 2, from_job, attributes)
+
+
+def _among_lines(text: str) -> ClassAd:
+    """The ad that a program has printed, without lines that are no part of one: some plug-ins log to the same pipe."""
+    ad = ClassAd()
+    for line in text.splitlines():
+        try:
+            ad.update(parse_long(line).items())
+        except ClassAdError:
+            continue
+    return ad
 
 
 def brought_plugins(job: ClassAd) -> dict[str, str]:
@@ -181,6 +193,42 @@ def check_answers(
     how = f"signal {-status} killed" if status < 0 else f"non-zero exit ({status}) from" if status else "exit (0) from"
     failed = failed or f"the plugin fails, although all files have moved ( URL file = {files[0].url} )"
     raise UrlFailed(f"{how} {plugin.name}. {failed}", scheme, -status if status < 0 else status << 8)
+
+
+class Result(IntEnum):
+    """How one run of a plug-in ended, in HTCondor's numbers."""
+
+    SUCCESS = 0
+    ERROR = 1
+    TIMED_OUT = 3
+    EXEC_FAILED = 4
+
+
+TRANSFER_CLASSES: Final[Mapping[str, int]] = {"Input": 1, "Output": 2, "Checkpoint": 3}
+
+
+def invocation(
+    plugin: Plugin, files: Iterable[UrlFile], status: int | None, took_s: float, *, timed_out: bool
+) -> ClassAd:
+    """What is recorded of one run of a plug-in. `status`: its exit code or negative signal; None: not started."""
+    if status is None:
+        result = Result.EXEC_FAILED
+    elif timed_out:
+        result = Result.TIMED_OUT
+    else:
+        result = Result.ERROR if status else Result.SUCCESS
+    ad = ClassAd(
+        {
+            "PluginBasename": plugin.name,
+            "Schemes": ",".join(sorted({scheme_of(file.url) for file in files})),
+            "Result": int(result),
+            "DurationInSeconds": int(took_s),
+            "ExitBySignal": status is not None and status < 0,
+        }
+    )
+    if status is not None:
+        ad["ExitSignal" if status < 0 else "ExitCode"] = abs(status)
+    return ad
 
 
 def stats_of(answers: Iterable[ClassAd], before: object, *, cedar_files: int, cedar_bytes: int) -> ClassAd:

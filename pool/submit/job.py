@@ -227,8 +227,8 @@ def is_url(text: str) -> bool:
 
 
 def url_scheme(text: str) -> str:
-    """`https` of `https://host/`, `b` of `a+b://host/`."""
-    return text.partition("://")[0].rpartition("+")[2].lower()
+    """`https` of `https://host/`, `b` of `a+b://host/`, in the case in which it is written."""
+    return text.partition("://")[0].rpartition("+")[2]
 
 
 def strip_quotes(text: str) -> str:

@@ -223,11 +223,14 @@ def _url_methods(job: Job, plugins: str) -> list[str]:
         target = remap.partition("=")[2].strip()
         if is_url(target):
             urls.append(target)
-    return sorted({url_scheme(url) for url in urls} - brought)
+    spelt: dict[str, str] = {}
+    for url in urls:
+        spelt.setdefault(url_scheme(url).lower(), url_scheme(url))
+    return [spelt[method] for method in sorted(spelt) if method not in brought]
 
 
 def _check_credentials(job: Job, methods: list[str]) -> None:
-    if not {"s3", "gs"} & set(methods) or not job.around.config.bool("SIGN_S3_URLS", True):
+    if not {"s3", "gs"} & {method.lower() for method in methods} or not job.around.config.bool("SIGN_S3_URLS", True):
         return
     for attribute, command in (
         ("EC2AccessKeyId", "access_key_id_file"),
