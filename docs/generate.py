@@ -11,6 +11,7 @@ from minipool.cli.tool import usage
 from pool.config import knobs, templates
 from pool.config.without_effect import WITHOUT_EFFECT
 from pool.submit import commands
+from pool.submit.without_effect import WITHOUT_EFFECT as WITHOUT_COMMANDS
 from protocol import needs
 from protocol.auth import x509
 from protocol.authorize import implied
@@ -69,13 +70,16 @@ def submit_commands() -> str:
         "A submit description is lines of `command = value` up to a `queue` statement. `+Name = expression` sets a job "
         "attribute as it stands. The second column is the attribute that a command sets, the third how its value is "
         "read: *string*; *unquoted*, a string without its quotes; *list*, names; *int*, *bool*, *expr*, *policy*, "
-        "expressions; *file* and *log*, paths that start from `initialdir`; *special*, see the sentence.",
+        "expressions; *file* and *log*, paths that start from `initialdir`; *special*, see the sentence. **-** marks "
+        "commands that are kept in the job's ad and do nothing, with the reason; condor_submit warns of them.",
     ]
     for section, rows in commands.ROWS:
         lines += ["", f"## {section}", "", "| command | attribute | value | |", "|---|---|---|---|"]
         for name, attribute, kind, sentence in rows:
             shown = f"`{_cell(attribute)}`" if attribute else ""
-            lines.append(f"| `{_cell(name)}` | {shown} | {kind.removeprefix('alias ')} | {sentence} |")
+            idle = WITHOUT_COMMANDS.get(name)
+            mark = f" **-** ({idle.why})" if idle is not None else ""
+            lines.append(f"| `{_cell(name)}` | {shown} | {kind.removeprefix('alias ')} | {sentence}{mark} |")
     lines += [
         "",
         "## Not supported",

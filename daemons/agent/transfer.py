@@ -25,7 +25,7 @@ from daemons.file_stream import acceptable, receive_files, send_files
 from pool.classad import ClassAd
 from pool.errors import PeerError, UserError
 from pool.execute.checkpoint_cleanup import is_at_url
-from pool.execute.transfer import Destinations, InputItem, input_items
+from pool.execute.transfer import INPUT_LISTS, Destinations, InputItem, input_items
 from pool.jobs.codes import HoldCode
 from pool.jobs.spool import outputs
 from protocol.authorize import Level
@@ -94,7 +94,7 @@ class _Activation:
     @property
     def is_quickly_gathered(self) -> bool:
         """Whether the list of what is sent takes no longer than starting a thread."""
-        return self.use == "run" and not self.spool and not self.job.eval_str("TransferInput")
+        return self.use == "run" and not self.spool and not any(self.job.eval_str(name) for name in INPUT_LISTS)
 
     def items(self) -> tuple[list[InputItem], list[InputItem]]:
         """What is sent, and which of that comes from a checkpoint. Blocks."""

@@ -176,7 +176,7 @@ def check_limits(core: Core, owner: str, count: int) -> None:
 
 ROW_CHARS: Final = 64 * 1024
 """How long the text of one row of events gets; a cluster's may be a hundred megabytes."""
-_TOLD: Final = ("log", '"submitevent', '"jobadinfo')
+_TOLD: Final = ("log", '"submitevent', '"jobadinfo', '"dagnodename', '"jobbatchname')
 """What names of attributes contain that decide which submit event a job has, and where."""
 
 
@@ -187,7 +187,6 @@ class SubmitEvents:
         self._core = core
         self._cluster = cluster
         self._at, self._host = core.now(), core.start.address
-        self._batch = cluster.ad.eval_str("JobBatchName", "")
         self._parts: dict[str, list[str]] = {}
         self._overall: list[str] = []
 
@@ -196,7 +195,7 @@ class SubmitEvents:
         core, ad = self._core, self._cluster.ad
         overall = core.global_log if core.settings.global_log.path else None
         several = overall is not None and core.settings.global_log.attributes
-        if several or "JobAdInformationAttrs" in ad or mention(jobs, _TOLD):
+        if several or "JobAdInformationAttrs" in ad or "SubmitEventNotesAttrs" in ad or mention(jobs, _TOLD):
             for job in jobs:
                 self._add_one(job, warnings, overall)
             return
@@ -221,7 +220,7 @@ class SubmitEvents:
     def _event(self, ad: ClassAd, warnings: str) -> event_log.Submitted:
         return event_log.Submitted(
             self._host,
-            batch_name=self._batch,
+            attributes=event_log.submit_notes(ad),
             log_notes=ad.eval_str("SubmitEventNotes", ""),
             user_notes=ad.eval_str("SubmitEventUserNotes", ""),
             warnings=warnings,

@@ -91,7 +91,7 @@ class Spool:
         core, ad = self._core, self._core.queue.ad(job)
         submitted = event_log.Submitted(
             core.start.address,
-            batch_name=ad.eval_str("JobBatchName", ""),
+            attributes=event_log.submit_notes(ad),
             log_notes=ad.eval_str("SubmitEventNotes", ""),
             user_notes=ad.eval_str("SubmitEventUserNotes", ""),
         )

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import grp
 import os
 import pwd
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Final
 
@@ -18,6 +19,10 @@ NOBODY_ID: Final = 65534
 
 class NoAccount(PoolError):
     """This machine has no account to run a job as."""
+
+
+class NotInGroup(PoolError):
+    """The account cannot have the group that the job asks for, here or on any machine like this."""
 
 
 @dataclass(frozen=True)
@@ -92,6 +97,19 @@ def fallback_account(name: str) -> Account:
         if name != "nobody":
             raise
         return Account("nobody", NOBODY_ID, NOBODY_ID, (NOBODY_ID,), None, is_owner=False)
+
+
+def with_primary_group(account: Account, name: str) -> Account:
+    """The account with another of its groups as the first one; NotInGroup when it has no such group to take."""
+    try:
+        gid = grp.getgrnam(name).gr_gid
+    except KeyError:
+        raise NotInGroup(f"primary_unix_group: there is no group {name} on this machine") from None
+    if gid != account.gid and (gid not in account.groups or gid == 0):
+        raise NotInGroup(f"primary_unix_group: {account.name} is not a member of the group {name}")
+    if gid != account.gid and not account.switches:
+        raise NotInGroup(f"primary_unix_group: without root's rights {account.name} cannot take the group {name}")
+    return replace(account, gid=gid)
 
 
 @contextmanager

@@ -21,7 +21,7 @@ import trio
 
 from daemons.faults import fault
 from daemons.starter import sandbox
-from daemons.starter.account import Account
+from daemons.starter.account import Account, NotInGroup
 from daemons.starter.bridge import LOOPBACK, host_of
 from daemons.starter.checkpoints import Checkpoints, has_made_one
 from daemons.starter.chirp import ChirpJob, chirp_rules
@@ -49,7 +49,7 @@ from daemons.starter.watches import Watches
 from pool.classad import ClassAd
 from pool.containers.singularity import runs_in_singularity
 from pool.errors import PoolError, UserError
-from pool.execute.checkpoint import checkpoint_signal
+from pool.execute.checkpoint import appends_output, checkpoint_signal
 from pool.execute.exit import Hold
 from pool.execute.plan import Plan, facts
 from pool.execute.transfer import Stamp
@@ -220,6 +220,8 @@ class JobRun:
             return Result.held(error.hold)
         except Refused as error:
             return Result(Ending.EVICTED, reason=str(error))
+        except NotInGroup as error:
+            return Result.held(Hold(str(error), HoldCode.CANNOT_SWITCH_PRIMARY_GROUP))
         except UserError as error:  # arguments or environment that cannot be read
             return Result.held(Hold(str(error), HoldCode.FAILED_TO_CREATE_PROCESS))
         except ValueError as error:  # a name that no file can have: it would be the same on every machine
@@ -287,7 +289,8 @@ class JobRun:
     ) -> Result:
         """Run the program, again after each checkpoint of its own, and see to it that what it made is kept."""
         checkpoints = Checkpoints(self.request, mover, before, self._figures, self._link, self.context.log)
-        result = await self._run_program(replace(plan, append_output=True) if mover.restored else plan, account)
+        resumes = bool(mover.restored) and appends_output(self.job)
+        result = await self._run_program(replace(plan, append_output=True) if resumes else plan, account)
         while has_made_one(self.job, result, self._running.executed):
             await checkpoints.keep(self.job)
             if self._leaving.told is not None:

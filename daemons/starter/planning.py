@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 
-from daemons.starter.account import Account, account_for
+from daemons.starter.account import Account, account_for, with_primary_group
 from daemons.starter.contained import image_of
 from daemons.starter.live import allows
 from daemons.starter.process_limit import processes_of
@@ -26,15 +26,17 @@ class Planner:
         self._has_agent = has_agent
 
     def account(self, job: ClassAd) -> Account:
-        """As whom it runs; NoAccount when there is none for it."""
+        """As whom it runs; NoAccount when there is none for it, NotInGroup when that lacks the group it asks for."""
         settings = self._settings
-        return account_for(
+        account = account_for(
             job,
             uid_domain=settings.uid_domain,
             fallback=settings.fallback_account,
             run_as_owner=allows(settings.run_as_owner, self._slot, job),
             soft_uid_domain=settings.soft_uid_domain,
         )
+        group = job.eval_str("PrimaryUnixGroup")
+        return with_primary_group(account, group) if group else account
 
     def plan(self, job: ClassAd, account: Account) -> Plan:
         """What is started."""

@@ -49,6 +49,12 @@ def wants_signal(job: ClassAd) -> bool:
     return bool(job.eval_bool("WantCheckpointSignal", False))
 
 
+def appends_output(job: ClassAd) -> bool:
+    """Whether standard output goes on where it was when the job resumes: after its checkpoints, or if it says so."""
+    own = wants_signal(job) or job.eval_bool("WantFTOnCheckpoint", False)
+    return bool(own) or job.eval_bool("EraseOutputAndErrorOnRestart") is False
+
+
 def checkpoint_signal(job: ClassAd) -> int | None:
     """The signal at which it does: CheckpointSig, else the one that asks it to leave; None when it does not."""
     if not wants_signal(job):

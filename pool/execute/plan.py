@@ -130,8 +130,8 @@ def plan_job(job: ClassAd, slot: ClassAd, around: Surroundings) -> Plan:
     return Plan(
         program=program,
         arguments=tuple(arguments),
-        environment=_environment(job, slot, around, directory),
-        directory=directory,
+        environment=_environment(job, slot, around, directory, transfers),
+        directory=_working_directory(job, directory, transfers),
         stdin=stdin,
         stdout=stdout,
         stderr=stderr,
@@ -139,6 +139,12 @@ def plan_job(job: ClassAd, slot: ClassAd, around: Surroundings) -> Plan:
         rlimits=_rlimits(job),
         nice=max(0, min(19, job.eval_int("JobNice") or 0)),
     )
+
+
+def _working_directory(job: ClassAd, directory: str, transfers: bool) -> str:
+    """Where the program starts: a job whose files stay where they are may name another directory of the machine's."""
+    remote = job.eval_str("RemoteIwd")
+    return posixpath.join(directory, remote) if remote and not transfers else directory
 
 
 def _program(job: ClassAd, directory: str, sandbox: str, transfers: bool) -> str:
@@ -174,7 +180,7 @@ def same_output_name(job: ClassAd) -> str:
     return STDOUT_NAME if out is not None and out == err else STDERR_NAME
 
 
-def _environment(job: ClassAd, slot: ClassAd, around: Surroundings, directory: str) -> dict[str, str]:
+def _environment(job: ClassAd, slot: ClassAd, around: Surroundings, directory: str, transfers: bool) -> dict[str, str]:
     """The job's own variables, and what every job is told about where it runs."""
     environment = dict(around.starter_environment)
     environment.update(environment_of(job))
@@ -189,7 +195,7 @@ def _environment(job: ClassAd, slot: ClassAd, around: Surroundings, directory: s
                 environment[name] = str(cpus)
     proxy = job.eval_str("X509UserProxy")
     if proxy:
-        environment["X509_USER_PROXY"] = posixpath.join(directory, proxy)
+        environment["X509_USER_PROXY"] = posixpath.join(directory, posixpath.basename(proxy) if transfers else proxy)
     if around.home is not None:
         environment["HOME"] = around.home
     if around.user is not None:

@@ -51,6 +51,15 @@ def file_list(ad: ClassAd, name: str) -> list[str] | None:
     return None if text is None else [part.strip() for part in text.split(",") if part.strip()]
 
 
+INPUT_LISTS: Final = ("TransferInput", "CommonInputFiles", "PublicInputFiles")
+"""Attributes that list input. What jobs share, and what may be fetched over HTTP, goes the same way as the rest."""
+
+
+def listed_inputs(job: ClassAd) -> list[str]:
+    """The files and URLs that the job lists as input, each once."""
+    return list(dict.fromkeys(path for name in INPUT_LISTS for path in file_list(job, name) or ()))
+
+
 def input_items(job: ClassAd) -> list[InputItem]:
     """What to send for this job, its program first; UserError names what cannot be sent."""
     items: list[InputItem] = []
@@ -62,7 +71,9 @@ def input_items(job: ClassAd) -> list[InputItem]:
     for path in dict.fromkeys(brought_plugins(job).values()):
         if not is_url(path):
             items.append(InputItem(_source(job, path), posixpath.basename(path), program=True))
-    for path in file_list(job, "TransferInput") or []:
+    if proxy := job.eval_str("X509UserProxy"):
+        items.append(InputItem(_source(job, proxy), posixpath.basename(proxy)))
+    for path in listed_inputs(job):
         if not is_url(path):
             items.append(_listed_item(job, path))
     return items
@@ -70,7 +81,7 @@ def input_items(job: ClassAd) -> list[InputItem]:
 
 def url_inputs(job: ClassAd) -> list[tuple[str, str]]:
     """What a plug-in fetches for this job: each URL, and its file's name in the sandbox."""
-    return [(path, file_name_of(path)) for path in file_list(job, "TransferInput") or [] if is_url(path)]
+    return [(path, file_name_of(path)) for path in listed_inputs(job) if is_url(path)]
 
 
 def _listed_item(job: ClassAd, path: str) -> InputItem:

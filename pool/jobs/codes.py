@@ -39,6 +39,7 @@ class HoldCode(IntEnum):
     JOB_DURATION_EXCEEDED = 46
     JOB_EXECUTE_EXCEEDED = 47
     HOOK_SHADOW_PREPARE_JOB_FAILURE = 48
+    CANNOT_SWITCH_PRIMARY_GROUP = 49
     EXPRESSION_TOO_COSTLY = 900
     """Ours alone: one of the job's expressions takes more processor time than an evaluation may."""
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import ClassVar, Final
 
-from pool.classad import ClassAd
+from pool.classad import ClassAd, Error, Undefined
 from pool.ids import JobId
 from pool.jobs.usage_table import Number, usage_lines
 
@@ -101,19 +101,19 @@ _NO_TIME: Final = "\t\tUsr 0 00:00:00, Sys 0 00:00:00  -  "
 
 @dataclass(frozen=True)
 class Submitted(Event):
-    """000. `notes` (such as `DAG Node: A`) and the user's own notes come with it."""
+    """000. Attributes of the job, as `submit_notes` says them, or `log_notes`, and the user's own notes."""
 
     number = 0
     host: str
-    batch_name: str = ""
+    attributes: str = ""
     log_notes: str = ""
     user_notes: str = ""
     warnings: str = ""
 
     def lines(self) -> Iterator[str]:
         yield f"Job submitted from host: {self.host}"
-        if self.batch_name:
-            yield f"    {ClassAd({'JobBatchName': self.batch_name}).new()}"
+        if self.attributes:
+            yield f"    {self.attributes}"
         elif self.log_notes:
             yield f"    {self.log_notes[:LINE_CHARS_MAX]}"
         if self.user_notes:
@@ -121,6 +121,20 @@ class Submitted(Event):
         if self.warnings:
             said = "Committed job submission into the queue with the following warning(s)"
             yield f"    WARNING: {said}: {one_line(self.warnings)[:8110]}"
+
+
+def submit_notes(ad: ClassAd) -> str:
+    """The attributes that a job's submit event shows: those it asks for, and the names of its node and its batch.
+
+    What has no value is left out; without any the text is empty.
+    """
+    asked = (ad.eval_str("SubmitEventNotesAttrs") or "").replace(",", " ").split()
+    found = ClassAd()
+    for name in (*asked, "DAGNodeName", "JobBatchName"):
+        value = ad.eval(name)
+        if not isinstance(value, Undefined | Error):
+            found[name] = value
+    return one_line(found.new()) if len(found) else ""
 
 
 @dataclass(frozen=True)

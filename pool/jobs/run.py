@@ -135,6 +135,7 @@ def begin(
         assigned = slot.eval_str(f"Assigned{name}")
         if assigned:
             attributes[f"Assigned{name}"] = assigned
+    attributes.update(_last_matches(job, slot))
     own = (job.eval_str("JobMachineAttrs") or "").replace(",", " ").split()
     for name in (*machine_attrs, *own) if own else machine_attrs:
         if f"MachineAttr{name}0" not in attributes:
@@ -143,6 +144,17 @@ def begin(
     if length > 1:
         _remember(job, attributes, length)
     return Changes(attributes, drop=(*EXIT_ATTRIBUTES, *transfer_life.MOMENTS), move=JobEvent.START)
+
+
+def _last_matches(job: ClassAd, slot: ClassAd) -> Attributes:
+    """match_list_length: LastMatchName0 is the slot of this run, LastMatchName1 that of the run before, and so on."""
+    length = job.eval_int("LastMatchListLength") or 0
+    names: Attributes = {"LastMatchName0": slot.eval_str("Name", "")} if length > 0 else {}
+    for number in range(1, length):
+        if f"LastMatchName{number - 1}" not in job:
+            break
+        names[f"LastMatchName{number}"] = job[f"LastMatchName{number - 1}"]
+    return names
 
 
 def _remember(job: ClassAd, attributes: Attributes, length: int) -> None:

@@ -17,7 +17,15 @@ from pool.classad import ClassAd, Member
 from pool.errors import PeerError
 from pool.execute.plan import NULL, STDERR_NAME, STDOUT_NAME
 from pool.execute.plugins import brought_plugins, is_url
-from pool.execute.transfer import InputItem, check_name, file_list, input_items, remaps_of
+from pool.execute.transfer import (
+    INPUT_LISTS,
+    InputItem,
+    check_name,
+    file_list,
+    input_items,
+    listed_inputs,
+    remaps_of,
+)
 from pool.ids import JobId
 
 PREFIX: Final = "SUBMIT_"
@@ -79,11 +87,11 @@ def spooled(job: ClassAd, directory: str, now: float) -> dict[str, Member]:
         changes["TransferPlugins"] = ";".join(
             f"{scheme}={posixpath.basename(path)}" for scheme, path in plugins.items()
         )
-    inputs = file_list(job, "TransferInput")
-    if inputs:
-        changes[PREFIX + "TransferInput"] = job.eval_str("TransferInput") or ""
-        keeps = job.eval_bool("PreserveRelativePaths", False)
-        changes["TransferInput"] = ",".join(_kept_name(path, keeps) for path in inputs)
+    keeps = job.eval_bool("PreserveRelativePaths", False)
+    for name in INPUT_LISTS:
+        if inputs := file_list(job, name):
+            changes[PREFIX + name] = job.eval_str(name) or ""
+            changes[name] = ",".join(_kept_name(path, keeps) for path in inputs)
     if said := job.eval_str("TransferOutputRemaps"):
         changes[PREFIX + "TransferOutputRemaps"] = said
         urls = {name: target for name, target in remaps_of(job).items() if is_url(target)}
@@ -106,7 +114,7 @@ def outputs(job: ClassAd, found: Mapping[str, float]) -> list[str]:
     """What of a spooled job's directory its user gets: what came after the input. `found`: names and their times."""
     finished = job.eval_float(FINISHED) or 0.0
     inputs = {posixpath.basename(job.eval_str(name) or "") for name, _ in _PATHS}
-    inputs |= {path.strip("/").partition("/")[0] for path in file_list(job, "TransferInput") or []}
+    inputs |= {path.strip("/").partition("/")[0] for path in listed_inputs(job)}
     inputs |= {posixpath.basename(path) for path in brought_plugins(job).values()}
     return sorted(
         name

@@ -127,8 +127,11 @@ class SubmitPlan:
                 proc += 1
 
     def unused(self) -> list[str]:
-        """Warnings about lines and queue variables that nothing asked for; complete when all jobs have been made."""
-        said: list[str] = []
+        """Warnings about lines that do nothing, and lines and queue variables that nothing asked for.
+
+        Complete when all jobs have been made.
+        """
+        said = self._idle()
         if not self.count or not self.around.config.bool("WARN_ON_UNUSED_SUBMIT_FILE_MACROS", True):
             return said
         used = self.scope.used
@@ -145,6 +148,12 @@ class SubmitPlan:
                     continue
                 said.append(unused_line(macro.name, macro.text))
         return list(dict.fromkeys(said))
+
+    def _idle(self) -> list[str]:
+        from pool.submit.without_effect import idle_line
+
+        lines = (idle_line(macro.name, macro.text) for batch, _ in self.batches for macro in batch.macros)
+        return list(dict.fromkeys(line for line in lines if line is not None))
 
     def _use(self, batch: Batch) -> None:
         self.scope.macros = batch.macros

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import grp
 import os
+from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
-from daemons.starter.account import account_for
+from daemons.starter.account import Account, NotInGroup, account_for, with_primary_group
 from pool.classad import ClassAd
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root runs jobs as others")
@@ -33,3 +36,16 @@ def test_only_a_user_of_this_domain_has_his_account(user: str | None, runs_as: s
 def test_no_domain_is_no_domain_to_agree_on() -> None:
     job = ClassAd({"Owner": "daemon", "User": "daemon@"})
     assert account_for(job, uid_domain="", fallback="nobody").name == "nobody"
+
+
+def test_a_job_may_choose_its_first_group_among_its_owners(monkeypatch: pytest.MonkeyPatch) -> None:
+    groups = {"science": 700, "staff": 701, "root": 0}
+    monkeypatch.setattr(grp, "getgrnam", lambda name: SimpleNamespace(gr_gid=groups[name]))
+    somebody = Account("ann", os.getuid() + 1, 600, (600, 700), None)
+    assert with_primary_group(somebody, "science") == replace(somebody, gid=700)
+    for name in ("staff", "root", "nosuch"):
+        with pytest.raises(NotInGroup, match="primary_unix_group: "):
+            with_primary_group(somebody, name)
+    own = replace(somebody, uid=os.getuid())
+    with pytest.raises(NotInGroup, match="without root's rights"):
+        with_primary_group(own, "science")

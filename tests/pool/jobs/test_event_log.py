@@ -119,7 +119,7 @@ def test_events_are_written_as_25_14_writes_them(made: str, expected: str) -> No
 
 
 EVENTS: list[Event] = [
-    log.Submitted("<1.2.3.4:9618>", batch_name="a batch"),
+    log.Submitted("<1.2.3.4:9618>", attributes='[ JobBatchName = "a batch" ]'),
     log.Submitted("<1.2.3.4:9618>", log_notes="DAG Node: A", user_notes="mine"),
     log.Executing("<1.2.3.4:9618>", "slot1_1@host", {"Cpus": 2, "CondorScratchDir": "/x"}),
     log.ImageSize(100, 1, 90, 80),
