@@ -12,7 +12,7 @@ from daemons.startd.slot import Slot, Slots
 from pool.classad import Expr, expr
 from pool.errors import ClassAdError, PoolError, UserError
 from pool.slots.drain import Afterwards, Drain, HowFast, begin_drain, end_drain
-from pool.slots.machine import Event, State, can
+from pool.slots.machine import Event, Leaving, State, can
 from pool.slots.overrides import overridden
 from protocol.message import DONE, Done
 from protocol.messages.common import StopHow
@@ -116,6 +116,8 @@ class Admin:
             slot.changed()
             if can(slot.state, Event.DRAIN_OVER):
                 self._moves.apply(slot, Event.DRAIN_OVER)
+            elif slot.state.leaving is Leaving.DRAINING:
+                self._moves.stays_after_all(slot)
         self._note_all()
 
     def _note_all(self) -> None:

@@ -172,7 +172,7 @@ class Claims:
         claim = self._claim(slot, peer, asked)
         if slot.claim is not None and claim.rank < slot.claim.rank:
             return ClaimAnswer(granted=False, reason=f"{slot.name} ranks its present job higher")
-        if slot.state.leaving is Leaving.FOR_GOOD:
+        if slot.state.leaving is not Leaving.NO:
             return ClaimAnswer(granted=False, reason=f"{slot.name} is being given back to its owner")
         self._slots.use_offer(slot, asked.claim_id)
         slot.pending = pending = Pending(claim, peer)

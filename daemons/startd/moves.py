@@ -133,7 +133,7 @@ class Moves:
                 break
             self._explain(slot, event)
             self.apply(slot, event)
-        self._owner_beats_better_claim(slot)
+        self._owner_beats_what_can_be_undone(slot)
         self._ask_for_checkpoint(slot)
         self._set_deadlines(slot)
         if slot.state.state is State.DRAINED:
@@ -243,12 +243,18 @@ class Moves:
     def preemption_over(self, slot: Slot) -> None:
         """The better claim went away before it had the slot."""
         slot.pending = None
+        self.stays_after_all(slot)
+        self._changed(slot)
+
+    def stays_after_all(self, slot: Slot) -> None:
+        """What the job was to leave for is gone: it goes on, unless it was asked to leave already."""
         if can(slot.state, Event.PREEMPTION_OVER):
             slot.why = ""
             self.apply(slot, Event.PREEMPTION_OVER)
+        elif slot.state.where == (State.CLAIMED, Activity.SUSPENDED):
+            slot.why, slot.state = "", leave(slot.state, Leaving.NO)
         elif slot.state.leaving is Leaving.BETTER_CLAIM:
             slot.state = leave(slot.state, Leaving.FOR_GOOD)
-        self._changed(slot)
 
     def matched(self, slot: Slot, claim_id: str) -> None:
         """A schedd was given the slot, or the place of the job in it, and is expected to claim it."""
@@ -415,23 +421,30 @@ class Moves:
         """Note why the job has to go, for the message that it is evicted with."""
         ad, job = self._ads.for_policy(slot), slot.job
         if event is Event.PREEMPT and not slot.why:
-            drain = self._ads.drain
-            slot.why = WHY_DRAIN if drain is not None else "PREEMPT became true"
             slot.preemptions += 1
             self._ads.statistics.preempted(Preempted.OTHER, self._start.world.wall())
-            if drain is None and job is not None and slot.policy.is_true("PREEMPT", ad, job):
-                slot.hold = wants_hold(slot.policy, ad, job)
+            if self._ads.drain is None or slot.policy.is_true("PREEMPT", ad, job):
+                self._owner_wants_it_back(slot)
+            else:
+                slot.why, slot.state = WHY_DRAIN, leave(slot.state, Leaving.DRAINING)
         elif event in (Event.VACATE, Event.KILL) and not slot.why:
             slot.why = "the claim may take no more jobs"
 
-    def _owner_beats_better_claim(self, slot: Slot) -> None:
-        """While a better claim waits, the owner may come back: then nobody gets the slot."""
-        if slot.pending is None or slot.state.activity is not Activity.RETIRING:
+    def _owner_wants_it_back(self, slot: Slot) -> None:
+        """PREEMPT is true: the job leaves, and may have to be held."""
+        slot.why, slot.state = "PREEMPT became true", leave(slot.state, Leaving.FOR_GOOD)
+        if slot.job is not None:
+            slot.hold = wants_hold(slot.policy, self._ads.for_policy(slot), slot.job)
+
+    def _owner_beats_what_can_be_undone(self, slot: Slot) -> None:
+        """While a better claim waits or the machine drains, the owner may come back: then the job has to leave."""
+        if slot.state.activity is not Activity.RETIRING or slot.state.leaving is Leaving.FOR_GOOD:
             return
         if slot.policy.is_true("PREEMPT", self._ads.for_policy(slot), slot.job):
-            slot.state = leave(slot.state, Leaving.FOR_GOOD)
-            slot.pending.settle(False, "the machine's owner wants it back")
-            slot.pending = None
+            self._owner_wants_it_back(slot)
+            if slot.pending is not None:
+                slot.pending.settle(False, "the machine's owner wants it back")
+                slot.pending = None
 
     def _settle_drain(self) -> None:
         slots = list(self._slots)

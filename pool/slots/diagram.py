@@ -14,7 +14,12 @@ _INTRODUCTION = """# What a slot may do
 Drawn from the table in `pool/slots/machine.py` by `python -m pool.slots.diagram`; do not edit it by hand. The numbers
 are those of the HTCondor manual's transitions. A slot is in a state (who has it) and an activity (what happens there).
 """
-_GIVEN = {Leaving.NO: "not leaving", Leaving.BETTER_CLAIM: "for a better match", Leaving.FOR_GOOD: "for good"}
+_GIVEN = {
+    Leaving.NO: "not leaving",
+    Leaving.BETTER_CLAIM: "for a better match",
+    Leaving.DRAINING: "for a drain",
+    Leaving.FOR_GOOD: "for good",
+}
 
 
 def page() -> str:

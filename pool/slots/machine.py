@@ -56,7 +56,7 @@ class Event(StrEnum):
     ACTIVATE = "claim activated"
     JOB_GONE = "the job is gone, or there was none"
     PREEMPT = "PREEMPT is true, a better match, or shutdown"
-    PREEMPTION_OVER = "the preempting claim went away"
+    PREEMPTION_OVER = "the preempting claim went away, or draining was cancelled"
     SUSPEND = "WANT_SUSPEND and SUSPEND are true"
     CONTINUE = "CONTINUE is true"
     VACATE = "retirement is over, WANT_VACATE is true"
@@ -92,6 +92,7 @@ class Leaving(StrEnum):
 
     NO = "no"
     BETTER_CLAIM = "a better match waits"
+    DRAINING = "the machine drains gracefully"
     FOR_GOOD = "owner, command, release or shutdown"
 
 
@@ -130,8 +131,8 @@ _BF_BUSY = (_S.BACKFILL, _A.BUSY)
 _BF_KILLING = (_S.BACKFILL, _A.KILLING)
 _DRAINING = (_S.DRAINED, _A.RETIRING)
 _DRAINED = (_S.DRAINED, _A.IDLE)
-_KEPT, _BETTER, _GONE = (_L.NO,), (_L.BETTER_CLAIM,), (_L.NO, _L.FOR_GOOD)
-_LEAVES = (_L.BETTER_CLAIM, _L.FOR_GOOD)
+_KEPT, _BETTER, _GONE = (_L.NO,), (_L.BETTER_CLAIM,), (_L.NO, _L.DRAINING, _L.FOR_GOOD)
+_UNDONE, _LEAVES = (_L.BETTER_CLAIM, _L.DRAINING), (_L.BETTER_CLAIM, _L.DRAINING, _L.FOR_GOOD)
 
 # fmt: off
 MOVES: Final[tuple[Move, ...]] = (
@@ -159,7 +160,7 @@ MOVES: Final[tuple[Move, ...]] = (
     Move(18, _RETIRING,      _E.VACATE,           _VACATING,      (_F.SOFT_KILL,)),
     Move(18, _RETIRING,      _E.KILL,             _KILLING,       (_F.HARD_KILL,)),
     Move(18, _RETIRING,      _E.JOB_GONE,         _VACATING,      (_F.NO_JOB,)),
-    Move(19, _RETIRING,      _E.PREEMPTION_OVER,  _BUSY,          (),                                 _BETTER),
+    Move(19, _RETIRING,      _E.PREEMPTION_OVER,  _BUSY,          (),                                 _UNDONE),
     Move(20, _RETIRING,      _E.SUSPEND,          _SUSPENDED,     (_F.SUSPEND_JOB,)),
     Move(21, _VACATING,      _E.KILL,             _KILLING,       (_F.HARD_KILL,)),
     Move(22, _VACATING,      _E.JOB_GONE,         _OWNER,         (_F.END_CLAIM, _F.SETTLE),          _GONE),

@@ -134,3 +134,21 @@ def test_a_job_is_sent_back_that_runs_for_longer_than_the_owner_allows(pool: Rea
     with configured(pool, "use POLICY : Preempt_If_Runtime_Exceeds(2)"):
         cluster = endless(pool, "one")
         pool.until(lambda: pool.jobs(str(cluster))[0].eval_int("NumJobStarts", 0) > 1, "another start")
+
+
+def test_a_job_that_retires_for_a_drain_goes_on_when_the_drain_is_cancelled(pool: RealPool) -> None:
+    with configured(pool, "MAXJOBRETIREMENTTIME = 1000"):
+        cluster = endless(pool, "one")
+        pool.until_status(cluster, RUNNING)
+        (machine,) = {ad.eval_str("Machine", "") for ad in pool.slots()}
+        admin(pool, "condor_drain", "-graceful", machine)
+        pool.until(lambda: activities(pool) == ["Retiring"], "a job that retires")
+        admin(pool, "condor_drain", "-cancel", machine)
+        pool.until(lambda: activities(pool) == ["Busy"], "a job that goes on")
+        (ad,) = pool.jobs(str(cluster))
+        assert ad.eval_int("NumJobStarts") == 1
+
+
+def activities(pool: RealPool) -> list[str]:
+    """What the dynamic slots do."""
+    return [ad.eval_str("Activity", "") for ad in pool.slots() if ad.eval_bool("DynamicSlot", False)]
