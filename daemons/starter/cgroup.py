@@ -20,6 +20,7 @@ from daemons.starter.doors import Doors
 from daemons.starter.tree import send
 from pool.execute.cgroup import (
     CONTROLLERS_V2,
+    UNLIMITED,
     Limits,
     Trees,
     Write,
@@ -85,6 +86,7 @@ def _usable_v2(trees: Trees, base: str) -> Trees:
         _make(parent, os.path.basename(child))
     _enable(parts[-1])
     _probe(parts[-1])
+    _protect(parts[-1])
     return Trees(2, (("", own),), frozenset(_read(os.path.join(parts[-1], "cgroup.subtree_control")).split()))
 
 
@@ -112,6 +114,14 @@ def _make(above: str, inner: str) -> None:
         if not os.path.isdir(above):
             os.mkdir(above)
             os.chmod(above, 0o755)
+
+
+def _protect(group: str) -> None:
+    """What jobs' groups are protected by (`memory.low`) holds only as far as that of the group above them does."""
+    try:
+        _write(os.path.join(group, "memory.low"), UNLIMITED)
+    except OSError:  # no memory controller
+        pass
 
 
 def _probe(group: str) -> None:

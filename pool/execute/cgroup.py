@@ -102,14 +102,18 @@ def writes_v1(limits: Limits) -> list[Write]:
 
 
 def writes_v2(limits: Limits) -> list[Write]:
-    """The values of a version 2 group."""
+    """The values of a version 2 group.
+
+    What version 1 calls a soft limit is protection here: where the machine lacks memory, jobs that have more than that
+    give way first.
+    """
     swap = UNLIMITED
     if limits.memory_and_swap:
         swap = str(max(0, limits.memory_and_swap - limits.memory))
     return [
         Write("", "memory.max", str(limits.memory or UNLIMITED)),
         Write("", "memory.high", UNLIMITED, optional=True),
-        Write("", "memory.low", str(limits.memory_low), optional=True),
+        Write("", "memory.low", str(limits.memory_low or limits.memory_soft), optional=True),
         Write("", "memory.swap.max", swap, optional=True),
         Write("", "memory.oom.group", "1", optional=True),
         Write("", "cpu.weight", str(min(V2_WEIGHT_MAX, CPU_SHARES_PER_CPU * limits.cpus)), optional=True),

@@ -67,6 +67,7 @@ def over_memory(limit_mb: int, used_mb: int, *, always_hold: bool = True) -> Hol
     None: it was below nine tenths of its limit, so the machine was short of memory and not the job
     (only where STARTER_ALWAYS_HOLD_ON_OOM is false).
     """
+    used_mb = used_mb or limit_mb  # it grew faster than it was looked at
     if not always_hold and used_mb < 0.9 * limit_mb:
         return None
     return Hold(

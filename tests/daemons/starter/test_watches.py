@@ -1,12 +1,14 @@
-"""A program whose machine has no disk left is ended, and its job tried elsewhere."""
+"""What becomes of jobs whose memory or whose machine's disk is used up."""
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any, cast
 
 import trio
 
 from daemons.log import Log
+from daemons.starter.body import BareBody
 from daemons.starter.watches import Watches
 from pool.classad import ClassAd
 from pool.execute.exit import Exited
@@ -44,6 +46,25 @@ class Body:
 
     async def end(self) -> None:
         self.ended = True
+
+
+class OutOfMemory:
+    """A control group in which the kernel has killed, and whose caches have counted too."""
+
+    def oom_killed(self) -> bool:
+        return True
+
+    def peak(self) -> int:
+        return 130 << 20
+
+
+def test_a_hold_never_reports_more_memory_than_the_hard_limit_allows() -> None:
+    figures = SimpleNamespace(usage=SimpleNamespace(resident_mb=400), over_disk=lambda: None)
+    watches = Watches(cast(Any, OutOfMemory()), cast(Any, None), cast(Any, figures), JobId(1, 0), Log(level=""))
+    watches.note_memory(BareBody(cast(Any, None), cast(Any, None), cast(Any, None)))
+    result = watches.verdict(Exited(signal=9), ClassAd(), 128 << 20, always_hold=True)
+    assert result is not None
+    assert "limit of 128 megabytes. Last measured usage: 128 megabytes" in result.reason
 
 
 async def test_a_full_thin_pool_sends_its_jobs_elsewhere() -> None:

@@ -145,6 +145,9 @@ BUILT = (
         Built("pool/cron_jobs/jobs.py", f'{{knob}}{word}"', f"BENCHMARKS_<NAME>_{word}", CRON)
         for word in ("EXECUTABLE", "MODE", "PREFIX", "PERIOD", "ARGS", "ENV", "CWD", "SLOTS", "JOB_LOAD", "KILL")
     ),
+    Built(
+        "pool/cron_jobs/jobs.py", 'f"{knob}EXECUTABLE"', "BENCHMARKS_MIPS_EXECUTABLE BENCHMARKS_KFLOPS_EXECUTABLE", CRON
+    ),
 )
 
 FOR_REFERENCES = frozenset(("BIN", "SBIN", "BenchmarkTimer"))

@@ -94,6 +94,9 @@ def test_values_for_both_versions() -> None:
     assert v1["pids", "pids.max"] == "50"
     v2 = {w.file: w.value for w in writes_v2(limits)}
     assert (v2["memory.max"], v2["memory.swap.max"], v2["cpu.weight"], v2["pids.max"]) == ("100", "0", "200", "50")
+    assert v2["memory.low"] == "90"
+    own = {w.file: w.value for w in writes_v2(Limits(memory=100, memory_soft=90, memory_low=40))}
+    assert own["memory.low"] == "40"
     free = {w.file: w.value for w in writes_v2(Limits())}
     assert (free["memory.max"], free["memory.swap.max"], free["pids.max"]) == ("max", "max", "max")
 
