@@ -8,7 +8,7 @@ from minipool.cli.options import Opt, Parsed, UsageError, find_row
 from minipool.cli.tool import ADDR, DEBUG, HELP, NAME, POOL, VERSION_OPT, Tool, refused, run
 from minipool.session import NotFound, Session
 from pool.errors import PoolError, SubmitError, UserError
-from pool.hints import TYPE_CHECKING, Sequence
+from pool.hints import TYPE_CHECKING, Final, Sequence
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -48,6 +48,8 @@ TOOL = Tool(
         *refused("password", "there are no passwords; tokens and certificates prove who submits"),
     ),
 )
+
+_LOST_OUTPUT: Final = "what the job prints is lost, for the description has neither `output =` nor `error =`"
 
 
 def main(verb: str, argv: Sequence[str]) -> int:
@@ -171,7 +173,8 @@ class Submitter:
                 sys.stdout.flush()
                 spool_input(session, peer, cluster, plan.procs())
         sys.stdout.flush()  # whoever reads both streams as one finds the cluster first
-        for warning in [*plan.warnings, *plan.unused(), *warnings]:
+        lost = [_LOST_OUTPUT] if plan.prints_nowhere and not self.interactive and not self.terse else []
+        for warning in [*plan.warnings, *plan.unused(), *warnings, *lost]:
             sys.stderr.write(f"WARNING: {warning}\n")
         return self._enter(session, cluster) if self.interactive else 0
 

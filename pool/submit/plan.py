@@ -32,6 +32,7 @@ MULTI_QUEUE = (
     "Use of multiple queue statements in a single submit file is deprecated: "
     "write one queue statement with a list of items instead"
 )
+_OUTPUTS = frozenset(("output", "stdout", "out", "my.out", "error", "stderr", "err", "my.err"))
 _QUIET = frozenset(
     (
         *("dag_status", "failed_count", "job", "retry"),
@@ -154,6 +155,11 @@ class SubmitPlan:
 
         lines = (idle_line(macro.name, macro.text) for batch, _ in self.batches for macro in batch.macros)
         return list(dict.fromkeys(line for line in lines if line is not None))
+
+    @property
+    def prints_nowhere(self) -> bool:
+        """Whether the description says of neither standard output nor standard error where it goes."""
+        return not any(macro.name.lower() in _OUTPUTS for batch, _ in self.batches for macro in batch.macros)
 
     def _use(self, batch: Batch) -> None:
         self.scope.macros = batch.macros

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.whole.real_pool import RealPool, real_pool
+from tests.whole.real_pool import RealPool, as_account, real_pool
 
 JOB = "executable = {}\ntransfer_executable = false\nshould_transfer_files = no\nuniverse = {}\nlog = log\n"
 
@@ -98,3 +100,26 @@ def test_jobs_that_the_access_point_keeps_back_are_told_so() -> None:
         assert "slot" not in said
         pool.tool("condor_rm", str(first), str(second), str(local))
         pool.until(lambda: not pool.jobs(), "an empty queue")
+
+
+def test_a_description_of_another_system_queues_nothing_and_is_told_all_that_is_wrong(
+    pool: RealPool, home: Path
+) -> None:
+    text = 'executable: /bin/true\nuniverse = vanila\nrequest_memory = 4 gigs\nrequirements = OpSys = "LINUX"\nque 5\n'
+    (home / "wrong.sub").write_text(text)
+    before = len(pool.jobs())
+    program = str(Path(sys.executable).with_name("condor_submit"))
+    done = subprocess.run(
+        [program, "wrong.sub"],
+        cwd=home,
+        env=pool.env(),
+        capture_output=True,
+        text=True,
+        check=False,
+        **as_account(pool.user),
+    )
+    places = [line.partition(" ")[0] for line in done.stderr.splitlines() if "wrong.sub:" in line]
+    assert (done.returncode, len(pool.jobs())) == (1, before)
+    assert places == ["ERROR:", "wrong.sub:2:1:", "wrong.sub:3:20:", "wrong.sub:4:22:", "wrong.sub:5:1:"]
+    for meant in ("`executable = /bin/true`", "'vanilla'", "`4 GB`", '`OpSys == "LINUX"`', "`queue 5`"):
+        assert meant in done.stderr

@@ -54,7 +54,7 @@ def sent(peer: FakePeer) -> list[SubmitJobs]:
     return [one for one in peer.asked if isinstance(one, SubmitJobs)]
 
 
-DESCRIPTION = "executable = /bin/sleep\narguments = 1\nqueue 2\n"
+DESCRIPTION = "executable = /bin/sleep\narguments = 1\noutput = out\nqueue 2\n"
 
 
 def test_dots_and_the_cluster_go_to_standard_output_and_the_hint_does_not(submit: Callable[..., Result]) -> None:
@@ -97,6 +97,23 @@ def test_an_unused_line_is_a_warning(submit: Callable[..., Result]) -> None:
     status, out, err = submit(text="executable = /bin/true\nreqest_memory = 10\nqueue\n")
     assert (status, out.splitlines()[-1]) == (0, "1 job(s) submitted to cluster 104.")
     assert err.startswith(f"{HINT}WARNING: the line 'reqest_memory = 10' was unused by condor_submit. Is it a typo?")
+
+
+@pytest.mark.parametrize(
+    ("line", "warned"),
+    [
+        ("", True),
+        ("output = o\n", False),
+        ("error = e\n", False),
+        ("stdout = /dev/null\n", False),
+        ("+Out = 1\n", False),
+    ],
+)
+def test_whose_output_goes_nowhere_is_told(submit: Callable[..., Result], line: str, warned: bool) -> None:
+    text = f"executable = /bin/true\n{line}queue\n"
+    said = "WARNING: what the job prints is lost, for the description has neither `output =` nor `error =`\n"
+    assert submit(text=text) == (0, "Submitting job(s).\n1 job(s) submitted to cluster 104.\n", HINT + said * warned)
+    assert submit("-terse", text=text) == (0, "104.0 - 104.0\n", "")
 
 
 def test_many_jobs_travel_in_chunks(submit: Callable[..., Result], peer: FakePeer) -> None:
