@@ -42,6 +42,8 @@ TOOLS: Final[dict[str, tuple[str, str]]] = {
     "who": ("who", "show the daemons and jobs of this host"),
     "ping": ("ping", "show who a daemon takes you for"),
     "token_create": ("tokens", "make a token"),
+    "token_fetch": ("tokens", "have a daemon make a token for you"),
+    "manifest": ("manifest", "check the list of a checkpoint's files"),
     "store_cred": ("store_cred", "say why no credentials are kept"),
     "token_list": ("tokens", "list your tokens"),
     "update_machine_ad": ("update_machine_ad", "change attributes in the ads of a machine"),

@@ -29,7 +29,14 @@ TOOL = Tool(
         ADDR,
         Opt("append", 1, 1, "COMMAND", "add a line before the queue statement; may be repeated"),
         Opt("batch-name", 1, 1, "NAME", "the name under which condor_q shows the jobs"),
-        Opt("dry-run", 3, 1, "FILE|-", "write the ads there and queue nothing"),
+        Opt(
+            "dry-run",
+            3,
+            1,
+            "FILE|-",
+            "write the ads there and queue nothing (:cluster=N: as cluster N; :full: whole ads of all jobs)",
+            True,
+        ),
         Opt("disable", 3, says="do not check whether files can be read and written"),
         POOL._replace(least=2),
         Opt("queue", 1, 0, "ARGUMENTS...", "the arguments of the queue statement"),
@@ -227,7 +234,9 @@ class Submitter:
         plan = self.plan(session, text)
         if not plan.count:
             return self._nothing(plan)
-        ads = list(_dry_ads(plan))
+        cluster, whole = self._dry_options()
+        plan = plan.for_cluster(cluster) if cluster != plan.cluster else plan
+        ads = list(_dry_ads(plan, whole=whole))
         if where == "-":
             sys.stdout.write("\n" + "".join(f"{ad}.\n" for ad in ads))
         else:
@@ -242,11 +251,24 @@ class Submitter:
             sys.stderr.write(f"WARNING: {warning}\n")
         return 0
 
+    def _dry_options(self) -> tuple[int, bool]:
+        """The number of the cluster, and whether all ads are written whole."""
+        cluster, whole = 1, False
+        for option in (self.parsed.qualifier("dry-run") or "").replace(",", " ").split():
+            name, _, number = option.partition("=")
+            if option == "full":
+                whole = True
+            elif name == "cluster" and number.isdigit():
+                cluster = max(1, int(number))
+            else:
+                raise SubmitError(f"unknown option {option} for -dry-run:<opts>")
+        return cluster, whole
 
-def _dry_ads(plan: SubmitPlan) -> Iterable[str]:
+
+def _dry_ads(plan: SubmitPlan, *, whole: bool) -> Iterable[str]:
     """Each job as `Attr=value` lines: the first one whole, then what differs."""
     for proc, ad in enumerate(plan.procs()):
-        names = list(ad) if proc == 0 else [name for name, _ in ad.own()]
+        names = list(ad) if proc == 0 or whole else [name for name, _ in ad.own()]
         yield "".join(f"{name}={ad.text(name)}\n" for name in names)
 
 

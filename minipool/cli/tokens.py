@@ -8,7 +8,7 @@ import time
 
 from minipool.cli.context import open_session
 from minipool.cli.options import Opt, Parsed, UsageError
-from minipool.cli.tool import DEBUG, HELP, NAME, POOL, VERSION_OPT, Tool, run
+from minipool.cli.tool import DEBUG, HELP, NAME, POOL, VERSION_OPT, Tool, refused, run
 from minipool.session import Session
 from pool.errors import PeerError, UserError
 from pool.hints import Final, Sequence
@@ -16,12 +16,34 @@ from pool.hints import Final, Sequence
 _AUTHZ = Opt("authz", 1, 1, "LEVEL", "limit the token to this level; may be repeated")
 _LIFETIME = Opt("lifetime", 1, 1, "SECONDS", "how long it is good (for ever, when not given)")
 _IDENTITY = Opt("identity", 2, 1, "USER@DOMAIN", "whom it stands for (you, when not given)")
-_FILE = Opt("token file", (2, 1), 1, "NAME", "store it under this name instead of printing it")
+_TOKEN = Opt("token", 2, 1, "NAME", "store it under this name in SEC_TOKEN_DIRECTORY instead of printing it")
+_FILE = Opt("file", 1, 1, "FILE", "write it to this file instead of printing it")
+_KEY = Opt("key", 1, 1, "NAME", "the signing key; the pool has one, POOL")
 CREATE = Tool(
     "condor_token_create",
     "Make a token.",
     "[options]",
-    (_AUTHZ, _LIFETIME, _IDENTITY, Opt("key", 1, 1, "NAME", "the signing key (POOL)"), _FILE, DEBUG, HELP, VERSION_OPT),
+    (_AUTHZ, _LIFETIME, _IDENTITY, _KEY, _TOKEN, _FILE, DEBUG, HELP, VERSION_OPT),
+)
+FETCH = Tool(
+    "condor_token_fetch",
+    "Have a daemon make a token for you.",
+    "[options]",
+    (
+        _AUTHZ,
+        _LIFETIME,
+        POOL,
+        NAME,
+        _KEY,
+        _TOKEN,
+        _FILE,
+        Opt("type", 1, 1, "DAEMON", "(whichever daemon is meant, the master of its host makes the token)"),
+        *refused("remote", "capability tokens are not made here", 1),
+        DEBUG,
+        HELP,
+        VERSION_OPT,
+    ),
+    notes="The token stands for whom the daemon takes you for. From another host that takes level ADMINISTRATOR.",
 )
 LIST = Tool(
     "condor_token_list",
@@ -40,6 +62,7 @@ POOL_TOKEN = Tool(
         _AUTHZ,
         Opt("lifetime", 1, 1, "SECONDS", "how long it is good (for ever; with -for an hour)"),
         _IDENTITY,
+        _TOKEN,
         _FILE,
         POOL,
         NAME,
@@ -50,7 +73,7 @@ POOL_TOKEN = Tool(
     notes="The word that `pool token create --for DUTY` prints holds a token and the pool's CA certificate. One host"
     "\njoins with it, within an hour; -uses, -lifetime and -host say otherwise. Whoever has the word can use it first.",
 )
-TOOLS = (CREATE, LIST, POOL_TOKEN)
+TOOLS = (CREATE, FETCH, LIST, POOL_TOKEN)
 DUTIES: Final = ("execute", "submit", "central")
 
 
@@ -58,8 +81,8 @@ def main(verb: str, argv: Sequence[str]) -> int:
     """Run the program of this verb."""
     if verb == "token_list":
         return run(LIST, _list, argv)
-    if verb == "token_create":
-        return run(CREATE, _create, argv)
+    if verb in ("token_create", "token_fetch"):
+        return run(CREATE if verb == "token_create" else FETCH, _create, argv)
     return run(POOL_TOKEN, _pool_token, argv)
 
 
@@ -79,6 +102,8 @@ def _pool_token(parsed: Parsed) -> int:
 def _create(parsed: Parsed, duty: str = "") -> int:
     from protocol.messages.master import CreateToken
 
+    if (key := parsed.value("key", "POOL")) != "POOL":
+        raise UserError(f"Failed to generate a token.\nThere is no signing key {key}: the pool has one, POOL")
     lifetime = parsed.value("lifetime")
     session = open_session(parsed)
     request = CreateToken(
@@ -97,11 +122,7 @@ def _create(parsed: Parsed, duty: str = "") -> int:
     if duty:
         sys.stdout.write(join_word(answer.token, answer.ca) + "\n")
         return 0
-    name = parsed.value("token")
-    if name is None:
-        sys.stdout.write(answer.token + "\n")
-    else:
-        _store(session, name, answer.token)
+    _write_out(session, parsed, answer.token)
     return 0
 
 
@@ -119,13 +140,25 @@ def _count(text: str) -> int:
     return int(text)
 
 
-def _store(session: Session, name: str, token: str) -> None:
-    directory = os.path.expanduser(session.config["SEC_TOKEN_DIRECTORY"] or "~/.condor/tokens.d")
-    os.makedirs(directory, mode=0o700, exist_ok=True)
-    path = os.path.join(directory, os.path.basename(name))
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w") as file:
-        file.write(token + "\n")
+def _write_out(session: Session, parsed: Parsed, token: str) -> None:
+    """Print it, or put it where -token or -file says; the last of them counts."""
+    given = [one for one in parsed.given if one.key in ("token", "file")]
+    if not given:
+        sys.stdout.write(token + "\n")
+        return
+    path = given[-1].values[0]
+    if given[-1].key == "token":
+        if path != os.path.basename(path):
+            raise UserError("Token name isn't a plain filename")
+        directory = os.path.expanduser(session.config["SEC_TOKEN_DIRECTORY"] or "~/.condor/tokens.d")
+        os.makedirs(directory, mode=0o700, exist_ok=True)
+        path = os.path.join(directory, path)
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "w") as file:
+            file.write(token + "\n")
+    except OSError as error:
+        raise UserError(f"Cannot write token to {path}: {error.strerror} (errno={error.errno})") from None
     sys.stdout.write(f"Token stored in {path}\n")
 
 

@@ -177,7 +177,7 @@ def image_kind(image: str) -> str:
 
 
 def _check_executable(job: Job, name: str, full: str) -> None:
-    if "$$" in name:
+    if "$$" in name or job.around.skip_checks:
         return
     world = job.around.world
     size = world.size(full)

@@ -184,3 +184,24 @@ def test_condor_wait_says_that_a_job_is_held_and_knows_no_job_that_is_not_in_the
     assert wait("waits.log", f"{held + 1}") == (1, "", "waits.log: This log does not mention that job!\n")
     pool.tool("condor_rm", str(held))
     assert wait("waits.log") == (0, "All jobs done.\n", "")
+
+
+def test_a_token_is_fetched_and_stands_for_whom_the_daemon_takes_one_for(pool: RealPool) -> None:
+    home = pool.directory / "home"
+    status, out, err = ran(pool, "token_fetch", "-lifetime", "600", "-authz", "READ", "-file", "kept", user=pool.user)
+    assert (status, err) == (0, "")
+    assert out == "Token stored in kept\n"
+    assert (home / "kept").stat().st_mode & 0o777 == 0o600
+    held = ran(pool, "token_list", "-dir", str(home), user=pool.user)[1]
+    assert "Scopes: condor:/READ " in held
+    assert "Expires: never" not in held
+    (home / "kept").unlink()
+    assert ran(pool, "token_fetch", user=pool.user)[1].startswith("eyJ")
+    assert ran(pool, "token_fetch", "-token", "../kept", user=pool.user)[2] == "Token name isn't a plain filename\n"
+    assert ran(pool, "token_fetch", "-key", "other", user=pool.user)[0] == 1
+    assert ran(pool, "token_create", "-key", "other", user=pool.user)[0] == 1
+    made = ran(pool, "token_create", "-id", "friend@there", "-file", "other")
+    assert (made[0], (home / "other").exists()) == (0, True)
+    held = ran(pool, "token_list", "-dir", str(home))[1]
+    assert held.startswith("Subject: friend@there ")
+    (home / "other").unlink()

@@ -160,6 +160,15 @@ def test_too_many_jobs_are_refused(submit: Callable[..., Result], peer: FakePeer
     assert "Number of submitted jobs would exceed 1" in err
 
 
+def test_a_dry_run_has_the_cluster_and_the_fullness_that_are_asked_for(submit: Callable[..., Result]) -> None:
+    text = DESCRIPTION.replace("queue", "+Mine = $(Cluster)\nqueue", 1)
+    status, out, err = submit("-dry-run:cluster=100", "-", text=text)
+    assert (status, err, out.splitlines()[-1]) == (0, "", "2 job(s) dry-run to cluster 100.")
+    assert (out.count("\nClusterId=100\n"), out.count("Mine=100\n"), out.count("\nCmd=")) == (1, 1, 1)
+    assert submit("-dry:full,cluster=7", "-", text=text)[1].count("Mine=7\n") == 2
+    assert submit("-dry-run:clutser=7", "-", text=text)[:1] == (1,)
+
+
 def test_a_dry_run_writes_ads_and_queues_nothing(submit: Callable[..., Result], peer: FakePeer) -> None:
     status, out, err = submit("-dry-run", "-", text=DESCRIPTION)
     lines = out.splitlines()

@@ -150,3 +150,9 @@ def test_random_choices_come_from_the_chance_that_is_handed_in(place: Place) -> 
 
     text = PLAIN + "arguments = $RANDOM_CHOICE(a,b,c) $RANDOM_INTEGER(10,20,5)\nqueue\n"
     assert place.ad(text, chance=Second())["Args"] == "b 15"
+
+
+def test_a_program_that_is_not_there_is_not_looked_for_where_checks_are_skipped(place: Place) -> None:
+    assert place.ad("executable = nowhere\nqueue\n", skip_checks=True)["Cmd"] == str(place.where / "nowhere")
+    with pytest.raises(SubmitError, match="Can't access executable file nowhere"):
+        place.ad("executable = nowhere\nqueue\n")
