@@ -136,8 +136,9 @@ def test_the_tool_that_watches_outlives_the_schedd(running: RealPool, here: Path
 @pytest.mark.timeout(WAIT_S)
 def test_a_schedd_that_stays_away_is_given_up_in_time(running: RealPool, here: Path) -> None:
     with minipool.connect() as pool:
+        schedd = Path(f"/proc/{running.pid_of('schedd')}")
         running.tool("condor_off", "-daemon", "schedd", "-fast")
-        running.until(lambda: not running.pid_of("schedd"), "the end of the schedd")
+        running.until(lambda: not schedd.exists(), "the end of the schedd")
         try:
             began = time.monotonic()
             with pytest.raises(minipool.PeerError):
