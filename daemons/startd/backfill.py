@@ -1,8 +1,9 @@
 """The backfill client: one program for the whole machine that works while slots have nothing better to do.
 
-Slots in Backfill share it. It starts with the first of them, is started again when it ends by itself, and ends with
-everything that it started when the last of them is wanted elsewhere. It finds what an earlier life left by a variable
-in the environment, which a file beside the sockets remembers.
+Slots in Backfill share it, and it has a control group of its own with the least share of the processors. It starts with
+the first of them, is started again when it ends by itself, and ends with everything that it started when the last of
+them is wanted elsewhere. It finds what an earlier life left by a variable in the environment, which a file beside the
+sockets remembers, and by the group.
 """
 
 from __future__ import annotations
@@ -22,8 +23,10 @@ from daemons.startd.moves import Moves
 from daemons.startd.slot import Slot, Slots
 from daemons.starter import tree
 from daemons.starter.account import Account, acting_as, named_account, own_account
+from daemons.starter.cgroup import Group
 from daemons.world import Process
 from pool.errors import ConfigError, PoolError
+from pool.execute.cgroup import Limits, Trees, claim_group
 from pool.slots.machine import Activity, Event, State, can
 from pool.submit.quoting import (
     is_new_style,
@@ -35,6 +38,7 @@ from pool.submit.quoting import (
 
 GRACE_S: Final = 5.0
 """How long the client may take to save its work; the slot waits for it."""
+ENTRANCES_MAX: Final = 10
 KILL_ROUND_S: Final = 0.05
 SHORT_LIFE_S: Final = 10.0
 RETRY_FIRST_S: Final = 1.0
@@ -58,12 +62,14 @@ class Plan:
 class Backfill:
     """The client of this startd, and the slots that share it."""
 
-    def __init__(self, start: DaemonStart, nursery: trio.Nursery, slots: Slots, moves: Moves) -> None:
+    def __init__(self, start: DaemonStart, nursery: trio.Nursery, slots: Slots, moves: Moves, trees: Trees) -> None:
         self._start = start
         self._nursery = nursery
         self._slots = slots
         self._moves = moves
         self._mark = start.config.path("EXECUTE")
+        base = start.config.str("BASE_CGROUP") or "htcondor"
+        self._group = Group(trees, claim_group(base, self._mark, "backfill"))
         self._record = start.run_dir / "backfill"
         self._process: Process | None = None
         self._beginning = False
@@ -122,6 +128,8 @@ class Backfill:
             return
         if mark:
             tree.send(tree.marked(mark), signal.SIGKILL)
+        self._group.kill()
+        self._group.remove()
         self._record.unlink(missing_ok=True)
 
     # ---- its life
@@ -176,7 +184,7 @@ class Backfill:
                 options = {"user": account.uid, "group": account.gid, "extra_groups": account.groups}
             self._record.write_bytes(self._environment_mark())  # before there is anything to be found
             with _outputs(plan, account) as (output, error):
-                return await self._start.world.spawner.start(
+                process = await self._start.world.spawner.start(
                     plan.argv,
                     cwd=plan.directory,
                     env={**plan.env, MARK: self._mark},
@@ -185,9 +193,25 @@ class Backfill:
                     start_new_session=True,
                     **options,
                 )
+            self._enter_group(process.pid)
+            return process
         except (PoolError, OSError) as error:
             self._start.log.error(f"The backfill client cannot be started: {error}")
             return None
+
+    def _enter_group(self, pid: int) -> None:
+        """What the client starts from now on is in its group; without one it runs all the same."""
+        if not self._group.works:
+            return
+        try:
+            self._group.prepare(Limits(cpus=0))
+            for _ in range(ENTRANCES_MAX):  # what it has started before it entered comes after it
+                for one in (outside := ({pid} | descendants(pid)) - self._group.members()):
+                    self._group.take(one)
+                if not outside:
+                    break
+        except OSError as error:
+            self._start.log.always(f"The backfill client (pid {pid}) is in no control group: {error}")
 
     async def _end(self, process: Process) -> None:
         """Ask it to end; end it when it takes too long."""
@@ -201,7 +225,8 @@ class Backfill:
         """Whatever the client has started, and is still there."""
         while True:
             left = await self._start.world.threads.run_sync(self._rest, pid)
-            if not left:
+            if not self._group.kill() and not left:
+                self._group.remove()
                 return
             tree.send(left, signal.SIGKILL)
             await trio.sleep(KILL_ROUND_S)

@@ -101,7 +101,7 @@ class Startd:
         self.publisher = Publisher(self.slots, self.ads, start.adverts)
         self.moves = Moves(start, nursery, self.slots, self.ads, self.publisher.changed)
         self.reports = Reports(start, self.slots, self.ads, self.moves)
-        self.backfill = Backfill(start, nursery, self.slots, self.moves)
+        self.backfill = Backfill(start, nursery, self.slots, self.moves, records.trees)
         self.starters = Starters(
             start,
             nursery,

@@ -227,6 +227,14 @@ class Group:
         used = self._file("memory" if v1 else "", "memory.usage_in_bytes" if v1 else "memory.current").strip()
         return not used.isdigit() or int(used) + VISIT_BYTES <= limit
 
+    def take(self, pid: int) -> None:
+        """A process enters that lives already, with all its threads; one that is gone need not."""
+        for path in self._paths.values():
+            try:
+                _write(os.path.join(path, "cgroup.procs"), str(pid))
+            except ProcessLookupError:
+                return
+
     @property
     def _watchtower(self) -> str:
         """The tree to look at when one will do: a job enters all of them, and cannot leave any."""

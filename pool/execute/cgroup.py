@@ -116,7 +116,7 @@ def writes_v2(limits: Limits) -> list[Write]:
         Write("", "memory.low", str(limits.memory_low or limits.memory_soft), optional=True),
         Write("", "memory.swap.max", swap, optional=True),
         Write("", "memory.oom.group", "1", optional=True),
-        Write("", "cpu.weight", str(min(V2_WEIGHT_MAX, CPU_SHARES_PER_CPU * limits.cpus)), optional=True),
+        Write("", "cpu.weight", str(max(1, min(V2_WEIGHT_MAX, CPU_SHARES_PER_CPU * limits.cpus))), optional=True),
         Write("", "pids.max", str(limits.processes or UNLIMITED), optional=True),
     ]
 

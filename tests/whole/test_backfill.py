@@ -106,6 +106,19 @@ def test_all_slots_share_one_client_which_is_started_again_when_it_ends(pool_and
     until_states(pool, "Backfill/Busy", "Backfill/Busy")
 
 
+def test_the_client_is_in_a_control_group_of_its_own(pool_and_home: tuple[RealPool, Path]) -> None:
+    pool, home = pool_and_home
+    if os.geteuid() != 0:
+        pytest.skip("an ordinary account may have no control groups")
+    until_states(pool, "Backfill/Busy", "Backfill/Busy")
+
+    def grouped() -> bool:
+        found = [pid for pid in words(home / "clients") + words(home / "children") if lives(pid)]
+        return len(found) == 2 and all("_backfill" in Path(f"/proc/{pid}/cgroup").read_text() for pid in found)
+
+    pool.until(grouped, "the client and its child in their group", deadline_s=20)
+
+
 def test_jobs_take_the_slots_from_the_client_and_give_them_back(pool_and_home: tuple[RealPool, Path]) -> None:
     pool, home = pool_and_home
     until_states(pool, "Backfill/Busy", "Backfill/Busy")
