@@ -71,8 +71,10 @@ class Spool:
     async def close(self, peer: Peer, request: CloseSpool) -> Done:
         """The input is here: the jobs may run; or it never will be, and they go."""
         core = self._core
+        owners: set[str] = set()
         for id in request.jobs:
             job = self._job_of(peer, id)
+            owners.add(job.cluster.owner)
             await core.agents.of(job.cluster.owner).close_transfer(_activation(job))
             ad = core.queue.ad(job)
             if is_spooled(ad):
@@ -83,7 +85,10 @@ class Spool:
             self._set(job, spooled(ad, core.directories.path_of(job.id), core.now()))
             self._log_what_was_not(job)
             core.release(job, DONE_REASON)
+        last_event = core.queue.next_event - 1
         await core.writer.durable()
+        for owner in owners:
+            await core.agents.wait(owner, last_event)  # whoever has spooled a job can read its log
         return DONE
 
     def _log_what_was_not(self, job: Job) -> None:

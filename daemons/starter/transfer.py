@@ -46,6 +46,7 @@ from pool.execute.transfer import (
     Stamp,
     check_link,
     check_names,
+    failure_files,
     listed_outputs,
     new_or_changed,
     output_name,
@@ -401,6 +402,9 @@ class FileMover:
         for name in standard_outputs(self._job):
             yield self._path(name), name
         if not output_wanted(self._job, exit_code):
+            for path in failure_files(self._job, exit_code):
+                if os.path.lexists(self._path(path)):
+                    yield self._path(path), output_name(self._job, path)
             return
         listed = listed_outputs(self._job)
         if listed is None:

@@ -172,6 +172,12 @@ def output_wanted(job: ClassAd, exit_code: int | None) -> bool:
     return True
 
 
+def failure_files(job: ClassAd, exit_code: int | None) -> list[str]:
+    """What goes back instead of the output of a job that has failed, as far as it is there (FailureFiles)."""
+    when = (job.eval_str("WhenToTransferOutput") or "").upper()
+    return file_list(job, "FailureFiles") or [] if when == "ON_SUCCESS" and not output_wanted(job, exit_code) else []
+
+
 class Destinations:
     """Where a job's outputs go; its ad is read once, for however many files there are."""
 
@@ -183,7 +189,8 @@ class Destinations:
         whole = job.eval_str("OutputDestination")
         self._whole = whole if whole and is_url(whole) else ""
         listed = listed_outputs(job)
-        self._expected = None if listed is None else frozenset(output_name(job, path) for path in listed)
+        failing = file_list(job, "FailureFiles") or []
+        self._expected = None if listed is None else frozenset(output_name(job, path) for path in [*listed, *failing])
 
     def place(self, name: str) -> str:
         """Where at the access point the file sent as `name` goes; PeerError when this job has no such output."""

@@ -128,3 +128,23 @@ def test_a_job_that_no_machine_can_give_its_input_is_held_at_last(pool: RealPool
     assert (ad["HoldReasonCode"], ad["HoldReasonSubCode"]) == (13, -1002)
     assert "chatty_plugin" in ad.eval_str("HoldReason", "")
     assert ad.eval_int("NumShadowExceptions", 0) > 1
+
+
+def test_a_job_that_fails_sends_what_it_names_for_that(pool: RealPool, home: Path) -> None:
+    """FailureFiles."""
+    here = home / "failing"
+    here.mkdir()
+    here.chmod(0o777)
+    text = """executable = /bin/sh
+transfer_executable = false
+arguments = "-c 'touch one two three success; exit $(code)'"
+should_transfer_files = YES
+when_to_transfer_output = ON_SUCCESS
+transfer_output_files = success
++FailureFiles = "one, two, nothere"
+queue code from (
+  1
+)
+"""
+    pool.until_done(pool.submit(text, cwd=here))
+    assert sorted(path.name for path in here.iterdir()) == ["one", "two"]

@@ -96,6 +96,17 @@ queue 2
     assert all(ad.eval_int("StageOutFinish", 0) >= ad.eval_int("StageOutStart", 1) for ad in ads)
 
 
+def test_the_log_of_a_spooled_job_is_there_when_its_input_is(pool: RealPool, home: Path) -> None:
+    description = "executable = /bin/true\nrequirements = false\nlog = the.log\nqueue\n"
+    cluster = pool.submit(description, cwd=home, options=["-spool"])
+    lines = (spool_of(pool, cluster) / "the.log").read_text().splitlines()
+    assert [line[:3] for line in lines if line[3:5] == " ("] == ["000", "012", "013"]
+    assert "\tSpooling input data files" in lines
+    pool.tool("condor_rm", str(cluster))
+    pool.tool("condor_transfer_data", str(cluster), cwd=home)
+    until_fetched(pool, cluster)
+
+
 def test_a_spooled_job_whose_input_cannot_be_read_is_not_queued(pool: RealPool, home: Path) -> None:
     description = "executable = /bin/true\ntransfer_input_files = nothere\nqueue\n"
     said = pool.tool("condor_submit", "-spool", "-disable", cwd=home, text=description, check=False)
