@@ -257,3 +257,22 @@ def test_a_result_and_a_state_are_shown_in_a_line(here: Path) -> None:
     with minipool.connect() as pool:
         [job] = pool.submit({"executable": "/bin/false", "transfer_executable": False})
         assert repr(job.result()) == f"JobResult({job.id}, COMPLETED, exit_code=1)"
+
+
+@pytest.mark.timeout(WAIT_S)
+def test_every_wait_over_trio_ends_in_time_too(here: Path) -> None:
+    held = {"executable": "/bin/true", "hold": True, "transfer_executable": False}
+
+    async def main() -> None:
+        async with minipool.open_pool() as pool:
+            [job] = await pool.submit(held)
+            with pytest.warns(minipool.JobHeldWarning), pytest.raises(minipool.TimedOut, match="is on hold"):
+                await job.result(timeout=0.5)
+            with pytest.raises(minipool.TimedOut):
+                async for _ in pool.watch(timeout=0.5):
+                    pass
+            assert await pool.wait([]) == await pool.jobs([]) == await pool.history([]) == []
+            assert len(await pool.jobs(str(job.id), timeout=30)) == 1
+            await job.remove(timeout=30)
+
+    trio.run(main)
