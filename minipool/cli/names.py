@@ -55,6 +55,7 @@ TOOLS: Final[dict[str, tuple[str, str]]] = {
     "gather_info": ("gather_info", "gather facts for whoever is asked for help"),
     "preen": ("preen", "tidy the directories of this host's daemons"),
     "top": ("top", "show how busy a daemon is"),
+    "transform_ads": ("transform_ads", "change ads by rules of the transform language"),
     "qsub": ("qsub", "submit a job that is described for PBS or SGE"),
     "version": ("version", "show the version"),
 }
