@@ -293,6 +293,8 @@ class DaemonStart:
         self.log.times = log_times(self.config)
         self.security.renew(security)
         self.log.always("Reconfigured.")
+        for doubt in _doubts(self):
+            self.log.always(doubt)
         for knob in waiting_for_restart(self._started_with, self.config, self.subsystem):
             self.log.always(
                 f"{knob} was changed; it stays as it was until the {self.name} is started again "

@@ -45,6 +45,7 @@ _DAEMONS = frozenset(
     (
         *("MASTER", "COLLECTOR", "NEGOTIATOR", "SCHEDD", "STARTD", "STARTER", "SHADOW", "DEFRAG", "ROOSTER", "TOOL"),
         *("JOB_ROUTER", "DASHBOARD", "DAGMAN", "CREDD", "SHARED_PORT", "KBDD", "HAD", "REPLICATION", "SUBMIT"),
+        "AGENT",
     )
 )
 
@@ -75,6 +76,8 @@ def _fits(name: str, parts: list[str]) -> bool:
         word = name[at:end] if end > at else ""
         if not word or "." in word or (parts[index] == "N" and not word.isdigit()):
             return False
+        if parts[index] == "SUBSYS" and word not in _DAEMONS:
+            return False
         at = end + len(fixed)
     return True
 
@@ -98,7 +101,7 @@ def _family(name: str) -> Knob | None:
     if letter not in _by_letter:
         _by_letter[letter] = _beginning_with(letter)
     for parts, knob in _by_letter[letter]:
-        if _fits(upper, parts) and (knob.name != "<SUBSYS>" or upper in _DAEMONS):
+        if _fits(upper, parts):
             return knob
     return None
 
@@ -127,7 +130,8 @@ def nearest(wrong: str) -> str | None:
         near = nearest_name(wrong.replace(numbers[0], "<N>"), families)
         if near is not None:
             return near.replace("<N>", numbers[0])
-    return nearest_name(wrong, names())
+    of_daemons = (row[0].replace("<SUBSYS>", one) for _, row in _families if "<SUBSYS>" in row[0] for one in _DAEMONS)
+    return nearest_name(wrong, (*names(), *sorted(of_daemons)))
 
 
 def sections() -> list[tuple[str, list[Knob]]]:

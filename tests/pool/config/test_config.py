@@ -191,6 +191,14 @@ def test_a_name_close_to_a_knob_warns(tmp_path: Path) -> None:
     assert warnings[1].startswith(f"{tmp_path}/config:1:")
 
 
+def test_misspelt_members_of_families_are_told_the_right_one(tmp_path: Path) -> None:
+    warnings = a_config(tmp_path, "STRATD_DEBUG = D_FULLDEBUG\nSLOT_TYP_2 = cpus=1\nSCHEDD_DEBUG = D_ALL\n").warnings
+    assert [warning.partition("warning: ")[2] for warning in warnings] == [
+        'unknown knob "STRATD_DEBUG" (did you mean "STARTD_DEBUG"?)',
+        'unknown knob "SLOT_TYP_2" (did you mean "SLOT_TYPE_2"?)',
+    ]
+
+
 def test_other_configurations_from_this_one(tmp_path: Path) -> None:
     config = a_config(tmp_path, "A = 1\nB = $(A)\n")
     other = config.with_overrides({"A": "2"})

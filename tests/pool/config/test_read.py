@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import re
+from collections import Counter
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from functools import cache
@@ -142,7 +144,7 @@ BUILT = (
         )
     ),
     *(
-        Built("pool/cron_jobs/jobs.py", f'{{knob}}{word}"', f"BENCHMARKS_<NAME>_{word}", CRON)
+        Built("pool/cron_jobs/jobs.py", f'{{knob}}{word}"', f"BENCHMARKS_*_{word}", CRON)
         for word in ("EXECUTABLE", "MODE", "PREFIX", "PERIOD", "ARGS", "ENV", "CWD", "SLOTS", "JOB_LOAD", "KILL")
     ),
     Built(
@@ -172,46 +174,37 @@ def trees() -> dict[str, ast.Module]:
 
 
 @cache
-def mentioned() -> frozenset[str]:
-    """Every name that some code uses: what nobody uses does not run."""
-    found = set()
-    for tree in trees().values():
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Name):
-                found.add(node.id)
-            elif isinstance(node, ast.Attribute):
-                found.add(node.attr)
-            elif isinstance(node, ast.alias):
-                found.add(node.name)
-            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-                found.add(node.value.rpartition(":")[2])  # modules and functions that are found by their names
-    return frozenset(found)
+def mentions() -> Counter[str]:
+    """How often each word occurs: what nobody but its definition mentions does not run."""
+    return Counter(word for text in sources().values() for word in re.findall(r"\w+", text))
 
 
 def runs(node: ast.AST) -> bool:
     """Whether anybody can call this, as far as its name tells."""
     if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
         return True
-    return node.name.startswith("__") or node.name in mentioned() or bool(node.decorator_list) or node.name == "main"
+    return node.name.startswith("__") or mentions()[node.name] > 1
 
 
-def constants(node: ast.AST) -> Iterator[str]:
+def constants(tree: ast.AST) -> Iterator[str]:
     """The string constants of code that runs: no docstrings, no parts of longer texts."""
-    if not runs(node):
-        return
-    if isinstance(node, ast.JoinedStr):
-        for part in node.values:
-            if isinstance(part, ast.FormattedValue):
-                yield from constants(part)
-        return
-    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
-        return
-    if isinstance(node, ast.Constant) and isinstance(node.value, str):
-        yield node.value
-    if isinstance(node, ast.Attribute) and node.attr == "split" and isinstance(node.value, ast.Constant):
-        yield from str(node.value.value).split()
-    for child in ast.iter_child_nodes(node):
-        yield from constants(child)
+    left = [tree]
+    while left:
+        node = left.pop()
+        if isinstance(node, ast.Constant):
+            if isinstance(node.value, str):
+                yield node.value
+            continue
+        if not runs(node) or (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)):
+            continue
+        if isinstance(node, ast.Attribute) and node.attr == "split" and isinstance(node.value, ast.Constant):
+            yield from str(node.value.value).split()
+        texts = isinstance(node, ast.JoinedStr)
+        for name in node._fields:
+            child = getattr(node, name)
+            for one in child if isinstance(child, list) else (child,):
+                if isinstance(one, ast.AST) and one._fields and not (texts and isinstance(one, ast.Constant)):
+                    left.append(one)
 
 
 @cache
