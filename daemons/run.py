@@ -47,6 +47,7 @@ from daemons.linux import name_process
 from daemons.log import Log, log_times
 from daemons.metrics import LoopLag
 from daemons.open_files import raise_limit
+from daemons.remote_config import RemoteConfig, kept_values
 from daemons.self_monitor import SelfMonitor
 from daemons.services import CommonServices
 from daemons.world import World
@@ -55,6 +56,7 @@ from pool.config import Config, load_config
 from pool.config.attributes import listed_attributes
 from pool.config.refused import check
 from pool.config.restart import waiting_for_restart
+from pool.config.values import check_values
 from pool.errors import ConfigError, PoolError, UserError
 from pool.version import CONDOR_PLATFORM, CONDOR_VERSION
 from protocol import needs, rpc
@@ -103,6 +105,7 @@ class Source:
                 own = os.path.join(self.directory, "config")
                 files = [own] if os.path.exists(own) else []
         config = load_config(files, overrides=overrides, environ=environ, subsystem=subsystem)
+        config = config.with_overrides(kept) if (kept := kept_values(config, subsystem)) else config
         if subsystem == "MASTER":
             check(config)
         return config
@@ -151,6 +154,7 @@ class DaemonStart:
         self.monitor = SelfMonitor(self.started_at)
         self.service = Service(name, needs.SIDES[name])
         self.common = CommonServices(self)
+        self.remote_config = RemoteConfig(self)
         self.adverts = Adverts(self)
         self.admission = Admission(_bounds(self.config))
         self.source = source
@@ -159,6 +163,8 @@ class DaemonStart:
         self.successor = ""
         """A program that is executed in the process's place when it ends; only the master looks at it."""
         self._started_with = self.config
+        self.runtime_values: dict[str, str] = {}
+        """What `condor_config_val -rset` has set; it counts from the next reconfiguration on."""
         self._how: StopHow | None = None
         self._stop_changed = trio.Event()
         self._listeners_of_config: list[Callable[[Config], None]] = []
@@ -285,7 +291,8 @@ class DaemonStart:
 
     def reconfigure(self) -> None:
         """Read the configuration again; ConfigError leaves the old one in force."""
-        config = self.source.load(self.subsystem, self.world.env)
+        config = self.source.load(self.subsystem, self.world.env).with_overrides(self.runtime_values)
+        check_values(config)
         security = Security.from_config(config, self.subsystem)
         self.config = config
         self.reconfigured_at = self.world.wall()

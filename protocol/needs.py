@@ -69,6 +69,8 @@ _by_birth = Need(method="PAIR")
 EVERY_DAEMON: Final[Needs] = {
     "common.ping": _read,
     "common.get_ad": _read,
+    "common.get_config": _read,
+    "common.set_config": _read,  # ENABLE_*_CONFIG and SETTABLE_ATTRS_<LEVEL> decide the rest
     "common.reconfigure": _administrator,
     "common.stop": _administrator,
     "common.set_log_level": _administrator,

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import sys
 
+from minipool.cli.context import open_session
 from minipool.cli.options import Opt, Parsed, UsageError
 from minipool.cli.tool import ADDR, DEBUG, HELP, JSON, NAME, POOL, VERSION_OPT, Tool, refused, run
+from minipool.session import NotFound
 from pool.config import Config, load_config
-from pool.errors import ClassAdError, UserError
-from pool.hints import Iterable, Sequence
+from pool.errors import ClassAdError, PeerError, UserError
+from pool.hints import TYPE_CHECKING, Iterable, Sequence
+from pool.macros.macro_set import Source
+
+if TYPE_CHECKING:
+    from protocol.blocking import BlockingPeer
+    from protocol.messages.common import Settings
 
 _DAEMONS = ("master", "schedd", "startd", "collector", "negotiator")
 TOOL = Tool(
@@ -31,16 +38,18 @@ TOOL = Tool(
         Opt("mixedcase", 2, says="(names are always shown as they are written)"),
         Opt("local-name", 2, 1, "NAME", "as the daemon of this local name"),
         Opt("subsystem", 3, 1, "NAME", "as this kind of daemon"),
-        *(Opt(name, 3 if name in ("collector", "negotiator") else 2, says=f"as the {name}") for name in _DAEMONS),
-        Opt("set rset", (2, 3), 1, "KNOB=VALUE", "(refused: edit the files, then condor_reconfig)"),
-        Opt("unset runset", (3, 5), 1, "KNOB", "(refused)"),
+        *(Opt(name, 3 if name in ("collector", "negotiator") else 2, says=f"ask the {name}") for name in _DAEMONS),
+        Opt("set", 2, 1, "KNOB=VALUE", "set a knob of a daemon for good; it counts after condor_reconfig"),
+        Opt("rset", 2, 1, "KNOB=VALUE", "the same until the daemon ends"),
+        Opt("unset", 3, 1, "KNOB", "forget what -set has set"),
+        Opt("runset", 2, 1, "KNOB", "forget what -rset has set"),
+        Opt("writeconfig", 3, 1, "FILE", "write what the files set into one file (-: standard output)", colon=True),
         NAME,
         POOL,
         ADDR._replace(least=1),
         JSON,
         VERSION_OPT._replace(least=3),
         DEBUG._replace(least=2),
-        *refused("writeconfig", "the files are where -config says; copy those", 3),
         *refused("root-config", "-config shows which file is read first", 4),
         *refused("trace", "-verbose says where each knob was set", 2),
     ),
@@ -54,16 +63,13 @@ def main(verb: str, argv: Sequence[str]) -> int:
 
 
 def _main(parsed: Parsed) -> int:
-    for key in ("set", "unset"):
+    asked = next((name for name in _DAEMONS if parsed.has(name)), "")
+    for key in ("set", "rset", "unset", "runset"):
         if parsed.has(key):
-            what = f'configuration "{parsed.value(key)}"'
-            raise UserError(
-                f"Attempt to {key} {what} failed: edit the configuration's files, then run condor_reconfig."
-            )
-    subsystem = parsed.value("subsystem") or next((name for name in _DAEMONS if parsed.has(name)), "TOOL")
-    config = load_config(subsystem=subsystem.upper(), local_name=parsed.value("local-name") or "")
-    for warning in config.warnings:
-        sys.stderr.write(f"{warning}\n")
+            return _change(parsed, asked or "master", key)
+    config = _asked_config(parsed, asked or "master") if asked or _names_a_daemon(parsed) else _own_config(parsed)
+    if parsed.has("writeconfig"):
+        return _write_config(config, parsed.value("writeconfig") or "-", parsed.qualifier("writeconfig") or "")
     if parsed.has("summary"):
         sys.stdout.writelines(_summary(config))
         return 0
@@ -89,7 +95,120 @@ def _main(parsed: Parsed) -> int:
     return max(_show(config, parsed, word) for word in parsed.words)
 
 
-def _as_json(config: Config, parsed: Parsed, names: Iterable[str]) -> int:
+def _own_config(parsed: Parsed) -> Config:
+    subsystem = parsed.value("subsystem") or "TOOL"
+    config = load_config(subsystem=subsystem.upper(), local_name=parsed.value("local-name") or "")
+    for warning in config.warnings:
+        sys.stderr.write(f"{warning}\n")
+    return config
+
+
+def _names_a_daemon(parsed: Parsed) -> bool:
+    if parsed.has("pool") and not parsed.has("name"):
+        raise UserError("Error: you must specify -name with -pool")
+    return parsed.has("name") or parsed.has("addr")
+
+
+def _daemon(parsed: Parsed, daemon: str) -> BlockingPeer:
+    """A connection to the daemon that the options name."""
+    session, name = open_session(parsed), parsed.value("name")
+    try:
+        return session.daemon(daemon, name=name, addr=parsed.value("addr"))
+    except NotFound:
+        which = f"{daemon} '{name}'" if name else f"this {daemon}"
+        raise UserError(f"Can't find address for {which}\nPerhaps you need to query another pool.") from None
+
+
+def _asked_config(parsed: Parsed, daemon: str) -> Asked:
+    """What the daemon says of its own configuration."""
+    from protocol.messages.common import GetConfig
+
+    every = any(parsed.has(key) for key in ("dump", "summary", "config", "writeconfig", "macro"))
+    with _daemon(parsed, daemon) as peer:
+        return Asked(peer.call(GetConfig(names=list(parsed.words), all=every)))
+
+
+def _change(parsed: Parsed, daemon: str, key: str) -> int:
+    """Have a daemon change a knob (-set, -rset) or forget what was changed (-unset, -runset)."""
+    from protocol.messages.common import SetConfig
+
+    text = parsed.value(key) or ""
+    name, equals, value = (part.strip() for part in text.partition("="))
+    doing, sets = ("set" if "unset" not in key else "unset"), "unset" not in key
+    if bool(equals) is not sets:
+        wanted = 'You must specify "macro_name = value"' if sets else "To unset, you only specify the name"
+        raise UserError(f'condor_config_val: Can\'t {doing} configuration value ("{name}")\n{wanted}')
+    request = SetConfig(name=name, value=value if sets else None, lasting=not key.startswith("r"))
+    try:
+        with _daemon(parsed, daemon) as peer:
+            peer.call(request)
+    except PeerError as error:
+        raise UserError(f'Attempt to {doing} configuration "{text}" on {daemon} failed: {error}') from None
+    sys.stdout.write(f'Successfully {doing} configuration "{text}" on {daemon}; it counts after condor_reconfig.\n')
+    return 0
+
+
+def _write_config(config: Shown, path: str, how: str) -> int:
+    """What the files set, as one file to be read in their place; `upgrade`: without what is the default anyway."""
+    from pool.config import knobs
+
+    lines = [f"# Written by condor_config_val -writeconfig from: {', '.join(config.files)}\n"]
+    for name in config.names(with_defaults=False):
+        raw, knob = config.raw(name) or "", knobs.find(name)
+        if how.lower() == "upgrade" and knob is not None and knob.default == raw:
+            continue
+        lines.append(f"{name} @=end\n{raw}\n@end\n" if "\n" in raw else f"{name} = {raw}\n")
+    if path == "-":
+        sys.stdout.writelines(lines)
+        return 0
+    try:
+        with open(path, "w", encoding="utf-8") as file:
+            file.writelines(lines)
+    except OSError as error:
+        raise UserError(f"Failed to write {path}: {error.strerror}") from None
+    return 0
+
+
+class Asked:
+    """A daemon's configuration as it has told it: what `Config` answers, of the knobs that were asked for."""
+
+    def __init__(self, told: Settings) -> None:
+        self._settings = {one.name.lower(): one for one in told.settings}
+        self.files = told.files
+
+    def __getitem__(self, name: str) -> str | None:
+        found = self._settings.get(name.lower())
+        return found.value if found is not None else None
+
+    def raw(self, name: str) -> str | None:
+        """The text as it was written."""
+        found = self._settings.get(name.lower())
+        return found.raw if found is not None else None
+
+    def where(self, name: str) -> Source:
+        """Where it was written."""
+        found = self._settings.get(name.lower())
+        return Source(found.where if found is not None else "<Default>")
+
+    def found_as(self, name: str) -> str:
+        """Under which name it was found."""
+        found = self._settings.get(name.lower())
+        return found.found_as if found is not None else name
+
+    def names(self, *, with_defaults: bool = True) -> list[str]:
+        """What was told, in alphabetical order."""
+        own = ("<Default>", "<Detected>")
+        return sorted(one.name for one in self._settings.values() if with_defaults or one.where not in own)
+
+    def expand(self, text: str) -> str:
+        """Refused: a daemon expands nothing but its own knobs."""
+        raise UserError("-macro and NAME=TEXT are expanded with this host's configuration, without asking a daemon")
+
+
+Shown = Config | Asked
+
+
+def _as_json(config: Shown, parsed: Parsed, names: Iterable[str]) -> int:
     """An object for each knob: its value, its text as it was written, and where; none for one that is not defined."""
     from minipool.cli.json_output import write_list
 
@@ -105,7 +224,7 @@ def _as_json(config: Config, parsed: Parsed, names: Iterable[str]) -> int:
     return status
 
 
-def _show(config: Config, parsed: Parsed, word: str) -> int:
+def _show(config: Shown, parsed: Parsed, word: str) -> int:
     name, equals, given = word.partition("=")
     text = _text(config, parsed, name.strip(), given if equals else None)
     if parsed.has("verbose"):
@@ -122,7 +241,7 @@ def _show(config: Config, parsed: Parsed, word: str) -> int:
     return 0
 
 
-def _text(config: Config, parsed: Parsed, name: str, given: str | None) -> str | None:
+def _text(config: Shown, parsed: Parsed, name: str, given: str | None) -> str | None:
     if parsed.has("default"):
         from pool.config import knobs
 
@@ -147,11 +266,11 @@ def _text(config: Config, parsed: Parsed, name: str, given: str | None) -> str |
         raise UserError(f"{name} is not an expression: {error}") from None
 
 
-def _origin(config: Config, name: str) -> str:
+def _origin(config: Shown, name: str) -> str:
     return f" # at: {config.where(name)}\n # raw: {config.found_as(name)} = {config.raw(name) or ''}\n"
 
 
-def _dump(config: Config, parsed: Parsed) -> Iterable[str]:
+def _dump(config: Shown, parsed: Parsed) -> Iterable[str]:
 
     yield f"# Configuration from machine: {config['FULL_HOSTNAME']}\n"
     patterns = [word.lower() for word in parsed.words]
@@ -166,7 +285,7 @@ def _dump(config: Config, parsed: Parsed) -> Iterable[str]:
     yield from (f"#\t{file}\n" for file in config.files)
 
 
-def _dumped(config: Config, parsed: Parsed) -> Iterable[str]:
+def _dumped(config: Shown, parsed: Parsed) -> Iterable[str]:
     """The names of the knobs that -dump is about."""
     from pool.config import knobs
 
@@ -187,7 +306,7 @@ def _matches(pattern: str, name: str) -> bool:
         return pattern in name.lower()
 
 
-def _summary(config: Config) -> Iterable[str]:
+def _summary(config: Shown) -> Iterable[str]:
     from pool.version import CONDOR_VERSION
 
     yield f"# condor_config_val {CONDOR_VERSION}\n"

@@ -25,6 +25,38 @@ class Reconfigure(Request[Done], tag="common.reconfigure"):
     """Read the configuration again."""
 
 
+class Setting(Record):
+    """One knob of a daemon: its value, its text as it was written, where that was and under which name."""
+
+    name: str
+    value: str
+    raw: str
+    where: str
+    found_as: str
+
+
+class Settings(Record):
+    """Those knobs of the ones asked for that have a value, and the files that were read."""
+
+    settings: list[Setting]
+    files: list[str]
+
+
+class GetConfig(Request[Settings], tag="common.get_config"):
+    """What the daemon's configuration says of these names, or of all (`condor_config_val -name`)."""
+
+    names: list[str] = []
+    all: bool = False
+
+
+class SetConfig(Request[Done], tag="common.set_config"):
+    """Change a knob of the daemon from its next reconfiguration on: until it ends, or for good; no value unsets it."""
+
+    name: str
+    value: str | None = None
+    lasting: bool = False
+
+
 class StopHow(StrEnum):
     """How a daemon or a claim ends: after its jobs, with their vacate time, or at once."""
 

@@ -49,6 +49,7 @@ RESOURCE = "one for each resource of a machine"
 CRON = "of each manager and job"
 
 BUILT = (
+    Built("daemons/remote_config.py", 'f"SETTABLE_ATTRS_{level.value}"', "SETTABLE_ATTRS_<LEVEL>", KINDS),
     Built("daemons/run.py", 'f"{subsystem}_LOG"', "<SUBSYS>_LOG COLLECTOR_LOG NEGOTIATOR_LOG", DAEMON),
     Built(
         "daemons/run.py", 'f"{subsystem}_DEBUG"', "<SUBSYS>_DEBUG NEGOTIATOR_DEBUG SCHEDD_DEBUG STARTER_DEBUG", DAEMON
