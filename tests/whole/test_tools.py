@@ -205,3 +205,22 @@ def test_a_token_is_fetched_and_stands_for_whom_the_daemon_takes_one_for(pool: R
     held = ran(pool, "token_list", "-dir", str(home))[1]
     assert held.startswith("Subject: friend@there ")
     (home / "other").unlink()
+
+
+def test_a_generic_ad_is_found_by_its_own_attributes(pool: RealPool) -> None:
+    ad = 'MyType = "Generic"\nFauxType = "DBMS"\nName = "random-test"\nMachine = "f05"\nMyAddress = "<128.105.149.105:34000>"\n'
+    assert ran(pool, "advertise", "UPDATE_AD_GENERIC", "-", text=f"{ad}DaemonStartTime = 1153192799\n")[0] == 0
+    wanted = 'FauxType=="DBMS" && regexp("random.*", Name, "i")'
+    _, out, _ = ran(pool, "status", "-any", "-constraint", wanted)
+    assert [line.split() for line in out.splitlines() if line] == [
+        ["MyType", "TargetType", "Name"],
+        ["Generic", "None", "random-test"],
+    ]
+
+
+def test_one_query_may_be_quoted_in_several_ways(pool: RealPool) -> None:
+    for written in (' OpSys == "LINUX"  ', 'OpSys=="LINUX"'):
+        assert ran(pool, "status", "-const", written, "-af", "Name")[1] == f"{pool.slots()[0]['Name']}\n"
+    assert ran(pool, "status", "-const", "KeyboardIdle > 60*60*24*1000 && Memory > 4000000", "-af", "Name")[1] == ""
+    for option in ("-avail", "-available"):  # as HTCondor has it, and as its documents do
+        assert ran(pool, "status", option, "-af", "State")[1].splitlines()[0] == "Unclaimed"
