@@ -20,12 +20,13 @@ from daemons.benchmark_programs import KFLOPS, MIPS
 from daemons.programs import MARK, Finished, daemons_identity, kill_session, run_program, sweep
 from daemons.run import DaemonStart
 from daemons.world import Process
+from pool.ad_limits import DAEMONS
 from pool.classad import ClassAd
 from pool.cron_jobs.jobs import CronJob, CronTable
 from pool.cron_jobs.merge import Published
 from pool.cron_jobs.output import CronAd, OutputReader
 from pool.cron_jobs.schedule import Runs, has_room, next_start
-from pool.errors import PoolError
+from pool.errors import PoolError, UserError
 
 _OURS: Final = {
     "condor_gpu_utilization": ("daemons.gpu_utilization",),
@@ -36,6 +37,8 @@ TERM_S: Final = 1.0
 """How long a job that is to be killed may take for an end of its own."""
 COMPLAINTS_MAX: Final = 20
 """Most lines of one run that are reported one by one."""
+ADS_MAX: Final = 256
+"""Ads of different names that one job may have."""
 STDERR_LINES_MAX: Final = 200
 
 
@@ -51,6 +54,8 @@ class _Running:
     gone: bool = False
     unread: list[str] = field(default_factory=list)
     unread_count: int = 0
+    news: tuple[bool, bool] | None = None
+    """Whether any of the ads that were read and not told of yet is new, and whether to send them."""
 
     def complain(self, line: str) -> None:
         """A line of the output cannot be read."""
@@ -193,7 +198,11 @@ class CronManager:
     async def _run(self, one: _Running) -> None:
         job, start = one.job, self._start
         one.unread, one.unread_count = [], 0
-        reader = OutputReader(job, lambda said: self._publish(job, said), one.complain)
+        reader = OutputReader(job, lambda said: self._keep(job, said), one.complain)
+
+        def take(piece: bytes) -> None:
+            reader.take(piece)
+            self._publish(one)
 
         def started(process: Process) -> None:
             one.process = process
@@ -209,11 +218,12 @@ class CronManager:
                     executable=executable,
                     environment={**start.world.env, **job.environment, MARK: self._mark},
                     directory=job.directory,
-                    taken=reader.take,
+                    taken=take,
                     started=started,
                     **daemons_identity(start.config),
                 )
                 reader.end()
+                self._publish(one)
                 self._report(one, end)
             except (PoolError, ValueError) as error:
                 start.log.always(f"{self.table.manager} job {job.name} does not run: {job.executable}: {error}")
@@ -226,16 +236,31 @@ class CronManager:
         ended, self._ended = self._ended, trio.Event()
         ended.set()
 
-    def _publish(self, job: CronJob, said: CronAd) -> None:
+    def _publish(self, one: _Running) -> None:
+        """Tell of the ads that were read just now, all at once: whoever hears of it looks at all of them."""
+        if one.news is not None:
+            (changed, send), one.news = one.news, None
+            self._published(changed, send)
+
+    def _keep(self, job: CronJob, said: CronAd) -> None:
         if self._jobs.get(job.name) is None or self._jobs[job.name].job is not job:
             return
         key = (job.name, said.tag)
         if (job.name, "") not in self._ads:  # the ad without a name goes first: those with one say more
             self._ads[job.name, ""] = Published(job, "", ClassAd(), ClassAd())
+        if key not in self._ads and sum(name == job.name for name, _ in self._ads) >= ADS_MAX:
+            self._jobs[job.name].complain(f"more than {ADS_MAX} ads; {said.tag} is left out")
+            return
+        try:
+            DAEMONS.check(said.ad, f"the ad {said.tag}")
+        except UserError as error:
+            self._jobs[job.name].complain(f"{error}")
+            return
         known = self._ads.setdefault(key, Published(job, said.tag, ClassAd(), ClassAd()))
         changed = known.update(said, self._start.world.wall()) if len(said.ad) or len(said.controls) else False
         send = not job.metrics and self._to_be_sent(said, changed)  # a monitor's figures change all the time
-        self._published(changed, send)
+        before = self._jobs[job.name].news or (False, False)
+        self._jobs[job.name].news = before[0] or changed, before[1] or send
 
     def _to_be_sent(self, said: CronAd, changed: bool) -> bool:
         if said.update is not None:

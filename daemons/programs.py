@@ -22,7 +22,8 @@ from pool.errors import PoolError
 
 OUTPUT_BYTES_MAX: Final = 4 * 1024 * 1024
 """What a program writes beyond this is dropped."""
-_CHUNK: Final = 65536
+_CHUNK: Final = 16384
+_PIECES_IN_PIPE: Final = 65536 // _CHUNK
 
 
 MARK: Final = "_CONDOR_PROGRAM_OF"
@@ -51,19 +52,24 @@ class Pipe:
         """Read until nobody writes any more."""
         while True:
             await trio.lowlevel.wait_readable(self._reader)
-            if not self.drain():
+            if not self._take_piece():
                 return
 
-    def drain(self) -> bool:
-        """Read what is there; whether more may come."""
-        while True:
-            try:
-                piece = os.read(self._reader, _CHUNK)
-            except BlockingIOError:
-                return True
-            if not piece:
-                return False
+    def drain(self) -> None:
+        """Read what lies in the pipe; not what somebody may go on to write, who holds nobody up."""
+        for _ in range(_PIECES_IN_PIPE):
+            if not self._take_piece():
+                return
+
+    def _take_piece(self) -> bool:
+        """Hand on a piece of what is there; whether more may come."""
+        try:
+            piece = os.read(self._reader, _CHUNK)
+        except BlockingIOError:
+            return True
+        if piece:
             self._taken(piece)
+        return bool(piece)
 
     def close(self) -> None:
         """Let go of both ends."""

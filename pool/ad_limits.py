@@ -5,6 +5,7 @@ What is counted is close to what the ad takes in a message. In memory an ad take
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -41,6 +42,13 @@ class AdLimits:
             raise UserError(f"{what} has {attributes} attributes", expected=f"at most {self.attributes}")
         if size > self.size:
             raise UserError(f"{what} has {size} bytes", expected=f"at most {self.size}")
+
+
+def asked_for(names: Sequence[str]) -> Sequence[str]:
+    """The attributes that somebody wants to see of each ad; UserError when they are more than an ad has."""
+    if len(names) > ATTRIBUTES_MAX:
+        raise UserError(f"{len(names)} attributes are asked for", expected=f"at most {ATTRIBUTES_MAX}")
+    return names
 
 
 JOBS: Final = AdLimits(ATTRIBUTES_MAX, JOB_BYTES_MAX)

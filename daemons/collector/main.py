@@ -14,7 +14,7 @@ import trio
 
 from daemons.pace import Pace
 from daemons.run import DaemonStart
-from pool.ad_limits import daemon_limits
+from pool.ad_limits import asked_for, daemon_limits
 from pool.adtable import ANY, AdTable, Stored, is_true
 from pool.classad import ClassAd, Expr, expr
 from pool.daemon_names import belongs
@@ -124,7 +124,7 @@ class Collector:
     async def query(self, peer: Peer, request: QueryAds, send: SendItem[AdBatch]) -> None:
         """The ads of a type for which the constraint is true, in batches."""
         self._queries += 1
-        constraint = _constraint(request.constraint)
+        constraint, wanted = _constraint(request.constraint), asked_for(request.projection)
         left = request.limit if request.limit is not None else -1
         batch: list[ClassAd] = []
         pace = Pace()
@@ -134,7 +134,7 @@ class Collector:
                 break
             if stored is None:
                 continue
-            batch.append(stored.ad.project(request.projection) if request.projection else stored.ad)
+            batch.append(stored.ad.project(wanted) if wanted else stored.ad)
             left -= 1
             if len(batch) >= BATCH_ADS_MAX:
                 await send(AdBatch(ads=batch))

@@ -12,6 +12,7 @@ from itertools import groupby
 from typing import Any, Final
 
 from daemons.schedd.core import Core
+from pool.ad_limits import asked_for
 from pool.classad import ClassAd, Expr
 from pool.jobs.job_queue import Cluster, Job, global_job_id, mention
 from pool.jobs.own_attributes import MADE_UP
@@ -44,7 +45,7 @@ class Answer:
 
     def __init__(self, core: Core, projection: Sequence[str], tables: bool) -> None:
         self._core = core
-        self._projection = projection
+        self._projection = asked_for(projection)
         self._wanted = {name.lower() for name in projection}
         self._tables = tables
         self._now = int(core.now())

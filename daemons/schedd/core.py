@@ -24,6 +24,7 @@ from daemons.schedd.held_slots import HeldSlots
 from daemons.schedd.records import Records
 from daemons.schedd.settings import Settings
 from pool.classad import ClassAd
+from pool.classad.budget import Overruns, TooDear
 from pool.errors import UserError
 from pool.jobs import event_log, run
 from pool.jobs.accounting_groups import GROUP
@@ -53,6 +54,8 @@ if TYPE_CHECKING:
 
 SORTED_AT_ONCE: Final = 10
 """Steps of a sorting that are done at once."""
+DEAR_MOST: Final = 2
+"""Evaluations that may cost much before a job can wait for a slot; one that ends for its cost counts twice."""
 COOL_DOWN_FIRST_S: Final = 1.0
 COOL_DOWN_MAX_S: Final = 60.0
 _SPECIAL: Final = ('"isnoopjob', '"cron', '"jobcooldown')
@@ -210,14 +213,13 @@ class Core:
 
     def _wait_for_slot(self, job: Job, tell: bool) -> None:
         if _may_not_wait(job):
-            ad = self.queue.ad(job)
-            if (rest_s := ad.eval_int("JobCoolDownExpiration", 0) - self.now()) > 0:
-                self._cool(job, rest_s)
+            try:
+                with Overruns(DEAR_MOST):
+                    ready = self._is_ready(job)
+            except TooDear as error:
+                self.hold(job, f"The job cannot wait for a slot: {error}", HoldCode.EXPRESSION_TOO_COSTLY)
                 return
-            if ad.eval_bool("IsNoopJob", False):
-                self._finish_noop(job, ad)
-                return
-            if has_crontab(ad) and not self._set_clock(job, ad):
+            if not ready:
                 return
         if is_local(job.cluster):
             self.start_local(job)
@@ -229,13 +231,26 @@ class Core:
         if tell:
             self.work_changed(True)
 
-    def settle_new(self, jobs: Sequence[Job]) -> None:
+    def _is_ready(self, job: Job) -> bool:
+        """Whether the job's ad lets it wait for a slot now; otherwise what it wants instead is done, or booked."""
+        ad = self.queue.ad(job)
+        if (rest_s := ad.eval_int("JobCoolDownExpiration", 0) - self.now()) > 0:
+            self._cool(job, rest_s)
+            return False
+        if ad.eval_bool("IsNoopJob", False):
+            self._finish_noop(job, ad)
+            return False
+        return not has_crontab(ad) or self._set_clock(job, ad)
+
+    async def settle_new(self, jobs: Sequence[Job]) -> None:
         """The same as `settle` for jobs of one cluster that nobody has acted on yet, or only just."""
         cluster = jobs[0].cluster
         special = is_local(cluster) or cluster.charges_severally or _has_special_ad(cluster) or mention(jobs, _SPECIAL)
         if special or self._cooling or self.requested:
+            pace = Pace()
             for job in jobs:
                 self.settle(job)
+                await pace.breathe()
             return
         present, idle = cluster.jobs, JobStatus.IDLE
         wait = [
@@ -270,6 +285,8 @@ class Core:
         """Set when a job with a crontab runs next; one whose crontab is wrong is put on hold."""
         try:
             moment = next_deferral(ad, self.now(), time.localtime, time.mktime)
+        except TooDear:
+            raise
         except UserError as error:
             self.hold(job, str(error), HoldCode.INVALID_CRON_SETTINGS)
             return False

@@ -198,7 +198,7 @@ class Factories:
             jobs.append(new_job(cluster, own, line.next + len(jobs), self._core.settings.charging))
             if trio.current_time() - began >= SLICE_S:
                 break
-        check_new(self._core, jobs)
+        check_new(self._core, cluster, jobs)
         line.next += len(jobs)
         return jobs
 

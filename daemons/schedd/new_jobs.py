@@ -193,9 +193,8 @@ class SubmitEvents:
     def add(self, jobs: Sequence[Job], warnings: str = "") -> None:
         """These jobs are new."""
         core, ad = self._core, self._cluster.ad
-        overall = core.global_log if core.settings.global_log.path else None
-        several = overall is not None and core.settings.global_log.attributes
-        if several or "JobAdInformationAttrs" in ad or "SubmitEventNotesAttrs" in ad or mention(jobs, _TOLD):
+        overall = self._overall_log
+        if self.are_several(jobs):
             for job in jobs:
                 self._add_one(job, warnings, overall)
             return
@@ -204,6 +203,17 @@ class SubmitEvents:
             self._overall += overall.texts_of(event, [job.id for job in jobs], self._at)
         for log, form in core.logs_of(ad):
             self._parts.setdefault(log, []).append(write_events(event, [job.id for job in jobs], self._at, form))
+
+    def are_several(self, jobs: Sequence[Job]) -> bool:
+        """Whether each job's ad must be looked at, because events differ or go to different logs."""
+        several = self._overall_log is not None and self._core.settings.global_log.attributes
+        ad = self._cluster.ad
+        told = "JobAdInformationAttrs" in ad or "SubmitEventNotesAttrs" in ad or mention(jobs, _TOLD)
+        return bool(several) or told
+
+    @property
+    def _overall_log(self) -> GlobalLog | None:
+        return self._core.global_log if self._core.settings.global_log.path else None
 
     def _add_one(self, job: Job, warnings: str, overall: GlobalLog | None) -> None:
         core = self._core

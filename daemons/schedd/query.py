@@ -15,6 +15,7 @@ from daemons.schedd.factories import Factories
 from daemons.schedd.records import RecordReader
 from daemons.schedd.selection import Chosen, any_of, owner_of
 from daemons.schedd.writer import Touched
+from pool.ad_limits import asked_for
 from pool.classad import ClassAd, expr
 from pool.classad.budget import Patience, TooDear
 from pool.errors import PoolError, UserError
@@ -70,10 +71,11 @@ class Queries:
         left = request.limit
         if request.factories:
             shown = [Factories.shown(cluster) for cluster in chosen.factories(self._core.queue)]
-            wanted = request.projection
+            wanted = asked_for(request.projection)
             await send(AdBatch(ads=[ad.project(wanted) if wanted else ad.flat() for ad in shown[:left]]))
             return
         if request.job_sets:
+            asked_for(request.projection)
             await send(AdBatch(ads=await self._job_sets(chosen, request)))
             return
         answer = Answer(self._core, request.projection, request.tables)
@@ -132,6 +134,7 @@ class Queries:
         """The ads of selected jobs that have left the queue."""
         threads = self._core.start.world.threads
         await self._core.writer.durable()
+        asked_for(request.projection)
         reader: HistoryReader | RecordReader
         if request.kinds:
             reader = RecordReader(self._core.settings.records.epochs, request.kinds)
@@ -213,7 +216,7 @@ class _Watcher:
     def __init__(self, core: Core, chosen: Chosen, projection: Sequence[str]) -> None:
         self._core = core
         self.chosen = chosen
-        self._projection = [*projection]
+        self._projection = [*asked_for(projection)]
         self._wanted = {name.lower() for name in projection}
         self._known: set[JobId] = set()
         self._backlog: deque[JobDelta] = deque()

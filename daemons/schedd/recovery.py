@@ -41,7 +41,7 @@ async def take_up(core: Core, claims: Claims, connection: sqlite3.Connection) ->
     for cluster in list(core.queue.clusters.values()):
         _charge_as_allowed(core, cluster)
     for page in core.queue.pages(ALIKE_MAX):
-        _settle(core, page)
+        await _settle(core, page)
         await trio.lowlevel.checkpoint()
     core.writer.soon()
     core.log.always(f"The queue has {len(core.queue)} jobs.", running=len(core.shadow_of))
@@ -69,10 +69,10 @@ def _may_charge(core: Core, cluster: Cluster, ad: ClassAd) -> bool:
     return True
 
 
-def _settle(core: Core, page: Sequence[Job]) -> None:
+async def _settle(core: Core, page: Sequence[Job]) -> None:
     """Let these jobs of a cluster go on."""
     if _UNDER_WAY.isdisjoint([job.status for job in page]):
-        core.settle_new(page)
+        await core.settle_new(page)
         return
     for job in page:
         if job not in core.shadow_of:

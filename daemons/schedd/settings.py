@@ -34,6 +34,7 @@ class Settings:
     all_users_trusted: bool
     jobs_submitted_max: int
     jobs_per_owner_max: int
+    bytes_per_owner_max: int
     jobs_per_submission_max: int
     jobs_running_max: int
     scheduler_jobs_per_owner_max: int
@@ -92,6 +93,7 @@ class Settings:
             all_users_trusted=config.bool("QUEUE_ALL_USERS_TRUSTED", default=False),
             jobs_submitted_max=config.int("MAX_JOBS_SUBMITTED", default=2**31 - 1),
             jobs_per_owner_max=config.int("MAX_JOBS_PER_OWNER", default=100_000),
+            bytes_per_owner_max=config.int("MAX_JOB_BYTES_PER_OWNER"),
             jobs_per_submission_max=config.int("MAX_JOBS_PER_SUBMISSION", default=20_000),
             jobs_running_max=config.int("MAX_JOBS_RUNNING", default=10_000),
             scheduler_jobs_per_owner_max=config.int("MAX_RUNNING_SCHEDULER_JOBS_PER_OWNER", default=200),

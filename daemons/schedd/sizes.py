@@ -1,4 +1,6 @@
-"""MAX_JOB_AD_BYTES and MAX_AD_ATTRIBUTES: what jobs may have of their own, when they come and later."""
+"""MAX_JOB_AD_BYTES, MAX_AD_ATTRIBUTES and MAX_JOB_BYTES_PER_OWNER: what jobs may have of their own,
+when they come and later.
+"""
 
 from __future__ import annotations
 
@@ -6,20 +8,32 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from daemons.schedd.core import Core
+from pool.ad_limits import size_of
 from pool.classad import ClassAd, Member
 from pool.errors import SubmitError, UserError
-from pool.jobs.job_queue import Job
+from pool.jobs.job_queue import Cluster, Job
 
 _NUMBERS: Final = (bool, int, float)
 _ENDINGS: Final = frozenset({"exitbysignal", "exitcode", "exitsignal", "exitstatus"})
 
 
-def check_new(core: Core, jobs: Sequence[Job]) -> None:
-    """SubmitError when what one of these new jobs has of its own is too large."""
-    largest = core.settings.ad_limits.size
-    if max([len(job.packed) for job in jobs], default=0) > largest:
+def check_new(core: Core, cluster: Cluster, jobs: Sequence[Job], before: int = 0) -> int:
+    """What these new jobs have of their own, in bytes, beside `before` of others that come with them; SubmitError when
+    it is too much, of one of them or of all that their owner has.
+    """
+    sizes = [len(job.packed) for job in jobs]
+    settings, size = core.settings, sum(sizes)
+    current, most = core.queue.bytes_of[cluster.owner], settings.bytes_per_owner_max
+    if current + before + size > most:
+        raise SubmitError(
+            f"MAX_JOB_BYTES_PER_OWNER exceeded, submit failed. The jobs of {cluster.owner} have {current} bytes, "
+            f"and these at least {before + size}. Limit is {most}"
+        )
+    largest = settings.ad_limits.size
+    if max(sizes, default=0) > largest:
         job = next(job for job in jobs if len(job.packed) > largest)
         raise SubmitError(f"the ad of job {job.proc} has {len(job.packed)} bytes", expected=f"at most {largest}")
+    return size
 
 
 def check_growth(core: Core, job: Job, values: Mapping[str, Member]) -> None:
@@ -27,6 +41,9 @@ def check_growth(core: Core, job: Job, values: Mapping[str, Member]) -> None:
     after = ClassAd(core.queue.ad(job).own())
     after.update(values)
     core.settings.ad_limits.check(after, f"the ad of job {job.id} would be too large: it")
+    owner, most = job.cluster.owner, core.settings.bytes_per_owner_max
+    if core.queue.bytes_of[owner] + size_of(ClassAd(values).attrs) > most:
+        raise UserError(f"the jobs of {owner} would have more bytes than MAX_JOB_BYTES_PER_OWNER allows: {most}")
 
 
 def taken(core: Core, job: Job, told: ClassAd) -> ClassAd:

@@ -14,6 +14,7 @@ from daemons.schedd.new_jobs import SubmitEvents, check_limits, new_cluster, new
 from daemons.schedd.selection import owner_of
 from daemons.schedd.sizes import check_new
 from daemons.schedd.spool import put_logs_aside
+from pool.ad_limits import size_of
 from pool.classad import ClassAd
 from pool.classad.budget import Overruns
 from pool.errors import SubmitError
@@ -140,6 +141,7 @@ class Submits:
             return await self._submit_factory(peer, request, cluster, gate)
         jobs: list[Job] = []
         costs, pace = Overruns(DEAR_MOST), Pace()
+        own_bytes = size_of(cluster.ad.attrs)
         for chunk in request.procs or [b"\x91\x80"]:
             table, before = self._procs(chunk, len(jobs)), len(jobs)
             alike = None
@@ -156,18 +158,20 @@ class Submits:
                         charging, held = core.settings.charging, request.hold_for_spool
                         jobs.append(new_job(cluster, own, len(jobs), charging, hold_for_spool=held))
                     await pace.breathe()
-            check_new(core, jobs[before:])
+            own_bytes += check_new(core, cluster, jobs[before:], own_bytes)
             check_limits(core, owner, len(jobs))
             await turns.of_loop().give_way()
         sizes.check(cluster.ad, "the cluster's ad, as the access point changes it,")
         cluster.id = self._id_for(peer, request.cluster)
         cluster.ad["ClusterId"], cluster.ad["TotalSubmitProcs"] = cluster.id, len(jobs)
         events, new = SubmitEvents(core, cluster), NewJobs(cluster)
-        for at in range(0, len(jobs), BREATH):
-            some = jobs[at : at + BREATH]
-            events.add(some, gate.warning)
+        step = 1 if events.are_several(jobs) else BREATH
+        for at in range(0, len(jobs), step):
+            some = jobs[at : at + step]
+            with costs:
+                events.add(some, gate.warning)
             new.add(some)
-            await turns.of_loop().give_way()
+            await pace.breathe()
         check_limits(core, owner, len(jobs))
         fault("schedd.before_submit_commit")
         self._join_set(cluster, request)
@@ -207,7 +211,7 @@ class Submits:
         await core.writer.durable()
         fault("schedd.after_submit_commit")
         for at in range(0, len(jobs), BREATH):
-            core.settle_new(jobs[at : at + BREATH])
+            await core.settle_new(jobs[at : at + BREATH])
             await turns.of_loop().give_way()
         await core.agents.wait(cluster.owner, last_event)
         fault("schedd.before_submit_answer")

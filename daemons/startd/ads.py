@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from operator import is_
-from typing import Any
+from typing import Any, Final
 
 import trio
 
@@ -14,7 +14,8 @@ from daemons.startd.input_devices import InputDevices
 from daemons.startd.load import Loads
 from daemons.startd.settings import CPU_BUSY, Settings, policy_attributes
 from daemons.startd.slot import Slot, Slots
-from pool.classad import ClassAd, Expr, expr
+from pool.classad import ClassAd, expr
+from pool.classad.budget import Patience
 from pool.cron_jobs.job_usage import JobUsage
 from pool.cron_jobs.merge import Published, merge
 from pool.execute.cgroup import Trees
@@ -31,7 +32,7 @@ from pool.slots.resources import CPUS, DISK, MEMORY
 from pool.slots.slot_types import SlotKind
 from pool.slots.statistics import Statistics
 
-_NO_START: Expr = expr("undefined")
+_NO_START: Final = expr("undefined")
 
 
 class Ads:
@@ -296,11 +297,8 @@ def _has(slot: Slot, name: str) -> bool:
     return any(own.lower() == name.lower() for own in slot.attributes)
 
 
-def select(ads: Iterable[ClassAd], constraint: Expr | None) -> list[ClassAd]:
-    """The ads for which `constraint` is true."""
-    return [ad for ad in ads if constraint is None or _holds(constraint, ad)]
-
-
-def _holds(constraint: Expr, ad: ClassAd) -> bool:
-    value = constraint.eval(ad)
-    return bool(value) if isinstance(value, bool | int | float) else False
+def select(ads: Iterable[ClassAd], constraint: Patience | None) -> Iterator[ClassAd | None]:
+    """The ads for which `constraint` is true; None in the place of each other, so that a caller may pause."""
+    for ad in ads:
+        value = True if constraint is None else constraint.eval(ad)
+        yield ad if isinstance(value, bool | int | float) and value else None

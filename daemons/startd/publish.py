@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import trio
@@ -11,7 +12,9 @@ from daemons.pace import Pace
 from daemons.startd.ads import Ads, select
 from daemons.startd.slot import Slot, Slots
 from daemons.startd.snapshot import snapshot
+from pool.ad_limits import asked_for
 from pool.classad import ClassAd, expr
+from pool.classad.budget import Patience
 from pool.slots.machine import State
 from protocol.messages.collector import QueryAds
 from protocol.messages.common import AdBatch
@@ -94,16 +97,23 @@ class Publisher:
         """The slots' ads as they are now (`condor_status -direct`)."""
         if asked.ad_type.lower() not in ("machine", "any"):
             return
-        constraint = expr(asked.constraint) if asked.constraint else None
+        constraint = Patience(expr(asked.constraint)) if asked.constraint else None
+        wanted, limit, pace = asked_for(asked.projection), asked.limit, Pace()
         if asked.snapshot:
-            found = list(snapshot(self._slots, self._ads, constraint, asked.limit))
+            answer, limit = snapshot(list(self._slots), self._ads, constraint, limit), None
         else:
             self._ads.refresh()
-            found = select((self._ads.public(slot) for slot in self._slots), constraint)[: asked.limit]
+            answer = select((self._ads.public(slot) for slot in list(self._slots)), constraint)
+        found: list[ClassAd] = []
+        for ad in answer:
+            await pace.breathe()
+            if limit is not None and len(found) >= limit:
+                break
+            if ad is not None:
+                found.append(_projected(ad, wanted))
         for first in range(0, len(found), ADS_PER_BATCH):
-            part = found[first : first + ADS_PER_BATCH]
-            await send(AdBatch(ads=[_projected(ad, asked.projection) for ad in part]))
+            await send(AdBatch(ads=found[first : first + ADS_PER_BATCH]))
 
 
-def _projected(ad: ClassAd, names: list[str]) -> ClassAd:
+def _projected(ad: ClassAd, names: Sequence[str]) -> ClassAd:
     return ad.project(names) if names else ad

@@ -6,12 +6,13 @@ Nothing is measured anew for it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from daemons.startd.ads import Ads
-from daemons.startd.slot import Slots
-from pool.classad import ClassAd, Expr
+from daemons.startd.slot import Slot
+from pool.classad import ClassAd
+from pool.classad.budget import Patience
 
 SECRETS: Final = frozenset(
     ("capability", "childclaimids", "claimid", "claimidlist", "claimids", "pairedclaimid", "transferkey")
@@ -19,14 +20,19 @@ SECRETS: Final = frozenset(
 _SECRET_PREFIX: Final = "_condor_priv"
 
 
-def snapshot(slots: Slots, ads: Ads, constraint: Expr | None, limit: int | None) -> Iterator[ClassAd]:
-    """The ads of the slots which the constraint is true for, or whose job it is true for; then the cron jobs'."""
+def snapshot(
+    slots: Iterable[Slot], ads: Ads, constraint: Patience | None, limit: int | None
+) -> Iterator[ClassAd | None]:
+    """The ads of the slots which the constraint is true for, or whose job it is true for; then the cron jobs'. None in
+    the place of each other slot, so that a caller may pause.
+    """
     seen = 0
     for slot in slots:
         if limit is not None and seen >= limit:
             break
         ad, job = ads.public(slot), slot.job
         if not any(constraint is None or (one is not None and constraint.eval(one) is True) for one in (ad, job)):
+            yield None
             continue
         seen += 1
         yield ad

@@ -11,6 +11,8 @@ from pool.hints import TYPE_CHECKING, Callable, Mapping
 if TYPE_CHECKING:
     import random
 
+    from pool.classad.budget import Budget
+
 
 class Environment:
     """The one environment of a process; tools and daemons install theirs at start, tests hand in their own."""
@@ -28,7 +30,7 @@ class Environment:
         #: Name of a user's home directory, or None; None itself while CLASSAD_ENABLE_USER_HOME is off.
         self.user_home: Callable[[str], str | None] | None = None
         #: Mapping functions by map name: user -> comma-separated groups, or None (CLASSAD_USER_MAP_NAMES).
-        self.user_maps: Mapping[str, Callable[[str], str | None]] = {}
+        self.user_maps: Mapping[str, Callable[[str, Budget], str | None]] = {}
         #: Where debug() reports to.
         self.debug: Callable[[str], None] = lambda _line: None
         #: STRICT_CLASSAD_EVALUATION: unscoped names stay in their ad, no CurrentTime, C-like integer literals.
@@ -45,7 +47,7 @@ def install(
     rng: random.Random | None = None,
     zone: Callable[[int, bool], int] | None = None,
     user_home: Callable[[str], str | None] | None = None,
-    user_maps: Mapping[str, Callable[[str], str | None]] | None = None,
+    user_maps: Mapping[str, Callable[[str, Budget], str | None]] | None = None,
     debug: Callable[[str], None] | None = None,
     strict: bool | None = None,
 ) -> None:

@@ -1383,6 +1383,14 @@ ROWS: tuple[tuple[str, tuple[Row, ...]], ...] = (
             ("MAX_JOBS_SUBMITTED", "int", "2147483647", "0..", "", "How many jobs the queue may hold."),
             ("MAX_JOBS_PER_OWNER", "int", "100000", "0..", "", "How many jobs one user may have in the queue."),
             (
+                "MAX_JOB_BYTES_PER_OWNER",
+                "int",
+                "1073741824",
+                "1048576..",
+                "",
+                "How many bytes the clusters and jobs of one user may have of their own, all together.",
+            ),
+            (
                 "MAX_JOBS_PER_SUBMISSION",
                 "int",
                 "20000",

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from pool.classad import ClassAd
+from pool.classad.budget import Overruns
 from pool.cron_jobs.jobs import CronJob, Metric
 from pool.cron_jobs.output import CronAd
 
@@ -25,6 +26,8 @@ class Published:
     """What it said last, before it was added to what it had said; of monitors only."""
     samples: int = 0
     sampled_at: float = 0.0
+    dear: bool = False
+    """Whether SlotMergeConstraint costs too much, so that it is asked no more until the program says something else."""
 
     def update(self, said: CronAd, now: float) -> bool:
         """Take a newer ad of the same name; whether anything but its time is different."""
@@ -38,6 +41,7 @@ class Published:
         changed = known != fresh or self.controls != said.controls
         fresh[stamp] = int(now)
         self.ad, self.controls = fresh, said.controls
+        self.dear = self.dear and not changed
         return changed
 
     def belongs_to(self, slot: ClassAd) -> bool:
@@ -46,9 +50,14 @@ class Published:
             return False
         controls = self.controls
         if "SlotMergeConstraint" in controls:
+            if self.dear:
+                return False
             scope = self.ad.copy()
             scope["SlotMergeConstraint"] = controls["SlotMergeConstraint"]
-            return scope.eval_bool("SlotMergeConstraint", False, slot)
+            with Overruns() as costs:
+                belongs = scope.eval_bool("SlotMergeConstraint", False, slot)
+            self.dear = bool(costs.count)
+            return belongs
         name = controls.eval_str("SlotName") or controls.eval_str("Name")
         if name:
             return (slot.eval_str("Name") or "").lower().startswith(name.lower())

@@ -15,7 +15,8 @@ from itertools import chain, groupby
 from operator import itemgetter
 from typing import Final
 
-from pool.classad import ClassAd
+from pool.ad_limits import size_of
+from pool.classad import ClassAd, Expr
 from pool.ids import JobId
 from pool.jobs.accounting_groups import GROUP
 from pool.jobs.own_attributes import MADE_UP, NO_JOBS, SCHEDDS, stamp, strip, without_own
@@ -38,7 +39,7 @@ class Cluster:
     """Jobs that were submitted together. `procs` is how many were made so far, the next ProcId."""
 
     __slots__ = (
-        *("ad", "autocluster", "charges_severally", "crontab", "factory", "id", "jobs"),
+        *("ad", "autocluster", "charges_severally", "counted", "crontab", "factory", "id", "jobs"),
         *("macros", "owner", "periodic", "procs", "qdate", "user"),
     )
 
@@ -57,6 +58,8 @@ class Cluster:
         self.macros: bool | None = None
         """Whether its ad has `$$(...)` macros; None until somebody looks."""
         self.crontab: bool | None = None
+        self.counted = 0
+        """Bytes of its ad, as the queue has counted them for its owner."""
         self.charges_severally = False
         """Whether a job of it may have an accounting group of its own."""
         self.stamp()
@@ -157,6 +160,17 @@ def _stripped(packed: str) -> str:
     return pack(ad)
 
 
+def _text_bytes(attributes: Mapping[str, object]) -> int:
+    """What texts and expressions among these come to."""
+    size = 0
+    for value in attributes.values():
+        if isinstance(value, str):
+            size += len(value)
+        elif isinstance(value, Expr):
+            size += len(value.text)
+    return size
+
+
 def global_job_id(schedd_name: str, cluster: int, proc: int, qdate: int) -> str:
     """`schedd#12.0#1795217732`: unique in the world."""
     return f"{schedd_name}#{cluster}.{proc}#{qdate}"
@@ -170,6 +184,10 @@ class JobQueue:
         self.clusters: dict[int, Cluster] = {}
         self.counts: Counter[JobStatus] = Counter()
         self.by_owner: dict[str, Counter[JobStatus]] = {}
+        self.bytes_of: Counter[str] = Counter()
+        """What all clusters and jobs of each owner have of their own."""
+        self._grown: dict[Job, int] = {}
+        """The part of that by which jobs have grown since their rows were written last."""
         self.next_cluster = next_cluster
         self.next_event = 1
         self._dirty: dict[Job, set[str] | None] = {}
@@ -252,10 +270,18 @@ class JobQueue:
         else:
             cluster.jobs = new.by_proc
         cluster.procs = max(cluster.procs, new.procs)
+        self._count(cluster)
+        self.bytes_of[cluster.owner] += sum([len(row.ad) for row in new.rows])
         self.counts.update(new.states)
         self.by_owner.setdefault(cluster.owner, Counter()).update(new.states)
         self._new_jobs += new.rows
         self._entered.append(new.by_proc.values())
+
+    def _count(self, cluster: Cluster) -> None:
+        """Count what the cluster's ad has now."""
+        size = size_of(cluster.ad.attrs) if cluster.id in self.clusters else 0
+        self.bytes_of[cluster.owner] += size - cluster.counted
+        cluster.counted = size
 
     def add_factory(self, cluster: Cluster, recipe: str) -> None:
         """The cluster makes its jobs one after another."""
@@ -271,6 +297,7 @@ class JobQueue:
     def _forget_if_empty(self, cluster: Cluster) -> None:
         if not cluster.jobs and cluster.factory is None and self.clusters.pop(cluster.id, None) is not None:
             self._clusters[cluster.id] = cluster
+            self._count(cluster)
 
     def change(self, job: Job, attributes: Mapping[str, object], drop: Iterable[str] = ()) -> None:
         """Set attributes of the job, and take some away; the schedd's own stay as they are, whoever reports others."""
@@ -280,6 +307,10 @@ class JobQueue:
         ad = self._writable(job)
         names = self._dirty.setdefault(job, set())
         ad.update(attributes)
+        grown = _text_bytes(attributes)
+        if grown:
+            self._grown[job] = self._grown.get(job, 0) + grown
+            self.bytes_of[job.cluster.owner] += grown
         if _GROUP_KEY in ad.attrs:
             job.cluster.charges_severally = True
         if names is not None:
@@ -315,6 +346,7 @@ class JobQueue:
             ad[name] = value
         cluster.ad, self._made = ad, None
         cluster.stamp()
+        self._count(cluster)
         cluster.autocluster = cluster.periodic = cluster.macros = cluster.crontab = None
         self._clusters[cluster.id] = cluster
         for job in cluster.jobs.values():
@@ -340,6 +372,7 @@ class JobQueue:
         del cluster.jobs[job.proc]
         self.counts[job.status] -= 1
         self.by_owner[cluster.owner][job.status] -= 1
+        self.bytes_of[cluster.owner] -= len(job.packed) + self._grown.pop(job, 0)
         job._ad = ad  # the last watchers are told
         self._forget_if_empty(cluster)
 
@@ -403,7 +436,7 @@ class JobQueue:
                 touched[job] = names
             if job.cluster.jobs.get(job.proc) is job:
                 assert job._ad is not None
-                job.packed = pack(job._ad, MADE_UP)
+                self._repack(job, job._ad)
                 rows.append(JobRow(job.cluster.id, job.proc, int(job.status), job.prio, job.packed))
                 if not job.busy:
                     job._ad = None
@@ -440,8 +473,14 @@ class JobQueue:
 
     def _settle(self, job: Job) -> None:
         if job._ad is not None:
-            job.packed = pack(job._ad, MADE_UP)
+            self._repack(job, job._ad)
             job._ad = self._made = None
+
+    def _repack(self, job: Job, ad: ClassAd) -> None:
+        """Make the job's row from its ad; what it has grown by was counted already, roughly."""
+        before, job.packed = len(job.packed), pack(ad, MADE_UP)
+        if job.cluster.jobs.get(job.proc) is job:
+            self.bytes_of[job.cluster.owner] += len(job.packed) - before - self._grown.pop(job, 0)
 
     # At a start.
 
@@ -469,8 +508,11 @@ class JobQueue:
             states = Counter([job.status for job in own.values()])
             self.counts.update(states)
             self.by_owner.setdefault(cluster.owner, Counter()).update(states)
+            self.bytes_of[cluster.owner] += sum([len(job.packed) for job in own.values()])
         for number, recipe in (factories or {}).items():
             self.clusters[number].factory = recipe
         idle = [number for number, cluster in self.clusters.items() if not cluster.jobs and cluster.factory is None]
         for number in idle:
             del self.clusters[number]
+        for cluster in self.clusters.values():
+            self._count(cluster)

@@ -28,17 +28,26 @@ _LIVE: Final = (
 
 def join(cluster: Cluster, others: Iterable[Cluster], said: ClassAd | None) -> None:
     """Make a new cluster a member of the set that its ad names, if it names one."""
+    if NAME not in cluster.ad:
+        return
     name = cluster.ad.eval_str(NAME, "")
+    cluster.ad[NAME] = name  # a text from now on: others would have to find out anew what an expression comes to
     if not name:
         return
     known = (
         other.ad.eval_int(ID)
         for other in others
-        if other.owner == cluster.owner and other.ad.eval_str(NAME, "").lower() == name.lower() and ID in other.ad
+        if other.owner == cluster.owner and ID in other.ad and _name_of(other).lower() == name.lower()
     )
     cluster.ad[ID] = next((id for id in known if id is not None), cluster.id)
     if said is not None and len(said):
         cluster.ad[ATTRIBUTES] = said
+
+
+def _name_of(cluster: Cluster) -> str:
+    """What the cluster's set is called, where that is a text."""
+    name = cluster.ad.get(NAME)
+    return name if isinstance(name, str) else ""
 
 
 def by_id(clusters: Iterable[Cluster]) -> dict[int, list[Cluster]]:
@@ -54,7 +63,7 @@ def by_id(clusters: Iterable[Cluster]) -> dict[int, list[Cluster]]:
 def set_ad(id: int, clusters: list[Cluster], ended: Mapping[int, int]) -> ClassAd:
     """The ad of a set. `ended`: how many of its jobs have left the queue, by their last state."""
     first = clusters[0]
-    ad = ClassAd({"MyType": "JobSet", ID: id, NAME: first.ad.eval_str(NAME, ""), "Owner": first.owner})
+    ad = ClassAd({"MyType": "JobSet", ID: id, NAME: _name_of(first), "Owner": first.owner})
     ad["User"] = first.user
     for cluster in clusters:
         said = cluster.ad.get(ATTRIBUTES)

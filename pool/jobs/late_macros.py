@@ -9,11 +9,18 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from pool.ad_limits import JOB_BYTES_MAX
 from pool.classad import UNDEFINED, ClassAd, Error, expr
+from pool.classad.budget import Overruns, TooDear
 from pool.errors import ClassAdError, UserError
 
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 EXPANSIONS_MAX: Final = 1000
+"""Macros of one attribute that are expanded."""
+CHARS_MAX: Final = JOB_BYTES_MAX
+"""What all attributes of a job may come to."""
+DEAR_MOST: Final = 4
+"""Expressions of a job that may take long; one that ends for its cost counts twice."""
 
 SCRATCH_MARK: Final = "#CoNdOrScRaTcHdIr#"
 """What `$$(CondorScratchDir)` becomes at the access point; the starter puts the sandbox in its place."""
@@ -31,11 +38,18 @@ def has_macros(ad: ClassAd) -> bool:
 def expand(job: ClassAd, slot: ClassAd) -> dict[str, object]:
     """The attributes of `job` that differ once expanded, with their MATCH_EXP_ twins; empty when there are none."""
     changed: dict[str, object] = {}
+    costs = Overruns(DEAR_MOST)
+    room = CHARS_MAX
     for name in job:
         if not _may_have(job, name):
             continue
         text = job.text(name)
-        expanded = _expand_text(text, job, slot)
+        try:
+            with costs:
+                expanded = _expand_text(text, job, slot, room)
+        except TooDear as error:
+            raise CannotExpand(f"Cannot expand $$ expression ({name}): {error.message}") from None
+        room -= len(expanded)
         if expanded != text:
             try:
                 value = expr(expanded, old=True)
@@ -55,19 +69,22 @@ def _may_have(ad: ClassAd, name: str) -> bool:
     return not isinstance(value, bool | int | float) and "$$(" in ad.text(name)
 
 
-def _expand_text(text: str, job: ClassAd, slot: ClassAd) -> str:
+def _expand_text(text: str, job: ClassAd, slot: ClassAd, room: int) -> str:
     """Expand an attribute in its unparsed form, where a string's quotes and backslashes are escaped."""
-    done, rest = "", text
+    parts: list[str] = []
+    at, left = 0, room - len(text)
     for _ in range(EXPANSIONS_MAX):
-        start = rest.find("$$(")
-        if start < 0:
-            break
-        end = _closing(rest, start + 3)
+        start = text.find("$$(", at)
+        end = None if start < 0 else _closing(text, start + 3)
         if end is None:
             break
-        done += rest[:start] + _replacement(rest[start + 3 : end], job, slot)
-        rest = rest[end + 1 :]
-    return done + rest
+        value = _replacement(text[start + 3 : end], job, slot)
+        left -= len(value)
+        if left < 0:
+            raise CannotExpand(f"Cannot expand $$ expressions: they come to more than {CHARS_MAX} characters.")
+        parts += (text[at:start], value)
+        at = end + 1
+    return "".join([*parts, text[at:]])
 
 
 def _closing(text: str, start: int) -> int | None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from pool.classad.builtins.table import MANY, SLOWEST, framed, plain
+from pool.classad.budget import Budget
+from pool.classad.builtins.table import MANY, SLOWEST, framed, metered, plain
 from pool.classad.environment import ENV
 from pool.classad.evaluate import BoundList, Frame, members
 from pool.classad.values import ERROR, UNDEFINED, fold, wrap32
@@ -155,15 +156,15 @@ def user_home(name: Any, default: Any = None) -> Any:
     return found or fallback or UNDEFINED
 
 
-@plain(2, 4, "userMap")
-def user_map(map_name: Any, user: Any, preferred: Any = None, default: Any = None) -> Any:
+@metered(2, 4, "userMap")
+def user_map(budget: Budget, map_name: Any, user: Any, preferred: Any = None, default: Any = None) -> Any:
     """The groups of a user in a named map; with more arguments the preferred one, else the first, else the default."""
     if type(map_name) is not str or type(user) is not str:
         if map_name is ERROR or user is ERROR:
             return ERROR
         return UNDEFINED if default is None else default
     mapping = ENV.user_maps.get(map_name.lower())
-    groups = None if mapping is None else mapping(user)
+    groups = None if mapping is None else mapping(user, budget)
     if groups is None:
         return UNDEFINED if default is None else default
     if preferred is None:

@@ -187,3 +187,9 @@ def test_a_jobs_deferral() -> None:
     for wrong in ("x", -1, True, expr("nope"), 1.5):
         with pytest.raises(DeferralError, match="DeferralTime"):
             deferral_of(ClassAd({"DeferralTime": wrong}))
+
+
+@pytest.mark.parametrize("text", [",".join(["5"] * 1000), "9" * 5000, "0-" + "9" * 5000, "*/" + "9" * 5000])
+def test_a_field_is_not_a_book(text: str) -> None:
+    with pytest.raises(CronError, match="characters"):
+        CronTab.parse(text)

@@ -332,3 +332,21 @@ def test_every_expression_that_is_packed_can_be_unpacked(text: str) -> None:
 
 def test_expressions_of_older_queues_are_read_in_the_long_form() -> None:
     assert unpack('{"Foo":{"x":"strcat(\\"a\\\\b\\")"}}').new() == '[ Foo = strcat("a\\\\b") ]'
+
+
+def test_what_an_owner_has_is_counted_as_it_comes_grows_and_goes() -> None:
+    queue = JobQueue("here")
+    cluster = Cluster(1, ClassAd({"Cmd": "/bin/true"}), user="alice@p", owner="alice")
+    jobs = [Job(cluster, proc, JobStatus.IDLE, 0, pack(ClassAd({"Args": "x" * 1000}))) for proc in range(3)]
+    queue.add(cluster, jobs)
+    begun = queue.bytes_of["alice"]
+    assert begun > 3000
+    queue.change(jobs[0], {"Fat": "y" * 5000})
+    assert queue.bytes_of["alice"] == begun + 5000
+    queue.take()
+    assert begun + 5000 < queue.bytes_of["alice"] < begun + 5500
+    queue.change(jobs[1], {"Fat": "y" * 5000})
+    for job in jobs:
+        queue.leave(job, 1.0)
+    queue.take()
+    assert queue.bytes_of["alice"] == 0
