@@ -67,6 +67,31 @@ def test_parts_of_ads() -> None:
     assert value("main_part", ad) == 12394
 
 
+def test_what_is_computed_from_sizes() -> None:
+    ad = ClassAd({"MemoryInMegs": 512, "Cpus": 4})
+    for name, text in {
+        "MemoryInBytes": "MemoryInMegs * 1024 * 1024",
+        "BigMachine": "(MemoryInMegs > 256) && (Cpus >= 4)",
+        "VeryBigMachine": "(MemoryInMegs > 512) && (Cpus >= 8)",
+        "FastMachine": "BigMachine && SpeedRating",
+    }.items():
+        ad[name] = expr(text)
+    wanted = {"MemoryInBytes": 536870912, "BigMachine": "T", "VeryBigMachine": "F", "FastMachine": "U"}
+    assert {name: value(name, ad) for name in wanted} == wanted
+
+
+@pytest.mark.parametrize(
+    ("owner", "load", "idle", "wanted"),
+    [
+        ("smith", 5.0, 0, "T"), ("other", 0.3, 901, "T"), ("other", 0.31, 901, "F"), ("other", 0.1, 173, "F"),
+    ],
+)  # fmt: skip
+def test_a_machine_that_smith_may_always_use(owner: str, load: float, idle: int, wanted: str) -> None:
+    machine = ClassAd({"LoadAvg": load, "KeyboardIdle": idle})
+    text = 'TARGET.Owner=="smith" || LoadAvg<=0.3 && KeyboardIdle>15*60'
+    assert value(text, machine, ClassAd({"Owner": owner})) == wanted
+
+
 OWNERS = [
     # owner, START when busy, when idle, at 900 seconds exactly, RANK
     ("rival", "FFF", 0), ("riffraff", "FFF", 0), ("jbasney", "TTT", 10), ("raman", "TTT", 10),
