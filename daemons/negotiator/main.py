@@ -301,7 +301,8 @@ class Negotiator:
             {name: use.slots for name, use in self._offers.use(self._holders).items()} if policy.by_priority else {}
         )
         wall = self._start.world.wall()
-        return Snapshot(slots, requests, priority, self._use(), slots_of, self._knobs.cycle, wall)
+        parents = self._offers.partitionable() if policy.together else []
+        return Snapshot(slots, requests, priority, self._use(), slots_of, self._knobs.cycle, wall, parents)
 
     def _use(self) -> dict[str, float]:
         """What each submitter holds: by the slots' ads and what was handed out, or more if the schedds say so."""
@@ -337,9 +338,13 @@ class Negotiator:
         schedd.handed(matches)
         now = trio.current_time()
         for m in matches:
+            submitter, room = m.request.submitter, tuple(one.claim_ids[0] for one in m.room)
+            slot = m.room[0].name if m.room else m.slot
             self._offers.hand_out(
-                HandedOut(m.claim_id, m.slot, schedd.name, m.request.submitter, m.weight, m.taken, now, m.pieces)
+                HandedOut(m.claim_id, slot, schedd.name, submitter, m.weight, m.taken, now, m.pieces, room[1:])
             )
+            for one in m.room[1:]:
+                self._offers.hand_out(HandedOut(one.claim_ids[0], one.name, schedd.name, submitter, 0.0, None, now))
 
     async def _tell(self, schedd: Schedd, matches: list[Matched], rejected: list[Rejected]) -> None:
         log = self._start.log

@@ -75,6 +75,7 @@ def messages(matches: Sequence[Matched]) -> list[list[Match]]:
             claim_id=matched.claim_id,
             startd_address=matched.address,
             slot_ad=matched.slot_ad,
+            room=[one.claim_ids[0] for one in matched.room],
         )
         for matched in matches
     ]

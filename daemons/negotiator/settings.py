@@ -58,6 +58,7 @@ def _order(config: Config) -> Order:
             early=config.bool("NEGOTIATOR_CONSIDER_EARLY_PREEMPTION"),
             requirements=config.expr("PREEMPTION_REQUIREMENTS"),
             rank=config.expr("PREEMPTION_RANK"),
+            together=config.bool("ALLOW_PSLOT_PREEMPTION"),
         ),
     )
 

@@ -62,6 +62,8 @@ class Claim:
     fits: int = 0
     """The autocluster whose jobs are known to want the slot, whenever."""
     asking: trio.Lock = field(default_factory=trio.Lock)
+    room: tuple[str, ...] = ()
+    """Ids of dynamic slots that have to end before there is room for it."""
     wish: Wish | None = None
     """A job that shall have the slot next (condor_now)."""
 

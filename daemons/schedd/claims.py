@@ -110,6 +110,7 @@ class Claims:
             lease_s=lease_s or core.settings.alives_missed_max * self._alive_s,
             alive_s=self._alive_s,
             renewed_at=core.now(),
+            room=tuple(match.room),
         )
         self._claims[claim.public] = claim
         core.claims_of[claim.submitter] += 1
@@ -228,6 +229,7 @@ class Claims:
             files_ticket=Pass.new(),
             renewed_at=core.now(),
             gone=False,
+            room=(),
             asking=trio.Lock(),
         )
         self._claims[claim.public] = claim
@@ -247,6 +249,7 @@ class Claims:
             alive_interval_s=claim.alive_s,
             shadow_address=self.shadow_address(claim),
             ticket=claim.ticket.secret,
+            room=list(claim.room),
         )
 
     def _first(self, claim: Claim, job: Job) -> Shadow | None:

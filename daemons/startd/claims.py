@@ -17,6 +17,7 @@ from daemons.pace import Turns
 from daemons.run import DaemonStart
 from daemons.startd.activations import Activations
 from daemons.startd.ads import Ads
+from daemons.startd.make_room import MakeRoom
 from daemons.startd.moves import Moves
 from daemons.startd.slot import Pending, Slot, Slots
 from daemons.startd.starters import Starters
@@ -63,6 +64,7 @@ class Claims:
         self._moves = moves
         self._starters = starters
         self._turns = Turns()
+        self._room = MakeRoom(slots, ads, moves, self)
         self.activations = Activations(start, slots, ads, moves, starters)
 
     def answer_on(self, service: Service) -> None:
@@ -93,21 +95,27 @@ class Claims:
             if not self._holds(peer, waiting.pending.claim):
                 return ClaimAnswer(granted=False, reason=NOT_GOOD)
             return await self._wait_for_room(waiting, waiting.pending, peer, asked)
+        if asked.room:
+            return await self._room.claim(peer, asked)
         slot = self._slots.offering(asked.claim_id)
         if slot is not None and slot.state.state is State.BACKFILL and not self._mismatch(slot, asked.job_ad):
             await self._moves.backfill.clear(slot)
-        reason = self._objection(slot, asked)
+        reason = self.objection(slot, asked)
         if slot is None or reason:
             self._start.log.always(f"Refused claim {_public(asked.claim_id)} of {asked.schedd_name}: {reason}")
             self._moves.match_over(asked.claim_id)
             return ClaimAnswer(granted=False, reason=reason)
         if slot.state.state is State.CLAIMED:
             return await self._preempt(slot, peer, asked)
+        return self.grant(slot, peer, asked)
+
+    def grant(self, slot: Slot, peer: Peer, asked: RequestClaim) -> ClaimAnswer:
+        """The claim gets the slot, which is free, or a new part of it."""
         try:
             taken = self._take(slot, asked)
         except UserError as error:
             return ClaimAnswer(granted=False, reason=error.message)
-        self._slots.hold(taken, self._claim(taken, peer, asked))
+        self._slots.hold(taken, self.claim_of(taken, peer, asked))
         self._moves.heard_from(taken, peer)
         self._moves.apply(taken, Event.CLAIM)
         if taken is not slot:
@@ -117,7 +125,7 @@ class Claims:
         fault("startd.claim_granted")
         return self._granted(taken, asked)
 
-    def _objection(self, slot: Slot | None, asked: RequestClaim) -> str:
+    def objection(self, slot: Slot | None, asked: RequestClaim) -> str:
         """Why the claim cannot be had; empty when it can."""
         if slot is None:
             return "the claim id is not good (any more)"
@@ -151,7 +159,7 @@ class Claims:
         self._slots.use_offer(slot, asked.claim_id)
         return self._slots.carve(slot, wanted, now=self._start.world.wall(), job=asked.job_ad)
 
-    def _claim(self, slot: Slot, peer: Peer, asked: RequestClaim) -> Claim:
+    def claim_of(self, slot: Slot, peer: Peer, asked: RequestClaim) -> Claim:
         now = trio.current_time()
         missed = self._ads.settings.alives_missed_max
         rank = slot.policy.number("RANK", self._ads.matching(slot), asked.job_ad, 0.0)
@@ -169,7 +177,7 @@ class Claims:
 
     async def _preempt(self, slot: Slot, peer: Peer, asked: RequestClaim) -> ClaimAnswer:
         """The slot is taken; the job in it must leave for this one, unless the machine likes it better."""
-        claim = self._claim(slot, peer, asked)
+        claim = self.claim_of(slot, peer, asked)
         if slot.claim is not None and claim.rank < slot.claim.rank:
             return ClaimAnswer(granted=False, reason=f"{slot.name} ranks its present job higher")
         if slot.state.leaving is not Leaving.NO:
@@ -189,9 +197,10 @@ class Claims:
             if not pending.waiting and not pending.settled.is_set() and slot.pending is pending:
                 pending.settle(False, "the schedd that wanted the slot waits no more")
                 self._moves.preemption_over(slot)
-        if pending.granted:
-            self._moves.heard_from(slot, peer)
-            return self._granted(slot, asked)
+        held = self._slots.holding(asked.claim_id)
+        if pending.granted and held is not None:
+            self._moves.heard_from(held, peer)
+            return self._granted(held, asked)
         return ClaimAnswer(granted=False, reason=pending.reason or "the connection was lost")
 
     def _held_already(self, slot: Slot, peer: Peer, asked: RequestClaim) -> ClaimAnswer:

@@ -240,6 +240,14 @@ class Moves:
         else:
             self.if_can(slot, Event.VACATE)
 
+    def end_for_better(self, slot: Slot, *, ranked: bool) -> None:
+        """The slot ends, so that another has room for a better claim."""
+        slot.why = "a better job was found for the room"
+        slot.preemptions += slot.busy
+        if slot.busy:
+            self._ads.statistics.preempted(Preempted.RANK if ranked else Preempted.USER_PRIO, self._start.world.wall())
+        self.give_up(slot, slot.why, StopHow.GRACEFUL)
+
     def preemption_over(self, slot: Slot) -> None:
         """The better claim went away before it had the slot."""
         slot.pending = None

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from pool.classad import ClassAd
+from pool.classad import ClassAd, rank
 from pool.classad.budget import Overruns, TooDear
 from pool.errors import UserError
 from pool.matching.accounting import PRIORITY_MIN, weight_of
@@ -21,6 +21,7 @@ from pool.matching.candidates import Candidates, Evaluate, Order, Working, evalu
 from pool.matching.costs import dear_slots, jobs_fault
 from pool.matching.offers import Offer, Pieces, free_of, less, piece, pieces_for, together
 from pool.matching.preempt import Asker, Preempts
+from pool.matching.room import Family, Room, families, find_room, is_dynamic
 from pool.slots.carve import Rounding, fit_request
 from pool.slots.consumption import has_policy
 from pool.slots.resources import Amounts
@@ -65,6 +66,8 @@ class Snapshot:
     slots_of: Mapping[str, int] = field(default_factory=dict)
     settings: Settings = field(default_factory=Settings)
     now: float = 0.0
+    parents: Sequence[Offer] = ()
+    """All partitionable slots, where dynamic slots may be preempted together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +82,8 @@ class Matched:
     weight: float
     taken: Amounts | None = None
     pieces: Pieces = field(default_factory=dict)
+    room: tuple[Offer, ...] = ()
+    """The dynamic slots that have to end for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +137,10 @@ class _Submitter:
 class _Cycle:
     def __init__(self, snapshot: Snapshot, evaluate: Evaluate) -> None:
         self._snapshot, self._evaluate = snapshot, evaluate
-        self._slots = [Working(offer, offer.ad, list(offer.claim_ids)) for offer in snapshot.slots]
+        together = snapshot.settings.order.preemption.together
+        single = [offer for offer in snapshot.slots if not (together and is_dynamic(offer))]
+        self._slots = [Working(offer, offer.ad, list(offer.claim_ids)) for offer in single]
+        self._families = families(snapshot.parents, snapshot.slots) if together else []
         self._changes: list[int] = []
         self._priority_of = dict(snapshot.priority)
         self._dear: dict[str, int] = {}
@@ -239,6 +247,36 @@ class _Cycle:
                 raise
             except UserError:  # the slot's expressions promised more than there is
                 submitter.candidates.refuse()
+        return self._make_room(submitter) if self._families else None
+
+    def _make_room(self, submitter: _Submitter) -> Matched | None:
+        """Dynamic slots that end together for the submitter's next job; as the job's owner would say, by RANK first."""
+        asker, settings = self._asker(submitter), self._snapshot.settings
+        working = {slot.offer.name: slot for slot in self._slots if slot.offer.partitionable}
+        found: list[tuple[Room, Family]] = []
+        for family in self._families:
+            slot = working.get(family.parent.name)
+            ad = slot.ad if slot is not None else family.parent.ad
+            room = find_room(asker, ad, family.children, settings.order.preemption)
+            if room is not None:
+                found.append((room, family))
+        for room, family in sorted(found, key=lambda one: (-one[0].why, -rank(asker.job, one[0].ad), len(one[0].ends))):
+            try:
+                taken = fit_request(asker.job, room.ad, free_of(room.ad), settings.rounding)
+                pieces = pieces_for(asker.job, room.ad, taken)
+            except TooDear:
+                raise
+            except UserError:
+                continue
+            ad = piece(room.ad, taken, pieces)
+            if room.why is Preempts.BY_PRIORITY and not self._is_due(submitter, ad):
+                continue
+            self._families.remove(family)
+            if (slot := working.get(family.parent.name)) is not None:
+                slot.version = -1
+            (claim_id, *_), parent = room.ends[0].claim_ids, family.parent
+            request = submitter.requests[0]
+            return Matched(request, parent.name, claim_id, parent.address, ad, weight_of(ad), taken, pieces, room.ends)
         return None
 
     def _is_due(self, submitter: _Submitter, slot: ClassAd) -> bool:

@@ -51,6 +51,8 @@ class HandedOut:
     at: float
     pieces: Pieces = field(default_factory=dict)
     """Which pieces of custom resources it will get, as far as that was looked at."""
+    room: tuple[str, ...] = ()
+    """Claim ids of the dynamic slots that end for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +116,9 @@ class Offers:
         """The schedd does not use them; how many of them it had."""
         mine = [i for i in claim_ids if i in self._handed and self._handed[i].schedd == schedd]
         for claim_id in mine:
-            self._settle(claim_id)
+            for one in (claim_id, *self._handed[claim_id].room):
+                if one in self._handed:
+                    self._settle(one)
         return len(mine)
 
     def schedd_gone(self, schedd: str) -> int:
@@ -137,6 +141,13 @@ class Offers:
 
     def current(self) -> list[Offer]:
         """Every slot that has a claim id to hand out."""
+        return [offer for offer in self._all() if offer.claim_ids]
+
+    def partitionable(self) -> list[Offer]:
+        """Every partitionable slot, full ones too."""
+        return [offer for offer in self._all() if offer.partitionable]
+
+    def _all(self) -> list[Offer]:
         for name in self._slots.keys() - self._offers.keys():
             self._offers[name] = self._offer(name)
         return [offer for name in self._slots if (offer := self._offers[name]) is not None]
@@ -180,9 +191,9 @@ class Offers:
         out = self._by_slot.get(name, set())
         left = tuple(claim_id for claim_id in slot.claim_ids if claim_id not in out)
         address = slot.ad.eval_str("MyAddress") or slot.ad.eval_str("StartdIpAddr") or ""
-        if not left or not address:
-            return None
         partitionable = bool(slot.ad.eval_bool("PartitionableSlot", False))
+        if not address or not (left or partitionable):
+            return None
         ad = slot.ad
         if out and partitionable:
             handed = [self._handed[claim_id] for claim_id in out]
@@ -229,6 +240,12 @@ def less(slot: ClassAd, taken: Amounts, free: Amounts | None = None, pieces: Pie
     for name, gone in (pieces or {}).items():
         left[f"Available{name}"] = _listed(name, [one for one in available(slot, name) if one not in gone])
     return ClassAd(left, parent=slot)
+
+
+def more(slot: ClassAd, gained: Amounts) -> ClassAd:
+    """A partitionable slot's ad when it has got this back."""
+    free = free_of(slot)
+    return ClassAd({name: _number(free.of(name) + much) for name, much in gained.items()}, parent=slot)
 
 
 def piece(slot: ClassAd, taken: Amounts, pieces: Pieces | None = None) -> ClassAd:

@@ -34,6 +34,8 @@ class PreemptionPolicy:
     early: bool = False
     requirements: Expr | None = None
     rank: Expr | None = None
+    together: bool = False
+    """ALLOW_PSLOT_PREEMPTION: dynamic slots are not preempted one by one, but as many as a job needs (see `room`)."""
 
     @property
     def by_priority(self) -> bool:

@@ -275,13 +275,15 @@ class Reschedule(Request[Done], tag="schedd.reschedule"):
 
 
 class Match(Record):
-    """A slot for one job of an autocluster. `claim_id` is the capability to claim it."""
+    """A slot for one job of an autocluster. `claim_id` is the capability to claim it, `room` are those of dynamic slots
+    that have to end for it, `claim_id` among them."""
 
     submitter: str
     autocluster: int
     claim_id: str
     startd_address: str
     slot_ad: ClassAd
+    room: list[str] = []
 
 
 class MatchesTaken(Record):

@@ -23,7 +23,8 @@ class RequestClaim(Request[ClaimAnswer], tag="startd.request_claim"):
     """Take the slot of `claim_id` for jobs like `job_ad`; a partitionable slot carves a dynamic one for it.
 
     Idempotent: asked again by its holder, the answer is the same. The claim's starter may connect to `shadow_address`
-    with `ticket` before it has a job.
+    with `ticket` before it has a job. With `room`, the dynamic slots that offer these ids end, and the claim gets a new
+    one out of what they leave.
     """
 
     claim_id: str
@@ -34,6 +35,7 @@ class RequestClaim(Request[ClaimAnswer], tag="startd.request_claim"):
     alive_interval_s: float
     shadow_address: str = ""
     ticket: str = ""
+    room: list[str] = []
 
 
 class ActivateAnswer(Record):

@@ -152,3 +152,13 @@ def test_a_job_that_retires_for_a_drain_goes_on_when_the_drain_is_cancelled(pool
 def activities(pool: RealPool) -> list[str]:
     """What the dynamic slots do."""
     return [ad.eval_str("Activity", "") for ad in pool.slots() if ad.eval_bool("DynamicSlot", False)]
+
+
+def test_a_job_larger_than_any_dynamic_slot_takes_the_room_of_several(pool: RealPool) -> None:
+    with configured(pool, "ALLOW_PSLOT_PREEMPTION = true"):
+        small = endless(pool, "one", count=2)
+        pool.until_status(small, RUNNING, count=2)
+        large = endless(pool, "two", "request_cpus = 2")
+        (ad,) = pool.until_status(large, RUNNING)
+        assert ad.eval_int("CpusProvisioned") == 2
+        pool.until_status(small, IDLE, count=2)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -72,7 +72,9 @@ class FakeSchedd:
     count: int = 0
     heard: trio.Event = field(default_factory=trio.Event)
 
-    async def claim(self, claim_id: str, job: ClassAd | None = None, *, lease_s: float = 2400.0) -> Held:
+    async def claim(
+        self, claim_id: str, job: ClassAd | None = None, *, lease_s: float = 2400.0, room: Sequence[str] = ()
+    ) -> Held:
         """Ask for a claim."""
         job = job if job is not None else a_job()
         request = RequestClaim(
@@ -82,6 +84,7 @@ class FakeSchedd:
             submitter="alice@pool.test",
             lease_s=lease_s,
             alive_interval_s=300.0,
+            room=list(room),
         )
         return Held(claim_id, await self.peer.call(request, timeout=None), job)
 

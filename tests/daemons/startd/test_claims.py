@@ -45,6 +45,43 @@ async def test_an_offer_is_good_once_and_a_request_may_come_twice(tmp_path: Path
         assert list(await bench.ads()) == ["slot1", "slot1_1"]
 
 
+async def test_dynamic_slots_end_together_for_a_larger_claim(tmp_path: Path, autojump_clock: MockClock) -> None:
+    knobs = {"NUM_CPUS": "2", "RANK": "TARGET.Loved ?: 0"}
+    async with a_bench(tmp_path, **knobs) as bench, bench.schedd() as schedd, bench.schedd("b@pool.test") as better:
+        small = [await schedd.claim(offer, a_job(LeavesIn=5)) for offer in (await bench.offers())[:2]]
+        for held in small:
+            assert (await schedd.run(held)).started
+        room = [await bench.offer(held.slot.partition("@")[0]) for held in small]
+        large = await better.claim(room[0], a_job(RequestCpus=2, Loved=1), room=room)
+        assert large.answer.granted, large.answer.reason
+        assert large.answer.slot_ad is not None
+        assert large.answer.slot_ad["Cpus"] == 2
+        assert sorted(await bench.ads()) == ["slot1", "slot1_1"]
+        assert await schedd.alive(*small) == [False, False]
+        again = await better.claim(room[0], a_job(RequestCpus=2, Loved=1), room=room)
+        assert again.answer.slot_name == large.answer.slot_name
+
+
+async def test_dynamic_slots_do_not_end_for_a_claim_that_they_rank_lower_or_while_they_retire(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    knobs = {"NUM_CPUS": "2", "RANK": "TARGET.Loved ?: 0", "MAXJOBRETIREMENTTIME": "TARGET.Patience ?: 0"}
+    async with a_bench(tmp_path, **knobs) as bench, bench.schedd() as schedd, bench.schedd("b@pool.test") as other:
+        loved, patient = a_job(Loved=5), a_job(Patience=1000)
+        for job, reason in ((loved, "ranks its present job higher"), (patient, "retirement left")):
+            held = await schedd.claim(await bench.offer(), job)
+            assert (await schedd.run(held)).started
+            room = [await bench.offer("slot1_1")]
+            refused = await other.claim(room[0], a_job(RequestCpus=2), room=room)
+            assert not refused.answer.granted
+            assert reason in refused.answer.reason
+            assert await schedd.alive(held) == [True]
+            await schedd.release(held, StopHow.FAST)
+            await bench.until("", "slot1_1")
+        stolen = await other.claim("no such id", a_job(), room=["no such id"])
+        assert not stolen.answer.granted
+
+
 async def test_p7_no_more_is_promised_than_there_is(tmp_path: Path, autojump_clock: MockClock) -> None:
     async with a_bench(tmp_path) as bench, bench.schedd() as schedd:
         first, second = (await bench.offers())[:2]

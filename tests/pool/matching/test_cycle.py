@@ -222,6 +222,41 @@ def test_a_slot_that_no_job_can_take_is_no_candidate() -> None:
     assert may_be_preempted(ClassAd({"Rank": expr("TARGET.Loved")}, parent=held), PreemptionPolicy())
 
 
+def a_family(ranks: dict[str, float], cpus: int = 0, **attributes: object) -> Snapshot:
+    """A partitionable slot with `cpus` free cores, all else in dynamic slots of one core; RANK is the job's Loved."""
+    by_rank = {"Rank": expr("TARGET.Loved ?: 0"), **attributes}
+    parent = a_pslot("p", cpus, ChildName=list(ranks), **by_rank)
+    slots = [
+        a_slot(name, claimed=True, DynamicSlot=True, RemoteOwner="x@p", CurrentRank=ranked, **by_rank)
+        for name, ranked in ranks.items()
+    ]
+    policy = PreemptionPolicy(together=True)
+    found = [*slots, parent] if cpus else slots
+    return Snapshot(found, [], settings=Settings(order=Order(preemption=policy)), parents=[parent])
+
+
+def test_dynamic_slots_end_together_for_a_job_that_is_larger_than_each_the_least_ranked_first() -> None:
+    snapshot = a_family({"p_1": 3.0, "p_2": 1.0, "p_3": 2.0}, cpus=1)
+    plan = negotiate(replace(snapshot, requests=[a_request(RequestCpus=3, Loved=9)]))
+    (matched,) = plan.matches
+    assert [one.name for one in matched.room] == ["p_2", "p_3"]
+    assert (matched.slot, matched.claim_id) == ("p", matched.room[0].claim_ids[0])
+    assert matched.slot_ad["Cpus"] == 3
+    assert negotiate(replace(snapshot, requests=[a_request(RequestCpus=3, Loved=1)])).matches == []
+    assert negotiate(replace(snapshot, requests=[a_request(RequestCpus=5, Loved=9)])).matches == []
+
+
+def test_a_free_slot_comes_before_room_that_others_have_to_make() -> None:
+    snapshot = a_family({"p_1": 0.0, "p_2": 0.0}, cpus=1)
+    plan = negotiate(replace(snapshot, requests=[a_request(count=2, Loved=9)]))
+    assert sorted(len(matched.room) for matched in plan.matches) == [0, 1]
+
+
+def test_no_room_is_made_of_slots_whose_retirement_is_not_over() -> None:
+    snapshot = a_family({"p_1": 0.0, "p_2": 0.0}, RetirementTimeRemaining=50)
+    assert negotiate(replace(snapshot, requests=[a_request(Loved=9)])).matches == []
+
+
 def test_shares_add_up() -> None:
     assert shares({"a": 5.0, "b": 50.0}) == pytest.approx({"a": 10 / 11, "b": 1 / 11})
     assert shares({}) == {}

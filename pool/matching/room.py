@@ -1,0 +1,70 @@
+"""Room for jobs that no slot has room for: dynamic slots that end together, for one slot out of what they leave.
+
+With ALLOW_PSLOT_PREEMPTION a partitionable slot is looked at together with its dynamic slots. Those whose jobs have to
+make way for the job, by the rules of `preempt`, are added to it, the least ranked first, until the job fits. Cores,
+memory and disk count; custom resources do not. No job is moved whose retirement is not over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from pool.classad import ClassAd, is_match
+from pool.matching.offers import STANDARD, Offer, free_of, more
+from pool.matching.preempt import Asker, PreemptionPolicy, Preempts, preempts
+from pool.slots.resources import NONE, Amounts
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """A partitionable slot and those of its dynamic slots that may have to end."""
+
+    parent: Offer
+    children: tuple[Offer, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """Which dynamic slots have to end, and the partitionable slot's ad when they have."""
+
+    ends: tuple[Offer, ...]
+    ad: ClassAd
+    why: Preempts
+
+
+def is_dynamic(offer: Offer) -> bool:
+    """Whether somebody's dynamic slot is offered."""
+    return offer.claimed and offer.ad.eval_bool("DynamicSlot", False)
+
+
+def families(parents: Iterable[Offer], slots: Iterable[Offer]) -> list[Family]:
+    """The partitionable slots with the dynamic slots among `slots` that were carved out of them."""
+    known = {slot.name: slot for slot in slots if is_dynamic(slot)}
+    found: list[Family] = []
+    for parent in parents:
+        names = parent.ad.eval("ChildName")
+        named = [str(name) for name in names] if isinstance(names, list) else []
+        children = tuple(known[name] for name in named if name in known)
+        if children:
+            found.append(Family(parent, children))
+    return found
+
+
+def find_room(asker: Asker, ad: ClassAd, children: Sequence[Offer], policy: PreemptionPolicy) -> Room | None:
+    """What has to end for the job to fit into the partitionable slot with this ad; None when nothing suffices."""
+    gentle = replace(policy, early=False)
+    ends: list[Offer] = []
+    why = Preempts.BY_RANK
+    gained = NONE
+    for child in sorted(children, key=lambda child: child.ad.eval_float("CurrentRank", 0.0) or 0.0):
+        if child.ad.eval_str("State") != "Claimed" or (found := preempts(child.ad, asker, gentle)) is None:
+            continue
+        ends.append(child)
+        why = min(why, found[0])
+        given = free_of(child.ad)
+        gained += Amounts((name, given.of(name)) for name in STANDARD)
+        roomy = more(ad, gained)
+        if is_match(asker.job, roomy):
+            return Room(tuple(ends), roomy, why)
+    return None
