@@ -11,49 +11,53 @@ PYTHON ?= $(shell for p in python3 /usr/bin/python3; do \
 PYTEST := $(BIN)/python -m pytest
 WORKERS ?= 2
 
-.PHONY: help venv demo test slow long lint format bench docs nodes clean
+.PHONY: help venv dev demo test slow long lint format bench docs nodes clean
 help: ## this list
 	@sed -nE 's/^([a-z]+):[^#]*## (.*)/  \1\t\2/p' Makefile | expand -t 12
 
-venv: $(VENV)/.done ## environment in .venv, with every tool in .venv/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+
+venv: $(VENV)/.done ## what it takes to run pools, in .venv, with every program in .venv/bin
 $(VENV)/.done: pyproject.toml Makefile
 	@test -n "$(PYTHON)" || { echo "no Python that other accounts can reach; install python3 and python3-venv, or pass PYTHON="; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install -q --disable-pip-version-check --upgrade pip
-	if [ "$(INSTALL)" = wheel ]; then \
-	  $(BIN)/python -m pip install -q --disable-pip-version-check build && rm -rf dist && $(BIN)/python -m build -q --wheel --outdir dist . && \
-	  $(BIN)/python -m pip install -q --disable-pip-version-check "$$(ls dist/*.whl)[dev]"; \
-	else $(BIN)/python -m pip install -q --disable-pip-version-check -e '.[dev]'; fi
+	if [ "$(INSTALL)" = wheel ]; then rm -rf dist && $(PIP) wheel -q --no-deps --wheel-dir dist . && $(PIP) install -q dist/*.whl; \
+	else $(PIP) install -q -e .; fi
 	-$(BIN)/python -m compileall -q pool protocol daemons minipool # other accounts run this code, and cannot store it compiled
+	touch $@
+
+dev: $(VENV)/.dev ## the same with what it takes to test and change minipool
+$(VENV)/.dev: $(VENV)/.done
+	if [ "$(INSTALL)" = wheel ]; then $(PIP) install -q "$$(ls dist/*.whl)[dev]"; else $(PIP) install -q -e '.[dev]'; fi
 	touch $@
 
 demo: venv ## a personal pool runs a parameter sweep, shows it live, and stops
 	$(BIN)/python deploy/examples/demo.py
 
-test: venv ## every test that finishes in minutes
+test: dev ## every test that finishes in minutes
 	$(PYTEST) -q -m 'not slow and not long and not nodes' -n $(WORKERS) --dist loadfile $(ARGS)
 
-slow: venv ## fault storms and scale
+slow: dev ## fault storms and scale
 	$(PYTEST) -q -m slow $(ARGS)
 
-long: venv ## half an hour of differential runs and mangled text
+long: dev ## half an hour of differential runs and mangled text
 	$(PYTEST) -q -m long $(ARGS)
 
-lint: venv ## ruff and mypy --strict
+lint: dev ## ruff and mypy --strict
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-format: venv ## let ruff rewrite what it can
+format: dev ## let ruff rewrite what it can
 	$(BIN)/ruff check --fix . ; $(BIN)/ruff format .
 
-bench: venv ## every figure of docs/performance.md, as JSON
+bench: dev ## every figure of docs/performance.md, as JSON
 	$(BIN)/python -m benchmarks $(ARGS)
 
-docs: venv ## write the pages that are made from tables
+docs: dev ## write the pages that are made from tables
 	$(BIN)/python -m docs.generate
 
-nodes: venv ## a pool of containers loses a node and finishes its jobs
+nodes: dev ## a pool of containers loses a node and finishes its jobs
 	deploy/containers/engine check
 	$(PYTEST) -q -m nodes tests/nodes $(ARGS)
 
