@@ -200,7 +200,7 @@ queue
     assert not (home / "count").exists()
     pool.tool("condor_vacate_job", str(cluster))
     pool.until_done(cluster)
-    assert (home / "out").read_text() == "from 0 on 0\nfrom 3 on 0\n"
+    assert (home / "out").read_text() == "from 3 on 0\n", "standard output begins anew"
     assert (home / "count").read_text() == "4\n"
 
 
