@@ -1,14 +1,16 @@
 """Jobs of the local and the scheduler universe: they run at the access point, with no slot, as their owner.
 
 Beside each runs one process (`daemons.local_job`) that starts it and sees it out. A job waits here, not among those
-that want slots, until its time has come and START_LOCAL_UNIVERSE or START_SCHEDULER_UNIVERSE holds. A schedd that is
-stopped has these jobs leave first, and one that dies takes them along; the next schedd runs them again.
+that want slots, until its time has come, START_LOCAL_UNIVERSE or START_SCHEDULER_UNIVERSE holds, and so do its
+Requirements, for which the schedd's ad stands in the place of a machine's. A schedd that is stopped has these jobs
+leave first, and one that dies takes them along; the next schedd runs them again.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import time
 from collections.abc import Mapping
@@ -54,6 +56,7 @@ LINE_BYTES_MAX: Final = 1 << 20
 ROUNDS_MAX: Final = 400
 PAUSE_S: Final = 0.005
 MARK: Final = "_CONDOR_LOCAL_JOB_OF"
+_MACHINE: Final = {"Arch": "ARCH", "OpSys": "OPSYS", "OpSysVer": "OPSYSVER", "OpSysAndVer": "OPSYSANDVER"}
 
 
 class LocalJobs:
@@ -153,12 +156,25 @@ class LocalJobs:
         return mine >= self.core.settings.scheduler_jobs_per_owner_max
 
     def _may_start(self, ad: ClassAd) -> bool:
+        """Whether the access point takes the job, and the job the access point."""
         word = "LOCAL" if universe(ad) == LOCAL else "SCHEDULER"
         wanted = self.core.start.config.expr(f"START_{word}_UNIVERSE")
-        if wanted is None:
-            return True
-        value = wanted.eval(self.core.own_ad(), ad)
-        return isinstance(value, bool | int | float) and bool(value)
+        here = self._access_point()
+        if wanted is not None:
+            value = wanted.eval(here, ad)
+            if not isinstance(value, bool | int | float) or not value:
+                return False
+        return "Requirements" not in ad or ad.eval_bool("Requirements", False, here)
+
+    def _access_point(self) -> ClassAd:
+        """What the Requirements of these jobs see: the schedd's ad, and what of a machine's ad this host has."""
+        ad, config = self.core.own_ad(), self.core.start.config
+        for name, knob in _MACHINE.items():
+            ad[name] = config.str(knob, default="")
+        ad["Cpus"], ad["Memory"] = config.int("DETECTED_CPUS"), config.int("DETECTED_MEMORY")
+        place = next(place for place in (self.directory, *self.directory.parents) if place.exists())
+        ad["Disk"] = shutil.disk_usage(place).free // 1024
+        return ad
 
 
 class LocalRun:

@@ -192,7 +192,9 @@ def _unmatched(pool: _Pool, job: ClassAd) -> list[str]:
 
     universe = _AT_ACCESS_POINT.get(job.eval_int("JobUniverse", 5))
     if universe is not None:
-        return [f"It runs at the access point, as soon as START_{universe}_UNIVERSE allows it."]
+        return [
+            f"It runs at the access point, as soon as START_{universe}_UNIVERSE and its own Requirements hold there."
+        ]
     if limit := pool.limit():
         return limit
     found = analyze(job, pool.slots())

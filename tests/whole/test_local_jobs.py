@@ -14,7 +14,7 @@ import pytest
 from pool.classad import ClassAd
 from tests.whole.real_pool import RealPool, real_pool
 
-RUNNING, REMOVED, COMPLETED, HELD = 2, 3, 4, 5
+IDLE, RUNNING, REMOVED, COMPLETED, HELD = 1, 2, 3, 4, 5
 
 
 @pytest.fixture(scope="module")
@@ -47,6 +47,17 @@ def submit(pool: RealPool, home: Path, universe: str, script: str, more: str = "
 def events(home: Path, cluster: int) -> list[str]:
     lines = (home / f"log.{cluster}").read_text().splitlines()
     return [line[:3] for line in lines if line[3:5] == " (" and line[:3].isdigit()]
+
+
+@pytest.mark.parametrize("universe", ["local", "scheduler"])
+def test_its_requirements_are_asked_of_the_access_point(pool: RealPool, home: Path, universe: str) -> None:
+    more = 'requirements = MY.Ready =?= true && TARGET.OpSys == "LINUX" && TARGET.TotalJobAds > 0'
+    waiting = submit(pool, home, universe, "exit 0", more)
+    pool.until_done(submit(pool, home, universe, "exit 0"))  # which was looked at later
+    (ad,) = pool.jobs(str(waiting))
+    assert ad.eval_int("JobStatus") == IDLE
+    pool.tool("condor_qedit", str(waiting), "Ready", "true")
+    pool.until_done(waiting)
 
 
 @pytest.mark.parametrize("universe", ["local", "scheduler"])
