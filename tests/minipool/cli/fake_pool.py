@@ -13,6 +13,7 @@ import pytest
 
 from minipool.cli.main import dispatch
 from pool.classad import ClassAd, expr, parse_longs
+from pool.config import load_config
 from protocol.message import Message
 from protocol.messages.common import AdBatch, AdReply, GetAd
 from protocol.messages.schedd import (
@@ -87,6 +88,7 @@ class FakeSession:
 
     def __init__(self, peer: FakePeer, ads: Sequence[ClassAd] = (), user: str = "alice") -> None:
         self.peer, self.ads, self._user = peer, ads, user
+        self.config = load_config([], environ={})
 
     def user(self) -> str:
         return self._user
