@@ -25,7 +25,7 @@ while not os.path.exists(sys.argv[1]):
     time.sleep(0.05)
 bomb = {bomb!r}
 print(f'Bomb = {{bomb}}\\nSlotMergeConstraint = {{bomb}}\\n- one\\n', end='')
-for number in range(40_000):
+for number in range(10_000):
     print(f'Word = "{{"x" * 400}}"\\n- tag{{number}}')
 """
 
@@ -93,7 +93,7 @@ def test_in_what_a_slot_fills_in(pool: RealPool, expression: str, times: int) ->
 @pytest.mark.parametrize(
     ("minute", "code"),
     [
-        (",".join(["5"] * 1_000_000), HoldCode.INVALID_CRON_SETTINGS),
+        (",".join(["5"] * 300_000), HoldCode.INVALID_CRON_SETTINGS),
         ("9" * 5000, HoldCode.INVALID_CRON_SETTINGS),
         ("0-" + "9" * 5000, HoldCode.INVALID_CRON_SETTINGS),
         (None, HoldCode.EXPRESSION_TOO_COSTLY),
@@ -101,8 +101,8 @@ def test_in_what_a_slot_fills_in(pool: RealPool, expression: str, times: int) ->
 )
 def test_in_crontabs(pool: RealPool, minute: str | None, code: HoldCode) -> None:
     with nobody_held(pool, "schedd"):
-        cluster = pool.submit(jobs(f"My.CronMinute = {BOMB if minute is None else quoted(minute)}", 20))
-        for ad in pool.until_status(cluster, HELD, count=20):
+        cluster = pool.submit(jobs(f"My.CronMinute = {BOMB if minute is None else quoted(minute)}", 8))
+        for ad in pool.until_status(cluster, HELD, count=8):
             assert ad["HoldReasonCode"] == code
     pool.tool("condor_rm", str(cluster))
 
@@ -152,7 +152,7 @@ def test_in_what_cron_jobs_say(pool: RealPool, daemon: str) -> None:
     log = pool.directory / "log" / ("SchedLog" if daemon == "schedd" else "StartLog")
     with nobody_held(pool, daemon, grows_mib=30):
         (pool.directory / f"{daemon}.go").touch()
-        pool.until(lambda: "mouth exited with status 0" in log.read_text(), "the end of the program")
+        pool.until(lambda: "'mouth' (pid" in log.read_text(), "the end of the program")
 
 
 def test_what_one_owner_has_in_all(pool: RealPool) -> None:

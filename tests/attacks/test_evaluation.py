@@ -88,7 +88,7 @@ def test_others_are_answered_between_the_pieces_of_a_bomb(pool: RealPool, tool: 
         one.start()
     used: list[float] = []
     try:
-        for _ in range(8):
+        for _ in range(5):
             before = processor_s(pool, daemon)
             pool.tool(tool, "-collector" if daemon == "collector" else "-totals")
             used.append(processor_s(pool, daemon) - before)
