@@ -172,9 +172,10 @@ def test_metrics_name_the_attributes_that_carry_them() -> None:
     }
 
 
-def test_the_benchmarks_of_every_machine_need_no_program() -> None:
-    found = table({}, BENCHMARKS)
-    assert (found.jobs, found.problems) == ({}, ())
+def test_the_benchmarks_of_every_machine_are_programs_of_libexec() -> None:
+    found = table({"LIBEXEC": "/x"}, BENCHMARKS)
+    programs = {name: job.executable for name, job in found.jobs.items()}
+    assert (programs, found.problems) == ({"mips": "/x/condor_mips", "kflops": "/x/condor_kflops"}, ())
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,8 @@ def test_a_plugin_says_what_it_can_do_and_what_the_machine_shall_show() -> None:
     ("text", "said"),
     [
         ("", "PluginType"),
-        ("no ad at all", "no ad"),
+        ("no ad at all", "PluginType"),
+        ("[ PluginType = ", "no ad"),
         (GOOD.replace("FileTransfer", "Other"), "PluginType"),
         (GOOD.replace('"OAK, elm"', '" , "'), "SupportedMethods"),
         (GOOD.replace("true", "false"), "MultipleFileSupport"),
