@@ -54,6 +54,7 @@ def test_a_policy_that_costs_too_much_has_its_job_held(pool: RealPool) -> None:
     assert "PeriodicHold costs too much processor time" in str(ad["HoldReason"])
 
 
+@pytest.mark.slow
 def test_a_held_job_whose_release_costs_too_much_is_not_asked_again(pool: RealPool) -> None:
     cluster = pool.submit(jobs(f"hold = true\nperiodic_release = {BOMB}"))
 
@@ -113,6 +114,7 @@ def said_by(pool: RealPool, *argv: str) -> str:
         return str(failure)
 
 
+@pytest.mark.slow
 def test_a_job_of_thirty_megabytes_is_refused(pool: RealPool) -> None:
     before = memory_mib(pool, "schedd")
     for number in range(3):

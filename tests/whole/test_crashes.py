@@ -41,6 +41,11 @@ STARTER_POINTS = (
 POINTS = SUBMIT_POINTS + SCHEDD_POINTS + STARTD_POINTS + STARTER_POINTS
 
 
+def some(points: tuple[str, ...]) -> list[object]:
+    """All of the points, of which the suite of minutes takes each third."""
+    return [pytest.param(point, marks=pytest.mark.slow) if at % 3 else point for at, point in enumerate(points)]
+
+
 @pytest.fixture(scope="module")
 def pool() -> Iterator[RealPool]:
     with real_pool(
@@ -85,7 +90,7 @@ def _submits(probe: Probe) -> bool:
     return bool(probe.in_queue() or probe.in_history())
 
 
-@pytest.mark.parametrize("point", SCHEDD_POINTS)
+@pytest.mark.parametrize("point", some(SCHEDD_POINTS))
 def test_p5_a_job_does_not_notice_the_death_of_its_schedd(pool: RealPool, point: str) -> None:
     marker = arm(pool, point)
     probe = Probe(pool)
@@ -96,7 +101,7 @@ def test_p5_a_job_does_not_notice_the_death_of_its_schedd(pool: RealPool, point:
     assert ad["NumJobStarts"] == 1
 
 
-@pytest.mark.parametrize("point", STARTD_POINTS + STARTER_POINTS)
+@pytest.mark.parametrize("point", some(STARTD_POINTS + STARTER_POINTS))
 def test_p4_a_job_ends_although_what_runs_it_dies(pool: RealPool, point: str) -> None:
     marker = arm(pool, point)
     probe = Probe(pool)

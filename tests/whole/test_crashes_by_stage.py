@@ -131,7 +131,7 @@ def test_a_job_does_not_notice_the_death_of_its_zygote(pool: RealPool, stage: st
     assert probe.trace() == ["begin", "end"]
 
 
-@pytest.mark.parametrize("stage", rows("exit"))
+@pytest.mark.parametrize("stage", rows())
 def test_a_job_ends_once_although_starter_and_zygote_die_together(pool: RealPool, stage: str) -> None:
     probe, starter = stopped_at(pool, stage)
     os.kill(zygote_of(pool), signal.SIGKILL)

@@ -82,14 +82,14 @@ def assert_all_is_well(pool: RealPool, probe: Probe) -> None:
     pool.until(lambda: not list((pool.directory / "execute").iterdir()), "the end of the sandbox")
 
 
-@pytest.mark.parametrize("hook", HOOKS)
+@pytest.mark.parametrize("hook", [HOOKS[0], *(pytest.param(hook, marks=pytest.mark.slow) for hook in HOOKS[1:])])
 def test_a_starter_that_dies_takes_its_hook_along_and_the_job_runs_again(pool: RealPool, hook: str) -> None:
     probe, pid = until_hung(pool, hook)
     os.kill(starter_of(pid), signal.SIGKILL)
     assert_all_is_well(pool, probe)
 
 
-@pytest.mark.parametrize("hook", ["PREPARE_JOB", "JOB_EXIT"])
+@pytest.mark.parametrize("hook", ["PREPARE_JOB", pytest.param("JOB_EXIT", marks=pytest.mark.slow)])
 def test_a_startd_that_dies_takes_the_hook_along_and_the_job_runs_again(pool: RealPool, hook: str) -> None:
     probe, _ = until_hung(pool, hook)
     pool.restart_of("startd")

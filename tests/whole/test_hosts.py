@@ -134,6 +134,7 @@ def test_a_name_that_another_host_has_is_refused(hosts: Hosts) -> None:
         assert "has joined before, with another key" in refused(stranger, hosts.central, word)
 
 
+@pytest.mark.slow
 def test_a_host_that_never_joined_is_not_seen(hosts: Hosts) -> None:
     with new_host("stranger", "127.0.0.6") as stranger:
         settings = {

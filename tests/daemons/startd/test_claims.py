@@ -248,11 +248,11 @@ async def test_silence_for_a_whole_lease_evicts_the_job(tmp_path: Path, autojump
             assert await schedd.alive(held) == [False]
 
 
-async def test_keep_alives_renew_the_lease_for_hours(tmp_path: Path, autojump_clock: MockClock) -> None:
+async def test_keep_alives_renew_the_lease_for_as_long_as_they_come(tmp_path: Path, autojump_clock: MockClock) -> None:
     async with a_bench(tmp_path) as bench, bench.schedd() as schedd:
         held = await schedd.claim(await bench.offer(), lease_s=600)
         await schedd.run(held)
-        for _ in range(20):
+        for _ in range(6):
             await trio.sleep(590)
             assert await schedd.alive(held) == [True]
         assert await bench.where("slot1_1") == "Claimed/Busy"

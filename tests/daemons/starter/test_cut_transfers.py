@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pytest
 import trio
 
 from protocol.messages.schedd import Ending
@@ -113,6 +114,7 @@ async def test_output_goes_on_where_it_was_cut() -> None:
         assert not [name for name in os.listdir(b.iwd) if name.endswith(".part")]
 
 
+@pytest.mark.slow
 async def test_many_small_files_arrive_whole_through_cuts() -> None:
     async with cut_bench(700_000, 1_900_000, 900_000) as (b, cutter):
         (b.iwd / "in").mkdir()
