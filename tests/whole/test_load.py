@@ -70,8 +70,14 @@ def test_an_owner_at_work_suspends_the_job_of_a_dynamic_slot_and_the_job_itself_
         pool.until_status(cluster, RUNNING)
         with an_owner_at_work(3 * (os.cpu_count() or 1)):
             pool.until_status(cluster, SUSPENDED)
-            (slot,) = dynamic(pool)
-            assert slot.eval_float("LoadAvg", 0.0) - slot.eval_float("CondorLoadAvg", 0.0) >= 0.5
+
+            def of_the_owner() -> list[ClassAd]:
+                loads = (
+                    (ad, ad.eval_float("LoadAvg", 0.0) - ad.eval_float("CondorLoadAvg", 0.0)) for ad in dynamic(pool)
+                )
+                return [ad for ad, load in loads if load >= 0.5]
+
+            pool.until(of_the_owner, "the owner's load in the slot's ad")
         pool.tool("condor_rm", str(cluster))
         pool.until(lambda: not pool.jobs(), "the end of the job")
 
