@@ -11,7 +11,7 @@ PYTHON ?= $(shell for p in python3 /usr/bin/python3; do \
 PYTEST := $(BIN)/python -m pytest
 WORKERS ?= 2
 
-.PHONY: help venv dev demo test slow long lint format bench docs nodes clean
+.PHONY: help venv dev demo test slow long coverage lint format bench docs nodes release mutants clean
 help: ## this list
 	@sed -nE 's/^([a-z]+):[^#]*## (.*)/  \1\t\2/p' Makefile | expand -t 12
 
@@ -43,6 +43,12 @@ slow: dev ## fault storms and scale
 long: dev ## half an hour of differential runs and mangled text
 	$(PYTEST) -q -m long $(ARGS)
 
+coverage: dev ## lines that the tests execute, by package, in daemons and tools too; ARGS names some tests
+	$(BIN)/python -m tests.measure.coverage $(if $(ARGS),$(ARGS),-n $(WORKERS))
+
+mutants: dev ## faults that no test notices; ARGS: [--count N] MODULE TEST_FILE...
+	$(BIN)/python -m tests.measure.mutants $(ARGS)
+
 lint: dev ## ruff and mypy --strict
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -60,6 +66,9 @@ docs: dev ## write the pages that are made from tables
 nodes: dev ## a pool of containers loses a node and finishes its jobs
 	deploy/containers/engine check
 	$(PYTEST) -q -m nodes tests/nodes $(ARGS)
+
+release: dev ## wheel and sdist in dist/, each tried in an environment of its own
+	$(BIN)/python deploy/release.py
 
 clean: ## remove what make made
 	rm -rf $(VENV) dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -10,9 +10,9 @@ from typing import Final
 
 from benchmarks.measure import Figure, p50, p99
 from benchmarks.pool_run import Bench
-from pool.errors import PoolError
-from protocol.blocking import connect
-from protocol.security import Security
+from pool.base.errors import PoolError
+from protocol.rpc.blocking import connect
+from protocol.security.credentials import Security
 
 QUESTIONS: Final = 60
 JOBS_MAX: Final = 20

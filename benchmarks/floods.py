@@ -28,9 +28,9 @@ AIM: Final = 2.0
 
 ASK: Final = """
 import sys, time
-from protocol.blocking import connect
+from protocol.rpc.blocking import connect
 from protocol.messages.schedd import CountJobs
-from protocol.security import Security
+from protocol.security.credentials import Security
 times = []
 for _ in range(int(sys.argv[2])):
     began = time.perf_counter()

@@ -1,7 +1,8 @@
 """From a claim's activation to the job's exec, in a real startd whose schedd is the benchmark; what 1,000 starts leave.
 
 One claim, one job after the other, so that the figures hold nothing of the queue. The moment of the exec is what the
-starter reports (it learns of it when the program's image is in place).
+starter reports (it learns of it when the program's image is in place). Figures of two versions are compared in one
+sitting, in turns (`paired`).
 """
 
 from __future__ import annotations
@@ -19,20 +20,23 @@ import trio
 
 from benchmarks.measure import Figure, p50, p99, pss_bytes, tree
 from benchmarks.pool_run import USER, Bench, bench
+from pool.base.ids import JobId
 from pool.classad import ClassAd
-from pool.ids import JobId
-from protocol import needs, rpc
-from protocol.address import Address
-from protocol.auth.ticket import Bearer, digest_of
-from protocol.authorize import Level
-from protocol.message import DONE, Done
-from protocol.messages.collector import Change, WatchAds
-from protocol.messages.schedd import ClaimChanged, JobEnded, JobExecuting, JobNotice, JobUpdate, StarterReady
+from protocol.messages.collector import AdChange, WatchAds
+from protocol.messages.schedd import ClaimChanged
+from protocol.messages.shadow import JobEnded, JobExecuting, JobNotice, JobUpdate, StarterReady
 from protocol.messages.startd import ActivateClaim, ReleaseClaim, RequestClaim
-from protocol.net import RealNetwork
-from protocol.rpc import Peer
-from protocol.security import Security
-from protocol.service import Service
+from protocol.network.net import RealNetwork
+from protocol.rpc import endpoints
+from protocol.rpc.endpoints import Peer
+from protocol.rpc.service import Service, answer
+from protocol.security import needs
+from protocol.security.authorize import Level
+from protocol.security.credentials import Security
+from protocol.security.settings import SecuritySettings
+from protocol.security.ticket import Bearer, digest_of
+from protocol.wire.address import Address
+from protocol.wire.message import DONE, Done
 
 PLAIN: Final = {"PER_JOB_NAMESPACES": "false", "USE_PID_NAMESPACES": "false"}
 ISOLATED: Final = {"PER_JOB_NAMESPACES": "true", "USE_PID_NAMESPACES": "true", "ASSIGN_CPU_AFFINITY": "true"}
@@ -168,7 +172,7 @@ class Launcher:
 @asynccontextmanager
 async def launcher(pool: Bench) -> AsyncGenerator[Launcher, None]:
     """A claimed slot of the pool."""
-    security = Security(trust_domain="bench", uid_domain="bench")
+    security = Security(SecuritySettings(trust_domain="bench", uid_domain="bench"))
     bearer = Bearer(uids=[os.getuid()])
     security.tickets.add(digest_of(TICKET), identity="starter@bench", levels=[Level.READ], bearer=bearer, label="claim")
     address = Address.unix(str(pool.directory / "launcher.sock"))
@@ -179,11 +183,13 @@ async def launcher(pool: Bench) -> AsyncGenerator[Launcher, None]:
         os.chmod(pool.directory / "launcher.sock", 0o777)
         offer = await _offer(pool)
         starts = Service("schedd", needs.SCHEDD_TO_STARTD)
-        starts.on(ClaimChanged, lambda peer, word: None)
-        async with rpc.connected(str(pool.run_dir / "startd.sock"), security=Security(), service=starts) as startd:
+        starts.offer([answer(ClaimChanged, lambda peer, word: None)])
+        async with endpoints.connected(
+            str(pool.run_dir / "startd.sock"), security=Security(), service=starts
+        ) as startd:
             one = Launcher(startd, str(address), offer)
             for kind in (StarterReady, JobExecuting, JobEnded, JobUpdate, JobNotice):
-                service.on(kind, one.hear)
+                service.offer([answer(kind, one.hear)])
             claim = RequestClaim(
                 claim_id=offer,
                 job_ad=_job(),
@@ -194,24 +200,24 @@ async def launcher(pool: Bench) -> AsyncGenerator[Launcher, None]:
                 shadow_address=str(address),
                 ticket=TICKET,
             )
-            answer = await startd.call(claim)
-            assert answer.granted, answer.reason
+            granted = await startd.call(claim)
+            assert granted.granted, granted.reason
             yield one
             await startd.call(ReleaseClaim(claim_id=offer))
         nursery.cancel_scope.cancel()
 
 
 async def _serve(service: Service, listener: Any, security: Security, *, task_status: Any) -> None:
-    await rpc.serve(service, [listener], security=security, task_status=task_status)
+    await endpoints.serve(service, [listener], security=security, task_status=task_status)
 
 
 async def _offer(pool: Bench) -> str:
     watch = WatchAds(ad_types=["Machine"], private=True)
     collector = str(pool.run_dir / "collector.sock")
     with trio.fail_after(PATIENCE_S):
-        async with rpc.connected(collector, security=Security()) as peer, peer.stream(watch) as deltas:
+        async with endpoints.connected(collector, security=Security()) as peer, peer.stream(watch) as deltas:
             async for delta in deltas:
-                if delta.change is not Change.SYNCED and delta.private is not None:
+                if delta.change is not AdChange.SYNCED and delta.private is not None:
                     private: Any = delta.private
                     if found := list(private.get("ClaimIds", [])) or [
                         private[key] for key in private if key == "ClaimId"

@@ -56,7 +56,7 @@ class Answers:
         self.process.stdin.write(question + "\n")
         answer = self.process.stdout.readline()
         if not answer:
-            raise SystemExit(f"{self.process.args}: it ended")
+            raise SystemExit(f"{self.process.args!r}: it ended")
         return float(answer)
 
     def close(self) -> None:

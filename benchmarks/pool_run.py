@@ -21,9 +21,9 @@ import psutil
 
 from benchmarks.measure import Figure, cpu_seconds, p50, pss_bytes, tree
 from benchmarks.pool_client import until_terminated
-from protocol.blocking import connect
 from protocol.messages.common import GetAd
-from protocol.security import Security
+from protocol.rpc.blocking import connect
+from protocol.security.credentials import Security
 from tests.whole.real_pool import RealPool, as_account, pool_directory
 
 USER: Final = "nobody"

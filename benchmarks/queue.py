@@ -17,15 +17,16 @@ import trio
 
 from benchmarks.measure import Figure, cpu_seconds, pss_bytes
 from benchmarks.pool_run import Bench, bench
-from daemons.schedd.core import Core
-from daemons.schedd.policy_timer import PolicyTimer
+from daemons.schedd.core.core import Core
+from daemons.schedd.queue.policy_timer import PolicyTimer
 from pool.classad import ClassAd
 from pool.config import Config, load_config
 from pool.jobs import policy
-from pool.jobs.job_queue import Cluster, Job, JobQueue
-from pool.jobs.pack import pack
-from pool.jobs.states import JobStatus
-from pool.jobs.store import commit, open_queue
+from pool.jobs.queue.cluster import Cluster, Job
+from pool.jobs.queue.job_queue import JobQueue
+from pool.jobs.queue.pack import pack
+from pool.jobs.queue.store import commit, open_queue
+from pool.jobs.vocabulary.states import JobStatus
 from pool.submit import read_submit
 
 PROCS: Final = int(os.environ.get("QUEUE_PROCS", "100000"))

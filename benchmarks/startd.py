@@ -13,8 +13,8 @@ import trio.testing
 from benchmarks.measure import Figure
 from pool.classad import ClassAd
 from pool.config import load_config
-from pool.slots.machine import Activity, SlotState, State
-from pool.slots.policy import Facts, next_event, read_policy
+from pool.slots.policy import PolicyFacts, next_event, read_policy
+from pool.slots.state_machine import Activity, SlotState, State
 
 SLOTS = 200
 POLLED_S = 300.0
@@ -70,5 +70,5 @@ def _evaluations() -> float:
     slot = SlotState(State.CLAIMED, Activity.BUSY)
     began = time.perf_counter()
     for _ in range(EVALUATIONS):
-        next_event(policy, slot, ad, job, Facts())
+        next_event(policy, slot, ad, job, PolicyFacts())
     return EVALUATIONS / (time.perf_counter() - began)

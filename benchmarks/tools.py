@@ -17,10 +17,10 @@ from typing import Final
 
 from benchmarks.measure import Figure, p50, p99
 from benchmarks.pool_run import Bench, bench
-from minipool.cli.names import POOL_VERBS, TOOLS
+from minipool.cli.entry.names import POOL_VERBS, TOOLS
 from pool.classad import ClassAd
-from pool.jobs.pack import pack
-from pool.jobs.store import open_queue
+from pool.jobs.queue.pack import pack
+from pool.jobs.queue.store import open_queue
 
 HISTORY: Final = int(os.environ.get("HISTORY_SIZE", "1000000"))
 PER_CLUSTER: Final = 1000
@@ -87,7 +87,7 @@ def _fill_history(pool: Bench) -> None:
     connection.execute("BEGIN")
     for number in range(1, HISTORY // PER_CLUSTER + 1):
         owner = "bob" if number % 100 == 0 else "ann"
-        text = pack(ClassAd({**shared, "ClusterId": number, "Owner": owner, "User": f"{owner}@here"}))
+        text = pack(ClassAd({**shared, "ClusterId": number, "Owner": owner, "User": f"{owner}@here"})).text
         connection.execute("INSERT INTO clusters VALUES (?, 0, ?, ?, ?, ?)", (number, f"{owner}@here", owner, 1, text))
         rows = []
         for proc in range(PER_CLUSTER):
@@ -98,7 +98,7 @@ def _fill_history(pool: Bench) -> None:
                 "RemoteWallClockTime": 9.0, "RemoteUserCpu": 1.5, "NumJobStarts": 1, "ImageSize": 4000 + proc,
                 "BytesSent": 0.0, "BytesRecvd": 1024.0, "NumShadowStarts": 1, "EnteredCurrentStatus": at,
             }  # fmt: skip
-            rows.append((number, proc, owner, 4, float(at), pack(ClassAd(own))))
+            rows.append((number, proc, owner, 4, float(at), pack(ClassAd(own)).text))
         connection.executemany(
             "INSERT INTO history (cluster, proc, owner, status, left_at, ad) VALUES (?, ?, ?, ?, ?, ?)", rows
         )

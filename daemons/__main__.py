@@ -32,11 +32,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         overrides[key.strip().upper()] = value.strip()
     os.environ["OPENBLAS_NUM_THREADS"] = "1"  # a daemon has as many threads as it asks for
 
-    from daemons import first_zygote
-    from daemons.run import Source, run_process
+    from daemons.daemon_core.entry import run_process
+    from daemons.daemon_core.source import ConfigSource
+    from daemons.process import first_zygote
 
     directory = os.path.abspath(given.dir) if given.dir else None
-    source = Source(directory, tuple(os.path.abspath(file) for file in given.config), overrides)
+    source = ConfigSource(directory, tuple(os.path.abspath(file) for file in given.config), overrides)
     first_zygote.fork_for(given.name)
     if given.name == "master":
         from daemons.master.process import run_master

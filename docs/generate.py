@@ -1,23 +1,32 @@
-"""Write the pages that are made from the tables that the code uses: `python -m docs.generate`."""
+"""Write the pages that are made from the tables that the code uses: `python -m docs.generate`.
+
+A page is a function from tables to text, without a look at the host or the clock: a test makes every page again and
+compares it with what is checked in. Manual pages and shell completion are made by `manual`.
+"""
 
 from __future__ import annotations
 
+import ast
+import shutil
 from collections.abc import Callable
 from importlib import import_module
+from itertools import groupby
 from pathlib import Path
 
-from minipool.cli.names import POOL_VERBS, TOOLS
-from minipool.cli.tool import usage
+from docs import manual
+from minipool.cli.entry.names import POOL_VERBS, TOOLS
+from minipool.cli.entry.tool import usage
 from pool.config import knobs, templates
-from pool.config.without_effect import WITHOUT_EFFECT
+from pool.slots import diagram
 from pool.submit import commands
 from pool.submit.without_effect import WITHOUT_EFFECT as WITHOUT_COMMANDS
-from protocol import needs
-from protocol.auth import x509
-from protocol.authorize import implied
-from protocol.identity import Who
+from protocol.security import needs, x509
+from protocol.security.authorize import implied
+from protocol.security.identity import Who
+from tests import layers
 
 HERE = Path(__file__).parent
+SHARE = HERE / "share"
 
 
 def configuration() -> str:
@@ -25,34 +34,40 @@ def configuration() -> str:
     lines = [
         "# Configuration",
         "",
-        "Made from the table that the code uses; do not edit. `condor_config_val -verbose KNOB` tells a knob's value "
-        "and where it was set.",
+        "Generated from the table that the code uses; do not edit. `condor_config_val -verbose KNOB` prints a knob's "
+        "value and where it was set.",
         "",
-        "A configuration is lines of `NAME = value`. `$(NAME)` stands for the value of another name, `$(NAME:x)` for x "
-        "where that is not set, `$ENV(NAME)` for an environment variable. `NAME = $(NAME) more` adds to an earlier "
-        "value. `SCHEDD.NAME` counts for the schedd alone. `if`, `elif`, `else`, `endif` choose lines; "
-        "`include : FILE` reads another file; `use ROLE : Submit` puts a template in place. A backslash at the end of "
-        "a line continues it, and `NAME @=end` begins a value of several lines that ends with `@end`.",
+        "A configuration consists of lines `NAME = value`. `$(NAME)` stands for the value of another name, `$(NAME:x)` "
+        "for that value or, if it is not set, for x, and `$ENV(NAME)` for an environment variable. "
+        "`NAME = $(NAME) more` appends to an earlier value. `SCHEDD.NAME` applies to the schedd only. `if`, `elif`, "
+        "`else` and `endif` select lines; `include : FILE` reads another file; `use ROLE : Submit` inserts a template. "
+        "A backslash at the end of a line continues it, and `NAME @=end` begins a value of several lines that ends "
+        "with `@end`.",
         "",
-        "`$CONDOR_CONFIG` names a file, `$POOL_DIR` a directory with a file named `config`: what is named is read, and "
-        "refused when it is not there or describes the pool of another directory. Where neither is set, the first of "
-        "these that is found is read: `~/.minipool/config` (but for root), `/etc/minipool/config`, "
-        "`/var/lib/minipool/config`. Then come LOCAL_CONFIG_FILE and the files of "
-        "LOCAL_CONFIG_DIR, then environment variables `_CONDOR_NAME`. No file is needed.",
+        "`$CONDOR_CONFIG` names a file, `$POOL_DIR` a directory with a file named `config`. It is an error if the file "
+        "does not exist, or if it describes the pool of another directory. If neither variable is set, the first of "
+        "these files that exists is read: `~/.minipool/config` (except for root), `/etc/minipool/config`, "
+        "`/var/lib/minipool/config`. After that come LOCAL_CONFIG_FILE and the files of LOCAL_CONFIG_DIR, and then "
+        "environment variables `_CONDOR_NAME`. No file is required.",
         "",
-        "A name with `<N>` or `<NAME>` in it stands for as many knobs as there are numbers or names. **R** marks what "
-        "takes effect only when the daemon is started again. **-** marks knobs of HTCondor's that are known, so that "
-        "its configurations load, and that nothing here reads; `pool up` and the master's log warn of those that are "
-        "set. A central manager refuses group quotas and concurrency limits, a master daemons that do not exist.",
+        "A name with `<N>` or `<NAME>` in it stands for one knob for each number or name. **R** marks knobs that take "
+        "effect only when the daemon restarts. **-** marks knobs of HTCondor that are known, so that its "
+        "configurations load, but have no effect here; `pool up` and the master's log warn of those that are set. A "
+        "central manager refuses group quotas and concurrency limits, and a master refuses daemons that do not exist.",
     ]
     for section, rows in knobs.sections():
         lines += ["", f"## {section}", "", "| knob | type | default | range | |", "|---|---|---|---|---|"]
         for knob in rows:
             default = f"`{_cell(knob.default)}`" if knob.default else ""
             allowed = knob.range_text() if knob.range else ""
-            mark = " **-**" if knob.name in WITHOUT_EFFECT else " **R**" if knob.restart else ""
+            mark = " **-**" if not knob.has_effect else " **R**" if knob.restart else ""
             lines.append(f"| `{_cell(knob.name)}` | {knob.kind} | {default} | {allowed} | {knob.sentence}{mark} |")
-    lines += ["", "## Templates", "", "`use CATEGORY : NAME`, some with arguments in parentheses."]
+    lines += [
+        "",
+        "## Templates",
+        "",
+        "A line `use CATEGORY : NAME` inserts a template; some take arguments in parentheses.",
+    ]
     for category in templates.categories():
         lines += ["", f"### use {category}", ""]
         for name in templates.names(category):
@@ -65,26 +80,28 @@ def submit_commands() -> str:
     lines = [
         "# Submit commands",
         "",
-        "Made from the table that the code uses; do not edit.",
+        "Generated from the table that the code uses; do not edit.",
         "",
-        "A submit description is lines of `command = value` up to a `queue` statement. `+Name = expression` sets a job "
-        "attribute as it stands. The second column is the attribute that a command sets, the third how its value is "
-        "read: *string*; *unquoted*, a string without its quotes; *list*, names; *int*, *bool*, *expr*, *policy*, "
-        "expressions; *file* and *log*, paths that start from `initialdir`; *special*, see the sentence. **-** marks "
-        "commands that are kept in the job's ad and do nothing, with the reason; condor_submit warns of them.",
+        "A submit description consists of lines `command = value`, followed by a `queue` statement. `+Name = "
+        "expression` sets a job attribute to that expression. The second column is the attribute that a command sets, "
+        "the third how its value is read: *string*; *unquoted*, a string whose quotes are removed; *list*, names; "
+        "*int*, *bool*, *expr*, *policy*, expressions; *file* and *log*, paths relative to `initialdir`; *special*, "
+        "as described. **-** marks commands that are stored in the job's ad but have no effect, with the reason; "
+        "`condor_submit` warns of them.",
     ]
-    for section, rows in commands.ROWS:
+    for section, rows in groupby(commands.COMMANDS, lambda command: command.section):
         lines += ["", f"## {section}", "", "| command | attribute | value | |", "|---|---|---|---|"]
-        for name, attribute, kind, sentence in rows:
-            shown = f"`{_cell(attribute)}`" if attribute else ""
-            idle = WITHOUT_COMMANDS.get(name)
+        for one in rows:
+            shown = f"`{_cell(one.attribute)}`" if one.attribute else ""
+            idle = WITHOUT_COMMANDS.get(one.name)
             mark = f" **-** ({idle.why})" if idle is not None else ""
-            lines.append(f"| `{_cell(name)}` | {shown} | {kind.removeprefix('alias ')} | {sentence}{mark} |")
+            kind = one.kind.removeprefix("alias ")
+            lines.append(f"| `{_cell(one.name)}` | {shown} | {kind} | {one.sentence}{mark} |")
     lines += [
         "",
         "## Not supported",
         "",
-        "These are refused by name:",
+        "These commands are refused:",
         "",
         *(f"- `{prefix}{'...' if prefix.endswith('_') else ''}`: {what}" for prefix, what in commands.REFUSED_PREFIXES),
     ]
@@ -101,15 +118,15 @@ def tools() -> str:
     lines = [
         "# Tools",
         "",
-        "Made from the option tables that the tools use; do not edit.",
+        "Generated from the option tables that the tools use; do not edit.",
         "",
-        "Each `condor_NAME` is also `pool NAME`. Options may be shortened (`-const` for `-constraint`) and may be "
+        "Each `condor_NAME` is also `pool NAME`. Options may be abbreviated (`-const` for `-constraint`) and may be "
         "written with two dashes; `[:...]` marks those that take a qualifier after a colon. Every tool has `-help`.",
         "",
-        "With `-json`, tools that show any number of things print a list of objects, `[` and `]` when there are none: "
-        "jobs, slots, users, findings, what became of each job. Tools that say one thing print one object. Names "
-        "are those of attributes, times are seconds since 1970, and the exit status is that of the same command "
-        "without `-json`; what went wrong is on standard error, as always.",
+        "With `-json`, tools that show jobs, slots, users or other things of which there can be any number print a "
+        "list of objects (`[` and `]` when there are none); tools with a single answer print one object. Names are "
+        "those of attributes, times are seconds since 1970, the exit status is the same as without `-json`, and "
+        "errors are on standard error as always.",
     ]
     for name, (summary, text) in all_tools().items():
         lines += ["", f"## {name}", "", summary, "", "```", text.rstrip(), "```"]
@@ -134,35 +151,36 @@ def security_duties() -> str:
     lines = [
         "# Who may send what",
         "",
-        "Made from the tables that the code uses (`protocol/needs.py`); do not edit.",
+        "Generated from the tables that the code uses (`protocol/security/needs.py`); do not edit.",
         "",
-        "For each process, and for each connection that is not its port: the messages that it answers, what the sender "
-        "needs, and whether a host of the pool has it by its certificate alone. So the columns *execute* and *submit* "
-        "are what somebody reaches who has broken into such a host. A level comes from a duty or from an `ALLOW_*` "
-        "list, a duty from nothing but a certificate; root and the account that runs the pool have all of them on "
-        "their host, and others who were given `ADVERTISE_STARTD`, `ADVERTISE_SCHEDD` or `NEGOTIATOR` have the duty "
-        "that goes with it. *TICKET* is a secret made for one claim or one transfer, *PAIR* the socket pair that a "
-        "process shares with its parent.",
+        "For each process, and for each further kind of connection, the tables list the messages that are answered, "
+        "what the sender needs, and whether a host of the pool has that by its certificate alone. The columns "
+        "*execute* and *submit* are therefore what somebody can reach who has broken into such a host. A level comes "
+        "from a duty or from an `ALLOW_*` list, a duty only from a certificate. Root and the account that runs the "
+        "pool have all of them on their own host, and whoever was given `ADVERTISE_STARTD`, `ADVERTISE_SCHEDD` or "
+        "`NEGOTIATOR` has the duty that goes with it. *TICKET* is a secret made for one claim or one transfer, *PAIR* "
+        "the socket pair that a process shares with its parent.",
         "",
-        "Beyond the table:",
+        "These rules apply in addition to the tables:",
         "",
-        "- An ad from another host than the central manager names, in Machine and behind the last `@` of its name, the "
-        "host of the sender's certificate, and its addresses lead there; only such ads can be taken back.",
-        "- A claim id works for the schedd that used it first, known by its host. A schedd announces work and claims "
-        "slots under a name of its own host.",
-        "- A startd is heard about the claims that its schedd holds there, and no others. A starter's ticket "
-        "works on the host of its claim's startd alone.",
-        "- Jobs are changed by their owner, by who is named in `QUEUE_SUPER_USERS` and came with an account of the "
-        "host or a token, and with the level `ADMINISTRATOR`. A host owns no jobs.",
+        "- In an ad from a host other than the central manager, Machine and the part of the name after the last `@` "
+        "must be the host of the sender's certificate, and its addresses must lead there. A host can invalidate only "
+        "such ads.",
+        "- A claim id works only for the schedd that used it first, identified by its host. A schedd announces work "
+        "and claims slots under a name of its own host.",
+        "- A schedd listens to a startd only about the claims that it holds there. A starter's ticket works only on "
+        "the host of its claim's startd.",
+        "- Jobs can be changed by their owner, by users in `QUEUE_SUPER_USERS` who authenticated with an account of "
+        "the host or a token, and with the level `ADMINISTRATOR`. A host owns no jobs.",
     ]
     for side, rows in needs.SIDES.items():
         lines += ["", f"## {side[0].upper()}{side[1:]}", ""]
         own = {tag: need for tag, need in rows.items() if tag not in needs.EVERY_DAEMON}
         lines += _reach("message", own)
         if own != dict(rows):
-            lines += ["", "And what [every daemon](#every-daemon) answers."]
+            lines += ["", "And the messages that [every daemon](#every-daemon) answers."]
     lines += ["", "## Every daemon", "", *_reach("message", needs.EVERY_DAEMON)]
-    lines += ["", "## Ads", "", "To publish an ad, or to take it back, by its type:", ""]
+    lines += ["", "## Ads", "", "What is needed to publish or invalidate an ad, by its type:", ""]
     return "\n".join([*lines, *_reach("type", {**needs.ADS, "all others": needs.OTHER_ADS})]) + "\n"
 
 
@@ -177,6 +195,23 @@ def _reach(what: str, rows: needs.Needs) -> list[str]:
     return lines
 
 
+def packages() -> str:
+    """docs/packages.md: every package, and what its own first line says of it."""
+    lines = [
+        "# Packages",
+        "",
+        "Generated from the first line of each package; do not edit. [architecture.md](architecture.md) shows how they "
+        "work together. `python -m tests.layers` draws which imports which.",
+    ]
+    for top in layers.TOPS:
+        lines += ["", f"## {top}", "", "| package | what is in it |", "|---|---|"]
+        for name in sorted(one for one in layers.PACKAGES if one.partition(".")[0] == top):
+            tree = ast.parse(layers.FILES[name].read_text(encoding="utf-8"))
+            said = (ast.get_docstring(tree) or "").partition("\n\n")[0].replace("\n", " ")
+            lines.append(f"| `{name.replace('.', '/')}` | {_cell(said)} |")
+    return "\n".join(lines) + "\n"
+
+
 def _a_host(duty: str) -> Who:
     levels = implied(x509.granted(frozenset({duty})))
     return Who(identity="", method="SSL", levels=levels, duties=frozenset({duty}))
@@ -184,7 +219,9 @@ def _a_host(duty: str) -> Who:
 
 PAGES: dict[str, Callable[[], str]] = {
     "configuration.md": configuration,
+    "packages.md": packages,
     "security-duties.md": security_duties,
+    "slot-states.md": diagram.page,
     "submit-commands.md": submit_commands,
     "tools.md": tools,
 }
@@ -194,6 +231,10 @@ def main() -> None:
     """Write every page."""
     for name, page in PAGES.items():
         (HERE / name).write_text(page(), encoding="utf-8")
+    shutil.rmtree(SHARE, ignore_errors=True)  # a tool that is gone leaves no page
+    for path, text in manual.files().items():
+        (SHARE / path).parent.mkdir(parents=True, exist_ok=True)
+        (SHARE / path).write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

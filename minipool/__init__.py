@@ -1,17 +1,19 @@
 """minipool: a pool of machines that runs batch jobs. This package is what people import and type.
 
-`open_pool()` is for programs that use trio, `connect()` for scripts and notebooks; both give a `Pool`. What is named
-here is imported when it is first used, so that the command-line tools, which live in this package too, start fast.
+`connect()` is for scripts and notebooks and returns a `Pool`, `open_pool()` for programs that use trio and gives an
+`AsyncPool`. What is named here is imported when it is first used, so that the command-line tools, which live in this
+package too, start fast.
 """
 
 from __future__ import annotations
 
-from pool.hints import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
+
+from pool.base.version import VERSION as __version__
 
 if TYPE_CHECKING:
-    from minipool.api import Job, Pool, open_pool
-    from minipool.blocking import connect
-    from minipool.model import (
+    from minipool.client.blocking import Job, Pool, connect
+    from minipool.client.model import (
         JobHeldWarning,
         JobResult,
         JobState,
@@ -21,34 +23,39 @@ if TYPE_CHECKING:
         SubmitWarning,
         UnknownJob,
     )
+    from minipool.client.over_trio import AsyncJob, AsyncPool, open_pool
+    from pool.base.errors import PeerError, PoolError, SubmitError, UserError
     from pool.classad import ClassAd, Expr, expr
-    from pool.errors import PeerError, PoolError, SubmitError, UserError
-    from protocol.remote import TimedOut
+    from protocol.rpc.remote import TimedOut
 
 _HOMES = {
-    "Job": "minipool.api",
-    "Pool": "minipool.api",
-    "open_pool": "minipool.api",
-    "connect": "minipool.blocking",
-    "JobHeldWarning": "minipool.model",
-    "JobResult": "minipool.model",
-    "JobState": "minipool.model",
-    "NotDone": "minipool.model",
-    "Status": "minipool.model",
-    "Submit": "minipool.model",
-    "SubmitWarning": "minipool.model",
-    "UnknownJob": "minipool.model",
+    "AsyncJob": "minipool.client.over_trio",
+    "AsyncPool": "minipool.client.over_trio",
+    "open_pool": "minipool.client.over_trio",
+    "Job": "minipool.client.blocking",
+    "Pool": "minipool.client.blocking",
+    "connect": "minipool.client.blocking",
+    "JobHeldWarning": "minipool.client.model",
+    "JobResult": "minipool.client.model",
+    "JobState": "minipool.client.model",
+    "NotDone": "minipool.client.model",
+    "Status": "minipool.client.model",
+    "Submit": "minipool.client.model",
+    "SubmitWarning": "minipool.client.model",
+    "UnknownJob": "minipool.client.model",
     "ClassAd": "pool.classad",
     "Expr": "pool.classad",
     "expr": "pool.classad",
-    "PeerError": "pool.errors",
-    "PoolError": "pool.errors",
-    "SubmitError": "pool.errors",
-    "UserError": "pool.errors",
-    "TimedOut": "protocol.remote",
+    "PeerError": "pool.base.errors",
+    "PoolError": "pool.base.errors",
+    "SubmitError": "pool.base.errors",
+    "UserError": "pool.base.errors",
+    "TimedOut": "protocol.rpc.remote",
 }
 
 __all__ = [
+    "AsyncJob",
+    "AsyncPool",
     "ClassAd",
     "Expr",
     "Job",
@@ -66,6 +73,7 @@ __all__ = [
     "TimedOut",
     "UnknownJob",
     "UserError",
+    "__version__",
     "connect",
     "expr",
     "open_pool",

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 from collections.abc import Iterator
 
 import pytest
+
+# A shell that starts the tests in the background ignores it, and a script cannot trap what was ignored at its start.
+signal.signal(signal.SIGQUIT, signal.SIG_DFL)
 
 
 def _open_descriptors() -> dict[int, str]:

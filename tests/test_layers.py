@@ -1,55 +1,89 @@
-"""Which package may import which: pool <- protocol <- daemons, minipool."""
+"""Which package may import which: pool <- protocol <- daemons, minipool; and no two each other."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
-from pathlib import Path
+import sys
 
 import pytest
 
-import daemons
-import minipool
-import pool
-import protocol
+from tests.layers import FILES, TOPS, circle, imports, modules, packages
 
-OURS = {"pool", "protocol", "daemons", "minipool"}
 ALLOWED = {
     "pool": {"pool"},
     "protocol": {"protocol", "pool"},
     "daemons": {"daemons", "protocol", "pool"},
     "minipool": {"minipool", "protocol", "pool"},
 }
-FOREIGN_TO = {"pool": {"trio", "socket", "subprocess", "outcome", "msgpack", "threading", "asyncio"}}
+OUTSIDE = {
+    *("trio", "socket", "outcome", "msgpack", "threading", "asyncio"),
+    *("subprocess", "psutil", "ctypes", "pynvml", "sqlite3", "glob", "platform", "pwd", "random", "secrets", "shutil"),
+    *("os.walk", "os.listdir", "os.scandir", "os.stat", "os.environ", "os.getpid", "os.getloadavg", "os.urandom"),
+    *("time.time", "time.monotonic", "time.perf_counter", "time.process_time", "datetime.now"),
+}
 """What the domain does not touch: it is handed what it needs of the outside."""
+ADAPTERS = {
+    "pool.base.private_file": {"os.stat"},
+    "pool.classad.values.environment": {"random"},
+    "pool.config.load": {"os.environ", "os.listdir"},
+    "pool.config.places": {"os.getpid", "pwd"},
+    "pool.gpus.hip": {"ctypes"},
+    "pool.gpus.meter": {"ctypes", "pynvml"},
+    "pool.gpus.nvml": {"pynvml"},
+    "pool.gpus.opencl": {"ctypes"},
+    "pool.gpus.vendors": {"os.environ"},
+    "pool.hosts.register": {"sqlite3"},
+    "pool.hosts.sendmail": {"subprocess", "pwd", "shutil"},
+    "pool.jobs.queue.backup": {"sqlite3"},
+    "pool.jobs.queue.history": {"sqlite3"},
+    "pool.jobs.queue.store": {"sqlite3"},
+    "pool.slots.idle": {"psutil", "os.listdir"},
+    "pool.slots.provision.detect": {"os.getloadavg", "os.stat", "platform", "psutil", "shutil"},
+    "pool.submit.world": {"glob", "os.stat", "os.walk"},
+}
+"""The modules of the domain that are its ways to the outside, and to what."""
 
-PACKAGES = [pool, protocol, daemons, minipool]
-FILES = [(package.__name__, path) for package in PACKAGES for path in sorted(Path(package.__path__[0]).rglob("*.py"))]
 
-
-def imported(path: Path) -> Iterator[tuple[int, str]]:
-    """Each top-level package that a file imports, with its line; what only type checkers read counts too."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            yield from ((node.lineno, alias.name.partition(".")[0]) for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
-            yield node.lineno, node.module.partition(".")[0]
-
-
-@pytest.mark.parametrize("package", sorted(OURS))
-def test_imports_point_one_way(package: str) -> None:
-    forbidden = (OURS - ALLOWED[package]) | FOREIGN_TO.get(package, set())
+@pytest.mark.parametrize("top", sorted(TOPS))
+def test_imports_point_one_way(top: str) -> None:
     wrong = [
-        f"{path}:{line}: imports {name}"
-        for owner, path in FILES
-        if owner == package
-        for line, name in imported(path)
-        if name in forbidden
+        f"{path}:{one.line}: imports {one.name}"
+        for name, path in FILES.items()
+        if name.partition(".")[0] == top
+        for one in imports(path)
+        if one.name.partition(".")[0] in TOPS.keys() - ALLOWED[top]
     ]
     assert wrong == []
 
 
-def test_no_package_of_ours_hides_a_standard_module() -> None:
-    import sys
+def test_no_module_imports_one_that_imports_it() -> None:
+    assert circle(modules()) == []
 
-    assert OURS & set(sys.stdlib_module_names) == set()
+
+def test_no_package_imports_one_that_imports_it() -> None:
+    assert circle(packages()) == []
+
+
+def test_the_domain_touches_the_outside_only_where_it_says_so() -> None:
+    found: dict[str, set[str]] = {}
+    for name, path in FILES.items():
+        if name.partition(".")[0] == "pool":
+            tree = ast.parse(path.read_text(encoding="utf-8"))
+            used = {one.name.partition(".")[0] for one in imports(path) if not one.for_types}
+            used |= {ast.unparse(node) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+            if touched := used & OUTSIDE:
+                found[name] = touched
+    assert found == ADAPTERS
+
+
+def test_no_module_of_ours_has_the_name_of_a_standard_one() -> None:
+    ours = {name.rpartition(".")[2] for name, path in FILES.items() if path.name != "__init__.py"} | set(TOPS)
+    assert ours & set(sys.stdlib_module_names) == set()
+
+
+def test_no_folder_holds_more_modules_than_can_be_seen_at_a_glance() -> None:
+    sizes: dict[str, int] = {}
+    for name, path in FILES.items():
+        if path.name != "__init__.py":
+            sizes[name.rpartition(".")[0]] = sizes.get(name.rpartition(".")[0], 0) + 1
+    assert {package: size for package, size in sizes.items() if size > 25} == {}

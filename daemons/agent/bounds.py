@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from daemons.agent.trusted_path import NotOpened, real
 from pool.classad import ClassAd
 from pool.jobs.limit_directories import is_within
-from protocol.rpc import Peer
+from protocol.rpc.endpoints import Peer
 
 
 class OutOfBounds(NotOpened):
@@ -20,7 +20,7 @@ class OutOfBounds(NotOpened):
         super().__init__(errno.EACCES, path, said)
 
 
-class Bounds:
+class DirectoryBounds:
     """What one job's paths may lead to; no directories: anything."""
 
     def __init__(self, directories: Sequence[str]) -> None:
@@ -43,5 +43,5 @@ class Bounds:
         return path
 
 
-JobOf = Callable[[Peer, str], tuple[ClassAd, Bounds]]
+JobOf = Callable[[Peer, str], tuple[ClassAd, DirectoryBounds]]
 """The job of an activation, and its bounds, for a peer that has its ticket."""

@@ -16,27 +16,27 @@ from collections.abc import Sequence
 
 import trio
 
-from daemons.programs import kill_session
+from daemons.host.programs import kill_session
+from pool.base.errors import ClassAdError, PeerError
 from pool.classad import ClassAd, parse_long
-from pool.errors import ClassAdError, PeerError
-from pool.execute.checkpoint import destination, number_of, read_manifest
-from pool.execute.checkpoint_cleanup import JOB_AD, LOCAL_CLEANER, command_for, removals
+from pool.files.checkpoint import destination, number_of, read_manifest
+from pool.files.checkpoint_cleanup import JOB_AD, LOCAL_CLEANER, command_for, removals
 from protocol.messages.agent import CheckpointsCleaned, CleanCheckpoints
-from protocol.rpc import Peer
-from protocol.service import Service
+from protocol.rpc.endpoints import Peer
+from protocol.rpc.service import Answer, answer
 
 log = logging.getLogger("agent.checkpoint_cleanup")
 
 
-class CheckpointCleanup:
+class CheckpointRemover:
     """Answers the schedd."""
 
     def __init__(self) -> None:
         self._turn = trio.CapacityLimiter(1)
 
-    def add_to(self, service: Service) -> None:
-        """Answer CleanCheckpoints."""
-        service.on(CleanCheckpoints, self.clean)
+    def answers(self) -> list[Answer]:
+        """What the schedd asks for."""
+        return [answer(CleanCheckpoints, self.clean)]
 
     async def clean(self, _peer: Peer, request: CleanCheckpoints) -> CheckpointsCleaned:
         """Remove all that the directory tells of, one directory at a time."""
@@ -91,7 +91,7 @@ def argv_of(command: Sequence[str]) -> list[str]:
     """How it is started: the pool's own goes by its name where there is no such program."""
     program, *arguments = command
     if os.path.basename(program) == LOCAL_CLEANER and not os.access(program, os.X_OK):
-        return [sys.executable, "-I", "-m", "daemons.checkpoint_cleaner", *arguments]
+        return [sys.executable, "-I", "-m", "daemons.libexec.checkpoint_cleaner", *arguments]
     return [program, *arguments]
 
 

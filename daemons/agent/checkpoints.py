@@ -11,8 +11,8 @@ import shutil
 from dataclasses import dataclass
 from typing import Final
 
-from pool.errors import PeerError
-from pool.execute.checkpoint import (
+from pool.base.errors import PeerError
+from pool.files.checkpoint import (
     MANIFEST,
     directory_name,
     newest_first,
@@ -20,15 +20,15 @@ from pool.execute.checkpoint import (
     read_manifest,
     write_manifest,
 )
-from pool.execute.checkpoint_cleanup import JOB_AD
-from pool.execute.transfer import InputItem
-from protocol.digest import digest_of
+from pool.files.checkpoint_cleanup import JOB_AD
+from pool.files.transfer import InputItem
+from protocol.files.digest import digest_of
 
 KEPT: Final = 2
 
 
 @dataclass(frozen=True)
-class Checkpoints:
+class SpooledCheckpoints:
     """Those of one job; `directory` is the job's own. Everything here blocks."""
 
     directory: str

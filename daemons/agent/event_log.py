@@ -10,15 +10,21 @@ import errno
 import fcntl
 import os
 import stat
-from collections.abc import Iterable
+from functools import partial
 from itertools import groupby
 from typing import Final
 
-from daemons.agent.trusted_path import real
-from pool.errors import UserError
-from pool.jobs.log_tail import TAIL_BYTES, missing
-from protocol.messages.agent import LogEvent
+import trio
 
+from daemons.agent.trusted_path import real
+from pool.base.errors import UserError
+from pool.jobs.userlog.recovery import TAIL_BYTES, missing
+from protocol.messages.agent import AppendEvents, LogEvent
+from protocol.rpc.endpoints import Peer
+from protocol.rpc.service import Answer, answer
+from protocol.wire.message import DONE, Done
+
+LOCK_PAUSE_S: Final = 0.02
 LOG_MODE: Final = 0o664
 _FLAGS: Final = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK
 
@@ -27,14 +33,42 @@ class LogBusy(Exception):
     """Somebody else holds the lock of a log; try again."""
 
 
-def append_events(events: Iterable[LogEvent], *, fsync: bool, lock: bool) -> None:
-    """Append in order; UserError names the log that cannot be written. LogBusy: nothing of its log was written."""
-    for path, group in groupby(events, key=lambda event: event.log):
-        append_to(path, list(group), fsync=fsync, lock=lock)
+class EventLogs:
+    """Appends events; batches wait for one another, so that each log keeps the schedd's order."""
+
+    def __init__(self, fsync: bool, lock: bool, lock_wait_s: float) -> None:
+        self._fsync, self._lock, self._lock_wait_s = fsync, lock, lock_wait_s
+        self._turn = trio.Lock()
+
+    def answers(self) -> list[Answer]:
+        """What the schedd asks for."""
+        return [answer(AppendEvents, self.append)]
+
+    async def append(self, _peer: Peer, request: AppendEvents) -> Done:
+        """Append all of the request's events, the runs of events for one log at once."""
+        async with self._turn:
+            deadline = trio.current_time() + self._lock_wait_s
+            for path, events in groupby(request.events, key=lambda event: event.log):
+                await self._append_to_one(path, list(events), deadline)
+        return DONE
+
+    async def _append_to_one(self, path: str, events: list[LogEvent], deadline: float) -> None:
+        append = partial(append_to, path, events, fsync=self._fsync, lock=self._lock)
+        while True:
+            try:
+                if self._fsync:
+                    await trio.to_thread.run_sync(append)
+                else:
+                    append()
+                return
+            except LogBusy:
+                if trio.current_time() > deadline:
+                    raise UserError(f"somebody keeps the event log {path} locked") from None
+                await trio.sleep(LOCK_PAUSE_S)
 
 
 def append_to(path: str, events: list[LogEvent], *, fsync: bool, lock: bool) -> None:
-    """Append to one log."""
+    """Append in order; UserError names a log that cannot be written. LogBusy: nothing was written."""
     try:
         fd = os.open(real(path), _FLAGS, LOG_MODE)
     except OSError as error:

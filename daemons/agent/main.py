@@ -10,38 +10,42 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 import trio
 
-from daemons import faults
-from daemons.agent.checkpoint_cleanup import CheckpointCleanup
-from daemons.agent.event_log import LogBusy, append_events
+from daemons.agent.activations import OpenActivations
+from daemons.agent.checkpoint_cleanup import CheckpointRemover
+from daemons.agent.dataflow import Dataflow
+from daemons.agent.event_log import EventLogs
+from daemons.agent.inputs import Inputs
+from daemons.agent.outputs import Outputs
 from daemons.agent.remote_io import RemoteFiles
 from daemons.agent.signing import Signer
-from daemons.agent.transfer import Transfers
+from daemons.agent.streams import Streams
 from daemons.agent.trusted_path import give_up_powers
-from daemons.agent.turns import Turns
-from daemons.linux import hide_memory
-from daemons.log import Log
-from daemons.starter.account import Account, become
-from daemons.starter.settings import AgentSettings
-from daemons.zygote import Birth
-from pool.errors import UserError
-from protocol import needs, net, rpc, unix_socket
-from protocol.address import Address
-from protocol.message import DONE, Done
-from protocol.messages.agent import AppendEvents, LogEvent
-from protocol.net import Listener, UnixListener
-from protocol.port_server import SharedListener
-from protocol.revoked import REVOKED_FILE, Revoked
-from protocol.rpc import Peer
-from protocol.security import Security
-from protocol.service import Service
+from daemons.agent.turns import AgentTurns
+from daemons.base import faults
+from daemons.base.linux import hide_memory
+from daemons.base.log import Log
+from daemons.base.sync import first_of
+from daemons.host.account import Account, become
+from daemons.host.child_settings import AgentSettings
+from daemons.process.zygote import Birth
+from protocol.network import channel, unix_socket
+from protocol.network.channel import Listener
+from protocol.network.listening import UnixListener
+from protocol.network.port_server import SharedListener
+from protocol.rpc import endpoints
+from protocol.rpc.service import Service
+from protocol.security import needs
+from protocol.security.credentials import Security
+from protocol.security.revoked import REVOKED_FILE, Revoked
+from protocol.security.settings import SecuritySettings
+from protocol.wire.address import Address
 
-LOCK_PAUSE_S: Final = 0.02
 UMASK: Final = 0o022
 OWN_MODE: Final = 0o600
 ANYBODYS_MODE: Final = 0o666
@@ -88,14 +92,16 @@ async def main(birth: Birth) -> None:
 def _security(settings: AgentSettings) -> Security:
     """Tickets are all that it accepts. The host's certificate is read now: the user may not read it later."""
     security = Security(
-        trust_domain=settings.trust_domain,
-        uid_domain=settings.uid_domain,
-        owner_uid=settings.owner_uid,
-        keys=settings.keys,
-        ca_files=tuple(settings.ca_files),
+        SecuritySettings(
+            trust_domain=settings.trust_domain,
+            uid_domain=settings.uid_domain,
+            owner_uid=settings.owner_uid,
+            keys=settings.keys,
+            ca_files=tuple(settings.ca_files),
+            accept=(),
+            pair_identity=f"schedd@{settings.uid_domain}",
+        ),
         revoked=Revoked(os.path.join(settings.run_dir, REVOKED_FILE)),
-        accept=(),
-        pair_identity=f"schedd@{settings.uid_domain}",
     )
     if security.has_host_certificate:
         security.tls_server()
@@ -134,82 +140,31 @@ async def _serve(
     log: Log,
     nursery: trio.Nursery,
 ) -> None:
+    turns = AgentTurns(nursery, small_bytes=settings.queued_bytes_min, report_s=settings.transfer_report_s)
+    activations = OpenActivations(security, identity=f"{settings.account or settings.uid}@{settings.uid_domain}")
+    makes_directories = settings.remaps_make_directories
     schedd = Service("agent", needs.AGENT_TO_SCHEDD)
-    starters = Service(socket_name(settings.socket), needs.AGENT)
-    turns = Turns(nursery, small_bytes=settings.queued_bytes_min, report_s=settings.transfer_report_s)
-    turns.add_to(schedd)
-    transfers = Transfers(
-        security,
-        nursery,
-        host=settings.host,
-        identity=f"{settings.account or settings.uid}@{settings.uid_domain}",
-        turns=turns,
-        remaps_make_directories=settings.remaps_make_directories,
+    schedd.offer(
+        EventLogs(settings.fsync, settings.lock, settings.lock_wait_s).answers(),
+        activations.answers(),
+        turns.answers(),
+        Dataflow().answers(),
+        CheckpointRemover().answers(),
     )
-    transfers.add_to(schedd, starters)
-    RemoteFiles(transfers.job_of).add_to(starters)
-    Signer(transfers.job_of).add_to(starters)
-    EventLogs(settings.fsync, settings.lock, settings.lock_wait_s).add_to(schedd)
-    CheckpointCleanup().add_to(schedd)
-    await nursery.start(lambda task_status: rpc.serve(starters, listeners, security=security, task_status=task_status))
-    peer = await rpc.open_pair(
-        nursery, net.pair_channel(birth.channel), parent=False, security=security, service=schedd
+    starters = Service(socket_name(settings.socket), needs.AGENT)
+    starters.offer(
+        Inputs(activations, turns, nursery, host=settings.host).answers(),
+        Outputs(activations, turns, nursery, host=settings.host, remaps_make_directories=makes_directories).answers(),
+        Streams(activations.job_of).answers(),
+        RemoteFiles(activations.job_of).answers(),
+        Signer(activations.job_of).answers(),
+    )
+    await nursery.start(
+        lambda task_status: endpoints.serve(starters, listeners, security=security, task_status=task_status)
+    )
+    peer = await endpoints.open_pair(
+        nursery, channel.pair_channel(birth.channel), parent=False, security=security, service=schedd
     )
     turns.schedd = peer
     nursery.start_soon(turns.run)
-    async with trio.open_nursery() as ends:
-        ends.start_soon(_until_orphaned, birth.life, ends.cancel_scope)
-        await peer.closed.wait()
-        ends.cancel_scope.cancel()
-
-
-async def _until_orphaned(life: int, scope: trio.CancelScope) -> None:
-    await trio.lowlevel.wait_readable(life)
-    scope.cancel()
-
-
-class EventLogs:
-    """Appends events; batches wait for one another, so that each log keeps the schedd's order."""
-
-    def __init__(self, fsync: bool, lock: bool, lock_wait_s: float) -> None:
-        self._fsync, self._lock, self._lock_wait_s = fsync, lock, lock_wait_s
-        self._turn = trio.Lock()
-
-    def add_to(self, service: Service) -> None:
-        """Answer AppendEvents."""
-        service.on(AppendEvents, self.append)
-
-    async def append(self, _peer: Peer, request: AppendEvents) -> Done:
-        """Append all of the request's events."""
-        async with self._turn:
-            deadline = trio.current_time() + self._lock_wait_s
-            for log in _by_log(request.events):
-                await self._append_to_one(log, deadline)
-        return DONE
-
-    async def _append_to_one(self, events: list[LogEvent], deadline: float) -> None:
-        while True:
-            try:
-                if self._fsync:
-                    await trio.to_thread.run_sync(self._append, events)
-                else:
-                    self._append(events)
-                return
-            except LogBusy:
-                if trio.current_time() > deadline:
-                    raise UserError(f"somebody keeps the event log {events[0].log} locked") from None
-                await trio.sleep(LOCK_PAUSE_S)
-
-    def _append(self, events: list[LogEvent]) -> None:
-        append_events(events, fsync=self._fsync, lock=self._lock)
-
-
-def _by_log(events: Iterable[LogEvent]) -> list[list[LogEvent]]:
-    """Runs of events for one log, in order."""
-    runs: list[list[LogEvent]] = []
-    for event in events:
-        if runs and runs[-1][0].log == event.log:
-            runs[-1].append(event)
-        else:
-            runs.append([event])
-    return runs
+    await first_of(peer.closed.wait, partial(trio.lowlevel.wait_readable, birth.life))

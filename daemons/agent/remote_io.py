@@ -1,6 +1,10 @@
 """Files for a job that runs elsewhere and asked for them (want_io_proxy): each operation by path, as the user.
 
-Relative paths begin in the job's directory. Nothing stays open between two operations.
+Rules: relative paths begin in the job's directory. Nothing stays open between two operations, so that nothing is lost
+with a connection. A result is a number, or the negative errno; `pool/execute/chirp.py` makes Chirp's answers of those.
+
+Source: HTCondor's manual, "Chirp" and condor_chirp; the operations are those of its Chirp protocol, version 2
+(src/condor_chirp/condor_chirp.cpp, src/condor_starter.V6.1/io_proxy_handler.cpp).
 """
 
 from __future__ import annotations
@@ -14,12 +18,12 @@ from typing import Final
 
 import trio
 
-from daemons.agent.bounds import Bounds, JobOf
+from daemons.agent.bounds import DirectoryBounds, JobOf
 from daemons.agent.trusted_path import opened_by_root
-from pool.errors import UserError
+from pool.base.errors import UserError
 from protocol.messages.agent import IoDone, RemoteIo
-from protocol.rpc import Peer
-from protocol.service import Service
+from protocol.rpc.endpoints import Peer
+from protocol.rpc.service import Answer, answer
 
 BYTES_MAX: Final = 4 * 1024 * 1024
 ENTRIES_MAX: Final = 200_000
@@ -35,9 +39,9 @@ class RemoteFiles:
     def __init__(self, job_of: JobOf) -> None:
         self._job_of = job_of
 
-    def add_to(self, starters: Service) -> None:
-        """Answer starters."""
-        starters.on(RemoteIo, self.do)
+    def answers(self) -> list[Answer]:
+        """What starters ask for."""
+        return [answer(RemoteIo, self.do)]
 
     async def do(self, peer: Peer, request: RemoteIo) -> IoDone:
         """One operation: its result, or the negative errno."""
@@ -58,7 +62,7 @@ class RemoteFiles:
             return IoDone(value=-errno.EINVAL)
 
 
-def _run(operation: Operation, request: RemoteIo, here: str, bounds: Bounds) -> IoDone:
+def _run(operation: Operation, request: RemoteIo, here: str, bounds: DirectoryBounds) -> IoDone:
     done = operation(request, lambda at: bounds.check(os.path.join(here, request.texts[at])))
     if isinstance(done, IoDone):
         return done

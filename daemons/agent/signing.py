@@ -9,13 +9,13 @@ from typing import Final
 
 from daemons.agent.bounds import JobOf
 from daemons.agent.trusted_path import real
+from pool.base.errors import UserError
 from pool.classad import ClassAd
-from pool.errors import UserError
-from pool.execute import s3
-from pool.execute.transfer import Destinations, url_inputs
+from pool.files import s3
+from pool.files.transfer import Destinations, url_inputs
 from protocol.messages.agent import SignedUrls, SignUrls
-from protocol.rpc import Peer
-from protocol.service import Service
+from protocol.rpc.endpoints import Peer
+from protocol.rpc.service import Answer, answer
 
 KEY_BYTES_MAX: Final = 64 * 1024
 URLS_MAX: Final = 10_000
@@ -27,9 +27,9 @@ class Signer:
     def __init__(self, job_of: JobOf) -> None:
         self._job_of = job_of
 
-    def add_to(self, starters: Service) -> None:
-        """Answer SignUrls."""
-        starters.on(SignUrls, self.sign)
+    def answers(self) -> list[Answer]:
+        """What starters ask for."""
+        return [answer(SignUrls, self.sign)]
 
     def sign(self, peer: Peer, request: SignUrls) -> SignedUrls:
         """Sign what this job reads or writes."""

@@ -6,16 +6,43 @@ import os
 import stat
 from typing import Final
 
-from daemons.agent.bounds import Bounds
+import trio
+
+from daemons.agent.bounds import DirectoryBounds, JobOf
+from pool.base.errors import PeerError, UserError
 from pool.classad import ClassAd
-from pool.errors import PeerError, UserError
-from pool.execute.transfer import streamed_input, streamed_to
+from pool.files.transfer import streamed_input, streamed_to
 from protocol.messages.agent import ReadStream, StreamPiece, WriteStream
+from protocol.rpc.endpoints import Peer
+from protocol.rpc.service import Answer, answer
+from protocol.wire.message import DONE, Done
 
 PIECE_MAX: Final = 1024 * 1024
 
 
-def write_piece(job: ClassAd, bounds: Bounds, request: WriteStream) -> None:
+class Streams:
+    """Answers starters. `job_of`: the job that a starter with its ticket runs, and where its files may be."""
+
+    def __init__(self, job_of: JobOf) -> None:
+        self._job_of = job_of
+
+    def answers(self) -> list[Answer]:
+        """What starters send and ask for."""
+        return [answer(WriteStream, self.write), answer(ReadStream, self.read)]
+
+    async def write(self, peer: Peer, request: WriteStream) -> Done:
+        """A piece of the job's output, while it runs."""
+        job, bounds = self._job_of(peer, request.activation)
+        await trio.to_thread.run_sync(write_piece, job, bounds, request)
+        return DONE
+
+    async def read(self, peer: Peer, request: ReadStream) -> StreamPiece:
+        """A piece of the job's input, while it runs."""
+        job, bounds = self._job_of(peer, request.activation)
+        return await trio.to_thread.run_sync(read_piece, job, bounds, request)
+
+
+def write_piece(job: ClassAd, bounds: DirectoryBounds, request: WriteStream) -> None:
     """Put a piece where it belongs, once or again; UserError names the file that cannot be written. Blocks."""
     path = streamed_to(job, request.name)
     flags = os.O_WRONLY | os.O_CREAT | os.O_NOCTTY | os.O_CLOEXEC | (os.O_TRUNC if request.begins else 0)
@@ -35,7 +62,7 @@ def write_piece(job: ClassAd, bounds: Bounds, request: WriteStream) -> None:
         raise UserError(f"cannot write {path}: {error.strerror} (errno {error.errno})") from None
 
 
-def read_piece(job: ClassAd, bounds: Bounds, request: ReadStream) -> StreamPiece:
+def read_piece(job: ClassAd, bounds: DirectoryBounds, request: ReadStream) -> StreamPiece:
     """A piece of the input. Blocks."""
     path = streamed_input(job)
     if path is None:

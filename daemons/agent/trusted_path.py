@@ -15,7 +15,7 @@ import stat
 from collections import deque
 from typing import Final
 
-from daemons.linux import keep_capabilities, never_gain_privileges
+from daemons.base.linux import keep_capabilities, never_gain_privileges
 
 LINKS_MAX: Final = 40
 ROOT: Final = 0

@@ -14,11 +14,11 @@ from typing import Any, Final
 
 import trio
 
-from pool.errors import PeerError
+from pool.base.errors import PeerError
 from protocol.messages.agent import InputTaken, TurnGiven, TurnTakenBack
 from protocol.messages.schedd import AskTurn, EndTurn, TransferReport
-from protocol.rpc import Peer
-from protocol.service import Service
+from protocol.rpc.endpoints import Peer
+from protocol.rpc.service import Answer, answer
 
 IDLE_S: Final = 10.0
 REPORTED_BYTES_MIN: Final = 1 << 20
@@ -26,7 +26,7 @@ REPORTED_BYTES_MIN: Final = 1 << 20
 
 
 @dataclass
-class Transfer:
+class TurnTransfer:
     """Files on their way under one turn, and what that costs."""
 
     activation: str
@@ -83,7 +83,7 @@ def _bytes_in(result: Any, args: tuple[Any, ...]) -> int:
     return len(args[1]) if len(args) > 1 and isinstance(args[1], bytes | memoryview) else 0
 
 
-class Turns:
+class AgentTurns:
     """What moves now. `schedd` is the connection to the schedd; without one (yet) nothing queues."""
 
     def __init__(self, nursery: trio.Nursery, *, small_bytes: int = 100_000_000, report_s: float = 10.0) -> None:
@@ -92,24 +92,23 @@ class Turns:
         self._small_bytes, self._report_s = small_bytes, report_s
         self._numbers = itertools.count(1)
         self._asked: dict[str, trio.Event] = {}
-        self._transfers: dict[int, Transfer] = {}
+        self._transfers: dict[int, TurnTransfer] = {}
         self._began = trio.Event()
 
-    def add_to(self, service: Service) -> None:
-        """Hear the schedd."""
-        service.on(TurnGiven, self.given)
-        service.on(TurnTakenBack, self.taken_back)
+    def answers(self) -> list[Answer]:
+        """What the schedd says of its queue."""
+        return [answer(TurnGiven, self.given), answer(TurnTakenBack, self.taken_back)]
 
-    async def take(self, peer: Peer, activation: str, *, upload: bool, size: int) -> Transfer:
+    async def take(self, peer: Peer, activation: str, *, upload: bool, size: int) -> TurnTransfer:
         """Wait for a turn. Whoever is cancelled meanwhile has none."""
-        transfer = Transfer(activation, upload, size, peer)
+        transfer = TurnTransfer(activation, upload, size, peer)
         if size > self._small_bytes and self.schedd is not None:
             await self._ask(self.schedd, transfer)
         self._transfers[id(transfer)] = transfer
         self._began.set()
         return transfer
 
-    async def _ask(self, schedd: Peer, transfer: Transfer) -> None:
+    async def _ask(self, schedd: Peer, transfer: TurnTransfer) -> None:
         turn = transfer.turn = str(next(self._numbers))
         given = self._asked[turn] = trio.Event()
         request = AskTurn(turn=turn, activation=transfer.activation, upload=transfer.upload, size=transfer.size)
@@ -123,7 +122,7 @@ class Turns:
             self._asked.pop(turn, None)
         transfer.began = trio.current_time()
 
-    def give_back(self, transfer: Transfer) -> None:
+    def give_back(self, transfer: TurnTransfer) -> None:
         """It is over."""
         if self._transfers.pop(id(transfer), None) is None:
             return
@@ -162,7 +161,7 @@ class Turns:
             if not self._transfers:
                 self._began = trio.Event()
 
-    def _report(self, transfer: Transfer) -> None:
+    def _report(self, transfer: TurnTransfer) -> None:
         if self._report_s > 0 and transfer.moved >= REPORTED_BYTES_MIN:
             self._say(TransferReport(activation=transfer.activation, amounts=transfer.report()))
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from pool.errors import PoolError
+from pool.base.errors import PoolError
 
 if TYPE_CHECKING:
     from pool.config import Config

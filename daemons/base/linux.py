@@ -5,13 +5,11 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
-import signal
 import struct
 from collections.abc import Collection
 from pathlib import Path
 from typing import Final
 
-_PR_SET_PDEATHSIG: Final = 1
 _PR_SET_DUMPABLE: Final = 4
 _PR_SET_NAME: Final = 15
 _PR_SET_CHILD_SUBREAPER: Final = 36
@@ -42,11 +40,6 @@ def _check(answer: int) -> None:
 def become_subreaper() -> None:
     """From now on, descendants whose parent dies become children of this process."""
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
-
-
-def die_with_parent(signum: int = signal.SIGKILL) -> None:
-    """Be sent `signum` when the parent dies."""
-    _prctl(_PR_SET_PDEATHSIG, signum)
 
 
 def hide_memory() -> None:

@@ -7,8 +7,12 @@ category plus its verbose half, here the same). `MAX_<SUBSYS>_LOG` is the size a
 `MAX_NUM_<SUBSYS>_LOG` how many old ones stay: one is called `.old`, more carry the time at which they were set aside.
 With `TRUNC_<SUBSYS>_LOG_ON_OPEN` what an earlier life of the daemon has written is dropped.
 
+Files are set aside here and not by `logging.handlers`, which numbers them instead, and moves every old one each time.
+
 What libraries say through `logging` (`protocol` among them) goes into the same file: warnings and errors always, the
 rest as D_FULLDEBUG.
+
+Source: HTCondor's manual, "Job and Daemon Logs"; the names of old files are those of src/condor_utils/log_rotate.cpp.
 """
 
 from __future__ import annotations
@@ -23,7 +27,7 @@ from io import FileIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from daemons.layout import open_public
+from daemons.base.layout import open_public
 
 if TYPE_CHECKING:
     from pool.config import Config

@@ -6,7 +6,7 @@ from typing import Final
 
 import trio
 
-from protocol import turns
+from protocol.network import turns
 
 SLICE_S: Final = 0.004
 
@@ -25,7 +25,7 @@ class Pace:
             self._since = trio.current_time()
 
 
-class Turns:
+class LoopTurns:
     """`await turns.next()` before work that many tasks want to do at once: one does it in each turn of the loop."""
 
     def __init__(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
-from pool.jobs.history_file import rotated_name, surplus
+from pool.jobs.queue.history_file import rotated_name, surplus
 
 
 @dataclass(frozen=True)

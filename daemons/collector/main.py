@@ -1,32 +1,35 @@
 """The collector: every ad of the pool, each for its lifetime. Nothing is kept on disk: whoever lives says so again.
 
-Who may publish what goes by the ad's type (`protocol.needs.ADS`), and a host of the pool speaks of itself alone: the
-ads that it publishes, replaces or takes back name the host of its certificate. The central manager's hosts, its own
-processes and whoever has a token with the level are not bound to a host. The private half of an ad, which holds claim
-ids, is given to nobody but the negotiator.
+Who may publish what goes by the ad's type (`protocol.security.needs.ADS`), and a host of the pool speaks of itself
+alone: the ads that it publishes, replaces or takes back name the host of its certificate. The central manager's hosts,
+its own processes and whoever has a token with the level are not bound to a host. The private half of an ad, which holds
+claim ids, is given to nobody but the negotiator.
+
+Source: HTCondor's manual, "Collector Daemon Configuration Options" (CLASSAD_LIFETIME, COLLECTOR_REQUIREMENTS).
 """
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
 import trio
 
-from daemons.pace import Pace
-from daemons.run import DaemonStart
-from pool.ad_limits import asked_for, daemon_limits
-from pool.adtable import ANY, AdTable, Stored, is_true
+from daemons.base.pace import Pace
+from daemons.base.sync import Signal, first_of
+from daemons.daemon_core.run import DaemonStart
+from daemons.daemon_core.senders import bound_to, may_give
+from daemons.daemon_core.tasks import Tasks
+from pool.ads.limits import asked_for, daemon_limits
+from pool.ads.table import ANY, AdStore, StoredAd
+from pool.base.errors import UserError
 from pool.classad import ClassAd, Expr, expr
-from pool.daemon_names import belongs
-from pool.errors import UserError
-from protocol import needs
-from protocol.address import Address
-from protocol.authorize import Denied
-from protocol.message import DONE, Done
+from pool.classad.values.truth import is_true
+from pool.hosts.daemon_names import belongs, kept_name
 from protocol.messages.collector import (
+    AdChange,
     AdDelta,
     AdUpdate,
-    Change,
     InvalidateAds,
     Invalidated,
     QueryAds,
@@ -34,14 +37,14 @@ from protocol.messages.collector import (
     WatchAds,
 )
 from protocol.messages.common import AdBatch
-from protocol.rpc import Peer
-from protocol.service import SendItem
+from protocol.rpc.endpoints import Peer
+from protocol.rpc.service import Answer, SendItem, answer
+from protocol.security import needs
+from protocol.security.authorize import Denied
+from protocol.wire.message import DONE, Done
 
 BATCH_ADS_MAX: Final = 64
 DELTAS_AT_ONCE_MAX: Final = 64
-ADDRESSES: Final = (
-    "MyAddress", "StartdIpAddr", "ScheddIpAddr", "MasterIpAddr", "CollectorIpAddr", "NegotiatorIpAddr",
-)  # fmt: skip
 
 PUBLISHERS: Final = {ad_type.lower(): need for ad_type, need in needs.ADS.items()}
 
@@ -51,15 +54,10 @@ class Collector:
 
     def __init__(self, start: DaemonStart) -> None:
         self._start = start
-        self._table = AdTable(lifetime_s=start.config.seconds("CLASSAD_LIFETIME"), limits=daemon_limits(start.config))
+        self._table = AdStore(lifetime_s=start.config.seconds("CLASSAD_LIFETIME"), limits=daemon_limits(start.config))
         self._updates = 0
         self._queries = 0
-        self._expiry_moved = trio.Event()
-        service = start.service
-        service.on(UpdateAds, self.update)  # what more it takes depends on the ads
-        service.on(InvalidateAds, self.invalidate)
-        service.on(QueryAds, self.query)
-        service.on(WatchAds, self.watch)
+        self._expiry_moved = Signal()
 
     def reconfigured(self) -> None:
         """New ads live as long as the new configuration says."""
@@ -67,6 +65,15 @@ class Collector:
         self._table.limits = daemon_limits(self._start.config)
 
     # ---- requests
+
+    def answers(self) -> list[Answer]:
+        """What is published and asked."""
+        return [
+            answer(UpdateAds, self.update),  # what more it takes depends on the ads
+            answer(InvalidateAds, self.invalidate),
+            answer(QueryAds, self.query),
+            answer(WatchAds, self.watch),
+        ]
 
     async def update(self, peer: Peer, request: UpdateAds) -> Done:
         """Keep the ads; the first that cannot be kept is named, those before it stay."""
@@ -79,11 +86,12 @@ class Collector:
 
     def _keep(self, peer: Peer, update: AdUpdate, requirements: Expr | None) -> None:
         ad = update.ad.copy()
-        ad_type, name = ad.eval_str("MyType", ""), ad.eval_str("Name", "")
+        ad_type, name = ad.eval_str("MyType", ""), kept_name(ad)
+        self._start.security.revoked.check(peer.link.certificate)  # of a host that was put out, and is not yet cut off
         self._require(peer, ad_type)
-        if (host := _bound_to(peer)) and not (belongs(ad, host) and _leads_to(ad, peer)):
+        if not may_give(peer, ad):
             self._start.log.always(f"{peer} publishes what is not its own: {ad_type} {name} of {_machine(ad)}.")
-            raise Denied(f"the ad {ad_type} {name} of {_machine(ad)} does not belong to {host}")
+            raise Denied(f"the ad {ad_type} {name} of {_machine(ad)} does not belong to {peer.host_name}")
         if requirements is not None and not is_true(requirements.eval(ad)):
             raise UserError(f"COLLECTOR_REQUIREMENTS refuses the ad {name}")
         now = self._start.world.wall()
@@ -97,10 +105,11 @@ class Collector:
         if before is None:
             self._start.log.full("New ad.", type=ad_type, name=name, sender=peer.identity)
         if earliest is None or stored.expires_at < earliest:
-            self._expiry_moved.set()
+            self._expiry_moved.fire()
 
     async def invalidate(self, peer: Peer, request: InvalidateAds) -> Invalidated:
         """Forget ads by name, or by constraint: of those, what the caller might have published."""
+        self._start.security.heed_revocations()  # a host that was put out is cut off first, or it publishes them anew
         if request.ad_type.lower() != ANY:
             self._require(peer, request.ad_type)
         named = (self._table.get(request.ad_type, name) for name in request.names)
@@ -113,8 +122,8 @@ class Collector:
                 count += 1
         return Invalidated(count=count)
 
-    def _take_back(self, peer: Peer, stored: Stored) -> bool:
-        host = _bound_to(peer)
+    def _take_back(self, peer: Peer, stored: StoredAd) -> bool:
+        host = bound_to(peer)
         if _publisher(stored.ad_type).objection(peer.who) or (host and not belongs(stored.ad, host)):
             self._start.log.always(f"{peer} may not take back {stored.ad_type} {stored.name}.")
             return False
@@ -146,26 +155,22 @@ class Collector:
         """All ads of the types, then each change, until the watcher leaves."""
         if request.private and (objection := needs.PRIVATE_ADS.objection(peer.who)):
             raise Denied(f"{peer.identity} may not see the private halves of ads: it {objection}")
-        changed = trio.Event()
-
-        def wake() -> None:
-            changed.set()
-
-        watch = self._table.watch(request.ad_types, _constraint(request.constraint), wake)
+        changed = Signal()
+        watch = self._table.watch(request.ad_types, _constraint(request.constraint), changed.fire)
         synced = False
         pace = Pace()
         try:
             while True:
-                changed = trio.Event()
+                news = changed.next()
                 while deltas := watch.take(1 if request.constraint else DELTAS_AT_ONCE_MAX):
                     for ad_type, name, stored in deltas:
                         await send(_delta(ad_type, name, stored, private=request.private))
                     await pace.breathe()
                 if not synced and not watch:
-                    await send(AdDelta(change=Change.SYNCED))
+                    await send(AdDelta(change=AdChange.SYNCED))
                     synced = True
                 if not watch:
-                    await changed.wait()
+                    await news.wait()
         finally:
             self._table.unwatch(watch)
 
@@ -179,13 +184,12 @@ class Collector:
         """Drop each ad when its time is over."""
         wall = self._start.world.wall
         while True:
+            moved = self._expiry_moved.next()
             for stored in self._table.expire(wall()):
                 said_s = round(wall() - stored.heard_at)
                 self._start.log.always("Ad is absent.", type=stored.ad_type, name=stored.name, silent_s=said_s)
-            self._expiry_moved = trio.Event()
             due = self._table.next_expiry()
-            with trio.move_on_after(float("inf") if due is None else max(0.01, due - wall())):
-                await self._expiry_moved.wait()
+            await first_of(moved, timeout_s=math.inf if due is None else max(0.01, due - wall()))
 
     def ad(self) -> ClassAd:
         """The collector's own ad."""
@@ -212,12 +216,14 @@ class Collector:
 async def main(start: DaemonStart, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
     """Serve until told to stop."""
     collector = Collector(start)
+    start.service.offer(collector.answers())
     start.describe(collector.ad)
     start.on_reconfigure(lambda _config: collector.reconfigured())
     async with trio.open_nursery() as nursery:
         await nursery.start(start.serve)
-        nursery.start_soon(collector.expire)
-        nursery.start_soon(start.adverts.run)
+        tasks = Tasks(nursery, start.log)
+        tasks.keep(collector.expire)
+        tasks.keep(start.adverts.run)
         task_status.started()
         await start.stopping()
         nursery.cancel_scope.cancel()
@@ -227,22 +233,11 @@ def _publisher(ad_type: str) -> needs.Need:
     return PUBLISHERS.get(ad_type.lower(), needs.OTHER_ADS)
 
 
-def _bound_to(peer: Peer) -> str:
-    """The host of which alone the peer may speak; "" for one that may speak of any."""
-    return peer.host_name if peer.method == "SSL" and needs.CENTRAL not in peer.duties else ""
-
-
-def _leads_to(ad: ClassAd, peer: Peer) -> bool:
-    """Whether the ad's addresses name the peer's host: clients check the server's certificate by it."""
-    texts = (ad.eval_str(name, "") for name in ADDRESSES)
-    return all(Address.parse(text).server_name.casefold() == peer.host_name.casefold() for text in texts if text)
-
-
-def _delta(ad_type: str, name: str, stored: Stored | None, *, private: bool) -> AdDelta:
+def _delta(ad_type: str, name: str, stored: StoredAd | None, *, private: bool) -> AdDelta:
     if stored is None:
-        return AdDelta(change=Change.REMOVE, ad_type=ad_type, name=name)
+        return AdDelta(change=AdChange.REMOVE, ad_type=ad_type, name=name)
     secret = stored.private if private else None
-    return AdDelta(change=Change.UPDATE, ad_type=ad_type, name=name, ad=stored.ad, private=secret)
+    return AdDelta(change=AdChange.UPDATE, ad_type=ad_type, name=name, ad=stored.ad, private=secret)
 
 
 def _constraint(text: str | None) -> Expr | None:

@@ -11,15 +11,18 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
-from daemons.locate import collector_addresses
+from daemons.base.sync import Backoff, Signal, first_of
+from daemons.daemon_core.locate import collector_addresses
+from daemons.daemon_core.tasks import Tasks
+from pool.base.errors import PoolError
 from pool.classad import ClassAd
-from pool.errors import PoolError
-from protocol import rpc
-from protocol.address import Address
+from pool.hosts.daemon_names import kept_name
 from protocol.messages.collector import AdUpdate, InvalidateAds, UpdateAds
+from protocol.rpc import endpoints
+from protocol.wire.address import Address
 
 if TYPE_CHECKING:
-    from daemons.run import DaemonStart
+    from daemons.daemon_core.run import DaemonStart
 
 ADS_PER_UPDATE_MAX: Final = 50
 RETRY_FIRST_S: Final = 0.1
@@ -35,8 +38,8 @@ class _Target:
     def __init__(self, address: Address) -> None:
         self.address = address
         self.stale: dict[Key, None] = {}  # in the order in which the ads changed
-        self.wake = trio.Event()
-        self.peer: rpc.Peer | None = None
+        self.changed = Signal()
+        self.peer: endpoints.Peer | None = None
 
 
 class Adverts:
@@ -50,13 +53,13 @@ class Adverts:
         self._reached = trio.Event()
 
     def put(self, ad: ClassAd, private: ClassAd | None = None) -> None:
-        """From now on this is the ad of its MyType and Name; `private` is its secret half."""
-        key = (str(ad["MyType"]), str(ad["Name"]))
+        """From now on this is the ad of its MyType and name (`kept_name`); `private` is its secret half."""
+        key = _key(ad)
         self._ads[key] = AdUpdate(ad=ad, private=private)
         self._changed(key)
 
     def drop(self, ad_type: str, name: str) -> None:
-        """There shall be no such ad any more."""
+        """There shall be no ad that is kept under this name any more."""
         if self._ads.pop((ad_type, name), None) is not None:
             self._changed((ad_type, name))
 
@@ -64,7 +67,7 @@ class Adverts:
         """Make the daemon's own ad anew and publish it."""
         ad = self._start.own_ad()
         if "MyType" in ad:
-            self._own = (str(ad["MyType"]), str(ad["Name"]))
+            self._own = _key(ad)
             self.put(ad)
 
     async def reached(self) -> None:
@@ -86,14 +89,15 @@ class Adverts:
         """The connections outlive the cancellation by as long as the goodbye takes."""
         with trio.CancelScope(shield=True):
             async with trio.open_nursery() as nursery:
+                tasks = Tasks(nursery, self._start.log)
                 for target in self._targets:
-                    nursery.start_soon(self._keep, target)
-                nursery.start_soon(self._repeat)
+                    tasks.keep(self._keep, target)
+                tasks.keep(self._repeat)
                 await ending.wait()
                 with trio.move_on_after(GOODBYE_S):
                     async with trio.open_nursery() as goodbyes:
                         for target in self._targets:
-                            goodbyes.start_soon(self._take_back, target)
+                            Tasks(goodbyes, self._start.log).once(self._take_back, target)
                 nursery.cancel_scope.cancel()
 
     # ---- inside
@@ -102,7 +106,7 @@ class Adverts:
         for target in self._targets:
             target.stale.pop(key, None)
             target.stale[key] = None
-            target.wake.set()
+            target.changed.fire()
 
     async def _repeat(self) -> None:
         while True:
@@ -114,34 +118,32 @@ class Adverts:
 
     async def _keep(self, target: _Target) -> None:
         """Stay connected to one collector."""
-        log, retry_s = self._start.log, RETRY_FIRST_S
+        log, backoff = self._start.log, Backoff(RETRY_FIRST_S, RETRY_MAX_S)
         while True:
             try:
-                async with rpc.connected(
+                async with endpoints.connected(
                     target.address, security=self._start.security, network=self._start.world.network
                 ) as peer:
                     target.stale = dict.fromkeys(self._ads)
                     log.full("Connected to the collector.", address=target.address)
-                    retry_s = RETRY_FIRST_S
+                    backoff.reset()
                     await self._publish(target, peer)
             except PoolError as error:
-                log.say("D_ALWAYS" if retry_s >= 1.0 else "D_FULLDEBUG", f"Collector {target.address}: {error}")
-            await trio.sleep(retry_s)
-            retry_s = min(retry_s * 2, RETRY_MAX_S)
+                log.say("D_ALWAYS" if backoff.now_s >= 1.0 else "D_FULLDEBUG", f"Collector {target.address}: {error}")
+            await backoff.wait()
 
-    async def _publish(self, target: _Target, peer: rpc.Peer) -> None:
+    async def _publish(self, target: _Target, peer: endpoints.Peer) -> None:
         target.peer = peer
         try:
             while not peer.closed.is_set():
                 await self._send_stale(target, peer)
                 self._reached.set()
-                target.wake = trio.Event()
                 if not target.stale:
-                    await _either(target.wake, peer.closed)
+                    await first_of(target.changed, peer.closed)
         finally:
             target.peer = None
 
-    async def _send_stale(self, target: _Target, peer: rpc.Peer) -> None:
+    async def _send_stale(self, target: _Target, peer: endpoints.Peer) -> None:
         while target.stale:
             keys = list(target.stale)[:ADS_PER_UPDATE_MAX]
             for key in keys:
@@ -152,7 +154,7 @@ class Adverts:
                     await peer.call(UpdateAds(updates=updates))
                 for ad_type, name in (key for key in keys if key not in self._ads):
                     await peer.call(InvalidateAds(ad_type=ad_type, names=[name]))
-            except rpc.RemoteError as error:  # refused: asking again would not help before something changes
+            except endpoints.RemoteError as error:  # refused: asking again would not help before something changes
                 self._start.log.always(f"The collector refuses ads: {error}", address=target.address)
 
     async def _take_back(self, target: _Target) -> None:
@@ -169,13 +171,5 @@ class Adverts:
             pass  # the lifetimes of the ads will do it
 
 
-async def _either(one: trio.Event, other: trio.Event) -> None:
-    """Wait for one of two events."""
-    async with trio.open_nursery() as nursery:
-
-        async def wait(event: trio.Event) -> None:
-            await event.wait()
-            nursery.cancel_scope.cancel()
-
-        nursery.start_soon(wait, one)
-        nursery.start_soon(wait, other)
+def _key(ad: ClassAd) -> Key:
+    return str(ad["MyType"]), kept_name(ad)

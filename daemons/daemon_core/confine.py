@@ -14,9 +14,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from daemons import landlock
-from daemons.linux import CAP_DAC_OVERRIDE, keep_capabilities, never_gain_privileges
-from daemons.log import Log
+from daemons.base.linux import CAP_DAC_OVERRIDE, keep_capabilities, never_gain_privileges
+from daemons.base.log import Log
+from daemons.daemon_core import landlock
 from pool.config import Config
 
 CONFINED: Final = frozenset({"COLLECTOR", "NEGOTIATOR"})

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from pool.base.errors import ConfigError, UserError
 from pool.config import Config
-from pool.errors import ConfigError, UserError
-from protocol.address import Address
+from protocol.wire.address import Address
 
 
 def socket_of(config: Config, daemon: str) -> Path:
@@ -23,10 +23,15 @@ def collector_addresses(config: Config) -> list[Address]:
     """All collectors of the pool; this host's own is one of them when it has one."""
     if runs_here(config, "collector"):
         return [Address.unix(str(socket_of(config, "collector")))]
-    found = [_at(config, host, "collector") for host in config.list("COLLECTOR_HOST")]
+    found = [collector_at(config, host) for host in config.list("COLLECTOR_HOST")]
     if not found:
         raise ConfigError("COLLECTOR_HOST is empty: where is the pool's collector?")
     return found
+
+
+def collector_at(config: Config, host: str) -> Address:
+    """The collector of this host, whatever pool it is of."""
+    return _at(config, host, "collector")
 
 
 def negotiator_address(config: Config) -> Address:

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
-from daemons.record_file import RecordFile
-from pool.jobs.history_file import daemon_banner, own_lines
+from daemons.base.record_file import RecordFile
+from pool.jobs.queue.history_file import daemon_banner, own_lines
 
 if TYPE_CHECKING:
-    from daemons.run import DaemonStart
+    from daemons.daemon_core.run import DaemonStart
 
 FIRST_S: Final = 5.0
 """When the first record of a life is written: the daemon has something to tell by then."""

@@ -15,16 +15,17 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from pool.base.errors import ConfigError, UserError
 from pool.config import Config
 from pool.config.values import check_values
-from pool.errors import ConfigError, UserError
-from protocol.authorize import Denied, Level
-from protocol.message import DONE, Done
 from protocol.messages.common import GetConfig, SetConfig, Setting, Settings
-from protocol.rpc import Peer
+from protocol.rpc.endpoints import Peer
+from protocol.rpc.service import Answer, answer
+from protocol.security.authorize import Denied, Level
+from protocol.wire.message import DONE, Done
 
 if TYPE_CHECKING:
-    from daemons.run import DaemonStart
+    from daemons.daemon_core.run import DaemonStart
 
 NAMES_MAX: Final = 1000
 VALUE_MAX: Final = 65_536
@@ -36,8 +37,10 @@ class RemoteConfig:
 
     def __init__(self, start: DaemonStart) -> None:
         self._start = start
-        start.service.on(GetConfig, self.get)
-        start.service.on(SetConfig, self.set)
+
+    def answers(self) -> list[Answer]:
+        """What `condor_config_val` asks and sets."""
+        return [answer(GetConfig, self.get), answer(SetConfig, self.set)]
 
     async def get(self, peer: Peer, request: GetConfig) -> Settings:
         """What this daemon's configuration says."""

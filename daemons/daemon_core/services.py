@@ -5,16 +5,16 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Final
 
-from pool.errors import UserError
-from pool.version import CONDOR_VERSION
-from protocol.authorize import Level
-from protocol.message import DONE, Done
+from pool.base.errors import UserError
+from pool.base.version import CONDOR_VERSION
 from protocol.messages.common import AdReply, FetchLog, GetAd, LogPart, Ping, Pong, Reconfigure, SetLogLevel, Stop
-from protocol.rpc import Peer
-from protocol.service import SendItem
+from protocol.rpc.endpoints import Peer
+from protocol.rpc.service import Answer, SendItem, answer
+from protocol.security.authorize import Level
+from protocol.wire.message import DONE, Done
 
 if TYPE_CHECKING:
-    from daemons.run import DaemonStart
+    from daemons.daemon_core.run import DaemonStart
     from pool.config import Config
 
 LOG_PART_BYTES: Final = 256 * 1024
@@ -22,17 +22,21 @@ HISTORIES: Final = ("STARTD_HISTORY", "NEGOTIATOR_MATCH_LOG")
 
 
 class CommonServices:
-    """Handlers of the common requests, put on the daemon's service at its start."""
+    """The common requests of one daemon."""
 
     def __init__(self, start: DaemonStart) -> None:
         self._start = start
-        service = start.service
-        service.on(Ping, self.ping)
-        service.on(GetAd, self.get_ad)
-        service.on(Reconfigure, self.reconfigure)
-        service.on(Stop, self.stop)
-        service.on(SetLogLevel, self.set_log_level)
-        service.on(FetchLog, self.fetch_log)
+
+    def answers(self) -> list[Answer]:
+        """What anybody asks, and an administrator orders."""
+        return [
+            answer(Ping, self.ping),
+            answer(GetAd, self.get_ad),
+            answer(Reconfigure, self.reconfigure),
+            answer(Stop, self.stop),
+            answer(SetLogLevel, self.set_log_level),
+            answer(FetchLog, self.fetch_log),
+        ]
 
     async def ping(self, peer: Peer, request: Ping) -> Pong:
         """Say who the caller is to us."""

@@ -1,4 +1,4 @@
-"""What is done once, before the first fork, so that no daemon has to: messages, patterns, knobs, a first event loop.
+"""What is done once, before the first fork, so that no daemon has to: messages, knobs, a first event loop.
 
 What a process learns in its first moments it writes into its own memory: a copy for each of a dozen processes, and all
 around it pages that it shared until then. Learnt before the fork, it is shared by all of them. Nothing here knows a
@@ -15,14 +15,15 @@ from functools import cache
 
 import trio
 
-from daemons.log import Log
-from daemons.run import DaemonStart, Source
-from daemons.world import World
-from pool import late_pattern, named_tuple
+from daemons.base.log import Log
+from daemons.daemon_core.run import DaemonStart
+from daemons.daemon_core.source import ConfigSource
+from daemons.daemon_core.world import World
+from pool.base.errors import PoolError
 from pool.config import load_config
-from pool.errors import PoolError
-from protocol import message
-from protocol.security import Security
+from protocol.security.credentials import Security
+from protocol.wire.kinds import fields_of
+from protocol.wire.message import MESSAGES
 
 SUBSYSTEMS = ("MASTER", "COLLECTOR", "NEGOTIATOR", "SCHEDD", "STARTD")
 
@@ -30,10 +31,8 @@ SUBSYSTEMS = ("MASTER", "COLLECTOR", "NEGOTIATOR", "SCHEDD", "STARTD")
 @cache
 def warm_up() -> None:
     """Do it all, once; nothing is left but what was learnt."""
-    late_pattern.compile_all()
-    named_tuple.compile_all()
-    for kind in list(message.MESSAGES.values()):
-        message.fields_of(kind)
+    for kind in list(MESSAGES.values()):
+        fields_of(kind)
     ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     for subsystem in SUBSYSTEMS:
@@ -45,7 +44,7 @@ def _be_born(subsystem: str) -> None:
     """The first steps of a daemon, as far as they need nothing of this host."""
     world = World.real()
     config = load_config([], overrides={"LOCAL_DIR": os.devnull}, environ={}, subsystem=subsystem)
-    start = DaemonStart(subsystem.lower(), Source(), world, log=Log(None), config=config, security=Security())
+    start = DaemonStart(subsystem.lower(), ConfigSource(), world, log=Log(None), config=config, security=Security())
     start.own_ad().long()
     trio.run(_breathe)
 

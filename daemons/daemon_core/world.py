@@ -17,10 +17,11 @@ from typing import Any, Protocol, TypeVar
 
 import trio
 
-from daemons.layout import PROGRAM_UMASK
-from daemons.open_files import before_exec
-from daemons.spawn_child import Zygote
-from protocol.net import Network, RealNetwork
+from daemons.base.layout import PROGRAM_UMASK
+from daemons.base.open_files import before_exec
+from daemons.process.children import Zygote
+from protocol.network.channel import Network
+from protocol.network.net import RealNetwork
 
 T = TypeVar("T")
 

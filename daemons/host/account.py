@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Final
 
+from pool.base.errors import PoolError
 from pool.classad import ClassAd
-from pool.errors import PoolError
 
 NOBODY_ID: Final = 65534
 

@@ -1,134 +1,42 @@
 """Control groups, done: make a claim's group, put jobs into it, read it, freeze it, empty it, remove it.
 
-A group belongs to a claim and is used again by its next job: only the limits are written anew. `usable_trees` is asked
-once per machine (by the startd); the starter is told the answer.
+A group belongs to a claim and is used again by its next job: only the limits are written anew. Where groups can be made
+is in `cgroup_trees`, which values go into which files in `pool.execute.cgroup`.
+
+Source: HTCondor's manual, "Configuration for Execution Points": "Cgroup Based Process Tracking", "Limiting Resource
+Usage Using Cgroups"; the kernel's documentation: "Control Group v2", "Control Groups version 1".
 """
 
 from __future__ import annotations
 
 import errno
-import itertools
 import os
 import signal
 import time
 from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
-from pathlib import Path
 from typing import Final
 
-from daemons.starter.doors import Doors
-from daemons.starter.tree import send
+from daemons.host.doors import Doors
+from daemons.host.kernel_files import read_file, write_file
+from daemons.host.tree import send
 from pool.execute.cgroup import (
-    CONTROLLERS_V2,
-    UNLIMITED,
-    Limits,
+    CgroupLimits,
     Trees,
     Write,
-    all_trees,
     disk_traffic,
     field_of,
     oom_kills,
     writes_v1,
     writes_v2,
 )
-from pool.execute.usage import DiskTraffic, Sample
+from pool.execute.usage import DiskTraffic, UsageSample
 
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
-_READ_BYTES: Final = 16384
 VISIT_BYTES: Final = 16 << 20
 """How much of a limit on memory must be free for the starter to enter its job's group."""
 REMOVE_TRIES_MAX: Final = 100
 REMOVE_PAUSE_S: Final = 0.005
-
-
-def usable_trees(base: str) -> Trees:
-    """The trees in which this process may make groups below `base`; version 0 when there are none (no error)."""
-    try:
-        there = all_trees(Path("/proc/self/mountinfo").read_text().splitlines())
-    except OSError:
-        return Trees(0)
-    for trees in there:
-        try:
-            usable = _usable_v1(trees, base) if trees.version == 1 else _usable_v2(trees, base)
-        except OSError:
-            continue
-        if usable.version:
-            return usable
-    return Trees(0)
-
-
-def _usable_v1(trees: Trees, base: str) -> Trees:
-    usable: list[tuple[str, str]] = []
-    for controller, mount in trees.mounts:
-        try:
-            _make(mount, base)
-            _probe(os.path.join(mount, base))
-        except OSError:
-            continue
-        usable.append((controller, mount))
-    return Trees(1, tuple(usable), frozenset(name for name, _ in usable)) if usable else Trees(0)
-
-
-def _usable_v2(trees: Trees, base: str) -> Trees:
-    """The root when we own it; else our own group, out of whose way all its processes are moved first."""
-    mount = trees.mount("") or ""
-    own = _own_group_v2(mount)
-    if own != mount:
-        leaf = os.path.join(own, "minipool-daemons")
-        _make(own, "minipool-daemons")
-        for pid in _read(os.path.join(own, "cgroup.procs")).split():
-            _write(os.path.join(leaf, "cgroup.procs"), pid)
-    parts = [own]
-    for part in base.strip("/").split("/"):
-        parts.append(os.path.join(parts[-1], part))
-    for parent, child in itertools.pairwise(parts):
-        _enable(parent)
-        _make(parent, os.path.basename(child))
-    _enable(parts[-1])
-    _probe(parts[-1])
-    _protect(parts[-1])
-    return Trees(2, (("", own),), frozenset(_read(os.path.join(parts[-1], "cgroup.subtree_control")).split()))
-
-
-def _own_group_v2(mount: str) -> str:
-    for line in _read("/proc/self/cgroup").splitlines():
-        if line.startswith("0::"):
-            path = line[3:]
-            own = os.path.normpath(mount + path)
-            return mount if path == "/" or not os.path.isdir(own) else own.removesuffix("/minipool-daemons")
-    return mount
-
-
-def _enable(group: str) -> None:
-    """Give all controllers that there are to the groups below."""
-    there = _read(os.path.join(group, "cgroup.controllers")).split()
-    for controller in CONTROLLERS_V2:
-        if controller in there:
-            _write(os.path.join(group, "cgroup.subtree_control"), f"+{controller}")
-
-
-def _make(above: str, inner: str) -> None:
-    """A group below another, which jobs may look into, whatever this process's umask."""
-    for part in inner.strip("/").split("/"):
-        above = os.path.join(above, part)
-        if not os.path.isdir(above):
-            os.mkdir(above)
-            os.chmod(above, 0o755)
-
-
-def _protect(group: str) -> None:
-    """What jobs' groups are protected by (`memory.low`) holds only as far as that of the group above them does."""
-    try:
-        _write(os.path.join(group, "memory.low"), UNLIMITED)
-    except OSError:  # no memory controller
-        pass
-
-
-def _probe(group: str) -> None:
-    """OSError unless groups can be made here."""
-    test = os.path.join(group, f"probe-{os.getpid()}")
-    os.mkdir(test)
-    os.rmdir(test)
 
 
 def processor_seconds(trees: Trees, name: str) -> float | None:
@@ -136,14 +44,14 @@ def processor_seconds(trees: Trees, name: str) -> float | None:
     for controller, file in (("cpuacct", "cpuacct.usage"), ("", "cpu.stat")):
         if name and (mount := trees.mount(controller)) is not None:
             try:
-                text = _read(os.path.join(mount, name, file))
+                text = read_file(os.path.join(mount, name, file))
             except OSError:
                 return None
             return int(text) / 1e9 if controller else field_of(text, "usage_usec") / 1e6
     return None
 
 
-class Group:
+class ControlGroup:
     """One claim's group. Without any tree (`trees.version` 0) it does nothing, and knows nothing."""
 
     def __init__(self, trees: Trees, name: str, *, counts_cache: bool = False) -> None:
@@ -156,7 +64,7 @@ class Group:
         self._oom_before = 0
         self._cpu_before = (0.0, 0.0)
         self._traffic_before = DiskTraffic(0, 0, 0, 0)
-        self._limits: Limits | None = None
+        self._limits: CgroupLimits | None = None
         self._oom_fd = -1
 
     @property
@@ -172,7 +80,7 @@ class Group:
     def _has_memory_v2(self) -> bool:
         return "" in self._paths and os.path.exists(os.path.join(self._paths[""], "memory.max"))
 
-    def prepare(self, limits: Limits) -> list[str]:
+    def prepare(self, limits: CgroupLimits) -> list[str]:
         """Make the group, or the next job's limits in it; what could not be set, in words."""
         if self._paths and (self._limits is None or not os.path.isdir(self._paths[self._watchtower])):
             self._limits = None
@@ -193,7 +101,7 @@ class Group:
         self._traffic_before = self._traffic() or DiskTraffic(0, 0, 0, 0)
         return failed
 
-    def _writes(self, limits: Limits) -> list[Write]:
+    def _writes(self, limits: CgroupLimits) -> list[Write]:
         return writes_v1(limits) if self.trees.version == 1 else writes_v2(limits)
 
     def _set(self, write: Write) -> str | None:
@@ -201,7 +109,7 @@ class Group:
         if path is None:
             return None
         try:
-            _write(os.path.join(path, write.file), write.value)
+            write_file(os.path.join(path, write.file), write.value)
         except OSError as error:
             return None if write.optional else f"{write.file} = {write.value}: {error.strerror}"
         return None
@@ -231,7 +139,7 @@ class Group:
         """A process enters that lives already, with all its threads; one that is gone need not."""
         for path in self._paths.values():
             try:
-                _write(os.path.join(path, "cgroup.procs"), str(pid))
+                write_file(os.path.join(path, "cgroup.procs"), str(pid))
             except ProcessLookupError:
                 return
 
@@ -251,7 +159,7 @@ class Group:
     def _reset_peak(self) -> None:
         if "memory" in self._paths:
             try:
-                _write(os.path.join(self._paths["memory"], "memory.max_usage_in_bytes"), "0")
+                write_file(os.path.join(self._paths["memory"], "memory.max_usage_in_bytes"), "0")
             except OSError:
                 pass
 
@@ -260,7 +168,7 @@ class Group:
         if path is None:
             return ""
         try:
-            return _read(os.path.join(path, name))
+            return read_file(os.path.join(path, name))
         except OSError:
             return ""
 
@@ -281,12 +189,12 @@ class Group:
         text = self._file("", "cpu.stat")
         return field_of(text, "user_usec") / 1e6, field_of(text, "system_usec") / 1e6
 
-    def sample(self) -> Sample | None:
+    def sample(self) -> UsageSample | None:
         """What the present job uses; None where the group cannot tell."""
         if not self._paths:
             return None
         user, system = self._cpu()
-        return Sample(
+        return UsageSample(
             resident=self._resident(),
             user_s=max(0.0, user - self._cpu_before[0]),
             system_s=max(0.0, system - self._cpu_before[1]),
@@ -305,7 +213,7 @@ class Group:
         if "" not in self._paths:
             return None
         try:
-            return disk_traffic(_read(os.path.join(self._paths[""], "io.stat")))
+            return disk_traffic(read_file(os.path.join(self._paths[""], "io.stat")))
         except OSError:
             return None
 
@@ -349,7 +257,7 @@ class Group:
         try:
             control = os.open(os.path.join(path, "memory.oom_control"), os.O_RDONLY | os.O_CLOEXEC)
             try:
-                _write(os.path.join(path, "cgroup.event_control"), f"{eventfd} {control}")
+                write_file(os.path.join(path, "cgroup.event_control"), f"{eventfd} {control}")
             finally:
                 os.close(control)
         except OSError:
@@ -374,9 +282,9 @@ class Group:
         self._frozen = frozen
         try:
             if "freezer" in self._paths:
-                _write(os.path.join(self._paths["freezer"], "freezer.state"), "FROZEN" if frozen else "THAWED")
+                write_file(os.path.join(self._paths["freezer"], "freezer.state"), "FROZEN" if frozen else "THAWED")
             elif "" in self._paths:
-                _write(os.path.join(self._paths[""], "cgroup.freeze"), "1" if frozen else "0")
+                write_file(os.path.join(self._paths[""], "cgroup.freeze"), "1" if frozen else "0")
         except FileNotFoundError:
             pass
 
@@ -387,7 +295,7 @@ class Group:
             return 0
         if "" in self._paths:
             try:
-                _write(os.path.join(self._paths[""], "cgroup.kill"), "1")
+                write_file(os.path.join(self._paths[""], "cgroup.kill"), "1")
             except OSError:
                 send(members, signal.SIGKILL)
         else:
@@ -429,23 +337,3 @@ def _groups_below(path: str) -> Iterable[str]:
     """The groups below a path and itself, innermost first."""
     for directory, _, _ in os.walk(path, topdown=False):
         yield directory
-
-
-def _read(path: str) -> str:
-    """A file of the kernel's, without the dozen calls that Python's file objects make."""
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        text = b""
-        while part := os.read(fd, _READ_BYTES):
-            text += part
-    finally:
-        os.close(fd)
-    return text.decode("ascii", "replace")
-
-
-def _write(path: str, value: str) -> None:
-    fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
-    try:
-        os.write(fd, value.encode("ascii"))
-    finally:
-        os.close(fd)

@@ -1,6 +1,9 @@
 """What a starter and a file agent are born with: a few values out of the configuration, packed into the fork's payload.
 
 The owner reads its configuration once; a child is given what it needs, and starts without reading any file.
+
+Source: HTCondor's manual, "Starter Daemon Configuration Options"; that a child reads no configuration of its own is
+this pool's.
 """
 
 from __future__ import annotations
@@ -14,7 +17,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgpack
 
-from daemons.log import TIMES, log_times
+from daemons.base.log import TIMES, log_times
+from pool.base.argv import split_new
 from pool.containers.engine import KNOBS as ENGINE_KNOBS
 from pool.containers.engine import VOLUME
 from pool.containers.singularity import KNOBS as SINGULARITY_KNOBS
@@ -24,12 +28,13 @@ from pool.execute.cgroup import Trees, claim_group
 from pool.execute.isolation import MOUNTS, PIDS
 from pool.execute.java import KNOBS as JAVA_KNOBS
 from pool.execute.plan import THREAD_VARIABLES
-from pool.execute.quoting import split_new
 from pool.execute.scratch import Store
 from pool.hooks.table import STARTER_HOOKS, read_hooks
-from protocol.message import Record, decode, encode, replace
-from protocol.revoked import REVOKED_FILE, Revoked
-from protocol.security import Security
+from protocol.security.credentials import Security
+from protocol.security.revoked import REVOKED_FILE, Revoked
+from protocol.security.settings import SecuritySettings
+from protocol.wire.kinds import decode, encode
+from protocol.wire.message import Record, replace
 
 if TYPE_CHECKING:
     from pool.config import Config
@@ -71,11 +76,13 @@ class Birthright(Record):
     def client_security(self) -> Security:
         """To connect with, as this host; a ticket is added for each connection."""
         return Security(
-            trust_domain=self.trust_domain,
-            uid_domain=self.uid_domain,
-            owner_uid=self.owner_uid,
-            keys=self.keys,
-            ca_files=tuple(self.ca_files),
+            SecuritySettings(
+                trust_domain=self.trust_domain,
+                uid_domain=self.uid_domain,
+                owner_uid=self.owner_uid,
+                keys=self.keys,
+                ca_files=tuple(self.ca_files),
+            ),
             revoked=Revoked(os.path.join(self.run_dir, REVOKED_FILE)),
         )
 
@@ -351,8 +358,8 @@ def _common(config: Config, subsystem: str, log_path: str) -> dict[str, Any]:
         "uid_domain": security.uid_domain,
         "trust_domain": security.trust_domain,
         "owner_uid": security.owner_uid,
-        "keys": security.keys,
-        "ca_files": list(security.ca_files),
+        "keys": security.settings.keys,
+        "ca_files": list(security.settings.ca_files),
     }
 
 

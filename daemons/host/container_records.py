@@ -15,8 +15,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
-from daemons.engine import ask, is_gone
-from daemons.starter.tree import start_ticks
+from daemons.host.engine import ask, is_gone
+from daemons.host.tree import start_ticks
 from pool.containers.engine import EngineError
 
 REMOVAL_S: Final = 20.0

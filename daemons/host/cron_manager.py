@@ -3,6 +3,9 @@
 manager = CronManager(start, read_table(config, STARTD), scope=lambda: ad, published=startd.cron_published)
 nursery.start_soon(manager.run)
 merge(manager.ads, slot_ad)
+
+Source: HTCondor's manual, "Configuration for Execution Points": "Startd Cron"; "HTCondor Hooks Configuration Options":
+"Daemon Hook Configuration Options".
 """
 
 from __future__ import annotations
@@ -16,22 +19,24 @@ from typing import Final
 
 import trio
 
-from daemons.benchmark_programs import KFLOPS, MIPS
-from daemons.programs import MARK, Finished, daemons_identity, kill_session, run_program, sweep
-from daemons.run import DaemonStart
-from daemons.world import Process
-from pool.ad_limits import DAEMONS
+from daemons.base.sync import Signal
+from daemons.daemon_core.run import DaemonStart
+from daemons.daemon_core.world import Process
+from daemons.host.programs import MARK, Finished, daemons_identity, kill_session, run_program, sweep
+from daemons.libexec.benchmark_programs import KFLOPS, MIPS
+from pool.ads.limits import DAEMONS
+from pool.base.errors import PoolError, UserError
 from pool.classad import ClassAd
+from pool.classad.values.truth import is_true
 from pool.cron_jobs.jobs import CronJob, CronTable
 from pool.cron_jobs.merge import Published
 from pool.cron_jobs.output import CronAd, OutputReader
 from pool.cron_jobs.schedule import Runs, has_room, next_start
-from pool.errors import PoolError, UserError
 
 _OURS: Final = {
-    "condor_gpu_utilization": ("daemons.gpu_utilization",),
-    "condor_kflops": ("daemons.benchmark_programs", KFLOPS),
-    "condor_mips": ("daemons.benchmark_programs", MIPS),
+    "condor_gpu_utilization": ("daemons.libexec.gpu_utilization",),
+    "condor_kflops": ("daemons.libexec.benchmark_programs", KFLOPS),
+    "condor_mips": ("daemons.libexec.benchmark_programs", MIPS),
 }
 TERM_S: Final = 1.0
 """How long a job that is to be killed may take for an end of its own."""
@@ -80,8 +85,8 @@ class CronManager:
         self._published = published
         self._jobs: dict[str, _Running] = {}
         self._ads: dict[tuple[str, str], Published] = {}
-        self._wake = trio.Event()
-        self._ended = trio.Event()
+        self._wake = Signal()
+        self._ended = Signal()
         self._mark = f"{start.run_dir}/{start.name}/{table.manager}"
         self.table = table
         self._take(table)
@@ -97,10 +102,10 @@ class CronManager:
             self._start.log.always(f"{self.table.manager}: ended {left} processes of an earlier life")
         async with trio.open_nursery() as nursery:
             while True:
-                self._wake = trio.Event()
+                wake = self._wake.next()
                 until = self._start_due(nursery)
                 with trio.move_on_at(until):
-                    await self._wake.wait()
+                    await wake.wait()
 
     def reconfigure(self, table: CronTable) -> None:
         """Another table, or the same again: jobs that have changed begin anew, others hear of it as they wish."""
@@ -118,16 +123,17 @@ class CronManager:
                 kill_session(known.process.pid, signal.SIGHUP)
             if known.job.runs_at_reconfiguration:
                 known.runs.due_at = now
-        self._wake.set()
+        self._wake.fire()
 
     async def run_all(self) -> None:
         """Run every job once, on demand; returns when all have ended."""
         now = trio.current_time()
         for one in self._jobs.values():
             one.runs.due_at = now
-        self._wake.set()
-        while any(one.runs.due_at is not None or one.runs.running for one in self._jobs.values()):
-            await self._ended.wait()
+        self._wake.fire()
+        await self._ended.until(
+            lambda: not any(one.runs.due_at is not None or one.runs.running for one in self._jobs.values())
+        )
 
     # ---- inside
 
@@ -161,7 +167,7 @@ class CronManager:
             elif not self._wanted(one.job):
                 one.runs = Runs(now, now)
                 later = min(later, next_start(one.job, one.runs))
-                self._tell_ended()
+                self._ended.fire()
             elif has_room(one.job, load, self.table.max_load):
                 load += one.job.load
                 one.runs = Runs(now)
@@ -170,7 +176,7 @@ class CronManager:
             elif one.job.load > self.table.max_load:
                 one.runs = Runs(now, now)  # never: it was said when the table was read
                 later = min(later, next_start(one.job, one.runs))
-                self._tell_ended()
+                self._ended.fire()
         return later
 
     def _wanted(self, job: CronJob) -> bool:
@@ -178,7 +184,7 @@ class CronManager:
         if job.condition is None:
             return True
         value = job.condition.eval(self._scope())
-        return isinstance(value, bool | int | float) and bool(value)
+        return is_true(value)
 
     def _end_early(self, nursery: trio.Nursery, one: _Running) -> None:
         """The next run is due, and this one is to make room for it."""
@@ -229,12 +235,8 @@ class CronManager:
                 start.log.always(f"{self.table.manager} job {job.name} does not run: {job.executable}: {error}")
         one.process, one.dying = None, False
         one.runs.ended_at = trio.current_time()
-        self._tell_ended()
-        self._wake.set()
-
-    def _tell_ended(self) -> None:
-        ended, self._ended = self._ended, trio.Event()
-        ended.set()
+        self._ended.fire()
+        self._wake.fire()
 
     def _publish(self, one: _Running) -> None:
         """Tell of the ads that were read just now, all at once: whoever hears of it looks at all of them."""

@@ -1,7 +1,7 @@
 """The container engine's program: with which environment it runs, and how it is asked where nothing else goes on.
 
 Asking blocks, for a while that is always bounded: call it from a worker thread. The starter, which has a loop to keep
-going, asks through `daemons/starter/container.py`.
+going, asks through `daemons/starter/launch/container_engine.py`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ ANSWER_S: Final = 120.0
 
 
 @dataclass(frozen=True)
-class Answer:
+class ProgramOutput:
     """What the program said: its exit status, standard output and standard error."""
 
     status: int
@@ -44,7 +44,7 @@ def environment() -> dict[str, str]:
     return environment
 
 
-def ask(program: Sequence[str], *words: str, data: bytes = b"", timeout_s: float = ANSWER_S) -> Answer:
+def ask(program: Sequence[str], *words: str, data: bytes = b"", timeout_s: float = ANSWER_S) -> ProgramOutput:
     """Run the program; EngineError when it cannot be started or does not answer in time."""
     try:
         done = subprocess.run(
@@ -61,9 +61,9 @@ def ask(program: Sequence[str], *words: str, data: bytes = b"", timeout_s: float
         raise EngineError(f"{program[-1]} {words[0]} did not answer within {timeout_s:g} s") from None
     except OSError as error:
         raise EngineError(f"{program[-1]} cannot be started: {error.strerror}") from None
-    return Answer(done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace"))
+    return ProgramOutput(done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace"))
 
 
-def is_gone(answer: Answer) -> bool:
+def is_gone(answer: ProgramOutput) -> bool:
     """Whether the engine says that there is no such container, which is what a removal wants."""
     return "no such container" in answer.stderr.lower() or "no container with name" in answer.stderr.lower()

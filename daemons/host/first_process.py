@@ -13,7 +13,7 @@ import signal
 import socket
 from typing import Final
 
-from pool.errors import PoolError
+from pool.base.errors import PoolError
 
 SHELL: Final = "/bin/sh"
 SCRIPT: Final = "cat; :"

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from daemons.programs import kill_session
-from daemons.starter.account import Account
-from daemons.starter.processes import Processes, Watched
+from daemons.host.account import Account
+from daemons.host.processes import Processes, WatchedChild
+from daemons.host.programs import kill_session
 
 _UMASK: Final = 0o022
 
@@ -24,7 +24,7 @@ class Helper:
 
     stdin = stdout = stderr = None
 
-    def __init__(self, process: subprocess.Popen[bytes], watched: Watched) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], watched: WatchedChild) -> None:
         self._process, self._watched = process, watched
         self.pid = process.pid
 
@@ -63,5 +63,5 @@ class HelperSpawner:
         """Start a program; nothing is awaited between its birth and its being watched."""
         if self.account.switches:
             options.update(user=self.account.uid, group=self.account.gid, extra_groups=list(self.account.groups))
-        process = subprocess.Popen(list(argv), umask=_UMASK, **options)
+        process = subprocess.Popen(list(argv), umask=_UMASK, **options)  # noqa: ASYNC220  # of one job's process
         return Helper(process, self.processes.watch(process.pid))

@@ -11,11 +11,11 @@ import os
 from collections.abc import Mapping
 from typing import Final
 
-from daemons.log import Log
-from daemons.programs import Finished, ProgramError, refusal, run_program
-from daemons.starter.account import Account
-from daemons.starter.helpers import HelperSpawner
-from daemons.starter.processes import Processes
+from daemons.base.log import Log
+from daemons.host.account import Account
+from daemons.host.helpers import HelperSpawner
+from daemons.host.processes import Processes
+from daemons.host.programs import Finished, ProgramError, refusal, run_program
 from pool.classad import ClassAd
 from pool.hooks.answers import Prepared, Verdict, prepared
 from pool.hooks.table import Hook, HookProgram

@@ -3,6 +3,9 @@
 The starter itself steps into new namespaces for the moment in which it makes the job's first process, and back. What it
 mounts there ends with the job's last process, and nobody else ever sees it. A directory that a job's account names is
 opened with that account's rights, and mounted by its descriptor: nothing is reached that the account does not reach.
+
+Source: HTCondor's manual, "Configuration for Execution Points": "Per Job PID Namespaces"; the knobs MOUNT_UNDER_SCRATCH
+and USE_PID_NAMESPACES; namespaces(7), mount_namespaces(7).
 """
 
 from __future__ import annotations
@@ -18,9 +21,9 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from daemons.starter.account import Account, acting_as
-from daemons.starter.first_process import FirstProcess, start_first_process
-from pool.errors import PoolError, UserError
+from daemons.host.account import Account, acting_as
+from daemons.host.first_process import FirstProcess, start_first_process
+from pool.base.errors import PoolError, UserError
 from pool.execute.isolation import Isolation, is_below
 
 _CLONE_FS: Final = 0x00000200

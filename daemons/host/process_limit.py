@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from daemons.starter.settings import StarterSettings
+from daemons.host.child_settings import StarterSettings
 from pool.classad import ClassAd, expr
 from pool.execute.cgroup import processes_limit
 

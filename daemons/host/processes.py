@@ -13,19 +13,19 @@ from typing import Final
 
 import trio
 
-from daemons.linux import descendants, is_zombie
-from daemons.starter import tree
-from daemons.starter.cgroup import Group
-from daemons.starter.first_process import FirstProcess
-from daemons.starter.tracking import NOBODY_ELSE, Tracking
-from pool.execute.usage import RUSAGE_BLOCK, DiskTraffic, Sample
+from daemons.base.linux import descendants, is_zombie
+from daemons.host import tree
+from daemons.host.cgroup import ControlGroup
+from daemons.host.first_process import FirstProcess
+from daemons.host.tracking import NOBODY_ELSE, Tracking
+from pool.execute.usage import RUSAGE_BLOCK, DiskTraffic, UsageSample
 
 FIRST_PAUSE_S: Final = 0.001
 LONGEST_PAUSE_S: Final = 0.25
 NAMESPACE_END_S: Final = 0.25
 
 
-class Watched:
+class WatchedChild:
     """A child whose end is waited for."""
 
     def __init__(self, pid: int) -> None:
@@ -38,10 +38,10 @@ class Processes:
     """All children of this process are the job's."""
 
     def __init__(self) -> None:
-        self._watched: dict[int, Watched] = {}
+        self._watched: dict[int, WatchedChild] = {}
         self.tracking: Tracking = NOBODY_ELSE
         """By what else the present job's processes are known."""
-        self._first: tuple[FirstProcess, Watched] | None = None
+        self._first: tuple[FirstProcess, WatchedChild] | None = None
         self._before = resource.getrusage(resource.RUSAGE_CHILDREN)
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
@@ -56,9 +56,9 @@ class Processes:
         """What ended before does not count for the next job."""
         self._before = resource.getrusage(resource.RUSAGE_CHILDREN)
 
-    def watch(self, pid: int) -> Watched:
+    def watch(self, pid: int) -> WatchedChild:
         """Wait for this child; to be called before anything is awaited after its fork."""
-        watched = self._watched[pid] = Watched(pid)
+        watched = self._watched[pid] = WatchedChild(pid)
         return watched
 
     def are_with(self, first: FirstProcess | None) -> None:
@@ -98,7 +98,7 @@ class Processes:
             return set()
         return {pid for pid in descendants(os.getpid()) if not is_zombie(pid)}
 
-    def sample(self, group: Group) -> Sample:
+    def sample(self, group: ControlGroup) -> UsageSample:
         """What the job uses now: by its processes, and better by its control group, which forgets nobody."""
         seen = tree.sample(descendants(os.getpid()) if self.any() else ())
         ended = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -110,9 +110,9 @@ class Processes:
         )
         grouped = group.sample()
         if grouped is None:
-            return Sample(seen.image, seen.resident, user, system, seen.processes, traffic)
+            return UsageSample(seen.image, seen.resident, user, system, seen.processes, traffic)
         # A group's clock may be coarser than that of its processes: the larger figure has seen more.
-        return Sample(
+        return UsageSample(
             seen.image,
             max(seen.resident, grouped.resident),
             max(user, grouped.user_s),
@@ -121,7 +121,7 @@ class Processes:
             traffic.or_more(grouped.traffic),
         )
 
-    async def end_all(self, group: Group) -> None:
+    async def end_all(self, group: ControlGroup) -> None:
         """End every process of the job for good. Returns when none is left, however long that takes."""
         await self._end_namespace(group)
         pause = FIRST_PAUSE_S
@@ -136,7 +136,7 @@ class Processes:
             await trio.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE_S)
 
-    async def _end_namespace(self, group: Group) -> None:
+    async def _end_namespace(self, group: ControlGroup) -> None:
         """The kernel ends what is in a namespace; what stands still ends later, when it is let go on."""
         if self._first is None:
             return
@@ -146,14 +146,14 @@ class Processes:
             with trio.move_on_after(NAMESPACE_END_S):
                 await watched.ended.wait()
 
-    def suspend(self, group: Group) -> None:
+    def suspend(self, group: ControlGroup) -> None:
         """Stop every process of the job."""
         if group.can_freeze:
             group.freeze(True)
         else:
             tree.stop_all(os.getpid())
 
-    def resume(self, group: Group) -> None:
+    def resume(self, group: ControlGroup) -> None:
         """Let them go on."""
         if group.can_freeze:
             group.freeze(False)

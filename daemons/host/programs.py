@@ -2,6 +2,8 @@
 
 Output is taken as it comes, and what lies in the pipes when the program ends is read then, so nobody waits for what its
 own children may still write. A program lives in a session of its own; killing it kills that.
+
+Source: HTCondor's manual, "Configuration for Execution Points": "Hooks"; "HTCondor Hooks Configuration Options".
 """
 
 from __future__ import annotations
@@ -15,10 +17,10 @@ from typing import Any, Final
 
 import trio
 
-from daemons.starter.tree import marked, send
-from daemons.world import Process, Spawner
+from daemons.daemon_core.world import Process, Spawner
+from daemons.host.tree import marked, send
+from pool.base.errors import PoolError
 from pool.config import Config
-from pool.errors import PoolError
 
 OUTPUT_BYTES_MAX: Final = 4 * 1024 * 1024
 """What a program writes beyond this is dropped."""
@@ -26,6 +28,8 @@ _CHUNK: Final = 16384
 _PIECES_IN_PIPE: Final = 65536 // _CHUNK
 
 
+KILLED_S: Final = 10.0
+"""How long a program that was killed may take to be gone; one that hangs in the kernel is left to it."""
 MARK: Final = "_CONDOR_PROGRAM_OF"
 """The variable by which a daemon knows the programs of its earlier life, which nobody reads any more."""
 
@@ -215,7 +219,7 @@ async def _until_ended(process: Process, pipes: Sequence[Pipe], timeout_s: float
     finally:
         if process.returncode is None:
             kill_session(process.pid)
-            with trio.CancelScope(shield=True):
+            with trio.move_on_after(KILLED_S, shield=True):
                 await process.wait()
 
 

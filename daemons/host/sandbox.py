@@ -7,10 +7,10 @@ import stat
 from collections.abc import Iterator
 from contextlib import suppress
 
-from daemons.starter.account import Account, acting_as
+from daemons.host.account import Account, acting_as
 from pool.classad import ClassAd
 from pool.execute.plan import JOB_AD_NAME, MACHINE_AD_NAME, WRAPPER_ERROR_NAME
-from pool.execute.transfer import Stamp
+from pool.files.transfer import Stamp
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 

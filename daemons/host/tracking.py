@@ -10,7 +10,7 @@ import os
 from dataclasses import dataclass
 from typing import Final
 
-from daemons.linux import all_pids
+from daemons.base.linux import all_pids
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ import signal
 from collections.abc import Iterable
 from typing import Final
 
-from daemons.linux import all_pids, descendants, stat_fields
-from pool.execute.usage import DiskTraffic, Sample
+from daemons.base.linux import all_pids, descendants, stat_fields
+from pool.execute.usage import DiskTraffic, UsageSample
 
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
@@ -25,7 +25,7 @@ def start_ticks(pid: int) -> int | None:
     return None if fields is None else int(fields[19])
 
 
-def sample(pids: Iterable[int]) -> Sample:
+def sample(pids: Iterable[int]) -> UsageSample:
     """What these processes use now; times include children that they have collected."""
     image = resident = user = system = count = read = written = 0
     for pid in pids:
@@ -39,7 +39,7 @@ def sample(pids: Iterable[int]) -> Sample:
         resident += int(fields[21]) * _PAGE
         traffic = _traffic(pid)
         read, written = read + traffic[0], written + traffic[1]
-    return Sample(image, resident, user / _TICKS, system / _TICKS, count, DiskTraffic(read, written))
+    return UsageSample(image, resident, user / _TICKS, system / _TICKS, count, DiskTraffic(read, written))
 
 
 def memory(pids: Iterable[int], limit: int) -> int:

@@ -2,6 +2,8 @@
 
 A plug-in is asked what it can do when the first file needs it. Its two files lie in the sandbox while it runs, as
 HTCondor's do; of its own output the starter's log keeps what it wrote when it failed.
+
+Source: HTCondor's manual, "Third Party/Delegated file, credential and checkpoint transfer".
 """
 
 from __future__ import annotations
@@ -14,15 +16,15 @@ from typing import Final
 
 import trio
 
-from daemons.log import Log
-from daemons.programs import Finished, ProgramError, refusal, run_program
-from daemons.starter.account import Account, acting_as
-from daemons.starter.helpers import HelperSpawner
-from daemons.starter.processes import Processes
+from daemons.base.log import Log
+from daemons.host.account import Account, acting_as
+from daemons.host.helpers import HelperSpawner
+from daemons.host.processes import Processes
+from daemons.host.programs import Finished, ProgramError, refusal, run_program
 from pool.classad import ClassAd
-from pool.execute import s3
 from pool.execute.plan import JOB_AD_NAME, MACHINE_AD_NAME
-from pool.execute.plugins import (
+from pool.files import s3
+from pool.files.plugins import (
     ADS_KEPT_MAX,
     ANSWER_BYTES,
     BUILT_IN_NAME,
@@ -41,7 +43,7 @@ from pool.execute.plugins import (
     request_text,
     scheme_of,
 )
-from protocol.rpc import RemoteError
+from protocol.rpc.endpoints import RemoteError
 
 NOT_SIGNED: Final = 1
 LOG_TEXT_MAX: Final = 2000
@@ -68,7 +70,7 @@ def is_built_in(path: str) -> bool:
 
 def argv_of(path: str) -> list[str]:
     """How a plug-in is started."""
-    return [sys.executable, "-I", "-m", "daemons.url_plugin"] if is_built_in(path) else [path]
+    return [sys.executable, "-I", "-m", "daemons.libexec.url_plugin"] if is_built_in(path) else [path]
 
 
 @dataclass

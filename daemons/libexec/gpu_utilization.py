@@ -1,4 +1,4 @@
-"""`python -m daemons.gpu_utilization`: condor_gpu_utilization where it is not installed under GPU_MONITOR's name."""
+"""`python -m daemons.libexec.gpu_utilization`: condor_gpu_utilization where no program has GPU_MONITOR's name."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import sys
 import time
 
 from pool.gpus.meter import watch
-from pool.gpus.nvml import load
 
 
 def say(text: str) -> None:
@@ -16,4 +15,4 @@ def say(text: str) -> None:
 
 
 if __name__ == "__main__":
-    watch(load(), write=say, complain=sys.stderr.write, now=time.monotonic, sleep=time.sleep)
+    watch(write=say, complain=sys.stderr.write, now=time.monotonic, sleep=time.sleep)

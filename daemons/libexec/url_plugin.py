@@ -1,11 +1,14 @@
 """The file transfer plug-in that comes with the pool: http, https, dav, davs, ftp and file, by HTCondor's protocol.
 
-    python -m daemons.url_plugin -classad
-    python -m daemons.url_plugin -infile REQUESTS -outfile ANSWERS [-upload]
+    python -m daemons.libexec.url_plugin -classad
+    python -m daemons.libexec.url_plugin -infile REQUESTS -outfile ANSWERS [-upload]
 
 A program of its own, run as the job's account: what a server sends never enters a process of the pool. A download whose
 connection breaks goes on where it stopped; what is longer or shorter than the server said counts as broken. It imports
 nothing that a fetch does not need.
+
+Source: HTCondor's manual, "File Transfer Plug-Ins" (protocol version 4) and "Transfer Error Data"; the plug-in that
+comes with it is src/condor_filetransfer_plugins/multifile_curl_plugin.cpp.
 """
 
 from __future__ import annotations
@@ -22,10 +25,10 @@ from collections.abc import Mapping, Sequence
 from typing import IO, TYPE_CHECKING, Any, Final
 from urllib.parse import unquote, urlsplit
 
+from pool.base.version import VERSION
 from pool.classad import ClassAd
 from pool.classad.forms.lists import read_text
-from pool.execute.plugins import ANSWER_BYTES, BUILT_IN_METHODS, scheme_of
-from pool.version import VERSION
+from pool.files.plugins import ANSWER_BYTES, BUILT_IN_METHODS, scheme_of
 
 if TYPE_CHECKING:
     from ftplib import FTP
@@ -38,7 +41,7 @@ RETRIED: Final = frozenset((408, 429, 500, 502, 503, 504))
 _WIRE: Final = {"dav": "http", "davs": "https"}
 
 
-class Failed(Exception):
+class TransferFailed(Exception):
     """A file that did not move, and in which way (HTCondor's TransferErrorData)."""
 
     def __init__(self, said: str, kind: str, *, again: bool = False, **facts: Any) -> None:
@@ -46,7 +49,7 @@ class Failed(Exception):
         self.kind, self.again, self.facts = kind, again, facts
 
 
-class Transfer:
+class PluginTransfer:
     """One file: what was asked, and what becomes of it."""
 
     def __init__(self, url: str, path: str, upload: bool) -> None:
@@ -58,14 +61,14 @@ class Transfer:
 
     def run(self) -> ClassAd:
         """Move it; the ad that tells of it."""
-        failed: Failed | None = None
+        failed: TransferFailed | None = None
         for number in range(TRIES_MAX):
             self.tries = number + 1
             try:
                 self._move()
                 failed = None
                 break
-            except Failed as error:
+            except TransferFailed as error:
                 failed = error
             except OSError as error:
                 failed = _failed(error, urlsplit(self.url).hostname or "")
@@ -75,7 +78,7 @@ class Transfer:
                 time.sleep(FIRST_PAUSE_S * 2**number)
         return self._answer(failed)
 
-    def _answer(self, failed: Failed | None) -> ClassAd:
+    def _answer(self, failed: TransferFailed | None) -> ClassAd:
         now = time.time()
         parts = urlsplit(self.url)
         ad: dict[str, object] = {
@@ -117,7 +120,7 @@ class Transfer:
     def _copy(self) -> None:
         parts = urlsplit(self.url)
         if parts.hostname not in (None, "localhost", socket.gethostname()):
-            raise Failed(f"a file URL names another host: {parts.hostname}", "Parameter", **_PLUGIN)
+            raise TransferFailed(f"a file URL names another host: {parts.hostname}", "Parameter", **_PLUGIN)
         there = unquote(parts.path)
         source, target = (self.path, there) if self.upload else (there, self.path)
         if self.upload:
@@ -171,12 +174,12 @@ class Transfer:
                 else:
                     self._retrieve(server, path)
         except ftplib.error_temp as error:
-            raise Failed(f"{host} says: {error}", "Transfer", again=True, FailedServer=host) from None
+            raise TransferFailed(f"{host} says: {error}", "Transfer", again=True, FailedServer=host) from None
         except ftplib.error_perm as error:
             kind = "Authorization" if str(error)[:3] == "530" else "Specification"
-            raise Failed(f"{host} says: {error}", kind, FailedServer=host) from None
+            raise TransferFailed(f"{host} says: {error}", kind, FailedServer=host) from None
         except (ftplib.Error, EOFError) as error:
-            raise Failed(f"{host} broke off: {error}", "Contact", again=True, FailedServer=host) from None
+            raise TransferFailed(f"{host} broke off: {error}", "Contact", again=True, FailedServer=host) from None
 
     def _retrieve(self, server: FTP, path: str) -> None:
         have = os.path.getsize(self.path) if self.tries > 1 and os.path.exists(self.path) else 0
@@ -188,9 +191,9 @@ class Transfer:
         if expected is not None and self.size != expected:
             raise self._broken(self.size, expected)
 
-    def _broken(self, size: int, expected: int | None) -> Failed:
+    def _broken(self, size: int, expected: int | None) -> TransferFailed:
         said = f"the connection ended after {size} of {expected} bytes"
-        return Failed(
+        return TransferFailed(
             said, "Transfer", again=True, FailedServer=urlsplit(self.url).hostname or "", FailureType="TimedOut"
         )
 
@@ -228,7 +231,7 @@ class Transfer:
             reason = error.reason if isinstance(error.reason, OSError) else OSError(str(error.reason))
             raise _failed(reason, host) from None
         except (http.client.HTTPException, ValueError) as error:
-            raise Failed(f"{type(error).__name__}: {error}", "Contact", again=True, FailedServer=host) from None
+            raise TransferFailed(f"{type(error).__name__}: {error}", "Contact", again=True, FailedServer=host) from None
         self.status = answer.status
         return answer
 
@@ -246,30 +249,30 @@ def _features(server: FTP) -> str:
 _PLUGIN: Final[dict[str, Any]] = {"PluginVersion": VERSION, "PluginLaunched": True}
 
 
-def _refused(error: urllib.error.HTTPError, host: str) -> Failed:
+def _refused(error: urllib.error.HTTPError, host: str) -> TransferFailed:
     said = f"The requested URL returned error: {error.code} {error.reason}".rstrip()
     if error.code in (401, 403, 407):
         how = "Authentication" if error.code != 403 else "Authorization"
-        return Failed(said, "Authorization", FailedServer=host, FailureType=how, ShouldRefresh=False)
+        return TransferFailed(said, "Authorization", FailedServer=host, FailureType=how, ShouldRefresh=False)
     if error.code in (404, 405, 409, 410):
-        return Failed(said, "Specification", FailedServer=host)
-    return Failed(said, "Transfer", again=error.code in RETRIED, FailedServer=host, FailureType="TooSlow")
+        return TransferFailed(said, "Specification", FailedServer=host)
+    return TransferFailed(said, "Transfer", again=error.code in RETRIED, FailedServer=host, FailureType="TooSlow")
 
 
-def _failed(error: OSError, host: str) -> Failed:
+def _failed(error: OSError, host: str) -> TransferFailed:
     said = error.strerror or str(error)
     if isinstance(error, socket.gaierror):
-        return Failed(
+        return TransferFailed(
             f"Could not resolve host: {host} ({said})", "Resolution", FailedName=host, FailureType="Definitive"
         )
     if isinstance(error, TimeoutError):
         said = f"{host} was silent for {SILENCE_S:.0f} s"
-        return Failed(said, "Transfer", again=True, FailedServer=host, FailureType="TimedOut")
+        return TransferFailed(said, "Transfer", again=True, FailedServer=host, FailureType="TimedOut")
     if isinstance(error, ConnectionError):
-        return Failed(f"Could not connect to {host}: {said}", "Contact", again=True, FailedServer=host)
+        return TransferFailed(f"Could not connect to {host}: {said}", "Contact", again=True, FailedServer=host)
     if error.filename is not None:
-        return Failed(f"{error.filename}: {said}", "Transfer", FailedServer="localhost", FailureType="NoSpace")
-    return Failed(said, "Transfer", FailedServer=host, FailureType="TooSlow")
+        return TransferFailed(f"{error.filename}: {said}", "Transfer", FailedServer="localhost", FailureType="NoSpace")
+    return TransferFailed(said, "Transfer", FailedServer=host, FailureType="TooSlow")
 
 
 def _credential(name: str) -> str:
@@ -277,7 +280,7 @@ def _credential(name: str) -> str:
     directory = os.environ.get("_CONDOR_CREDS", "")
     path = os.path.join(directory, name.replace(".", "_") + ".use")
     if not directory or "/" in name:
-        raise Failed(f"this job has no credential {name!r}", "Parameter", **_PLUGIN)
+        raise TransferFailed(f"this job has no credential {name!r}", "Parameter", **_PLUGIN)
     with open(path, encoding="utf-8") as file:
         return file.read().strip()
 
@@ -310,7 +313,7 @@ def main(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
     good = True
     with open(outfile, "r+b" if os.path.exists(outfile) else "wb") as answers:  # space was set aside in it
         for ad in asked:
-            answer = Transfer(ad.eval_str("Url", ""), ad.eval_str("LocalFileName", ""), "-upload" in words).run()
+            answer = PluginTransfer(ad.eval_str("Url", ""), ad.eval_str("LocalFileName", ""), "-upload" in words).run()
             good = good and bool(answer.eval_bool("TransferSuccess"))
             answers.write(f"{answer.new()}\n".encode("utf-8", "surrogateescape"))
             answers.flush()

@@ -9,13 +9,21 @@ from typing import Final
 
 import msgpack
 
-from daemons import first_zygote, run, warm
-from daemons.starter import warm as starter_warm
-from daemons.zygote import Birth
+from daemons.daemon_core import warm
+from daemons.daemon_core.entry import run_process
+from daemons.daemon_core.source import ConfigSource
+from daemons.process import first_zygote
+from daemons.process.zygote import Birth
+from daemons.starter.launch import warm as starter_warm
 
 DAEMONS: Final = ("collector", "negotiator", "schedd", "startd")
 
-LATE: Final = ("daemons.local_job", "pool.classad.compile", "pool.classad.references", "encodings.idna")
+LATE: Final = (
+    "daemons.schedd.execution.local_job",
+    "pool.classad.eval.compile",
+    "pool.classad.eval.references",
+    "encodings.idna",
+)
 """What daemons import only when they need it, and soon do: imported by each, it would be in memory once for each."""
 
 for _name in (*(f"daemons.{_daemon}.main" for _daemon in (*DAEMONS, "starter", "agent")), *LATE):
@@ -34,7 +42,7 @@ def child_main(birth: Birth) -> int:
     os.close(birth.life)  # the channel tells as well when the master is gone
     order = msgpack.unpackb(birth.payload)
     first_zygote.fork_for(order["name"])
-    source = run.Source.unpacked(order["source"])
-    return run.run_process(
+    source = ConfigSource.unpacked(order["source"])
+    return run_process(
         order["name"], source, port_address=order["port_address"], family=order["family"], control=birth.channel
     )

@@ -6,15 +6,16 @@ from collections.abc import Awaitable, Callable
 
 import trio
 
-from daemons.locate import socket_of
+from daemons.daemon_core.locate import socket_of
+from daemons.daemon_core.run import DaemonStart
+from daemons.daemon_core.tasks import Tasks
 from daemons.master.supervise import Keeper
-from daemons.run import DaemonStart
-from pool.restart import State
-from protocol import rpc
-from protocol.address import Address
-from protocol.message import DONE, Done
+from pool.hosts.supervision import ProcessState
 from protocol.messages.master import DrainFirst
 from protocol.messages.startd import DrainMachine
+from protocol.rpc import endpoints
+from protocol.wire.address import Address
+from protocol.wire.message import DONE, Done
 
 
 class Drainage:
@@ -30,15 +31,17 @@ class Drainage:
             self._waiting.cancel()
 
     async def begin(
-        self, asked: DrainFirst, startd: Keeper | None, nursery: trio.Nursery, then: Callable[[], Awaitable[None]]
+        self, asked: DrainFirst, startd: Keeper | None, tasks: Tasks, then: Callable[[], Awaitable[None]]
     ) -> Done:
         """Have the startd drain and end, and do `then` when it has; answered when it drains, or says why not."""
         self.give_up()
-        if startd is None or startd.state is State.STOPPED:
+        if startd is None or startd.state is ProcessState.STOPPED:
             await then()
             return DONE
         address = Address.unix(str(socket_of(self._start.config, "startd")))
-        async with rpc.connected(address, network=self._start.world.network, security=self._start.security) as peer:
+        async with endpoints.connected(
+            address, network=self._start.world.network, security=self._start.security
+        ) as peer:
             await peer.call(
                 DrainMachine(
                     on_completion="exit",
@@ -47,13 +50,13 @@ class Drainage:
                     start=asked.start,
                 )
             )
-        nursery.start_soon(self._wait, startd, then)
+        tasks.once(self._wait, startd, then)
         return DONE
 
     async def _wait(self, startd: Keeper, then: Callable[[], Awaitable[None]]) -> None:
         with trio.CancelScope() as scope:
             self._waiting = scope
-            await startd.until(State.STOPPED)
+            await startd.until(ProcessState.STOPPED)
             self._waiting = None
         if not scope.cancelled_caught:
             self._start.log.always("The startd is drained; now the other daemons.")

@@ -9,18 +9,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from daemons.locate import central_master
+from daemons.daemon_core.locate import central_master
+from daemons.daemon_core.run import DaemonStart
 from daemons.master.registrar import Registrar
-from daemons.run import DaemonStart
-from pool.errors import UserError
+from pool.base.errors import UserError
 from pool.hosts.names import check_name
 from pool.hosts.register import Word
-from protocol import rpc
-from protocol.auth.idtoken import BadToken
-from protocol.auth.idtoken import Token as ReadToken
-from protocol.authorize import Denied, Level
-from protocol.messages.master import CreateToken, Joined, JoinPool, Token
-from protocol.rpc import Peer
+from protocol.messages.master import CreateToken, Joined, JoinPool, MadeToken
+from protocol.rpc import endpoints
+from protocol.rpc.endpoints import Peer
+from protocol.rpc.service import Answer, answer
+from protocol.security.authorize import Denied, Level
+from protocol.security.idtoken import BadToken, IdToken
 
 DAEMONS_OF: Final = {
     "execute": "MASTER, STARTD",
@@ -38,15 +38,20 @@ JOIN_LIFETIME_S: Final = 3600.0
 
 
 class Admissions:
-    """The handlers of CreateToken and JoinPool."""
+    """Whether a token is made, and whether a host may join."""
 
     def __init__(self, start: DaemonStart, registrar: Registrar) -> None:
         self._start = start
         self._registrar = registrar
-        start.service.on(CreateToken, self.create_token)  # whose token decides the rest
-        start.service.on(JoinPool, self.join)  # the token's duty decides
 
-    async def create_token(self, peer: Peer, request: CreateToken) -> Token:
+    def answers(self) -> list[Answer]:
+        """What users and joining hosts ask for."""
+        return [
+            answer(CreateToken, self.create_token),  # whose token decides the rest
+            answer(JoinPool, self.join),  # the token's duty decides
+        ]
+
+    async def create_token(self, peer: Peer, request: CreateToken) -> MadeToken:
         """A token for the caller; for another, or with a duty, only for an administrator."""
         security = self._start.security
         if not security.signing_keys():
@@ -56,7 +61,7 @@ class Admissions:
             identity = f"{identity}@{security.uid_domain}"
         own = identity == peer.identity and not request.duty and peer.method == "FS"
         if self._is_vouched(peer, request, identity):
-            return Token(token=self._for_user(identity, VOUCHED_S, VOUCHED_SCOPES), ca=security.ca_pem())
+            return MadeToken(token=self._for_user(identity, VOUCHED_S, VOUCHED_SCOPES), ca=security.ca_pem())
         if not own and not peer.allows(Level.ADMINISTRATOR):
             raise Denied(f"{peer.identity} may not make a token for {identity}: level ADMINISTRATOR is needed")
         if request.duty:
@@ -66,7 +71,7 @@ class Admissions:
         self._start.log.always(
             "Made a token.", identity=identity, by=peer.identity, duty=request.duty or "none", scopes=request.scopes
         )
-        return Token(token=token, ca=security.ca_pem())
+        return MadeToken(token=token, ca=security.ca_pem())
 
     def _to_join(self, identity: str, request: CreateToken) -> str:
         """A token for hosts to join with; this host alone judges it, and remembers who has used it until it ends."""
@@ -102,14 +107,14 @@ class Admissions:
             and identity.endswith(f"@{domain}")
         )
 
-    async def _vouched_for(self, peer: Peer, request: CreateToken) -> Token:
+    async def _vouched_for(self, peer: Peer, request: CreateToken) -> MadeToken:
         """On a host that signs nothing: ask the central manager for a token with which this host's user can read."""
         start = self._start
         if peer.method != "FS" or request.duty or request.identity not in ("", peer.identity):
             raise Denied("this host can ask for its own users' tokens only; ask on the central manager")
         central = central_master(start.config)
         asked = CreateToken(identity=peer.identity, lifetime_s=VOUCHED_S, scopes=list(VOUCHED_SCOPES))
-        async with rpc.connected(central, security=start.security, network=start.world.network) as master:
+        async with endpoints.connected(central, security=start.security, network=start.world.network) as master:
             return await master.call(asked)
 
     async def join(self, peer: Peer, request: JoinPool) -> Joined:
@@ -141,7 +146,7 @@ class Admissions:
         return "".join(f"{name} = {value}\n" for name, value in lines.items())
 
 
-def _word(token: ReadToken) -> Word:
+def _word(token: IdToken) -> Word:
     """What a token says of the hosts that may join with it."""
     uses, host = token.claims.get("uses", 1), token.claims.get("host", "")
     if token.expires_at is None or not token.id or type(uses) is not int or type(host) is not str:

@@ -1,6 +1,12 @@
 """The master: one per host. It owns the host's port, starts its daemons in order, and keeps them as they should be.
 
-Ready means that each daemon of DAEMON_LIST has said that it is up; RUN/ready is there from then to the end.
+The collector starts first, since all others want to be known there, and daemons stop in the reverse order. Ready means
+that each daemon of DAEMON_LIST has said that it is up; RUN/ready is there from then to the end. An order to the master
+takes the place of an earlier one that still waits for the host to be drained. Whoever has no other parent left is
+collected here.
+
+Source: HTCondor's manual, "Master Daemon Configuration Options", condor_on, condor_off, condor_restart and
+condor_set_shutdown.
 """
 
 from __future__ import annotations
@@ -11,8 +17,10 @@ from typing import Final
 
 import trio
 
-from daemons.layout import publish
-from daemons.linux import become_subreaper, reap, zombie_children
+from daemons.base.layout import publish
+from daemons.base.linux import become_subreaper, reap, zombie_children
+from daemons.daemon_core.run import DaemonStart
+from daemons.daemon_core.tasks import Tasks
 from daemons.master.drain import Drainage
 from daemons.master.join import Admissions
 from daemons.master.member import belong
@@ -20,14 +28,12 @@ from daemons.master.port import port_to_open, public_address
 from daemons.master.preen import preen_now_and_then
 from daemons.master.registrar import Registrar
 from daemons.master.supervise import Keeper, stop_all
-from daemons.run import DaemonStart
+from pool.base.errors import ConfigError, UserError
 from pool.classad import ClassAd
 from pool.config import Config
 from pool.config.refused import DAEMONS
-from pool.daemon_names import daemon_name
-from pool.errors import ConfigError, UserError
-from pool.restart import State
-from protocol.message import DONE, Done
+from pool.hosts.daemon_names import daemon_name
+from pool.hosts.supervision import ProcessState
 from protocol.messages.common import StopHow
 from protocol.messages.master import (
     DaemonsOff,
@@ -38,10 +44,12 @@ from protocol.messages.master import (
     RestartDaemons,
     SetShutdown,
 )
-from protocol.rpc import Peer
+from protocol.rpc.endpoints import Peer
+from protocol.rpc.service import Answer, answer
+from protocol.wire.message import DONE, Done
 
 START_ORDER: Final = tuple(name.lower() for name in DAEMONS if name != "MASTER")
-ZYGOTE_KINDS: Final = {"daemon": "daemons.born:child_main"}
+ZYGOTE_KINDS: Final = {"daemon": "daemons.master.born:child_main"}
 ORPHAN_POLL_S: Final = 5.0
 
 
@@ -54,13 +62,6 @@ class Master:
         self._keepers: dict[str, Keeper] = {}
         self._nursery: trio.Nursery | None = None
         self._drainage = Drainage(start)
-        service = start.service
-        service.on(DaemonsOff, self.off)
-        service.on(DaemonsOn, self.on)
-        service.on(RestartDaemons, self.restart)
-        service.on(DrainFirst, self.drain_first)
-        service.on(SetShutdown, self.set_shutdown)
-        service.on(GetDaemons, self.states)
         start.on_reconfigure(self._reconfigured)
 
     @property
@@ -77,9 +78,9 @@ class Master:
                 keeper = await self._keeper(name)
                 keeper.start()
                 if name == "collector":  # all others want to be known there
-                    await keeper.until(State.RUNNING, State.BACKOFF, State.STOPPED)
+                    await keeper.until(ProcessState.RUNNING, ProcessState.BACKOFF, ProcessState.STOPPED)
             for keeper in self.keepers:
-                await keeper.until(State.RUNNING, State.STOPPED)
+                await keeper.until(ProcessState.RUNNING, ProcessState.STOPPED)
             task_status.started()
 
     async def _keeper(self, name: str) -> Keeper:
@@ -97,10 +98,21 @@ class Master:
             "name": name,
             "source": start.source.packed(),
             "port_address": start.port_address,
-            "family": start.security.family,
+            "family": start.security.settings.family,
         }
 
     # ---- orders
+
+    def answers(self) -> list[Answer]:
+        """What administrators order and ask about the host's daemons."""
+        return [
+            answer(DaemonsOff, self.off),
+            answer(DaemonsOn, self.on),
+            answer(RestartDaemons, self.restart),
+            answer(DrainFirst, self.drain_first),
+            answer(SetShutdown, self.set_shutdown),
+            answer(GetDaemons, self.states),
+        ]
 
     def _named(self, names: list[str]) -> list[Keeper]:
         """The keepers that are meant: all, when none is named. UserError lists what is there."""
@@ -146,6 +158,7 @@ class Master:
         if request.then not in then:
             raise UserError(f"{request.then!r} is nothing to do after a drain", expected=", ".join(then))
         assert self._nursery is not None
+        tasks = Tasks(self._nursery, self._start.log)
 
         async def carry_on() -> None:
             match then[request.then]:
@@ -156,7 +169,7 @@ class Master:
                 case None:
                     self._start.stop(StopHow.GRACEFUL)
 
-        return await self._drainage.begin(request, self._keepers.get("startd"), self._nursery, carry_on)
+        return await self._drainage.begin(request, self._keepers.get("startd"), tasks, carry_on)
 
     async def set_shutdown(self, peer: Peer, request: SetShutdown) -> Done:
         """Note which program takes this process's place when it ends."""
@@ -176,14 +189,14 @@ class Master:
 
     def _reconfigured(self, config: Config) -> None:
         assert self._nursery is not None
-        self._nursery.start_soon(self._follow, config)
+        Tasks(self._nursery, self._start.log).once(self._follow, config)
 
     async def _follow(self, config: Config) -> None:
         """Bring the daemons in line with a new configuration."""
         wanted = wanted_daemons(config)
         for name in wanted:
             keeper = await self._keeper(name)
-            if keeper.state is State.STOPPED:
+            if keeper.state is ProcessState.STOPPED:
                 keeper.start()
             else:
                 await keeper.reconfigure()
@@ -227,19 +240,20 @@ async def main(start: DaemonStart, *, task_status: trio.TaskStatus[None] = trio.
     ready.unlink(missing_ok=True)
     master = Master(start)
     registrar = Registrar(start)
-    Admissions(start, registrar)
+    start.service.offer(master.answers(), registrar.answers(), Admissions(start, registrar).answers())
     start.describe(master.ad)
     async with trio.open_nursery() as nursery:
         if start.config.bool("USE_SHARED_PORT") and start.security.has_host_certificate:
             await _open_port(start, nursery)
         await nursery.start(start.serve)
-        nursery.start_soon(start.adverts.run)
-        nursery.start_soon(_reap_orphans)
-        nursery.start_soon(preen_now_and_then, start)
+        tasks = Tasks(nursery, start.log)
+        tasks.keep(start.adverts.run)
+        tasks.keep(_reap_orphans)
+        tasks.keep(preen_now_and_then, start)
         if start.security.is_ca:
-            nursery.start_soon(registrar.keep_own_certificate)
+            tasks.keep(registrar.keep_own_certificate)
         elif start.security.has_host_certificate:
-            nursery.start_soon(belong, start)
+            tasks.keep(belong, start)
         nursery.start_soon(_announce, master, ready, start, task_status)
         await start.stopping()
         await master.stop()

@@ -8,7 +8,7 @@ from typing import Final
 
 from pool.config import Config
 from pool.config.places import ROOT_DIR
-from protocol.address import Address
+from protocol.wire.address import Address
 
 LOOPBACK: Final = "127.0.0.1"
 _ANY: Final = ("", "*", "0.0.0.0")

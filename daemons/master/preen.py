@@ -8,9 +8,10 @@ from typing import Final
 
 import trio
 
-from daemons.programs import ProgramError, run_program
-from daemons.run import DaemonStart
-from pool.errors import PoolError
+from daemons.daemon_core.run import DaemonStart
+from daemons.host.programs import ProgramError, run_program
+from pool.base.errors import PoolError
+from pool.config import Config
 
 PATIENCE_S: Final = 3600.0
 LOOK_S: Final = 60.0
@@ -27,15 +28,24 @@ async def preen_now_and_then(start: DaemonStart) -> None:
             continue
         due = trio.current_time() + _interval_s(start)
         if program := start.config.path("PREEN"):
-            await _run(start, [program, *shlex.split(start.config.str("PREEN_ARGS"))])
+            await _run(start, program)
 
 
 def _interval_s(start: DaemonStart) -> float:
     return max(1.0, start.config.seconds("PREEN_INTERVAL"))
 
 
-async def _run(start: DaemonStart, argv: list[str]) -> None:
+def _arguments(config: Config) -> list[str]:
+    text = config.str("PREEN_ARGS")
     try:
+        return shlex.split(text)
+    except ValueError as error:
+        raise config.error("PREEN_ARGS", f"PREEN_ARGS = {text} cannot be read: {error}") from None
+
+
+async def _run(start: DaemonStart, program: str) -> None:
+    try:
+        argv = [program, *_arguments(start.config)]
         end = await run_program(
             start.world.spawner, argv, environment={**os.environ, **start.world.env}, timeout_s=PATIENCE_S
         )

@@ -10,13 +10,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from daemons.layout import UMASK, make_directories, publish
-from daemons.locate import runs_here
+from daemons.base.layout import UMASK, make_directories, publish
+from daemons.base.open_files import give_back
+from daemons.daemon_core.entry import EXIT_BAD_CONFIG, run_process
+from daemons.daemon_core.locate import runs_here
+from daemons.daemon_core.run import DaemonStart
+from daemons.daemon_core.source import ConfigSource
 from daemons.master.port import host_names
-from daemons.open_files import give_back
-from daemons.run import EXIT_BAD_CONFIG, DaemonStart, Source, run_process
+from pool.base.errors import ConfigError, PoolError
 from pool.config import Config
-from pool.errors import ConfigError, PoolError
 
 EXIT_REFUSED: Final = 1
 
@@ -25,7 +27,7 @@ class AlreadyRunning(PoolError):
     """Another master has these directories."""
 
 
-def run_master(source: Source) -> int:
+def run_master(source: ConfigSource) -> int:
     """Run a host of a pool in the foreground until it is stopped; the exit status."""
     os.umask(UMASK)
     try:
@@ -63,12 +65,12 @@ def become(program: str) -> None:
 
 def make_keys(config: Config) -> None:
     """The first start of a central manager makes the pool's CA, signing key and host certificate."""
-    from protocol.security import Security
+    from protocol.security.credentials import Security
 
     security = Security.from_config(config, "MASTER")
 
     def make() -> None:
-        from protocol import keys
+        from protocol.security import keys
 
         keys.make_pool_keys(
             config.path("KEYS"),
@@ -111,7 +113,7 @@ def in_child(work: Callable[[], None]) -> None:
 
 def publish_ca(config: Config) -> None:
     """Put the CA's certificate where every account's tools can read it."""
-    from protocol.security import CA_FILE
+    from protocol.security.settings import CA_FILE
 
     try:
         certificate = Path(config.path("KEYS"), CA_FILE).read_text(encoding="ascii")
@@ -122,12 +124,12 @@ def publish_ca(config: Config) -> None:
 
 def publish_revoked(config: Config) -> None:
     """Put the numbers of revoked certificates where every process of this host reads them."""
-    from protocol.revoked import REVOKED_FILE
+    from protocol.security.revoked import REVOKED_FILE
 
     held = Path(config.path("KEYS"), "revoked.crl")
 
     def publish() -> None:
-        from protocol import keys
+        from protocol.security import keys
 
         published = Path(config.path("RUN"), REVOKED_FILE)
         keys.install_revocation_list(config.path("KEYS"), held.read_bytes(), published)

@@ -5,6 +5,9 @@ must be on disk before anybody acts on it; decisions are rare.
 
 Each host's master watches here (`member`): it is sent its next certificate when two thirds of its present one are over,
 for the name, duties and key that this one has, and the revocation list whenever that grows.
+
+Source: RFC 5280 for certificates and revocation lists. HTCondor leaves host certificates to the site; what joins a host
+by a token here is "Token Authentication" there.
 """
 
 from __future__ import annotations
@@ -15,18 +18,19 @@ from typing import Final, TypeVar
 
 import trio
 
-from daemons.locate import central_names, collector_addresses
-from daemons.run import DaemonStart
+from daemons.base.sync import Signal, first_of
+from daemons.daemon_core.locate import central_names, collector_addresses
+from daemons.daemon_core.run import DaemonStart
+from pool.base.errors import PoolError, UserError
 from pool.classad import quote
-from pool.errors import PoolError, UserError
 from pool.hosts.register import Issued, Register, Word, renewal_due, transaction
-from protocol import rpc
-from protocol.identity import Certificate
-from protocol.message import fields_of
 from protocol.messages.collector import InvalidateAds
 from protocol.messages.master import HostEntry, HostList, ListHosts, MemberNews, RevokeHosts, WatchMembership
-from protocol.peer import Peer
-from protocol.service import SendItem
+from protocol.rpc import endpoints
+from protocol.rpc.peer import Peer
+from protocol.rpc.service import Answer, SendItem, answer
+from protocol.security.identity import Certificate
+from protocol.wire.kinds import fields_of
 
 T = TypeVar("T")
 
@@ -40,14 +44,19 @@ class Registrar:
     def __init__(self, start: DaemonStart) -> None:
         self._start = start
         self._one_at_a_time = trio.Lock()
-        self._changed = trio.Event()
+        self._changed = Signal()
         self._list = self._read_list()
-        start.service.on(WatchMembership, self.watch, stops_with_caller=True)
-        start.service.on(ListHosts, self.list_hosts)
-        start.service.on(RevokeHosts, self.revoke)
-        start.on_reconfigure(lambda _: self._announce())
+        start.on_reconfigure(lambda _: self._changed.fire())
 
     # ---- what is asked
+
+    def answers(self) -> list[Answer]:
+        """What hosts hear from the register, and what administrators do with it."""
+        return [
+            answer(WatchMembership, self.watch),
+            answer(ListHosts, self.list_hosts),
+            answer(RevokeHosts, self.revoke),
+        ]
 
     async def admit(self, word: Word, host: str, csr: str) -> str:
         """A certificate (PEM) for a host that joins with this word."""
@@ -58,7 +67,7 @@ class Registrar:
         )
 
         def sign(register: Register) -> str:
-            from protocol import certify
+            from protocol.security import certify
 
             register.admit(word, host, certify.key_of_request(csr), reserved=reserved, now=now)
             signed = certify.sign_host(
@@ -74,15 +83,14 @@ class Registrar:
         certificate, told = peer.link.certificate, ""
         issued = await self._seen(certificate) if certificate is not None else None
         while True:
-            changed, revoked = self._changed, self._list
+            changed, revoked = self._changed.next(), self._list
             renewed = ""
             if certificate is not None and issued is not None and self._wait_for(issued) <= 0:
                 renewed, issued = await self._renew(certificate, peer), None
             if renewed or revoked != told:
                 await send(MemberNews(revoked=revoked if revoked != told else "", certificate=renewed))
                 told = revoked
-            with trio.move_on_after(min(LOOK_S, self._wait_for(issued)) if issued is not None else LOOK_S):
-                await changed.wait()
+            await first_of(changed, timeout_s=min(LOOK_S, self._wait_for(issued)) if issued is not None else LOOK_S)
 
     async def list_hosts(self, peer: Peer, request: ListHosts) -> HostList:
         """The register, for an administrator."""
@@ -105,14 +113,13 @@ class Registrar:
         """Renew the certificate of this host, which is the CA's, while it runs."""
         name = self._start.host
         while True:
-            changed = self._changed
+            changed = self._changed.next()
             own = await self._decide(lambda register: register.newest(name))
             if own is not None and self._wait_for(own) <= 0:
                 await self._start.world.threads.run_sync(self._renew_own)
                 self._start.log.always("This host's certificate was renewed.")
                 continue
-            with trio.move_on_after(LOOK_S if own is None else min(LOOK_S, self._wait_for(own))):
-                await changed.wait()
+            await first_of(changed, timeout_s=LOOK_S if own is None else min(LOOK_S, self._wait_for(own)))
 
     # ---- inside
 
@@ -122,7 +129,9 @@ class Registrar:
         start = self._start
         try:
             for address in collector_addresses(start.config):
-                async with rpc.connected(address, security=start.security, network=start.world.network) as collector:
+                async with endpoints.connected(
+                    address, security=start.security, network=start.world.network
+                ) as collector:
                     await collector.call(InvalidateAds(ad_type="Any", constraint=constraint or "false"))
         except PoolError as error:
             start.log.always(f"The ads of revoked hosts stay until they expire: {error}", hosts=sorted(names))
@@ -137,7 +146,7 @@ class Registrar:
         def look(register: Register) -> Issued | None:
             issued = register.find(certificate.serial)
             if issued is None and certificate.der:  # an earlier version made it
-                from protocol import certify
+                from protocol.security import certify
 
                 issued = certify.issued_as(certificate.der)
                 register.check_renewal(issued.name, issued.key, reserved=self._names_beside(issued.duties))
@@ -160,7 +169,7 @@ class Registrar:
         """The next certificate (PEM) of a host; "" when it is to have none."""
 
         def sign(register: Register) -> str:
-            from protocol import certify
+            from protocol.security import certify
 
             issued = certify.issued_as(certificate.der)
             register.check_renewal(issued.name, issued.key, reserved=self._names_beside(issued.duties))
@@ -193,21 +202,17 @@ class Registrar:
         run = self._start.run_dir
 
         def make(register: Register) -> None:
-            from protocol import certify, keys
+            from protocol.security import certify, keys
 
             pem = certify.revocation_list(self._keys, *register.revoked())
             keys.install_revocation_list(self._keys, pem, run / "revoked")
 
         await self._decide(make)
         self._list = self._read_list()
-        self._announce()
-
-    def _announce(self) -> None:
-        changed, self._changed = self._changed, trio.Event()
-        changed.set()
+        self._changed.fire()
 
     def _renew_own(self) -> None:
-        from protocol import keys
+        from protocol.security import keys
 
         keys.renew_own(self._keys, lifetime_s=self._lifetime_s)
 

@@ -1,4 +1,11 @@
-"""Keeps daemons running: one `Keeper` each, which does what `pool.restart` decides."""
+"""Keeps daemons running: one `Keeper` each, which does what `pool.hosts.supervision` decides.
+
+A daemon that ends by itself is started again after a wait that grows; one that ends with EXIT_FOR_GOOD is left alone. A
+stop has a deadline, SHUTDOWN_GRACEFUL_TIMEOUT or SHUTDOWN_FAST_TIMEOUT, after which it becomes more urgent and at last
+SIGKILL; a peaceful one has none. What fails in here costs one life of the daemon, and never the master.
+
+Source: HTCondor's manual, "Master Daemon Configuration Options" (MASTER_BACKOFF_CONSTANT and its kin).
+"""
 
 from __future__ import annotations
 
@@ -9,13 +16,15 @@ from typing import Final
 
 import trio
 
-from daemons.log import Log
-from daemons.run import EXIT_FOR_GOOD
-from daemons.world import ChildProcess, ZygoteLike
+from daemons.base.log import Log
+from daemons.base.sync import Signal
+from daemons.daemon_core.run import EXIT_FOR_GOOD
+from daemons.daemon_core.tasks import Tasks
+from daemons.daemon_core.world import ChildProcess, ZygoteLike
+from pool.base.errors import PoolError
 from pool.classad import ClassAd
 from pool.config import Config
-from pool.errors import PoolError
-from pool.restart import Backoff, Effect, Event, State, Supervised, step
+from pool.hosts.supervision import MasterEffect, ProcessEvent, ProcessState, RestartBackoff, Supervised, step
 from protocol.messages.common import StopHow
 
 LAST_WORDS_S: Final = 0.5
@@ -38,24 +47,24 @@ class Keeper:
         self.name = name
         self._zygote, self._payload, self._config, self._log, self._wall = zygote, payload, config, log, wall
         self._daemon = Supervised(name)
-        self._nursery: trio.Nursery | None = None
+        self._tasks: Tasks | None = None
         self._process: ChildProcess | None = None
         self._how = StopHow.GRACEFUL
-        self._changed = trio.Event()
+        self._changed = Signal()
         self._started_wall = 0.0
         self._why = ""
         self._last_exit = ""
         self._total_restarts = 0
 
     @property
-    def state(self) -> State:
+    def state(self) -> ProcessState:
         """Where the daemon stands."""
         return self._daemon.state
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Be there for the daemon; its tasks live here."""
         async with trio.open_nursery() as nursery:
-            self._nursery = nursery
+            self._tasks = Tasks(nursery, self._log)
             task_status.started()
             await trio.sleep_forever()
 
@@ -63,27 +72,26 @@ class Keeper:
 
     def start(self) -> None:
         """It shall run."""
-        self._happened(Event.START)
+        self._happened(ProcessEvent.START)
 
     def stop(self, how: StopHow) -> None:
         """It shall not run."""
-        if self.state is not State.STOPPING or _URGENCY.index(how) > _URGENCY.index(self._how):
+        if self.state is not ProcessState.STOPPING or _URGENCY.index(how) > _URGENCY.index(self._how):
             self._how = how
-        self._happened(Event.STOP)
+        self._happened(ProcessEvent.STOP)
 
     def restart(self, how: StopHow) -> None:
         """Stop it, and start it again when it has ended."""
         self.stop(how)
-        self._happened(Event.START)
+        self._happened(ProcessEvent.START)
 
     async def reconfigure(self) -> None:
         """Have it read its configuration again."""
         await self._say("reconfigure")
 
-    async def until(self, *states: State) -> State:
+    async def until(self, *states: ProcessState) -> ProcessState:
         """Wait until the daemon is in one of these states."""
-        while self.state not in states:
-            await self._changed.wait()
+        await self._changed.until(lambda: self.state in states)
         return self.state
 
     def ad(self) -> ClassAd:
@@ -101,55 +109,65 @@ class Keeper:
 
     # ---- what follows
 
-    def _happened(self, event: Event) -> None:
+    def _happened(self, event: ProcessEvent) -> None:
         before = self._daemon.state
         self._daemon, effects = step(self._daemon, event, now=trio.current_time(), backoff=self._backoff())
-        assert self._nursery is not None
+        assert self._tasks is not None
         for effect in effects:
             match effect:
-                case Effect.SPAWN:
-                    self._nursery.start_soon(self._live)
-                case Effect.ASK_TO_STOP:
-                    self._nursery.start_soon(self._end, self._process)
-                case Effect.WAKE_WHEN_DUE:
+                case MasterEffect.SPAWN:
+                    self._tasks.once(self._live)
+                case MasterEffect.ASK_TO_STOP:
+                    self._tasks.once(self._end, self._process)
+                case MasterEffect.WAKE_WHEN_DUE:
                     wait_s = self._daemon.due_at - trio.current_time()
                     self._log.always(f"Restarting {self.name} in {wait_s:.0f} seconds.")
-                    self._nursery.start_soon(self._wake_at, self._daemon.due_at)
+                    self._tasks.once(self._wake_at, self._daemon.due_at)
         if self._daemon.state is not before:
-            self._changed.set()
-            self._changed = trio.Event()
+            self._changed.fire()
 
-    def _backoff(self) -> Backoff:
+    def _backoff(self) -> RestartBackoff:
         config, subsystem = self._config(), self.name.upper()
 
         def knob(name: str) -> float:
             own = config[f"MASTER_{subsystem}_{name}"]
             return float(own) if own else config.float(f"MASTER_{name}")
 
-        return Backoff(
+        return RestartBackoff(
             knob("BACKOFF_CONSTANT"), knob("BACKOFF_FACTOR"), knob("BACKOFF_CEILING"), knob("RECOVER_FACTOR")
         )
 
     async def _wake_at(self, due: float) -> None:
         await trio.sleep_until(due)
         if self._daemon.due_at == due:  # it was not started and fallen again in the meantime
-            self._total_restarts += self.state is State.BACKOFF
-            self._happened(Event.DUE)
+            self._total_restarts += self.state is ProcessState.BACKOFF
+            self._happened(ProcessEvent.DUE)
 
     async def _live(self) -> None:
-        """One life of the daemon, from its fork to its end."""
+        """One life of the daemon, from its fork to its end, after which it may begin another."""
+        try:
+            await self._live_once()
+        except* Exception:  # a daemon that nobody watches any more must not run on beside the next one
+            if self._process is not None:
+                self._process.kill()
+                await trio.aclose_forcefully(self._process.channel)
+                self._process = None
+            self._happened(ProcessEvent.EXITED)
+            raise
+        self._happened(ProcessEvent.EXITED)
+
+    async def _live_once(self) -> None:
         try:
             process = await self._zygote.fork("daemon", self._payload(self.name))
         except PoolError as error:
             self._log.error(f"Cannot start {self.name}: {error}")
             self._last_exit = str(error)
-            self._happened(Event.EXITED)
             return
         self._process, self._started_wall, self._why = process, self._wall(), ""
         self._log.always(f"Started {self.name}.", pid=process.pid)
         async with trio.open_nursery() as nursery:
             heard = await nursery.start(self._listen, process)
-            if self.state is State.STOPPING:  # it was told to end before it was born
+            if self.state is ProcessState.STOPPING:  # it was told to end before it was born
                 nursery.start_soon(self._end, process)
             status = await process.wait()
             with trio.move_on_after(LAST_WORDS_S):
@@ -160,8 +178,7 @@ class Keeper:
         self._last_exit = f"{_in_words(status)}: {self._why}" if self._why else _in_words(status)
         self._log.always(f"The {self.name} (pid {process.pid}) {self._last_exit}.")
         if status is not None and os.WIFEXITED(status) and os.WEXITSTATUS(status) == EXIT_FOR_GOOD:
-            self._happened(Event.STOP)
-        self._happened(Event.EXITED)
+            self._happened(ProcessEvent.STOP)
 
     async def _listen(self, process: ChildProcess, *, task_status: trio.TaskStatus[trio.Event]) -> None:
         """Hear `ready`, and why it could not run; what is started with is set when it has said all."""
@@ -175,7 +192,7 @@ class Keeper:
                     word, _, why = line.decode("utf-8", "replace").partition(" ")
                     if word == "ready":
                         self._log.always(f"The {self.name} is ready.", pid=process.pid)
-                        self._happened(Event.READY)
+                        self._happened(ProcessEvent.READY)
                     elif word == "failed":
                         self._why = why
         except (trio.BrokenResourceError, trio.ClosedResourceError):
@@ -224,12 +241,4 @@ async def stop_all(keepers: list[Keeper], how: StopHow) -> None:
     """Stop daemons, each after those that come later in the list, which need it."""
     for keeper in reversed(keepers):
         keeper.stop(how)
-        await keeper.until(State.STOPPED)
-
-
-async def restart_all(keepers: list[Keeper], how: StopHow, again: Callable[[], None]) -> None:
-    """Stop all, call `again`, start all."""
-    await stop_all(keepers, how)
-    again()
-    for keeper in keepers:
-        keeper.start()
+        await keeper.until(ProcessState.STOPPED)

@@ -13,12 +13,13 @@ from typing import Final
 
 import trio
 
-from daemons.locate import nearest
-from daemons.run import DaemonStart
-from pool.errors import PoolError
+from daemons.daemon_core.locate import nearest
+from daemons.daemon_core.run import DaemonStart
+from daemons.daemon_core.tasks import Tasks
+from pool.base.errors import PoolError
 from pool.matching import Matched
-from protocol import rpc
 from protocol.messages.startd import MatchMade
+from protocol.rpc import endpoints
 
 AT_ONCE_MAX: Final = 16
 """Most startds that are being told at a time."""
@@ -59,13 +60,13 @@ class Notices:
         async with trio.open_nursery() as nursery:
             async for address, notice in self._take:
                 await limit.acquire()
-                nursery.start_soon(self._tell, address, notice, limit)
+                Tasks(nursery, self._start.log).once(self._tell, address, notice, limit)
 
     async def _tell(self, address: str, notice: MatchMade, limit: trio.Semaphore) -> None:
         start = self._start
         try:
             where = nearest(start.config, address)
-            async with rpc.connected(where, security=start.security, network=start.world.network) as peer:
+            async with endpoints.connected(where, security=start.security, network=start.world.network) as peer:
                 await peer.call(notice, timeout=self.timeout_s)
         except PoolError as error:
             start.log.full(f"Startd {address} was not told of its match: {error}")

@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
-from pool.matching import Matched, Rejected, Request
+from pool.matching import JobRequest, Matched, Rejected
 from pool.matching.accounting import may_have_account
 from protocol.messages.negotiator import AnnounceWork
-from protocol.messages.schedd import Match, Rejection
-from protocol.rpc import Peer
+from protocol.messages.schedd import OfferedMatch, Rejection
+from protocol.rpc.endpoints import Peer
 
 MATCHES_AT_ONCE_MAX: Final = 50
 
 
 @dataclass(eq=False)
-class Schedd:
+class ScheddConnection:
     """One connection from a schedd, with its requests; counts go down as matches are handed out."""
 
     name: str
     peer: Peer
-    requests: dict[tuple[str, int], Request] = field(default_factory=dict)
+    requests: dict[tuple[str, int], JobRequest] = field(default_factory=dict)
     in_use: dict[str, int] = field(default_factory=dict)
     told: set[tuple[str, int]] = field(default_factory=set)
     refused: int = 0
@@ -32,9 +32,7 @@ class Schedd:
         names = {*said.in_use, *(one.submitter for one in said.requests)}
         self.refused = max((len(name) for name in names if not may_have_account(name)), default=self.refused)
         self.requests = {
-            (one.submitter, one.autocluster): Request(
-                self.name, one.submitter, one.autocluster, one.ad, one.count, one.prio
-            )
+            (one.submitter, one.autocluster): one.at(self.name)
             for one in said.requests
             if one.count > 0 and may_have_account(one.submitter)
         }
@@ -51,9 +49,7 @@ class Schedd:
             if wanted.count <= 1:
                 del self.requests[key]
             else:
-                self.requests[key] = Request(
-                    wanted.schedd, wanted.submitter, wanted.autocluster, wanted.ad, wanted.count - 1, wanted.prio
-                )
+                self.requests[key] = replace(wanted, count=wanted.count - 1)
 
     def rejections(self, rejected: Iterable[Rejected]) -> list[Rejection]:
         """What it has not been told since it last said what it wants."""
@@ -66,17 +62,7 @@ class Schedd:
         return news
 
 
-def messages(matches: Sequence[Matched]) -> list[list[Match]]:
+def messages(matches: Sequence[Matched]) -> list[list[OfferedMatch]]:
     """The matches as they are sent, in handy portions."""
-    found = [
-        Match(
-            submitter=matched.request.submitter,
-            autocluster=matched.request.autocluster,
-            claim_id=matched.claim_id,
-            startd_address=matched.address,
-            slot_ad=matched.slot_ad,
-            room=[one.claim_ids[0] for one in matched.room],
-        )
-        for matched in matches
-    ]
+    found = [OfferedMatch.of(matched) for matched in matches]
     return [found[at : at + MATCHES_AT_ONCE_MAX] for at in range(0, len(found), MATCHES_AT_ONCE_MAX)]

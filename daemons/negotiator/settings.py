@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
 
+from daemons.daemon_core.rounding import rounding
 from pool.config import Config
-from pool.matching import Factors, Order, PreemptionPolicy, Settings
-from pool.slots.carve import Rounding
-
-_ROUNDED: Final = ("Cpus", "Memory", "Disk")
+from pool.matching import CycleSettings, Factors, PreemptionPolicy, RankOrder
 
 
 @dataclass(frozen=True, slots=True)
-class Knobs:
+class NegotiatorKnobs:
     """Times in seconds."""
 
     interval_s: float
@@ -23,12 +20,12 @@ class Knobs:
     update_interval_s: float
     halflife_s: float
     factors: Factors
-    cycle: Settings
+    cycle: CycleSettings
     ignore_priorities: bool
     inform_startds: bool
 
     @classmethod
-    def read(cls, config: Config) -> Knobs:
+    def read(cls, config: Config) -> NegotiatorKnobs:
         """What the configuration says."""
         return cls(
             interval_s=max(0.1, config.seconds("NEGOTIATOR_INTERVAL")),
@@ -43,14 +40,14 @@ class Knobs:
                 remote=config.float("REMOTE_PRIO_FACTOR"),
                 local_domain=config.str("ACCOUNTANT_LOCAL_DOMAIN"),
             ),
-            cycle=Settings(_order(config), _rounding(config)),
+            cycle=CycleSettings(_order(config), rounding(config)),
             ignore_priorities=config.bool("NEGOTIATOR_IGNORE_USER_PRIORITIES"),
             inform_startds=config.bool("NEGOTIATOR_INFORM_STARTD"),
         )
 
 
-def _order(config: Config) -> Order:
-    return Order(
+def _order(config: Config) -> RankOrder:
+    return RankOrder(
         pre=config.expr("NEGOTIATOR_PRE_JOB_RANK"),
         post=config.expr("NEGOTIATOR_POST_JOB_RANK"),
         preemption=PreemptionPolicy(
@@ -63,8 +60,6 @@ def _order(config: Config) -> Order:
     )
 
 
-def _rounding(config: Config) -> Rounding:
-    """How startds round requests, as far as this host's configuration is theirs too."""
-    rules = {name: config.expr(f"MODIFY_REQUEST_EXPR_REQUEST{name.upper()}") for name in _ROUNDED}
-    known = {name: rule for name, rule in rules.items() if rule is not None}
-    return Rounding(known, must=config.bool("MUST_MODIFY_REQUEST_EXPRS"))
+def own_name(config: Config) -> str:
+    """What the negotiator calls itself."""
+    return config.str("NEGOTIATOR_NAME") or config.str("FULL_HOSTNAME")

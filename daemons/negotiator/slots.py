@@ -7,14 +7,15 @@ from typing import Final
 
 import trio
 
-from daemons.locate import collector_addresses
-from daemons.run import DaemonStart
+from daemons.base.sync import Backoff
+from daemons.daemon_core.locate import collector_addresses
+from daemons.daemon_core.run import DaemonStart
+from pool.base.errors import PoolError
 from pool.classad import ClassAd
-from pool.errors import PoolError
 from pool.matching import Offers
 from pool.matching.offers import claim_ids_of
-from protocol import rpc
-from protocol.messages.collector import AdDelta, Change, WatchAds
+from protocol.messages.collector import AdChange, AdDelta, WatchAds
+from protocol.rpc import endpoints
 
 RETRY_FIRST_S: Final = 0.1
 RETRY_MAX_S: Final = 10.0
@@ -45,38 +46,37 @@ class SlotWatch:
 
     async def run(self) -> None:
         """Watch, and begin anew whenever the collector was lost; until then the last known slots stay."""
-        retry_s = RETRY_FIRST_S
+        backoff = Backoff(RETRY_FIRST_S, RETRY_MAX_S)
         while True:
             try:
                 await self._watch()
-                retry_s = RETRY_FIRST_S
+                backoff.reset()
             except PoolError as error:
                 self._start.log.always(f"The collector is lost: {error}")
-            await trio.sleep(retry_s)
-            retry_s = min(retry_s * 2, RETRY_MAX_S)
+            await backoff.wait()
 
     async def _watch(self) -> None:
         address = collector_addresses(self._start.config)[0]
         start = self._start
-        async with rpc.connected(address, security=start.security, network=start.world.network) as peer:
+        async with endpoints.connected(address, security=start.security, network=start.world.network) as peer:
             request = WatchAds(
                 ad_types=["Machine"], private=True, constraint=start.config["NEGOTIATOR_SLOT_CONSTRAINT"] or None
             )
             heard: set[str] | None = set()
             async with peer.stream(request) as deltas:
                 async for delta in deltas:
-                    if heard is not None and delta.change is Change.SYNCED:
+                    if heard is not None and delta.change is AdChange.SYNCED:
                         self._forget_others(heard)
                         heard = None
                         self.synced.set()
                         self._changed()
-                    elif delta.change is not Change.SYNCED:
+                    elif delta.change is not AdChange.SYNCED:
                         if heard is not None:
                             heard.add(delta.name)
                         self._apply(delta)
 
     def _apply(self, delta: AdDelta) -> None:
-        if delta.change is Change.REMOVE or delta.ad is None:
+        if delta.change is AdChange.REMOVE or delta.ad is None:
             self._offers.remove(delta.name)
             self._known.pop(delta.name, None)
             self._changed()

@@ -8,10 +8,10 @@ from dataclasses import astuple, fields
 from pathlib import Path
 from typing import Final
 
-from pool.matching import Account
-from pool.private_file import keep_private
+from pool.base.private_file import keep_private
+from pool.matching import SubmitterAccount
 
-_COLUMNS: Final = tuple(field.name for field in fields(Account))
+_COLUMNS: Final = tuple(field.name for field in fields(SubmitterAccount))
 
 _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS accounts (
@@ -38,16 +38,16 @@ class AccountStore:
         self._connection.execute("PRAGMA journal_mode = WAL")
         self._connection.execute("PRAGMA synchronous = NORMAL")
         self._connection.executescript(_SCHEMA)
-        self._saved: dict[str, Account] = {}
+        self._saved: dict[str, SubmitterAccount] = {}
 
-    def load(self) -> tuple[dict[str, Account], float]:
+    def load(self) -> tuple[dict[str, SubmitterAccount], float]:
         """All accounts, and the time up to which they are charged (0: never)."""
         rows = self._connection.execute(f"SELECT {', '.join(_COLUMNS)} FROM accounts").fetchall()
-        self._saved = {row[0]: Account(*row) for row in rows}
+        self._saved = {row[0]: SubmitterAccount(*row) for row in rows}
         updated = self._connection.execute("SELECT value FROM state WHERE name = 'updated_at'").fetchone()
         return dict(self._saved), updated[0] if updated else 0.0
 
-    def save(self, accounts: Iterable[Account], updated_at: float) -> None:
+    def save(self, accounts: Iterable[SubmitterAccount], updated_at: float) -> None:
         """Write what is different. Who has a name that is no text has no record: others' must not be lost for it."""
         now = {account.submitter: account for account in accounts if _is_text(account.submitter)}
         changed = [account for name, account in now.items() if self._saved.get(name) != account]

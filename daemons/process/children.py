@@ -9,6 +9,9 @@
 A fork that was waiting when the zygote died is asked of the next one. Children outlive their zygote; this process is a
 subreaper then, and learns their status itself. All children hold the reading end of one life pipe, whose writing end
 only this process has: when it is gone, they know.
+
+Source: socketpair(2), unix(7) on SCM_RIGHTS, pidfd_open(2) and prctl(2) on PR_SET_CHILD_SUBREAPER; HTCondor has
+nothing of the kind, its daemons execute each child anew.
 """
 
 from __future__ import annotations
@@ -26,23 +29,26 @@ from typing import Any, Final, Protocol
 import msgpack
 import trio
 
-from daemons import first_zygote
-from daemons.linux import become_subreaper, reap, zombie_children
-from daemons.open_files import before_exec
-from daemons.zygote import DESCRIPTORS_MAX, KINDS, PACKET_BYTES_MAX
-from pool.errors import PoolError
+from daemons.base.linux import become_subreaper, reap, zombie_children
+from daemons.base.open_files import before_exec
+from daemons.base.sync import Backoff
+from daemons.process import first_zygote
+from daemons.process.zygote import DESCRIPTORS_MAX, KINDS, PACKET_BYTES_MAX
+from pool.base.errors import PoolError
 
 TRIES_MAX: Final = 5
 BACKOFF_FIRST_S: Final = 0.05
 BACKOFF_MAX_S: Final = 10.0
 ADOPTED_POLL_S: Final = 5.0
+COLLECT_S: Final = 1.0
+"""How long a zygote that was let go is waited for; after that it ends by itself."""
 
 
 class SpawnError(PoolError):
     """A process could not be started."""
 
 
-class Process(Protocol):
+class ForkedProcess(Protocol):
     """A child process, as its owner sees it."""
 
     pid: int
@@ -55,10 +61,12 @@ class Process(Protocol):
         """Send it a signal; nothing happens when it has ended."""
 
 
-class Spawner(Protocol):
+class ChildSpawner(Protocol):
     """Something that makes children."""
 
-    async def fork(self, kind: str, payload: bytes | Mapping[str, Any], descriptors: Iterable[int] = ()) -> Process:
+    async def fork(
+        self, kind: str, payload: bytes | Mapping[str, Any], descriptors: Iterable[int] = ()
+    ) -> ForkedProcess:
         """A new child of this kind."""
 
 
@@ -71,6 +79,8 @@ class Child:
     _pidfd: int
     _ended: trio.Event = field(default_factory=trio.Event)
     _status: int | None = None
+    _is_adopted: bool = False
+    """Its zygote has died, and this process looks after it."""
 
     async def wait(self) -> int | None:
         """Its wait status, once it has ended; None when nobody could learn it."""
@@ -126,30 +136,37 @@ class Zygote:
         self._children: dict[int, Child] = {}
         self._next_id = 0
         self._life = -1
+        self._process: first_zygote.FirstZygote | trio.Process | None = None
         self.pid = 0
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Keep a zygote running; started when the first one is ready."""
         become_subreaper()
         self._life, keep = os.pipe2(os.O_CLOEXEC)
-        backoff, was_lost = BACKOFF_FIRST_S, False
+        backoff, was_lost = Backoff(BACKOFF_FIRST_S, BACKOFF_MAX_S), False
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._announce_first, task_status)
                 while True:
                     was_ready = await self._run_one()
                     for child in self._children.values():
-                        nursery.start_soon(self._await_adopted, child)
+                        if not child._is_adopted:  # by an earlier zygote's death
+                            child._is_adopted = True
+                            nursery.start_soon(self._await_adopted, child)
                     if not was_lost:
                         nursery.start_soon(_reap_orphans)
                     was_lost = True
-                    backoff = BACKOFF_FIRST_S if was_ready else min(backoff * 2, BACKOFF_MAX_S)
-                    await trio.sleep(backoff)
+                    if was_ready:
+                        backoff.reset()
+                    await backoff.wait()
         finally:
             os.close(self._life)
             os.close(keep)  # the end of every child's life pipe
             for child in self._children.values():
                 child._let_go()
+            with trio.move_on_after(COLLECT_S, shield=True):  # it ends at once, unless a child takes its time
+                if self._process is not None:
+                    await self._process.wait()
 
     async def fork(self, kind: str, payload: bytes | Mapping[str, Any] = b"", descriptors: Iterable[int] = ()) -> Child:
         """A new child; SpawnError when there can be none. The descriptors stay ours and are copied to the child."""
@@ -172,7 +189,10 @@ class Zygote:
             return None
         self._next_id += 1
         number, asked = self._next_id, _Asked()
-        pair = socket.socketpair()
+        try:
+            pair = socket.socketpair()
+        except OSError as error:
+            raise SpawnError(f"cannot start a {kind}: {error.strerror}") from None
         ours, theirs = trio.socket.from_stdlib_socket(pair[0]), pair[1]
         taken = False
         try:
@@ -230,8 +250,12 @@ class Zygote:
         if process is not None:
             ours = process.owner
         else:
-            process, ours = await self._execute()
-        self.pid = process.pid
+            try:
+                process, ours = await self._execute()
+            except OSError as error:  # no process more, no descriptor more: the next attempt may find some
+                self._fail(f"the zygote cannot be executed: {error.strerror}")
+                return False
+        self.pid, self._process = process.pid, process
         with ours:
             owner = trio.socket.from_stdlib_socket(ours)
             was_ready = False
@@ -246,17 +270,21 @@ class Zygote:
                 owner.close()  # it leaves when its last child has, which see the end of the life pipe
                 if not was_ready:
                     process.kill()
-        with trio.move_on_after(1):
+        with trio.move_on_after(COLLECT_S):
             await process.wait()
         if not was_ready:
-            self._failed = f"the zygote could not start (exit status {process.returncode})"
-            self._ready.set()
+            self._fail(f"the zygote could not start (exit status {process.returncode})")
         return was_ready
+
+    def _fail(self, why: str) -> None:
+        """Whoever waits for a fork hears that there is no zygote."""
+        self._failed = why
+        self._ready.set()
 
     async def _execute(self) -> tuple[trio.Process, socket.socket]:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
-            command = [sys.executable, "-P", "-m", "daemons.zygote", str(theirs.fileno())]
+            command = [sys.executable, "-P", "-m", "daemons.process.zygote", str(theirs.fileno())]
             command += [f"{kind}={entry}" for kind, entry in self._kinds.items()]
             env = {**os.environ, "OPENBLAS_NUM_THREADS": "1", **(self._env or {})}
             try:

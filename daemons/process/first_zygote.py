@@ -17,10 +17,10 @@ from typing import Final, NoReturn
 
 import trio
 
-from daemons import zygote
+from daemons.process import zygote
 
 KINDS: Final[Mapping[str, Mapping[str, str]]] = {
-    "master": {"daemon": "daemons.born:child_main"},
+    "master": {"daemon": "daemons.master.born:child_main"},
     "schedd": {"agent": zygote.KINDS["agent"], "local": zygote.KINDS["local"]},
     "startd": {"starter": zygote.KINDS["starter"]},
 }

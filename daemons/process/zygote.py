@@ -1,8 +1,8 @@
 """A process that is ready to be many others: it imports once all that its children need, and forks on request.
 
 Its owner (a startd for starters, a schedd for file agents) executes it with one end of a sequential-packet socket pair:
-`python -P -m daemons.zygote FD KIND=MODULE:FUNCTION ...`. It has one thread and no event loop, so that a fork is always
-safe, and holds no key of the pool. Each message is one packet, a msgpack map:
+`python -P -m daemons.process.zygote FD KIND=MODULE:FUNCTION ...`. It has one thread and no event loop, so that a fork
+is always safe, and holds no key of the pool. Each message is one packet, a msgpack map:
 
     owner -> zygote    {"id": 7, "kind": "starter", "payload": bytes}       with descriptors: channel, life pipe, others
     zygote -> owner    {"id": 7, "pid": 1234}                               with a pidfd of the child
@@ -13,11 +13,13 @@ safe, and holds no key of the pool. Each message is one packet, a msgpack map:
 
 A child leads a session of its own, has Python's signal dispositions, and no descriptors but its own. When the owner is
 gone the zygote forks no more, and stays only to reap: children see the end of their life pipe and leave. After the
-last of them it ends what they have left, and itself. When the
-zygote is gone its children live on; the owner, which is a subreaper too, inherits them.
+last of them it ends what they have left, and itself. When the zygote is gone its children live on; the owner, which is
+a subreaper too, inherits them.
 
 A zygote is a subreaper: what a child leaves behind when it dies (processes of its job, for example, whatever they do to
 hide) becomes the zygote's own, a stray. Only the zygote can tell strays from the children that it forked.
+
+Source: fork(2), unix(7) on SCM_RIGHTS and prctl(2) on PR_SET_CHILD_SUBREAPER.
 """
 
 from __future__ import annotations
@@ -31,7 +33,6 @@ import select
 import signal
 import socket
 import sys
-import time
 import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -39,18 +40,18 @@ from typing import Any, Final
 
 import msgpack
 
-from daemons.linux import become_subreaper, children_of, descendants, is_zombie, name_process
+from daemons.base.killing import kill_until_gone
+from daemons.base.linux import become_subreaper, children_of, descendants, name_process
 
 PACKET_BYTES_MAX: Final = 160 * 1024
 """What fits one packet under the kernel's default socket buffer; a job's ad travels on the channel instead."""
 DESCRIPTORS_MAX: Final = 8
 STRAY_ROUNDS_MAX: Final = 200
-STRAY_PAUSE_S: Final = 0.005
 
 KINDS: Final[Mapping[str, str]] = {
     "starter": "daemons.starter.main:child_main",
     "agent": "daemons.agent.main:child_main",
-    "local": "daemons.local_job:child_main",
+    "local": "daemons.schedd.execution.local_job:child_main",
 }
 
 
@@ -154,20 +155,13 @@ class _Zygote:
 
     def _kill_strays(self) -> int:
         """End every process below this one that is neither a child it forked nor below one; how many remain."""
-        left: set[int] = set()
-        for _ in range(STRAY_ROUNDS_MAX):
-            left = set(children_of(os.getpid())) - self.children
-            for pid in list(left):
-                left |= descendants(pid)
-            left = {pid for pid in left if not is_zombie(pid)}
-            if not left:
-                break
-            for pid in left:
-                with contextlib.suppress(ProcessLookupError, PermissionError):
-                    os.kill(pid, signal.SIGKILL)
-            time.sleep(STRAY_PAUSE_S)
+
+        def strays() -> set[int]:
             self._reap()
-        return len(left)
+            adopted = set(children_of(os.getpid())) - self.children
+            return adopted.union(*map(descendants, adopted))
+
+        return len(kill_until_gone(strays, rounds_max=STRAY_ROUNDS_MAX))
 
     def _reap(self) -> None:
         while True:
@@ -229,7 +223,7 @@ def main(argv: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    # The children's modules import `daemons.zygote`; this module must be that one.
-    from daemons import zygote as _this
+    # The children's modules import `daemons.process.zygote`; this module must be that one.
+    from daemons.process import zygote as _this
 
     sys.exit(_this.main(sys.argv[1:]))

@@ -2,6 +2,8 @@
 
 Stopping never touches jobs that run in slots: they go on under their leases, and the next schedd comes back to them.
 Those that run at the access point leave first (`local_jobs.py`).
+
+HTCondor's manual: admin-manual/introduction-admin-manual ("condor_schedd"), admin-manual/configuration/schedd.
 """
 
 from __future__ import annotations
@@ -12,104 +14,163 @@ from typing import Final
 
 import trio
 
-from daemons.cron_manager import CronManager
-from daemons.no_garbage import no_garbage
-from daemons.run import DaemonStart
-from daemons.schedd.actions import Actions
-from daemons.schedd.advertise import Advertise
-from daemons.schedd.agent_process import StartAgents
-from daemons.schedd.agents import Agents
-from daemons.schedd.claims import Claims
-from daemons.schedd.core import Core
-from daemons.schedd.factories import Factories
-from daemons.schedd.global_log import GlobalLog
-from daemons.schedd.job_words import JobWords
-from daemons.schedd.live import Live
-from daemons.schedd.local_jobs import LocalJobs
-from daemons.schedd.mailer import Mailer
-from daemons.schedd.negotiate import Negotiation
-from daemons.schedd.policy_timer import PolicyTimer
-from daemons.schedd.query import Queries
-from daemons.schedd.recovery import take_up
-from daemons.schedd.run_now import RunNowHandler
-from daemons.schedd.settings import Settings
-from daemons.schedd.spool import Spool
-from daemons.schedd.starters import Starters
-from daemons.schedd.submit import Submits
-from daemons.schedd.transfer_turns import TransferTurns
-from daemons.schedd.users import Users
-from daemons.schedd.writer import Touched, Writer
-from daemons.zygote import KINDS
-from pool.classad.environment import install
+from daemons.base.no_garbage import no_garbage
+from daemons.daemon_core.run import DaemonStart
+from daemons.daemon_core.tasks import Tasks
+from daemons.host.cron_manager import CronManager
+from daemons.process.zygote import KINDS
+from daemons.schedd.claims.claims import Claims
+from daemons.schedd.claims.direct_attach import DirectAttach
+from daemons.schedd.claims.negotiate import Negotiation
+from daemons.schedd.claims.recovery import take_up
+from daemons.schedd.claims.run_now import RunNowHandler
+from daemons.schedd.core.access_point import AccessPoint
+from daemons.schedd.core.core import Core
+from daemons.schedd.core.delivery import Delivery, Outcomes
+from daemons.schedd.core.job_tasks import JobTasks
+from daemons.schedd.core.listeners import Listeners
+from daemons.schedd.core.settings import ScheddSettings
+from daemons.schedd.core.writer import Writer
+from daemons.schedd.execution.local_jobs import LocalJobs
+from daemons.schedd.execution.starters import Starters
+from daemons.schedd.files.agent_process import StartAgents
+from daemons.schedd.files.agents import Agents
+from daemons.schedd.files.checkpoint_cleanup import CheckpointCleanup
+from daemons.schedd.files.directories import Directories
+from daemons.schedd.files.transfer_turns import TransferTurns
+from daemons.schedd.logs.global_log import GlobalLog
+from daemons.schedd.logs.records import JobRecords
+from daemons.schedd.queue.actions import Actions
+from daemons.schedd.queue.advertise import Advertise, OwnAd
+from daemons.schedd.queue.factories import Factories
+from daemons.schedd.queue.job_words import JobWords
+from daemons.schedd.queue.live import Live
+from daemons.schedd.queue.mailer import Mailer
+from daemons.schedd.queue.policy_timer import PolicyTimer
+from daemons.schedd.queue.query import Queries
+from daemons.schedd.queue.spool import Spool
+from daemons.schedd.queue.submit import Submits
+from daemons.schedd.queue.users import Users
+from pool.base.errors import PoolError
 from pool.config import Config
 from pool.cron_jobs.jobs import SCHEDD, read_table
-from pool.errors import PoolError
-from pool.ids import JobId
-from pool.jobs import run, store
-from pool.jobs.codes import HoldCode
-from pool.jobs.history import HistoryReader
-from pool.jobs.job_queue import JobQueue
-from pool.jobs.states import OVER, JobEvent, allowed
-from pool.jobs.store import Batch, EventRow
+from pool.jobs.queue import store
+from pool.jobs.queue.history import HistoryReader
+from pool.jobs.queue.job_queue import JobQueue
+from protocol.rpc.service import Service
+from protocol.security import needs
 
 QUEUE_FILE: Final = "job_queue.sqlite"
+CHILDREN: Final = {name: KINDS[name] for name in ("agent", "local")}
+"""What the schedd's zygote makes."""
 LAST_WORDS_S: Final = 3.0
 FAREWELL_S: Final = 6.0
 """How long the end of file agents may take, those that do not heed it included."""
 
 
 class Schedd:
-    """The parts, wired."""
+    """The parts, wired: each is given what it needs of those that were made before it."""
 
     def __init__(self, start: DaemonStart, connection: sqlite3.Connection, path: str) -> None:
-        self.start = start
-        self._connection = connection
-        settings = Settings.read(start.config, start.host)
-        self.queue = JobQueue(settings.name, next_cluster=store.read_counter(connection, "next_cluster", 1))
-        with no_garbage(when=store.has_many_jobs(connection)):
-            self.queue.load(
-                store.read_clusters(connection), store.read_jobs(connection), store.read_factories(connection)
-            )
-        self.core = core = Core(start, settings, self.queue)
-        core.writer = Writer(self.queue, connection, start.world.threads, lambda: core.settings.queue_clean_s)
-        core.transfers = TransferTurns(core)
-        self.claims = Claims(core)
-        self.negotiation = Negotiation(core, self.claims)
+        self.start, self._connection, self._zygote = start, connection, start.world.zygote(CHILDREN)
+        settings = ScheddSettings.read(start.config, start.host)
+        self.point = point = AccessPoint(start, _load(connection, settings.name), settings)
+
+        self.tasks = JobTasks(start.log)
+        self.writer = Writer(point.queue, connection, start.world.threads, lambda: point.settings.queue_clean_s)
+        self.records = JobRecords(point)
+        self.global_log = GlobalLog(point, self.writer)
+        self.mailer = Mailer(point, self.writer)
+        self.directories = Directories(start)
+        self.core = core = Core(
+            point, self.tasks, self.writer, self.records, self.global_log, self.mailer, self.directories
+        )
+
+        self.turns = TransferTurns(core)
+        outcomes = Outcomes(core)
+        self.agents = agents = Agents(
+            StartAgents(start, self._zygote, self.tasks, self.turns, self.for_agent),
+            start.log,
+            written=outcomes.written,
+            failed=outcomes.failed,
+            cut_off=outcomes.cut_off,
+            marked=self.writer.durable,
+            timeout=lambda: point.settings.agent_timeout_s,
+        )
+        self.delivery = Delivery(core, agents)
+        self.cleanup = CheckpointCleanup(core, agents)
+
+        own = OwnAd(core, self.turns)
+        self.cron = CronManager(start, read_table(start.config, SCHEDD), scope=own.ad, published=self._cron_said)
+        self.advertise = Advertise(core, own, self.cron)
+
+        self.claims = Claims(core, agents)
+        self.negotiation = Negotiation(core, self.claims, self.turns)
+        self.direct_attach = DirectAttach(core, self.claims, self.negotiation)
+        self.run_now = RunNowHandler(core, self.claims)
+        self.starters = Starters(core)
+        self.local = LocalJobs(core, self._zygote, self.advertise.ad)
+
         self.timer = PolicyTimer(core)
-        self.advertise = Advertise(core)
-        table = read_table(start.config, SCHEDD)
-        self.cron = CronManager(start, table, scope=self.advertise.plain_ad, published=self._cron_said)
-        self.advertise.cron = self.cron
-        self.factories = Factories(core)
-        JobWords(core, Actions(core, self.claims, self.factories))
-        RunNowHandler(core, self.claims)
-        core.users = Users(core, Path(path).parent)
-        Submits(core, self.factories)
-        Spool(core, self.timer)
-        Starters(core)
-        Live(core)
-        core.writer.on_commit(self._committed)
-        Queries(core, lambda: HistoryReader(store.open_for_reading(path), settings.name))
+        self.users = Users(core, Path(path).parent)
+        self.factories = Factories(core, self.advertise.ad)
+        self.submits = Submits(core, self.factories, self.users, agents, self.advertise.ad)
+        self.actions = Actions(core, self.claims, self.factories)
+        self.queries = Queries(core, agents, lambda: HistoryReader(store.open_for_reading(path), settings.name))
+        self.spool = Spool(core, self.timer, agents)
+        self.live = Live(core)
+        self.job_words = JobWords(core, self.actions)
+
+        core.tell(
+            Listeners(
+                work_changed=(self.negotiation.work_changed, self.claims.work_changed),
+                waits_here=(self.local.waits_here,),
+                has_left=(self.cleanup.has_left,),
+            )
+        )
+        self.writer.on_commit(self.factories.committed, self.delivery.committed, self.queries.committed)
+        self._offer()
         start.describe(self.advertise.ad)
-        core.own_ad = self.advertise.ad
-        self._use_settings()
         start.on_reconfigure(self.reconfigured)
+        self._say_what_is_ignored()
+
+    def _offer(self) -> None:
+        """All that the schedd answers. What file agents say is answered on connections of their own (`for_agent`)."""
+        self.start.service.offer(
+            self.submits.answers(),
+            self.actions.answers(),
+            self.queries.answers(),
+            self.users.answers(),
+            self.spool.answers(),
+            self.live.answers(),
+            self.run_now.answers(),
+            self.direct_attach.answers(),
+            self.starters.answers(),
+            self.job_words.answers(),
+        )
+        self.claims.service.offer(self.claims.answers())
+        self.negotiation.service.offer(self.negotiation.answers())
+
+    def for_agent(self, owner: str) -> Service:
+        """What the file agent of this user is answered."""
+        service = Service("schedd", needs.SCHEDD_TO_AGENT)
+        service.offer(self.turns.answers(owner))
+        return service
 
     def reconfigured(self, config: Config) -> None:
         """The knobs may say something else now."""
-        self.core.settings = Settings.read(config, self.start.host)
-        self._use_settings()
-        self.claims.leave_no_more_than(self.core.settings.jobs_running_max)
-        self.core.nursery.start_soon(self.timer.set_clocks)
+        self.point.reconfigured(ScheddSettings.read(config, self.start.host))
+        self._say_what_is_ignored()
+        self.claims.leave_no_more_than(self.point.settings.jobs_running_max)
+        self.tasks.start(self.timer.set_clocks)
         self.cron.reconfigure(self.cron.table)  # another table takes a restart
 
-    def _use_settings(self) -> None:
-        """Have expressions know the maps, and say what of the configuration is ignored."""
-        install(user_maps=self.core.settings.user_maps.found)
-        for knob in self.core.settings.system.ignored:
-            self.start.log.always(f"WARNING: ignoring invalid {knob} expression")
-        for said in (*self.core.settings.admission.ignored, *self.core.settings.user_maps.ignored):
-            self.start.log.always(f"WARNING: ignoring {said}")
+    def _say_what_is_ignored(self) -> None:
+        settings, log = self.point.settings, self.start.log
+        for knob in settings.system.ignored:
+            log.always(f"WARNING: ignoring invalid {knob} expression")
+        for said in settings.admission.ignored:
+            log.always(f"WARNING: ignoring {said}")
 
     def _cron_said(self, changed: bool, send: bool) -> None:
         """A program has described the schedd."""
@@ -118,84 +179,28 @@ class Schedd:
 
     async def run(self, nursery: trio.Nursery) -> None:
         """Start everything that lives as long as the schedd."""
-        core, start = self.core, self.start
-        core.nursery = nursery
-        zygote = start.world.zygote({"agent": KINDS["agent"], "local": KINDS["local"]})
-        nursery.start_soon(zygote.run)
-        self.local = LocalJobs(core, zygote)
-        core.agents = Agents(
-            StartAgents(start, zygote, nursery, core.transfers),
-            start.log,
-            written=self._events_written,
-            failed=self._events_failed,
-            cut_off=self._cut_off,
-            marked=core.writer.durable,
-            timeout=lambda: core.settings.agent_timeout_s,
-        )
-        await nursery.start(core.agents.run)
-        nursery.start_soon(GlobalLog(core).run)
-        nursery.start_soon(core.records.run)
-        nursery.start_soon(core.transfers.run)
-        nursery.start_soon(core.writer.run)
-        nursery.start_soon(core.keep_sorted)
-        await take_up(core, self.claims, self._connection)
-        nursery.start_soon(core.directories.sweep, lambda id: self.queue.get(id) is None, core.cleanup.left)
-        nursery.start_soon(core.cleanup.run)
-        nursery.start_soon(self.negotiation.run)
-        nursery.start_soon(self.factories.run)
-        nursery.start_soon(self.local.run)
-        nursery.start_soon(Mailer(core).run)
-        nursery.start_soon(self.timer.run)
-        nursery.start_soon(self.timer.prune_history, self._connection)
-        nursery.start_soon(self.advertise.run)
-        nursery.start_soon(self.cron.run)
-
-    # ---- logs
-
-    def _committed(self, batch: Batch, touched: Touched) -> None:
-        if batch.events:
-            self.core.deliver(batch.events)
-
-    def _events_written(self, rows: list[EventRow]) -> None:
-        self.queue.written(row.seq for row in rows)
-        self.core.writer.soon()
-
-    def _events_failed(self, rows: list[EventRow], reason: str) -> None:
-        """A job whose log cannot be written is put on hold, so that its owner hears of it."""
-        for row in rows:
-            self.start.log.always(f"An event cannot be written to {row.log}: {reason}")
-            for id in _jobs_of(row.text):
-                job = self.queue.get(id)
-                if job is None or job.status in OVER or not allowed(job.status, JobEvent.HOLD):
-                    continue
-                said = f"Failed to initialize user log to {row.log}: {reason}"
-                ad = self.queue.ad(job)
-                self.core.apply(job, run.hold(ad, said, HoldCode.UNABLE_TO_INIT_USER_LOG, 0, self.core.now()))
-                execution = self.core.execution_of(job)
-                if execution is not None:
-                    execution.stop(said, HoldCode.UNABLE_TO_INIT_USER_LOG, 0)
-        self.core.writer.soon()
-
-    def _cut_off(self, activations: list[str], reason: str) -> None:
-        """A job whose files cannot move, for want of a file agent, is put on hold."""
-        for activation in activations:
-            shadow = self.core.shadows.get(activation)
-            if shadow is not None and allowed(shadow.job.status, JobEvent.HOLD):
-                self.core.hold(shadow.job, reason, HoldCode.FAILED_TO_ACCESS_USER_ACCOUNT)
-        self.core.writer.soon()
+        nursery.start_soon(self._zygote.run)
+        await nursery.start(self.tasks.run)
+        await nursery.start(self.agents.run)
+        nursery.start_soon(self.writer.run)  # what it cannot commit is lost with the schedd
+        kept = Tasks(nursery, self.start.log)
+        for run in (self.global_log.run, self.records.run, self.turns.run, self.core.keep_sorted):
+            kept.keep(run)
+        await take_up(self.core, self.claims, self.delivery, self._connection)
+        queue = self.point.queue
+        kept.once(self.directories.sweep, lambda id: queue.get(id) is None, self.cleanup.left)
+        kept.keep(self.timer.prune_history, self._connection)
+        parts = (self.cleanup, self.negotiation, self.factories, self.local, self.mailer, self.timer, self.advertise)
+        for part in (*parts, self.cron):
+            kept.keep(part.run)
 
 
-def _jobs_of(text: str) -> set[JobId]:
-    """The jobs that events speak of."""
-    found = set()
-    for line in text.splitlines():
-        head, _, rest = line.partition(" (")
-        if len(head) == 3 and head.isdigit():
-            cluster, _, more = rest.partition(".")
-            proc = more.partition(".")[0]
-            if cluster.isdigit() and proc.isdigit():
-                found.add(JobId(int(cluster), int(proc)))
-    return found
+def _load(connection: sqlite3.Connection, name: str) -> JobQueue:
+    """The queue as it was left."""
+    queue = JobQueue(name, next_cluster=store.read_counter(connection, "next_cluster", 1))
+    with no_garbage(when=store.has_many_jobs(connection)):
+        queue.load(store.read_clusters(connection), store.read_jobs(connection), store.read_factories(connection))
+    return queue
 
 
 async def main(start: DaemonStart, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
@@ -216,9 +221,9 @@ async def main(start: DaemonStart, *, task_status: trio.TaskStatus[None] = trio.
             schedd.claims.stopping = True
             await schedd.local.end(start)
             with trio.move_on_after(LAST_WORDS_S):
-                await schedd.core.writer.durable()
+                await schedd.writer.durable()
             with trio.move_on_after(FAREWELL_S):
-                await schedd.core.agents.end()
+                await schedd.agents.end()
             nursery.cancel_scope.cancel()
     finally:
         connection.close()

@@ -1,60 +1,75 @@
 """The startd: offers this host's slots to the pool, and runs jobs in them as far as their owner allows.
 
-Three nurseries, each outliving the next: connections and what is said on them, starters, and the services. When the
-startd is told to stop, the claims end as the order says; then it leaves.
+Two nurseries, one outliving the other: what jobs need (starters, claims, the backfill client), and the services. When
+the startd is told to stop, the claims end as the order says; then the services, then it leaves.
+
+What it answers is `Startd.answers`, who acts on moves of slots is `Startd._hands`, what runs is `main`.
+
+Source: HTCondor's manual, "Configuration for Execution Points", "Startd Daemon Configuration Options".
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import trio
 
-from daemons.cron_manager import CronManager
-from daemons.linux import become_subreaper
-from daemons.run import DaemonStart
-from daemons.startd import java, plugins, singularity
-from daemons.startd.admin import Admin
-from daemons.startd.ads import Ads
-from daemons.startd.backfill import Backfill
-from daemons.startd.claims import Claims
-from daemons.startd.coalesce import Coalesce
-from daemons.startd.deadlines import Deadlines, poll
-from daemons.startd.discover import Discovered, discover
-from daemons.startd.engine import EngineWatch
-from daemons.startd.fetch_work import FetchWork
-from daemons.startd.matches import Matches
-from daemons.startd.moves import Moves
-from daemons.startd.publish import Publisher
-from daemons.startd.reports import Reports
-from daemons.startd.settings import (
+from daemons.base.linux import become_subreaper
+from daemons.base.sync import Signal
+from daemons.daemon_core.run import DaemonStart
+from daemons.host.cgroup_trees import usable_trees
+from daemons.host.cron_manager import CronManager
+from daemons.startd.claims.claims import Claims
+from daemons.startd.claims.coalesce import Coalesce
+from daemons.startd.machine import java, plugins
+from daemons.startd.machine.discover import Discovered, discover
+from daemons.startd.machine.engine import EngineWatch
+from daemons.startd.machine.settings import (
+    StartdSettings,
     execute_directories,
     machine_hardware,
     machine_layout,
     machine_part,
     read_settings,
+    totals,
     with_offline,
 )
-from daemons.startd.slot import Slots
-from daemons.startd.starters import Starters
-from daemons.startd.sweep import Records
-from daemons.startd.thin_pool import watch_pool
-from daemons.startd.unused import end_when_unused
-from daemons.starter.cgroup import usable_trees
+from daemons.startd.machine.singularity import SingularityWatch
+from daemons.startd.machine.thin_pool import watch_pool
+from daemons.startd.owner.admin import Admin
+from daemons.startd.owner.backfill import Backfill
+from daemons.startd.owner.benchmarks import Benchmarks
+from daemons.startd.owner.fetch_work import FetchWork
+from daemons.startd.slots.ads import Ads
+from daemons.startd.slots.deadlines import Deadlines, poll
+from daemons.startd.slots.direct_attach import DirectAttach
+from daemons.startd.slots.hands import Hands
+from daemons.startd.slots.matches import Matches
+from daemons.startd.slots.moves import Moves
+from daemons.startd.slots.publish import Publisher
+from daemons.startd.slots.reports import Reports
+from daemons.startd.slots.shares import Shares
+from daemons.startd.slots.slot import Slots
+from daemons.startd.slots.unused import end_when_unused
+from daemons.startd.starters.starters import Starters
+from daemons.startd.starters.sweep import StarterRecords
+from pool.base.errors import PoolError
 from pool.classad import ClassAd
 from pool.config import Config
 from pool.cron_jobs.jobs import BENCHMARKS, STARTD, read_table
-from pool.daemon_names import daemon_name
-from pool.errors import PoolError
+from pool.cron_jobs.merge import Published
 from pool.execute.enforcement import enforcement
 from pool.execute.enforcement import said as enforcement_said
-from pool.slots.carve import carvable, resource_names
+from pool.hosts.daemon_names import daemon_name
 from pool.slots.claim import ClaimIds
-from pool.slots.machine import State
-from pool.slots.slot_types import SlotKind
-from protocol.messages.collector import QueryAds
+from pool.slots.provision.carve import carvable, resource_names
+from pool.slots.provision.custom import Custom
+from pool.slots.provision.slot_types import Hardware, SlotKind
+from pool.slots.state_machine import State
 from protocol.messages.common import StopHow
+from protocol.rpc.service import Answer
 
 SECRET_BITS = 128
 HOOKS_S = 5.0
@@ -68,38 +83,36 @@ OF_SLOTS = frozenset(("TargetType", "WithinResourceLimits", "MyCurrentTime"))
 class Startd:
     """Everything that one startd has, put together."""
 
-    def __init__(self, start: DaemonStart, nursery: trio.Nursery, records: Records, discovered: Discovered) -> None:
+    def __init__(
+        self, start: DaemonStart, nursery: trio.Nursery, records: StarterRecords, discovered: Discovered
+    ) -> None:
         self.start = start
         self.records, self.disk = records, discovered.disk
         config = start.config
         self.execute = config.path("EXECUTE")
         self.machine_facts: dict[str, Any] = discovered.attributes()
         """What was found out about the machine by trying."""
-        self.plugins_changed = trio.Event()
+        self.plugins_changed = Signal()
         self.inventories = discovered.inventories
         self.hardware, self.facts = machine_hardware(config, self.execute, self.inventories, self.disk.kib)
         self.layout = machine_layout(config, self.hardware)
         self.resources = resource_names(custom.name for custom in self.hardware.customs)
-        rng = start.world.rng
-        ids = ClaimIds(start.address, int(start.started_at), lambda: f"{rng.getrandbits(SECRET_BITS):032x}")
         settings = read_settings(config, self.resources)
         customs = {custom.name: custom for custom in self.hardware.customs if custom.ids}
-        self.slots = Slots(daemon_name(start.config.str("STARTD_NAME"), start.host), ids)
-        self.slots.properties = {
-            name: {one: custom.piece(one) for one in custom.ids} for name, custom in customs.items()
-        }
-        for spec in self.layout.slots:
-            prefix = config.str(f"SLOT_TYPE_{spec.type_id}_NAME_PREFIX", default="slot") or "slot"
-            policy, attributes = settings.policy_of(spec), settings.attributes_of(spec)
-            self.slots.add(spec, policy, attributes, now=start.world.wall(), prefix=prefix)
-        base = machine_part(start, self.hardware, self.facts, len(self.slots))
-        base.update(self.machine_facts)
-        base.update(self._enforcement(config))
-        self.ads = Ads(start, self.slots, settings, base, records.trees)
-        self.ads.customs = customs
-        self.ads.volumes = self.hardware.volumes
+        self.slots = self._configured_slots(settings, customs)
+        self.ads = Ads(
+            start,
+            self.slots,
+            settings,
+            self._base(config),
+            records.trees,
+            customs=customs,
+            volumes=self.hardware.volumes,
+            cron=self.cron_ads,
+        )
         self.publisher = Publisher(self.slots, self.ads, start.adverts)
-        self.moves = Moves(start, nursery, self.slots, self.ads, self.publisher.changed)
+        self.deadlines = Deadlines(self.slots)
+        self.moves = Moves(start, nursery, self.slots, self.ads, self._hands())
         self.reports = Reports(start, self.slots, self.ads, self.moves)
         self.backfill = Backfill(start, nursery, self.slots, self.moves, records.trees)
         self.starters = Starters(
@@ -112,24 +125,69 @@ class Startd:
             machine_memory_mb=self.hardware.memory,
             store=self.disk.store,
             refused=discovered.refused,
+            engine_trouble=lambda reason: self.engine.trouble(reason),
         )
-        self.moves.starters = self.starters
+        self.shares = Shares(self)
         self.engine = EngineWatch(self)
-        self.starters.engine_trouble = self.engine.trouble
-        self.deadlines = Deadlines(self.slots, self.moves)
+        self.singularity = SingularityWatch(self)
         self.cron = self._cron_manager(STARTD)
-        self.benchmarks = self._cron_manager(BENCHMARKS)
-        self.ads.cron = lambda: self.benchmarks.ads + self.cron.ads
-        self.moves.benchmark_programs = self.benchmarks.run_all
-        claims = Claims(start, self.slots, self.ads, self.moves, self.starters)
-        claims.answer_on(start.service)
-        Matches(self.slots, self.moves).answer_on(start.service)
-        self.fetch = FetchWork(start, self.slots, self.ads, self.moves, claims)
-        Coalesce(self.slots, self.moves, claims).answer_on(start.service)
-        Admin(start, self.slots, self.ads, self.moves).answer_on(start.service)
-        start.service.on(QueryAds, self.publisher.answer)
-        start.describe(self.own_ad)
-        start.on_reconfigure(self.reconfigured)
+        self.benchmark_jobs = self._cron_manager(BENCHMARKS)
+        self.benchmarks = Benchmarks(nursery, self.benchmark_jobs, self.slots, self.ads, self.moves)
+        self.matches = Matches(self.slots, self.moves, self.backfill.clear)
+        self.claims = Claims(start, self.slots, self.ads, self.moves, self.starters, self.backfill.clear)
+        self.coalesce = Coalesce(self.slots, self.moves, self.claims)
+        self.fetch = FetchWork(start, self.slots, self.ads, self.moves, self.claims)
+        self.attach = DirectAttach(self)
+        self.admin = Admin(start, self.slots, self.ads, self.moves)
+
+    def answers(self) -> list[Answer]:
+        """What this startd answers, beside what every daemon does."""
+        return [
+            *self.claims.answers(),
+            *self.coalesce.answers(),
+            *self.matches.answers(),
+            *self.admin.answers(),
+            *self.publisher.answers(),
+        ]
+
+    def _configured_slots(self, settings: StartdSettings, customs: Mapping[str, Custom]) -> Slots:
+        """The slots that the configuration divides the machine into."""
+        start = self.start
+        config, rng = start.config, start.world.rng
+        ids = ClaimIds(start.address, int(start.started_at), lambda: f"{rng.getrandbits(SECRET_BITS):032x}")
+        pieces = {name: {one: custom.piece(one) for one in custom.ids} for name, custom in customs.items()}
+        slots = Slots(daemon_name(config.str("STARTD_NAME"), start.host), ids, pieces)
+        for spec in self.layout.slots:
+            prefix = config.str(f"SLOT_TYPE_{spec.type_id}_NAME_PREFIX", default="slot") or "slot"
+            policy, attributes = settings.policy_of(spec), settings.attributes_of(spec)
+            slots.add(spec, policy, attributes, now=start.world.wall(), prefix=prefix)
+        return slots
+
+    def _base(self, config: Config) -> ClassAd:
+        """What the ads of all slots share."""
+        base = machine_part(self.start, self.hardware, self.facts, len(self.slots))
+        base.update(self.machine_facts)
+        base.update(self._enforcement(config))
+        return base
+
+    def _hands(self) -> Hands:
+        """Whom moves of slots concern. Most of them move slots in their turn, so they are made after `moves`."""
+        return Hands(
+            changed=self.publisher.changed,
+            deadline_moved=self.deadlines.moved,
+            evicting=lambda slot: self.fetch.evicting(slot),
+            kill_starter=lambda starter: self.starters.kill(starter),
+            dismiss_starter=lambda slot_name: self.starters.dismiss(slot_name),
+            client_runs=lambda: self.backfill.runs,
+            start_client=lambda slot: self.backfill.start_client(slot),
+            kill_client=lambda slot: self.backfill.kill_client(slot),
+            run_benchmarks=lambda slot: self.benchmarks.begin(slot),
+            drained=lambda: self.admin.drained(),
+        )
+
+    def cron_ads(self) -> list[Published]:
+        """What benchmarks and cron jobs have said, in this order."""
+        return self.benchmark_jobs.ads + self.cron.ads
 
     def _enforcement(self, config: Config) -> dict[str, str]:
         """How jobs are held to their limits, which the log says too where it is weaker than it might be."""
@@ -190,16 +248,16 @@ class Startd:
         self.ads.settings = settings
         self.hardware = with_offline(self.hardware, self.inventories, config)
         self.slots.take_offline({custom.name: custom.offline for custom in self.hardware.customs if custom.ids})
-        self.ads.base = machine_part(self.start, self.hardware, self.facts, len(self.slots))
         self.machine_facts.pop(plugins.METHODS, None)
-        self.ads.base.update(self.machine_facts)
-        self.ads.base.update(self._enforcement(config))
-        self.plugins_changed.set()
+        self.ads.base = self._base(config)
+        self.plugins_changed.fire()
         self.engine.reconfigured()
+        self.singularity.reconfigured()
         self.starters.forget_settings()
         self.fetch.reconfigured(config)
+        self.attach.reconfigured()
         self.cron.reconfigure(read_table(config, STARTD))
-        self.benchmarks.reconfigure(read_table(config, BENCHMARKS))
+        self.benchmark_jobs.reconfigure(read_table(config, BENCHMARKS))
         self.moves.evaluate_all()
         self.publisher.all_changed()
 
@@ -212,6 +270,12 @@ class Startd:
         self.moves.facts_changed()
         self.publisher.all_changed()
 
+    def measured(self, found: Hardware) -> None:
+        """There is as much disk and swap as this now, which the slots have been given."""
+        self.hardware = replace(self.hardware, disks=found.disks, volumes=found.volumes, swap=found.swap)
+        self.ads.volumes = found.volumes
+        self.learn(totals(found))
+
     async def remove_disk(self) -> None:
         """Remove what sandboxes were made of, when there are none any more."""
         try:
@@ -222,18 +286,20 @@ class Startd:
     async def end_claims(self, how: StopHow) -> None:
         """Return when no slot is claimed any more."""
         self.moves.shut_down(how)
-        while any(slot.claim is not None for slot in self.slots):
-            await self.moves.claim_ended.wait()
+        await self.slots.claim_ended.until(lambda: all(slot.claim is None for slot in self.slots))
 
 
 async def main(start: DaemonStart, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
     """Serve until told to stop, then end the claims and leave."""
     become_subreaper()
     async with trio.open_nursery() as connections:
-        records = Records(start.run_dir, usable_trees(start.config.str("BASE_CGROUP", default="htcondor")))
+        records = StarterRecords(start.run_dir, usable_trees(start.config.str("BASE_CGROUP", default="htcondor")))
         await sweep(start, records)
         discovered = await start.world.threads.run_sync(discover, start.config)
         startd = Startd(start, connections, records, discovered)
+        start.service.offer(startd.answers())
+        start.describe(startd.own_ad)
+        start.on_reconfigure(startd.reconfigured)
         for line in (*discovered.said(), *startd.layout.broken.values()):
             start.log.always(line)
         await start.world.threads.run_sync(startd.backfill.sweep)
@@ -246,15 +312,17 @@ async def main(start: DaemonStart, *, task_status: trio.TaskStatus[None] = trio.
             services.start_soon(poll, startd.moves)
             services.start_soon(startd.cron.run)
             services.start_soon(startd.fetch.run)
-            services.start_soon(startd.benchmarks.run)
+            services.start_soon(startd.benchmark_jobs.run)
             services.start_soon(java.probe, startd)
-            services.start_soon(singularity.probe, startd)
+            services.start_soon(startd.singularity.run)
             services.start_soon(startd.engine.run)
             services.start_soon(plugins.keep_asking, startd)
-            services.start_soon(startd.deadlines.run)
+            services.start_soon(startd.deadlines.run, startd.moves.wake)
             services.start_soon(watch_pool, startd)
+            services.start_soon(startd.shares.run)
             services.start_soon(end_when_unused, start, startd.slots, startd.ads.settings.polling_s)
             services.start_soon(startd.publisher.run)
+            services.start_soon(startd.attach.run)
             services.start_soon(startd.moves.history.run)
             await services.start(startd.starters.run)
             with trio.move_on_after(ADVERTISED_S):
@@ -266,7 +334,7 @@ async def main(start: DaemonStart, *, task_status: trio.TaskStatus[None] = trio.
         connections.cancel_scope.cancel()
 
 
-async def sweep(start: DaemonStart, records: Records) -> None:
+async def sweep(start: DaemonStart, records: StarterRecords) -> None:
     """Remove what an earlier life left, before what is free is measured."""
     directories = execute_directories(start.config)
     for problem in await start.world.threads.run_sync(records.clean_all, sorted(directories)):

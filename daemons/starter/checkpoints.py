@@ -3,42 +3,39 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 
-from daemons.faults import fault
-from daemons.log import Log
-from daemons.starter.figures import Figures
-from daemons.starter.leaving import Leaving
-from daemons.starter.link import Link
-from daemons.starter.result import Result
-from daemons.starter.transfer import FileMover, Held
+from daemons.base.faults import fault
+from daemons.base.log import Log
+from daemons.starter.files.outputs import Outputs
+from daemons.starter.report.local_link import Link
+from daemons.starter.report.result import ActivationResult, HoldJob
+from daemons.starter.watch.figures import Figures
+from daemons.starter.watch.leaving import Leaving
+from pool.base.errors import PeerError
 from pool.classad import ClassAd
-from pool.errors import PeerError
-from pool.execute.checkpoint import is_checkpoint, kept_on_eviction
 from pool.execute.exit import Exited, Hold
-from pool.execute.transfer import Stamp
+from pool.files.checkpoint import is_checkpoint, kept_on_eviction
 from pool.hooks.ads import Executed
-from pool.jobs.codes import HoldCode
-from protocol.messages.schedd import Ending, JobNotice, JobUpdate
+from pool.jobs.vocabulary.endings import Ending
+from pool.jobs.vocabulary.hold_codes import HoldCode
+from protocol.messages.shadow import JobNotice, JobUpdate
 from protocol.messages.starter import RunJob
 
 
 class Checkpoints:
-    """Of a job whose files `mover` moves; what was in its sandbox at first is in `before`."""
+    """Of a job whose `outputs` are kept."""
 
-    def __init__(
-        self, request: RunJob, mover: FileMover, before: Mapping[str, Stamp], figures: Figures, link: Link, log: Log
-    ) -> None:
-        self._request, self._mover, self._before = request, mover, before
+    def __init__(self, request: RunJob, outputs: Outputs, figures: Figures, link: Link, log: Log) -> None:
+        self._request, self._outputs = request, outputs
         self._figures, self._link, self._log = figures, link, log
 
     async def keep(self, job: ClassAd) -> None:
         """Keep the checkpoint that the program has ended for; Held when it cannot be kept at all."""
         try:
             await self._push(job)
-        except Held as error:
+        except HoldJob as error:
             reason = f"Starter failed to upload checkpoint: {error.hold.reason}"
-            raise Held(Hold(reason, HoldCode.FAILED_TO_CHECKPOINT, error.hold.subcode)) from None
+            raise HoldJob(Hold(reason, HoldCode.FAILED_TO_CHECKPOINT, error.hold.subcode)) from None
 
     async def keep_for_later(self, job: ClassAd, executed: Executed | None, leaving: Leaving) -> None:
         """The job has to leave: what it has so far is kept, if it wants that and there is the time."""
@@ -52,7 +49,7 @@ class Checkpoints:
         number = (job.eval_int("CheckpointNumber", -1) or 0) + 1
         request = self._request
         try:
-            size = await self._mover.push_checkpoint(self._before, number)
+            size = await self._outputs.push_checkpoint(number)
         except (PeerError, OSError) as error:
             self._log.always("A checkpoint was not kept", number=number, error=str(error))
             message = f"Checkpoint {number} was not kept: {error}"
@@ -66,7 +63,7 @@ class Checkpoints:
         await self._link.update(JobUpdate(job_id=request.job_id, activation=request.activation, ad=ad))
 
 
-def has_made_one(job: ClassAd, result: Result, executed: Executed | None) -> bool:
+def has_made_one(job: ClassAd, result: ActivationResult, executed: Executed | None) -> bool:
     """Whether the program has ended only to be started again."""
     return result.ending is Ending.EXITED and _is_for_one(job, executed)
 

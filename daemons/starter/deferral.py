@@ -9,8 +9,8 @@ import trio
 
 from pool.classad import ClassAd
 from pool.execute.exit import Hold
-from pool.jobs.codes import HoldCode
 from pool.jobs.deferral import MISSED, DeferralError, Late, deferral_of
+from pool.jobs.vocabulary.hold_codes import HoldCode
 
 LONGEST_SLEEP_S: Final = 10.0
 """The clock may be set while the job waits."""

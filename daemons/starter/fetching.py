@@ -7,16 +7,19 @@ from typing import Final
 
 import trio
 
-from daemons.log import Log
-from daemons.starter.account import Account
-from daemons.starter.context import Context
-from daemons.starter.disk import Disk
-from daemons.starter.figures import Figures
-from daemons.starter.transfer import FileMover, Held
-from daemons.starter.url_mover import UrlMover, UrlSettings
+from daemons.base.log import Log
+from daemons.host.account import Account
+from daemons.host.url_mover import UrlMover, UrlSettings
+from daemons.starter.files.inputs import Inputs
+from daemons.starter.files.transfer import Transfer
+from daemons.starter.launch.context import Context
+from daemons.starter.report.result import HoldJob
+from daemons.starter.watch.disk import Disk
+from daemons.starter.watch.figures import Figures
+from pool.base.errors import PeerError
 from pool.classad import ClassAd, expr
-from pool.errors import PeerError
-from pool.execute.plan import Plan
+from pool.classad.values.truth import is_true
+from pool.execute.plan import RunPlan
 from protocol.messages.starter import RunJob
 
 INPUT_PATIENCE_S: Final = 20.0
@@ -24,10 +27,10 @@ INPUT_PATIENCE_S: Final = 20.0
 INPUT_PAUSE_S: Final = 1.0
 
 
-def mover_for(
-    context: Context, request: RunJob, job: ClassAd, sandbox: str, account: Account, plan: Plan, figures: Figures
-) -> FileMover:
-    """What moves the job's files."""
+def transfer_for(
+    context: Context, request: RunJob, job: ClassAd, sandbox: str, account: Account, plan: RunPlan, figures: Figures
+) -> Transfer:
+    """With whom the job's files move, and how."""
     settings = context.settings
     urls = UrlMover(
         job,
@@ -45,7 +48,7 @@ def mover_for(
         context.log,
         context.plugins,
     )
-    return FileMover(request, sandbox, account, settings.slot, context.agent, context.log, urls, figures.moved)
+    return Transfer(request, sandbox, account, settings.slot, context.agent, context.log, urls, figures.moved)
 
 
 def _jobs_plugins(expression: str, slot: ClassAd, job: ClassAd) -> str:
@@ -54,22 +57,23 @@ def _jobs_plugins(expression: str, slot: ClassAd, job: ClassAd) -> str:
     value = expr(text).eval(slot, job) if text else False
     if value is not True and value == 2:
         return "ignored"
-    return "refused" if isinstance(value, bool | int | float) and value else "allowed"
+    return "refused" if is_true(value) else "allowed"
 
 
-async def fetch_input(mover: FileMover, figures: Figures, disk: Disk, log: Log) -> None:
+async def fetch_input(transfer: Transfer, figures: Figures, disk: Disk, log: Log) -> None:
     """Have the input in the sandbox; Held or PeerError when it does not come."""
+    inputs = Inputs(transfer)
     patient_until, progress = trio.current_time() + INPUT_PATIENCE_S, 0
     while True:
         try:
-            figures.moved["BytesRecvd"] = float(await mover.fetch_input())
+            figures.moved["BytesRecvd"] = float(await inputs.fetch())
             return
-        except Held as error:
+        except HoldJob as error:
             figures.measure_disk()
-            raise Held(disk.instead_of(error.hold, figures.usage)) from None
+            raise HoldJob(disk.instead_of(error.hold, figures.usage)) from None
         except PeerError as error:
-            if mover.progress > progress:
-                patient_until, progress = trio.current_time() + INPUT_PATIENCE_S, mover.progress
+            if inputs.progress > progress:
+                patient_until, progress = trio.current_time() + INPUT_PATIENCE_S, inputs.progress
             if trio.current_time() > patient_until:
                 raise
             log.always("Input did not come; trying again", error=str(error))

@@ -1,4 +1,8 @@
-"""When a job's hooks run, what they are shown then, and what becomes of what they answer."""
+"""When a job's hooks run, what they are shown then, and what becomes of what they answer.
+
+Source: HTCondor's manual, "Job Hook Configuration Options" (HOOK_PREPARE_JOB and its kin); what an answer means is
+`pool/hooks/answers.py`.
+"""
 
 from __future__ import annotations
 
@@ -8,24 +12,23 @@ from collections.abc import Callable, Mapping
 
 import trio
 
-from daemons.starter.account import Account
-from daemons.starter.context import Context
-from daemons.starter.figures import Figures
-from daemons.starter.hooks import JobHooks
-from daemons.starter.leaving import Leaving
-from daemons.starter.link import Link
-from daemons.starter.result import Result
-from daemons.starter.running import Running
-from daemons.starter.settings import StarterSettings
-from daemons.starter.transfer import Held
+from daemons.host.account import Account
+from daemons.host.child_settings import StarterSettings
+from daemons.host.hooks import JobHooks
+from daemons.starter.launch.context import Context
+from daemons.starter.report.local_link import Link
+from daemons.starter.report.result import ActivationResult, HoldJob
+from daemons.starter.running import ProgramRuns
+from daemons.starter.watch.figures import Figures
+from daemons.starter.watch.leaving import Leaving
+from pool.base.errors import PoolError
 from pool.classad import ClassAd
-from pool.errors import PoolError
 from pool.execute.exit import Hold
 from pool.hooks.ads import Executed, ended_job, running_job
 from pool.hooks.answers import Verdict, changed_by
 from pool.hooks.table import Hook, HookTable, job_keyword
-from pool.jobs.codes import HoldCode
-from protocol.messages.schedd import JobNotice
+from pool.jobs.vocabulary.hold_codes import HoldCode
+from protocol.messages.shadow import JobNotice
 from protocol.messages.starter import RunJob
 
 
@@ -48,7 +51,7 @@ class HookTimes:
         """The job as a prepare hook has changed it; Held or HookFailed when it refuses it."""
         answer = await self._hooks.prepare(hook, job)
         if answer.verdict is Verdict.HOLD:
-            raise Held(Hold(answer.message, HoldCode.HOOK_PREPARE_JOB_FAILURE, answer.status))
+            raise HoldJob(Hold(answer.message, HoldCode.HOOK_PREPARE_JOB_FAILURE, answer.status))
         if answer.verdict is Verdict.IDLE:
             raise HookFailed(answer.message)
         if answer.message:
@@ -57,7 +60,7 @@ class HookTimes:
             await self._link.notice(notice)
         return changed_by(job, answer.updates)
 
-    async def tell_now_and_then(self, job: ClassAd, figures: Figures, running: Running) -> None:
+    async def tell_now_and_then(self, job: ClassAd, figures: Figures, running: ProgramRuns) -> None:
         """Run the update hook whenever the schedd hears how the job is; never two at a time."""
         at = trio.current_time() + self._settings.update_first_s
         while running.executed is not None:
@@ -69,7 +72,7 @@ class HookTimes:
             at = max(at + self._settings.update_s, trio.current_time())
 
     async def tell_of_exit(
-        self, job: ClassAd, figures: Figures, executed: Executed, result: Result, leaving: Leaving
+        self, job: ClassAd, figures: Figures, executed: Executed, result: ActivationResult, leaving: Leaving
     ) -> None:
         """Run the exit hook, before output moves and anybody hears of the end."""
         told = leaving.told

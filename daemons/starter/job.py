@@ -5,6 +5,13 @@
 Whatever happens on the way becomes one `Result`. Telling the job to leave works at every step: before the program runs
 there is nothing to ask, while it runs it gets its signal and its time (`running.py`), afterwards its output has that
 time.
+
+Rules: the program does not run before the schedd has made the execution durable (P2); the end is reported until it is
+acknowledged (P3); what a person must mend puts the job on hold, what another machine may do better is a failure here;
+the sandbox goes in any case.
+
+Source: HTCondor's manual, "Running a Job: the Steps To Take" and "Job Hook Configuration Options"; the starter's course
+is src/condor_starter.V6.1/starter.cpp (jobEnvironmentReady, SpawnJob, transferOutput, cleanupJobs).
 """
 
 from __future__ import annotations
@@ -12,51 +19,50 @@ from __future__ import annotations
 import os
 import shlex
 import time
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Final
 
 import trio
 
-from daemons.faults import fault
-from daemons.starter import sandbox
-from daemons.starter.account import Account, NotInGroup
-from daemons.starter.bridge import LOOPBACK, host_of
+from daemons.base.faults import fault
+from daemons.host import sandbox
+from daemons.host.account import Account, NotInGroup
 from daemons.starter.checkpoints import Checkpoints, has_made_one
-from daemons.starter.chirp import ChirpJob, chirp_rules
-from daemons.starter.contained import image_of
-from daemons.starter.context import Context
+from daemons.starter.chirp.job import ChirpJob, chirp_rules
+from daemons.starter.chirp.server import LOOPBACK, host_of
 from daemons.starter.deferral import wait_for_moment
-from daemons.starter.disk import Disk
-from daemons.starter.fetching import fetch_input, mover_for
-from daemons.starter.figures import Figures
+from daemons.starter.fetching import fetch_input, transfer_for
+from daemons.starter.files.outputs import Outputs
+from daemons.starter.files.streams import Streams
 from daemons.starter.hook_times import HookTimes, hooks_for
-from daemons.starter.leaving import Leaving, vacate_s
-from daemons.starter.link import Link
-from daemons.starter.local_link import LocalLink
+from daemons.starter.launch.body import Scene
+from daemons.starter.launch.container_plan import image_of
+from daemons.starter.launch.context import Context
+from daemons.starter.launch.image_test import tested
+from daemons.starter.launch.terms import terms_for
+from daemons.starter.live.shell import Shells
 from daemons.starter.planning import Planner
-from daemons.starter.reserve import keep_reserve
-from daemons.starter.result import Result
-from daemons.starter.running import Attendant, Running
-from daemons.starter.scene import Scene
-from daemons.starter.shadow_link import Refused, ShadowLink
-from daemons.starter.shell import Shells
-from daemons.starter.streams import Streams
-from daemons.starter.terms import terms_for
-from daemons.starter.transfer import FileMover, Held
-from daemons.starter.watches import Watches
+from daemons.starter.report.local_link import Link, LocalLink
+from daemons.starter.report.result import ActivationResult, HoldJob
+from daemons.starter.report.shadow_link import ActivationRefused, ShadowLink
+from daemons.starter.running import Attendant, ProgramRuns
+from daemons.starter.watch.disk import Disk
+from daemons.starter.watch.figures import Figures
+from daemons.starter.watch.leaving import Leaving, vacate_s
+from daemons.starter.watch.reserve import keep_reserve
+from daemons.starter.watch.watches import Watches
+from pool.base.errors import PoolError, UserError
 from pool.classad import ClassAd
 from pool.containers.singularity import runs_in_singularity
-from pool.errors import PoolError, UserError
-from pool.execute.checkpoint import appends_output, checkpoint_signal
 from pool.execute.exit import Hold
-from pool.execute.plan import Plan, facts
-from pool.execute.transfer import Stamp
+from pool.execute.plan import RunPlan, facts
+from pool.files.checkpoint import appends_output, checkpoint_signal
 from pool.hooks.table import Hook
-from pool.jobs.codes import HoldCode
+from pool.jobs.vocabulary.endings import Ending
+from pool.jobs.vocabulary.hold_codes import HoldCode
 from protocol.messages.common import StopHow
-from protocol.messages.schedd import Ending, JobEnded
+from protocol.messages.shadow import JobEnded
 from protocol.messages.starter import RunJob, StopJob
 
 UNSEEN_S: Final = 0.1
@@ -86,7 +92,7 @@ class JobRun:
         self._phase = trio.CancelScope()
         poll_s = context.settings.memory_poll_s
         watches = Watches(context.group, self._disk, self._figures, request.job_id, log, memory_poll_s=poll_s)
-        self._running = Running(context, request, self.sandbox, self._link, self._leaving, self._figures, watches)
+        self._running = ProgramRuns(context, request, self.sandbox, self._link, self._leaving, self._figures, watches)
         self._hooks: HookTimes | None = None
         self._streams: Streams | None = None
         self._beside: trio.Nursery
@@ -182,7 +188,7 @@ class JobRun:
             )
         )
 
-    async def _report(self, result: Result) -> tuple[bool, str]:
+    async def _report(self, result: ActivationResult) -> tuple[bool, str]:
         ad = result.ad.copy()
         ad.update(self._figures.final_ad())
         message = JobEnded(
@@ -195,7 +201,7 @@ class JobRun:
         )
         try:
             await self._link.ended(message)
-        except Refused as error:
+        except ActivationRefused as error:
             return False, str(error)
         fault("starter.reported")
         return True, ""
@@ -210,28 +216,28 @@ class JobRun:
 
     # ---- step by step
 
-    async def _execute(self) -> Result:
+    async def _execute(self) -> ActivationResult:
         """Run the job; every way it can end is a Result."""
         try:
             with self._phase:
                 return await self._prepare_and_run()
             return self._leaving.result()
-        except Held as error:
-            return Result.held(error.hold)
-        except Refused as error:
-            return Result(Ending.EVICTED, reason=str(error))
+        except HoldJob as error:
+            return ActivationResult.held(error.hold)
+        except ActivationRefused as error:
+            return ActivationResult(Ending.EVICTED, reason=str(error))
         except NotInGroup as error:
-            return Result.held(Hold(str(error), HoldCode.CANNOT_SWITCH_PRIMARY_GROUP))
+            return ActivationResult.held(Hold(str(error), HoldCode.CANNOT_SWITCH_PRIMARY_GROUP))
         except UserError as error:  # arguments or environment that cannot be read
-            return Result.held(Hold(str(error), HoldCode.FAILED_TO_CREATE_PROCESS))
+            return ActivationResult.held(Hold(str(error), HoldCode.FAILED_TO_CREATE_PROCESS))
         except ValueError as error:  # a name that no file can have: it would be the same on every machine
             self.context.log.error("The job cannot be run", error)
-            return Result.held(Hold(f"The job cannot be run: {error}", HoldCode.FAILED_TO_CREATE_PROCESS))
+            return ActivationResult.held(Hold(f"The job cannot be run: {error}", HoldCode.FAILED_TO_CREATE_PROCESS))
         except (PoolError, OSError) as error:
             self.context.log.error("This machine cannot run the job", error)
-            return Result(Ending.FAILED, reason=str(error))
+            return ActivationResult(Ending.FAILED, reason=str(error))
 
-    async def _prepare_and_run(self) -> Result:
+    async def _prepare_and_run(self) -> ActivationResult:
         image = image_of(self.job, self.slot, self.context.settings)  # Held before files move, if it cannot be run
         if image is not None and not self.job.eval_bool("WantContainer", False):
             self.job["WantDocker"], self.job["DockerImage"] = True, image  # also where the machine's owner wants it so
@@ -248,24 +254,23 @@ class JobRun:
             lambda: facts(self.job, self.slot, self._planner.surroundings(self.job, account)),
         )
         plan = await self._prepared(Hook.PREPARE_JOB_BEFORE_TRANSFER, plan, account)
-        mover: FileMover | None = None
-        before: Mapping[str, Stamp] = {}
+        outputs: Outputs | None = None
         if plan.transfers:
-            mover = mover_for(self.context, self.request, self.job, self.sandbox, account, plan, self._figures)
-            self._beside.start_soon(mover.times.tell, self._link, self.request)
-            await fetch_input(mover, self._figures, self._disk, self.context.log)
-            before = mover.catalog()
+            transfer = transfer_for(self.context, self.request, self.job, self.sandbox, account, plan, self._figures)
+            self._beside.start_soon(transfer.times.tell, self._link, self.request)
+            await fetch_input(transfer, self._figures, self._disk, self.context.log)
+            outputs = Outputs(transfer)
             self._streams = Streams(self.request, self.job, self.sandbox, account, self.context.agent, self.context.log)
             self._streams.prepare(plan)
         plan = await self._prepared(Hook.PREPARE_JOB, plan, account)
         fault("starter.input_done")
         if (missed := await wait_for_moment(self.job, self.slot)) is not None:
-            return Result.held(missed)
-        if mover is None:
+            return ActivationResult.held(missed)
+        if outputs is None:
             result = await self._run_program(plan, account)
             await self._end_hooks_and_streams(result)
         else:
-            result = await self._run_and_keep(mover, before, plan, account)
+            result = await self._run_and_keep(outputs, plan, account)
         fault("starter.output_pushed")
         return self._leaving.result() if self._leaving.told and result.ending is Ending.EXITED else result
 
@@ -276,7 +281,7 @@ class JobRun:
         sandbox.write_ads(self.sandbox, account, self.job, self.slot)
         fault("starter.sandbox_made")
 
-    async def _prepared(self, hook: Hook, plan: Plan, account: Account) -> Plan:
+    async def _prepared(self, hook: Hook, plan: RunPlan, account: Account) -> RunPlan:
         """The plan for the job as a prepare hook has left it."""
         if self._hooks is None or not self._hooks.has(hook):
             return plan
@@ -284,12 +289,10 @@ class JobRun:
         sandbox.write_ads(self.sandbox, account, self.job, self.slot)
         return self._planner.plan(self.job, account)
 
-    async def _run_and_keep(
-        self, mover: FileMover, before: Mapping[str, Stamp], plan: Plan, account: Account
-    ) -> Result:
+    async def _run_and_keep(self, outputs: Outputs, plan: RunPlan, account: Account) -> ActivationResult:
         """Run the program, again after each checkpoint of its own, and see to it that what it made is kept."""
-        checkpoints = Checkpoints(self.request, mover, before, self._figures, self._link, self.context.log)
-        resumes = bool(mover.restored) and appends_output(self.job)
+        checkpoints = Checkpoints(self.request, outputs, self._figures, self._link, self.context.log)
+        resumes = outputs.goes_on and appends_output(self.job)
         result = await self._run_program(replace(plan, append_output=True) if resumes else plan, account)
         while has_made_one(self.job, result, self._running.executed):
             await checkpoints.keep(self.job)
@@ -299,13 +302,13 @@ class JobRun:
         await self._end_hooks_and_streams(result)
         told = self._leaving.told
         if result.ending is Ending.EXITED or (told is not None and told.transfer and not self._leaving.at_once):
-            sent = await mover.push_output(before, result.ad.eval_int("ExitCode"))
+            sent = await outputs.push(result.ad.eval_int("ExitCode"))
             self._figures.moved["BytesSent"] = float(sent)
         else:
             await checkpoints.keep_for_later(self.job, self._running.executed, self._leaving)
         return result
 
-    async def _end_hooks_and_streams(self, result: Result) -> None:
+    async def _end_hooks_and_streams(self, result: ActivationResult) -> None:
         executed = self._running.executed
         if self._hooks is not None and executed is not None:
             await self._hooks.tell_of_exit(self.job, self._figures, executed, result, self._leaving)
@@ -314,7 +317,7 @@ class JobRun:
 
     # ---- the program
 
-    async def _run_program(self, plan: Plan, account: Account) -> Result:
+    async def _run_program(self, plan: RunPlan, account: Account) -> ActivationResult:
         if self._leaving.told is not None:
             return self._leaving.result()
         if self.context.chirp is None or not self.request.shadow_address:
@@ -326,20 +329,22 @@ class JobRun:
                 plan = replace(plan, environment={**plan.environment, "_CONDOR_CHIRP_CONFIG": config})
             return await self._run_on_its_terms(plan, account)
 
-    async def _run_on_its_terms(self, plan: Plan, account: Account) -> Result:
+    async def _run_on_its_terms(self, plan: RunPlan, account: Account) -> ActivationResult:
         settings, log, running = self.context.settings, self.context.log, self._running
         with terms_for(settings, self.job, self.slot, plan, account, self.sandbox, log) as terms:
             image = image_of(self.job, self.slot, settings)
             if image is not None:
-                return await running.contained(image, self.job, plan, account, terms, self._attendants())
+                return await running.in_container(image, self.job, plan, account, terms, self._attendants())
             if runs_in_singularity(self.job, self.slot, settings.docker):
                 log.always("The job's program is put into an image", command=shlex.join(plan.argv))
+                if (failed := await tested(self.context, plan, account)) is not None:
+                    return failed
             limits = self._planner.limits(self.job)
             result = await running.bare(self.job, plan, account, terms, limits, self._attendants())
         if plan.wrapped and (said := sandbox.wrapper_error(self.sandbox, account)) is not None:
             log.error("The job wrapper has failed", wrapper=plan.program, said=said)
             if result.ending is Ending.EXITED:
-                return Result(Ending.FAILED, reason=f"{plan.program} could not run the job: {said}")
+                return ActivationResult(Ending.FAILED, reason=f"{plan.program} could not run the job: {said}")
         return result
 
     def _attendants(self) -> list[Attendant]:

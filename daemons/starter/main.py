@@ -3,6 +3,12 @@
 It keeps root's rights where its pool has them, to switch to each job's account, and speaks to its startd on the socket
 pair that it was born with. It ends when it is told that the claim is over, or when its startd is gone: a job that still
 runs is evicted then.
+
+Rules: one job at a time; what the startd asks twice is done once; a message for an activation that is over is answered
+and does nothing. What its two sides may ask is in two tables: `Starter.answers` for the startd, `Live.answers` for
+tools, by way of the schedd.
+
+Source: HTCondor's manual on condor_starter ("The Different Roles a Machine Can Play"), and the knobs STARTER_*.
 """
 
 from __future__ import annotations
@@ -14,23 +20,21 @@ from pathlib import Path
 
 import trio
 
-from daemons import faults
-from daemons.linux import become_subreaper, leave_nothing_to_programs
-from daemons.log import Log
-from daemons.starter.cgroup import Group
-from daemons.starter.chirp import ChirpServer
-from daemons.starter.context import Context
+from daemons.base import faults
+from daemons.base.linux import become_subreaper, leave_nothing_to_programs
+from daemons.base.log import Log
+from daemons.host.cgroup import ControlGroup
+from daemons.host.child_settings import StarterSettings
+from daemons.host.processes import Processes
+from daemons.process.zygote import Birth
+from daemons.starter.chirp.server import ChirpServer
 from daemons.starter.job import JobRun
-from daemons.starter.line import Line
-from daemons.starter.live import Live
-from daemons.starter.processes import Processes
-from daemons.starter.settings import StarterSettings
-from daemons.starter.spawn import JOB_UMASK, Spawner
-from daemons.starter.warm import warm_up
-from daemons.zygote import Birth
-from pool.errors import PeerError
-from protocol import needs, net, rpc
-from protocol.message import DONE, Done
+from daemons.starter.launch.context import Context
+from daemons.starter.launch.spawn import JOB_UMASK, JobSpawner
+from daemons.starter.launch.warm import warm_up
+from daemons.starter.live.requests import Live
+from daemons.starter.report.line import SharedConnection
+from pool.base.errors import PeerError
 from protocol.messages.common import StopHow
 from protocol.messages.starter import (
     ActivationOver,
@@ -43,15 +47,19 @@ from protocol.messages.starter import (
     StopJob,
     SuspendJob,
 )
-from protocol.net import Network, RealNetwork
-from protocol.rpc import Peer
-from protocol.security import Security
-from protocol.service import Service
+from protocol.network.channel import Network, pair_channel
+from protocol.network.net import RealNetwork
+from protocol.rpc import endpoints
+from protocol.rpc.endpoints import Peer
+from protocol.rpc.service import Answer, Service, answer
+from protocol.security import needs
+from protocol.security.credentials import Security
+from protocol.wire.message import DONE, Done
 
 __all__ = ["Starter", "child_main", "main", "warm_up"]
 
 
-class Busy(PeerError):
+class AlreadyBusy(PeerError):
     """Another job runs."""
 
 
@@ -88,8 +96,8 @@ class Starter:
         self._settings, self._log, self._network = settings, log, network
         self._security: Security = settings.client_security()
         self._processes = Processes()
-        self._group = Group(settings.trees, settings.group, counts_cache=settings.counts_cache)
-        self._spawner = Spawner(self._group)
+        self._group = ControlGroup(settings.trees, settings.group, counts_cache=settings.counts_cache)
+        self._spawner = JobSpawner(self._group)
         self._startd: Peer | None = None
         self._job: JobRun | None = None
         self._last = ""
@@ -98,30 +106,26 @@ class Starter:
         self._leave = trio.Event()
         self._orphaned = False
         self._nursery: trio.Nursery | None = None
-        self._lines: tuple[Line, Line] | None = None
+        self._lines: tuple[SharedConnection, SharedConnection] | None = None
         self._chirp: ChirpServer | None = None
+        self._live = Live(self._present, ssh_to_job=settings.ssh_to_job, peek_job=settings.peek_job)
 
     async def serve(self, birth: Birth) -> None:
         """The life of the process."""
         service = Service("starter", needs.STARTER)
-        service.on(RunJob, self.run_job)
-        service.on(MeetSchedd, self.meet_schedd)
-        service.on(StopJob, self.stop_job)
-        service.on(SuspendJob, self.suspend_job)
-        service.on(CheckpointJob, self.checkpoint_job)
-        service.on(DeviceUse, self.device_use)
-        service.on(ContinueJob, self.continue_job)
-        service.on(LeaveNow, self.leave_now)
+        service.offer(self.answers())
+        visits = Service("starter", needs.STARTER_TO_SCHEDD)
+        visits.offer(self._live.answers())
         try:
             async with trio.open_nursery() as nursery:
                 self._nursery = nursery
-                line = partial(Line, nursery, self._security, self._network)
-                self._lines = line(self._visits()), line()  # to the schedd, and to the file agent
+                line = partial(SharedConnection, nursery, self._security, self._network)
+                self._lines = line(visits), line()  # to the schedd, and to the file agent
                 self._chirp = ChirpServer(nursery, self._log)
                 await nursery.start(self._processes.run)
-                channel = net.pair_channel(birth.channel, "startd")
-                self._startd = await rpc.open_pair(
-                    nursery, channel, parent=False, security=self._security, service=service
+                startd = pair_channel(birth.channel, "startd")
+                self._startd = await endpoints.open_pair(
+                    nursery, startd, parent=False, security=self._security, service=service
                 )
                 nursery.start_soon(self._until_orphaned, birth.life)
                 nursery.start_soon(self._until_hung_up, self._startd)
@@ -135,26 +139,33 @@ class Starter:
             if self._orphaned:  # else the startd removes it, unless another starter has it by now
                 self._group.remove()
 
-    def _visits(self) -> Service:
-        """What tools may ask of the running job, through its schedd."""
-        service, settings = Service("starter", needs.STARTER_TO_SCHEDD), self._settings
-        Live(self._present, ssh_to_job=settings.ssh_to_job, peek_job=settings.peek_job).add_to(service)
-        return service
-
     def _present(self, activation: str) -> JobRun | None:
         job = self._job
         return job if job is not None and job.request.activation == activation else None
 
     # ---- what the startd asks
 
+    def answers(self) -> list[Answer]:
+        """What the startd says; what tools ask of the running job, through its schedd, is `Live`'s."""
+        return [
+            answer(MeetSchedd, self.meet_schedd),
+            answer(RunJob, self.run_job),
+            answer(SuspendJob, self.suspend_job),
+            answer(ContinueJob, self.continue_job),
+            answer(CheckpointJob, self.checkpoint_job),
+            answer(DeviceUse, self.device_use),
+            answer(StopJob, self.stop_job),
+            answer(LeaveNow, self.leave_now),
+        ]
+
     def run_job(self, _peer: Peer, request: RunJob) -> Done:
         """Begin with a job; asked for it again, it is under way already."""
         if request.activation in (self._last, self._job.request.activation if self._job else ""):
             return DONE
         if self._job is not None:
-            raise Busy(f"the starter of {self._settings.slot} still runs {self._job.request.job_id}")
+            raise AlreadyBusy(f"the starter of {self._settings.slot} still runs {self._job.request.job_id}")
         if self._leave.is_set():
-            raise Busy(f"the starter of {self._settings.slot} is leaving")
+            raise AlreadyBusy(f"the starter of {self._settings.slot} is leaving")
         assert self._nursery is not None
         assert self._startd is not None
         assert self._lines is not None
@@ -218,32 +229,32 @@ class Starter:
 
     def stop_job(self, _peer: Peer, request: StopJob) -> Done:
         """Make the job leave."""
-        if self._job is not None and self._job.request.activation == request.activation:
-            self._job.stop(request)
+        if (job := self._present(request.activation)) is not None:
+            job.stop(request)
         return DONE
 
     def device_use(self, _peer: Peer, told: DeviceUse) -> Done:
         """Note what the job has used of its devices."""
-        if self._job is not None and self._job.request.activation == told.activation:
-            self._job.note_devices(told.ad)
+        if (job := self._present(told.activation)) is not None:
+            job.note_devices(told.ad)
         return DONE
 
     def checkpoint_job(self, _peer: Peer, request: CheckpointJob) -> Done:
         """Have it make a checkpoint."""
-        if self._job is not None and self._job.request.activation == request.activation:
-            self._job.ask_for_checkpoint()
+        if (job := self._present(request.activation)) is not None:
+            job.ask_for_checkpoint()
         return DONE
 
     def suspend_job(self, _peer: Peer, request: SuspendJob) -> Done:
         """Freeze the job."""
-        if self._job is not None and self._job.request.activation == request.activation:
-            self._job.suspend()
+        if (job := self._present(request.activation)) is not None:
+            job.suspend()
         return DONE
 
     def continue_job(self, _peer: Peer, request: ContinueJob) -> Done:
         """Let it go on."""
-        if self._job is not None and self._job.request.activation == request.activation:
-            self._job.resume()
+        if (job := self._present(request.activation)) is not None:
+            job.resume()
         return DONE
 
     def leave_now(self, _peer: Peer, _request: LeaveNow) -> Done:

@@ -5,17 +5,17 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 
-from daemons.starter.account import Account, account_for, with_primary_group
-from daemons.starter.contained import image_of
-from daemons.starter.live import allows
-from daemons.starter.process_limit import processes_of
-from daemons.starter.settings import StarterSettings
+from daemons.host.account import Account, account_for, with_primary_group
+from daemons.host.child_settings import StarterSettings
+from daemons.host.process_limit import processes_of
+from daemons.starter.launch.container_plan import image_of
+from daemons.starter.live.requests import allows
 from pool.classad import ClassAd, expr
 from pool.containers.singularity import in_singularity, runs_in_singularity
 from pool.execute.assigned import DEFAULTS as ASSIGNED_KNOBS
-from pool.execute.cgroup import Limits, memory_limits
+from pool.execute.cgroup import CgroupLimits, memory_limits
 from pool.execute.isolation import private_directories
-from pool.execute.plan import Plan, Surroundings, plan_job, wants_transfer, wrapped
+from pool.execute.plan import ExecuteSurroundings, RunPlan, plan_job, wants_transfer, wrapped
 
 
 class Planner:
@@ -38,7 +38,7 @@ class Planner:
         group = job.eval_str("PrimaryUnixGroup")
         return with_primary_group(account, group) if group else account
 
-    def plan(self, job: ClassAd, account: Account) -> Plan:
+    def plan(self, job: ClassAd, account: Account) -> RunPlan:
         """What is started."""
         settings = self._settings
         plan = plan_job(job, self._slot, self.surroundings(job, account))
@@ -58,10 +58,10 @@ class Planner:
             return plan
         return wrapped(plan, settings.wrapper, self._sandbox)
 
-    def surroundings(self, job: ClassAd, account: Account) -> Surroundings:
+    def surroundings(self, job: ClassAd, account: Account) -> ExecuteSurroundings:
         """What the job finds around it."""
         settings = self._settings
-        return Surroundings(
+        return ExecuteSurroundings(
             sandbox=self._sandbox,
             slot=settings.slot.partition("@")[0],
             starter_pid=os.getpid(),
@@ -80,7 +80,7 @@ class Planner:
         value = expr(text).eval(self._slot, job) if text else 0
         return max(0, int(value)) if isinstance(value, int | float) else 0
 
-    def limits(self, job: ClassAd) -> Limits:
+    def limits(self, job: ClassAd) -> CgroupLimits:
         """What its control group allows."""
         settings, slot = self._settings, self._slot
         policy, memory = settings.memory_policy.strip().lower(), slot.eval_int("Memory") or 0
@@ -95,7 +95,7 @@ class Planner:
             disable_swap=settings.disable_swap,
             slot_swap_kb=slot.eval_int("VirtualMemory"),
         )
-        return Limits(
+        return CgroupLimits(
             memory=limits.memory,
             memory_soft=limits.memory_soft,
             memory_and_swap=limits.memory_and_swap,

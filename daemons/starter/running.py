@@ -4,6 +4,12 @@
 
 A job has more than one run when it makes checkpoints of its own. What is known of the program while it runs, for those
 who visit it, freeze it or tell it to leave, is here; it is all None when no program runs.
+
+Rules: told to leave, a program gets its signal and its time (JobMaxVacateTime), then it is killed; a suspended one is
+let go on first, else it could not hear. What outlives the program is ended before usage is looked at for the last time.
+
+Source: HTCondor's manual, "Job Termination" and the attributes KillSig, RemoveKillSig, HoldKillSig, JobMaxVacateTime;
+src/condor_starter.V6.1/vanilla_proc.cpp, os_proc.cpp.
 """
 
 from __future__ import annotations
@@ -15,28 +21,28 @@ from typing import Final
 
 import trio
 
-from daemons.faults import fault
-from daemons.starter.account import Account
-from daemons.starter.bare import start_bare
-from daemons.starter.body import BareBody, Body
-from daemons.starter.context import Context
-from daemons.starter.figures import Figures, look_now_and_then, tell_now_and_then
-from daemons.starter.in_container import started_in
-from daemons.starter.leaving import Leaving, vacate_s
-from daemons.starter.link import Link
-from daemons.starter.result import Result
-from daemons.starter.scene import Scene
-from daemons.starter.shell import Shells
-from daemons.starter.terms import Terms
-from daemons.starter.transfer import Held
-from daemons.starter.watches import Watches
+from daemons.base.faults import fault
+from daemons.base.sync import first_of
+from daemons.host.account import Account
+from daemons.starter.launch.bare import BareBody, start_bare
+from daemons.starter.launch.body import Body, Scene
+from daemons.starter.launch.container import started_in
+from daemons.starter.launch.context import Context
+from daemons.starter.launch.terms import Terms
+from daemons.starter.live.shell import Shells
+from daemons.starter.report.local_link import Link
+from daemons.starter.report.result import ActivationResult, HoldJob
+from daemons.starter.watch.figures import Figures, look_now_and_then, tell_now_and_then
+from daemons.starter.watch.leaving import Leaving, vacate_s
+from daemons.starter.watch.watches import Watches
 from pool.classad import ClassAd
-from pool.execute.cgroup import Limits
+from pool.execute.cgroup import CgroupLimits
 from pool.execute.exit import Exited, exited
-from pool.execute.plan import Plan
+from pool.execute.plan import RunPlan
 from pool.execute.signals import HOLD, VACATE, soft_kill_signal
 from pool.hooks.ads import Executed
-from protocol.messages.schedd import Ending, JobExecuting
+from pool.jobs.vocabulary.endings import Ending
+from protocol.messages.shadow import JobExecuting
 from protocol.messages.starter import RunJob
 
 SHORT_JOB_S: Final = 0.02
@@ -45,7 +51,7 @@ SHORT_JOB_S: Final = 0.02
 Attendant = Callable[[], Awaitable[None]]
 
 
-class Running:
+class ProgramRuns:
     """One activation's runs, one after another."""
 
     def __init__(
@@ -92,25 +98,25 @@ class Running:
     async def bare(
         self,
         job: ClassAd,
-        plan: Plan,
+        plan: RunPlan,
         account: Account,
         terms: Terms,
-        limits: Limits,
+        limits: CgroupLimits,
         attendants: Sequence[Attendant],
-    ) -> Result:
+    ) -> ActivationResult:
         """Run the program to its end, with `attendants` going on meanwhile, unless it is over in a moment."""
         if not self._figures.has_begun:  # after a checkpoint the same job goes on
             self._context.processes.new_job()
         body = await start_bare(self._context, plan, account, terms, limits)
-        if isinstance(body, Result):
+        if isinstance(body, ActivationResult):
             return body
         self._note_start(body.watched.pid, "The job runs", user=account.name)
         scene = Scene(job, self._request.slot_ad, plan, account, terms, self._sandbox, body.watched.pid)
         return await self._watch(body, scene, attendants, limits.memory)
 
-    async def contained(
-        self, image: str, job: ClassAd, plan: Plan, account: Account, terms: Terms, attendants: Sequence[Attendant]
-    ) -> Result:
+    async def in_container(
+        self, image: str, job: ClassAd, plan: RunPlan, account: Account, terms: Terms, attendants: Sequence[Attendant]
+    ) -> ActivationResult:
         """The same in a container."""
         self._context.processes.new_job()
         async with started_in(image, self._context, self._request, job, terms, plan, account) as container:
@@ -125,13 +131,15 @@ class Running:
         self._context.log.always(said, job=self._request.job_id, pid=pid, **how)
         fault("starter.job_started")
 
-    async def _watch(self, body: Body, scene: Scene, attendants: Sequence[Attendant], limit_bytes: int = 0) -> Result:
+    async def _watch(
+        self, body: Body, scene: Scene, attendants: Sequence[Attendant], limit_bytes: int = 0
+    ) -> ActivationResult:
         """Until the program has ended and nothing of it is left."""
         self.body, self.scene, began = body, scene, trio.current_time()
         try:
             end = await self._until_over(body, scene, attendants, limit_bytes)
-        except Held as error:
-            return self._leaving.result() if self._leaving.told is not None else Result.held(error.hold)
+        except HoldJob as error:
+            return self._leaving.result() if self._leaving.told is not None else ActivationResult.held(error.hold)
         finally:
             self.body, self.ran_s = None, trio.current_time() - began
         return self._judge(end, limit_bytes)
@@ -170,13 +178,13 @@ class Running:
             self.executed = replace(self.executed, end=end)
         return end
 
-    def _judge(self, end: Exited, limit_bytes: int) -> Result:
+    def _judge(self, end: Exited, limit_bytes: int) -> ActivationResult:
         """What the program's end means."""
         if self._leaving.told is not None:
             return self._leaving.result()
         always_hold = self._context.settings.always_hold_on_oom
         out = self._watches.verdict(end, self._request.slot_ad, limit_bytes, always_hold=always_hold)
-        return out or Result(Ending.EXITED, end.ad())
+        return out or ActivationResult(Ending.EXITED, end.ad())
 
     # ---- meanwhile
 
@@ -210,14 +218,7 @@ class Running:
 
     async def _until_shells_are_closed(self) -> None:
         """A job goes on while somebody is in it, unless it has to leave."""
-        async with trio.open_nursery() as race:
-            race.start_soon(self._until_told_to_leave, race.cancel_scope)
-            await self.shells.all_closed()
-            race.cancel_scope.cancel()
-
-    async def _until_told_to_leave(self, scope: trio.CancelScope) -> None:
-        await self._leaving.until_told()
-        scope.cancel()
+        await first_of(self.shells.all_closed, self._leaving.until_told)
 
     async def _obey(self, body: Body, job: ClassAd) -> None:
         """Wait to be told, then end the program: politely first, unless it has to be fast."""

@@ -19,10 +19,10 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from minipool import host
-from minipool.cli.watch import render
-from minipool.progress import Progress, bars, follow
-from minipool.session import Session
+from minipool.cli.log_tools.watch import render
+from minipool.client import host
+from minipool.client.progress import Progress, bars, follow
+from minipool.client.session import Session
 from protocol.messages.schedd import Selection
 
 SIZES = (20_000, 60_000, 200_000)

@@ -1,96 +1,85 @@
-"""The Python API for scripts and notebooks: as `minipool.api`, without `await`.
+"""The Python API without its input and output: each method is the steps of one call (`steps.py`).
 
-    with minipool.connect() as pool:
-        [job] = pool.submit(minipool.Submit(executable="/bin/true"))
-        print(job.result().exit_code)
+`blocking.py` and `over_trio.py` make the two faces of it. A change belongs here, and both faces have it.
 
-Threads may share a Pool, since each has a connection of its own (`lines.py`); so programs over asyncio call it in
-threads. A stream belongs to the thread that reads it. `timeout` is in seconds, and TimedOut says that it is over.
+Rules. What changes something is sent once: when the connection is lost before the answer, ConnectionLost says that it
+is not known whether the request had its effect. What only asks is asked again. A watch goes on where it was, for the
+schedd tells everything from the start (`tracking.py`). An empty list of jobs means none; no list at all means all for
+what asks, and none for what changes. `timeout` is in seconds and for the whole call; TimedOut says that it is over.
+
+Source: docs/api.md.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
 
-from minipool.lines import Lines
-from minipool.model import (
+from minipool.client.model import (
     JobResult,
     JobState,
     Status,
     Submit,
+    SubmitWarning,
     UnknownJob,
     Value,
     check,
     expression,
-    job_id,
     selection,
     to_change,
-    warn_of,
+    warn,
 )
-from minipool.patience import Patience
-from minipool.session import Session
-from minipool.tracking import Following, Waiting
+from minipool.client.patience import Attempts
+from minipool.client.steps import (
+    AllOfCollector,
+    Now,
+    Sleep,
+    Step,
+    Steps,
+    Tell,
+    call,
+    changes,
+    do,
+    items,
+    left,
+    patience_of,
+)
+from minipool.client.tracking import AwaitedJobs, Following
+from pool.base.ids import JobId
 from pool.classad import ClassAd
-from pool.ids import JobId
-from protocol.blocking import CALL_TIMEOUT_S
-from protocol.message import StreamRequest
 from protocol.messages.collector import QueryAds
 from protocol.messages.common import AdBatch
 from protocol.messages.schedd import (
     Action,
     ActOnJobs,
     EditJobs,
+    JobsChanged,
     QueryHistory,
     QueryJobs,
-    ReserveCluster,
     Selection,
     WatchJobs,
 )
-from protocol.remote import TimedOut
+from protocol.rpc.remote import TimedOut
+from protocol.wire.ad_table import ads_of
+from protocol.wire.message import StreamRequest
 
 if TYPE_CHECKING:
-    from types import TracebackType
+    from minipool.client.session import Session
 
-SUBMIT_TIMEOUT_S = 600.0
-MADE_LATER_S = 0.5
+CALL_TIMEOUT_S: Final = 20.0
+SUBMIT_TIMEOUT_S: Final = 600.0
+MADE_LATER_S: Final = 0.5
 """The pause before jobs are looked for again that their cluster has not made yet."""
 
-
-def connect(
-    directory: str | None = None,
-    *,
-    pool: str | None = None,
-    schedd: str | None = None,
-    config: Sequence[str] | None = None,
-) -> Pool:
-    """The pool of a directory, or of the collector `pool`, or the one that the configuration names.
-
-    `schedd` names an access point other than this host's. Use it in a `with`, or close it.
-    """
-    session = Session.open(directory=directory, pool=pool, config=config)
-    return Pool(session, schedd)
+Take = Callable[[Sequence[JobState], bool], Iterable[Step]]
+"""Takes the states that are new, and whether everything that is there has been told; what it returns is done next."""
 
 
-class Pool:
+class PoolCore:
     """An access point of a pool, and the pool behind it."""
 
-    def __init__(self, session: Session, schedd: str | None = None) -> None:
+    def __init__(self, session: Session) -> None:
         self.session = session
-        self._lines = Lines(session, schedd)
-
-    def __enter__(self) -> Pool:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Close the connections."""
-        self._lines.close()
 
     def submit(
         self,
@@ -98,30 +87,20 @@ class Pool:
         *,
         count: int | None = None,
         timeout: float | None = SUBMIT_TIMEOUT_S,
-    ) -> list[Job]:
+    ) -> Steps[list[JobId]]:
         """Queue jobs; they are durable when this returns. SubmitError says what is wrong with the description.
 
         SubmitWarning tells what is odd about it. When the connection is lost meanwhile (ConnectionLost), it is not
         known whether the jobs are queued.
         """
-        from minipool.submission import request
+        from minipool.client.submission import queue
 
         given = description if isinstance(description, Submit) else Submit(description)
-        plan = given.plan(self.session, count=count)
-        if not plan.count:  # no item, no job
-            warn_of(plan)
-            return []
-        cluster = None
-        if plan.needs_cluster_id:
-            cluster = self._lines.call(ReserveCluster(), timeout).cluster
-            plan = plan.for_cluster(cluster)
-        answer = self._lines.call(request(plan, cluster=cluster), timeout)
-        warn_of(plan, answer.warnings)
-        return [Job(self, JobId(answer.cluster, proc)) for proc in range(answer.count)]
-
-    def job(self, job: object, proc: int | None = None) -> Job:
-        """The job of this id: `job(51, 0)`, `job("51.0")`; of a cluster alone, its first."""
-        return Job(self, job_id(job, proc))
+        plan = yield from do(lambda: given.plan(self.session, count=count))
+        queued = yield from queue(plan, timeout=timeout)
+        for warning in queued.warnings:
+            warn(warning, SubmitWarning)
+        return [JobId(queued.cluster, proc) for proc in range(queued.jobs)]
 
     def jobs(
         self,
@@ -131,12 +110,13 @@ class Pool:
         projection: Sequence[str] = (),
         limit: int | None = None,
         timeout: float | None = None,
-    ) -> list[ClassAd]:
+    ) -> Steps[list[ClassAd]]:
         """Ads of jobs in the queue: these jobs or clusters, these users', all when none are named."""
         select = selection(which, users=users, constraint=constraint)
         if select is None:
             return []
-        return self._all_ads(QueryJobs(select=select, projection=list(projection), limit=limit), timeout)
+        request = QueryJobs(select=select, projection=list(projection), limit=limit, tables=True)
+        return (yield from _ads(request, timeout))
 
     def history(
         self,
@@ -146,15 +126,13 @@ class Pool:
         projection: Sequence[str] = (),
         limit: int | None = None,
         timeout: float | None = None,
-    ) -> list[ClassAd]:
+    ) -> Steps[list[ClassAd]]:
         """Ads of jobs that left the queue, newest first."""
         select = selection(which, users=users, constraint=constraint)
         if select is None:
             return []
-        return self._all_ads(QueryHistory(select=select, projection=list(projection), limit=limit), timeout)
-
-    def _all_ads(self, request: StreamRequest[AdBatch], timeout: float | None) -> list[ClassAd]:
-        return [ad for batch in self._lines.items(request, timeout) for ad in batch.ads]
+        request = QueryHistory(select=select, projection=list(projection), limit=limit)
+        return (yield from _ads(request, timeout))
 
     def ads(
         self,
@@ -163,13 +141,11 @@ class Pool:
         constraint: str | None = None,
         projection: Sequence[str] = (),
         timeout: float | None = None,
-    ) -> list[ClassAd]:
+    ) -> Steps[list[ClassAd]]:
         """Ads that the collector has: Machine (slots), Scheduler, Submitter, DaemonMaster, Negotiator, Any."""
         request = QueryAds(ad_type=ad_type, constraint=constraint, projection=list(projection))
-        patience = Patience(time.monotonic(), timeout)
-        where = self.session.collector_address()
-        with self.session.connect(where, timeout=patience.connecting(time.monotonic())) as peer:
-            return [ad for batch in peer.stream(request, deadline=patience.deadline) for ad in batch.ads]
+        batches: list[AdBatch] = yield AllOfCollector(request, (yield from patience_of(timeout)))
+        return [ad for batch in batches for ad in ads_of(batch)]
 
     def watch(
         self,
@@ -178,58 +154,48 @@ class Pool:
         constraint: str | None = None,
         forever: bool = True,
         timeout: float | None = None,
-    ) -> Iterator[JobState]:
+    ) -> Steps[None]:
         """The jobs as they are now, then each change. Without `forever`: until all that were seen have left.
 
         It goes on when the schedd has restarted: a change that was missed is told when the schedd is back.
         """
         select = selection(which, users=users, constraint=constraint)
-        return iter(()) if select is None else self._watch(WatchJobs(select=select), forever, timeout)
+        return _watch(select, forever, timeout)
 
-    def _watch(self, request: WatchJobs, forever: bool, timeout: float | None) -> Iterator[JobState]:
-        following, patience = Following(), Patience(time.monotonic(), timeout)
-        for changed in self._lines.changes(request, patience):
-            if changed is None:
-                following.begin()
-                continue
-            yield from following.take(changed)
-            if gone := following.gone:
-                yield from following.leave(self.history(gone, timeout=patience.left(time.monotonic())))
-            if following.over and not forever:
-                return
-
-    def wait(self, jobs: object, *, timeout: float | None = None) -> list[JobResult]:
+    def wait(self, jobs: object, *, timeout: float | None = None) -> Steps[list[JobResult]]:
         """The results of all these jobs, in their order, once each has left the queue.
 
         `jobs` are a job, an id, a cluster with all its jobs, or a list of such. JobHeldWarning tells of those on hold.
         """
-        waiting, patience = Waiting(jobs), Patience(time.monotonic(), timeout)
+        waiting, patience = AwaitedJobs(jobs), (yield from patience_of(timeout))
         try:
-            self._wait(waiting, patience)
+            while waiting.missing:
+                yield from self._wait(waiting, patience)
         except TimedOut:
             raise TimedOut(waiting.unfinished(timeout)) from None
         return waiting.results
 
-    def _wait(self, waiting: Waiting, patience: Patience) -> None:
-        def left() -> float | None:
-            return patience.left(time.monotonic())
+    def _wait(self, waiting: AwaitedJobs, patience: Attempts) -> Steps[None]:
+        """Wait for the missing jobs that are in the queue, and look for those that are not."""
 
-        while waiting.missing:
-            for state in self.watch(waiting.missing, forever=False, timeout=left()):
+        def take(states: Sequence[JobState], complete: bool) -> Iterable[Step]:
+            for state in states:
                 waiting.take(state)
-            if missing := waiting.missing:
-                waiting.take_history(self.history(missing, timeout=left()))
-            if missing := waiting.missing:
-                making = self._clusters_that_make_jobs(waiting.clusters, left())
-                queued = self.jobs(missing, projection=("ClusterId", "ProcId"), timeout=left())
-                waiting.settle(making, queued, self.history(missing, timeout=left()))
-                if waiting.missing:
-                    time.sleep(patience.rest(time.monotonic(), MADE_LATER_S))
+            return ()
 
-    def _clusters_that_make_jobs(self, clusters: Sequence[int], timeout: float | None) -> list[ClassAd]:
-        """Those of the clusters that still make jobs, as there is room for them (max_materialize, max_idle)."""
-        select = Selection(ids=[str(cluster) for cluster in clusters])
-        return self._all_ads(QueryJobs(select=select, projection=["ClusterId"], factories=True), timeout)
+        select = selection(waiting.missing)
+        if select is not None:
+            yield from follow(select, patience, take)
+        if missing := waiting.missing:
+            waiting.take_history((yield from self.history(missing, timeout=(yield from left(patience)))))
+        if missing := waiting.missing:
+            making = yield from _clusters_that_make_jobs(waiting.clusters, (yield from left(patience)))
+            names = ("ClusterId", "ProcId")
+            queued = yield from self.jobs(missing, projection=names, timeout=(yield from left(patience)))
+            ended = yield from self.history(missing, timeout=(yield from left(patience)))
+            waiting.settle(making, queued, ended)
+            if waiting.missing:
+                yield Sleep(patience.rest((yield Now()), MADE_LATER_S))
 
     def act(
         self,
@@ -238,13 +204,13 @@ class Pool:
         constraint: str | None = None,
         reason: str | None = None,
         timeout: float | None = CALL_TIMEOUT_S,
-    ) -> int:
+    ) -> Steps[int]:
         """Do something to jobs; how many. NotDone names those to which it could not be done; none is none at all."""
         select = to_change(which, constraint)
         if select is None:
             return 0
-        request = ActOnJobs(select=select, action=action, reason=reason)
-        return check(self._lines.call(request, timeout), action.value)
+        results = yield from call(ActOnJobs(select=select, action=action, reason=reason), timeout)
+        return check(results, action.value)
 
     def remove(
         self,
@@ -252,7 +218,7 @@ class Pool:
         constraint: str | None = None,
         reason: str | None = None,
         timeout: float | None = CALL_TIMEOUT_S,
-    ) -> int:
+    ) -> Steps[int]:
         """Remove jobs from the queue."""
         return self.act(Action.REMOVE, *which, constraint=constraint, reason=reason, timeout=timeout)
 
@@ -262,7 +228,7 @@ class Pool:
         constraint: str | None = None,
         reason: str | None = None,
         timeout: float | None = CALL_TIMEOUT_S,
-    ) -> int:
+    ) -> Steps[int]:
         """Put jobs on hold."""
         return self.act(Action.HOLD, *which, constraint=constraint, reason=reason, timeout=timeout)
 
@@ -272,64 +238,110 @@ class Pool:
         constraint: str | None = None,
         reason: str | None = None,
         timeout: float | None = CALL_TIMEOUT_S,
-    ) -> int:
+    ) -> Steps[int]:
         """Release held jobs."""
         return self.act(Action.RELEASE, *which, constraint=constraint, reason=reason, timeout=timeout)
 
     def edit(
         self,
+        /,
         *which: object,
         constraint: str | None = None,
         timeout: float | None = CALL_TIMEOUT_S,
         **attributes: object,
-    ) -> int:
+    ) -> Steps[int]:
         """Set attributes of jobs; a string is an expression (`'"text"'` is a text)."""
         select = to_change(which, constraint)
         if select is None:
             return 0
         assignments = {name: expression(value) for name, value in attributes.items()}
-        return check(self._lines.call(EditJobs(select=select, assignments=assignments), timeout), "edit")
+        return check((yield from call(EditJobs(select=select, assignments=assignments), timeout)), "edit")
 
 
-class Job:
+class JobCore:
     """One job, by its id."""
 
-    def __init__(self, pool: Pool, id: JobId) -> None:
+    def __init__(self, pool: PoolCore, id: JobId) -> None:
         self.pool = pool
         self.id = id
 
-    def __repr__(self) -> str:
-        return f"Job({self.id})"
-
-    def ad(self, *, timeout: float | None = None) -> ClassAd:
+    def ad(self, *, timeout: float | None = None) -> Steps[ClassAd]:
         """All that is known of the job, from the queue or from the history."""
-        patience = Patience(time.monotonic(), timeout)
-        queued = self.pool.jobs(self.id, timeout=timeout)
-        for ad in queued or self.pool.history(self.id, limit=1, timeout=patience.left(time.monotonic())):
-            return ad
-        raise UnknownJob(f"there is no job {self.id}")
+        patience = yield from patience_of(timeout)
+        found = yield from self.pool.jobs(self.id, timeout=timeout)
+        if not found:
+            found = yield from self.pool.history(self.id, limit=1, timeout=(yield from left(patience)))
+        if not found:
+            raise UnknownJob(f"there is no job {self.id}")
+        return found[0]
 
-    def status(self, *, timeout: float | None = None) -> Status:
+    def status(self, *, timeout: float | None = None) -> Steps[Status]:
         """Where it is in its life."""
-        return Status(self.ad(timeout=timeout).eval_int("JobStatus", 1))
+        ad = yield from self.ad(timeout=timeout)
+        return Status(ad.eval_int("JobStatus", Status.IDLE.value))
 
-    def follow(self, *, timeout: float | None = None) -> Iterator[JobState]:
+    def follow(self, *, timeout: float | None = None) -> Steps[None]:
         """Its state now, then each change, until it has left the queue."""
         return self.pool.watch(self.id, forever=False, timeout=timeout)
 
-    def result(self, *, timeout: float | None = None) -> JobResult:
+    def result(self, *, timeout: float | None = None) -> Steps[JobResult]:
         """How it ended, once it has; JobHeldWarning tells when it is on hold meanwhile."""
-        [result] = self.pool.wait([self], timeout=timeout)
+        [result] = yield from self.pool.wait([self], timeout=timeout)
         return result
 
-    def remove(self, reason: str | None = None, *, timeout: float | None = CALL_TIMEOUT_S) -> None:
+    def remove(self, reason: str | None = None, *, timeout: float | None = CALL_TIMEOUT_S) -> Steps[None]:
         """Remove it from the queue."""
-        self.pool.remove(self.id, reason=reason, timeout=timeout)
+        yield from self.pool.remove(self.id, reason=reason, timeout=timeout)
 
-    def hold(self, reason: str | None = None, *, timeout: float | None = CALL_TIMEOUT_S) -> None:
+    def hold(self, reason: str | None = None, *, timeout: float | None = CALL_TIMEOUT_S) -> Steps[None]:
         """Put it on hold."""
-        self.pool.hold(self.id, reason=reason, timeout=timeout)
+        yield from self.pool.hold(self.id, reason=reason, timeout=timeout)
 
-    def release(self, reason: str | None = None, *, timeout: float | None = CALL_TIMEOUT_S) -> None:
+    def release(self, reason: str | None = None, *, timeout: float | None = CALL_TIMEOUT_S) -> Steps[None]:
         """Release it."""
-        self.pool.release(self.id, reason=reason, timeout=timeout)
+        yield from self.pool.release(self.id, reason=reason, timeout=timeout)
+
+
+def follow(
+    select: Selection,
+    patience: Attempts,
+    take: Take,
+    *,
+    forever: bool = False,
+    projection: Sequence[str] = (),
+) -> Steps[None]:
+    """`take` the selected jobs as they are now, then each change. Without `forever`: until all that were seen left."""
+    following = Following()
+
+    def one(changed: JobsChanged | None) -> Steps[bool]:
+        if changed is None:
+            following.begin()
+            return False
+        new = following.take(changed)
+        gone = following.gone
+        yield from take(new, following.synced and not gone)
+        if gone:
+            ids = Selection(ids=[str(id) for id in gone])
+            request = QueryHistory(select=ids, projection=list(projection))
+            ended = yield from _ads(request, (yield from left(patience)))
+            yield from take(following.leave(ended), True)
+        return following.over and not forever
+
+    yield from changes(WatchJobs(select=select, projection=list(projection)), patience, one)
+
+
+def _watch(select: Selection | None, forever: bool, timeout: float | None) -> Steps[None]:
+    if select is None:
+        return
+    patience = yield from patience_of(timeout)
+    yield from follow(select, patience, lambda states, complete: map(Tell, states), forever=forever)
+
+
+def _ads(request: StreamRequest[AdBatch], timeout: float | None) -> Steps[list[ClassAd]]:
+    return [ad for batch in (yield from items(request, timeout)) for ad in ads_of(batch)]
+
+
+def _clusters_that_make_jobs(clusters: Sequence[int], timeout: float | None) -> Steps[list[ClassAd]]:
+    """Those of the clusters that still make jobs, as there is room for them (max_materialize, max_idle)."""
+    select = Selection(ids=[str(cluster) for cluster in clusters])
+    return (yield from _ads(QueryJobs(select=select, projection=["ClusterId"], factories=True), timeout))

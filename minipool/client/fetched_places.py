@@ -7,10 +7,10 @@ directory, which shells and ssh read, unless the user is inside a hidden directo
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 
-from pool.errors import UserError
-from pool.hints import Callable
-from protocol.placement import may_be_a_path
+from pool.base.errors import UserError
+from protocol.files.placement import may_be_a_path
 
 
 class Places:

@@ -1,4 +1,9 @@
-"""Starting and stopping a host's daemons, as `pool up` and `pool down` do; also for demonstrations and tests."""
+"""Starting and stopping a host's daemons, as `pool up` and `pool down` do; also for demonstrations and tests.
+
+`start` returns when all daemons are ready; when one cannot run, it says why, and nothing is left running. Settings of
+the first start are DIR/config, those of a later one DIR/run/up.config. `stop` returns when the master is gone. A
+master is known by the lock that it holds on its pid file, not by the number in it. minipool's own.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +14,12 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import IO, TYPE_CHECKING, Final
 
-from minipool.session import Session
-from pool.errors import PeerError, UserError
+from minipool.client.session import Session
+from pool.base.errors import PeerError, UserError
 from pool.execute.enforcement import ATTRIBUTES
-from pool.hints import IO, TYPE_CHECKING, Callable, Final, Iterator, Mapping, Sequence
 
 if TYPE_CHECKING:
     from pool.classad import ClassAd
@@ -135,9 +141,9 @@ def _until_ready(master: subprocess.Popen[bytes], said: IO[bytes], directory: st
 
 def _fallen(run_dir: str) -> str:
     """What the master says of a daemon that has ended instead of becoming ready; nothing while all do well."""
-    from protocol.blocking import connect
     from protocol.messages.master import GetDaemons
-    from protocol.security import Security
+    from protocol.rpc.blocking import connect
+    from protocol.security.credentials import Security
 
     path = os.path.join(run_dir, "master.sock")
     if not os.path.exists(path):

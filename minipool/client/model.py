@@ -1,26 +1,37 @@
-"""What both faces of the Python API speak of: descriptions, jobs' states and results, and which jobs are meant."""
+"""What both faces of the Python API speak of: descriptions, jobs' states and results, and which jobs are meant.
+
+A description becomes a text that condor_submit could read, so that both mean the same. A job is named by itself, its
+id or a cluster, and a list of such stands for all in it; an empty list is nobody. Source: HTCondor's manual page
+condor_submit; docs/api.md.
+"""
 
 from __future__ import annotations
 
 import json
 import re
+import sys
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
+from pool.base.errors import PeerError, SubmitError, UserError
+from pool.base.ids import JobId, is_number
 from pool.classad import ClassAd
-from pool.errors import PeerError, SubmitError, UserError
-from pool.ids import JobId, is_number
+from pool.jobs.vocabulary.states import JobStatus
 
 if TYPE_CHECKING:
-    from minipool.session import Session
+    from minipool.client.session import Session
     from pool.submit import SubmitPlan
     from protocol.messages.schedd import ActResults, Selection
 
 Scalar: TypeAlias = str | int | float | bool
 Value: TypeAlias = "Scalar | Sequence[str] | Mapping[str, Scalar]"
 JobName: TypeAlias = "str | int | JobId | tuple[int, int]"
+
+
+_HERE: Final = "minipool.client."
+"""How the names of the API's own modules begin."""
 
 
 class UnknownJob(PeerError):
@@ -42,13 +53,13 @@ class SubmitWarning(UserWarning):
 class Status(Enum):
     """Where a job is in its life."""
 
-    IDLE = 1
-    RUNNING = 2
-    REMOVED = 3
-    COMPLETED = 4
-    HELD = 5
-    TRANSFERRING_OUTPUT = 6
-    SUSPENDED = 7
+    IDLE = JobStatus.IDLE
+    RUNNING = JobStatus.RUNNING
+    REMOVED = JobStatus.REMOVED
+    COMPLETED = JobStatus.COMPLETED
+    HELD = JobStatus.HELD
+    TRANSFERRING_OUTPUT = JobStatus.TRANSFERRING_OUTPUT
+    SUSPENDED = JobStatus.SUSPENDED
 
 
 class JobState(NamedTuple):
@@ -129,7 +140,7 @@ class Submit:
 
     def plan(self, session: Session, *, count: int | None = None) -> SubmitPlan:
         """What it asks for, read in this directory as this account."""
-        from minipool.submission import read_plan
+        from minipool.client.submission import read_plan
 
         queue = self.queue if count is None else str(count)
         return read_plan(session, self.text, file=self.file, appended=self.appended, queue=queue)
@@ -233,10 +244,12 @@ def to_change(jobs: Sequence[object], constraint: str | None) -> Selection | Non
     return selection(jobs, constraint=constraint) if jobs or constraint is not None else None
 
 
-def warn_of(plan: SubmitPlan, said: Iterable[str] = ()) -> None:
-    """Warn of what is odd in a description that was submitted, once its jobs have been made."""
-    for warning in [*plan.warnings, *plan.unused(), *said]:
-        warnings.warn(warning, SubmitWarning, stacklevel=3)
+def warn(text: str, kind: type[Warning]) -> None:
+    """Warn of something, at the line of the program that called the API."""
+    level, frame = 1, sys._getframe()
+    while (caller := frame.f_back) is not None and frame.f_globals.get("__name__", "").startswith(_HERE):
+        level, frame = level + 1, caller
+    warnings.warn(text, kind, stacklevel=level)
 
 
 def result_of(id: JobId, ad: ClassAd) -> JobResult:

@@ -5,9 +5,10 @@ A schedd that restarts is back within seconds, so who waits for jobs tries again
 
 from __future__ import annotations
 
-from pool.errors import PeerError
-from pool.hints import Final
-from protocol.remote import TimedOut
+from typing import Final
+
+from pool.base.errors import PeerError
+from protocol.rpc.remote import TimedOut
 
 RECONNECT_S: Final = 300.0
 """How long a daemon may be gone before whoever waits for jobs gives up, unless a timeout ends that earlier."""
@@ -17,7 +18,7 @@ FIRST_PAUSE_S: Final = 0.1
 LONGEST_PAUSE_S: Final = 2.0
 
 
-class Patience:
+class Attempts:
     """The attempts of one call. `deadline` is when it must be over; None: whenever that is."""
 
     def __init__(self, now: float, timeout: float | None) -> None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator, Iterable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
 from pool.classad import ClassAd
-from pool.hints import TYPE_CHECKING, Generator, Iterable, NamedTuple, Sequence
+from pool.jobs.vocabulary.states import EXECUTING, JobStatus
 
 if TYPE_CHECKING:
-    from minipool.model import JobState
-    from minipool.session import Session
+    from minipool.client.model import JobState
+    from minipool.client.session import Session
     from protocol.messages.schedd import Selection
 
-IDLE, RUNNING, REMOVED, COMPLETED, HELD, TRANSFERRING, SUSPENDED = range(1, 8)
 NEEDS = (
     "ClusterId", "ProcId", "JobStatus", "JobBatchName", "TotalSubmitProcs", "Owner", "RemoteHost",
     "ExitCode", "ExitBySignal", "HoldReason",
@@ -66,7 +68,8 @@ class Progress:
         return [self._batch(label, names) for label, names in groups.items()]
 
     def _batch(self, label: str, names: Sequence[str]) -> Batch:
-        states = {IDLE: 0, RUNNING: 0, HELD: 0}
+        idle, running, held = JobStatus.IDLE, JobStatus.RUNNING, JobStatus.HELD
+        states = {idle: 0, running: 0, held: 0}
         totals: dict[int, int] = {}
         seen: dict[int, int] = {}
         done = removed = 0
@@ -75,16 +78,16 @@ class Progress:
             cluster = ad.eval_int("ClusterId", 0)
             totals[cluster] = max(totals.get(cluster, 0), ad.eval_int("TotalSubmitProcs", 0))
             seen[cluster] = seen.get(cluster, 0) + 1
-            status = ad.eval_int("JobStatus", IDLE)
+            status = ad.eval_int("JobStatus", JobStatus.IDLE)
             if name in self.left:
                 done += 1
-                removed += status == REMOVED
+                removed += status == JobStatus.REMOVED
             else:
-                kind = RUNNING if status in (RUNNING, TRANSFERRING, SUSPENDED) else HELD if status == HELD else IDLE
+                kind = running if status in EXECUTING else held if status == held else idle
                 states[kind] += 1
         gone = sum(max(0, total - seen[cluster]) for cluster, total in totals.items())
         total = sum(max(total, seen[cluster]) for cluster, total in totals.items())
-        return Batch(label, total, states[IDLE], states[RUNNING], states[HELD], done + gone, removed)
+        return Batch(label, total, states[idle], states[running], states[held], done + gone, removed)
 
 
 def follow(session: Session, select: Selection, *, name: str | None = None) -> Generator[Progress, None, None]:
@@ -92,27 +95,20 @@ def follow(session: Session, select: Selection, *, name: str | None = None) -> G
 
     It goes on when the schedd has restarted.
     """
-    import time
+    from minipool.client import core
+    from minipool.client.lines import Lines
+    from minipool.client.patience import Attempts
+    from minipool.client.steps import Tell
 
-    from minipool.lines import Lines
-    from minipool.patience import Patience
-    from minipool.tracking import Following
-    from protocol.messages.schedd import QueryHistory, Selection, WatchJobs
+    progress = Progress()
 
-    lines, progress, following = Lines(session, name), Progress(), Following()
+    def take(states: Sequence[JobState], complete: bool) -> Iterable[Tell]:
+        progress.take(states, synced=complete)
+        return (Tell(progress),) if complete else ()
+
+    lines = Lines(session, name)
     try:
-        for changed in lines.changes(WatchJobs(select=select, projection=[*NEEDS]), Patience(time.monotonic(), None)):
-            if changed is None:
-                following.begin()
-                continue
-            progress.take(following.take(changed), synced=following.synced)
-            if gone := following.gone:
-                ids = Selection(ids=[str(id) for id in gone])
-                batches = lines.items(QueryHistory(select=ids, projection=[*NEEDS]), None)
-                ended = following.leave(ad for batch in batches for ad in batch.ads)
-                progress.take(ended, synced=True)
-            if progress.synced:
-                yield progress
+        yield from lines.stream(core.follow(select, Attempts(0, None), take, forever=True, projection=NEEDS))
     finally:
         lines.close()
 

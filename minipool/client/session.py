@@ -2,21 +2,25 @@
 
 The configuration says where the pool lives (LOCAL_DIR). A daemon of this host is reached through its unix socket
 RUN/<daemon>.sock; any other through the address in its ad, which the collector of COLLECTOR_HOST knows.
+
+The order is that of HTCondor's tools ("-pool", "-name" and "-addr" in its manual pages): what is named is used, else
+this host's daemon, else the one that the collector knows.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
+from pool.base.errors import PeerError, UserError
 from pool.config import Config, load_config
-from pool.errors import PeerError, UserError
-from pool.hints import TYPE_CHECKING, Mapping, Sequence
 
 if TYPE_CHECKING:
     from pool.classad import ClassAd
-    from protocol.address import Address
-    from protocol.blocking import BlockingPeer
-    from protocol.security import Security
+    from protocol.rpc.blocking import BlockingPeer
+    from protocol.security.credentials import Security
+    from protocol.wire.address import Address
 
 AD_TYPES: dict[str, str] = {
     "schedd": "Scheduler",
@@ -75,7 +79,7 @@ class Session:
     def security(self) -> Security:
         """What this client presents and trusts."""
         if self._security is None:
-            from protocol.security import Security
+            from protocol.security.credentials import Security
 
             self._security = Security.from_config(self.config, "TOOL")
         return self._security
@@ -112,7 +116,7 @@ class Session:
 
     def address(self, daemon: str, *, name: str | None = None, addr: str | None = None) -> Address:
         """Where the daemon is: by its address, by its name, or the one of this host or pool."""
-        from protocol.address import Address
+        from protocol.wire.address import Address
 
         if addr:
             return Address.parse(addr)
@@ -129,7 +133,7 @@ class Session:
 
     def _schedd_of_named_pool(self, pool: str) -> Address:
         """This host's schedd when that pool has it, else the pool's only one."""
-        from protocol.address import Address
+        from protocol.wire.address import Address
 
         ads = {ad.eval_str("Name") or "": ad for ad in self.query(AD_TYPES["schedd"])}
         path = self.local_socket("schedd")
@@ -145,7 +149,7 @@ class Session:
 
     def address_in(self, ad: ClassAd, daemon: str) -> Address:
         """Where the daemon of this ad is."""
-        from protocol.address import Address
+        from protocol.wire.address import Address
 
         text = ad.eval_str("MyAddress")
         if not text:
@@ -154,14 +158,14 @@ class Session:
 
     def _nearer(self, address: Address, daemon: str) -> Address:
         """This host's daemon through its unix socket, which proves who is calling without a token."""
-        from protocol.address import Address
+        from protocol.wire.address import Address
 
         path = self.local_socket(daemon)
         return Address.unix(path) if path and self.pool is None and self._is_this_hosts(address, daemon) else address
 
     def _is_this_hosts(self, address: Address, daemon: str) -> bool:
         """Whether this host's daemon says that it is there."""
-        from protocol.address import Address
+        from protocol.wire.address import Address
 
         try:
             mine = Address.parse(self.sinful(daemon))
@@ -171,7 +175,7 @@ class Session:
 
     def collector_address(self) -> Address:
         """The pool's collector: of -pool, of this host, or of COLLECTOR_HOST."""
-        from protocol.address import Address
+        from protocol.wire.address import Address
 
         if self.pool is None:
             path = self.local_socket("collector")
@@ -208,7 +212,7 @@ class Session:
 
     def connect(self, address: Address, *, timeout: float | None = None) -> BlockingPeer:
         """A connection to an address, to be used in a `with`."""
-        from protocol.blocking import connect
+        from protocol.rpc.blocking import connect
 
         security = self.security_for(address)
         return connect(address, security, timeout=timeout if timeout is not None else 20.0)
@@ -227,9 +231,9 @@ class Session:
         return self._proven
 
     def _with_token_of_master(self, security: Security) -> Security:
-        from protocol.address import Address
-        from protocol.blocking import connect
         from protocol.messages.master import CreateToken
+        from protocol.rpc.blocking import connect
+        from protocol.wire.address import Address
 
         path = self.local_socket("master")
         if path is None:

@@ -6,25 +6,27 @@ The bytes go straight to and from the user's file agent, with a ticket that the 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Final
 
-from minipool.fetched_places import Places
-from pool.errors import PeerError, UserError
-from pool.execute.transfer import check_names
-from pool.hints import TYPE_CHECKING, Final, Iterable, Sequence
-from pool.ids import JobId
-from pool.jobs.spool import fetched_to, spooled_items
-from protocol.ad_table import unpack_ads
-from protocol.address import Address
-from protocol.blocking import BlockingPeer, connect
-from protocol.blocking_files import receive_files, send_files
-from protocol.file_list import FileTrouble, with_small, write_small
-from protocol.gather import gather
+from minipool.client.fetched_places import Places
+from minipool.client.job_ids import of_ad
+from pool.base.errors import PeerError, UserError
+from pool.base.ids import JobId
+from pool.files.spool import fetched_to, spooled_items
+from pool.files.transfer import check_names
+from protocol.files.blocking_files import receive_files, send_files
+from protocol.files.file_list import FileTrouble, with_small, write_small
+from protocol.files.gather import gather
+from protocol.files.placement import Placement
 from protocol.messages.agent import FetchInput, FileEntry, InputFiles, OutputStored, PushOutput
 from protocol.messages.schedd import CloseSpool, FetchSpool, OpenSpool, Selection, SpoolFetched
-from protocol.placement import Placement
+from protocol.rpc.blocking import BlockingPeer, connect
+from protocol.wire.ad_table import unpack_ads
+from protocol.wire.address import Address
 
 if TYPE_CHECKING:
-    from minipool.session import Session
+    from minipool.client.session import Session
     from pool.classad import ClassAd
 
 JOBS_AT_ONCE: Final = 200
@@ -84,7 +86,7 @@ def fetch_output(session: Session, schedd: BlockingPeer, select: Selection) -> i
     try:
         with _agent(session, answer.address, answer.ticket) as agent:
             for ad in ads:
-                id = JobId(ad.eval_int("ClusterId", 0), ad.eval_int("ProcId", 0))
+                id = of_ad(ad)
                 _fetch(agent, id, ad)
                 done.append(id)
     finally:

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple
 
-from minipool.session import Session
+from minipool.client.session import Session
+from minipool.client.steps import Call, Connect, Now, Run, Steps, call
+from pool.base.errors import SubmitError
 from pool.classad import ClassAd
-from pool.errors import SubmitError
-from pool.hints import TYPE_CHECKING, Callable, Iterable, Iterator, Sequence
 from pool.submit import SubmitPlan, SubmitWorld, read_submit
-from protocol.ad_table import pack_alike
 from protocol.messages.schedd import ReserveCluster, SubmitJobs
+from protocol.wire.ad_table import pack_alike
 
 if TYPE_CHECKING:
-    from protocol.blocking import BlockingPeer
+    from protocol.rpc.blocking import BlockingPeer
 
 PROCS_PER_CHUNK = 500
 SUBMIT_S = 600.0
@@ -106,13 +109,59 @@ def request(
     )
 
 
-def queue_jobs(
-    peer: BlockingPeer, plan: SubmitPlan, *, limit: int | None = None, late: bool = False, spool: bool = False
-) -> tuple[SubmitPlan, int, list[str]]:
-    """Queue the plan's jobs: the plan as it is with the cluster's id, this id, and what the schedd warns of."""
+class Queued(NamedTuple):
+    """What became of a plan: `plan` as it is with the cluster's id, and what is odd about it. No item, no job."""
+
+    plan: SubmitPlan
+    cluster: int
+    jobs: int
+    warnings: list[str]
+
+
+def queue(
+    plan: SubmitPlan,
+    *,
+    limit: int | None = None,
+    late: bool = False,
+    spool: bool = False,
+    timeout: float | None = SUBMIT_S,
+) -> Steps[Queued]:
+    """Queue the plan's jobs; nothing is asked of the schedd for a plan without jobs. See `request` for the rest."""
     cluster = None
+    if not plan.count:
+        return Queued(plan, 0, 0, [*plan.warnings, *plan.unused()])
     if plan.needs_cluster_id:
-        cluster = peer.call(ReserveCluster()).cluster
+        cluster = (yield from call(ReserveCluster(), timeout)).cluster
         plan = plan.for_cluster(cluster)
-    answer = peer.call(request(plan, cluster=cluster, limit=limit, late=late, spool=spool), timeout=SUBMIT_S)
-    return plan, answer.cluster, answer.warnings
+    answer = yield from call(request(plan, cluster=cluster, limit=limit, late=late, spool=spool), timeout)
+    return Queued(plan, answer.cluster, answer.count, [*plan.warnings, *plan.unused(), *answer.warnings])
+
+
+def queue_over(peer: BlockingPeer, steps: Steps[Queued]) -> Queued:
+    """Perform the steps of `queue` over a tool's own connection, which is not made anew when it is lost."""
+    run = Run(steps)
+    while run.step is not None:
+        match run.step:
+            case Call(request, timeout):
+                run.answer(peer.call(request, timeout=timeout))
+            case Now():
+                run.answer(time.monotonic())
+            case Connect():
+                run.answer(None)
+            case step:
+                raise AssertionError(f"submitting needs no {step}")
+    return run.result
+
+
+def queue_text(session: Session, text: str, *, file: str) -> Queued:
+    """Queue the jobs of a description that a tool has written, and tell on standard error what is odd about them."""
+    with session.daemon("schedd") as peer:
+        queued = queue_over(peer, queue(read_plan(session, text, file=file)))
+    tell(queued.warnings)
+    return queued
+
+
+def tell(warnings: Iterable[str]) -> None:
+    """Say on standard error what is odd about a description."""
+    for warning in warnings:
+        sys.stderr.write(f"WARNING: {warning}\n")

@@ -6,12 +6,12 @@ and are not now have left meanwhile, and the history has how.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Iterator, Sequence
 
-from minipool.model import JobHeldWarning, JobResult, JobState, Status, UnknownJob, named, result_of
+from minipool.client.job_ids import of_ad
+from minipool.client.model import JobHeldWarning, JobResult, JobState, Status, UnknownJob, named, result_of, warn
+from pool.base.ids import JobId
 from pool.classad import ClassAd
-from pool.ids import JobId
 from protocol.messages.schedd import JobDelta, JobsChanged
 
 
@@ -55,7 +55,7 @@ class Following:
 
     def leave(self, history: Iterable[ClassAd]) -> list[JobState]:
         """The last states of those that are gone, by the history."""
-        ended = {_id(ad): ad for ad in history}
+        ended = {of_ad(ad): ad for ad in history}
         states = []
         for id in self.gone:
             ad = ended.get(id) or self._ads[id]
@@ -75,14 +75,10 @@ def _tells_the_same(known: ClassAd, told: ClassAd) -> bool:
 
 
 def _status(ad: ClassAd) -> Status:
-    return Status(ad.eval_int("JobStatus", 1))
+    return Status(ad.eval_int("JobStatus", Status.IDLE.value))
 
 
-def _id(ad: ClassAd) -> JobId:
-    return JobId(ad.eval_int("ClusterId", 0), ad.eval_int("ProcId", 0))
-
-
-class Waiting:
+class AwaitedJobs:
     """Jobs, and clusters with all their jobs, whose ends are waited for."""
 
     def __init__(self, jobs: object) -> None:
@@ -100,12 +96,12 @@ class Waiting:
         elif state.id not in self._held:
             reason = state.ad.eval_str("HoldReason", "no reason is known")
             self._held[state.id] = said = f"{state.id} is on hold: {reason}"
-            warnings.warn(f"job {said} (it ends when it is released, or removed)", JobHeldWarning, stacklevel=4)
+            warn(f"job {said} (it ends when it is released, or removed)", JobHeldWarning)
 
     def take_history(self, ads: Iterable[ClassAd]) -> None:
         """Jobs that have left."""
         for ad in ads:
-            self._results[_id(ad)] = result_of(_id(ad), ad)
+            self._results[of_ad(ad)] = result_of(of_ad(ad), ad)
 
     def settle(self, making: Iterable[ClassAd], queued: Iterable[ClassAd], left: Iterable[ClassAd]) -> None:
         """What the queue and the history have of the missing ones, asked for in this order.
@@ -114,7 +110,7 @@ class Waiting:
         """
         self.take_history(left)
         makers = {ad.eval_int("ClusterId", 0) for ad in making}
-        there = {_id(ad) for ad in queued}
+        there = {of_ad(ad) for ad in queued}
         alive: set[JobId | int] = there | makers | {id.cluster for id in there}
         alive |= {want for want in self._wanted if isinstance(want, JobId) and want.cluster in makers}
         ended = {id.cluster for id in self._results}

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from pool.base.errors import UserError
 from pool.classad import ClassAd, Expr
-from pool.classad.attrs import Attrs
-from pool.errors import UserError
+from pool.classad.values.attrs import Attrs
 
 if TYPE_CHECKING:
     from pool.config import Config

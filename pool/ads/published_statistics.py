@@ -6,9 +6,12 @@ ALL:1   DEFAULT:1!L   NONE        all collections alike, all others, none at all
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from pool.base.errors import UserError
+from pool.base.words import split_list
 from pool.classad import ClassAd
-from pool.errors import UserError
-from pool.hints import Final, Mapping, NamedTuple
 
 PREFIXES: Final[Mapping[str, tuple[str, ...]]] = {
     "TRANSFER": ("TransferQueue", "FileTransfer"),
@@ -20,7 +23,7 @@ ALIASES: Final = {"DAEMONCORE": "DC", "SCHEDULER": "SCHEDD"}
 _RECENT: Final = "Recent"
 
 
-class Shown(NamedTuple):
+class ShownStatistics(NamedTuple):
     """What of a collection is shown."""
 
     level: int = 1
@@ -38,8 +41,8 @@ class Shown(NamedTuple):
 class Statistics(NamedTuple):
     """What a list says of each collection; `others` is for those that it does not name."""
 
-    named: Mapping[str, Shown]
-    others: Shown | None = None
+    named: Mapping[str, ShownStatistics]
+    others: ShownStatistics | None = None
 
     def shown(self, ad: ClassAd) -> ClassAd:
         """The ad without the statistics that are not wanted."""
@@ -61,9 +64,9 @@ def collection_of(name: str) -> str | None:
 
 def parse(text: str) -> Statistics:
     """Read a list; UserError where it cannot be read."""
-    named: dict[str, Shown] = {}
-    others: Shown | None = None
-    for item in text.replace(",", " ").split():
+    named: dict[str, ShownStatistics] = {}
+    others: ShownStatistics | None = None
+    for item in split_list(text):
         name, _, options = item.upper().partition(":")
         name = ALIASES.get(name, name)
         if name == "NONE":
@@ -77,8 +80,8 @@ def parse(text: str) -> Statistics:
     return Statistics(named, others)
 
 
-def _shown(options: str, item: str) -> Shown:
-    how, no = Shown(), False
+def _shown(options: str, item: str) -> ShownStatistics:
+    how, no = ShownStatistics(), False
     for letter in options:
         if letter == "!":
             no = True

@@ -1,8 +1,12 @@
 """What a collector knows: ads by type and name, for as long as each lives, and what of them changed for whom.
 
-An ad replaces the one of the same type and name. It lives for its ClassAdLifetime from when it was heard, and is then
-absent. Whoever watches gets a `Watch`: the changes since it last looked, one per ad, so that a slow watcher costs no
-more than the table itself. Type names and ad names compare without case.
+An ad replaces the one of the same type and name (`kept_name` in pool/hosts/daemon_names.py). It lives for its
+ClassAdLifetime from when it was heard, and is then absent. Whoever watches gets a `Watch`: the changes since it last
+looked, one per ad, so that a slow watcher costs no more than the table itself. Types and names compare without case.
+
+A sender has at most ADS_PER_SENDER_MAX ads and BYTES_PER_SENDER_MAX bytes: what one sends takes no other's room.
+
+Source: HTCondor manual, "Configuration Macros" (CLASSAD_LIFETIME) and "condor_advertise".
 """
 
 from __future__ import annotations
@@ -13,10 +17,12 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from pool.ad_limits import DAEMONS, AdLimits
-from pool.classad import ClassAd, Expr, Value
-from pool.classad.budget import Patience
-from pool.errors import UserError
+from pool.ads.limits import DAEMONS, AdLimits
+from pool.base.errors import UserError
+from pool.classad import ClassAd, Expr
+from pool.classad.eval.budget import Patience
+from pool.classad.values.truth import is_true
+from pool.hosts.daemon_names import kept_name
 
 LIFETIME_S: Final = 900.0
 ADS_PER_SENDER_MAX: Final = 50_000
@@ -27,7 +33,7 @@ Key = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class StoredAd:
     """An ad and when it was heard; `private` is what only the negotiator may see, `sender` who is charged for it."""
 
     ad_type: str
@@ -50,11 +56,6 @@ def key_of(ad_type: str, name: str) -> Key:
     return ad_type.lower(), name.lower()
 
 
-def is_true(value: Value) -> bool:
-    """Whether a constraint's value selects an ad: true, or a number that is not zero."""
-    return isinstance(value, bool | int | float) and bool(value)
-
-
 class Watch:
     """What one watcher has not been told yet. `wake` is called whenever there is something new."""
 
@@ -62,22 +63,22 @@ class Watch:
         self._types = frozenset(ad_type.lower() for ad_type in ad_types)
         self._constraint = None if constraint is None else Patience(constraint)
         self._wake = wake
-        self._pending: dict[Key, Stored | None] = {}
+        self._pending: dict[Key, StoredAd | None] = {}
         self._told: dict[Key, tuple[str, str]] = {}
 
     def wants_type(self, ad_type: str) -> bool:
         """Whether ads of this type are watched at all."""
         return ad_type.lower() in self._types or ANY in self._types
 
-    def changed(self, key: Key, stored: Stored | None) -> None:
+    def changed(self, key: Key, stored: StoredAd | None) -> None:
         """An ad is new, different or (None) gone."""
         self._pending.pop(key, None)
         self._pending[key] = stored
         self._wake()
 
-    def take(self, most: int) -> list[tuple[str, str, Stored | None]]:
+    def take(self, most: int) -> list[tuple[str, str, StoredAd | None]]:
         """Up to `most` changes as (type, name, the ad or None), the oldest first."""
-        out: list[tuple[str, str, Stored | None]] = []
+        out: list[tuple[str, str, StoredAd | None]] = []
         while self._pending and len(out) < most:
             key = next(iter(self._pending))
             stored = self._pending.pop(key)
@@ -93,11 +94,11 @@ class Watch:
     def __bool__(self) -> bool:
         return bool(self._pending)
 
-    def _selects(self, stored: Stored) -> bool:
+    def _selects(self, stored: StoredAd) -> bool:
         return self._constraint is None or is_true(self._constraint.eval(stored.ad))
 
 
-class AdTable:
+class AdStore:
     """All ads, with their watchers. The clock is the caller's."""
 
     def __init__(
@@ -112,7 +113,7 @@ class AdTable:
         self.per_sender_max = per_sender_max
         self.bytes_per_sender_max = bytes_per_sender_max
         self.limits = limits
-        self._ads: dict[str, dict[Key, Stored]] = {}
+        self._ads: dict[str, dict[Key, StoredAd]] = {}
         self._per_sender: dict[str, tuple[int, int]] = {}
         self._expiries: list[tuple[float, int, Key]] = []
         self._numbers = itertools.count()
@@ -127,9 +128,9 @@ class AdTable:
 
     # ---- changes
 
-    def put(self, ad: ClassAd, private: ClassAd | None = None, *, now: float, sender: str = "") -> Stored:
+    def put(self, ad: ClassAd, private: ClassAd | None = None, *, now: float, sender: str = "") -> StoredAd:
         """Keep an ad; UserError when it is none that can be kept."""
-        ad_type, name = ad.eval_str("MyType"), ad.eval_str("Name")
+        ad_type, name = ad.eval_str("MyType"), kept_name(ad)
         if not ad_type or not name:
             raise UserError("an ad for the collector needs MyType and Name")
         size = self.limits.check(ad, f"the ad {ad_type} {name:.80}")
@@ -147,13 +148,13 @@ class AdTable:
             self._charge(before.sender, -1, -before.size)
         self._charge(sender, 1, size)
         lifetime_s = ad.eval_float("ClassAdLifetime", self.lifetime_s) or self.lifetime_s
-        stored = Stored(ad_type, name, ad, private, sender, now, now + lifetime_s, size)
+        stored = StoredAd(ad_type, name, ad, private, sender, now, now + lifetime_s, size)
         self._ads.setdefault(key[0], {})[key] = stored
         self._expect(stored)
         self._tell(key, stored, ad_type)
         return stored
 
-    def remove(self, ad_type: str, name: str) -> Stored | None:
+    def remove(self, ad_type: str, name: str) -> StoredAd | None:
         """Forget an ad; what it was."""
         key = key_of(ad_type, name)
         stored = self._ads.get(key[0], {}).pop(key, None)
@@ -162,9 +163,9 @@ class AdTable:
             self._tell(key, None, stored.ad_type)
         return stored
 
-    def expire(self, now: float) -> list[Stored]:
+    def expire(self, now: float) -> list[StoredAd]:
         """Forget the ads whose time is over."""
-        gone: list[Stored] = []
+        gone: list[StoredAd] = []
         while self._expiries and self._expiries[0][0] <= now:
             _, _, key = heapq.heappop(self._expiries)
             stored = self._ads.get(key[0], {}).get(key)
@@ -179,18 +180,18 @@ class AdTable:
 
     # ---- questions
 
-    def get(self, ad_type: str, name: str) -> Stored | None:
+    def get(self, ad_type: str, name: str) -> StoredAd | None:
         """One ad."""
         key = key_of(ad_type, name)
         return self._ads.get(key[0], {}).get(key)
 
-    def of_type(self, ad_type: str) -> list[Stored]:
+    def of_type(self, ad_type: str) -> list[StoredAd]:
         """The ads of a type (`Any`: of all) at this moment, in the order in which they first came."""
         if ad_type.lower() == ANY:
             return [stored for ads in self._ads.values() for stored in ads.values()]
         return list(self._ads.get(ad_type.lower(), {}).values())
 
-    def select(self, ad_type: str, constraint: Expr | None) -> Iterator[Stored | None]:
+    def select(self, ad_type: str, constraint: Expr | None) -> Iterator[StoredAd | None]:
         """The ads for which the constraint is true; None in the place of each other, so that a caller may pause.
 
         TooDear when the constraint costs too much for too many of them.
@@ -217,7 +218,7 @@ class AdTable:
 
     # ---- inside
 
-    def _tell(self, key: Key, stored: Stored | None, ad_type: str) -> None:
+    def _tell(self, key: Key, stored: StoredAd | None, ad_type: str) -> None:
         for watch in self._watches:
             if watch.wants_type(ad_type):
                 watch.changed(key, stored)
@@ -230,7 +231,7 @@ class AdTable:
         else:
             self._per_sender.pop(sender, None)
 
-    def _expect(self, stored: Stored) -> None:
+    def _expect(self, stored: StoredAd) -> None:
         heapq.heappush(self._expiries, (stored.expires_at, next(self._numbers), stored.key))
         if len(self._expiries) > 1000 + 4 * len(self):
             current = [(s.expires_at, next(self._numbers), key) for ads in self._ads.values() for key, s in ads.items()]

@@ -6,20 +6,28 @@ Every error says what is wrong and where; one that was found in a text carries a
 
 from __future__ import annotations
 
-from pool.hints import Iterable, NamedTuple
+from collections.abc import Iterable
+from typing import NamedTuple
 
 
 class Span(NamedTuple):
     """A place in a text: 1-based line and column (0: unknown), and the line itself where it is at hand."""
 
     file: str
-    line: int
+    line: int = 0
     column: int = 0
     text: str | None = None
 
     def __str__(self) -> str:
-        parts = [self.file, *(str(n) for n in (self.line, self.column) if n)]
+        parts = [self.file, *(str(n) for n in (self.line, self.column if self.line else 0) if n)]
         return ":".join(parts)
+
+
+def offset_in(text: str, span: Span | None) -> int:
+    """The character of a text, perhaps of several lines, that a place in it means; its start where there is none."""
+    if span is None:
+        return 0
+    return sum(len(line) + 1 for line in text.split("\n")[: span.line - 1]) + max(span.column - 1, 0)
 
 
 class PoolError(Exception):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from pool.errors import UserError
-from pool.hints import NamedTuple
+from typing import NamedTuple
+
+from pool.base.errors import UserError
 
 _DIGITS = 9
 

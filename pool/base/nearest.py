@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pool.hints import Iterable
+from collections.abc import Iterable
 
 
 def nearest_name(wrong: str, names: Iterable[str]) -> str | None:

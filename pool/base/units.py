@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from pool.late_pattern import late_pattern
+import re
 
-_BYTES = late_pattern(r"\s*([-+]?\d+(?:\.\d*)?|[-+]?\.\d+)\s*([kKmMgGtTpP]?)([iI]?[bB]?)(?:ytes?)?\s*\Z")
+_BYTES = re.compile(r"\s*([-+]?\d+(?:\.\d*)?|[-+]?\.\d+)\s*([kKmMgGtTpP]?)([iI]?[bB]?)(?:ytes?)?\s*\Z")
+_REQUEST = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*(?:([kKmMgGtT])[bB]?)?\s*(?=\Z|,)")
+"""What HTCondor takes for an amount in a submit file: no sign, no `i`, and a comma may follow."""
 _SCALE = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40, "p": 50}
-_TIME = late_pattern(r"\s*\+?\s*(\d+(?:\.\d+)?)\s*([a-zA-Z]*)\s*")
+_TIME = re.compile(r"\s*\+?\s*(\d+(?:\.\d+)?)\s*([a-zA-Z]*)\s*")
 _SECONDS = {
     **dict.fromkeys(("", "s", "sec", "secs", "second", "seconds"), 1),
     **dict.fromkeys(("m", "min", "mins", "minute", "minutes"), 60),
@@ -32,6 +34,18 @@ def parse_in_units(text: str, unit: int) -> int | None:
     """`text` as a number of `unit` bytes, rounded up: what `request_memory = 2.5 GB` means in MiB."""
     amount = parse_bytes(text, unit=unit)
     return None if amount is None else -(-amount // unit)
+
+
+def requested_amount(text: str, unit: int) -> tuple[int, bool, str] | None:
+    """What a submit file asks for, rounded up to `unit` bytes: (number, had a unit, the text after it)."""
+    found = _REQUEST.match(text)
+    if found is None:
+        return None
+    number = float(found[1]) if "." in found[1] else int(found[1])
+    rest = text[found.end() :]
+    if found[2] is None:
+        return int(-(-number // 1)), False, rest
+    return int(-(-number * (1 << _SCALE[found[2].lower()]) // unit)), True, rest
 
 
 def parse_seconds(text: str) -> float | None:

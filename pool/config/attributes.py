@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from pool.base.errors import ConfigError
 from pool.classad import ClassAd
 from pool.config.config import Config
-from pool.errors import ConfigError
 
 
 def listed_attributes(config: Config, subsystem: str) -> tuple[ClassAd, list[str]]:

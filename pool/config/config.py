@@ -1,17 +1,25 @@
-"""A configuration that has been read: typed answers, and where each came from."""
+"""A configuration that has been read (`load`): typed answers, where each came from, and what is odd about it.
+
+A value is asked for by the type of its knob. Where its text is no such value, the error names the file and the line.
+`SCHEDD.NAME` goes before NAME for the schedd, and a local name's before both (HTCondor's manual page
+introduction-to-configuration). Warnings name what was set in vain: knobs that nothing reads, and names that look like
+knobs and are none.
+"""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeVar
 
+from pool.base.errors import ConfigError, offset_in
+from pool.base.units import parse_bytes, parse_seconds
+from pool.base.words import split_list, truth_word
 from pool.config import knobs
-from pool.config.places import Facts, named_files, refuse_another, usual_files
-from pool.config.reader import Reach, Reader
-from pool.errors import ConfigError, Span
-from pool.hints import TYPE_CHECKING, Callable, Mapping, Sequence, TypeVar
-from pool.macros.expand import Chance, next_reference, references
-from pool.macros.macro_set import MacroSet, Source
-from pool.units import parse_bytes, parse_seconds
+from pool.config.places import HostFacts
+from pool.config.reader import ConfigReader
+from pool.macros.expand import next_reference, references
+from pool.macros.macro_set import Source
 
 if TYPE_CHECKING:
     from pool.classad import Expr, Value
@@ -19,7 +27,6 @@ if TYPE_CHECKING:
 DEFAULT = Source("<Default>")
 DETECTED = Source("<Detected>")
 ENVIRONMENT = Source("<Environment>")
-OVERRIDE = Source("<Override>")
 
 # Config has methods named after these types, so its annotations need other names for them.
 Str = str
@@ -30,29 +37,11 @@ List = list
 T = TypeVar("T")
 N = TypeVar("N", int, float)
 
-# What the master runs where no file and no role says anything.
-PERSONAL_DAEMONS = "MASTER, COLLECTOR, NEGOTIATOR, SCHEDD, STARTD"
-
-_TRUE = frozenset(("true", "t", "yes", "1"))
-_FALSE = frozenset(("false", "f", "no", "0"))
-
-_LEFTOVERS = (
-    r"^((\..*)|(.*\.pl)|(.*\.py)|(.*\.sh)|(.*~)|(#.*)|(.*\.rpmsave)|(.*\.rpmnew)"
-    r"|(.*\.dpkg-old)|(.*\.dpkg-dist)|(.*\.cfsaved))$"
-)
-"""What LOCAL_CONFIG_DIR_EXCLUDE_REGEXP is where nobody says otherwise, and here in other words."""
-_LEFTOVER_ENDINGS = (".pl", ".py", ".sh", "~", ".rpmsave", ".rpmnew", ".dpkg-old", ".dpkg-dist", ".cfsaved")
-
-
-def _read(path: str) -> str:
-    with open(path, encoding="utf-8", errors="surrogateescape") as file:
-        return file.read()
-
 
 class Config:
     """What `load_config` answers. Immutable: `with_overrides` and `reload` make new ones."""
 
-    def __init__(self, reader: Reader, facts: Facts, again: Callable[..., Config]) -> None:
+    def __init__(self, reader: ConfigReader, facts: HostFacts, again: Callable[..., Config]) -> None:
         self._reader = reader
         self._facts = facts
         self._again = again
@@ -108,16 +97,15 @@ class Config:
         text = self[name]
         if not text:
             return list(self._default(name, default, ()))
-        return text.replace(",", " ").split()
+        return split_list(text)
 
     def bool(self, name: Str, default: Bool | None = None) -> Bool:
         """A truth value; an expression counts by its value without an ad."""
         text = self[name]
         if not text:
             return self._default(name, default, None)
-        lower = text.lower()
-        if lower in _TRUE or lower in _FALSE:
-            return lower in _TRUE
+        if (said := truth_word(text)) is not None:
+            return said
         value = self._evaluated(name, text)
         if isinstance(value, (bool, int, float)):
             return bool(value)
@@ -168,13 +156,15 @@ class Config:
         text = self[name]
         if not text:
             return None
+        from pool.base.errors import ClassAdError
         from pool.classad import expr
-        from pool.errors import ClassAdError
 
         try:
             return expr(text)
         except ClassAdError as error:
-            raise self.error(name, f"{name} = {text} is not an expression: {error.message}") from None
+            raise self.error(
+                name, f"{name} = {text} is not an expression: {error.message}", text, offset_in(text, error.span)
+            ) from None
 
     # where it comes from
 
@@ -226,15 +216,13 @@ class Config:
     @property
     def warnings(self) -> List[Str]:
         """What the files' authors should know: `warning :` lines, and names that no table has and nothing uses."""
-        return [*self._reader.warnings, *self._unknown()]
+        return [*self._reader.warnings, *self._unknown(), *self._types_without_slots()]
 
     @property
     def without_effect(self) -> List[Str]:
         """A warning for each knob that somebody has set and nothing reads."""
-        from pool.config.without_effect import WITHOUT_EFFECT
-
-        names = (name for name in self.knobs_set() if _row_of(name) in WITHOUT_EFFECT)
-        return [f'{self._place(name)}: warning: "{name}" has no effect here' for name in names]
+        idle = (name for name in self.knobs_set() if not _has_effect(name))
+        return [f'{self._place(name)}: warning: "{name}" has no effect here' for name in idle]
 
     def knobs_set(self) -> List[Str]:
         """The knobs that somebody has set, in alphabetical order, but for what a template has put there.
@@ -260,10 +248,9 @@ class Config:
         """Read all files again, perhaps for another daemon."""
         return self._again(subsystem=subsystem, local_name=local_name)
 
-    def error(self, name: Str, message: Str) -> ConfigError:
-        """An error about the value of `name`, which says where that was set."""
-        source = self.where(name)
-        return ConfigError(message, span=Span(source.file, source.line))
+    def error(self, name: Str, message: Str, text: Str = "", at: Int = 0) -> ConfigError:
+        """An error about the value of `name`, or a character of its text, which shows where that was written."""
+        return ConfigError(message, span=self.where(name).span(text, at))
 
     def evaluate(self, name: Str) -> Value | None:
         """The value of the expression that `name` holds, or None when it holds none."""
@@ -286,13 +273,13 @@ class Config:
         raise self.error(name, f"{name} is not defined")
 
     def _evaluated(self, name: Str, text: Str) -> Value:
+        from pool.base.errors import ClassAdError
         from pool.classad import expr
-        from pool.errors import ClassAdError
 
         try:
             return expr(text).eval()
         except ClassAdError as error:
-            raise self.error(name, f"{name} = {text}: {error.message}") from None
+            raise self.error(name, f"{name} = {text}: {error.message}", text, offset_in(text, error.span)) from None
 
     def _number(self, name: Str, text: Str, what: Str) -> Float:
         value = self._evaluated(name, text)
@@ -327,15 +314,27 @@ class Config:
                 said.append(f"{self._place(macro.name)}: warning: {trouble}")
         return said
 
+    def _types_without_slots(self) -> List[Str]:
+        """Slot types that somebody has described without saying how many slots of them there are."""
+        names = {macro.name.rpartition(".")[2].upper() for macro in self._reader.macros}
+        types = sorted(
+            name for name in names if name.startswith("SLOT_TYPE_") and name[10:].isdigit() and int(name[10:])
+        )
+        return [
+            f"{self._place(name)}: warning: {name} is set, but NUM_SLOTS_{name[5:]} is not: it makes no slots"
+            for name in types
+            if f"NUM_SLOTS_{name[5:]}" not in names
+        ]
+
     def _place(self, name: Str) -> Str:
         source = self.where(name)
         return f"{source.file}:{source.line}" if source.line else source.file
 
 
-def _row_of(name: str) -> str:
-    """The name of the table's row that a knob, perhaps with a prefix, is of."""
+def _has_effect(name: str) -> bool:
+    """Whether anything reads this knob, whose name may have a prefix."""
     knob = knobs.find(name.rpartition(".")[2])
-    return knob.name if knob is not None else ""
+    return knob is not None and knob.has_effect
 
 
 def _looks_like(name: str, bare: str) -> str | None:
@@ -346,206 +345,3 @@ def _looks_like(name: str, bare: str) -> str | None:
         return f'"{name}" is a knob of HTCondor\'s that has no effect here'
     near = knobs.nearest(bare)
     return f'unknown knob "{name}" (did you mean "{near}"?)' if near is not None else None
-
-
-def load_config(
-    paths: Sequence[str] | None = None,
-    *,
-    overrides: Mapping[str, str] | None = None,
-    environ: Mapping[str, str] = os.environ,
-    subsystem: str = "TOOL",
-    local_name: str = "",
-    detected: Mapping[str, str] | None = None,
-    run: Callable[[str], str] | None = None,
-    read: Callable[[str], str] = _read,
-    list_dir: Callable[[str], Sequence[str]] = os.listdir,
-    chance: Chance | None = None,
-) -> Config:
-    """Read the configuration: the first file that is found (or `paths`), what it points to, and `_CONDOR_*`.
-
-    `run` executes the commands of `include command`; without it they are refused. `detected` are facts about the host
-    that win over what this function would find out by itself.
-    """
-    facts = Facts(environ, detected or {})
-
-    def again(
-        *,
-        reader: Reader | None = None,
-        overrides: Mapping[str, str] = overrides or {},
-        subsystem: str | None = subsystem,
-        local_name: str | None = local_name,
-    ) -> Config:
-        base = _make_reader(facts, environ, subsystem or "TOOL", local_name or "", run, read, chance)
-        if reader is None:
-            _read_all(base, paths, environ, list_dir)
-        else:
-            base.subsystem, base.local_name = reader.subsystem, reader.local_name
-            base.macros = MacroSet(reader.macros)
-            base.sources, base.warnings = list(reader.sources), list(reader.warnings)
-        for name, text in overrides.items():
-            base.assign(name, text, OVERRIDE)
-        base.finished = True
-        made = Config(base, facts, again)
-        if environ.get("POOL_DIR"):
-            refuse_another(environ, made.str("LOCAL_DIR"), str(made.where("LOCAL_DIR")))
-        return made
-
-    return again()
-
-
-def _make_reader(
-    facts: Facts,
-    environ: Mapping[str, str],
-    subsystem: str,
-    local_name: str,
-    run: Callable[[str], str] | None,
-    read: Callable[[str], str],
-    chance: Chance | None,
-) -> Reader:
-    def default(name: str) -> str | None:
-        key = name.upper()
-        if key == "SUBSYSTEM":
-            return subsystem
-        if key == "LOCALNAME":
-            return local_name or subsystem
-        if key in ("FULL_HOSTNAME", "HOSTNAME"):
-            return _host_name(reader, facts, key)
-        if key == "DAEMON_LIST" and reader.finished:
-            return PERSONAL_DAEMONS
-        fact = facts.get(name)
-        if fact is not None:
-            return fact
-        knob = knobs.find(name)
-        return knob.default or None if knob is not None else None
-
-    reader = Reader(
-        MacroSet(),
-        default,
-        Reach(read, run, _write),
-        subsystem=subsystem,
-        local_name=local_name,
-        environ=environ,
-        chance=chance,
-        cwd=_cwd(),
-    )
-    return reader
-
-
-def _host_name(reader: Reader, facts: Facts, key: str) -> str:
-    """NETWORK_HOSTNAME when it is set, else the host's own name, with DEFAULT_DOMAIN_NAME when it has no domain."""
-    given = reader.macros.text("NETWORK_HOSTNAME")
-    name = (reader.expander.expand(given) if given else "") or facts.get("FULL_HOSTNAME") or "localhost"
-    domain = reader.macros.text("DEFAULT_DOMAIN_NAME")
-    if domain and "." not in name:
-        name = f"{name}.{domain}"
-    return name if key == "FULL_HOSTNAME" else name.partition(".")[0]
-
-
-def _write(path: str, text: str) -> None:
-    with open(path, "w", encoding="utf-8", errors="surrogateescape") as file:
-        file.write(text)
-
-
-def _cwd() -> str:
-    try:
-        return os.getcwd()
-    except OSError:
-        return ""
-
-
-def _read_all(
-    reader: Reader, paths: Sequence[str] | None, environ: Mapping[str, str], list_dir: Callable[[str], Sequence[str]]
-) -> None:
-    if paths is None:
-        _read_found(reader, environ)
-    else:
-        for path in paths:
-            _read_file(reader, path, must_exist=True)
-    _read_local_files(reader)
-    _read_local_dirs(reader, list_dir)
-    for name in sorted(environ):
-        if name[:8].upper() == "_CONDOR_" and len(name) > 8:
-            reader.assign(name[8:], environ[name], ENVIRONMENT)
-
-
-def _read_found(reader: Reader, environ: Mapping[str, str]) -> None:
-    named = named_files(environ)
-    if named is not None:
-        for path in named:
-            _read_file(reader, path, must_exist=True)
-        return
-    for path in usual_files(environ, os.getuid()):
-        if _read_file(reader, path, must_exist=False):
-            return
-
-
-def _read_file(reader: Reader, path: str, *, must_exist: bool) -> bool:
-    try:
-        text = reader.reach.read(path)
-    except OSError as why:
-        if must_exist or not isinstance(why, (FileNotFoundError, NotADirectoryError, PermissionError)):
-            raise ConfigError(f"cannot read configuration {path}: {why.strerror or why}") from None
-        return False
-    reader.sources.append(path)
-    reader.read_text(text, path)
-    return True
-
-
-def _read_local_files(reader: Reader) -> None:
-    """LOCAL_CONFIG_FILE: a list of files, or one command that ends in a bar."""
-    said = reader.lookup("LOCAL_CONFIG_FILE")
-    text = reader.expander.expand(said).strip() if said else ""
-    required = (reader.lookup("REQUIRE_LOCAL_CONFIG_FILE") or "true").strip().lower() in _TRUE
-    if text.endswith("|"):
-        command = text[:-1].strip()
-        if reader.reach.run is None:
-            raise ConfigError(f"LOCAL_CONFIG_FILE = {text}: commands are not allowed here")
-        reader.sources.append(text)
-        reader.read_text(reader.reach.run(command), text)
-        return
-    done: set[str] = set()
-    waiting = text.replace(",", " ").split()
-    while waiting:
-        path = waiting.pop(0)
-        if path in done:
-            continue
-        done.add(path)
-        _read_file(reader, path, must_exist=required)
-        later = reader.lookup("LOCAL_CONFIG_FILE")
-        if later and later != said:  # a local file may name further ones
-            said = later
-            waiting = [p for p in reader.expander.expand(later).replace(",", " ").split() if p not in done]
-
-
-def _read_local_dirs(reader: Reader, list_dir: Callable[[str], Sequence[str]]) -> None:
-    """LOCAL_CONFIG_DIR: every file in it, in alphabetical order, but for those that look like backups."""
-    said = reader.lookup("LOCAL_CONFIG_DIR")
-    if not said:
-        return
-    exclude = reader.expander.expand(reader.lookup("LOCAL_CONFIG_DIR_EXCLUDE_REGEXP") or "")
-    unwanted = _excluded_by(exclude)
-    for directory in reader.expander.expand(said).replace(",", " ").split():
-        try:
-            entries = sorted(list_dir(directory))
-        except FileNotFoundError:
-            continue
-        except OSError as why:
-            raise ConfigError(f"cannot read LOCAL_CONFIG_DIR {directory}: {why.strerror or why}") from None
-        for entry in entries:
-            path = os.path.join(directory, entry)
-            if not unwanted(entry) and not os.path.isdir(path):
-                _read_file(reader, path, must_exist=True)
-
-
-def _excluded_by(pattern: str) -> Callable[[str], object]:
-    """Whether the regular expression is found in a name; the usual one is known, as tools need no `re` for it."""
-    if not pattern:
-        return lambda name: False
-    if pattern == _LEFTOVERS:
-        return lambda name: name.startswith((".", "#")) or name.endswith(_LEFTOVER_ENDINGS)
-    import re
-
-    try:
-        return re.compile(pattern).search
-    except re.error as why:
-        raise ConfigError(f"LOCAL_CONFIG_DIR_EXCLUDE_REGEXP = {pattern}: {why}") from None

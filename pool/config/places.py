@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Mapping
 
-from pool.errors import ConfigError
-from pool.hints import Callable, Mapping
+from pool.base.errors import ConfigError
+from pool.base.version import arch
 
 ROOT_DIR = "/var/lib/minipool"
 SYSTEM_FILE = "/etc/minipool/config"
@@ -73,7 +74,7 @@ def local_dir(environ: Mapping[str, str], uid: int, exists: Callable[[str], bool
     return own
 
 
-class Facts:
+class HostFacts:
     """What `$(HOSTNAME)`, `$(DETECTED_CPUS)` and their kin stand for; each is found out when it is first asked for."""
 
     __slots__ = ("_environ", "_given", "_known")
@@ -108,7 +109,7 @@ def _account(_: Mapping[str, str]) -> str:
 
 
 def _cpus_limit(_: Mapping[str, str]) -> str:
-    from pool.slots.limits import cpus_allowed
+    from pool.slots.provision.limits import cpus_allowed
 
     return str(cpus_allowed())
 
@@ -153,7 +154,7 @@ _FINDERS: dict[str, Callable[[Mapping[str, str]], str]] = {
     "LINUX": lambda _: "true",
     "UNAME_ARCH": lambda _: os.uname().machine,
     "UNAME_OPSYS": lambda _: os.uname().sysname,
-    "ARCH": lambda _: {"x86_64": "X86_64", "i686": "INTEL"}.get(os.uname().machine, os.uname().machine),
+    "ARCH": lambda _: arch(os.uname().machine),
     "OPSYS": lambda _: os.uname().sysname.upper(),
     "OPSYSVER": lambda _: f"{_os_version(_)}00",
     "OPSYSMAJORVER": _os_version,

@@ -1,16 +1,23 @@
 """The configuration language: a text becomes assignments in a MacroSet.
 
 The reader opens nothing itself: files and commands are reached through the `Reach` that it is given.
+
+Lines take effect in their order, as in HTCondor's manual page introduction-to-configuration: assignments, `+=`, values
+of several lines (`NAME @=tag`), `if`, `include`, `use`, `error` and `warning`. A value is kept as it was written, with
+its place; macros in it are expanded when it is asked for, but a reference to the name itself stands for its earlier
+value.
 """
 
 from __future__ import annotations
 
-from pool.errors import ConfigError, Span
-from pool.hints import Callable, Mapping
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from pool.base.errors import ConfigError, Span
 from pool.macros.conditions import BadCondition, Conditions, judge
 from pool.macros.expand import Chance, Expander
-from pool.macros.lines import logical_lines
-from pool.macros.macro_set import MacroSet, Source
+from pool.macros.lines import Line, after_colon, argument_at, joined, logical_lines
+from pool.macros.macro_set import MacroSet, Source, source_of
 from pool.macros.statements import IncludeOptions, NotAStatement, Statement, statement
 
 _DEEPEST = 20
@@ -32,7 +39,7 @@ class Reach:
         self.write = write
 
 
-class Reader:
+class ConfigReader:
     """Reads configuration texts, one after another, into `macros`."""
 
     def __init__(
@@ -85,17 +92,28 @@ class Reader:
         self.macros.put(name, self.expander.expand_self(text, name, bare), source)
 
 
+class _Here(NamedTuple):
+    """A value of several lines that is being collected: `statement` began it, on line `number`, with `tag` at `at`."""
+
+    name: str
+    tag: str
+    number: int
+    statement: Line
+    at: int
+    lines: list[Line]
+
+
 class _Pass:
     """One text being read: its open conditions and the value that is still being collected."""
 
-    def __init__(self, reader: Reader, file: str, depth: int, template: str = "", line: int = 0) -> None:
+    def __init__(self, reader: ConfigReader, file: str, depth: int, template: str = "", line: int = 0) -> None:
         self.reader = reader
         self.file = file
         self.depth = depth
         self.template = template
         self.template_line = line
         self.conditions = Conditions()
-        self.here: tuple[str, str, int, list[str]] | None = None
+        self.here: _Here | None = None
 
     def read(self, text: str) -> None:
         if self.depth > _DEEPEST:
@@ -110,26 +128,29 @@ class _Pass:
                     raise self.error(error.message, number, line) from None
                 raise
             except BadCondition as why:
-                raise self.error(str(why), number, line) from None
-        if self.here is not None:
-            raise self.error(f"end of text while looking for '@{self.here[1]}'", self.here[2], "")
+                raise self.error(str(why), number, line, argument_at(line)) from None
+        if (here := self.here) is not None:
+            raise self.error(f"end of text while looking for '@{here.tag}'", here.number, here.statement, here.at)
         if self.conditions.is_open:
-            raise self.error("endif(s) not found before end-of-file", last, "")
+            raise self.error("endif(s) not found before end-of-file", last)
 
-    def error(self, message: str, number: int, line: str) -> ConfigError:
+    def error(self, message: str, number: int, line: Line | None = None, at: int = 0) -> ConfigError:
+        """An error at a character of a line; of a template's line, at the line that uses it."""
         if self.template:
             return ConfigError(f"use {self.template}: {message}", span=Span(self.file, self.template_line))
-        return ConfigError(message, span=Span(self.file, number, 1 if line else 0, line or None))
+        return ConfigError(message, span=Span(self.file, number) if line is None else line.span(self.file, at))
 
-    def source(self, number: int) -> Source:
-        return Source(self.file, self.template_line if self.template else number, self.template)
+    def source(self, number: int, line: Line, at: int) -> Source:
+        if self.template:
+            return Source(self.file, self.template_line, self.template)
+        return source_of(line, at, self.file, number)
 
-    def take(self, number: int, line: str) -> None:
+    def take(self, number: int, line: Line) -> None:
         if self.here is not None:
-            self.collect(line)
+            self.collect(self.here, line)
             return
         if line[0] == ":" and (self.conditions.is_open or line.partition(" ")[0].partition("\t")[0] == ":if"):
-            line = line[1:].lstrip() or "#"
+            line = after_colon(line)
         if self.conditions.take(line, self.judge) or not self.conditions.active:
             return
         try:
@@ -143,16 +164,17 @@ class _Pass:
 
         return judge(condition, self.reader.expander.expand, self.reader.lookup, templates.exists)
 
-    def collect(self, line: str) -> None:
-        assert self.here is not None
-        name, tag, number, lines = self.here
-        if line == "@" + tag:
-            self.here = None
-            self.reader.assign(name, "\n".join(lines), self.source(number))
-        else:
-            lines.append(line)
+    def collect(self, here: _Here, line: Line) -> None:
+        if line != "@" + here.tag:
+            here.lines.append(line)
+            return
+        self.here = None
+        source, value = self.source(here.number, here.statement, 0), joined(here.lines)
+        if source.value is not None and value.is_placed:
+            source.value = value
+        self.reader.assign(here.name, str(value), source)
 
-    def name_of(self, one: Statement, number: int, line: str) -> str:
+    def name_of(self, one: Statement, number: int, line: Line) -> str:
         name = self.reader.expander.expand(one.name)
         if not name or not name.replace("_", "").replace(".", "").replace("/", "").isalnum():
             raise self.error(f"illegal name <{name}>", number, line)
@@ -161,27 +183,29 @@ class _Pass:
             self.reader.warnings.append(f"{where}: warning: '{one.stray}' between {name} and the operator is ignored")
         return name
 
-    def _assign(self, one: Statement, number: int, line: str) -> None:
-        self.reader.assign(self.name_of(one, number, line), one.value, self.source(number))
+    def _assign(self, one: Statement, number: int, line: Line) -> None:
+        self.reader.assign(self.name_of(one, number, line), one.value, self.source(number, line, one.at))
 
-    def _append(self, one: Statement, number: int, line: str) -> None:
+    def _append(self, one: Statement, number: int, line: Line) -> None:
         name = self.name_of(one, number, line)
         now = self.reader.lookup(name)
-        self.reader.assign(name, now + one.separator + one.value if now else one.value, self.source(number))
+        self.reader.assign(
+            name, now + one.separator + one.value if now else one.value, self.source(number, line, one.at)
+        )
 
-    def _here(self, one: Statement, number: int, line: str) -> None:
-        self.here = (self.name_of(one, number, line), one.value, number, [])
+    def _here(self, one: Statement, number: int, line: Line) -> None:
+        self.here = _Here(self.name_of(one, number, line), one.value, number, line, one.at, [])
 
-    def _error(self, one: Statement, number: int, line: str) -> None:
-        raise self.error(self.reader.expander.expand(one.value), number, "")
+    def _error(self, one: Statement, number: int, line: Line) -> None:
+        raise self.error(self.reader.expander.expand(one.value), number, line, one.at)
 
-    def _warning(self, one: Statement, number: int, line: str) -> None:
+    def _warning(self, one: Statement, number: int, line: Line) -> None:
         self.reader.warnings.append(f"{self.file}:{number}: warning: {self.reader.expander.expand(one.value)}")
 
-    def _other(self, one: Statement, number: int, line: str) -> None:
+    def _other(self, one: Statement, number: int, line: Line) -> None:
         """A `[section]` line of an ini file counts as a comment."""
 
-    def _use(self, one: Statement, number: int, line: str) -> None:
+    def _use(self, one: Statement, number: int, line: Line) -> None:
         from pool.config import templates  # few files have any, and their texts are long
 
         category = self.reader.expander.expand(one.name).strip()
@@ -192,13 +216,15 @@ class _Pass:
             if text is None:
                 kind = f"use {category}: does not recognise {name}"
                 near = templates.nearest(category, name)
-                raise self.error(kind + (f" (did you mean {near}?)" if near else ""), number, line)
+                raise self.error(
+                    kind + (f" (did you mean {near}?)" if near else ""), number, line, line.find(name, one.at)
+                )
             said = f"{category.upper()}:{name}"
             self.reader.used_templates.append(said)
             at = self.template_line if self.template else number
             _Pass(self.reader, self.file, self.depth + 1, said, at).read(templates.fill(text, arguments))
 
-    def _include(self, one: Statement, number: int, line: str) -> None:
+    def _include(self, one: Statement, number: int, line: Line) -> None:
         try:
             options = IncludeOptions(one.name)
         except ValueError as why:
@@ -213,7 +239,7 @@ class _Pass:
             if options.if_exists:
                 return
             reason = why.strerror or str(why)
-            raise self.error(f"cannot include {what}: {reason}", number, line) from None
+            raise self.error(f"cannot include {what}: {reason}", number, line, one.at) from None
         self.reader.sources.append(name)
         _Pass(self.reader, name, self.depth + 1).read(text)
 

@@ -5,9 +5,11 @@ Whoever sets a limit relies on it, so a pool that only warned of it would do har
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Final
+
 from pool.config.config import Config
 from pool.config.knobs import find
-from pool.hints import Final, Mapping
 
 DAEMONS: Final = ("MASTER", "COLLECTOR", "NEGOTIATOR", "SCHEDD", "STARTD")
 """What DAEMON_LIST may name, in the order in which the daemons start."""
@@ -38,7 +40,7 @@ def _check_daemons(config: Config) -> None:
     for name in config.list("DAEMON_LIST"):
         if name.upper() in DAEMONS or name.upper() in PARTS_OF_THE_MASTER:
             continue
-        from pool.nearest import nearest_name
+        from pool.base.nearest import nearest_name
 
         near = nearest_name(name, DAEMONS)
         hint = f' (did you mean "{near}"?)' if near else f" (there are {', '.join(DAEMONS)})"

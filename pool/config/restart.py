@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Final
+
 from pool.config import knobs
 from pool.config.config import Config
-from pool.hints import Final, Mapping
 
-_OF_ALL: Final = ("Places", "Names and network", "Security")
+_OF_ALL: Final = ("Places", "Files and languages", "Names and network", "Security")
 _OF: Final[Mapping[str, tuple[str, ...]]] = {
     "MASTER": ("The master",),
     "COLLECTOR": ("The collector",),

@@ -1,4 +1,4 @@
-"""`use CATEGORY : NAME(arguments)`: the registry of templates, and how arguments are put into one.
+"""`use CATEGORY : NAME(arguments)`: the registry of templates, `templates.txt`, and how arguments are put into one.
 
 Inside a template `$(1)` is its first argument, `$(0)` all of them, `$(2:x)` the second or else x, `$(2?)` 1 if there is
 a second and 0 if not, `$(2+)` the second and all after it, `$(0#)` how many there are.
@@ -6,42 +6,55 @@ a second and 0 if not, `$(2+)` the second and all after it, `$(0#)` how many the
 
 from __future__ import annotations
 
-from pool.config.template_texts import TEXTS
-from pool.hints import Iterator, Match
-from pool.late_pattern import late_pattern
-from pool.nearest import nearest_name
+import os
+import re
+from collections.abc import Iterator
+from functools import cache
+from re import Match
+from typing import Final
 
-_ARGUMENT = late_pattern(r"\$\((\d+)([?#+]?)(?::((?:[^()]|\([^()]*\))*))?\)")
+from pool.base.nearest import nearest_name
+
+_ARGUMENT = re.compile(r"\$\((\d+)([?#+]?)(?::((?:[^()]|\([^()]*\))*))?\)")
 
 
-def register(category: str, name: str, text: str) -> None:
-    """Add a template, or replace the one of that name."""
-    names = TEXTS.setdefault(category.upper(), {})
-    old = next((key for key in names if key.lower() == name.lower()), name)
-    names[old] = text
+FILE: Final = os.path.join(os.path.dirname(__file__), "templates.txt")
+
+
+@cache
+def _texts() -> dict[str, dict[str, str]]:
+    """The texts by category, in capitals, and name."""
+    found: dict[str, dict[str, str]] = {}
+    with open(FILE, encoding="utf-8") as file:
+        _comment, *parts = file.read().split("\n[")
+    for part in parts:
+        head, _, said = part.partition("]\n")
+        category, _, name = head.partition(" : ")
+        found.setdefault(category, {})[name] = said.strip("\n")
+    return found
 
 
 def text(category: str, name: str) -> str | None:
     """What `use category : name` stands for; None when there is no such template."""
     lower = name.lower()
-    for key, value in TEXTS.get(category.upper(), {}).items():
+    for key, value in _texts().get(category.upper(), {}).items():
         if key.lower() == lower:
-            return value.strip("\n")
+            return value
     return None
 
 
 def categories() -> list[str]:
-    return sorted(TEXTS)
+    return sorted(_texts())
 
 
 def names(category: str) -> list[str]:
     """The templates of one category, in alphabetical order."""
-    return sorted(TEXTS.get(category.upper(), {}), key=str.lower)
+    return sorted(_texts().get(category.upper(), {}), key=str.lower)
 
 
 def exists(category: str, name: str) -> bool:
     """Whether there is such a template; with an empty name, whether there is such a category."""
-    return text(category, name) is not None if name else category.upper() in TEXTS
+    return text(category, name) is not None if name else category.upper() in _texts()
 
 
 def nearest(category: str, name: str) -> str | None:

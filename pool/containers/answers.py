@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from pool.containers.engine import EngineError
 from pool.execute.exit import OUT_OF_MEMORY, Exited, Hold
-from pool.jobs.codes import HoldCode
+from pool.jobs.vocabulary.hold_codes import HoldCode
 
 INSPECT_FORMAT: Final = "{{json .State}}"
 PORTS_FORMAT: Final = "{{json .NetworkSettings.Ports}}"

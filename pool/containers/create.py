@@ -7,18 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from pool.base.errors import ClassAdError, UserError
+from pool.base.words import split_list
 from pool.classad import ClassAd, expr
-from pool.containers.engine import (
-    EXECUTE_LABEL,
-    LABEL,
-    STARTER_LABEL,
-    extra_words,
-    holds,
-    is_true,
-    knob,
-    names,
-)
-from pool.errors import ClassAdError, UserError
+from pool.containers.engine import EXECUTE_LABEL, LABEL, STARTER_LABEL, extra_words, holds, is_true, knob
 
 HOST_NAME_MAX: Final = 63
 ID_MAX: Final = (1 << 31) - 1
@@ -121,7 +113,7 @@ def _network(job: ClassAd, slot: ClassAd) -> list[str]:
     if network == "none":
         words = ["--network=none"]
     elif network and network != "nat":
-        allowed = names(slot.eval_str("DockerNetworks") or "")
+        allowed = split_list(slot.eval_str("DockerNetworks") or "")
         if network not in allowed:
             raise UserError(
                 f"this machine does not let jobs use the docker network {network!r}",
@@ -140,7 +132,7 @@ def host_name(job: ClassAd, slot: ClassAd) -> str:
 def services(job: ClassAd) -> dict[str, int]:
     """The ports inside the container that the job's services are on, by the services' names."""
     found = {}
-    for service in names(job.eval_str("ContainerServiceNames") or ""):
+    for service in split_list(job.eval_str("ContainerServiceNames") or ""):
         port = job.eval_int(f"{service}_ContainerPort")
         if port is None or not 0 <= port <= 65535:
             raise UserError(

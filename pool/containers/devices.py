@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from pool.base.words import split_list
+
 CONTROL: Final = ("/dev/nvidiactl", "/dev/nvidia-uvm")
 _PLAIN: Final = "CUDA"
 
@@ -38,7 +40,7 @@ def gpu_devices(assigned: str, numbers: Mapping[str, int], *, everything: bool =
 def others_gpus(present: Iterable[str], assigned: str, numbers: Mapping[str, int]) -> tuple[str, ...]:
     """Of the GPUs' device files those that are not this slot's; none where it is not known which are."""
     own = gpu_devices(assigned, numbers)
-    wanted = [word for word in assigned.replace(",", " ").split() if word]
+    wanted = split_list(assigned)
     if len(own) - len(CONTROL) != len(wanted):
         return ()
     return tuple(sorted(path for path in present if path not in own))

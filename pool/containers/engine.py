@@ -7,9 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from pool.base.argv import split_new
+from pool.base.errors import ClassAdError, ConfigError, PoolError
+from pool.base.words import TRUE_WORDS
 from pool.classad import ClassAd, expr
-from pool.errors import ClassAdError, ConfigError, PoolError
-from pool.execute.quoting import split_new
+from pool.classad.values.truth import truth_of
 
 LABEL: Final = "org.htcondorproject=True"
 """What HTCondor marks its containers with."""
@@ -80,13 +82,13 @@ def holds(expression: str, slot: ClassAd, job: ClassAd, *, default: bool) -> boo
         value = expr(text).eval(slot, job)
     except ClassAdError:
         return default
-    return bool(value) if isinstance(value, bool | int | float) else default
+    return default if (truth := truth_of(value)) is None else truth
 
 
 def is_true(said: str | None, *, default: bool) -> bool:
     """A plain truth value of the configuration."""
     text = (said or "").strip().lower()
-    return default if not text else text in ("true", "t", "yes", "y", "1")
+    return default if not text else text in TRUE_WORDS or text == "y"
 
 
 def extra_words(said: str) -> list[str]:
@@ -95,11 +97,6 @@ def extra_words(said: str) -> list[str]:
     if len(text) >= 2 and text[0] == text[-1] == '"':
         return split_new(text[1:-1].replace('""', '"'))
     return text.split()
-
-
-def names(said: str) -> list[str]:
-    """A list of the configuration."""
-    return said.replace(",", " ").split()
 
 
 def slot_facts(volumes: Sequence[str], networks: str) -> dict[str, bool | str]:

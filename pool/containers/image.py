@@ -12,15 +12,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from pool.base.errors import ClassAdError
+from pool.base.units import parse_in_units
 from pool.classad import ClassAd, expr
 from pool.containers.engine import holds, knob
 from pool.containers.singularity import runs_in_singularity
-from pool.errors import ClassAdError
 from pool.execute.exit import Hold
-from pool.jobs.codes import HoldCode
-from pool.units import parse_in_units
+from pool.jobs.vocabulary.hold_codes import HoldCode
+from pool.jobs.vocabulary.universes import Universe
 
-VANILLA: Final = 5
 OURS: Final = "htcondor.org/"
 _SCHEME: Final = "docker://"
 _PORT: Final = "_port_"
@@ -33,7 +33,7 @@ def wanted_image(job: ClassAd, slot: ClassAd, knobs: Mapping[str, str]) -> str |
 
     A Hold says that it wants an image of a kind that this machine cannot run.
     """
-    if job.eval_int("JobUniverse", VANILLA) != VANILLA:
+    if job.eval_int("JobUniverse", Universe.VANILLA) != Universe.VANILLA:
         return None
     if job.eval_bool("WantDocker", False) or (
         job.eval_bool("WantContainer", False) and job.eval_bool("WantDockerImage", False)

@@ -3,48 +3,70 @@
 The program is no engine: it becomes the job, in the job's account and control group, and ends with it.
 
     singularity -s exec -S /tmp -W SCRATCH --pwd SCRATCH -B SCRATCH --home SCRATCH -C IMAGE SCRATCH/program words
+
+Source: HTCondor manual, "Configuration Macros" (SINGULARITY, SINGULARITY_BIND_EXPR, SINGULARITY_TARGET_DIR ...), and
+Apptainer's user guide for the options.
 """
 
 from __future__ import annotations
 
 import posixpath
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Final
 
+from pool.base.errors import ClassAdError, PoolError, UserError
+from pool.base.words import split_list
 from pool.classad import ClassAd, expr
 from pool.containers.engine import extra_words, holds, is_true, knob
-from pool.errors import ClassAdError, UserError
-from pool.execute.plan import Plan
+from pool.execute.plan import RunPlan
+from pool.jobs.vocabulary.universes import Universe
 
 KNOBS: Final = (
     "SINGULARITY",
+    "SINGULARITY_ADD_ROCM_FLAG",
+    "SINGULARITY_ALLOWED_JOB_ENV_VARS",
     "SINGULARITY_BIND_EXPR",
     "SINGULARITY_EXTRA_ARGUMENTS",
     "SINGULARITY_IGNORE_MISSING_BIND_TARGET",
     "SINGULARITY_IMAGE_EXPR",
     "SINGULARITY_JOB",
+    "SINGULARITY_RUN_TEST_BEFORE_JOB",
     "SINGULARITY_TARGET_DIR",
+    "SINGULARITY_TEST_TIMEOUT",
     "SINGULARITY_USE_PID_NAMESPACES",
     "SINGULARITY_VERBOSITY",
 )
 CONTAINED: Final = ("-C",)
 CONTAINED_BUT_FOR_PIDS: Final = ("--contain", "--ipc", "--cleanenv")
 _NOT_TAKEN_ALONG: Final = ("APPTAINER_", "SINGULARITY_")
+_CREDENTIALS: Final = frozenset(
+    f"{program}_DOCKER_{what}" for program in ("APPTAINER", "SINGULARITY") for what in ("USERNAME", "PASSWORD")
+)
+"""What a job may tell the program all the same: whom a registry shall take it for."""
+COLOURS: Final = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+COMPLAINT_MAX: Final = 255
+
+
+class NoSingularity(PoolError):
+    """Another machine may have the program; here the job must not run without its image."""
 
 
 def runs_in_singularity(job: ClassAd, slot: ClassAd, knobs: Mapping[str, str]) -> bool:
     """Whether the job runs in such an image on this machine: it asks for one, or the machine's owner wants it."""
-    if not knob(knobs, "SINGULARITY") or job.eval_int("JobUniverse", 5) != 5:
+    if job.eval_int("JobUniverse", Universe.VANILLA) != Universe.VANILLA:
         return False
     if job.eval_bool("WantDocker", False):
         return False
     asks = job.eval_bool("WantSIF", False) or job.eval_bool("WantSandboxImage", False)
-    return asks or holds(knob(knobs, "SINGULARITY_JOB"), slot, job, default=False)
+    if asks:
+        return bool(knob(knobs, "SINGULARITY"))  # else it is told that its image has no place here
+    return holds(knob(knobs, "SINGULARITY_JOB"), slot, job, default=False)
 
 
 def in_singularity(
-    plan: Plan,
+    plan: RunPlan,
     job: ClassAd,
     slot: ClassAd,
     knobs: Mapping[str, str],
@@ -52,12 +74,15 @@ def in_singularity(
     private: tuple[str, ...] = (),
     *,
     is_there: Callable[[str], bool],
-) -> Plan:
-    """The plan with the program in front. UserError when no image is to be found.
+) -> RunPlan:
+    """The plan with the program in front. UserError when no image is to be found, NoSingularity when no program is.
 
     `private`: directories that each job has for itself; `is_there` says whether a path is there on this machine.
     """
-    program, image = knob(knobs, "SINGULARITY"), _image(job, slot, knobs, plan.directory)
+    program = knob(knobs, "SINGULARITY")
+    if not program:
+        raise NoSingularity("The job is to run in a Singularity image, and this machine has no such program")
+    image = _image(job, slot, knobs, plan.directory)
     inside = _text(knob(knobs, "SINGULARITY_TARGET_DIR"), slot, job) or job.eval_str("ContainerTargetDir") or ""
     inside = inside.rstrip("/")
     words = [*(word for word in [knob(knobs, "SINGULARITY_VERBOSITY")] if word), "exec"]
@@ -71,22 +96,58 @@ def in_singularity(
         words += ["--pwd", plan.directory, "-B", sandbox]
     if elsewhere:
         words += ["-B", plan.directory]
-    if slot.eval_str("AssignedGPUs"):
-        words.append("--nv")
+    words += _gpu_options(slot, knobs)
     for bind in _binds(job, slot, knobs, image, is_there):
         words += ["-B", bind]
     if not elsewhere:
         words += ["--home", f"{sandbox}:{inside}" if inside else sandbox]
-    own_pids = knob(knobs, "SINGULARITY_USE_PID_NAMESPACES").strip().lower() not in ("false", "f", "no", "0")
-    words += CONTAINED if own_pids else CONTAINED_BUT_FOR_PIDS
+    words += containment(own_pids(knobs, slot))
     extra = knob(knobs, "SINGULARITY_EXTRA_ARGUMENTS")
     words += extra_words(_text(extra, slot, job, default=extra))
     return replace(
         plan,
         program=program,
         arguments=(*words, image, _moved(plan.program, sandbox, inside), *plan.arguments),
-        environment=_environment(plan.environment, program, sandbox, inside),
+        environment=_environment(plan.environment, knobs, sandbox, inside),
+        test=_test(program, words, image, knobs),
     )
+
+
+def _test(program: str, words: list[str], image: str, knobs: Mapping[str, str]) -> tuple[str, ...]:
+    """The command that tests the image as the job would use it; `-q` keeps it from telling how a download goes."""
+    if not is_true(knob(knobs, "SINGULARITY_RUN_TEST_BEFORE_JOB"), default=True):
+        return ()
+    at = words.index("exec")
+    return (program, *words[:at], "-q", "test", *words[at + 1 :], image)
+
+
+def own_pids(knobs: Mapping[str, str], slot: ClassAd) -> bool:
+    """Whether a job in an image sees its own processes only; where nobody says, whether that was seen to work."""
+    said = knob(knobs, "SINGULARITY_USE_PID_NAMESPACES").strip().lower()
+    if said in ("", "auto"):
+        return slot.eval_bool("HasPidNamespaces", False)
+    return is_true(said, default=False)
+
+
+def containment(own_pids: bool) -> tuple[str, ...]:
+    """The options that keep a job in its image."""
+    return CONTAINED if own_pids else CONTAINED_BUT_FOR_PIDS
+
+
+def _gpu_options(slot: ClassAd, knobs: Mapping[str, str]) -> list[str]:
+    """What shows the slot's GPUs: of both options the program would obey the first alone."""
+    if not slot.eval_str("AssignedGPUs"):
+        return []
+    options = ["--nv"] if slot.eval_str("GPUs_NvidiaDriver") else []
+    if (slot.eval_int("GPUs_Rocm") or 0) > 0 or is_true(knob(knobs, "SINGULARITY_ADD_ROCM_FLAG"), default=False):
+        options.append("--rocm")
+    return options
+
+
+def complaint_of(output: str) -> str:
+    """What the program has to say of its failure: the first line that is not empty, without colours."""
+    lines = (COLOURS.sub("", line).strip() for line in output.splitlines())
+    return next((line[:COMPLAINT_MAX] for line in lines if line), "")
 
 
 def _image(job: ClassAd, slot: ClassAd, knobs: Mapping[str, str], directory: str) -> str:
@@ -132,12 +193,14 @@ def _moved(path: str, sandbox: str, inside: str) -> str:
     return inside + path[len(sandbox) :] if inside and (path == sandbox or path.startswith(f"{sandbox}/")) else path
 
 
-def _environment(given: Mapping[str, str], program: str, sandbox: str, inside: str) -> dict[str, str]:
+def _environment(given: Mapping[str, str], knobs: Mapping[str, str], sandbox: str, inside: str) -> dict[str, str]:
     """What the job has in its image: all of its own, under the names by which the program takes it along."""
+    program = knob(knobs, "SINGULARITY")
+    allowed = {*_CREDENTIALS, *split_list(knob(knobs, "SINGULARITY_ALLOWED_JOB_ENV_VARS"))}
     prefix = "APPTAINER" if "apptainer" in posixpath.basename(program) else "SINGULARITY"
     made = {f"{prefix}_CACHEDIR": sandbox, f"{prefix}_TMPDIR": sandbox}
     for name, value in given.items():
-        if name == "HOME" or name.startswith(_NOT_TAKEN_ALONG):
+        if name == "HOME" or (name.startswith(_NOT_TAKEN_ALONG) and name not in allowed):
             continue
         made[name] = value
         made[f"{prefix}ENV_{name}"] = value.replace(sandbox, inside) if inside else value

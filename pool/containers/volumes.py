@@ -6,9 +6,10 @@ import posixpath
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from pool.base.errors import UserError
+from pool.base.words import split_list
 from pool.classad import ClassAd
-from pool.containers.engine import VOLUME, holds, knob, names
-from pool.errors import UserError
+from pool.containers.engine import VOLUME, holds, knob
 from pool.execute.isolation import private_directories
 
 
@@ -37,7 +38,7 @@ def volumes_of(
         made.append(behind)
         mounts.append(f"{behind}:{private}")
     problems = []
-    for name in names(knob(knobs, "DOCKER_MOUNT_VOLUMES")):
+    for name in split_list(knob(knobs, "DOCKER_MOUNT_VOLUMES")):
         said = knob(knobs, f"{VOLUME}{name.upper()}").strip()
         if not said:
             problems.append(f"DOCKER_MOUNT_VOLUMES names {name}, and DOCKER_VOLUME_DIR_{name} is not set")
@@ -55,7 +56,7 @@ def _is_mounted(name: str, slot: ClassAd, job: ClassAd, knobs: Mapping[str, str]
 def _private(job: ClassAd, slot: ClassAd, knobs: Mapping[str, str]) -> list[str]:
     """MOUNT_UNDER_SCRATCH of the machine and of the job."""
     wanted = private_directories(knob(knobs, "MOUNT_UNDER_SCRATCH"), job, slot)
-    own = (job.eval_str("MountUnderScratch") or "").replace(",", " ").split()
+    own = split_list(job.eval_str("MountUnderScratch"))
     for path in own:
         if not path.startswith("/") or ":" in path:
             raise UserError(f"mount_under_scratch names {path}", expected="absolute paths")

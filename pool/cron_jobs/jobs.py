@@ -1,6 +1,9 @@
 """The cron jobs of a configuration: STARTD_CRON_JOBLIST and, for each name in it, STARTD_CRON_<NAME>_EXECUTABLE ...
 
 A job that is not described well enough to run is left out, with a sentence that says why.
+
+Source: HTCondor manual, "Configuration Macros" (<Keyword>_CRON_JOBLIST, <Keyword>_CRON_<JobName>_MODE ...) and "Hooks",
+daemon ClassAd hooks.
 """
 
 from __future__ import annotations
@@ -11,11 +14,11 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
+from pool.base.argv import BadQuoting, split_new, split_old
+from pool.base.errors import ConfigError, UserError
 from pool.classad import Expr
 from pool.config import Config
-from pool.errors import ConfigError, UserError
-from pool.execute.quoting import split_new
-from pool.submit.quoting import BadQuoting, arguments_old_style, is_new_style, parse_environment, unquote_new_style
+from pool.submit.quoting import arguments_old_style, is_new_style, parse_environment, unquote_new_style
 
 STARTD: Final = "STARTD_CRON"
 SCHEDD: Final = "SCHEDD_CRON"
@@ -30,7 +33,7 @@ _PREFIX: Final = re.compile(r"[A-Za-z0-9_]*\Z")
 _METRIC: Final = re.compile(r"(SUM|PEAK):(\w+)\Z", re.IGNORECASE)
 
 
-class Mode(Enum):
+class CronMode(Enum):
     """When a job runs."""
 
     PERIODIC = "Periodic"
@@ -52,7 +55,7 @@ class CronJob:
 
     name: str
     executable: str
-    mode: Mode
+    mode: CronMode
     period_s: int = 0
     prefix: str = ""
     arguments: tuple[str, ...] = ()
@@ -134,20 +137,20 @@ def _read_job(config: Config, manager: str, name: str) -> CronJob:
     )
 
 
-def _mode(config: Config, manager: str, knob: str) -> Mode:
-    default = Mode.ON_DEMAND if manager == BENCHMARKS else Mode.PERIODIC
+def _mode(config: Config, manager: str, knob: str) -> CronMode:
+    default = CronMode.ON_DEMAND if manager == BENCHMARKS else CronMode.PERIODIC
     said = config.str(knob, default="") if config.is_set(knob) else ""
     if not said:
         return default
-    for mode in Mode:
+    for mode in CronMode:
         if mode.value.lower() == said.lower():
             return mode
-    raise config.error(knob, f"{knob} = {said} is not a mode (expected {', '.join(mode.value for mode in Mode)})")
+    raise config.error(knob, f"{knob} = {said} is not a mode (expected {', '.join(mode.value for mode in CronMode)})")
 
 
-def _period(config: Config, knob: str, mode: Mode) -> int:
+def _period(config: Config, knob: str, mode: CronMode) -> int:
     """Seconds; a job that runs once or on demand has none."""
-    if mode in (Mode.ONE_SHOT, Mode.ON_DEMAND):
+    if mode in (CronMode.ONE_SHOT, CronMode.ON_DEMAND):
         return 0
     said = config.str(knob, default="")
     if not said:
@@ -156,7 +159,7 @@ def _period(config: Config, knob: str, mode: Mode) -> int:
     if found is None:
         raise config.error(knob, f"{knob} = {said} is not a period (expected 15s, 10m or 1h)")
     period = int(found[1]) * _UNITS[found[2].lower()]
-    if mode is Mode.PERIODIC and period < 1:
+    if mode is CronMode.PERIODIC and period < 1:
         raise config.error(knob, f"{knob} = {said} is too short (expected a second or more)")
     return period
 
@@ -164,7 +167,7 @@ def _period(config: Config, knob: str, mode: Mode) -> int:
 def _arguments(config: Config, knob: str) -> list[str]:
     said = config.str(knob, default="")
     try:
-        return split_new(unquote_new_style(said)) if is_new_style(said) else arguments_old_style(said).split()
+        return split_new(unquote_new_style(said)) if is_new_style(said) else split_old(arguments_old_style(said))
     except BadQuoting as error:
         raise config.error(knob, f"{knob}: {error}") from None
 

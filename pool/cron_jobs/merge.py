@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from pool.classad import ClassAd
-from pool.classad.budget import Overruns
+from pool.classad.eval.budget import Overruns
 from pool.cron_jobs.jobs import CronJob, Metric
 from pool.cron_jobs.output import CronAd
 

@@ -17,9 +17,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
+from pool.base.errors import ClassAdError
 from pool.classad import ClassAd, parse_long
 from pool.cron_jobs.jobs import CronJob
-from pool.errors import ClassAdError
 
 CONTROLS: Final = {
     "slotmergeconstraint": "SlotMergeConstraint",

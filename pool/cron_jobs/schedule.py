@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
-from pool.cron_jobs.jobs import CronJob, Mode
+from pool.cron_jobs.jobs import CronJob, CronMode
 
 NEVER: Final = math.inf
 SHORTEST_S: Final = 1.0
@@ -31,18 +31,18 @@ class Runs:
 
 def next_start(job: CronJob, runs: Runs) -> float:
     """When the job is to be started next; NEVER: not by itself, or not before it ends and may not be killed."""
-    if runs.running and (not job.kills or job.mode is Mode.WAIT_FOR_EXIT):
+    if runs.running and (not job.kills or job.mode is CronMode.WAIT_FOR_EXIT):
         return NEVER
     if runs.due_at is not None:
         return runs.due_at
-    if job.mode is Mode.ON_DEMAND:
+    if job.mode is CronMode.ON_DEMAND:
         return NEVER
     if runs.started_at is None:
         return -math.inf
-    if job.mode is Mode.PERIODIC:
+    if job.mode is CronMode.PERIODIC:
         missed = (runs.ended_at - runs.started_at) // job.period_s if runs.ended_at is not None else 0
         return runs.started_at + (1 + missed) * job.period_s
-    if job.mode is Mode.WAIT_FOR_EXIT and runs.ended_at is not None:
+    if job.mode is CronMode.WAIT_FOR_EXIT and runs.ended_at is not None:
         return max(runs.ended_at + job.period_s, runs.started_at + SHORTEST_S)
     return NEVER
 

@@ -12,8 +12,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from pool.base.errors import ConfigError
 from pool.classad import ClassAd, expr
-from pool.errors import ConfigError
 
 FOR: Final = "ENVIRONMENT_FOR_Assigned"
 UNASSIGNED: Final = "ENVIRONMENT_VALUE_FOR_UnAssigned"
@@ -45,7 +45,7 @@ def assigned_environment(slot: ClassAd, knobs: Mapping[str, str] = DEFAULTS) -> 
             environment[name] = ",".join(change(one) for one in ids)
         environment[f"_CONDOR_Assigned{resource}"] = value
         if resource.lower() == "gpus" and known.get(SETS_NVIDIA.lower(), "true").lower() != "false":
-            environment.update(_nvidia(slot, environment))
+            environment.update(_nvidia(slot))
     return environment
 
 
@@ -80,14 +80,14 @@ def variables(text: str, knob: str) -> Iterator[tuple[str, _Substitution]]:
         yield name, _Substitution(pattern, replacement, knob)
 
 
-def _nvidia(slot: ClassAd, made: Mapping[str, str]) -> dict[str, str]:
+def _nvidia(slot: ClassAd) -> dict[str, str]:
     """NVIDIA_VISIBLE_DEVICES for containers; by their whole UUIDs where these are known, for CUDA too."""
     if "AssignedGPUs" not in slot or not slot.eval_str("AssignedGPUs"):
         return {"NVIDIA_VISIBLE_DEVICES": "none"}
     uuids = _UUIDS.eval(slot) if "AvailableGPUs" in slot else None
     if isinstance(uuids, str) and uuids:
         return {"NVIDIA_VISIBLE_DEVICES": uuids, _CUDA: uuids}
-    return {"NVIDIA_VISIBLE_DEVICES": made.get(_CUDA, "")}
+    return {"NVIDIA_VISIBLE_DEVICES": "none"}
 
 
 def is_assigned_knob(name: str) -> bool:

@@ -1,6 +1,9 @@
 """Which control group a job lives in, and which files get which values: a tree per controller (version 1), or one (2).
 
 A machine whose version 2 tree lacks the memory controller while version 1 trees have it (a hybrid) counts as version 1.
+
+Source: HTCondor manual, "Configuration Macros" (BASE_CGROUP, CGROUP_MEMORY_LIMIT_POLICY, CGROUP_LOW_MEMORY_LIMIT ...);
+the kernel's "Control Group v2" and "Control Groups version 1".
 """
 
 from __future__ import annotations
@@ -10,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from pool.errors import ConfigError
+from pool.base.errors import ConfigError
 from pool.execute.usage import DiskTraffic
 
 CONTROLLERS_V1: Final = ("memory", "cpu", "cpuacct", "freezer", "pids")
@@ -25,7 +28,7 @@ POLICIES: Final = ("hard", "soft", "none", "custom")
 
 
 @dataclass(frozen=True)
-class Limits:
+class CgroupLimits:
     """What a job may use. Bytes; 0: no limit."""
 
     memory: int = 0
@@ -44,7 +47,7 @@ def claim_group(base: str, execute: str, slot: str) -> str:
 
 def memory_limits(
     policy: str, slot_mb: int, *, machine_mb: int, disable_swap: bool, slot_swap_kb: int | None = None
-) -> Limits:
+) -> CgroupLimits:
     """The memory half of Limits under CGROUP_MEMORY_LIMIT_POLICY.
 
     hard: the slot's memory is the limit, and nine tenths of it the soft one. soft: the slot's memory is the soft limit,
@@ -56,11 +59,11 @@ def memory_limits(
         raise ConfigError(f"CGROUP_MEMORY_LIMIT_POLICY is {policy!r}", expected=", ".join(POLICIES))
     slot = slot_mb << 20
     if chosen == "none" or slot <= 0:
-        return Limits()
+        return CgroupLimits()
     hard, soft = (slot, slot * 9 // 10) if chosen != "soft" else (max(machine_mb << 20, slot), slot)
     swap = 0 if disable_swap or slot_swap_kb is None else max(0, (slot_swap_kb << 10) - slot)
     with_swap = hard + swap if disable_swap or slot_swap_kb is not None else 0
-    return Limits(memory=hard, memory_soft=soft, memory_and_swap=with_swap)
+    return CgroupLimits(memory=hard, memory_soft=soft, memory_and_swap=with_swap)
 
 
 def processes_limit(wanted: int, *, cpus: int, machine_cpus: int, machine: int) -> int:
@@ -87,7 +90,7 @@ class Write:
     optional: bool = False
 
 
-def writes_v1(limits: Limits) -> list[Write]:
+def writes_v1(limits: CgroupLimits) -> list[Write]:
     """The values of a version 1 group, in an order that a group with tasks accepts too (old limits may be lower)."""
     memory = str(limits.memory) if limits.memory else "-1"
     swap = str(limits.memory_and_swap) if limits.memory_and_swap else "-1"
@@ -101,7 +104,7 @@ def writes_v1(limits: Limits) -> list[Write]:
     ]
 
 
-def writes_v2(limits: Limits) -> list[Write]:
+def writes_v2(limits: CgroupLimits) -> list[Write]:
     """The values of a version 2 group.
 
     What version 1 calls a soft limit is protection here: where the machine lacks memory, jobs that have more than that

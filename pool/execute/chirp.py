@@ -21,7 +21,7 @@ INFO_TEXT_MAX: Final = 128
 """Characters of a message for the log."""
 
 
-class Error(IntEnum):
+class ChirpError(IntEnum):
     """Answers that say no."""
 
     NOT_AUTHENTICATED = -1
@@ -44,34 +44,34 @@ class Error(IntEnum):
     UNKNOWN = -127
 
 
-_BY_ERRNO: Final[Mapping[int, Error]] = {
-    errno.EPERM: Error.NOT_AUTHORIZED,
-    errno.EACCES: Error.NOT_AUTHORIZED,
-    errno.ENOENT: Error.DOES_NOT_EXIST,
-    errno.EEXIST: Error.ALREADY_EXISTS,
-    errno.EFBIG: Error.TOO_BIG,
-    errno.ENOSPC: Error.NO_SPACE,
-    errno.ENOMEM: Error.NO_MEMORY,
-    errno.EBADF: Error.BAD_FD,
-    errno.E2BIG: Error.INVALID_REQUEST,
-    errno.EINVAL: Error.INVALID_REQUEST,
-    errno.ENFILE: Error.TOO_MANY_OPEN,
-    errno.EMFILE: Error.TOO_MANY_OPEN,
-    errno.EBUSY: Error.BUSY,
-    errno.ETXTBSY: Error.BUSY,
-    errno.EAGAIN: Error.TRY_AGAIN,
-    errno.EINTR: Error.TRY_AGAIN,
-    errno.EISDIR: Error.IS_DIR,
-    errno.ENOTDIR: Error.NOT_DIR,
-    errno.ENOTEMPTY: Error.NOT_EMPTY,
-    errno.EXDEV: Error.CROSS_DEVICE_LINK,
-    errno.ETIMEDOUT: Error.OFFLINE,
+_BY_ERRNO: Final[Mapping[int, ChirpError]] = {
+    errno.EPERM: ChirpError.NOT_AUTHORIZED,
+    errno.EACCES: ChirpError.NOT_AUTHORIZED,
+    errno.ENOENT: ChirpError.DOES_NOT_EXIST,
+    errno.EEXIST: ChirpError.ALREADY_EXISTS,
+    errno.EFBIG: ChirpError.TOO_BIG,
+    errno.ENOSPC: ChirpError.NO_SPACE,
+    errno.ENOMEM: ChirpError.NO_MEMORY,
+    errno.EBADF: ChirpError.BAD_FD,
+    errno.E2BIG: ChirpError.INVALID_REQUEST,
+    errno.EINVAL: ChirpError.INVALID_REQUEST,
+    errno.ENFILE: ChirpError.TOO_MANY_OPEN,
+    errno.EMFILE: ChirpError.TOO_MANY_OPEN,
+    errno.EBUSY: ChirpError.BUSY,
+    errno.ETXTBSY: ChirpError.BUSY,
+    errno.EAGAIN: ChirpError.TRY_AGAIN,
+    errno.EINTR: ChirpError.TRY_AGAIN,
+    errno.EISDIR: ChirpError.IS_DIR,
+    errno.ENOTDIR: ChirpError.NOT_DIR,
+    errno.ENOTEMPTY: ChirpError.NOT_EMPTY,
+    errno.EXDEV: ChirpError.CROSS_DEVICE_LINK,
+    errno.ETIMEDOUT: ChirpError.OFFLINE,
 }
 
 
-def error_of(number: int) -> Error:
+def error_of(number: int) -> ChirpError:
     """The answer for an errno."""
-    return _BY_ERRNO.get(number, Error.UNKNOWN)
+    return _BY_ERRNO.get(number, ChirpError.UNKNOWN)
 
 
 class Right(Enum):
@@ -135,7 +135,7 @@ GRAMMAR: Final[Mapping[str, tuple[Right, str]]] = {
 
 
 @dataclass(frozen=True)
-class Call:
+class ChirpCall:
     """One line, understood."""
 
     name: str
@@ -143,7 +143,7 @@ class Call:
     numbers: tuple[int, ...]
 
 
-def read_call(line: str, rights: frozenset[Right]) -> Call | None:
+def read_call(line: str, rights: frozenset[Right]) -> ChirpCall | None:
     """The call of a line; None for one that is wrong, or that the job has no right to."""
     words = split(line)
     right, kinds = GRAMMAR.get(words[0], (None, "")) if words else (None, "")
@@ -158,7 +158,7 @@ def read_call(line: str, rights: frozenset[Right]) -> Call | None:
             numbers.append(int(word))
         except ValueError:
             return None
-    return Call(words[0], tuple(texts), tuple(numbers))
+    return ChirpCall(words[0], tuple(texts), tuple(numbers))
 
 
 def split(line: str) -> list[str]:

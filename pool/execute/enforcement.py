@@ -6,7 +6,7 @@ had the starter looks at a job's memory again and again, and the other two are n
 
 from __future__ import annotations
 
-from pool.hints import Mapping
+from collections.abc import Mapping
 
 CGROUP, POLLING, NONE = "cgroup", "polling", "none"
 MEMORY, CPUS, PROCESSES = "MemoryEnforcement", "CpusEnforcement", "ProcessesEnforcement"

@@ -5,11 +5,10 @@ from __future__ import annotations
 import errno
 import os
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from pool.classad import ClassAd
-from pool.hints import NamedTuple
-from pool.jobs.codes import HoldCode
+from pool.jobs.vocabulary.hold_codes import HoldCode
 
 OUT_OF_MEMORY = 102
 OUT_OF_DISK = 104

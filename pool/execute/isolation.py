@@ -10,8 +10,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from pool.base.errors import ClassAdError, ConfigError
+from pool.base.words import split_list
 from pool.classad import ClassAd, expr
-from pool.errors import ClassAdError, ConfigError
 
 MOUNTS: Final = "mounts"
 PIDS: Final = "pids"
@@ -62,7 +63,7 @@ def private_directories(expression: str, job: ClassAd, slot: ClassAd) -> list[st
             f"MOUNT_UNDER_SCRATCH = {expression} does not evaluate to a string",
             expected='directories between quotes, such as "/tmp,/var/tmp"',
         )
-    words = value.replace(",", " ").split()
+    words = split_list(value)
     for word in words:
         if not word.startswith("/"):
             raise ConfigError(f"MOUNT_UNDER_SCRATCH names {word!r}", expected="absolute paths")

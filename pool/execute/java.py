@@ -11,11 +11,12 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from pool.base.argv import split_new
+from pool.base.errors import UserError
+from pool.base.words import split_list
 from pool.classad import ClassAd
-from pool.errors import UserError
-from pool.execute.quoting import split_new
+from pool.jobs.vocabulary.universes import Universe
 
-JAVA: Final = 10
 KNOBS: Final = (
     "JAVA",
     "JAVA_CLASSPATH_ARGUMENT",
@@ -40,7 +41,7 @@ _FACTS: Final[Mapping[str, str]] = {
 
 def is_java(job: ClassAd) -> bool:
     """Whether the job is of the java universe."""
-    return job.eval_int("JobUniverse", 5) == JAVA
+    return job.eval_int("JobUniverse", Universe.VANILLA) == Universe.JAVA
 
 
 def java_argv(job: ClassAd, arguments: Sequence[str], knobs: Mapping[str, str], *, transfers: bool) -> list[str]:
@@ -48,7 +49,7 @@ def java_argv(job: ClassAd, arguments: Sequence[str], knobs: Mapping[str, str], 
     if not arguments:
         raise UserError("a java job has no arguments", expected="the name of its main class first")
     known = {**_DEFAULTS, **{name: value for name, value in knobs.items() if value}}
-    path = known["JAVA_CLASSPATH_DEFAULT"].replace(",", " ").split()
+    path = split_list(known["JAVA_CLASSPATH_DEFAULT"])
     jars = [jar.strip() for jar in (job.eval_str("JarFiles") or "").split(",") if jar.strip()]
     path += [posixpath.basename(jar) if transfers else jar for jar in jars]
     words = [known["JAVA"]]

@@ -1,4 +1,14 @@
-"""What to start for a job, and how: a job ad and a slot ad become a program, its words, variables, files and limits."""
+"""What to start for a job, and how: a job ad and a slot ad become a program, its words, variables, files and limits.
+
+* The program is the file that moved into the sandbox, or where the job's ad says when files stay; relative names are
+  below the directory it starts in.
+* Variables: the administrator's for every job, which a job's own replace; over both what names the slot, the ads' files
+  and the sandbox. The numbers of threads are set where the job does not set them.
+* Limits are soft ones: a job can lower them, and raise them as far as the machine allows.
+
+Source: HTCondor manual, "Environment and services for a running job", "condor_submit"
+(core_size, stack_size ...) and "Configuration Macros" (STARTER_JOB_ENVIRONMENT, USER_JOB_WRAPPER).
+"""
 
 from __future__ import annotations
 
@@ -7,13 +17,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from pool.base.units import parse_in_units
 from pool.classad import ClassAd
 from pool.execute.assigned import DEFAULTS as ASSIGNED_KNOBS
 from pool.execute.assigned import assigned_environment
 from pool.execute.java import is_java, java_argv
 from pool.execute.quoting import arguments_of, environment_of
 from pool.jobs.late_macros import SCRATCH_MARK
-from pool.units import parse_in_units
 
 NULL: Final = "/dev/null"
 STDOUT_NAME: Final = "_condor_stdout"
@@ -38,7 +48,7 @@ CORE_BYTES_DEFAULT: Final = 0
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class ExecuteSurroundings:
     """What the execute side adds: where it runs the job, as whom, and the knobs that shape a job's environment."""
 
     sandbox: str
@@ -59,7 +69,7 @@ class Surroundings:
 
 
 @dataclass(frozen=True)
-class Plan:
+class RunPlan:
     """How to run the job. Paths are absolute."""
 
     program: str
@@ -75,6 +85,8 @@ class Plan:
     append_output: bool = False
     wrapped: bool = False
     """The program is the machine's USER_JOB_WRAPPER, and the job's is its first argument."""
+    test: tuple[str, ...] = ()
+    """A command that has to go well before the program is started."""
 
     @property
     def argv(self) -> list[str]:
@@ -82,7 +94,7 @@ class Plan:
         return [self.program, *self.arguments]
 
 
-def wrapped(plan: Plan, wrapper: str, sandbox: str) -> Plan:
+def wrapped(plan: RunPlan, wrapper: str, sandbox: str) -> RunPlan:
     """The plan with the machine's wrapper in front of the job's program."""
     error_file = posixpath.join(sandbox, WRAPPER_ERROR_NAME)
     return replace(
@@ -116,7 +128,7 @@ def _runs_as_a_stranger(job: ClassAd, slot: ClassAd) -> bool:
     return bool(mine and theirs) and mine.lower() != str(theirs).lower()
 
 
-def plan_job(job: ClassAd, slot: ClassAd, around: Surroundings) -> Plan:
+def plan_job(job: ClassAd, slot: ClassAd, around: ExecuteSurroundings) -> RunPlan:
     """How to run `job` in `slot`; UserError when its arguments or environment cannot be read."""
     transfers = around.transfers
     if transfers is None:
@@ -127,7 +139,7 @@ def plan_job(job: ClassAd, slot: ClassAd, around: Surroundings) -> Plan:
         program, *arguments = java_argv(job, arguments_of(job), around.java, transfers=transfers)
     else:
         program, arguments = _program(job, directory, around.sandbox, transfers), arguments_of(job)
-    return Plan(
+    return RunPlan(
         program=program,
         arguments=tuple(arguments),
         environment=_environment(job, slot, around, directory, transfers),
@@ -180,7 +192,9 @@ def same_output_name(job: ClassAd) -> str:
     return STDOUT_NAME if out is not None and out == err else STDERR_NAME
 
 
-def _environment(job: ClassAd, slot: ClassAd, around: Surroundings, directory: str, transfers: bool) -> dict[str, str]:
+def _environment(
+    job: ClassAd, slot: ClassAd, around: ExecuteSurroundings, directory: str, transfers: bool
+) -> dict[str, str]:
     """The job's own variables, and what every job is told about where it runs."""
     environment = dict(around.starter_environment)
     environment.update(environment_of(job))
@@ -204,13 +218,13 @@ def _environment(job: ClassAd, slot: ClassAd, around: Surroundings, directory: s
     return environment
 
 
-def facts(job: ClassAd, slot: ClassAd, around: Surroundings) -> dict[str, str]:
+def facts(job: ClassAd, slot: ClassAd, around: ExecuteSurroundings) -> dict[str, str]:
     """What the programs around a job are told about where it runs; none of the job's own variables."""
     transfers = wants_transfer(job, slot) if around.transfers is None else around.transfers
     return _facts(slot, around, around.sandbox if transfers else job.eval_str("Iwd") or around.sandbox)
 
 
-def _facts(slot: ClassAd, around: Surroundings, directory: str) -> dict[str, str]:
+def _facts(slot: ClassAd, around: ExecuteSurroundings, directory: str) -> dict[str, str]:
     sandbox = around.sandbox
     facts = {
         "BATCH_SYSTEM": "HTCondor",

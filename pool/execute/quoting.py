@@ -1,57 +1,14 @@
-"""The words and variables of a job ad, in HTCondor's old (`Args`, `Env`) and new (`Arguments`, `Environment`) form.
+"""The words and variables of a job ad: Arguments and Environment, or Args and Env in the old syntax.
 
-In the new form blanks separate; single quotes keep blanks, and a doubled single quote inside quotes is one quote. In
-the old form blanks (arguments) or a delimiter (environment, `;`) separate, and nothing is quoted. When an ad has both,
-the new form counts.
+When an ad has both, the new form counts. In the old syntax a delimiter (`;`) separates variables. Words are those of
+`pool/base/argv.py`.
 """
 
 from __future__ import annotations
 
+from pool.base.argv import BLANKS, split_new, split_old
+from pool.base.errors import UserError
 from pool.classad import ClassAd
-from pool.errors import UserError
-
-
-def split_new(text: str) -> list[str]:
-    """The words of a text in the new form; UserError when a quote is not closed."""
-    words: list[str] = []
-    word: list[str] | None = None
-    at, end = 0, len(text)
-    while at < end:
-        c = text[at]
-        if c == "'":
-            word, at = _quoted(text, at, word or [])
-            continue
-        if c.isspace():
-            if word is not None:
-                words.append("".join(word))
-            word = None
-        else:
-            word = word or []
-            word.append(c)
-        at += 1
-    if word is not None:
-        words.append("".join(word))
-    return words
-
-
-def _quoted(text: str, start: int, word: list[str]) -> tuple[list[str], int]:
-    """The word after the quoted part that begins at `start`, and where to go on."""
-    at = start + 1
-    while at < len(text):
-        if text[at] != "'":
-            word.append(text[at])
-            at += 1
-        elif text[at + 1 : at + 2] == "'":
-            word.append("'")
-            at += 2
-        else:
-            return word, at + 1
-    raise UserError(f"unbalanced single quote at character {start + 1} of {text!r}")
-
-
-def join_new(words: list[str]) -> str:
-    """The words as one text in the new form."""
-    return " ".join("'" + w.replace("'", "''") + "'" if not w or any(c in " \t\n'" for c in w) else w for w in words)
 
 
 def arguments_of(ad: ClassAd) -> list[str]:
@@ -59,7 +16,7 @@ def arguments_of(ad: ClassAd) -> list[str]:
     new = ad.eval_str("Arguments")
     if new is not None:
         return split_new(new)
-    return (ad.eval_str("Args") or "").split()
+    return split_old(ad.eval_str("Args") or "")
 
 
 def environment_of(ad: ClassAd) -> dict[str, str]:
@@ -69,11 +26,11 @@ def environment_of(ad: ClassAd) -> dict[str, str]:
         return dict(_variable(word) for word in split_new(new))
     old = ad.eval_str("Env") or ""
     delimiter = ad.eval_str("EnvDelim") or ";"
-    return dict(_variable(part) for part in old.split(delimiter) if part.strip())
+    return dict(_variable(part) for part in old.split(delimiter) if part.strip(BLANKS))
 
 
 def _variable(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
-    if not equals or not name.strip():
+    if not equals or not name.strip(BLANKS):
         raise UserError(f"{text!r} is not an environment assignment", expected="NAME=value")
-    return name.strip(), value
+    return name.strip(BLANKS), value

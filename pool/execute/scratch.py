@@ -2,6 +2,8 @@
 
 A kind is tried in the order that SCRATCH_FILE_SYSTEMS gives, and the first that the machine offers is used for all jobs
 of a startd's life. Nothing here knows how one is made.
+
+Source: HTCondor manual, "Configuration Macros" (STARTD_ENFORCE_DISK_LIMITS, LVM_HIDE_MOUNT, ENCRYPT_EXECUTE_DIRECTORY).
 """
 
 from __future__ import annotations
@@ -14,21 +16,22 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from pool.base.errors import ConfigError
+from pool.base.words import truth_word
 from pool.classad import ClassAd
-from pool.errors import ConfigError
 from pool.execute.exit import OUT_OF_DISK, Hold
-from pool.jobs.codes import HoldCode
+from pool.jobs.vocabulary.hold_codes import HoldCode
+from pool.jobs.vocabulary.universes import Universe
 
 KIB: Final = 1024
 MIB: Final = 1024 * 1024
 SMALLEST_BYTES: Final = 4 * MIB
 """No file system is made smaller than this, which is a logical volume's usual extent."""
-UNIVERSE_VM: Final = 13
 HELPS_WITHIN_S: Final = 5.0
 """How soon there is space again when the jobs that have taken most are gone."""
 
 
-class Kind(StrEnum):
+class ScratchKind(StrEnum):
     """What holds a sandbox to its size."""
 
     LVM = "lvm"  # a logical volume per job
@@ -39,11 +42,11 @@ class Kind(StrEnum):
     WALK = "walk"  # nothing: what is in the sandbox is added up now and then
 
 
-MOUNTED: Final = frozenset((Kind.LVM, Kind.EXT4, Kind.TMPFS))
+MOUNTED: Final = frozenset((ScratchKind.LVM, ScratchKind.EXT4, ScratchKind.TMPFS))
 """The kinds that are mounted on the sandbox, and so can be hidden."""
-ENCRYPTABLE: Final = frozenset((Kind.LVM, Kind.EXT4))
+ENCRYPTABLE: Final = frozenset((ScratchKind.LVM, ScratchKind.EXT4))
 """The kinds that lie on a block device, over which dm-crypt can be put."""
-DEFAULT_ORDER: Final = (Kind.LVM, Kind.QUOTA, Kind.BTRFS, Kind.EXT4)
+DEFAULT_ORDER: Final = (ScratchKind.LVM, ScratchKind.QUOTA, ScratchKind.BTRFS, ScratchKind.EXT4)
 
 
 class Hide(StrEnum):
@@ -58,7 +61,7 @@ class Hide(StrEnum):
 class Store:
     """How the sandboxes of one machine are held to their size. No kind: they are not."""
 
-    kind: Kind | None = None
+    kind: ScratchKind | None = None
     group: str = ""
     pool: str = ""
     extra_mb: int = 2000
@@ -86,7 +89,7 @@ class Store:
         if not packed:
             return cls()
         return cls(
-            Kind(packed["kind"]),
+            ScratchKind(packed["kind"]),
             packed["group"],
             packed["pool"],
             int(packed["extra_mb"]),
@@ -96,16 +99,16 @@ class Store:
         )
 
 
-def kinds_in_order(words: Sequence[str]) -> list[Kind]:
+def kinds_in_order(words: Sequence[str]) -> list[ScratchKind]:
     """What SCRATCH_FILE_SYSTEMS says; ConfigError names the word that is none."""
     found = []
     for word in words:
         try:
-            found.append(Kind(word.lower()))
+            found.append(ScratchKind(word.lower()))
         except ValueError:
             raise ConfigError(
                 f"SCRATCH_FILE_SYSTEMS names {word!r}",
-                expected=f"some of {', '.join(Kind)}, the one to try first first",
+                expected=f"some of {', '.join(ScratchKind)}, the one to try first first",
             ) from None
     return found
 
@@ -113,7 +116,8 @@ def kinds_in_order(words: Sequence[str]) -> list[Kind]:
 def hide_mode(text: str) -> Hide:
     """What LVM_HIDE_MOUNT says."""
     word = text.strip().lower() or "auto"
-    spelt = {"t": "true", "yes": "true", "1": "true", "f": "false", "no": "false", "0": "false"}.get(word, word)
+    truth = truth_word(word)
+    spelt = word if truth is None else str(truth).lower()
     try:
         return Hide(spelt)
     except ValueError:
@@ -128,7 +132,7 @@ def hides(mode: Hide, job: ClassAd, slot: ClassAd) -> bool | None:
     outside = bool(
         job.eval_bool("WantDocker", False)
         or (job.eval_bool("WantDockerImage", False) and slot.eval_bool("HasDocker", False))
-        or job.eval_int("JobUniverse") == UNIVERSE_VM
+        or job.eval_int("JobUniverse") == Universe.VM
     )
     if mode is Hide.ALWAYS:
         return None if outside else True
@@ -164,18 +168,25 @@ def sandbox_pattern(execute: str) -> re.Pattern[str]:
 def volume_bytes(store: Store, disk_kib: int) -> int:
     """How large the volume of a slot's disk is made."""
     wanted = max(disk_kib * KIB, SMALLEST_BYTES)
-    if store.kind is Kind.EXT4:  # its own tables take less than a fiftieth
+    if store.kind is ScratchKind.EXT4:  # its own tables take less than a fiftieth
         return _up(wanted * 102 // 100 + MIB, 4 * KIB)
-    if store.kind is Kind.LVM and store.pool:
+    if store.kind is ScratchKind.LVM and store.pool:
         return wanted + store.extra_mb * MIB
     return wanted
 
 
 def promised_kib(store: Store, free_kib: int, volumes: int) -> int:
     """How much disk can be promised to jobs, given what is free and how many volumes there may be."""
-    if store.kind is Kind.EXT4:
+    if store.kind is ScratchKind.EXT4:
         return max(0, (free_kib - volumes * KIB) * 100 // 102)
     return free_kib
+
+
+def taken_kib(store: Store, disk_kib: int, sandbox_kib: int) -> int:
+    """How much of EXECUTE's file system a job's sandbox takes, given its slot's disk and what is in it."""
+    if store.kind is ScratchKind.EXT4:  # its volume is there in full from the start
+        return volume_bytes(store, disk_kib) // KIB
+    return 0 if store.kind in (ScratchKind.TMPFS, ScratchKind.LVM) else sandbox_kib
 
 
 def hold_bytes(store: Store, disk_kib: int) -> int:
@@ -184,7 +195,7 @@ def hold_bytes(store: Store, disk_kib: int) -> int:
     Where the file system itself stops at the slot's disk, the job is held shortly before its writes fail.
     """
     limit = disk_kib * KIB
-    soft = store.kind is Kind.WALK or bool(store.kind is Kind.LVM and store.pool)
+    soft = store.kind is ScratchKind.WALK or bool(store.kind is ScratchKind.LVM and store.pool)
     return limit if soft else int(limit * store.margin)
 
 

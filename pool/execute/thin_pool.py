@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from pool.errors import ConfigError
+from pool.base.errors import ConfigError
 
 REFUSE_PERCENT: Final = 95.0
 """No more jobs come then."""

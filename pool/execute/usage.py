@@ -47,7 +47,7 @@ def _larger(one: int | None, other: int | None) -> int | None:
 
 
 @dataclass(frozen=True)
-class Sample:
+class UsageSample:
     """One look at all processes of a job. `image` and `resident` in bytes; None where it could not be seen."""
 
     image: int = 0
@@ -59,7 +59,7 @@ class Sample:
 
 
 @dataclass(frozen=True)
-class Usage:
+class JobUsage:
     """The largest sizes and the times of a job so far. Bytes and seconds."""
 
     image: int = 0
@@ -77,11 +77,11 @@ class Usage:
     memory_metric: Expr | None = None
     """What MemoryUsage is, where it is not the largest resident size."""
 
-    def begun(self) -> Usage:
+    def begun(self) -> JobUsage:
         """The program runs."""
         return replace(self, processes_seen=True)
 
-    def seen(self, sample: Sample) -> Usage:
+    def seen(self, sample: UsageSample) -> JobUsage:
         """The usage after one more look."""
         return replace(
             self,
@@ -93,7 +93,7 @@ class Usage:
             traffic=self.traffic.or_more(sample.traffic),
         )
 
-    def with_disk(self, used: int) -> Usage:
+    def with_disk(self, used: int) -> JobUsage:
         """The usage when the sandbox holds `used` bytes."""
         return replace(self, disk=max(self.disk, used))
 

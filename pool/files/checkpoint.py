@@ -13,13 +13,13 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from pool.base.errors import PeerError
 from pool.classad import ClassAd
-from pool.errors import PeerError
 from pool.execute.exit import Exited
-from pool.execute.plugins import is_url
 from pool.execute.signals import signal_number, soft_kill_signal
-from pool.execute.transfer import check_name, file_list, listed_outputs
-from pool.jobs.spool import CHECKPOINT
+from pool.files.plugins import is_url
+from pool.files.spool import CHECKPOINT
+from pool.files.transfer import check_name, file_list, listed_outputs
 
 MANIFEST: Final = "_condor_checkpoint_MANIFEST"
 FIRST: Final = 0

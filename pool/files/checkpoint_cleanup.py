@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from pool.classad import ClassAd
-from pool.execute.checkpoint import destination, stored_at
+from pool.files.checkpoint import destination, stored_at
 
 LOCAL_CLEANER: Final = "cleanup_locally_mounted_checkpoint"
 """The program that comes with the pool, for destinations that this host has mounted."""

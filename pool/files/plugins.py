@@ -3,6 +3,9 @@
 A plug-in says with `-classad` which schemes it serves. It is then run with `-infile` and `-outfile`, and with `-upload`
 where files leave: the one file holds an ad for each URL, in the other it answers with an ad for each. Here is what
 these texts mean; running programs is the starter's.
+
+Source: HTCondor manual, "Third Party/Delegated file, credential and checkpoint transfer", and "File Transfer
+Plugins" (transfer error data).
 """
 
 from __future__ import annotations
@@ -16,9 +19,9 @@ from enum import IntEnum
 from io import StringIO
 from typing import Final
 
+from pool.base.errors import ClassAdError, PoolError
 from pool.classad import ClassAd, parse_long
 from pool.classad.forms.lists import read_ads, read_text
-from pool.errors import ClassAdError, PoolError
 
 BUILT_IN_NAME: Final = "curl_plugin"
 BUILT_IN_METHODS: Final = ("http", "https", "ftp", "file", "dav", "davs")
@@ -195,7 +198,7 @@ def check_answers(
     raise UrlFailed(f"{how} {plugin.name}. {failed}", scheme, -status if status < 0 else status << 8)
 
 
-class Result(IntEnum):
+class PluginResult(IntEnum):
     """How one run of a plug-in ended, in HTCondor's numbers."""
 
     SUCCESS = 0
@@ -212,11 +215,11 @@ def invocation(
 ) -> ClassAd:
     """What is recorded of one run of a plug-in. `status`: its exit code or negative signal; None: not started."""
     if status is None:
-        result = Result.EXEC_FAILED
+        result = PluginResult.EXEC_FAILED
     elif timed_out:
-        result = Result.TIMED_OUT
+        result = PluginResult.TIMED_OUT
     else:
-        result = Result.ERROR if status else Result.SUCCESS
+        result = PluginResult.ERROR if status else PluginResult.SUCCESS
     ad = ClassAd(
         {
             "PluginBasename": plugin.name,

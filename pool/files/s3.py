@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import quote
 
-from pool.errors import UserError
+from pool.base.errors import UserError
 
 SCHEMES: Final = ("s3", "gs")
 EXPIRES_S: Final = 3600
@@ -39,7 +39,7 @@ class Keys:
 
 
 @dataclass(frozen=True)
-class Place:
+class Endpoint:
     """What a URL means."""
 
     host: str
@@ -52,7 +52,7 @@ def needs_signature(url: str) -> bool:
     return url.partition("://")[0].lower() in SCHEMES
 
 
-def place_of(url: str, region: str = "") -> Place:
+def place_of(url: str, region: str = "") -> Endpoint:
     """Where the object is; `region` counts where the URL names none."""
     scheme, _, rest = url.partition("://")
     if scheme.lower() == "gs":
@@ -71,7 +71,7 @@ def place_of(url: str, region: str = "") -> Place:
             prefix, name, region = f"/{_encoded(name)}/", f"s3{_AMAZON}", DEFAULT_REGION
         else:
             name = f"{name}.s3.{region}{_AMAZON}" if region else f"{name}.s3{_AMAZON}"
-    return Place(f"{name}{colon}{port}", prefix + quote(key, safe="/-_.~"), region or DEFAULT_REGION)
+    return Endpoint(f"{name}{colon}{port}", prefix + quote(key, safe="/-_.~"), region or DEFAULT_REGION)
 
 
 def signed(url: str, keys: Keys, verb: str, now: float) -> str:
@@ -94,7 +94,7 @@ def signed(url: str, keys: Keys, verb: str, now: float) -> str:
     return f"https://{place.host}{place.path}?{canonical}&X-Amz-Signature={signature}"
 
 
-def signature_of(verb: str, place: Place, query: str, secret: str, stamp: str, scope: str) -> str:
+def signature_of(verb: str, place: Endpoint, query: str, secret: str, stamp: str, scope: str) -> str:
     """The signature of a request that signs its host alone. `query` is sorted and encoded."""
     request = f"{verb}\n{place.path}\n{query}\nhost:{place.host}\n\nhost\nUNSIGNED-PAYLOAD"
     digest = hashlib.sha256(request.encode()).hexdigest()

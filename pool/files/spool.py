@@ -13,11 +13,12 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from pool.base.errors import PeerError
+from pool.base.ids import JobId
 from pool.classad import ClassAd, Member
-from pool.errors import PeerError
 from pool.execute.plan import NULL, STDERR_NAME, STDOUT_NAME
-from pool.execute.plugins import brought_plugins, is_url
-from pool.execute.transfer import (
+from pool.files.plugins import brought_plugins, is_url
+from pool.files.transfer import (
     INPUT_LISTS,
     InputItem,
     check_name,
@@ -26,7 +27,6 @@ from pool.execute.transfer import (
     listed_inputs,
     remaps_of,
 )
-from pool.ids import JobId
 
 PREFIX: Final = "SUBMIT_"
 SPOOLED: Final = "spool-"

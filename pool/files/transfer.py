@@ -2,6 +2,12 @@
 
 Names in a sandbox are relative, with `/`. Paths of the access point are absolute once they leave this module: the job's
 Iwd is in front of the relative ones.
+
+* A peer names no file that the job's ad does not: an output is listed, or at the top of the sandbox, or refused.
+* Standard files always go back; other output as when_to_transfer_output and the job's exit say (`output_wanted`).
+* A name is remapped (transfer_output_remaps) before it is a path; a URL as its target is a plug-in's to serve.
+
+Source: HTCondor manual, "Submitting Jobs Without a Shared File System", and "condor_submit" (transfer_input_files ...).
 """
 
 from __future__ import annotations
@@ -13,10 +19,10 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Final
 
+from pool.base.errors import PeerError, UserError
 from pool.classad import ClassAd
-from pool.errors import PeerError, UserError
 from pool.execute.plan import NULL, OWN_NAMES, STDERR_NAME, STDOUT_NAME, same_output_name
-from pool.execute.plugins import brought_plugins, file_name_of, is_url
+from pool.files.plugins import brought_plugins, file_name_of, is_url
 
 NAME_BYTES_MAX: Final = 255
 PATH_BYTES_MAX: Final = 4096

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 Fact = str | int | float | bool
+Say = Callable[[str], object]
+"""Takes what a look at the hardware came upon, for whoever wants to follow it."""
 
 MIB: Final = 1024 * 1024
 
@@ -23,7 +25,7 @@ class Megahertz(float):
 
 @dataclass(frozen=True)
 class Device:
-    """A device: its index, its UUID, and three tables of facts.
+    """A device: its index, its UUID (empty: it has none), and three tables of facts.
 
     `properties` are good for matching, `extra` is shown on demand, and `dynamic` changes while the device works.
     """
@@ -43,7 +45,7 @@ class Device:
         """The id under which slots and jobs know it; `style` is short, uuid or index."""
         if self.is_part:
             return self.uuid
-        if style == "index":
+        if style == "index" or not self.uuid:
             return f"{prefix}{self.index}"
         return f"GPU-{self.uuid}" if style == "uuid" else f"GPU-{self.uuid[:8]}"
 

@@ -5,13 +5,17 @@ The startd asks this very function when nobody said where GPUs are to be looked 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from pool.errors import UserError
-from pool.gpus.device import Device
-from pool.gpus.report import Wanted, report
+from pool.base.errors import UserError
+from pool.gpus.device import Device, Say
+from pool.gpus.hip import hip_devices
+from pool.gpus.nvml import nvidia_devices
+from pool.gpus.opencl import opencl_devices
+from pool.gpus.report import ReportOptions, report
 from pool.gpus.simulated import simulated
 
 _SWITCHES: Final[Mapping[str, Mapping[str, object]]] = {
@@ -32,32 +36,44 @@ _SWITCHES: Final[Mapping[str, Mapping[str, object]]] = {
 }
 _OTHERS: Final = (
     "device", "tag", "prefix", "repeat", "divide", "simulate", "cuda", "hip", "opencl", "nvcuda", "cudart",
-    "help", "verbose", "diagnostic", "dirty-environment",
+    "fix-hip-guid", "help", "verbose", "diagnostic", "dirty-environment",
 )  # fmt: skip
 _LEAST: Final[Mapping[str, int]] = {
     "help": 1, "properties": 1, "extra": 3, "nested": 2, "not-nested": 6, "no-nested": 5, "dynamic": 3, "cron": 4,
     "mixed": 3, "hetero": 3, "verbose": 4, "diagnostic": 4, "tag": 3, "by-index": 4, "uuid": 2, "prefix": 3,
-    "device": 3, "simulate": 3, "cudart": 6, "dirty-environment": 4,
+    "device": 3, "simulate": 3, "fix-hip-guid": 7, "cudart": 6, "dirty-environment": 4,
 }  # fmt: skip
 """In HTCondor's order: how many letters of an option are enough. The others are given whole."""
 REPEAT_MAX: Final = 1024
+_KINDS: Final = frozenset(("cuda", "hip", "opencl"))
 
 
 @dataclass(frozen=True)
-class Asked:
+class GpuLibraries:
+    """How to look for the devices of each kind. None from one of the latter two: there is no such library."""
+
+    cuda: Callable[[], list[Device]] = nvidia_devices
+    hip: Callable[[Say, int], list[Device] | None] = hip_devices
+    opencl: Callable[[Say], list[Device] | None] = opencl_devices
+
+
+@dataclass(frozen=True)
+class DiscoveryOptions:
     """The options of one call."""
 
-    wanted: Wanted = field(default_factory=Wanted)
+    wanted: ReportOptions = field(default_factory=ReportOptions)
     simulate: str | None = None
-    libraries: frozenset[str] = frozenset()
+    kinds: frozenset[str] = frozenset()
+    """Of cuda, hip and opencl those that are to be looked for; none: the first that is found."""
+    fix_uuid: int = 0
     help: bool = False
     verbose: bool = False
     dirty: bool = False
 
 
-def parse_options(words: Sequence[str]) -> Asked:
+def parse_options(words: Sequence[str]) -> DiscoveryOptions:
     """The options; UserError says which cannot be."""
-    asked, rest = Asked(), list(words)
+    asked, rest = DiscoveryOptions(), list(words)
     while rest:
         word = rest.pop(0)
         option, _, value = word.lstrip("-").partition(":")
@@ -68,17 +84,39 @@ def parse_options(words: Sequence[str]) -> Asked:
     return asked
 
 
-def discover(asked: Asked, devices: Callable[[], list[Device]], environ: Mapping[str, str]) -> list[str]:
-    """What the machine has, as lines of attributes. `devices` looks at the real hardware."""
-    wanted = asked.wanted
-    if asked.libraries and not asked.libraries & {"cuda", "nvcuda", "cudart"}:
-        return report([], wanted)  # neither HIP nor OpenCL devices are known here
-    found = devices() if asked.simulate is None else simulated(asked.simulate)
+def discover(
+    asked: DiscoveryOptions, hardware: GpuLibraries, environ: Mapping[str, str], say: Say = lambda text: None
+) -> list[str]:
+    """What the machine has, as lines of attributes. `say` is told how the search goes."""
+    found, prefix = _found(asked, hardware, say)
+    wanted = replace(asked.wanted, prefix=asked.wanted.prefix or prefix)
     if asked.dirty and asked.simulate is None:
         listed = environ.get("CUDA_VISIBLE_DEVICES") or environ.get("GPU_DEVICE_ORDINAL") or ""
         visible = tuple(one.strip() for one in listed.split(",") if one.strip())
         wanted = replace(wanted, only=(*visible, *wanted.only))
     return report(found, wanted)
+
+
+def _found(asked: DiscoveryOptions, hardware: GpuLibraries, say: Say) -> tuple[list[Device], str]:
+    """The devices, and what ids by index begin with. OpenCL is asked last, for it shows those of the others again."""
+    if asked.simulate is not None:
+        if "opencl" in asked.kinds:
+            raise UserError("OpenCL devices cannot be simulated", expected="-simulate without -opencl")
+        return simulated(asked.simulate), "CUDA"
+    kinds = asked.kinds
+    found, prefix = hardware.cuda() if not kinds or "cuda" in kinds else [], "CUDA"
+    say(f"{len(found)} devices of NVIDIA's")
+    if "hip" in kinds or not (kinds or found):
+        hip = hardware.hip(say, asked.fix_uuid)
+        if hip is not None:
+            say(f"{len(hip)} devices of HIP")
+            found, prefix = found + [replace(one, index=one.index + len(found)) for one in hip], "GPU"
+    if not found and (not kinds or "opencl" in kinds):
+        opencl = hardware.opencl(say)
+        if opencl is not None:
+            say(f"{len(opencl)} devices of OpenCL")
+            found, prefix = opencl, "OCL"
+    return found, prefix
 
 
 def _find(option: str) -> str | None:
@@ -88,7 +126,7 @@ def _find(option: str) -> str | None:
     return next((name for name, least in _LEAST.items() if len(option) >= least and name.startswith(option)), None)
 
 
-def _taken(asked: Asked, name: str, value: str, rest: list[str]) -> Asked:
+def _taken(asked: DiscoveryOptions, name: str, value: str, rest: list[str]) -> DiscoveryOptions:
     wanted = asked.wanted
     if name in _SWITCHES:
         return replace(asked, wanted=replace(wanted, **_SWITCHES[name]))  # type: ignore[arg-type]  # a row of the table
@@ -106,13 +144,24 @@ def _taken(asked: Asked, name: str, value: str, rest: list[str]) -> Asked:
             return replace(asked, wanted=replace(wanted, repeat=times, divide=name == "divide"))
         case "simulate":
             return replace(asked, simulate=value)
+        case "fix-hip-guid":
+            return replace(asked, fix_uuid=_model(rest))
         case "help":
             return replace(asked, help=True)
         case "verbose" | "diagnostic":
             return replace(asked, verbose=True)
         case "dirty-environment":
             return replace(asked, dirty=True)
-    return replace(asked, libraries=asked.libraries | {name})
+    return replace(
+        asked, kinds=asked.kinds | ({name} & _KINDS)
+    )  # which of NVIDIA's libraries is asked is not the user's
+
+
+def _model(rest: list[str]) -> int:
+    """The model of a device, in hexadecimal digits."""
+    if not rest or not re.fullmatch(r"(0[xX])?[0-9A-Fa-f]{1,4}", rest[0]):
+        raise UserError("-fix-hip-guid requires a hex argument", expected="a device's model, such as 74a0")
+    return int(rest.pop(0), 16)
 
 
 def _times(rest: list[str], before: int) -> int:

@@ -7,95 +7,91 @@ process may not look at are left out.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
-from pool.errors import PoolError
-from pool.gpus.nvml import Handle, Memory, Nvml
-from pool.gpus.utilization import Sample, monitor
+import pynvml
+from pynvml import NVMLError
+
+from pool.base.errors import PoolError
+from pool.gpus.nvml import LIBRARY, known
+from pool.gpus.utilization import DeviceSample, monitor
 
 CHURN_S: Final = 1024.0
-_UTILIZATION: Final = 1
-_UNSIGNED: Final = 1
-_NO_PERMISSION: Final = 4
-_NOT_FOUND: Final = 6
 
 
 class GpuTrouble(PoolError):
     """The devices cannot be watched."""
 
 
-class _Value(ctypes.Union):
-    _fields_ = (("uiVal", ctypes.c_uint), ("ullVal", ctypes.c_ulonglong), ("dVal", ctypes.c_double))
-
-
-class _Sample(ctypes.Structure):
-    _fields_ = (("timeStamp", ctypes.c_ulonglong), ("sampleValue", _Value))
+@contextmanager
+def _asking(call: str) -> Iterator[None]:
+    """What goes wrong inside is this call's."""
+    try:
+        yield
+    except NVMLError as error:
+        raise GpuTrouble(f"{call} failed ({error.value})") from None
 
 
 @dataclass(frozen=True)
-class Meter:
+class DeviceMeter:
     """One device: its index and UUID, and how many samples its driver keeps."""
 
-    nvml: Nvml
-    handle: Handle
+    handle: Any
     index: int
     uuid: str
     samples_max: int
 
-    def samples(self, since: int) -> list[Sample]:
+    def samples(self, since: int) -> list[DeviceSample]:
         """What was measured after `since`, a time of the driver's; none when there is nothing new."""
-        kind, count = ctypes.c_int(), ctypes.c_uint(self.samples_max)
-        found = (_Sample * self.samples_max)()
-        status = self.nvml.status(
-            "nvmlDeviceGetSamples",
-            self.handle,
-            ctypes.c_int(_UTILIZATION),
-            ctypes.c_ulonglong(since),
-            ctypes.byref(kind),
-            ctypes.byref(count),
-            found,
-        )
-        if status == _NOT_FOUND:
-            return []
-        if status:
-            raise GpuTrouble(f"nvmlDeviceGetSamples({self.index}) failed ({status})")
-        return [Sample(one.timeStamp, one.sampleValue.uiVal) for one in found[: count.value]]
+        with _asking(f"nvmlDeviceGetSamples({self.index})"):
+            try:
+                _kind, found = pynvml.nvmlDeviceGetSamples(self.handle, pynvml.NVML_GPU_UTILIZATION_SAMPLES, since)
+            except pynvml.NVMLError_NotFound:
+                return []
+        return [DeviceSample(one.timeStamp, one.sampleValue.uiVal) for one in found]
 
     def memory_used(self) -> int:
         """How many bytes of its memory are taken."""
-        memory = Memory()
-        status = self.nvml.status("nvmlDeviceGetMemoryInfo", self.handle, ctypes.byref(memory))
-        if status:
-            raise GpuTrouble(f"nvmlDeviceGetMemoryInfo({self.index}) failed ({status})")
-        return int(memory.used)
+        with _asking(f"nvmlDeviceGetMemoryInfo({self.index})"):
+            return int(pynvml.nvmlDeviceGetMemoryInfo(self.handle).used)
 
 
-def meters(nvml: Nvml | None) -> list[Meter]:
+def meters() -> list[DeviceMeter]:
     """All devices that can be watched; GpuTrouble when there are none."""
-    if nvml is None:
-        raise GpuTrouble("NVIDIA's management library (libnvidia-ml.so.1) is not there")
-    if status := nvml.status("nvmlInit_v2"):
-        raise GpuTrouble(f"nvmlInit() failed ({status})")
-    found = [one for index in range(nvml.number("nvmlDeviceGetCount_v2") or 0) if (one := _meter(nvml, index))]
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError_LibraryNotFound:
+        raise GpuTrouble(f"NVIDIA's management library ({LIBRARY}) is not there") from None
+    except NVMLError as error:
+        raise GpuTrouble(f"nvmlInit() failed ({error.value})") from None
+    found = [one for index in range(known(pynvml.nvmlDeviceGetCount) or 0) if (one := _meter(index))]
     if not found:
         raise GpuTrouble("Found 0 devices that can be watched")
     return found
 
 
-def _meter(nvml: Nvml, index: int) -> Meter | None:
-    handle = Handle()
-    status = nvml.status("nvmlDeviceGetHandleByIndex_v2", ctypes.c_uint(index), ctypes.byref(handle))
-    if status == _NO_PERMISSION:
-        return None
-    if status:
-        raise GpuTrouble(f"nvmlDeviceGetHandleByIndex({index}) failed ({status})")
-    kind, count = ctypes.c_int(), ctypes.c_uint()
-    status = nvml.status(
-        "nvmlDeviceGetSamples",
+def _meter(index: int) -> DeviceMeter | None:
+    with _asking(f"nvmlDeviceGetHandleByIndex({index})"):
+        try:
+            handle = pynvml.nvmlDeviceGetHandleByIndex(index)
+        except pynvml.NVMLError_NoPermission:
+            return None
+    kind, samples_max = _buffer(handle, index)
+    if kind != pynvml.NVML_VALUE_TYPE_UNSIGNED_INT:
+        raise GpuTrouble(f"nvmlDeviceGetSamples({index}) has samples of an unexpected type ({kind})")
+    uuid = (known(pynvml.nvmlDeviceGetUUID, handle) or "").removeprefix("GPU-")
+    return DeviceMeter(handle, index, uuid, max(1, samples_max))
+
+
+def _buffer(handle: Any, index: int) -> tuple[int, int]:
+    """Of which type a device's samples are, and how many its driver keeps; the bindings ask that, but do not tell."""
+    kind, count = ctypes.c_uint(), ctypes.c_uint()
+    status = pynvml.nvmlLib.nvmlDeviceGetSamples(
         handle,
-        ctypes.c_int(_UTILIZATION),
+        ctypes.c_uint(pynvml.NVML_GPU_UTILIZATION_SAMPLES),
         ctypes.c_ulonglong(0),
         ctypes.byref(kind),
         ctypes.byref(count),
@@ -103,14 +99,10 @@ def _meter(nvml: Nvml, index: int) -> Meter | None:
     )
     if status:
         raise GpuTrouble(f"nvmlDeviceGetSamples({index}) failed while asked for the number of samples ({status})")
-    if kind.value != _UNSIGNED:
-        raise GpuTrouble(f"nvmlDeviceGetSamples({index}) has samples of an unexpected type ({kind.value})")
-    uuid = (nvml.text("nvmlDeviceGetUUID", handle) or "").removeprefix("GPU-")
-    return Meter(nvml, handle, index, uuid, max(1, count.value))
+    return kind.value, count.value
 
 
 def watch(
-    nvml: Nvml | None,
     *,
     write: Callable[[str], None],
     complain: Callable[[str], object],
@@ -119,7 +111,7 @@ def watch(
 ) -> None:
     """Report for ever, or say why not and stay all the same: a startd starts a program that ends again and again."""
     try:
-        monitor(meters(nvml), write=write, now=now, sleep=sleep)
+        monitor(meters(), write=write, now=now, sleep=sleep)
     except GpuTrouble as error:
         complain(f"{error}, aborting.\nHanging to prevent process churn.\n")
     while True:

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pool.gpus.device import Device, Fact, Megahertz
-from pool.slots.inventory import attribute_of
+from pool.slots.provision.inventory import attribute_of
 
 
 @dataclass(frozen=True)
-class Wanted:
+class ReportOptions:
     """What shall be shown, and how."""
 
     properties: bool = False
@@ -19,7 +19,8 @@ class Wanted:
     nested: bool = True
     mixed: bool = False
     tag: str = "GPUs"
-    prefix: str = "CUDA"
+    prefix: str = ""
+    """Of ids by index and of attributes that all devices share; empty for that of the kind of devices."""
     style: str = "short"
     config: bool = False
     repeat: int = 1
@@ -30,7 +31,7 @@ class Wanted:
     """Devices, by index or id, to which the report is limited; none for all."""
 
 
-def report(devices: Sequence[Device], wanted: Wanted) -> list[str]:
+def report(devices: Sequence[Device], wanted: ReportOptions) -> list[str]:
     """The lines of the report."""
     shown = [device for device in devices if not wanted.only or _is_meant(device, wanted)]
     ids = [device.ident(wanted.style, wanted.prefix) for device in shown]
@@ -42,26 +43,27 @@ def report(devices: Sequence[Device], wanted: Wanted) -> list[str]:
     return lines
 
 
-def _is_meant(device: Device, wanted: Wanted) -> bool:
-    names = {str(device.index), f"{wanted.prefix}{device.index}", device.uuid, f"GPU-{device.uuid}"}
-    names.add(device.ident("short", wanted.prefix))
+def _is_meant(device: Device, wanted: ReportOptions) -> bool:
+    names = {str(device.index), f"{wanted.prefix}{device.index}", device.ident("short", wanted.prefix)}
+    if device.uuid:
+        names |= {device.uuid, f"GPU-{device.uuid}"}
     return any(one in names for one in wanted.only)
 
 
-def _repeated(ids: Sequence[str], wanted: Wanted) -> list[str]:
+def _repeated(ids: Sequence[str], wanted: ReportOptions) -> list[str]:
     if wanted.packed:
         return [one for one in ids for _ in range(wanted.repeat)]
     return list(ids) * wanted.repeat
 
 
-def _detected(ids: Sequence[str], wanted: Wanted) -> str:
+def _detected(ids: Sequence[str], wanted: ReportOptions) -> str:
     listed = ", ".join(_repeated(ids, wanted))
     if not listed:
         return f"Detected{wanted.tag}=0"
     return f"Detected{wanted.tag}={listed}" if wanted.config else f'Detected{wanted.tag}="{listed}"'
 
 
-def _properties(devices: Mapping[str, Device], wanted: Wanted) -> list[str]:
+def _properties(devices: Mapping[str, Device], wanted: ReportOptions) -> list[str]:
     """What all have in common once, and then what is each one's own."""
     tables: dict[str, dict[str, Fact]] = {}
     for one, device in devices.items():
@@ -83,7 +85,7 @@ def _properties(devices: Mapping[str, Device], wanted: Wanted) -> list[str]:
     return _nested(common, tables) if wanted.nested else _flat(common, tables, wanted)
 
 
-def _is_divided(name: str, wanted: Wanted) -> bool:
+def _is_divided(name: str, wanted: ReportOptions) -> bool:
     return wanted.divide and wanted.repeat > 1 and name == "GlobalMemoryMb"
 
 
@@ -96,7 +98,7 @@ def _ad(table: Mapping[str, Fact]) -> str:
     return "".join(f"{name}={_written(table[name])}; " for name in sorted(table, key=str.lower))
 
 
-def _flat(common: Mapping[str, Fact], tables: Mapping[str, Mapping[str, Fact]], wanted: Wanted) -> list[str]:
+def _flat(common: Mapping[str, Fact], tables: Mapping[str, Mapping[str, Fact]], wanted: ReportOptions) -> list[str]:
     lines = [f"{wanted.prefix}{name}={_written(common[name])}" for name in sorted(common, key=str.lower)]
     for one, table in tables.items():
         own = sorted(table, key=str.lower)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from pool.errors import UserError
+from pool.base.errors import UserError
 from pool.gpus.device import Device, Fact, Megahertz, cores_per_unit
 
 

@@ -20,14 +20,14 @@ LOOKS_PER_BUFFER: Final = 3
 
 
 @dataclass(frozen=True, order=True)
-class Sample:
+class DeviceSample:
     """The share of the time, in per cent, for which a device was busy up to a time in microseconds."""
 
     at: int
     percent: int
 
 
-class Source(Protocol):
+class DeviceSource(Protocol):
     """A device that can be asked how busy it was."""
 
     @property
@@ -36,15 +36,15 @@ class Source(Protocol):
     def uuid(self) -> str: ...
     @property
     def samples_max(self) -> int: ...
-    def samples(self, since: int) -> list[Sample]: ...
+    def samples(self, since: int) -> list[DeviceSample]: ...
     def memory_used(self) -> int: ...
 
 
 @dataclass
-class Use:
+class DeviceUtilization:
     """One device's use since the last report."""
 
-    source: Source
+    source: DeviceSource
     last: int = 0
     busy_us: float = 0.0
     memory_peak: int = field(default=0)
@@ -54,7 +54,7 @@ class Use:
         self.add(self.source.samples(self.last))
         self.memory_peak = max(self.memory_peak, self.source.memory_used())
 
-    def add(self, samples: Iterable[Sample]) -> None:
+    def add(self, samples: Iterable[DeviceSample]) -> None:
         """Count samples, which need not be in order; the first of all only tells where time begins."""
         for one in sorted(samples):
             if self.last:
@@ -85,10 +85,14 @@ def report(index: int, uuid: str, busy_s: float, memory: int) -> str:
 
 
 def monitor(
-    sources: Sequence[Source], *, write: Callable[[str], None], now: Callable[[], float], sleep: Callable[[float], None]
+    sources: Sequence[DeviceSource],
+    *,
+    write: Callable[[str], None],
+    now: Callable[[], float],
+    sleep: Callable[[float], None],
 ) -> None:
     """Watch the devices for ever, and report every ten seconds. What was measured before is none of ours."""
-    uses = [Use(source) for source in sources]
+    uses = [DeviceUtilization(source) for source in sources]
     for use in uses:
         use.look()
         use.forget()

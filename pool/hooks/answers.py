@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
+from pool.base.errors import ClassAdError
 from pool.classad import ClassAd, parse_long
-from pool.errors import ClassAdError
 from pool.hooks.table import HookProgram
 
 SEPARATOR: Final = "-----\n"

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import Final
 
+from pool.base.errors import UserError
+from pool.base.ids import JobId
+from pool.base.words import split_list
 from pool.classad import ClassAd, parse_long
-from pool.errors import UserError
-from pool.ids import JobId
+from pool.jobs.vocabulary.universes import Universe
 
 FETCHED_JOB: Final = JobId(1, 0)
 """What fetched work is called in logs."""
 
 REQUESTS: Final = ("RequestCpus", "RequestMemory", "RequestDisk")
-VANILLA, JAVA = 5, 10
 
 
 class BadWork(UserError):
@@ -41,11 +42,13 @@ def complete(job: ClassAd, keyword: str, *, partitionable: bool, as_root: bool, 
     if missing:
         raise BadWork(f"the fetched work has no {', '.join(missing)}, and the slot is partitionable")
     ad = job.flat()
-    universe = ad.eval_int("JobUniverse", VANILLA)
-    if universe == JAVA:
-        ad["JarFiles"] = ",".join((ad.eval_str("JarFiles") or "").replace(",", " ").split())
-    elif universe != VANILLA:
-        raise BadWork(f"fetched work cannot be of universe {universe}", expected=f"{VANILLA} or {JAVA}")
+    universe = ad.eval_int("JobUniverse", Universe.VANILLA)
+    if universe == Universe.JAVA:
+        ad["JarFiles"] = ",".join(split_list(ad.eval_str("JarFiles")))
+    elif universe != Universe.VANILLA:
+        raise BadWork(
+            f"fetched work cannot be of universe {universe}", expected=f"{Universe.VANILLA} or {Universe.JAVA}"
+        )
     if owner:
         ad["Owner"] = owner
         if "@" not in (ad.eval_str("User") or ""):
@@ -54,7 +57,7 @@ def complete(job: ClassAd, keyword: str, *, partitionable: bool, as_root: bool, 
     ad["TransferExecutable"] = False
     for name, value in (
         ("MyType", "Job"),
-        ("JobUniverse", VANILLA),
+        ("JobUniverse", Universe.VANILLA),
         ("ClusterId", FETCHED_JOB.cluster),
         ("ProcId", FETCHED_JOB.proc),
         ("JobStatus", 2),

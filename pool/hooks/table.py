@@ -7,11 +7,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
+from pool.base.argv import BadQuoting, split_new, split_old
 from pool.classad import ClassAd
 from pool.config import Config
-from pool.errors import UserError
-from pool.execute.quoting import split_new
-from pool.submit.quoting import BadQuoting, arguments_old_style, is_new_style, unquote_new_style
+from pool.submit.quoting import arguments_old_style, is_new_style, unquote_new_style
 
 
 class Hook(StrEnum):
@@ -116,8 +115,8 @@ def job_keyword(job: ClassAd, table: HookTable, *, forced: str = "", default: st
 def _arguments(config: Config, knob: str) -> tuple[str, ...]:
     said = config.str(knob, default="")
     try:
-        words = split_new(unquote_new_style(said)) if is_new_style(said) else arguments_old_style(said).split()
-    except (BadQuoting, UserError) as error:
+        words = split_new(unquote_new_style(said)) if is_new_style(said) else split_old(arguments_old_style(said))
+    except BadQuoting as error:
         raise config.error(knob, f"{knob}: {error}") from None
     return tuple(words)
 

@@ -1,1 +1,1 @@
-"""Who is a host of the pool: the names that hosts may have, and the central manager's register of certificates."""
+"""The hosts of a pool: their names, the register of their certificates, and the supervision of their daemons."""

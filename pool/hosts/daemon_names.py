@@ -10,7 +10,7 @@ from typing import Final
 
 from pool.classad import ClassAd
 
-_BY_SCHEDD: Final = "submitter"  # its Name is a user's
+_BY_SCHEDD: Final = "submitter"  # its Name is a user's, who may have jobs at several
 
 
 def daemon_name(configured: str, host: str) -> str:
@@ -28,8 +28,18 @@ def names_host(name: str, host: str) -> bool:
 
 def belongs(ad: ClassAd, host: str) -> bool:
     """Whether the ad is about this host, or about something on it."""
-    named = "ScheddName" if ad.eval_str("MyType", "").casefold() == _BY_SCHEDD else "Name"
+    named = "ScheddName" if _is_by_schedd(ad) else "Name"
     name, machine = ad.eval_str(named, ""), ad.eval_str("Machine", "")
     if machine and machine.casefold() != host.casefold():
         return False
     return bool(name) and names_host(name, host) and (bool(machine) or not name.endswith("@"))
+
+
+def kept_name(ad: ClassAd) -> str:
+    """The name under which collectors keep the ad: it replaces the one of this name and its type, and no other."""
+    name, schedd = ad.eval_str("Name", ""), ad.eval_str("ScheddName", "")
+    return f"{name} at {schedd}" if name and schedd and _is_by_schedd(ad) else name
+
+
+def _is_by_schedd(ad: ClassAd) -> bool:
+    return ad.eval_str("MyType", "").casefold() == _BY_SCHEDD

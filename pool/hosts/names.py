@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from pool.errors import UserError
+from pool.base.errors import UserError
 
 _LABEL: Final = r"[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
 _NAME: Final = re.compile(rf"{_LABEL}(\.{_LABEL})*\Z")

@@ -2,6 +2,12 @@
 
 One SQLite file on the central manager, over a connection that the caller has opened with a transaction
 (`transaction`): what was decided is on disk before anybody hears of it, and of two who want the same, one comes second.
+
+* A name belongs to the key that had it first, until it is revoked; reserved names (daemons' own) are no host's.
+* A join word is used once, within its time; what ended is remembered for REMEMBERED_S, for clocks differ.
+* A certificate is noted before it is given to anybody, so that each can be revoked.
+
+Source: RFC 5280 for serial numbers and revocation lists; the rest is this pool's own.
 """
 
 from __future__ import annotations
@@ -12,7 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from pool.errors import UserError
+from pool.base.errors import UserError
 from pool.hosts.names import check_name, collide
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from enum import Enum, StrEnum
 from typing import Final
 
 
-class State(StrEnum):
+class ProcessState(StrEnum):
     """Where a daemon stands in its master's eyes; the names are what `condor_who` shows."""
 
     STOPPED = "Stopped"
@@ -26,7 +26,7 @@ class State(StrEnum):
     BACKOFF = "Backoff"
 
 
-class Event(Enum):
+class ProcessEvent(Enum):
     """What happened, or was asked for."""
 
     START = "start"
@@ -36,7 +36,7 @@ class Event(Enum):
     DUE = "due"
 
 
-class Effect(Enum):
+class MasterEffect(Enum):
     """What the master must now do."""
 
     SPAWN = "spawn"
@@ -45,7 +45,7 @@ class Effect(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Backoff:
+class RestartBackoff:
     """MASTER_BACKOFF_CONSTANT, MASTER_BACKOFF_FACTOR, MASTER_BACKOFF_CEILING and MASTER_RECOVER_FACTOR."""
 
     constant_s: float = 9.0
@@ -66,45 +66,47 @@ class Supervised:
     """One daemon: its state, what it should come to, and how often it fell."""
 
     name: str
-    state: State = State.STOPPED
+    state: ProcessState = ProcessState.STOPPED
     again: bool = False  # start it once it has stopped
     restarts: int = 0  # in a row
     started_at: float = 0.0
     due_at: float = 0.0
 
 
-_S, _E = State, Event
+_S, _E = ProcessState, ProcessEvent
 
-MOVES: Final[Mapping[tuple[State, Event], tuple[State, tuple[Effect, ...]]]] = {
-    (_S.STOPPED, _E.START): (_S.STARTING, (Effect.SPAWN,)),
+MOVES: Final[Mapping[tuple[ProcessState, ProcessEvent], tuple[ProcessState, tuple[MasterEffect, ...]]]] = {
+    (_S.STOPPED, _E.START): (_S.STARTING, (MasterEffect.SPAWN,)),
     (_S.STARTING, _E.READY): (_S.RUNNING, ()),
-    (_S.STARTING, _E.EXITED): (_S.BACKOFF, (Effect.WAKE_WHEN_DUE,)),
-    (_S.STARTING, _E.STOP): (_S.STOPPING, (Effect.ASK_TO_STOP,)),
-    (_S.RUNNING, _E.EXITED): (_S.BACKOFF, (Effect.WAKE_WHEN_DUE,)),
-    (_S.RUNNING, _E.STOP): (_S.STOPPING, (Effect.ASK_TO_STOP,)),
+    (_S.STARTING, _E.EXITED): (_S.BACKOFF, (MasterEffect.WAKE_WHEN_DUE,)),
+    (_S.STARTING, _E.STOP): (_S.STOPPING, (MasterEffect.ASK_TO_STOP,)),
+    (_S.RUNNING, _E.EXITED): (_S.BACKOFF, (MasterEffect.WAKE_WHEN_DUE,)),
+    (_S.RUNNING, _E.STOP): (_S.STOPPING, (MasterEffect.ASK_TO_STOP,)),
     (_S.STOPPING, _E.EXITED): (_S.STOPPED, ()),
-    (_S.STOPPING, _E.STOP): (_S.STOPPING, (Effect.ASK_TO_STOP,)),  # a graceful stop may become a fast one
-    (_S.BACKOFF, _E.START): (_S.STARTING, (Effect.SPAWN,)),
-    (_S.BACKOFF, _E.DUE): (_S.STARTING, (Effect.SPAWN,)),
+    (_S.STOPPING, _E.STOP): (_S.STOPPING, (MasterEffect.ASK_TO_STOP,)),  # a graceful stop may become a fast one
+    (_S.BACKOFF, _E.START): (_S.STARTING, (MasterEffect.SPAWN,)),
+    (_S.BACKOFF, _E.DUE): (_S.STARTING, (MasterEffect.SPAWN,)),
     (_S.BACKOFF, _E.STOP): (_S.STOPPED, ()),
 }
 
 
-def step(daemon: Supervised, event: Event, *, now: float, backoff: Backoff) -> tuple[Supervised, tuple[Effect, ...]]:
+def step(
+    daemon: Supervised, event: ProcessEvent, *, now: float, backoff: RestartBackoff
+) -> tuple[Supervised, tuple[MasterEffect, ...]]:
     """The daemon after `event`, and what to do. What has no row changes nothing: all of it may come twice or late."""
-    if daemon.state is State.STOPPING and event is Event.START:
+    if daemon.state is ProcessState.STOPPING and event is ProcessEvent.START:
         return replace(daemon, again=True), ()
-    if daemon.state is State.STOPPING and event is Event.EXITED and daemon.again:
-        fresh = replace(daemon, state=State.STARTING, again=False, restarts=0, started_at=now)
-        return fresh, (Effect.SPAWN,)
+    if daemon.state is ProcessState.STOPPING and event is ProcessEvent.EXITED and daemon.again:
+        fresh = replace(daemon, state=ProcessState.STARTING, again=False, restarts=0, started_at=now)
+        return fresh, (MasterEffect.SPAWN,)
     move = MOVES.get((daemon.state, event))
     if move is None:
         return daemon, ()
     state, effects = move
     after = replace(daemon, state=state, again=False)
-    if state is State.BACKOFF:
+    if state is ProcessState.BACKOFF:
         restarts = 0 if now - daemon.started_at >= backoff.recover_s else daemon.restarts
         after = replace(after, restarts=restarts + 1, due_at=now + backoff.delay(restarts))
-    elif Effect.SPAWN in effects:
-        after = replace(after, started_at=now, restarts=0 if event is Event.START else daemon.restarts)
+    elif MasterEffect.SPAWN in effects:
+        after = replace(after, started_at=now, restarts=0 if event is ProcessEvent.START else daemon.restarts)
     return after, effects

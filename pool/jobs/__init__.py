@@ -1,1 +1,1 @@
-"""One job, from submit to history: states, policy, the durable queue, its executions and what its log says."""
+"""One job, from submit to history: its policy, its executions, and what may be done to it."""

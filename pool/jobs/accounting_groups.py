@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from pool.base.errors import SubmitError, UserError
+from pool.base.words import split_list
 from pool.classad import UNDEFINED, ClassAd, Expr, Member, Undefined
-from pool.errors import SubmitError, UserError
 
 GROUP: Final = "AccountingGroup"
 ACCOUNTING: Final = (GROUP, "AcctGroup", "AcctGroupUser")
@@ -71,7 +72,7 @@ class ChargeRules:
             raise SubmitError(f"Invalid accounting_group: {name!r}", expected="GROUP.USER without spaces and @")
         if self._is_own(name, owner) or owner in self.super_users or user in self.super_users:
             return
-        listed = (self.others(owner) or "").replace(",", " ").split()
+        listed = split_list(self.others(owner))
         if any(other in (ANYBODY, name) or name.endswith(f".{other}") for other in listed):
             return
         raise SubmitError(

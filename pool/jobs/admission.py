@@ -10,14 +10,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from pool.base.errors import ClassAdError, SubmitError, UserError
+from pool.base.words import split_list, truth_word
 from pool.classad import UNDEFINED, ClassAd, Error, Expr, Undefined, expr
-from pool.classad.ad import same
-from pool.errors import ClassAdError, SubmitError, UserError
-from pool.jobs.own_attributes import NOBODYS_TO_SET
-from pool.transform import Complain, Knob, Transform, read_transform
+from pool.classad.eval.ad import same
+from pool.classad.values.truth import is_true
+from pool.jobs.vocabulary.own_attributes import NOBODYS_TO_SET
+from pool.transforms.transform import Complain, Knob, Transform, read_transform
 
 
-class Knobs(Protocol):
+class AdmissionKnobs(Protocol):
     """What is read of the configuration."""
 
     def __getitem__(self, name: str, /) -> str | None: ...
@@ -36,7 +38,7 @@ class SubmitRequirement:
 
 
 @dataclass(frozen=True)
-class Admission:
+class SubmitRules:
     """The rules, in order."""
 
     transforms: Sequence[Transform] = ()
@@ -105,7 +107,7 @@ class Admission:
         warning = ""
         for one in self.requirements:
             value = _asked(one.condition, schedd, job)
-            if isinstance(value, bool | int | float) and value:
+            if is_true(value):
                 continue
             if isinstance(value, Undefined | Error | str) or not isinstance(value, bool | int | float):
                 raise _refused(f"Submit requirement {one.name} evaluated to non-boolean.")
@@ -117,10 +119,10 @@ class Admission:
         return warning
 
 
-def admission(knobs: Knobs, fixed: frozenset[str] = NOBODYS_TO_SET) -> Admission:
+def admission(knobs: AdmissionKnobs, fixed: frozenset[str] = NOBODYS_TO_SET) -> SubmitRules:
     """The rules of a configuration; what cannot be read of them is left out, and named."""
     ignored: list[str] = []
-    return Admission(
+    return SubmitRules(
         tuple(_transforms(knobs, ignored)),
         tuple(_requirements(knobs, ignored)),
         lambda name: knobs[name],
@@ -129,11 +131,11 @@ def admission(knobs: Knobs, fixed: frozenset[str] = NOBODYS_TO_SET) -> Admission
     )
 
 
-def _names(knobs: Knobs, knob: str) -> list[str]:
-    return (knobs[knob] or "").replace(",", " ").split()
+def _names(knobs: AdmissionKnobs, knob: str) -> list[str]:
+    return split_list(knobs[knob])
 
 
-def _transforms(knobs: Knobs, ignored: list[str]) -> list[Transform]:
+def _transforms(knobs: AdmissionKnobs, ignored: list[str]) -> list[Transform]:
     found = []
     for name in _names(knobs, "JOB_TRANSFORM_NAMES"):
         text = knobs.raw(f"JOB_TRANSFORM_{name}")
@@ -147,7 +149,7 @@ def _transforms(knobs: Knobs, ignored: list[str]) -> list[Transform]:
     return found
 
 
-def _requirements(knobs: Knobs, ignored: list[str]) -> list[SubmitRequirement]:
+def _requirements(knobs: AdmissionKnobs, ignored: list[str]) -> list[SubmitRequirement]:
     found = []
     for name in _names(knobs, "SUBMIT_REQUIREMENT_NAMES"):
         knob = f"SUBMIT_REQUIREMENT_{name}"
@@ -156,7 +158,7 @@ def _requirements(knobs: Knobs, ignored: list[str]) -> list[SubmitRequirement]:
             if not text:
                 ignored.append(f"{knob} is not defined")
                 continue
-            warns = (knobs[f"{knob}_IS_WARNING"] or "").strip().lower() in ("true", "t", "yes", "1")
+            warns = truth_word(knobs[f"{knob}_IS_WARNING"]) is True
             found.append(SubmitRequirement(name, expr(text), expr(reason) if reason else None, warns))
         except ClassAdError as error:
             ignored.append(f"{knob}: {error}")

@@ -12,8 +12,8 @@ import time
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from pool.base.errors import UserError
 from pool.classad import ClassAd
-from pool.errors import UserError
 
 LocalTime = Callable[[float], time.struct_time]
 FromLocal = Callable[[tuple[int, int, int, int, int, int, int, int, int]], float]

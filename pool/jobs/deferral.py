@@ -5,8 +5,8 @@ from __future__ import annotations
 from enum import Enum
 from typing import NamedTuple
 
+from pool.base.errors import UserError
 from pool.classad import ClassAd
-from pool.errors import UserError
 from pool.jobs.crontab import FIELDS, CronTab, FromLocal, LocalTime
 
 DEFAULT_WINDOW = 0
@@ -43,15 +43,6 @@ class Deferral(NamedTuple):
     def left(self, now: float) -> float:
         """Seconds until the moment; after it, seconds that are left of the window."""
         return self.time - now if now < self.time else self.time + self.window - now
-
-    def may_match(self, now: float, schedd_interval: float = 0) -> bool:
-        """Whether the job may be sent to a machine: near enough to its moment, and its window not over."""
-        return now + schedd_interval >= self.time - self.preparation and now < self.time + self.window
-
-
-def is_deferred(ad: ClassAd) -> bool:
-    """Whether the job is on a clock at all."""
-    return "DeferralTime" in ad or any(name in ad for name, _, _ in FIELDS)
 
 
 def deferral_of(ad: ClassAd, *, target: ClassAd | None = None) -> Deferral | None:

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from pool.base.errors import SubmitError, UserError
 from pool.classad import ClassAd
-from pool.errors import SubmitError, UserError
 from pool.jobs.accounting_groups import ACCOUNTING
-from pool.jobs.own_attributes import (
+from pool.jobs.vocabulary.own_attributes import (
     NO_JOBS,
     NOBODYS_TO_SET,
     RUNS_AND_FILES,

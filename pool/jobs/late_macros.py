@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from pool.ad_limits import JOB_BYTES_MAX
+from pool.ads.limits import JOB_BYTES_MAX
+from pool.base.errors import ClassAdError, UserError
 from pool.classad import UNDEFINED, ClassAd, Error, expr
-from pool.classad.budget import Overruns, TooDear
-from pool.errors import ClassAdError, UserError
+from pool.classad.eval.budget import Overruns, TooDear
 
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 EXPANSIONS_MAX: Final = 1000

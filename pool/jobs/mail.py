@@ -7,16 +7,17 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
+from pool.base.words import split_list
 from pool.classad import ClassAd
-from pool.jobs import event_log
-from pool.jobs.codes import NOT_A_SYSTEM_HOLD
-from pool.jobs.event_log import Event
+from pool.jobs.userlog import event_log
+from pool.jobs.userlog.event import LogEvent
+from pool.jobs.vocabulary.hold_codes import NOT_A_SYSTEM_HOLD
 
 _ADDRESS: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+=%-]*(@[A-Za-z0-9][A-Za-z0-9.-]*)?\Z", re.ASCII)
 RECIPIENTS_MAX: Final = 20
 
 
-class Wish(IntEnum):
+class Notification(IntEnum):
     """JobNotification."""
 
     NEVER = 0
@@ -36,7 +37,7 @@ class Letter:
     body: str
 
 
-def letter(job: ClassAd, event: Event, uid_domain: str) -> Letter | None:
+def letter(job: ClassAd, event: LogEvent, uid_domain: str) -> Letter | None:
     """The mail that the job's owner wants about this event, if any."""
     wish = job.eval_int("JobNotification", 0)
     said = _said(job, event, wish)
@@ -50,16 +51,18 @@ def letter(job: ClassAd, event: Event, uid_domain: str) -> Letter | None:
     )
 
 
-def _said(job: ClassAd, event: Event, wish: int) -> str:
+def _said(job: ClassAd, event: LogEvent, wish: int) -> str:
     """What happened, in a few lines; nothing where its owner does not want to know."""
     if isinstance(event, event_log.Executing):
         first = job.eval_int("NumJobStarts", 0) <= 1
-        return "has begun to run." if wish == Wish.START and first else ""
+        return "has begun to run." if wish == Notification.START and first else ""
     if isinstance(event, event_log.Terminated):
-        wants = wish in (Wish.ALWAYS, Wish.COMPLETE) or (wish == Wish.ERROR and not _succeeded(job))
+        wants = wish in (Notification.ALWAYS, Notification.COMPLETE) or (
+            wish == Notification.ERROR and not _succeeded(job)
+        )
         return _end(job) if wants else ""
     if isinstance(event, event_log.Held):
-        wants = wish in (Wish.ALWAYS, Wish.ERROR) and event.code not in NOT_A_SYSTEM_HOLD
+        wants = wish in (Notification.ALWAYS, Notification.ERROR) and event.code not in NOT_A_SYSTEM_HOLD
         return f"is being put on hold.\n\n{event.reason}" if wants else ""
     return ""
 
@@ -89,7 +92,7 @@ def _command(job: ClassAd) -> str:
 
 def _more(job: ClassAd) -> str:
     """The attributes that the owner wants to read (email_attributes)."""
-    names = (job.eval_str("EmailAttributes") or "").replace(",", " ").split()
+    names = split_list(job.eval_str("EmailAttributes"))
     lines = [f"{name} = {job.text(name) if name in job else 'UNDEFINED'}\n" for name in names]
     return "".join(["\n", *lines]) if lines else ""
 
@@ -97,5 +100,5 @@ def _more(job: ClassAd) -> str:
 def _recipients(job: ClassAd, uid_domain: str) -> tuple[str, ...]:
     """Whom to write to; what is no address is left out, so that nobody's words become a mailer's options."""
     named = job.eval_str("NotifyUser") or job.eval_str("Owner") or ""
-    found = [name if "@" in name else f"{name}@{uid_domain}" for name in named.replace(",", " ").split()]
+    found = [name if "@" in name else f"{name}@{uid_domain}" for name in split_list(named)]
     return tuple(name for name in found[:RECIPIENTS_MAX] if _ADDRESS.match(name))

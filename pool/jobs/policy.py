@@ -3,6 +3,13 @@
 `periodic` is asked now and then in every state, `on_exit` once the program has ended. The first expression that is true
 wins, in HTCondor's order; one that is undefined or an error decides nothing. What max_retries and its kin mean was
 written into OnExitRemove at submit.
+
+In this order, where a state allows it: ALLOWED_JOB_DURATION and its kin, vacate, timer_remove, a missed deferral, hold,
+release, remove; of each the job's own expression first, then SYSTEM_PERIODIC_<ACTION>_<NAME>, then the one without a
+name. A hold that a user asked for is never released. Expressions that cost too much processor time have it held.
+
+Source: HTCondor manual, "condor_submit" (periodic_hold, on_exit_remove ...), "Configuration Macros"
+(SYSTEM_PERIODIC_HOLD ...) and "Hold Reason Codes".
 """
 
 from __future__ import annotations
@@ -12,15 +19,18 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, Protocol
 
+from pool.base.errors import ClassAdError
+from pool.base.units import show_seconds
+from pool.base.words import split_list
 from pool.classad import ClassAd, Expr, expr
-from pool.classad.budget import Overruns, TooDear
-from pool.errors import ClassAdError
-from pool.jobs.codes import HoldCode, VacateCode
+from pool.classad.eval.budget import Overruns, TooDear
+from pool.classad.values.truth import is_true, truth_of
 from pool.jobs.deferral import MISSED, has_missed
-from pool.jobs.states import EXECUTING, JobStatus
+from pool.jobs.vocabulary.hold_codes import HoldCode, VacateCode
+from pool.jobs.vocabulary.states import EXECUTING, JobStatus
 
 
-class Action(Enum):
+class PolicyAction(Enum):
     """What shall be done with a job."""
 
     HOLD = "hold"
@@ -35,7 +45,7 @@ class Action(Enum):
 class Decision:
     """What shall be done, and what the user will read about it."""
 
-    action: Action
+    action: PolicyAction
     reason: str = ""
     code: int = 0
     subcode: int = 0
@@ -69,33 +79,38 @@ class SystemPolicy:
         return bool(self.hold or self.release or self.remove or self.vacate)
 
 
-class Knobs(Protocol):
+class PolicyKnobs(Protocol):
     """What is read of the configuration: a knob's expanded text, or None."""
 
     def __getitem__(self, name: str, /) -> str | None: ...
 
 
-_RULES: Final = {Action.HOLD: "HOLD", Action.RELEASE: "RELEASE", Action.REMOVE: "REMOVE", Action.VACATE: "VACATE"}
+_RULES: Final = {
+    PolicyAction.HOLD: "HOLD",
+    PolicyAction.RELEASE: "RELEASE",
+    PolicyAction.REMOVE: "REMOVE",
+    PolicyAction.VACATE: "VACATE",
+}
 
 
-def system_policy(knobs: Knobs, fixed: frozenset[str] = frozenset()) -> SystemPolicy:
+def system_policy(knobs: PolicyKnobs, fixed: frozenset[str] = frozenset()) -> SystemPolicy:
     """The SYSTEM_PERIODIC_* rules of a configuration, those of the `_NAMES` lists included."""
     ignored: list[str] = []
     found = {action: tuple(_rules(knobs, f"SYSTEM_PERIODIC_{word}", ignored)) for action, word in _RULES.items()}
     most = knobs["SYSTEM_MAX_RELEASES"]
     return SystemPolicy(
-        hold=found[Action.HOLD],
-        release=found[Action.RELEASE],
-        remove=found[Action.REMOVE],
-        vacate=found[Action.VACATE],
+        hold=found[PolicyAction.HOLD],
+        release=found[PolicyAction.RELEASE],
+        remove=found[PolicyAction.REMOVE],
+        vacate=found[PolicyAction.VACATE],
         max_releases=int(most) if most and most.isdigit() else None,
         ignored=ignored,
         fixed=fixed,
     )
 
 
-def _rules(knobs: Knobs, base: str, ignored: list[str]) -> list[SystemRule]:
-    tags = (knobs[f"{base}_NAMES"] or "").replace(",", " ").split()
+def _rules(knobs: PolicyKnobs, base: str, ignored: list[str]) -> list[SystemRule]:
+    tags = split_list(knobs[f"{base}_NAMES"])
     rules = []
     for knob in [*(f"{base}_{tag}" for tag in tags), base]:
         text = (knobs[knob] or "").strip()
@@ -114,15 +129,19 @@ def _optional(text: str | None) -> Expr | None:
     return expr(text) if text and text.strip() else None
 
 
+_PERIODIC: Final = ("PeriodicHold", "PeriodicRelease", "PeriodicRemove", "PeriodicVacate")
+_LIMITS: Final = ("TimerRemove", "DeferralTime", "AllowedJobDuration", "AllowedExecuteDuration")
+POLICY: Final = (*_PERIODIC, *_LIMITS)
+"""The attributes without which a job has no periodic policy of its own."""
+
+
 def is_trivial(ad: ClassAd) -> bool:
     """Whether the job's own periodic policy can never do anything, so that nobody needs to look at it."""
-    for name in ("PeriodicHold", "PeriodicRelease", "PeriodicRemove", "PeriodicVacate"):
+    for name in _PERIODIC:
         value = ad.get(name, False)
         if value is not False and value != 0:
             return False
-    return not any(
-        name in ad for name in ("TimerRemove", "DeferralTime", "AllowedJobDuration", "AllowedExecuteDuration")
-    )
+    return not any(name in ad for name in _LIMITS)
 
 
 def reads(ad: ClassAd, system: SystemPolicy) -> frozenset[str] | None:
@@ -157,7 +176,9 @@ def periodic(ad: ClassAd, status: JobStatus, now: float, system: SystemPolicy) -
             return _periodic(ad, status, now, system)
         except TooDear:
             pass
-    return Decision(Action.HOLD, too_costly(ad, _ATTRIBUTES.values(), seen.reason), HoldCode.EXPRESSION_TOO_COSTLY)
+    return Decision(
+        PolicyAction.HOLD, too_costly(ad, _ATTRIBUTES.values(), seen.reason), HoldCode.EXPRESSION_TOO_COSTLY
+    )
 
 
 def too_costly(ad: ClassAd, names: Iterable[str], reason: str, target: ClassAd | None = None) -> str:
@@ -175,39 +196,39 @@ def too_costly(ad: ClassAd, names: Iterable[str], reason: str, target: ClassAd |
 
 def _periodic(ad: ClassAd, status: JobStatus, now: float, system: SystemPolicy) -> Decision | None:
     if status in EXECUTING:
-        decision = _too_long(ad, now) or _rule(ad, Action.VACATE, system.vacate)
+        decision = _too_long(ad, now) or _rule(ad, PolicyAction.VACATE, system.vacate)
         if decision is not None:
             return decision
     timer = ad.eval_int("TimerRemove")
     if timer is not None and 0 <= timer < now:
-        return Decision(Action.REMOVE, _because("job attribute", "TimerRemove", ad.text("TimerRemove")))
+        return Decision(PolicyAction.REMOVE, _because("job attribute", "TimerRemove", ad.text("TimerRemove")))
     if status is JobStatus.IDLE and has_missed(ad, now):
-        return Decision(Action.HOLD, MISSED, HoldCode.MISSED_DEFERRED_EXECUTION_TIME)
+        return Decision(PolicyAction.HOLD, MISSED, HoldCode.MISSED_DEFERRED_EXECUTION_TIME)
     if status not in (JobStatus.HELD, JobStatus.COMPLETED):
-        decision = _rule(ad, Action.HOLD, system.hold)
+        decision = _rule(ad, PolicyAction.HOLD, system.hold)
         if decision is not None:
             return decision
     if status is JobStatus.HELD and _may_release(ad, system):
-        decision = _rule(ad, Action.RELEASE, system.release)
+        decision = _rule(ad, PolicyAction.RELEASE, system.release)
         if decision is not None:
             return decision
-    return _rule(ad, Action.REMOVE, system.remove)
+    return _rule(ad, PolicyAction.REMOVE, system.remove)
 
 
 def on_exit(ad: ClassAd, status: JobStatus, now: float, system: SystemPolicy) -> Decision:
     """What becomes of a job whose program has ended; its ad has ExitBySignal, and ExitCode or ExitSignal."""
     if status is JobStatus.REMOVED:
-        return Decision(Action.REMOVE)
+        return Decision(PolicyAction.REMOVE)
     decision = periodic(ad, status, now, system)
-    if decision is not None and decision.action is not Action.VACATE:
+    if decision is not None and decision.action is not PolicyAction.VACATE:
         return decision
-    if _is_true(ad.eval("OnExitHold")):
-        return _of_job(ad, Action.HOLD, "OnExitHold")
+    if is_true(ad.eval("OnExitHold")):
+        return _of_job(ad, PolicyAction.HOLD, "OnExitHold")
     remove = ad.eval("OnExitRemove") if "OnExitRemove" in ad else True
-    if isinstance(remove, bool | int | float) and not remove:
+    if truth_of(remove) is False:
         because = _because("job attribute", "OnExitRemove", ad.text("OnExitRemove"), "FALSE")
-        return Decision(Action.REQUEUE, because, VacateCode.JOB_SHOULD_REQUEUE)
-    return Decision(Action.COMPLETE)
+        return Decision(PolicyAction.REQUEUE, because, VacateCode.JOB_SHOULD_REQUEUE)
+    return Decision(PolicyAction.COMPLETE)
 
 
 def _too_long(ad: ClassAd, now: float) -> Decision | None:
@@ -217,19 +238,13 @@ def _too_long(ad: ClassAd, now: float) -> Decision | None:
         return None
     allowed = ad.eval_int("AllowedJobDuration")
     if allowed is not None and now - started >= allowed:
-        said = f"The job exceeded allowed job duration of {_duration(allowed)}"
-        return Decision(Action.HOLD, said, HoldCode.JOB_DURATION_EXCEEDED)
+        said = f"The job exceeded allowed job duration of {show_seconds(allowed)}"
+        return Decision(PolicyAction.HOLD, said, HoldCode.JOB_DURATION_EXCEEDED)
     allowed, executing = ad.eval_int("AllowedExecuteDuration"), ad.eval_int("JobCurrentStartExecutingDate")
     if allowed is not None and executing is not None and executing >= started and now - executing > allowed:
-        said = f"The job exceeded allowed execute duration of {_duration(allowed)}"
-        return Decision(Action.HOLD, said, HoldCode.JOB_EXECUTE_EXCEEDED)
+        said = f"The job exceeded allowed execute duration of {show_seconds(allowed)}"
+        return Decision(PolicyAction.HOLD, said, HoldCode.JOB_EXECUTE_EXCEEDED)
     return None
-
-
-def _duration(seconds: int) -> str:
-    """`0+01:00:00`."""
-    hours, rest = divmod(seconds, 3600)
-    return f"{hours // 24}+{hours % 24:02d}:{rest // 60:02d}:{rest % 60:02d}"
 
 
 def _may_release(ad: ClassAd, system: SystemPolicy) -> bool:
@@ -239,11 +254,11 @@ def _may_release(ad: ClassAd, system: SystemPolicy) -> bool:
     return system.max_releases is None or (ad.eval_int("NumHolds") or 0) < system.max_releases
 
 
-_ATTRIBUTES: Final[Mapping[Action, str]] = {
-    Action.HOLD: "PeriodicHold",
-    Action.RELEASE: "PeriodicRelease",
-    Action.REMOVE: "PeriodicRemove",
-    Action.VACATE: "PeriodicVacate",
+_ATTRIBUTES: Final[Mapping[PolicyAction, str]] = {
+    PolicyAction.HOLD: "PeriodicHold",
+    PolicyAction.RELEASE: "PeriodicRelease",
+    PolicyAction.REMOVE: "PeriodicRemove",
+    PolicyAction.VACATE: "PeriodicVacate",
 }
 
 
@@ -251,37 +266,32 @@ _READ: Final = ("TimerRemove", "DeferralTime", "DeferralWindow", "HoldReasonCode
 _OF_ITS_OWN: Final = frozenset({"procid", "globaljobid"})
 
 
-def _rule(ad: ClassAd, action: Action, rules: Sequence[SystemRule]) -> Decision | None:
+def _rule(ad: ClassAd, action: PolicyAction, rules: Sequence[SystemRule]) -> Decision | None:
     name = _ATTRIBUTES[action]
-    if _is_true(ad.eval(name)):
+    if is_true(ad.eval(name)):
         return _of_job(ad, action, name)
     for rule in rules:
-        if _is_true(rule.expr.eval(ad)):
+        if is_true(rule.expr.eval(ad)):
             return _of_system(ad, action, rule)
     return None
 
 
-def _of_job(ad: ClassAd, action: Action, name: str) -> Decision:
+def _of_job(ad: ClassAd, action: PolicyAction, name: str) -> Decision:
     reason = ad.eval_str(f"{name}Reason") or _because("job attribute", name, ad.text(name))
-    code = VacateCode.JOB_POLICY if action is Action.VACATE else HoldCode.JOB_POLICY
+    code = VacateCode.JOB_POLICY if action is PolicyAction.VACATE else HoldCode.JOB_POLICY
     return Decision(action, reason, code, ad.eval_int(f"{name}SubCode") or 0)
 
 
-def _of_system(ad: ClassAd, action: Action, rule: SystemRule) -> Decision:
+def _of_system(ad: ClassAd, action: PolicyAction, rule: SystemRule) -> Decision:
     reason = rule.reason.eval(ad) if rule.reason is not None else None
     subcode = rule.subcode.eval(ad) if rule.subcode is not None else 0
-    code = VacateCode.SYSTEM_POLICY if action is Action.VACATE else HoldCode.SYSTEM_POLICY
+    code = VacateCode.SYSTEM_POLICY if action is PolicyAction.VACATE else HoldCode.SYSTEM_POLICY
     return Decision(
         action,
         reason if isinstance(reason, str) and reason else _because("system macro", rule.knob, rule.expr.old_text),
         code,
         int(subcode) if isinstance(subcode, int | float) else 0,
     )
-
-
-def _is_true(value: object) -> bool:
-    """Policy fires for true and for any number but zero."""
-    return isinstance(value, bool | int | float) and bool(value)
 
 
 def _because(source: str, name: str, text: str, value: str = "TRUE") -> str:

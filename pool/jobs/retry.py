@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from pool.base.errors import PoolError
+from pool.base.words import split_list
 from pool.classad import ClassAd
-from pool.classad.ad import same
-from pool.errors import PoolError
-from pool.transform import read_transform
+from pool.classad.eval.ad import same
+from pool.transforms.transform import read_transform
 
 _LINES: Final = "\x1e"
 """What stands between the lines of a transform in an attribute."""
@@ -23,7 +24,7 @@ def cure(job: ClassAd, left: Mapping[str, object], fixed: frozenset[str] = froze
 
     `fixed`: attributes (lower case) that users do not change in their jobs, by transforms neither.
     """
-    for tag in (job.eval_str("TransformOnEvict") or "").replace(",", " ").split():
+    for tag in split_list(job.eval_str("TransformOnEvict")):
         body = job.eval_str(f"TransformBody_{tag}")
         if not body:
             continue

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from pool.hints import Callable
-from pool.late_pattern import ASCII, IGNORECASE, late_pattern
+import re
+from collections.abc import Callable
 
 # What `if version` compares with: the release whose languages these are.
 LANGUAGE_VERSION = (25, 14, 1)
 
 _DEEPEST = 63
-_NUMBER = late_pattern(r"-?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?\Z", ASCII)
-_NAME = late_pattern(r"[A-Za-z_./][\w./]*\Z", ASCII)
-_DEFINED_NAME = late_pattern(r"[\w./]+\Z", ASCII)
-_VERSION = late_pattern(r"version\s*(!?)\s*([<=>]=?|=)?\s*([vV]?)(.*)\Z", IGNORECASE)
-_NUMBERS = late_pattern(r"(\d+)\.(\d+)(?:\.(\d+))?")
+_NUMBER = re.compile(r"-?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?\Z", re.ASCII)
+_NAME = re.compile(r"[A-Za-z_./][\w./]*\Z", re.ASCII)
+_DEFINED_NAME = re.compile(r"[\w./]+\Z", re.ASCII)
+_VERSION = re.compile(r"version\s*(!?)\s*([<=>]=?|=)?\s*([vV]?)(.*)\Z", re.IGNORECASE)
+_NUMBERS = re.compile(r"(\d+)\.(\d+)(?:\.(\d+))?")
 _YES = frozenset(("true", "yes", "t"))
 _NO = frozenset(("false", "no", "f"))
 _KEYWORDS = frozenset(("if", "elif", "else", "endif"))

@@ -2,12 +2,17 @@
 
 The text is worked from left to right and a replacement is read again, so values may refer to further macros. A
 reference with two dollars, `$$(X)`, belongs to the machine that a job is matched with, and stays as it is.
+
+The same rules hold for configurations (HTCondor's manual page introduction-to-configuration) and submit descriptions
+(condor_submit). References that go in circles are an error, and so is a text that grows beyond a bound.
 """
 
 from __future__ import annotations
 
-from pool.errors import PoolError, UserError
-from pool.hints import Callable, Mapping, Protocol
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from pool.base.errors import PoolError, UserError
 
 _NAME = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./")
 _DEFAULT = _NAME | frozenset("$ ,\\:")

@@ -1,18 +1,22 @@
-"""The macro functions: `$INT`, `$REAL`, `$STRING`, `$EVAL`, `$CHOICE`, `$RANDOM_*`, `$SUBSTR`, `$F...` and the like."""
+"""The macro functions: `$INT`, `$REAL`, `$STRING`, `$EVAL`, `$CHOICE`, `$RANDOM_*`, `$SUBSTR`, `$F...` and the like.
+
+Both languages have them (HTCondor's manual pages introduction-to-configuration and condor_submit). An argument that
+names a macro stands for that macro's value, anything else for itself. A function with arguments that it cannot take is
+an error at the place of the line.
+"""
 
 from __future__ import annotations
 
 import math
 import re
-
-from pool.hints import TYPE_CHECKING, Callable
-from pool.late_pattern import late_pattern
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pool.macros.expand import Expander
 
-_INTEGER = late_pattern(r"\s*[-+]?[0-9]+\s*\Z")
-_FORMAT = late_pattern(r"[^%]*(?:%%[^%]*)*%[-+ #0]*\d*(?:\.\d+)?(?:ll|l|h)?([a-zA-Z])[^%]*(?:%%[^%]*)*\Z")
+_INTEGER = re.compile(r"\s*[-+]?[0-9]+\s*\Z")
+_FORMAT = re.compile(r"[^%]*(?:%%[^%]*)*%[-+ #0]*\d*(?:\.\d+)?(?:ll|l|h)?([a-zA-Z])[^%]*(?:%%[^%]*)*\Z")
 
 
 def evaluate(expander: Expander, function: str, body: str) -> str:
@@ -32,8 +36,8 @@ def _argument(expander: Expander, items: list[str], index: int) -> str | None:
 
 def evaluated(text: str) -> object:
     """`text` as a ClassAd expression evaluated without an ad; None when it does not parse."""
+    from pool.base.errors import ClassAdError
     from pool.classad import expr  # the language is loaded only when a text needs it
-    from pool.errors import ClassAdError
 
     try:
         return expr(text).eval()
@@ -126,8 +130,8 @@ def _string(expander: Expander, body: str) -> str:
 
 
 def _eval(expander: Expander, body: str) -> str:
-    from pool.classad.expression import node_of
-    from pool.classad.unparse import unparse
+    from pool.classad.eval.expression import node_of
+    from pool.classad.syntax.unparse import unparse
 
     value = expander.lookup(body)
     raw = body if value is None else value

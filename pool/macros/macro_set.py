@@ -2,22 +2,56 @@
 
 from __future__ import annotations
 
-from pool.hints import Iterator
+from collections.abc import Iterator
+
+from pool.base.errors import Span
+from pool.macros.lines import Line
 
 
 class Source:
-    """Where a value was written: a file (or `<Environment>` and the like), a line in it, perhaps inside a template."""
+    """Where a value was written: a file (or `<Environment>` and the like), a line in it, perhaps inside a template.
 
-    __slots__ = ("file", "line", "template")
+    `statement` is the whole line and `value` what it assigns, where that is known.
+    """
 
-    def __init__(self, file: str, line: int = 0, template: str = "") -> None:
+    __slots__ = ("file", "line", "statement", "template", "value")
+
+    def __init__(
+        self,
+        file: str,
+        line: int = 0,
+        template: str = "",
+        *,
+        statement: Line | None = None,
+        value: Line | None = None,
+    ) -> None:
         self.file = file
         self.line = line
         self.template = template
+        self.statement = statement
+        self.value = value
+
+    def name_span(self) -> Span:
+        """Where the name was written."""
+        return Span(self.file, self.line) if self.statement is None else self.statement.span(self.file)
+
+    def span(self, text: str = "", at: int = 0) -> Span:
+        """Where `text[at]` was written, as far as the text ends like the value; else where the value begins."""
+        if self.value is None:
+            return Span(self.file, self.line)
+        before = len(text) - len(self.value)
+        return self.value.span(self.file, max(at - before, 0) if text.endswith(self.value) else 0)
 
     def __str__(self) -> str:
         said = f"{self.file}, line {self.line}" if self.line else self.file
         return f"{said}, use {self.template}" if self.template else said
+
+
+def source_of(line: Line, at: int, file: str, number: int) -> Source:
+    """The source of a statement whose value begins at a character of the line."""
+    if not line.is_placed:
+        return Source(file, number)
+    return Source(file, number, statement=line, value=line.rest(at))
 
 
 class Macro:

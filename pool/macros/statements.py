@@ -9,14 +9,23 @@ _KEYWORDS = frozenset(("include", "use", "error", "warning"))
 class Statement:
     """`kind` is assign, append, here, use, include, error, warning, or other (for the submit language to judge)."""
 
-    __slots__ = ("kind", "name", "operator", "separator", "stray", "value")
+    __slots__ = ("at", "kind", "name", "operator", "separator", "stray", "value")
 
     def __init__(
-        self, kind: str, name: str, value: str, *, operator: str = "=", separator: str = "", stray: str = ""
+        self,
+        kind: str,
+        name: str,
+        value: str,
+        *,
+        operator: str = "=",
+        separator: str = "",
+        stray: str = "",
+        at: int = 0,
     ) -> None:
         self.kind = kind
         self.name = name
         self.value = value
+        self.at = at  # where the value begins in the line
         self.operator = operator
         self.separator = separator
         self.stray = stray  # words between the name and the operator, which mean nothing in an assignment
@@ -57,16 +66,17 @@ def _name_end(line: str) -> int:
 def _after_name(line: str, name: str, between: str, at: int, submit: bool) -> Statement:
     operator, separator, value_at = _operator(line, at)
     keyword = name.removeprefix("@").lower()
+    value = line[value_at:].strip()
+    value_at = len(line) - len(line[value_at:].lstrip())
     if operator == ":" and keyword in _KEYWORDS:
-        return Statement(keyword, between, line[value_at:].strip())
+        return Statement(keyword, between, value, at=value_at)
     if submit:
         if between or operator not in ("=", "@", "+") or keyword == "queue":
             return Statement("other", "", line)
     elif not operator:
         raise NotAStatement
-    value = line[value_at:].strip()
     kind = {"@": "here", "+": "append"}.get(operator, "assign")
-    return Statement(kind, name, value, operator=operator, separator=separator, stray=between)
+    return Statement(kind, name, value, operator=operator, separator=separator, stray=between, at=value_at)
 
 
 def _operator(line: str, at: int) -> tuple[str, str, int]:

@@ -1,29 +1,29 @@
 """One negotiation: who gets which slots, what it costs them, and why the others got none."""
 
-from pool.matching.accounting import Account, Accountant, Factors, Use
-from pool.matching.candidates import Order
-from pool.matching.cycle import Matched, Plan, Rejected, Request, Settings, Snapshot, negotiate, shares
-from pool.matching.holders import Holders
+from pool.matching.accounting import Accountant, Factors, SubmitterAccount, SubmitterUse
+from pool.matching.candidates import RankOrder
+from pool.matching.cycle import CyclePlan, CycleSettings, JobRequest, Matched, Rejected, Snapshot, negotiate, shares
+from pool.matching.holders import SlotHolders
 from pool.matching.offers import HandedOut, Offer, Offers
 from pool.matching.preempt import PreemptionPolicy
 
 __all__ = [
-    "Account",
     "Accountant",
+    "CyclePlan",
+    "CycleSettings",
     "Factors",
     "HandedOut",
-    "Holders",
+    "JobRequest",
     "Matched",
     "Offer",
     "Offers",
-    "Order",
-    "Plan",
     "PreemptionPolicy",
+    "RankOrder",
     "Rejected",
-    "Request",
-    "Settings",
+    "SlotHolders",
     "Snapshot",
-    "Use",
+    "SubmitterAccount",
+    "SubmitterUse",
     "negotiate",
     "shares",
 ]

@@ -3,6 +3,9 @@
 A submitter's real priority moves towards the number of slots (by weight) in use, and half of the distance is gone after
 PRIORITY_HALFLIFE; it is never below 0.5. The effective priority is that times the submitter's factor. Smaller is
 better, and shares of the pool are inverse to it.
+
+Source: HTCondor manual, "Configuration for Central Managers" (user priorities), and "Configuration Macros"
+(PRIORITY_HALFLIFE, DEFAULT_PRIO_FACTOR, NICE_USER_PRIO_FACTOR, REMOTE_PRIO_FACTOR).
 """
 
 from __future__ import annotations
@@ -11,9 +14,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from pool.base.errors import UserError
 from pool.classad import ClassAd
-from pool.errors import UserError
-from pool.slots.resources import AMOUNT_MAX
+from pool.slots.provision.resources import AMOUNT_MAX
 
 PRIORITY_MIN: Final = 0.5
 NICE_USER: Final = "nice-user."
@@ -46,7 +49,7 @@ class Factors:
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
+class SubmitterAccount:
     """One submitter's record. Times are wall time, 0: never. Usage is in slot seconds, `weighted` by SlotWeight."""
 
     submitter: str
@@ -64,7 +67,7 @@ class Account:
         """What shares of the pool go by."""
         return self.priority * self.factor
 
-    def aged(self, passed_s: float, halflife_s: float, now: float) -> Account:
+    def aged(self, passed_s: float, halflife_s: float, now: float) -> SubmitterAccount:
         """The record after `passed_s` seconds with the present use."""
         if passed_s <= 0:
             return self
@@ -79,14 +82,14 @@ class Account:
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
+class SubmitterUse:
     """What a submitter holds at a moment."""
 
     slots: int = 0
     weight: float = 0.0
 
-    def __add__(self, other: Use) -> Use:
-        return Use(self.slots + other.slots, self.weight + other.weight)
+    def __add__(self, other: SubmitterUse) -> SubmitterUse:
+        return SubmitterUse(self.slots + other.slots, self.weight + other.weight)
 
 
 @dataclass
@@ -95,22 +98,22 @@ class Accountant:
 
     halflife_s: float = 86400.0
     factors: Factors = field(default_factory=Factors)
-    accounts: dict[str, Account] = field(default_factory=dict)
+    accounts: dict[str, SubmitterAccount] = field(default_factory=dict)
     updated_at: float = 0.0
 
-    def account(self, submitter: str) -> Account:
+    def account(self, submitter: str) -> SubmitterAccount:
         """A submitter's record; a new one when he was never seen."""
         known = self.accounts.get(submitter)
         if known is None:
-            known = self.accounts[submitter] = Account(submitter, self.factors.of(submitter))
+            known = self.accounts[submitter] = SubmitterAccount(submitter, self.factors.of(submitter))
         return known
 
-    def charge(self, use: Mapping[str, Use], *, now: float) -> None:
+    def charge(self, use: Mapping[str, SubmitterUse], *, now: float) -> None:
         """Let time pass with the use noted before, then note what is in use from now on."""
         passed_s = now - self.updated_at if self.updated_at else 0.0
         for submitter in {*self.accounts, *filter(may_have_account, use)}:
             account = self.account(submitter).aged(passed_s, self.halflife_s, now)
-            held = use.get(submitter, Use())
+            held = use.get(submitter, SubmitterUse())
             began_at = account.began_at or (now if held.slots else 0.0)
             last = now if held.slots else account.last_used_at
             self.accounts[submitter] = replace(
@@ -163,7 +166,7 @@ class Accountant:
         ]
 
 
-def account_ad(account: Account, updated_at: float, limit: float, share: float) -> ClassAd:
+def account_ad(account: SubmitterAccount, updated_at: float, limit: float, share: float) -> ClassAd:
     """An account as `condor_userprio` shows it."""
     return ClassAd(
         {

@@ -14,14 +14,14 @@ from typing import Final
 from pool.classad import ClassAd, Expr, is_match, rank
 from pool.matching.offers import Offer, Pieces
 from pool.matching.preempt import Asker, PreemptionPolicy, Preempts, preempts
-from pool.slots.resources import Amounts
+from pool.slots.provision.resources import Amounts
 
 Key = tuple[float, float, float, float, float]
 """Larger is better: pre-job rank, the job's Rank, post-job rank, who is moved aside, preemption rank."""
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class RankOrder:
     """How slots are ordered for a job: NEGOTIATOR_PRE_JOB_RANK, the job's Rank, NEGOTIATOR_POST_JOB_RANK."""
 
     pre: Expr | None = None
@@ -45,11 +45,11 @@ class Working:
     """Pieces of custom resources that were handed out of it in this cycle."""
 
 
-Evaluate = Callable[[Asker, Sequence[Working], Order], "list[tuple[int, Key]]"]
+Evaluate = Callable[[Asker, Sequence[Working], RankOrder], "list[tuple[int, Key]]"]
 """Answers the matching slots' indices with their keys."""
 
 
-def evaluate_each(asker: Asker, slots: Sequence[Working], order: Order) -> list[tuple[int, Key]]:
+def evaluate_each(asker: Asker, slots: Sequence[Working], order: RankOrder) -> list[tuple[int, Key]]:
     """Evaluate one slot after another."""
     found: list[tuple[int, Key]] = []
     for index, slot in enumerate(slots):
@@ -58,7 +58,7 @@ def evaluate_each(asker: Asker, slots: Sequence[Working], order: Order) -> list[
     return found
 
 
-def evaluate_one(asker: Asker, slot: Working, order: Order) -> Key | None:
+def evaluate_one(asker: Asker, slot: Working, order: RankOrder) -> Key | None:
     """The slot's key for this job, or None when they do not match."""
     ad, job = slot.ad, asker.job
     if not is_match(job, ad):
@@ -87,7 +87,7 @@ class Candidates:
         asker: Asker,
         slots: Sequence[Working],
         changes: Sequence[int],
-        order: Order,
+        order: RankOrder,
         evaluate: Evaluate = evaluate_each,
     ) -> None:
         self._asker, self._slots, self._changes, self._order = asker, slots, changes, order

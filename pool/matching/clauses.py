@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from pool.classad import ClassAd, Expr
-from pool.classad.nodes import Binary, Call, ListNode, Lit, Node, Paren, Ref, Select, Ternary, Unary
-from pool.classad.unparse import unparse
+from pool.classad.syntax.nodes import Binary, Call, ListNode, Lit, Node, Paren, Ref, Select, Ternary, Unary
+from pool.classad.syntax.unparse import unparse
+from pool.classad.values.truth import is_true
 
 COMPARISONS: Final = frozenset({"<", "<=", ">", ">=", "==", "!=", "=?=", "=!=", "is", "isnt"})
 AND: Final = "&&"
@@ -98,7 +99,7 @@ class _Taking:
         clause = Clause(len(self.clauses), node, op, operands)
         if not clause.expr.references(self.my)[1]:
             value = clause.expr.eval(self.my)
-            clause.constant = isinstance(value, bool | int | float) and bool(value)
+            clause.constant = is_true(value)
         self.clauses.append(clause)
         return clause.number
 
@@ -132,7 +133,7 @@ def _true_for(condition: Expr, my: ClassAd, targets: Sequence[ClassAd]) -> froze
     found = []
     for number, target in enumerate(targets):
         value = condition.eval(my, target)
-        if isinstance(value, bool | int | float) and value:
+        if is_true(value):
             found.append(number)
     return frozenset(found)
 

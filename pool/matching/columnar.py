@@ -13,7 +13,7 @@ import numpy.typing as npt
 from pool.classad import ClassAd, Expr
 from pool.classad.columns import Table
 from pool.classad.columns.vector import NoColumn
-from pool.matching.candidates import Key, Order, Working, evaluate_one
+from pool.matching.candidates import Key, RankOrder, Working, evaluate_one
 from pool.matching.preempt import Asker, Preempts
 
 FEW = 16
@@ -26,7 +26,7 @@ class ColumnEvaluator:
     def __init__(self) -> None:
         self._table = Table([])
 
-    def __call__(self, asker: Asker, slots: Sequence[Working], order: Order) -> list[tuple[int, Key]]:
+    def __call__(self, asker: Asker, slots: Sequence[Working], order: RankOrder) -> list[tuple[int, Key]]:
         """The matching slots' indices with their keys."""
         if len(slots) < FEW:
             return _each(asker, slots, range(len(slots)), order)
@@ -62,7 +62,7 @@ class ColumnEvaluator:
         return table
 
 
-def _each(asker: Asker, slots: Sequence[Working], rows: Sequence[int], order: Order) -> list[tuple[int, Key]]:
+def _each(asker: Asker, slots: Sequence[Working], rows: Sequence[int], order: RankOrder) -> list[tuple[int, Key]]:
     return [
         (row, key)
         for row in rows

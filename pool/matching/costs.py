@@ -10,8 +10,9 @@ from collections.abc import Iterable
 from typing import Final
 
 from pool.classad import ClassAd, Expr
-from pool.classad.budget import Overruns, TooDear
-from pool.matching.candidates import Order, Working, evaluate_one
+from pool.classad.eval.budget import Overruns, TooDear
+from pool.jobs.vocabulary.universes import Universe
+from pool.matching.candidates import RankOrder, Working, evaluate_one
 from pool.matching.preempt import Asker
 
 PAIRS_TRIED_MAX: Final = 8
@@ -21,7 +22,7 @@ _A_JOB: Final = ClassAd(
         "MyType": "Job",
         "Owner": "nobody",
         "User": "nobody@example.org",
-        "JobUniverse": 5,
+        "JobUniverse": Universe.VANILLA,
         "JobPrio": 0,
         "RequestCpus": 1,
         "RequestMemory": 1,
@@ -59,7 +60,7 @@ def slots_fault(slot: ClassAd) -> str:
     return _dear(slot, _A_JOB, first=("Requirements", "Start", "Rank"))
 
 
-def dear_slots(asker: Asker, slots: Iterable[Working], order: Order) -> dict[str, str]:
+def dear_slots(asker: Asker, slots: Iterable[Working], order: RankOrder) -> dict[str, str]:
     """The startds whose slots cost too much with any job, by address, with what is wrong; as this job finds them."""
     found: dict[str, str] = {}
     tried = 0

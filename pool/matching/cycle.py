@@ -4,6 +4,12 @@ Shares are inverse to effective priority. The next match always goes to the subm
 counting what he holds already; so equal submitters end with equal numbers of slots (by weight), whoever wants less than
 his share leaves the rest to the others, and no slot stays empty that somebody could use. A submitter's own jobs come in
 order of their priority; one that finds no slot does not hold up the next.
+
+A partitionable slot serves as many jobs as it has room for; preemption and rooms are tried for what found no free slot.
+A submitter whose expressions cost too much processor time waits for the next cycle, and a slot whose do is left out.
+
+Source: HTCondor manual, "Configuration for Central Managers" (user priorities, negotiation), and
+"Configuration Macros" (NEGOTIATOR_PRE_JOB_RANK, PREEMPTION_REQUIREMENTS ...).
 """
 
 from __future__ import annotations
@@ -13,18 +19,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from pool.base.errors import UserError
 from pool.classad import ClassAd, rank
-from pool.classad.budget import Overruns, TooDear
-from pool.errors import UserError
+from pool.classad.eval.budget import Overruns, TooDear
 from pool.matching.accounting import PRIORITY_MIN, weight_of
-from pool.matching.candidates import Candidates, Evaluate, Order, Working, evaluate_each
+from pool.matching.candidates import Candidates, Evaluate, RankOrder, Working, evaluate_each
 from pool.matching.costs import dear_slots, jobs_fault
-from pool.matching.offers import Offer, Pieces, free_of, less, piece, pieces_for, together
+from pool.matching.offers import Offer, Pieces, free_of, less, piece, pieces_of_match, together
 from pool.matching.preempt import Asker, Preempts
 from pool.matching.room import Family, Room, families, find_room, is_dynamic
-from pool.slots.carve import Rounding, fit_request
-from pool.slots.consumption import has_policy
-from pool.slots.resources import Amounts
+from pool.slots.provision.carve import Rounding, fit_request
+from pool.slots.provision.consumption import has_policy
+from pool.slots.provision.resources import Amounts
 
 NO_MATCH: Final = "no match found"
 NO_SLOT: Final = ClassAd()
@@ -35,7 +41,7 @@ DEAR_REQUESTS_MAX: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class JobRequest:
     """Jobs of one submitter at one schedd that look alike."""
 
     schedd: str
@@ -47,10 +53,10 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class CycleSettings:
     """How slots are ordered, and how a startd will round requests."""
 
-    order: Order = field(default_factory=Order)
+    order: RankOrder = field(default_factory=RankOrder)
     rounding: Rounding = field(default_factory=Rounding)
 
 
@@ -60,11 +66,11 @@ class Snapshot:
     effective priority."""
 
     slots: Sequence[Offer]
-    requests: Sequence[Request]
+    requests: Sequence[JobRequest]
     priority: Mapping[str, float] = field(default_factory=dict)
     use: Mapping[str, float] = field(default_factory=dict)
     slots_of: Mapping[str, int] = field(default_factory=dict)
-    settings: Settings = field(default_factory=Settings)
+    settings: CycleSettings = field(default_factory=CycleSettings)
     now: float = 0.0
     parents: Sequence[Offer] = ()
     """All partitionable slots, where dynamic slots may be preempted together."""
@@ -74,7 +80,7 @@ class Snapshot:
 class Matched:
     """A slot for one job of a request; `taken` is what is carved for it from a partitionable slot."""
 
-    request: Request
+    request: JobRequest
     slot: str
     claim_id: str
     address: str
@@ -90,7 +96,7 @@ class Matched:
 class Rejected:
     """Jobs that got no slot, or not enough of them."""
 
-    request: Request
+    request: JobRequest
     unmatched: int
     reason: str
     dear: str = ""
@@ -98,7 +104,7 @@ class Rejected:
 
 
 @dataclass(slots=True)
-class Plan:
+class CyclePlan:
     """What a cycle came to. `charges` is the weight that each submitter was given."""
 
     matches: list[Matched] = field(default_factory=list)
@@ -111,7 +117,7 @@ class Plan:
 class _Submitter:
     """One submitter in the course of a cycle."""
 
-    def __init__(self, name: str, requests: Sequence[Request], priority: float, use: float) -> None:
+    def __init__(self, name: str, requests: Sequence[JobRequest], priority: float, use: float) -> None:
         self.name = name
         self.priority = max(priority, 1e-9)
         self.use = use
@@ -146,9 +152,9 @@ class _Cycle:
         self._dear: dict[str, int] = {}
         self._rejected: Rejected | None = None
         self._due: dict[str, float] | None = None
-        self.plan = Plan()
+        self.plan = CyclePlan()
 
-    def run(self) -> Plan:
+    def run(self) -> CyclePlan:
         queue = self._submitters()
         heapq.heapify(queue)
         while queue:
@@ -174,7 +180,7 @@ class _Cycle:
         return self.plan
 
     def _submitters(self) -> list[_Submitter]:
-        by_name: dict[str, list[Request]] = {}
+        by_name: dict[str, list[JobRequest]] = {}
         for request in self._snapshot.requests:
             if request.count > 0:
                 by_name.setdefault(request.submitter, []).append(request)
@@ -263,7 +269,7 @@ class _Cycle:
         for room, family in sorted(found, key=lambda one: (-one[0].why, -rank(asker.job, one[0].ad), len(one[0].ends))):
             try:
                 taken = fit_request(asker.job, room.ad, free_of(room.ad), settings.rounding)
-                pieces = pieces_for(asker.job, room.ad, taken)
+                pieces = pieces_of_match(asker.job, room.ad, taken)
             except TooDear:
                 raise
             except UserError:
@@ -301,15 +307,15 @@ class _Cycle:
         parts = shares({name: snapshot.priority.get(name, PRIORITY_MIN) for name in names})
         return {name: part * total for name, part in parts.items()}
 
-    def _take_whole(self, request: Request, slot: Working) -> Matched:
+    def _take_whole(self, request: JobRequest, slot: Working) -> Matched:
         slot.version = -1
         return self._matched(request, slot, slot.ad, None)
 
-    def _take_piece(self, request: Request, index: int) -> Matched:
+    def _take_piece(self, request: JobRequest, index: int) -> Matched:
         slot = self._slots[index]
         free = slot.free if slot.free is not None else free_of(slot.ad)
         taken = fit_request(request.ad, slot.ad, free, self._snapshot.settings.rounding)
-        pieces = pieces_for(request.ad, slot.ad, taken)
+        pieces = pieces_of_match(request.ad, slot.ad, taken)
         if pieces:
             slot.gone = together((slot.gone, pieces))
         left = less(slot.offer.ad, taken, free, slot.gone)
@@ -326,14 +332,14 @@ class _Cycle:
 
     @staticmethod
     def _matched(
-        request: Request, slot: Working, ad: ClassAd, taken: Amounts | None, pieces: Pieces | None = None
+        request: JobRequest, slot: Working, ad: ClassAd, taken: Amounts | None, pieces: Pieces | None = None
     ) -> Matched:
         claim_id = slot.claim_ids.pop(0)
         name, address = slot.offer.name, slot.offer.address
         return Matched(request, name, claim_id, address, ad, weight_of(ad), taken, pieces or {})
 
 
-def negotiate(snapshot: Snapshot, evaluate: Evaluate = evaluate_each) -> Plan:
+def negotiate(snapshot: Snapshot, evaluate: Evaluate = evaluate_each) -> CyclePlan:
     """Match the requests with the slots; `evaluate` may be a faster way to the same answers."""
     return _Cycle(snapshot, evaluate).run()
 

@@ -14,12 +14,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from pool.base.errors import UserError
 from pool.classad import ClassAd, Expr, accepts
-from pool.classad.expression import node_of
-from pool.errors import UserError
+from pool.classad.eval.expression import node_of
+from pool.classad.values.truth import is_true
 from pool.matching.clauses import Clause, compared_attribute, deciding, take_apart, weigh
 from pool.matching.offers import free_of
-from pool.slots.carve import Rounding, fit_request
+from pool.slots.provision.carve import Rounding, fit_request
 
 UNITS: Final = {"requestmemory": "mb", "requestdisk": "kb", "diskusage": "kb", "imagesize": "kb"}
 _BUSY: Final = frozenset(("Claimed", "Matched", "Preempting"))
@@ -27,7 +28,7 @@ _DRAINED: Final = ("Cpus", "Memory", "Disk", "GPUs")
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ConditionRow:
     """A condition that decides: how many slots it is true for now, and if they were drained; None: the same for all."""
 
     number: int
@@ -44,7 +45,7 @@ class Analysis:
 
     requirements: str
     clauses: tuple[Clause, ...]
-    table: tuple[Row, ...]
+    table: tuple[ConditionRow, ...]
     attributes: tuple[tuple[str, str, str], ...]  # name, value, unit
     slots: int
     machines: int
@@ -146,10 +147,10 @@ def drained(slot: ClassAd) -> ClassAd:
     return ClassAd(own, parent=slot) if own else slot
 
 
-def _row(clause: Clause) -> Row:
+def _row(clause: Clause) -> ConditionRow:
     if clause.constant is not None:
-        return Row(clause.number, None, None, clause.constant, clause.text, bool(clause.op))
-    return Row(clause.number, len(clause.matched), len(clause.drained), None, clause.text, bool(clause.op))
+        return ConditionRow(clause.number, None, None, clause.constant, clause.text, bool(clause.op))
+    return ConditionRow(clause.number, len(clause.matched), len(clause.drained), None, clause.text, bool(clause.op))
 
 
 def _attributes(job: ClassAd, requirements: Expr) -> tuple[tuple[str, str, str], ...]:
@@ -184,7 +185,7 @@ def _refusals(job: ClassAd, slots: Sequence[ClassAd]) -> list[str]:
 def _failing(slot: ClassAd, name: str, job: ClassAd) -> str:
     """The part of a slot's expression that is not true for the job; empty when all of it is."""
     value = slot.eval(name, job)
-    if isinstance(value, bool | int | float) and value:
+    if is_true(value):
         return ""
     stored = slot[name]
     if not isinstance(stored, Expr):

@@ -25,7 +25,7 @@ class _Said:
     until: float | None = None
 
 
-class Holders:
+class SlotHolders:
     """Slots and their submitters, by schedd."""
 
     def __init__(self) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from pool.classad import ClassAd, Member
-from pool.matching.cycle import Request
+from pool.matching.cycle import JobRequest
 
 TEXTS_MAX: Final = 10_000
 """Requirements whose attributes are remembered."""
@@ -24,7 +24,7 @@ class Interest:
         """Other requests wait now."""
         self._stale = True
 
-    def differ(self, before: ClassAd | None, now: ClassAd, requests: Iterable[Request]) -> bool:
+    def differ(self, before: ClassAd | None, now: ClassAd, requests: Iterable[JobRequest]) -> bool:
         """Whether two ads of a slot differ in what these requests, which are those that wait, ask for."""
         if self._stale:
             self._stale = False

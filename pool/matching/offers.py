@@ -3,6 +3,9 @@
 A claim id that was handed out is not offered again until it is clear what became of it: it vanished from the slot's ad
 (it was used, or withdrawn), the schedd returned it or is gone, or MATCH_TIMEOUT has passed. What a handed-out match
 takes of a partitionable slot is taken off until then too, whatever ads the startd sends meanwhile.
+
+Source: HTCondor manual, "Configuration Macros" (MATCH_TIMEOUT, CLAIM_PARTITIONABLE_LEFTOVERS) and
+"Machine ClassAd Attributes".
 """
 
 from __future__ import annotations
@@ -12,15 +15,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from pool.base.errors import UserError
+from pool.base.words import split_list
 from pool.classad import ClassAd, Expr, expr
-from pool.errors import UserError
-from pool.matching.accounting import Use, weight_of
-from pool.matching.holders import Holders
-from pool.slots.inventory import attribute_of
-from pool.slots.pieces import choose
-from pool.slots.resources import AMOUNT_MAX, NONE, Amount, Amounts
+from pool.matching.accounting import SubmitterUse, weight_of
+from pool.matching.holders import SlotHolders
+from pool.slots.provision.inventory import attribute_of
+from pool.slots.provision.pieces import choose
+from pool.slots.provision.resources import AMOUNT_MAX, NONE, STANDARD, Amount, Amounts
 
-STANDARD: Final = ("Cpus", "Memory", "Disk", "VirtualMemory")
 Pieces = Mapping[str, Sequence[str]]
 """Ids of pieces by custom resource."""
 HELD_STATES: Final = frozenset({"Claimed", "Preempting"})
@@ -161,12 +164,12 @@ class Offers:
         """The slots' ads as they were heard."""
         return [slot.ad for slot in self._slots.values()]
 
-    def use(self, holders: Holders) -> dict[str, Use]:
+    def use(self, holders: SlotHolders) -> dict[str, SubmitterUse]:
         """What each submitter holds, where slots' ads and schedds agree."""
-        held: dict[str, Use] = {}
+        held: dict[str, SubmitterUse] = {}
         for name, slot in self._slots.items():
             if slot.holder and holders.confirms(name, slot.holder):
-                held[slot.holder] = held.get(slot.holder, Use()) + Use(1, slot.weight)
+                held[slot.holder] = held.get(slot.holder, SubmitterUse()) + SubmitterUse(1, slot.weight)
         return held
 
     def pending(self) -> dict[str, float]:
@@ -222,7 +225,7 @@ def claim_ids_of(private: ClassAd | None) -> tuple[str, ...]:
 def free_of(slot: ClassAd) -> Amounts:
     """What a partitionable slot's ad says it has left, custom resources included."""
     names = [*STANDARD]
-    for name in (slot.eval_str("MachineResources", "") or "").replace(",", " ").split():
+    for name in split_list(slot.eval_str("MachineResources", "")):
         if name.lower() not in ("cpus", "memory", "disk", "swap", "virtualmemory"):
             names.append(name)
     amounts: dict[str, float] = {}
@@ -270,7 +273,7 @@ def available(slot: ClassAd, name: str) -> dict[str, ClassAd]:
     return found
 
 
-def pieces_for(job: ClassAd, slot: ClassAd, taken: Amounts) -> dict[str, tuple[str, ...]]:
+def pieces_of_match(job: ClassAd, slot: ClassAd, taken: Amounts) -> dict[str, tuple[str, ...]]:
     """Which pieces of the slot's custom resources the job will be given; UserError when too few suit it."""
     given: dict[str, tuple[str, ...]] = {}
     for name, amount in taken.items():

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 
 from pool.classad import ClassAd, Expr, rank
-from pool.classad.parse import literal_of
+from pool.classad.syntax.parse import literal_of
 from pool.matching.offers import holder_of
 
 

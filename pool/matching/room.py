@@ -11,9 +11,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from pool.classad import ClassAd, is_match
-from pool.matching.offers import STANDARD, Offer, free_of, more
+from pool.matching.offers import Offer, free_of, more
 from pool.matching.preempt import Asker, PreemptionPolicy, Preempts, preempts
-from pool.slots.resources import NONE, Amounts
+from pool.slots.provision.resources import NONE, STANDARD, Amounts
 
 
 @dataclass(frozen=True, slots=True)

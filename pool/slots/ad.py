@@ -3,6 +3,8 @@
 An ad is made of the machine's part, which is the same for all slots and changes only with the configuration, and of the
 slot's own. Amounts are what is free to use: a partitionable slot shows what is left of it. The private half holds claim
 ids: `ClaimId`, or for a partitionable slot `ClaimIds`, each good for one dynamic slot.
+
+Source: HTCondor's manual, "Machine ClassAd Attributes".
 """
 
 from __future__ import annotations
@@ -12,15 +14,15 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Final
 
+from pool.base.ids import ClaimId
 from pool.classad import UNDEFINED, ClassAd, Expr, expr
-from pool.ids import ClaimId
-from pool.slots.carve import Holding
 from pool.slots.claim import Claim
-from pool.slots.custom import Custom
-from pool.slots.detect import Look
-from pool.slots.machine import SlotState, State
-from pool.slots.resources import CPUS, DISK, MEMORY, SWAP, Amount, Amounts
-from pool.slots.slot_types import SlotKind
+from pool.slots.provision.carve import Holding
+from pool.slots.provision.custom import Custom
+from pool.slots.provision.detect import Look
+from pool.slots.provision.resources import CPUS, DISK, MEMORY, SWAP, Amount, Amounts
+from pool.slots.provision.slot_types import SlotKind
+from pool.slots.state_machine import SlotState, State
 
 UNMATCHABLE: Final = frozenset((State.MATCHED, State.PREEMPTING, State.DRAINED))
 """States whose slots advertise false Requirements."""

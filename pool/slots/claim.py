@@ -11,8 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from pool.base.ids import ClaimId, JobId
 from pool.classad import ClassAd
-from pool.ids import ClaimId, JobId
 from pool.slots.lease import Lease
 
 OFFERS_MAX: Final = 128

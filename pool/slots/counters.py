@@ -66,7 +66,7 @@ class Durations:
         return shown
 
 
-class Sizes:
+class TransferSizes:
     """How many bytes moved for jobs."""
 
     def __init__(self) -> None:
@@ -82,7 +82,7 @@ class Sizes:
         return {f"Avg{name}MB": total / self._count if self._count else 0.0, f"Total{name}MB": total}
 
 
-class Statistics:
+class MachineStatistics:
     """All counts of one machine. `now` is wall time."""
 
     def __init__(self) -> None:
@@ -92,7 +92,7 @@ class Statistics:
         self._preemptions = {why: Counter() for why in Preempted}
         self._busy = Durations()
         self._ran = Durations()
-        self._input, self._output = Sizes(), Sizes()
+        self._input, self._output = TransferSizes(), TransferSizes()
 
     def claim_asked(self, now: float) -> None:
         """A schedd asks for a claim, whether it gets it or not."""

@@ -1,24 +1,24 @@
 """The state machine as documentation: a diagram and a table, both drawn from MOVES.
 
-`python -m pool.slots.diagram` prints docs/slot-states.md; a test holds the file to it.
+`make docs` writes docs/slot-states.md of it.
 """
 
 from __future__ import annotations
 
 from itertools import groupby
 
-from pool.slots.machine import MOVES, VIA, Leaving, Move, State, Where
+from pool.slots.state_machine import MOVES, VIA, EvictionCause, Move, State, Where
 
 _INTRODUCTION = """# What a slot may do
 
-Drawn from the table in `pool/slots/machine.py` by `python -m pool.slots.diagram`; do not edit it by hand. The numbers
-are those of the HTCondor manual's transitions. A slot is in a state (who has it) and an activity (what happens there).
+Generated from the table in `pool/slots/state_machine.py` by `make docs`; do not edit. The numbers are those of the
+transitions in the HTCondor manual. A slot has a state (who has it) and an activity (what is happening in it).
 """
 _GIVEN = {
-    Leaving.NO: "not leaving",
-    Leaving.BETTER_CLAIM: "for a better match",
-    Leaving.DRAINING: "for a drain",
-    Leaving.FOR_GOOD: "for good",
+    EvictionCause.NO: "not leaving",
+    EvictionCause.BETTER_CLAIM: "for a better match",
+    EvictionCause.DRAINING: "for a drain",
+    EvictionCause.FOR_GOOD: "for good",
 }
 
 
@@ -59,7 +59,7 @@ def _row(move: Move) -> str:
 
 
 def _detours() -> list[str]:
-    lines = ["Some events take another arrow first:", ""]
+    lines = ["Some events cause another transition first:", ""]
     for (where, event), first in VIA.items():
         lines.append(f'- {_where(where)}, "{event.value}": first "{first.value}"')
     return lines
@@ -71,7 +71,3 @@ def _where(where: Where) -> str:
 
 def _node(where: Where) -> str:
     return f"{where[0].value}_{where[1].value}"
-
-
-if __name__ == "__main__":
-    print(page(), end="")

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 
+from pool.base.errors import UserError
 from pool.classad import ClassAd, Expr
-from pool.errors import UserError
 
 
 class HowFast(IntEnum):

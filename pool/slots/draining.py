@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Running:
+class RunningJob:
     """A job of the machine: its cores, how long it has run, and how long it may still run and take to leave."""
 
     cpus: float
@@ -16,7 +16,7 @@ class Running:
     vacate_s: float
 
 
-def expected_draining(jobs: Iterable[Running], now: float) -> dict[str, int]:
+def expected_draining(jobs: Iterable[RunningJob], now: float) -> dict[str, int]:
     """ExpectedMachine...: gracefully every job uses its retirement, quickly none does; what it did then is lost."""
     graceful_lost = quick_lost = graceful_s = quick_s = 0.0
     for job in jobs:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from pool.slots.machine import State
+from pool.slots.state_machine import State
 
 AVERAGED_S: Final = 60.0
 """The kernel's time constant for the first of its three averages."""
@@ -42,7 +42,7 @@ def jobs_share(load: float, mine: Cores, jobs: float, busy: float) -> float:
 
 
 @dataclass(frozen=True)
-class Place:
+class LoadedSlot:
     """A slot of the configuration, and its dynamic slots, as the owner's load finds them."""
 
     name: str
@@ -53,7 +53,7 @@ class Place:
     """Names and cpus."""
 
 
-def assign_owner_load(load: float, places: Sequence[Place]) -> dict[str, float]:
+def assign_owner_load(load: float, places: Sequence[LoadedSlot]) -> dict[str, float]:
     """The owner's load for each slot: slots without a job take it first, each at most its cpus; what there is beyond
     the idle cores of a partitionable slot goes to its dynamic slots in order."""
     shares: dict[str, float] = {}
@@ -68,6 +68,6 @@ def assign_owner_load(load: float, places: Sequence[Place]) -> dict[str, float]:
     return shares
 
 
-def _emptiest_first(places: Iterable[Place]) -> list[Place]:
+def _emptiest_first(places: Iterable[LoadedSlot]) -> list[LoadedSlot]:
     order = {State.OWNER: 0, State.UNCLAIMED: 1}
     return sorted(places, key=lambda place: order.get(place.state, 2))

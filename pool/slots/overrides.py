@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from pool.base.errors import UserError
 from pool.classad import ClassAd
-from pool.errors import UserError
+from pool.jobs.vocabulary.universes import Universe
 
 FIXED: Final = frozenset(
     name.lower()
@@ -33,7 +34,7 @@ def overridden(before: dict[str, Any], update: ClassAd, *, now: float) -> dict[s
     if has_vm is True:
         made = {name: value for name, value in made.items() if name not in OFFLINE}
     elif has_vm is False:
-        made["OfflineUniverses"] = ["VM", 13]
+        made["OfflineUniverses"] = ["VM", Universe.VM]
         made["VMOfflineTime"] = int(now)
         made["VMOfflineReason"] = update.eval_str("VMOfflineReason") or "condor_update_machine_ad"
     return made

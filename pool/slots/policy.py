@@ -2,6 +2,9 @@
 
 The expressions are evaluated with the slot's ad as MY and the ad of the job as TARGET; "locally" means without a job.
 `SUSPEND_VANILLA` (and so on, for every universe) wins over `SUSPEND` for jobs of that universe.
+
+Source: HTCondor's manual, "Configuration for Execution Points": "condor_startd Policy Configuration", "State/Activity
+Transition Expression Summary".
 """
 
 from __future__ import annotations
@@ -12,18 +15,17 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from pool.classad import ClassAd, Expr, expr
-from pool.slots.machine import Activity, Event, Leaving, SlotState, State
+from pool.classad.values.truth import truth_of
+from pool.jobs.vocabulary import universes
+from pool.jobs.vocabulary.universes import Universe
+from pool.slots.state_machine import Activity, Event, EvictionCause, SlotState, State
 
-UNIVERSES: Final = {
-    1: "STANDARD",
-    5: "VANILLA",
-    7: "SCHEDULER",
-    9: "GRID",
-    10: "JAVA",
-    11: "PARALLEL",
-    12: "LOCAL",
-    13: "VM",
+_U: Final = Universe
+UNIVERSES: Final[Mapping[int, str]] = {
+    number: universes.UNIVERSES[number].upper()
+    for number in (_U.STANDARD, _U.VANILLA, _U.SCHEDULER, _U.GRID, _U.JAVA, _U.PARALLEL, _U.LOCAL, _U.VM)
 }
+"""Universes that a policy can be for, as knobs' names end with them."""
 BY_UNIVERSE: Final = (
     "SUSPEND",
     "CONTINUE",
@@ -79,7 +81,7 @@ class Policy:
     def expr(self, name: str, job: ClassAd | None = None) -> Expr:
         """The expression that counts for this job's universe."""
         if job is not None and name in BY_UNIVERSE:
-            universe = UNIVERSES.get(job.eval_int("JobUniverse", 5) or 5, "")
+            universe = UNIVERSES.get(job.eval_int("JobUniverse", Universe.VANILLA) or Universe.VANILLA, "")
             special = self.exprs.get(f"{name}_{universe}")
             if special is not None:
                 return special
@@ -87,11 +89,11 @@ class Policy:
 
     def is_true(self, name: str, ad: ClassAd, job: ClassAd | None = None) -> bool:
         """Whether the expression is true (a number other than 0 counts as true)."""
-        return _truth(self.expr(name, job).eval(ad, job)) is True
+        return truth_of(self.expr(name, job).eval(ad, job)) is True
 
     def is_false(self, name: str, ad: ClassAd, job: ClassAd | None = None) -> bool:
         """Whether the expression is false; undefined is neither."""
-        return _truth(self.expr(name, job).eval(ad, job)) is False
+        return truth_of(self.expr(name, job).eval(ad, job)) is False
 
     @property
     def may_measure(self) -> bool:
@@ -127,7 +129,7 @@ def _mentions_another(one: Expr) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class PolicyFacts:
     """What the policy must know besides the ads."""
 
     retirement_over: bool = False
@@ -144,7 +146,7 @@ class Facts:
     """The slot is in Backfill without a client, and none comes."""
 
 
-def next_event(policy: Policy, slot: SlotState, ad: ClassAd, job: ClassAd | None, facts: Facts) -> Event | None:
+def next_event(policy: Policy, slot: SlotState, ad: ClassAd, job: ClassAd | None, facts: PolicyFacts) -> Event | None:
     """What the owner's policy wants to happen to the slot now, if anything.
 
     `job` is the ad of the running job, or of the claim when none runs.
@@ -174,7 +176,7 @@ def retirement_s(policy: Policy, ad: ClassAd, job: ClassAd) -> float:
     asked = job.eval("MaxJobRetirementTime", ad)
     if isinstance(asked, int | float) and not isinstance(asked, bool):
         return max(0.0, min(granted, float(asked)))
-    return 0.0 if job.eval_bool("NiceUser", False, ad) else granted
+    return granted
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,28 +205,22 @@ def eviction_times(*, ran_s: float, retirement_s: float, machine_s: float, job_s
     return Eviction(max(0.0, left - vacate), vacate)
 
 
-def _truth(value: object) -> bool | None:
-    if isinstance(value, bool | int | float):
-        return bool(value)
-    return None
-
-
 def _number(value: object, default: float) -> float:
     if isinstance(value, int | float) and math.isfinite(value):
         return float(value)
     return default
 
 
-Decide = Callable[[Policy, SlotState, ClassAd, ClassAd | None, Facts], Event | None]
+Decide = Callable[[Policy, SlotState, ClassAd, ClassAd | None, PolicyFacts], Event | None]
 
 
-def _owner(policy: Policy, slot: SlotState, ad: ClassAd, job: ClassAd | None, facts: Facts) -> Event | None:
+def _owner(policy: Policy, slot: SlotState, ad: ClassAd, job: ClassAd | None, facts: PolicyFacts) -> Event | None:
     if facts.draining:
         return Event.DRAIN
     return None if policy.is_true("IS_OWNER", ad) else Event.OWNER_LEFT
 
 
-def _unclaimed(policy: Policy, slot: SlotState, ad: ClassAd, job: ClassAd | None, facts: Facts) -> Event | None:
+def _unclaimed(policy: Policy, slot: SlotState, ad: ClassAd, job: ClassAd | None, facts: PolicyFacts) -> Event | None:
     if facts.draining:
         return Event.DRAIN
     if policy.is_true("IS_OWNER", ad):
@@ -236,36 +232,43 @@ def _unclaimed(policy: Policy, slot: SlotState, ad: ClassAd, job: ClassAd | None
     return None
 
 
-def _matched(policy: Policy, slot: SlotState, ad: ClassAd, job: ClassAd | None, facts: Facts) -> Event | None:
+def _matched(policy: Policy, slot: SlotState, ad: ClassAd, job: ClassAd | None, facts: PolicyFacts) -> Event | None:
     over = facts.match_over or facts.draining or policy.is_false("START", ad)
     return Event.MATCH_OVER if over else None
 
 
-def _claimed_idle(policy: Policy, slot: SlotState, ad: ClassAd, job: ClassAd | None, facts: Facts) -> Event | None:
-    over = facts.draining or facts.worklife_over or slot.leaving is not Leaving.NO or policy.is_false("START", ad, job)
+def _claimed_idle(
+    policy: Policy, slot: SlotState, ad: ClassAd, job: ClassAd | None, facts: PolicyFacts
+) -> Event | None:
+    over = (
+        facts.draining
+        or facts.worklife_over
+        or slot.leaving is not EvictionCause.NO
+        or policy.is_false("START", ad, job)
+    )
     return leave_event(policy, ad, job) if over else None
 
 
-def _busy(policy: Policy, slot: SlotState, ad: ClassAd, job: ClassAd | None, facts: Facts) -> Event | None:
+def _busy(policy: Policy, slot: SlotState, ad: ClassAd, job: ClassAd | None, facts: PolicyFacts) -> Event | None:
     if policy.is_true("WANT_SUSPEND", ad, job):
         if policy.is_true("SUSPEND", ad, job):
             return Event.SUSPEND
     elif policy.is_true("PREEMPT", ad, job):
         return Event.PREEMPT
-    return Event.PREEMPT if facts.draining or slot.leaving is not Leaving.NO else None
+    return Event.PREEMPT if facts.draining or slot.leaving is not EvictionCause.NO else None
 
 
-def _suspended(policy: Policy, slot: SlotState, ad: ClassAd, job: ClassAd | None, facts: Facts) -> Event | None:
-    if slot.leaving is not Leaving.NO and facts.retirement_over:
+def _suspended(policy: Policy, slot: SlotState, ad: ClassAd, job: ClassAd | None, facts: PolicyFacts) -> Event | None:
+    if slot.leaving is not EvictionCause.NO and facts.retirement_over:
         return leave_event(policy, ad, job)
     if policy.is_true("PREEMPT", ad, job):
         return Event.PREEMPT
-    if facts.draining and slot.leaving is Leaving.NO:
+    if facts.draining and slot.leaving is EvictionCause.NO:
         return Event.PREEMPT
     return Event.CONTINUE if policy.is_true("CONTINUE", ad, job) else None
 
 
-def _retiring(policy: Policy, slot: SlotState, ad: ClassAd, job: ClassAd | None, facts: Facts) -> Event | None:
+def _retiring(policy: Policy, slot: SlotState, ad: ClassAd, job: ClassAd | None, facts: PolicyFacts) -> Event | None:
     if facts.retirement_over:
         return leave_event(policy, ad, job)
     # While PREEMPT holds, a job that was thawed to retire is not frozen again: it could never finish.
@@ -274,11 +277,11 @@ def _retiring(policy: Policy, slot: SlotState, ad: ClassAd, job: ClassAd | None,
     return None
 
 
-def _vacating(policy: Policy, slot: SlotState, ad: ClassAd, job: ClassAd | None, facts: Facts) -> Event | None:
+def _vacating(policy: Policy, slot: SlotState, ad: ClassAd, job: ClassAd | None, facts: PolicyFacts) -> Event | None:
     return Event.KILL if facts.vacate_over or policy.is_true("KILL", ad, job) else None
 
 
-def _backfill(policy: Policy, slot: SlotState, ad: ClassAd, job: ClassAd | None, facts: Facts) -> Event | None:
+def _backfill(policy: Policy, slot: SlotState, ad: ClassAd, job: ClassAd | None, facts: PolicyFacts) -> Event | None:
     return Event.EVICT_BACKFILL if facts.draining or facts.no_client or policy.is_true("EVICT_BACKFILL", ad) else None
 
 

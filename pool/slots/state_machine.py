@@ -3,8 +3,11 @@
 A slot is in a state (who has it) and an activity (what is happening there). Rows carry the numbers that HTCondor's
 manual gives to its transitions. Where one event means several arrows one after another, `VIA` names the event that
 comes first, so that the table stays the diagram. Two things are remembered besides state and activity: why the slot is
-being taken away from its job (`Leaving`), because the way out of Retiring, Preempting and Backfill depends on it, and
-how long each pair lasted, because the slot's ad says so.
+being taken away from its job (`EvictionCause`), because the way out of Retiring, Preempting and Backfill depends on it,
+and how long each pair lasted, because the slot's ad says so.
+
+Source: HTCondor's manual, "Configuration for Execution Points": "Machine States", "Machine Activities", "State and
+Activity Transitions".
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
 
-from pool.errors import PoolError
+from pool.base.errors import PoolError
 
 
 class State(StrEnum):
@@ -87,7 +90,7 @@ class Effect(StrEnum):
     SETTLE = "look what the slot should be next, at once"
 
 
-class Leaving(StrEnum):
+class EvictionCause(StrEnum):
     """Why the slot is being taken from its job, if it is."""
 
     NO = "no"
@@ -108,14 +111,14 @@ class Move:
     event: Event
     end: Where
     effects: tuple[Effect, ...] = ()
-    given: tuple[Leaving, ...] = ()
+    given: tuple[EvictionCause, ...] = ()
 
 
-class IllegalMove(PoolError):
+class IllegalSlotMove(PoolError):
     """Nothing in the table moves a slot this way."""
 
 
-_S, _A, _E, _F, _L = State, Activity, Event, Effect, Leaving
+_S, _A, _E, _F, _L = State, Activity, Event, Effect, EvictionCause
 _OWNER = (_S.OWNER, _A.IDLE)
 _UNCLAIMED = (_S.UNCLAIMED, _A.IDLE)
 _BENCHMARKING = (_S.UNCLAIMED, _A.BENCHMARKING)
@@ -210,7 +213,7 @@ class SlotState:
     activity: Activity = Activity.IDLE
     entered_state: float = 0.0
     entered_activity: float = 0.0
-    leaving: Leaving = Leaving.NO
+    leaving: EvictionCause = EvictionCause.NO
     spent: Mapping[Where, float] = field(default_factory=dict)
 
     @property
@@ -230,9 +233,9 @@ def begin(*, now: float) -> SlotState:
     return SlotState(entered_state=now, entered_activity=now)
 
 
-def leave(slot: SlotState, why: Leaving) -> SlotState:
+def leave(slot: SlotState, why: EvictionCause) -> SlotState:
     """Note why the job must go; a slot that is lost for good is never lost for a better claim afterwards."""
-    return slot if slot.leaving is Leaving.FOR_GOOD else replace(slot, leaving=why)
+    return slot if slot.leaving is EvictionCause.FOR_GOOD else replace(slot, leaving=why)
 
 
 def can(slot: SlotState, event: Event) -> bool:
@@ -261,7 +264,7 @@ def route(slot: SlotState, event: Event) -> Iterator[Move]:
     found = _find(slot, event)
     if found is None:
         at = f"{slot.state.value}/{slot.activity.value}"
-        raise IllegalMove(f"a slot in {at} cannot follow {event.name} ({event.value})")
+        raise IllegalSlotMove(f"a slot in {at} cannot follow {event.name} ({event.value})")
     yield found
 
 
@@ -275,9 +278,9 @@ def _find(slot: SlotState, event: Event) -> Move | None:
 def _follow(slot: SlotState, move: Move, *, now: float) -> SlotState:
     (state, activity), leaving = move.end, slot.leaving
     if state not in (State.CLAIMED, State.PREEMPTING) or move.number in (19, 23, 24):
-        leaving = Leaving.NO
-    elif activity in (Activity.RETIRING, Activity.VACATING, Activity.KILLING) and leaving is Leaving.NO:
-        leaving = Leaving.FOR_GOOD
+        leaving = EvictionCause.NO
+    elif activity in (Activity.RETIRING, Activity.VACATING, Activity.KILLING) and leaving is EvictionCause.NO:
+        leaving = EvictionCause.FOR_GOOD
     return SlotState(
         state=state,
         activity=activity,

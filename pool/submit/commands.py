@@ -1,430 +1,73 @@
-"""Every submit command: its name, the job attribute it sets, how its text is read, and one sentence.
-
-How a text is read: string, unquoted (a string without its surrounding quotes), list (a string of names), int, uint,
-bool, expr, file and log (paths, completed with initialdir), policy (an expression), special (by a step of its own).
-`alias` marks another spelling of the row before it. A name with `<word>` in it is a family.
-"""
+"""The table of submit commands, `commands.txt`, and those that are refused."""
 
 from __future__ import annotations
 
-Row = tuple[str, str, str, str]
+import os
+from typing import Final, NamedTuple
 
-ROWS: tuple[tuple[str, tuple[Row, ...]], ...] = (
+from pool.config.knobs import KnobTableError
+from pool.jobs.vocabulary.universes import UNIVERSES as NAMES
+from pool.jobs.vocabulary.universes import Universe
+
+FILE: Final = os.path.join(os.path.dirname(__file__), "commands.txt")
+READINGS: Final = frozenset(
     (
-        "What to run",
-        (
-            (
-                "universe",
-                "JobUniverse",
-                "special",
-                "The kind of place the job runs in: vanilla, docker, container, java, local or scheduler.",
-            ),
-            ("executable", "Cmd", "special", "The program to run."),
-            ("shell", "", "special", "A command line for /bin/sh, in place of executable and arguments."),
-            (
-                "arguments",
-                "Args",
-                "special",
-                "The program's arguments; in double quotes they may be grouped with single quotes.",
-            ),
-            (
-                "arguments2",
-                "Arguments",
-                "special",
-                "The arguments in the new style, beside old-style arguments for old schedds.",
-            ),
-            ("allow_arguments_v1", "", "special", "Whether arguments and arguments2 may both be given."),
-            ("environment", "Environment", "special", "Environment variables, `A=1;B=2` or `\"A=1 B='two words'\"`."),
-            ("env", "Env", "special", "The same, kept in the old style."),
-            (
-                "environment2",
-                "Environment",
-                "special",
-                "The environment in the new style, beside one in the old style.",
-            ),
-            ("allow_environment_v1", "", "special", "Whether environment and environment2 may both be given."),
-            (
-                "getenv",
-                "",
-                "special",
-                "Variables of the submitter's environment that go along: true, or names with `*` and `!`.",
-            ),
-            ("get_env", "", "special", "The same as getenv."),
-            ("initialdir", "Iwd", "special", "The directory that relative paths start from."),
-            ("initial_dir", "Iwd", "special", "The same as initialdir."),
-            ("job_iwd", "Iwd", "special", "The same as initialdir."),
-            ("remote_initialdir", "RemoteIwd", "string", "The directory that a job without file transfer runs in."),
-            ("input", "In", "special", "The file the job reads as standard input."),
-            ("stdin", "In", "special", "The same as input."),
-            ("output", "Out", "special", "The file that gets what the job writes to standard output."),
-            ("stdout", "Out", "special", "The same as output."),
-            ("error", "Err", "special", "The file that gets what the job writes to standard error."),
-            ("stderr", "Err", "special", "The same as error."),
-            ("log", "UserLog", "log", "The file in which the job's events are logged."),
-            ("dagman_log", "DAGManNodesLog", "log", "The file in which a workflow follows the job's events."),
-            ("log_xml", "UserLogUseXML", "bool", "Whether the event log is XML."),
-            ("interactive_executable", "", "special", "The program of an interactive job that names none."),
-            ("interactive_args", "", "special", "Its arguments."),
-            ("description", "JobDescription", "string", "A description that the tools can show."),
-            ("batch_name", "JobBatchName", "unquoted", "The name under which condor_q groups the jobs."),
-            ("batch_id", "JobBatchId", "unquoted", "An identifier of the jobs, for your own queries."),
-            ("jobset", "JobSetName", "unquoted", "The job set that the jobs belong to."),
-            ("hold", "JobStatus", "special", "Whether the job is on hold from the start."),
-            ("priority", "JobPrio", "int", "The job's place among its owner's jobs; larger is sooner."),
-            ("prio", "JobPrio", "alias int", "The same as priority."),
-            ("noop_job", "IsNoopJob", "expr", "Whether the job ends without being run."),
-            ("noop_job_exit_signal", "NoopJobExitSignal", "expr", "The signal that such a job seems to have died of."),
-            ("noop_job_exit_code", "NoopJobExitCode", "expr", "The exit code that such a job seems to have had."),
-            ("submit_event_notes", "SubmitEventNotes", "string", "A note in the submit event."),
-            ("submit_event_user_notes", "SubmitEventUserNotes", "string", "A further note in the submit event."),
-            ("submit_event_notes_attrs", "SubmitEventNotesAttrs", "string", "Attributes that the submit event shows."),
-            (
-                "job_ad_information_attrs",
-                "JobAdInformationAttrs",
-                "string",
-                "Attributes that are written to the log with each event.",
-            ),
-            (
-                "ulog_execute_attrs",
-                "UserLogExecuteEventAttrs",
-                "string",
-                "Attributes of the slot that the execute event shows.",
-            ),
-            ("keep_claim_idle", "KeepClaimIdle", "expr", "How many seconds the claim stays when the job is done."),
-            (
-                "next_job_start_delay",
-                "NextJobStartDelay",
-                "expr",
-                "How many seconds after this one the next job starts.",
-            ),
-            ("max_materialize", "JobMaterializeLimit", "special", "How many of the jobs exist at a time."),
-            ("max_idle", "JobMaterializeMaxIdle", "expr", "How many of the jobs are idle at a time."),
-            ("materialize_max_idle", "JobMaterializeMaxIdle", "alias expr", "The same as max_idle."),
-            ("skip_filechecks", "", "special", "Whether files are left unchecked."),
-            ("allow_crlf_script", "", "special", "Whether a script may end its lines as on Windows."),
-            ("dagman_job_id", "DAGManJobId", "uint", "The workflow that the job belongs to."),
-            ("dag_node_name", "DAGNodeName", "string", "The workflow's name for the job."),
-            ("want_io_proxy", "WantIOProxy", "bool", "Whether the job may use condor_chirp."),
-            ("want_job_networking", "WantJobNetworking", "bool", "Whether the job may use the network."),
-            (
-                "match_list_length",
-                "LastMatchListLength",
-                "int",
-                "How many matches the job's ad lists, as LastMatchName0 and so on.",
-            ),
-            (
-                "job_machine_attrs",
-                "JobMachineAttrs",
-                "string",
-                "Attributes of the machine that are recorded at each start.",
-            ),
-            (
-                "job_machine_attrs_history_length",
-                "JobMachineAttrsHistoryLength",
-                "int",
-                "For how many starts they are kept.",
-            ),
-            ("load_profile", "LoadProfile", "bool", "Whether the owner's profile is loaded."),
-            ("run_as_owner", "RunAsOwner", "bool", "Whether the job insists on running as its owner."),
-            (
-                "primary_unix_group",
-                "PrimaryUnixGroup",
-                "string",
-                "The group of its owner's that the job's processes and files have.",
-            ),
-            ("starter_debug", "JobStarterDebug", "unquoted", "What the job's own starter log tells."),
-            ("starter_log", "JobStarterLog", "unquoted log", "The file that gets the job's own starter log."),
-            ("core_size", "CoreSize", "int", "The largest core file that the job may leave."),
-            ("stack_size", "StackSize", "expr", "The largest stack that the job may have."),
-            (
-                "allowed_job_duration",
-                "AllowedJobDuration",
-                "expr",
-                "How many seconds one try may take from start to end before the job is held.",
-            ),
-            (
-                "allowed_execute_duration",
-                "AllowedExecuteDuration",
-                "expr",
-                "How many seconds the job may execute before it is held.",
-            ),
-        ),
-    ),
-    (
-        "Where to run, and how much it needs",
-        (
-            (
-                "requirements",
-                "Requirements",
-                "special",
-                "What must be true of a machine; completed with what every job needs.",
-            ),
-            ("rank", "Rank", "special", "Which machines are preferred; larger is better."),
-            ("preferences", "Rank", "special", "The same as rank."),
-            ("request_cpus", "RequestCpus", "special", "How many cpus the job needs."),
-            (
-                "request_memory",
-                "RequestMemory",
-                "special",
-                "How much memory it needs, in MiB or with a unit; further sizes after commas for retries.",
-            ),
-            ("request_disk", "RequestDisk", "special", "How much disk it needs, in KiB or with a unit."),
-            ("request_gpus", "RequestGPUs", "special", "How many GPUs it needs."),
-            ("require_gpus", "RequireGPUs", "special", "What must be true of them."),
-            ("gpus_minimum_memory", "GPUsMinMemory", "special", "How much memory each of them has at least."),
-            ("gpus_minimum_capability", "GPUsMinCapability", "special", "The lowest capability of them."),
-            ("gpus_maximum_capability", "GPUsMaxCapability", "special", "The highest capability of them."),
-            ("gpus_minimum_runtime", "GPUsMinRuntime", "special", "The lowest runtime that they support."),
-            ("cuda_version", "CUDAVersion", "string", "The lowest CUDA version that the machine supports."),
-            ("request_<name>", "Request<name>", "special", "How much of a custom resource the job needs."),
-            ("retry_request_memory", "", "special", "How much memory the job gets after it ran out of it."),
-            ("retry_request_memory_max", "MaxRequestMemory", "special", "The most memory that it gets then."),
-            ("retry_request_memory_increase", "NextRequestMemory", "special", "How much more it gets each time."),
-            ("retry_request_disk", "", "special", "How much disk the job gets after it ran out of it."),
-            ("image_size", "ImageSize", "special", "The job's first size in KiB."),
-            ("disk_usage", "DiskUsage", "special", "The job's first use of disk in KiB."),
-            ("concurrency_limits", "ConcurrencyLimits", "special", "Names of limits that the job counts against."),
-            ("concurrency_limits_expr", "ConcurrencyLimits", "special", "The same as an expression."),
-            ("accounting_group", "AcctGroup", "special", "The group that the job's use is charged to."),
-            ("accounting_group_user", "AcctGroupUser", "special", "The user within it."),
-            ("project_name", "ProjectName", "special", "The project that the job belongs to."),
-            ("nice_user", "NiceUser", "special", "Whether the job takes only what nobody else wants."),
-            ("mount_under_scratch", "MountUnderScratch", "unquoted", "Directories that the job has for itself."),
-            ("docker_image", "DockerImage", "special", "The docker image that the job runs in."),
-            ("docker_network_type", "DockerNetworkType", "string", "The network that its container has."),
-            ("docker_pull_policy", "DockerPullPolicy", "string", "When the image is fetched anew."),
-            (
-                "docker_override_entrypoint",
-                "DockerOverrideEntrypoint",
-                "bool",
-                "Whether the image's own entry point is replaced.",
-            ),
-            (
-                "docker_send_credentials",
-                "DockerSendCredentials",
-                "bool",
-                "Whether the user's docker credentials go along.",
-            ),
-            ("container_image", "ContainerImage", "special", "The image that the job runs in."),
-            ("container_target_dir", "ContainerTargetDir", "unquoted", "Where the sandbox is inside the container."),
-            ("container_service_names", "ContainerServiceNames", "special", "Services that the container offers."),
-            ("<service>_container_port", "<service>_ContainerPort", "special", "The port of one service."),
-            ("transfer_container", "TransferContainer", "bool", "Whether the image is transferred."),
-            (
-                "container_is_common",
-                "ContainerIsCommon",
-                "bool",
-                "Whether the image is the same for all jobs and transferred once.",
-            ),
-        ),
-    ),
-    (
-        "Files",
-        (
-            (
-                "should_transfer_files",
-                "ShouldTransferFiles",
-                "special",
-                "Whether files are transferred: YES, NO or IF_NEEDED.",
-            ),
-            (
-                "when_to_transfer_output",
-                "WhenToTransferOutput",
-                "special",
-                "When output comes back: ON_EXIT, ON_EXIT_OR_EVICT or ON_SUCCESS.",
-            ),
-            ("transfer_executable", "TransferExecutable", "special", "Whether the program is transferred."),
-            ("transfer_input_files", "TransferInput", "special", "Files and URLs that go to the job."),
-            ("transferinputfiles", "TransferInput", "special", "The same as transfer_input_files."),
-            ("transfer_output_files", "TransferOutput", "special", "Files that come back."),
-            ("transferoutputfiles", "TransferOutput", "special", "The same as transfer_output_files."),
-            (
-                "transfer_output_remaps",
-                "TransferOutputRemaps",
-                "special",
-                'Under which names they come back: `"a = b; c = d"`.',
-            ),
-            (
-                "transfer_common_input",
-                "CommonInputFiles",
-                "special",
-                "Files that all jobs share; they go along with each.",
-            ),
-            ("public_input_files", "PublicInputFiles", "special", "Further input that is no secret."),
-            ("transfer_plugins", "TransferPlugins", "string", "Programs that the job brings along for transfers."),
-            ("transfer_input", "TransferIn", "special", "Whether standard input is transferred."),
-            ("transfer_output", "TransferOut", "special", "Whether standard output is transferred."),
-            ("transfer_error", "TransferErr", "special", "Whether standard error is transferred."),
-            ("stream_input", "StreamIn", "special", "Whether standard input is sent as the job reads it."),
-            ("stream_output", "StreamOut", "special", "Whether standard output comes back as the job writes it."),
-            ("stream_error", "StreamErr", "special", "Whether standard error comes back as the job writes it."),
-            ("output_destination", "OutputDestination", "string", "A URL that the output goes to."),
-            ("output_directory", "OutputDirectory", "file", "A directory that the output goes to."),
-            (
-                "preserve_relative_paths",
-                "PreserveRelativePaths",
-                "bool",
-                "Whether directories of transferred files are kept.",
-            ),
-            ("max_transfer_input_mb", "MaxTransferInputMB", "expr", "How much input may be transferred."),
-            ("max_transfer_output_mb", "MaxTransferOutputMB", "expr", "How much output may be transferred."),
-            ("manifest", "ManifestDesired", "bool", "Whether lists of the sandbox's files are made."),
-            ("manifest_dir", "ManifestDir", "string", "Where they are put."),
-            ("transfer_checkpoint_files", "TransferCheckpoint", "string", "Files that make up a checkpoint."),
-            (
-                "checkpoint_exit_code",
-                "SuccessCheckpointExitCode",
-                "int",
-                "The exit code that says that a checkpoint was written.",
-            ),
-            ("checkpoint_destination", "CheckpointDestination", "string", "Where checkpoints are kept."),
-            (
-                "erase_output_and_error_on_restart",
-                "EraseOutputAndErrorOnRestart",
-                "bool",
-                "Whether output begins anew after an eviction (the default), with ON_EXIT_OR_EVICT.",
-            ),
-            ("encrypt_execute_directory", "EncryptExecuteDirectory", "bool", "Whether the sandbox is encrypted."),
-            ("encrypt_input_files", "EncryptInputFiles", "string", "Input that is encrypted on its way."),
-            ("encrypt_output_files", "EncryptOutputFiles", "string", "Output that is encrypted on its way."),
-            ("dont_encrypt_input_files", "DontEncryptInputFiles", "string", "Input that is not encrypted."),
-            ("dont_encrypt_output_files", "DontEncryptOutputFiles", "string", "Output that is not encrypted."),
-            (
-                "skip_if_dataflow",
-                "SkipIfDataflow",
-                "bool",
-                "Whether the job is left out when its output is newer than its input.",
-            ),
-            ("use_oauth_services", "OAuthServicesNeeded", "special", "Services whose tokens the job gets."),
-            ("useoauthservices", "OAuthServicesNeeded", "special", "The same as use_oauth_services."),
-            ("x509userproxy", "x509userproxy", "special", "A proxy certificate that goes along."),
-            ("use_x509userproxy", "", "special", "Whether the usual proxy certificate goes along."),
-            ("use_scitokens", "ScitokensFile", "special", "Whether the usual token goes along."),
-            ("use_scitoken", "ScitokensFile", "special", "The same as use_scitokens."),
-            ("scitokens_file", "ScitokensFile", "special", "A token that goes along."),
-            (
-                "delegate_job_gsi_credentials_lifetime",
-                "DelegateJobGSICredentialsLifetime",
-                "special",
-                "For how long a delegated proxy is valid.",
-            ),
-            ("send_credential", "", "special", "Whether the user's stored credential goes along."),
-            ("aws_access_key_id_file", "EC2AccessKeyId", "file", "The access key for s3 URLs."),
-            ("aws_secret_access_key_file", "EC2SecretAccessKey", "file", "The secret key for s3 URLs."),
-            ("aws_region", "AWSRegion", "string", "The region of s3 URLs."),
-            ("s3_access_key_id_file", "EC2AccessKeyId", "file", "The access key for s3 URLs."),
-            ("s3_secret_access_key_file", "EC2SecretAccessKey", "file", "The secret key for s3 URLs."),
-            ("gs_access_key_id_file", "EC2AccessKeyId", "file", "The access key for gs URLs."),
-            ("gs_secret_access_key_file", "EC2SecretAccessKey", "file", "The secret key for gs URLs."),
-            ("append_files", "AppendFiles", "string", "Output files that are appended to."),
-            ("fetch_files", "FetchFiles", "string", "Kept for old submit files."),
-            ("compress_files", "CompressFiles", "string", "Kept for old submit files."),
-            ("local_files", "LocalFiles", "string", "Kept for old submit files."),
-            ("file_remaps", "FileRemaps", "expr", "Kept for old submit files."),
-            ("buffer_files", "BufferFiles", "expr", "Kept for old submit files."),
-            ("buffer_size", "BufferSize", "expr", "Kept for old submit files."),
-            ("buffer_block_size", "BufferBlockSize", "expr", "Kept for old submit files."),
-        ),
-    ),
-    (
-        "How it ends, and what happens then",
-        (
-            ("on_exit_remove", "OnExitRemove", "special", "Whether the job leaves the queue when it ends."),
-            ("on_exit_hold", "OnExitHold", "special", "Whether the job is held when it ends."),
-            ("on_exit_hold_reason", "OnExitHoldReason", "policy", "The reason of that hold."),
-            ("on_exit_hold_subcode", "OnExitHoldSubCode", "policy", "The subcode of that hold."),
-            (
-                "on_evict_checks",
-                "TransformOnEvict",
-                "special",
-                "Names of transforms that are made when the job leaves its machine.",
-            ),
-            ("transform_body_<name>", "TransformBody_<name>", "special", "One of them."),
-            ("periodic_hold", "PeriodicHold", "policy", "When the job is held."),
-            ("periodic_hold_reason", "PeriodicHoldReason", "policy", "The reason of that hold."),
-            ("periodic_hold_subcode", "PeriodicHoldSubCode", "policy", "The subcode of that hold."),
-            ("periodic_release", "PeriodicRelease", "policy", "When the held job is released."),
-            ("periodic_remove", "PeriodicRemove", "policy", "When the job is removed."),
-            ("periodic_vacate", "PeriodicVacate", "policy", "When the job leaves its machine."),
-            ("max_retries", "JobMaxRetries", "special", "How often the job may be run again."),
-            ("retry_until", "OnExitRemove", "special", "An exit code or an expression that ends the retries."),
-            ("success_exit_code", "JobSuccessExitCode", "special", "The exit code that means success."),
-            ("leave_in_queue", "LeaveJobInQueue", "special", "Whether the finished job stays in the queue."),
-            ("kill_sig", "KillSig", "special", "The signal that asks the job to stop."),
-            ("remove_kill_sig", "RemoveKillSig", "special", "That signal when the job is removed."),
-            ("hold_kill_sig", "HoldKillSig", "special", "That signal when the job is held."),
-            ("kill_sig_timeout", "KillSigTimeout", "special", "How many seconds the job gets to stop."),
-            ("job_max_vacate_time", "JobMaxVacateTime", "expr", "How many seconds the job would like to get to stop."),
-            ("want_graceful_removal", "WantGracefulRemoval", "expr", "Whether a removed job gets its signal first."),
-            (
-                "max_job_retirement_time",
-                "MaxJobRetirementTime",
-                "expr",
-                "How many seconds of the machine's retirement time the job takes.",
-            ),
-            (
-                "job_lease_duration",
-                "JobLeaseDuration",
-                "expr",
-                "How many seconds the job goes on without its access point.",
-            ),
-            (
-                "notification",
-                "JobNotification",
-                "special",
-                "When mail is sent: Always, Complete, Error, Start or Never.",
-            ),
-            ("notify_user", "NotifyUser", "string", "Who gets the mail."),
-            ("email_attributes", "EmailAttributes", "list", "Attributes that the mail shows."),
-        ),
-    ),
-    (
-        "When to run",
-        (
-            ("deferral_time", "DeferralTime", "special", "When the job starts, in seconds since 1970."),
-            ("deferral_window", "DeferralWindow", "special", "How many seconds late it may start."),
-            ("deferral_prep_time", "DeferralPrepTime", "special", "How many seconds before it may be matched."),
-            ("cron_minute", "CronMinute", "string", "The minutes at which the job runs."),
-            ("cron_hour", "CronHour", "string", "The hours at which it runs."),
-            ("cron_day_of_month", "CronDayOfMonth", "string", "The days of the month on which it runs."),
-            ("cron_month", "CronMonth", "string", "The months in which it runs."),
-            (
-                "cron_day_of_week",
-                "CronDayOfWeek",
-                "string",
-                "The days of the week on which it runs; 0 and 7 are Sunday.",
-            ),
-            ("cron_window", "DeferralWindow", "special", "How many seconds late it may start."),
-            ("cron_prep_time", "DeferralPrepTime", "special", "How many seconds before it may be matched."),
-        ),
-    ),
-    (
-        "Java",
-        (
-            ("jar_files", "JarFiles", "string", "The jar files that go along and join the class path."),
-            ("java_vm_args", "JavaVMArgs", "special", "Arguments for the Java machine."),
-            ("java_vm_arguments", "JavaVMArgs", "special", "The same."),
-            ("java_vm_arguments2", "JavaVMArguments", "special", "The same in the new style."),
-        ),
-    ),
-    (
-        "A tool beside the job",
-        (
-            ("tool_daemon_cmd", "ToolDaemonCmd", "special", "A program that is started before the job."),
-            ("tool_daemon_args", "ToolDaemonArgs", "special", "Its arguments."),
-            ("tool_daemon_arguments", "ToolDaemonArgs", "special", "Its arguments."),
-            ("tool_daemon_arguments2", "ToolDaemonArguments", "special", "Its arguments in the new style."),
-            ("tool_daemon_input", "ToolDaemonInput", "special", "Its standard input."),
-            ("tool_daemon_output", "ToolDaemonOutput", "special", "Its standard output."),
-            ("tool_daemon_error", "ToolDaemonError", "special", "Its standard error."),
-            ("suspend_job_at_exec", "SuspendJobAtExec", "special", "Whether the job stops at its first instruction."),
-        ),
-    ),
+        *("string", "unquoted", "list", "int", "uint", "bool", "expr", "file", "log", "unquoted log"),
+        *("alias int", "alias expr", "policy", "special"),
+    )
 )
+
+
+class SubmitCommand(NamedTuple):
+    """What a line of the table says."""
+
+    section: str
+    name: str
+    attribute: str
+    """The job attribute that it sets; empty for none."""
+    kind: str
+    """How its text is read: one of READINGS."""
+    step: str
+    """The step that reads it, as MODULE.FUNCTION; empty where the table alone says how."""
+    sentence: str
+
+    @property
+    def is_family(self) -> bool:
+        return "<" in self.name
+
+
+def read_table(text: str) -> list[SubmitCommand]:
+    """The commands in a table's text."""
+    section = ""
+    found: list[SubmitCommand] = []
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.startswith("["):
+            section = line.strip("[]")
+        elif line and line[0] != "#":
+            found.append(_command(section, number, line))
+    return found
+
+
+def _command(section: str, number: int, line: str) -> SubmitCommand:
+    said, _, sentence = line.partition(" # ")
+    parts = said.split()
+    step = parts.pop() if "." in parts[-1] else ""
+    kind = " ".join(parts[2:]) or "special"
+    if len(parts) < 2 or kind not in READINGS or (kind in ("special", "policy")) != bool(step):
+        raise KnobTableError(f"{FILE}:{number}: expected COMMAND ATTRIBUTE READING # One sentence.: {line}")
+    return SubmitCommand(section, parts[0], "" if parts[1] == "-" else parts[1], kind, step, sentence)
+
+
+def _read() -> list[SubmitCommand]:
+    with open(FILE, encoding="utf-8") as file:
+        return read_table(file.read())
+
+
+COMMANDS: Final = _read()
 
 # Commands of htcondor-jdl that belong to what is not built here, and why. The counts of the parallel universe are not
 # among them: front ends write `machine_count = 1` for every job; the line is warned of as unused.
-REFUSED_PREFIXES: tuple[tuple[str, str], ...] = (
+REFUSED_PREFIXES: Final[tuple[tuple[str, str], ...]] = (
     ("ec2_", "the EC2 cloud"),
     ("gce_", "the Google cloud"),
     ("azure_", "the Azure cloud"),
@@ -442,30 +85,16 @@ REFUSED_PREFIXES: tuple[tuple[str, str], ...] = (
     ("parallel_script_", "the parallel universe"),
 )
 
-# Universes by number, and those that are not built here.
-UNIVERSES: dict[str, int] = {
-    "standard": 1,
-    "pipe": 2,
-    "linda": 3,
-    "pvm": 4,
-    "vanilla": 5,
-    "pvmd": 6,
-    "scheduler": 7,
-    "mpi": 8,
-    "grid": 9,
-    "globus": 9,
-    "java": 10,
-    "parallel": 11,
-    "local": 12,
-    "vm": 13,
+UNIVERSES: Final = {
+    **{name.lower(): number for number, name in NAMES.items()},
+    "globus": Universe.GRID.value,
 }
-VANILLA, SCHEDULER, JAVA, LOCAL = 5, 7, 10, 12
-SUPPORTED_UNIVERSES = frozenset((VANILLA, SCHEDULER, JAVA, LOCAL))
+"""Universes as descriptions name them, with those that are not built here."""
 
 
 def names() -> list[str]:
     """The names of all commands that are no families."""
-    return [row[0] for _, rows in ROWS for row in rows if "<" not in row[0]]
+    return [one.name for one in COMMANDS if not one.is_family]
 
 
 def why_refused(name: str) -> str | None:

@@ -1,28 +1,32 @@
-"""The job that is being made: its ad, what the description says of it, and what the steps have found out so far."""
+"""The job that is being made: its ad, what the description says of it, and what the steps have found out so far.
+
+A command's text is asked for by its name or by the attribute that it sets; what was asked for counts as used, and lines
+that nothing asks for draw a warning (HTCondor's manual page submitting-a-job). The first job of a cluster makes the
+cluster's ad; of a later one only what differs from that is kept.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping, Sequence
+from enum import IntEnum
 
+from pool.base.errors import ClassAdError, SubmitError, offset_in
 from pool.classad import ClassAd, Expr, Undefined, expr
-from pool.classad.expression import storable
-from pool.classad.nodes import Paren
+from pool.classad.eval.expression import storable
+from pool.classad.syntax.nodes import Paren
+from pool.classad.values.truth import truth_of
 from pool.config import Config
-from pool.errors import ClassAdError, SubmitError
-from pool.hints import Callable, Mapping, Sequence
-from pool.late_pattern import late_pattern
+from pool.jobs.vocabulary.universes import Universe
 from pool.macros.functions import as_int, evaluated
-from pool.submit.commands import VANILLA
 from pool.submit.scope import Scope
 from pool.submit.world import SubmitWorld
 
-_BYTES = late_pattern(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*(?:([kKmMgGtT])[bB]?)?\s*(?=\Z|,)")
-_SCALE = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _TRUE = frozenset(("true", "1"))
 _FALSE = frozenset(("false", "0"))
 
 
-class Surroundings:
+class SubmitSurroundings:
     """What is the same for all jobs of a submission."""
 
     __slots__ = ("config", "cwd", "environ", "interactive", "now", "remote", "skip_checks", "user", "warn", "world")
@@ -52,9 +56,9 @@ class Surroundings:
         self.interactive = interactive
         self.skip_checks = skip_checks
 
-    def with_world(self, world: SubmitWorld) -> Surroundings:
+    def with_world(self, world: SubmitWorld) -> SubmitSurroundings:
         """The same with another outside, and nobody to hear warnings."""
-        return Surroundings(
+        return SubmitSurroundings(
             config=self.config,
             world=world,
             cwd=self.cwd,
@@ -68,16 +72,16 @@ class Surroundings:
         )
 
 
-class Job:
+class JobDraft:
     """One job in the making. With a parent, the ad keeps only what differs from it."""
 
-    def __init__(self, scope: Scope, around: Surroundings, proc: int, parent: ClassAd | None) -> None:
+    def __init__(self, scope: Scope, around: SubmitSurroundings, proc: int, parent: ClassAd | None) -> None:
         self.scope = scope
         self.around = around
         self.proc = proc
         self.parent = parent
         self.ad = ClassAd(parent=parent)
-        self.universe = VANILLA
+        self.universe: int = Universe.VANILLA
         self.is_docker = False
         self.is_container = False
         self.iwd = around.cwd
@@ -129,6 +133,8 @@ class Job:
 
     def put(self, name: str, value: object) -> None:
         """Set an attribute, or leave it out when the cluster ad already says the same."""
+        if isinstance(value, IntEnum):
+            value = value.value
         if self.parent is not None:
             same = self.parent.get(name)
             if type(same) is type(value) and same == value:
@@ -167,7 +173,7 @@ class Job:
         return 0 if size is None else (size + 1023) // 1024
 
 
-def parsed(text: str, job: Job, attribute: str, *names: str) -> object:
+def parsed(text: str, job: JobDraft, attribute: str, *names: str) -> object:
     """The value or expression that `text` is; SubmitError when it does not parse."""
     try:
         return storable(expr(text, old=True))
@@ -175,22 +181,22 @@ def parsed(text: str, job: Job, attribute: str, *names: str) -> object:
         raise _parse_error(text, job, attribute, (*names, attribute, "MY." + attribute), why) from None
 
 
-def _parse_error(text: str, job: Job, attribute: str, names: Sequence[str], why: ClassAdError) -> SubmitError:
+def _parse_error(text: str, job: JobDraft, attribute: str, names: Sequence[str], why: ClassAdError) -> SubmitError:
     """What is wrong, at its place in what the user wrote, and what was probably meant."""
     from pool.submit import meant
 
     written = next((macro for name in names if name and (macro := job.scope.macros.get(name))), None)
-    if written is not None and written.text != text:
+    said = written.text if written is not None else text
+    own = job.scope.expand(said) if "$" in said else said
+    if own != text:
         try:
-            expr(written.text, old=True)
+            expr(own, old=True)
         except ClassAdError as inner:  # what the user wrote is wrong already before anything was added to it
-            text, why = written.text, inner
-    error = job.error("", *names)
-    column = why.span.column if why.span is not None else 0
-    if error.span is not None and written is not None and written.text == text and "\n" not in text and column:
-        error.span = error.span._replace(column=len(written.name) + 3 + column)
-        error.message = f"Parse error in expression: {why.message}"
-    else:
+            text, why = own, inner
+    error = job.error(f"Parse error in expression: {why.message}", *names)
+    if written is not None and text == said and why.span is not None and error.span is not None:
+        error.span = written.source.span(said, offset_in(text, why.span))
+    else:  # its place is in no line of the user's
         error.message = f"Parse error in expression: \n\t{attribute} = {text}\n\t{why.message}"
     error.expected = meant.expression(names[0] or attribute, text) or why.expected
     return error
@@ -202,19 +208,7 @@ def as_bool(text: str) -> bool | None:
     if lower in _TRUE or lower in _FALSE:
         return lower in _TRUE
     value = evaluated(text)
-    return bool(value) if isinstance(value, (bool, int, float)) else None
-
-
-def amount(text: str, unit: int) -> tuple[int, bool, str] | None:
-    """A number with an optional unit, rounded up to `unit` bytes: (number, had a unit, the text after it)."""
-    found = _BYTES.match(text)
-    if found is None:
-        return None
-    number = float(found[1]) if "." in found[1] else int(found[1])
-    rest = text[found.end() :]
-    if found[2] is None:
-        return int(-(-number // 1)), False, rest
-    return int(-(-number * _SCALE[found[2].lower()] // unit)), True, rest
+    return truth_of(value)
 
 
 def compressed(path: str) -> str:
@@ -242,12 +236,7 @@ def split_commas(text: str) -> list[str]:
     return [item for item in (part.strip() for part in text.split(",")) if item]
 
 
-def split_words(text: str) -> list[str]:
-    """The items between commas and blanks."""
-    return text.replace(",", " ").split()
-
-
-def literal_number(job: Job, name: str) -> float | None:
+def literal_number(job: JobDraft, name: str) -> float | None:
     """An attribute that is a number as it stands, perhaps in parentheses; None for an expression."""
     value = job.ad.get(name)
     if isinstance(value, Expr) and isinstance(value.node, Paren):

@@ -1,53 +1,34 @@
-"""One row of items becomes one job ad: the steps, in the order in which each may rely on those before it."""
+"""One row of items becomes one job ad: the steps, in the order in which each may rely on those before it.
+
+The source is HTCondor's manual page condor_submit. `commands.txt` says for each command which step reads it, or how the
+table alone does. A step puts attributes into the ad, and may read those of the steps before it; one that fails does not
+keep the others from telling what else is wrong. Lines `+Name = expression` come near the end and win.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from pool.base.errors import SubmitError
+from pool.base.version import CONDOR_PLATFORM, CONDOR_VERSION
+from pool.base.words import split_list
 from pool.classad import UNDEFINED, ClassAd
-from pool.errors import SubmitError
-from pool.hints import Callable
+from pool.jobs.vocabulary.new_job import NOT_RUN_YET
 from pool.macros.functions import as_int
 from pool.submit import policy, program, requirements, resources, transfer
-from pool.submit.commands import ROWS
-from pool.submit.job import Job, Surroundings, as_bool, parsed, split_words, strip_quotes
+from pool.submit.commands import COMMANDS
+from pool.submit.job import JobDraft, SubmitSurroundings, as_bool, parsed, strip_quotes
 from pool.submit.open_checks import open_checks
 from pool.submit.scope import Scope
-from pool.version import CONDOR_PLATFORM, CONDOR_VERSION
 
-_ZEROS = (
-    ("RemoteWallClockTime", 0.0),
-    ("RemoteUserCpu", 0.0),
-    ("RemoteSysCpu", 0.0),
-    ("CumulativeRemoteUserCpu", 0.0),
-    ("CumulativeRemoteSysCpu", 0.0),
-    ("ExitStatus", 0),
-    ("NumCkpts", 0),
-    ("NumJobStarts", 0),
-    ("NumJobCompletions", 0),
-    ("NumRestarts", 0),
-    ("NumSystemHolds", 0),
-    ("CommittedTime", 0),
-    ("CommittedSlotTime", 0),
-    ("CumulativeSlotTime", 0),
-    ("TotalSuspensions", 0),
-    ("LastSuspensionTime", 0),
-    ("CumulativeSuspensionTime", 0),
-    ("CommittedSuspensionTime", 0),
-    ("ExitBySignal", False),
-)
-
-# (command, attribute, kind) of the commands that the table alone describes
-SIMPLE = tuple(
-    (name, attribute, kind)
-    for _, rows in ROWS
-    for name, attribute, kind, _ in rows
-    if kind not in ("special", "policy") and "<" not in name
-)
+SIMPLE = tuple((one.name, one.attribute, one.kind) for one in COMMANDS if not one.step)
+"""The commands that the table alone describes."""
 
 
-def base(around: Surroundings) -> ClassAd:
+def base(around: SubmitSurroundings) -> ClassAd:
     """What every job begins with, and what the administrator adds to it."""
     ad = ClassAd({"MyType": "Job", "TargetType": "Machine", "QDate": around.now, "Owner": UNDEFINED})
-    for name, value in _ZEROS:
+    for name, value in NOT_RUN_YET.items():
         ad[name] = value
     ad["SubmitVersion"] = CONDOR_VERSION
     ad["CondorVersion"] = CONDOR_VERSION
@@ -56,12 +37,12 @@ def base(around: Surroundings) -> ClassAd:
     return ad
 
 
-def added_attributes(around: Surroundings) -> tuple[list[str], list[str]]:
+def added_attributes(around: SubmitSurroundings) -> tuple[list[str], list[str]]:
     """The names in SUBMIT_ATTRS: those that jobs may override, and those (`+X`, `MY.X`) that they may not."""
     weak: list[str] = []
     forced: list[str] = []
     for knob in ("SUBMIT_ATTRS", "SUBMIT_EXPRS", "SYSTEM_SUBMIT_ATTRS"):
-        for name in split_words(around.config.str(knob, "")):
+        for name in split_list(around.config.str(knob, "")):
             if name.startswith("+"):
                 forced.append(name[1:])
             elif name.lower().startswith("my."):
@@ -72,8 +53,14 @@ def added_attributes(around: Surroundings) -> tuple[list[str], list[str]]:
 
 
 def make(
-    scope: Scope, around: Surroundings, proc: int, cluster: ClassAd | None, first: Job | None, *, kind: type[Job] = Job
-) -> Job:
+    scope: Scope,
+    around: SubmitSurroundings,
+    proc: int,
+    cluster: ClassAd | None,
+    first: JobDraft | None,
+    *,
+    kind: type[JobDraft] = JobDraft,
+) -> JobDraft:
     """The job `proc`. Without a `cluster` ad the whole of it is built; with one, what differs from that."""
     job = kind(scope, around, proc, cluster)
     wrong: list[SubmitError] = []
@@ -100,7 +87,7 @@ def make(
     return job
 
 
-def _simple(job: Job) -> None:
+def _simple(job: JobDraft) -> None:
     """The commands that the table alone describes."""
     found = False
     for name, attribute, kind in SIMPLE:
@@ -112,7 +99,7 @@ def _simple(job: Job) -> None:
             _put_simple(job, name, attribute, kind.removeprefix("alias "), text)
 
 
-def _put_simple(job: Job, name: str, attribute: str, kind: str, text: str) -> None:
+def _put_simple(job: JobDraft, name: str, attribute: str, kind: str, text: str) -> None:
     if kind == "expr":
         job.put(attribute, parsed(text, job, attribute, name))
     elif kind == "bool":
@@ -130,13 +117,13 @@ def _put_simple(job: Job, name: str, attribute: str, kind: str, text: str) -> No
     else:
         said = strip_quotes(text) if "unquoted" in kind else text
         if kind == "list":
-            said = ",".join(split_words(said))
+            said = ",".join(split_list(said))
         if ("log" in kind or kind == "file") and said:
             said = job.full_path(said)
         job.put(attribute, said)
 
 
-def _extended(job: Job) -> None:
+def _extended(job: JobDraft) -> None:
     """Commands that the administrator added; an example value tells the type of each."""
     said = job.around.config["EXTENDED_SUBMIT_COMMANDS"]
     if not said:
@@ -164,7 +151,7 @@ def _extended(job: Job) -> None:
         _put_simple(job, name, name, kind, strip_quotes(text) if kind == "list" else text)
 
 
-def _forced_by_configuration(job: Job) -> None:
+def _forced_by_configuration(job: JobDraft) -> None:
     if not job.is_first:
         return
     for name in added_attributes(job.around)[1]:
@@ -173,7 +160,7 @@ def _forced_by_configuration(job: Job) -> None:
             job.put_expr(name, text)
 
 
-def _forced(job: Job) -> None:
+def _forced(job: JobDraft) -> None:
     """`+Name = expression` and `MY.Name = expression`."""
     for macro in job.scope.macros:
         if macro.name[:3].lower() != "my." or len(macro.name) < 4:
@@ -186,7 +173,7 @@ def _forced(job: Job) -> None:
         job.put_expr(name, text or "undefined", macro.name)
 
 
-def _job_set(job: Job) -> None:
+def _job_set(job: JobDraft) -> None:
     """JOBSET.Name gives the set's name where `jobset` does not."""
     if job.is_first and not job.has("JobSetName"):
         named = [macro for macro in job.scope.macros if macro.name.lower().startswith("jobset.")]
@@ -200,7 +187,7 @@ def _job_set(job: Job) -> None:
         raise job.error(f"{what} All jobs from a single submission must be in the same JOBSET", "jobset", "JobSetName")
 
 
-STEPS: tuple[Callable[[Job], None], ...] = (
+STEPS: tuple[Callable[[JobDraft], None], ...] = (
     program.file_checks,
     program.directory,
     program.executable,
@@ -240,7 +227,3 @@ STEPS: tuple[Callable[[Job], None], ...] = (
     requirements.requirements,
     resources.materialization,
 )
-
-
-def refuse(job: Job, name: str, what: str) -> SubmitError:
-    return job.error(f"{name} belongs to {what}, which is not supported", name)

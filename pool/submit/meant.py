@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
+from typing import Final
 
-from pool.hints import Final
-from pool.nearest import nearest_name
+from pool.base.nearest import nearest_name
 from pool.submit import commands
 
 _SCRIPTS: Final = (("#SBATCH", "Slurm"), ("#PBS", "PBS"), ("#BSUB", "LSF"), ("#$ -", "Grid Engine"))

@@ -8,12 +8,12 @@ from __future__ import annotations
 import errno
 import os
 
-from pool.submit.job import Job, as_bool, is_url
+from pool.submit.job import JobDraft, as_bool, is_url
 
 NULL_FILE = "/dev/null"
 
 
-def open_checks(job: Job) -> None:
+def open_checks(job: JobDraft) -> None:
     """Refuse a job whose input cannot be read, or whose output has no directory."""
     around = job.around
     if around.skip_checks or around.config.bool("SUBMIT_SKIP_FILECHECKS", True):
@@ -38,6 +38,6 @@ def _is_checked(name: str) -> bool:
     return bool(name) and name != NULL_FILE and not is_url(name) and "$$(" not in name
 
 
-def _cannot_open(job: Job, name: str, flags: int, command: str) -> Exception:
+def _cannot_open(job: JobDraft, name: str, flags: int, command: str) -> Exception:
     why = os.strerror(errno.ENOENT)
     return job.error(f'Can\'t open "{job.full_path(name)}"  with flags 0{flags:o} ({why})', command)

@@ -1,17 +1,23 @@
-"""From a submit description to the ads of a cluster: one for what its jobs share, and for each job what differs."""
+"""From a submit description to the ads of a cluster: one for what its jobs share, and for each job what differs.
+
+Nothing is queued before the whole description has been read and its first job made: what is wrong so far is then told
+at once, each mistake with its place (HTCondor's manual pages condor_submit and submitting-a-job). Later jobs are made
+one at a time, as the caller asks for them. Commands of what is not built here are refused by name.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
+from pool.base.errors import Span, SubmitError
 from pool.classad import ClassAd
 from pool.config import Config
-from pool.errors import Span, SubmitError
-from pool.hints import Callable, Iterable, Iterator, Mapping, Sequence
 from pool.macros.expand import Chance, references
+from pool.macros.lines import typed
 from pool.macros.macro_set import Macro, MacroSet
 from pool.submit import commands
-from pool.submit.job import Job, Surroundings, as_bool, parsed
+from pool.submit.job import JobDraft, SubmitSurroundings, as_bool, parsed
 from pool.submit.job_ad import make
 from pool.submit.queue_statement import (
     BadQueue,
@@ -23,8 +29,8 @@ from pool.submit.queue_statement import (
     statement_arguments,
     with_header,
 )
-from pool.submit.reader import Batch, SubmitReader
-from pool.submit.rows import Row, Rows
+from pool.submit.reader import SubmitBatch, SubmitReader
+from pool.submit.rows import ItemRow, Rows
 from pool.submit.scope import ARGUMENT, Scope
 from pool.submit.world import SubmitWorld
 
@@ -48,8 +54,8 @@ class SubmitPlan:
     def __init__(
         self,
         scope: Scope,
-        around: Surroundings,
-        batches: Sequence[tuple[Batch, Rows]],
+        around: SubmitSurroundings,
+        batches: Sequence[tuple[SubmitBatch, Rows]],
         cluster: int,
         warnings: list[str],
     ) -> None:
@@ -59,7 +65,7 @@ class SubmitPlan:
         self.cluster = cluster
         self.warnings = warnings
         self.count = sum(len(rows) for _, rows in batches)
-        self._first: Job | None = None
+        self._first: JobDraft | None = None
 
     @property
     def cluster_ad(self) -> ClassAd:
@@ -161,12 +167,12 @@ class SubmitPlan:
         """Whether the description says of neither standard output nor standard error where it goes."""
         return not any(macro.name.lower() in _OUTPUTS for batch, _ in self.batches for macro in batch.macros)
 
-    def _use(self, batch: Batch) -> None:
+    def _use(self, batch: SubmitBatch) -> None:
         self.scope.macros = batch.macros
         self.scope.live = {}
 
     @contextmanager
-    def _placed(self, batch: Batch) -> Iterator[None]:
+    def _placed(self, batch: SubmitBatch) -> Iterator[None]:
         """What is wrong and has no place of its own (an item, a default) is wrong at the queue statement."""
         try:
             yield
@@ -175,10 +181,10 @@ class SubmitPlan:
                 error.span = Span(self.scope.defaults["submit_file"] or "<stdin>", batch.line)
             raise
 
-    def _enter(self, row: Row, proc: int) -> None:
+    def _enter(self, row: ItemRow, proc: int) -> None:
         row.enter(self.scope, self.cluster, proc)
 
-    def _first_job(self) -> Job:
+    def _first_job(self) -> JobDraft:
         if self._first is None:
             batch, rows = self.batches[0]
             self._use(batch)
@@ -196,7 +202,7 @@ class SubmitPlan:
         ad["JobStatus"] = cluster_ad["JobStatus"]
         return ad
 
-    def _make(self, proc: int) -> Job:
+    def _make(self, proc: int) -> JobDraft:
         first = self._first_job()
         return make(self.scope, self.around, proc, first.ad, first)
 
@@ -247,7 +253,7 @@ def read_submit(
     for line in extra:
         reader.read_line(line, ARGUMENT)
     reader.appended = appended
-    around = Surroundings(
+    around = SubmitSurroundings(
         config=config,
         world=world,
         cwd=cwd,
@@ -270,7 +276,7 @@ def read_submit(
     return plan
 
 
-def _planned(reader: SubmitReader, around: Surroundings, cluster: int) -> SubmitPlan:
+def _planned(reader: SubmitReader, around: SubmitSurroundings, cluster: int) -> SubmitPlan:
     """The plan, with its first job made: what is wrong with that, and with its set, is said now."""
     scope, warnings = reader.scope, reader.warnings
     _refuse(scope, reader.batches)
@@ -281,7 +287,7 @@ def _planned(reader: SubmitReader, around: Surroundings, cluster: int) -> Submit
     if most and sum(len(rows) for _, rows in batches) > most:
         raise SubmitError(
             f"number of procs exceeds SUBMIT_MAX_PROCS_IN_CLUSTER ({most})",
-            span=Span(reader.file, reader.batches[-1].line),
+            span=reader.batches[-1].span(reader.file),
         )
     plan = SubmitPlan(scope, around, batches, cluster, warnings)
     plan.job_set  # noqa: B018
@@ -308,8 +314,7 @@ def _all_that_is_wrong(reader: SubmitReader, error: SubmitError | None, text: st
 
 
 def _misspelt(macro: Macro) -> SubmitError:
-    span = Span(macro.source.file, macro.source.line, 1, f"{macro.name} = {macro.text}")
-    return SubmitError(unused_line(macro.name, macro.text), span=span)
+    return SubmitError(unused_line(macro.name, macro.text), span=macro.source.name_span())
 
 
 def _templates(config: Config) -> Callable[[str], str | None]:
@@ -325,34 +330,36 @@ def _queues(reader: SubmitReader, queue_args: str | None, config: Config) -> Non
     """At least one queue statement: the description's, the command line's, or one job."""
     if len(reader.batches) > 1:
         if config.bool("SUBMIT_PREVENT_MULTI_QUEUE", False):
-            second = reader.batches[1].line
-            raise SubmitError("Extra data found after queue statement", span=Span(reader.file, second))
+            second = reader.batches[1].span(reader.file)
+            raise SubmitError("Extra data found after queue statement", span=second)
         reader.warnings.append(MULTI_QUEUE)
     if queue_args is not None:
         if reader.batches:
             raise SubmitError(
                 "-queue argument conflicts with queue statement in submit file",
-                span=Span(reader.file, reader.batches[0].line),
+                span=reader.batches[0].span(reader.file),
             )
         arguments = statement_arguments(queue_args)
-        reader.add_queue(queue_args if arguments is None else arguments, reader.last_line, f"queue {queue_args}")
+        reader.add_queue(queue_args if arguments is None else arguments, reader.last_line, typed(f"queue {queue_args}"))
     elif not reader.batches:
         reader.append_lines()
-        reader.batches.append(Batch(parse_queue(""), reader.last_line, reader.scope.macros))
+        reader.batches.append(SubmitBatch(parse_queue(""), reader.last_line, reader.scope.macros))
 
 
-def _refuse(scope: Scope, batches: Sequence[Batch]) -> None:
+def _refuse(scope: Scope, batches: Sequence[SubmitBatch]) -> None:
     """Commands that belong to something which is not supported are refused by name."""
     for batch in batches:
         referred = {one.name.lower() for macro in batch.macros for one in references(macro.text)}
         for macro in batch.macros:
             what = commands.why_refused(macro.name)
             if what is not None and macro.name.lower() not in referred and macro.source is not ARGUMENT:
-                span = Span(macro.source.file, macro.source.line, 1, f"{macro.name} = {macro.text}")
-                raise SubmitError(f"{macro.name} belongs to {what}, which is not supported", span=span)
+                said = f"{macro.name} belongs to {what}, which is not supported"
+                raise SubmitError(said, span=macro.source.name_span())
 
 
-def _rows(batch: Batch, scope: Scope, world: SubmitWorld, reader: SubmitReader, around: Surroundings) -> Rows:
+def _rows(
+    batch: SubmitBatch, scope: Scope, world: SubmitWorld, reader: SubmitReader, around: SubmitSurroundings
+) -> Rows:
     queue = batch.queue
     scope.macros = batch.macros
     if not queue.mode:
@@ -361,7 +368,7 @@ def _rows(batch: Batch, scope: Scope, world: SubmitWorld, reader: SubmitReader, 
     try:
         items = with_header(queue, load_items(queue, world, options, around.warn))
     except BadQueue as why:
-        raise SubmitError(str(why), span=Span(reader.file, batch.line)) from None
+        raise SubmitError(str(why), span=batch.span(reader.file)) from None
     if queue.slice is not None:
         picks = queue.slice.picks(len(items))
         return Rows(queue, [items[i] for i in picks], queue.count, picks)

@@ -1,39 +1,45 @@
-"""Steps that say how the job lives and ends: state, rank, periodic policies, retries, signals, deferral, mail."""
+"""Steps that say how the job lives and ends: state, rank, periodic policies, retries, signals, deferral, mail.
+
+The commands are those of HTCondor's manual page condor_submit; the attributes are in job-classad-attributes. A
+condition is stored as the expression that was written, with its default where the job's policy needs one. `max_retries`
+and its companions become parts of OnExitRemove.
+"""
 
 from __future__ import annotations
 
 import re
 
+from pool.base.errors import ClassAdError
+from pool.base.words import split_list
 from pool.classad import Expr, expr
-from pool.classad.expression import node_of
-from pool.classad.nodes import Binary, Ternary
-from pool.errors import ClassAdError
+from pool.classad.eval.expression import node_of
+from pool.classad.syntax.nodes import Binary, Ternary
+from pool.jobs.vocabulary.hold_codes import HoldCode
+from pool.jobs.vocabulary.states import JobStatus
+from pool.jobs.vocabulary.universes import Universe
 from pool.macros.functions import as_int
-from pool.submit.commands import LOCAL, SCHEDULER, VANILLA
-from pool.submit.job import Job, literal_number, parsed, split_words
+from pool.submit.job import JobDraft, literal_number, parsed
 
-IDLE, HELD = 1, 5
-SUBMITTED_ON_HOLD, SPOOLING_INPUT = 15, 16
 _SPOOLED_LEAVE = (
     "JobStatus == 4 && (time() - (CompletionDate ?: time())) < 864000 && (StageOutFinish ?: 0) < EnteredCurrentStatus"
 )
 
 
-def status(job: Job) -> None:
+def status(job: JobDraft) -> None:
     """JobStatus: idle, on hold at the user's wish, or waiting for spooled files."""
     if job.flag("hold", "", False):
         if job.around.remote:
             raise job.error("Cannot set hold to 'true' when using -remote or -spool", "hold")
-        _held(job, SUBMITTED_ON_HOLD, "submitted on hold at user's request")
+        _held(job, HoldCode.SUBMITTED_ON_HOLD, "submitted on hold at user's request")
     elif job.around.remote:
-        _held(job, SPOOLING_INPUT, "Spooling input data files")
+        _held(job, HoldCode.SPOOLING_INPUT, "Spooling input data files")
     else:
-        job.ad["JobStatus"] = IDLE
+        job.ad["JobStatus"] = JobStatus.IDLE
     job.put("EnteredCurrentStatus", job.around.now)
 
 
-def _held(job: Job, code: int, reason: str) -> None:
-    job.ad["JobStatus"] = HELD
+def _held(job: JobDraft, code: int, reason: str) -> None:
+    job.ad["JobStatus"] = JobStatus.HELD
     job.put("HoldReasonCode", code)
     job.put("HoldReason", reason)
 
@@ -41,7 +47,7 @@ def _held(job: Job, code: int, reason: str) -> None:
 _NOTIFICATIONS = {"never": 0, "always": 1, "complete": 2, "error": 3, "start": 4}
 
 
-def notification(job: Job) -> None:
+def notification(job: JobDraft) -> None:
     """JobNotification."""
     said = job.param("notification", "JobNotification")
     if said is None and not job.is_first:
@@ -54,12 +60,12 @@ def notification(job: Job) -> None:
     job.put("JobNotification", code)
 
 
-def rank(job: Job) -> None:
+def rank(job: JobDraft) -> None:
     """Rank, with what the configuration adds to it."""
     said = job.param("rank", "preferences")
     if not job.is_first and said is None:
         return
-    vanilla = job.universe == VANILLA
+    vanilla = job.universe == Universe.VANILLA
     default = (job.knob("DEFAULT_RANK_VANILLA") if vanilla else None) or job.knob("DEFAULT_RANK")
     append = (job.knob("APPEND_RANK_VANILLA") if vanilla else None) or job.knob("APPEND_RANK")
     text = said or default
@@ -83,7 +89,7 @@ _POLICIES = (
 )
 
 
-def periodic(job: Job) -> None:
+def periodic(job: JobDraft) -> None:
     """The periodic policies, and the reasons of holds."""
     for command, attribute in _POLICIES:
         text = job.param(command, attribute)
@@ -91,7 +97,7 @@ def periodic(job: Job) -> None:
             job.put_expr(attribute, text, command)
 
 
-def leave_in_queue(job: Job) -> None:
+def leave_in_queue(job: JobDraft) -> None:
     """LeaveJobInQueue; a spooled job stays until its output has been fetched."""
     text = job.param("leave_in_queue", "LeaveJobInQueue")
     if text is not None:
@@ -103,7 +109,7 @@ def leave_in_queue(job: Job) -> None:
             job.put("LeaveJobInQueue", False)
 
 
-def retries(job: Job) -> None:
+def retries(job: JobDraft) -> None:
     """on_exit_hold, on_exit_remove, and what max_retries and its companions make of the latter."""
     remove = job.param("on_exit_remove", "OnExitRemove")
     hold = job.param("on_exit_hold", "OnExitHold")
@@ -139,7 +145,7 @@ def retries(job: Job) -> None:
     job.put_expr("OnExitRemove", text, "retry_until", "on_exit_remove")
 
 
-def _until(job: Job, text: str) -> str:
+def _until(job: JobDraft, text: str) -> str:
     """retry_until as a clause: an exit code, or an expression."""
     message = f"retry_until={text} is invalid, it must be an integer or boolean expression."
     try:
@@ -156,7 +162,7 @@ def _until(job: Job, text: str) -> str:
     return wrapped(text, "||", job, "retry_until")
 
 
-def wrapped(text: str, operator: str, job: Job, name: str) -> str:
+def wrapped(text: str, operator: str, job: JobDraft, name: str) -> str:
     """`text` in parentheses if it binds less tightly than `operator`, ready to be joined with it."""
     try:
         node = expr(text, old=True).node
@@ -168,7 +174,7 @@ def wrapped(text: str, operator: str, job: Job, name: str) -> str:
     return text
 
 
-def kill_signals(job: Job) -> None:
+def kill_signals(job: JobDraft) -> None:
     """The signals that ask the job to stop, by name."""
     for command, attribute in (
         ("kill_sig", "KillSig"),
@@ -179,7 +185,7 @@ def kill_signals(job: Job) -> None:
         name = None if said is None else signal_name(said)
         if said is not None and name is None:
             raise job.error(f"invalid signal {said}", command, attribute)
-        if name is None and attribute == "KillSig" and job.universe != VANILLA:
+        if name is None and attribute == "KillSig" and job.universe != Universe.VANILLA:
             name = "SIGTERM"
         if name is not None:
             job.put(attribute, name)
@@ -216,12 +222,12 @@ def signal_name(text: str) -> str | None:
 _CRON = ("CronMinute", "CronHour", "CronDayOfMonth", "CronMonth", "CronDayOfWeek")
 
 
-def deferral_cause(job: Job) -> str | None:
+def deferral_cause(job: JobDraft) -> str | None:
     """The attribute that makes the job wait for a time, if there is one."""
     return next((name for name in (*_CRON, "DeferralTime") if job.has(name)), None)
 
 
-def deferral(job: Job) -> None:
+def deferral(job: JobDraft) -> None:
     """DeferralTime, and for all jobs on a clock the window and the preparation time."""
     _moment(job, "DeferralTime", ("deferral_time", "DeferralTime"))
     if deferral_cause(job) is None:
@@ -234,7 +240,7 @@ def deferral(job: Job) -> None:
         job.put("DeferralPrepTime", 300)
 
 
-def _moment(job: Job, attribute: str, *commands: tuple[str, str]) -> bool:
+def _moment(job: JobDraft, attribute: str, *commands: tuple[str, str]) -> bool:
     for command, other in commands:
         text = job.param(command, other)
         if text is None:
@@ -249,7 +255,7 @@ def _moment(job: Job, attribute: str, *commands: tuple[str, str]) -> bool:
     return False
 
 
-def automatic(job: Job) -> None:
+def automatic(job: JobDraft) -> None:
     """Attributes that follow from others."""
     if not job.has("MaxHosts"):
         job.put("MinHosts", 1)
@@ -262,7 +268,7 @@ def automatic(job: Job) -> None:
         job.put("JobDescription", "interactive job")
     if not job.has("MaxJobRetirementTime") and job.is_true("NiceUser"):
         job.put("MaxJobRetirementTime", 0)
-    if job.universe not in (SCHEDULER, LOCAL) and not job.has("JobLeaseDuration"):
+    if job.universe not in (Universe.SCHEDULER, Universe.LOCAL) and not job.has("JobLeaseDuration"):
         lease = job.knob("JOB_DEFAULT_LEASE_DURATION")
         if lease:
             job.put_expr("JobLeaseDuration", lease)
@@ -272,7 +278,7 @@ def automatic(job: Job) -> None:
         job.put("JobStarterDebug", True)
 
 
-def mistakes(job: Job) -> None:
+def mistakes(job: JobDraft) -> None:
     """What is probably not meant, and what cannot be."""
     who = job.text("NotifyUser")
     if who is not None and who.lower() in ("false", "never"):
@@ -292,7 +298,7 @@ def mistakes(job: Job) -> None:
     if lease is not None and 0 < lease < 20:
         job.warn("JobLeaseDuration less than 20 seconds is not allowed, using 20 instead")
         job.put("JobLeaseDuration", 20)
-    if job.universe == SCHEDULER and job.has("DeferralTime"):
+    if job.universe == Universe.SCHEDULER and job.has("DeferralTime"):
         cause = deferral_cause(job)
         raise job.error(
             f"{cause} does not work for scheduler universe jobs.\n"
@@ -304,7 +310,7 @@ def mistakes(job: Job) -> None:
         raise job.error(message, "output_destination")
 
 
-def accounting(job: Job) -> None:
+def accounting(job: JobDraft) -> None:
     """AcctGroup, AcctGroupUser and AccountingGroup; nice_user is a group of its own."""
     project = job.param("project_name", "ProjectName")
     if project:
@@ -331,14 +337,14 @@ def accounting(job: Job) -> None:
     job.put("AccountingGroup", user if group is None else f"{group}.{user}")
 
 
-def concurrency_limits(job: Job) -> None:
+def concurrency_limits(job: JobDraft) -> None:
     """ConcurrencyLimits: names in order, or an expression."""
     names, expression = job.param("concurrency_limits"), job.param("concurrency_limits_expr")
     if names and expression:
         message = "concurrency_limits and concurrency_limits_expr can't be used together"
         raise job.error(message, "concurrency_limits_expr")
     if names:
-        limits = sorted(split_words(names.lower()))
+        limits = sorted(split_list(names.lower()))
         for limit in limits:
             name, _, rest = limit.partition(":")[0].partition(".")
             if (
@@ -353,13 +359,13 @@ def concurrency_limits(job: Job) -> None:
         job.put_expr("ConcurrencyLimits", expression, "concurrency_limits_expr")
 
 
-def evict_transforms(job: Job) -> None:
+def evict_transforms(job: JobDraft) -> None:
     """TransformOnEvict: named transforms, kept with a separator instead of line ends."""
     names = job.param("on_evict_checks", "TransformOnEvict")
     if not names:
         return
     kept: list[str] = []
-    for tag in split_words(names):
+    for tag in split_list(names):
         body = job.scope.lookup("transform_body_" + tag) or job.scope.lookup("TransformBody_" + tag)
         if body:
             kept.append(tag)

@@ -1,30 +1,34 @@
-"""Steps that say what runs: universe, directory, program, arguments, environment, standard files."""
+"""Steps that say what runs: universe, directory, program, arguments, environment, standard files.
+
+The commands are those of HTCondor's manual page condor_submit. Arguments and environments have an old style and a new
+one (in double quotes); both at once have to be allowed. Paths are completed with `initialdir`; what must exist on this
+host is looked at now, unless `skip_filechecks` says otherwise.
+"""
 
 from __future__ import annotations
 
-from pool.submit.commands import JAVA, LOCAL, SUPPORTED_UNIVERSES, UNIVERSES, VANILLA
-from pool.submit.job import Job, as_bool, compressed, strip_quotes
+from pool.base.argv import BadQuoting, join_new, split_new
+from pool.jobs.vocabulary.universes import SUPPORTED, Universe
+from pool.submit.commands import UNIVERSES
+from pool.submit.job import JobDraft, as_bool, compressed, strip_quotes
 from pool.submit.quoting import (
-    BadQuoting,
     EnvironmentFilter,
     arguments_old_style,
     is_new_style,
     join_environment,
     join_environment_old_style,
-    join_new_style,
     parse_environment,
-    split_new_style,
     unquote_new_style,
 )
 
 NULL_FILE = "/dev/null"
 
 
-def universe(job: Job) -> None:
+def universe(job: JobDraft) -> None:
     """The universe, which is the same for all jobs of a cluster."""
     said = job.param("universe", "JobUniverse") or job.knob("DEFAULT_UNIVERSE")
-    job.universe = _universe_number(job, said) if said else VANILLA
-    if job.universe in (VANILLA, LOCAL):
+    job.universe = _universe_number(job, said) if said else Universe.VANILLA
+    if job.universe in (Universe.VANILLA, Universe.LOCAL):
         _topping(job)
     job.put("JobUniverse", job.universe)
     if job.is_docker:
@@ -33,26 +37,26 @@ def universe(job: Job) -> None:
         job.put("WantContainer", True)
 
 
-def _universe_number(job: Job, said: str) -> int:
+def _universe_number(job: JobDraft, said: str) -> int:
     lower = said.strip().lower()
     number = int(lower) if lower.isdigit() else UNIVERSES.get(lower, 0)
     if lower in ("docker", "container"):
         job.is_docker = lower == "docker"
         job.is_container = lower == "container"
-        return VANILLA
+        return Universe.VANILLA
     if not number or number not in UNIVERSES.values():
         from pool.submit import meant
 
         error = job.error(f"I don't know about the '{said}' universe.", "universe", "JobUniverse")
         error.expected = meant.universe(said)
         raise error
-    if number not in SUPPORTED_UNIVERSES:
+    if number not in SUPPORTED:
         name = next(name for name, known in UNIVERSES.items() if known == number)
         raise job.error(f"'{name.capitalize()}' is not a supported universe.", "universe", "JobUniverse")
     return number
 
 
-def _topping(job: Job) -> None:
+def _topping(job: JobDraft) -> None:
     container = job.param("container_image", "ContainerImage")
     if job.is_docker:
         if container:
@@ -67,7 +71,7 @@ def _topping(job: Job) -> None:
             job.put("WantDockerImage", True)
 
 
-def directory(job: Job) -> None:
+def directory(job: JobDraft) -> None:
     """Iwd, and the name of the submit file."""
     said = job.param("initialdir", "Iwd") or job.param("initial_dir", "job_iwd")
     cwd = job.around.cwd
@@ -81,7 +85,7 @@ def directory(job: Job) -> None:
         job.put("JobSubmitFile", file)
 
 
-def executable(job: Job) -> None:
+def executable(job: JobDraft) -> None:
     """Cmd, the image, and whether the program is transferred."""
     if job.is_docker:
         _docker_image(job)
@@ -115,7 +119,7 @@ def executable(job: Job) -> None:
         _check_executable(job, name, full)
 
 
-def _transfer_executable(job: Job, name: str | None, in_image: bool) -> bool:
+def _transfer_executable(job: JobDraft, name: str | None, in_image: bool) -> bool:
     said = job.param("transfer_executable", "TransferExecutable")
     transfer = True
     if said is not None:
@@ -135,11 +139,11 @@ def _transfer_executable(job: Job, name: str | None, in_image: bool) -> bool:
     return transfer
 
 
-def _never_transferred(job: Job) -> bool:
+def _never_transferred(job: JobDraft) -> bool:
     return job.around.config.bool("SUBMIT_CONTAINER_NEVER_XFER_ABSOLUTE_CMD", False)
 
 
-def _docker_image(job: Job) -> None:
+def _docker_image(job: JobDraft) -> None:
     said = job.param("docker_image", "DockerImage")
     if said is None:
         if not job.has("DockerImage"):
@@ -151,7 +155,7 @@ def _docker_image(job: Job) -> None:
     job.put("DockerImage", image)
 
 
-def _container_image(job: Job) -> None:
+def _container_image(job: JobDraft) -> None:
     docker = job.param("docker_image", "DockerImage")
     if docker:
         image = strip_quotes(docker)
@@ -176,7 +180,7 @@ def image_kind(image: str) -> str:
     return "docker" if text.startswith("docker:") else "sif" if text.endswith(".sif") else "sandbox"
 
 
-def _check_executable(job: Job, name: str, full: str) -> None:
+def _check_executable(job: JobDraft, name: str, full: str) -> None:
     if "$$" in name or job.around.skip_checks:
         return
     world = job.around.world
@@ -197,18 +201,18 @@ def _check_executable(job: Job, name: str, full: str) -> None:
         raise job.error(complaint, "executable", "Cmd")
 
 
-def file_checks(job: Job) -> None:
+def file_checks(job: JobDraft) -> None:
     """skip_filechecks must be a truth value or `warn`."""
     said = job.param("skip_filechecks")
     if said is not None and said.lower() != "warn" and as_bool(said) is None:
         raise job.error(f"skip_filechecks={said} is invalid, must be 'warn' or a boolean", "skip_filechecks")
 
 
-def arguments(job: Job) -> None:
+def arguments(job: JobDraft) -> None:
     """Args or Arguments, by the style that they were written in."""
     shell = job.param("shell")
     if shell and not job.around.interactive:
-        job.put("Arguments", join_new_style(("-c", shell)))
+        job.put("Arguments", join_new(("-c", shell)))
         return
     old, new = job.param("arguments", "Args"), job.param("arguments2")
     both = job.flag("allow_arguments_v1", "", False)
@@ -239,27 +243,27 @@ _BOTH = (
 
 
 def _argument_text(
-    job: Job, old: str | None, new: str | None, command: str, old_name: str, new_name: str
+    job: JobDraft, old: str | None, new: str | None, command: str, old_name: str, new_name: str
 ) -> tuple[str, str]:
     text = new if new is not None else old or ""
     try:
         if new is not None and not is_new_style(new):
             raise BadQuoting("Expecting double-quoted input string (V2 format).")
         if is_new_style(text):
-            return new_name, join_new_style(split_new_style(unquote_new_style(text)))
+            return new_name, join_new(split_new(unquote_new_style(text)))
         return old_name, arguments_old_style(text)
     except BadQuoting as why:
         message = f"{why}\nThe full arguments you specified were: {text}"
         raise job.error(message, command + "2" if new is not None else command, old_name) from None
 
 
-def _needs_class(job: Job, value: str) -> None:
-    if job.universe == JAVA and not value:
+def _needs_class(job: JobDraft, value: str) -> None:
+    if job.universe == Universe.JAVA and not value:
         example = "In Java universe, you must specify the class name to run.\nExample:\n\narguments = MyClass\n"
         raise job.error(example, "universe")
 
 
-def java_arguments(job: Job) -> None:
+def java_arguments(job: JobDraft) -> None:
     """The arguments of the Java machine."""
     plain, older = job.param("java_vm_arguments", "JavaVMArgs"), job.param("java_vm_args")
     if plain and older:
@@ -273,7 +277,7 @@ def java_arguments(job: Job) -> None:
             job.put(name, value)
 
 
-def environment(job: Job) -> None:
+def environment(job: JobDraft) -> None:
     """Environment, or Env where the user wrote the older command in the older style."""
     old, new = job.param("environment", "env"), job.param("environment2")
     allow_old = job.flag("allow_environment_v1", "", False)
@@ -307,7 +311,7 @@ def environment(job: Job) -> None:
         job.put("Environment", join_environment(variables))
 
 
-def _import_environment(job: Job, variables: dict[str, str], *, old_style: bool) -> None:
+def _import_environment(job: JobDraft, variables: dict[str, str], *, old_style: bool) -> None:
     said = job.param("getenv", "get_env")
     if said is None:
         return
@@ -334,7 +338,7 @@ _STANDARD = (
 )
 
 
-def standard_files(job: Job) -> None:
+def standard_files(job: JobDraft) -> None:
     """In, Out and Err, and whether each is transferred or streamed."""
     for attribute, transfer_name, stream_name, transfer_command, stream_command, command, other in _STANDARD:
         before = job.ad.get(transfer_name)
@@ -356,7 +360,7 @@ def standard_files(job: Job) -> None:
             job.put(transfer_name, False)
 
 
-def tool_daemon(job: Job) -> None:
+def tool_daemon(job: JobDraft) -> None:
     """A program that is started before the job."""
     command = job.param("tool_daemon_cmd", "ToolDaemonCmd")
     if command is None:

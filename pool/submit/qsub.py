@@ -1,4 +1,8 @@
-"""What somebody asked of qsub, in the style of PBS or SGE, as a submit description."""
+"""What somebody asked of qsub, in the style of PBS or SGE, as a submit description.
+
+The options are those of HTCondor's manual page condor_qsub: both systems' own, where they have a counterpart in submit
+commands. An option that is not known is refused; lines `#PBS` and `#$` of a script are options too.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,8 @@ from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from pool.errors import SubmitError
+from pool.base.errors import SubmitError
+from pool.classad import quote
 
 _VALUED: Final = frozenset("abcdefijlmoprStvWANMq")
 _FLAGS: Final = frozenset({"h", "V", "I", "z"})
@@ -194,9 +199,9 @@ def _resources(text: str) -> Iterator[str]:
                 yield from _nodes(value, requirements)
             case "arch" | "opsys" if equals:
                 attribute = "Arch" if name.lower() == "arch" else "OpSys"
-                requirements.append(f'{attribute} == "{value.strip(chr(34))}"')
+                requirements.append(f"{attribute} == {quote(value.strip(chr(34)))}")
             case "host" if equals:
-                requirements.append(f'Machine == "{value}"')
+                requirements.append(f"Machine == {quote(value)}")
             case "walltime" | "cput" | "pcput" | "nice":
                 continue
             case _:
@@ -211,7 +216,7 @@ def _nodes(text: str, requirements: list[str]) -> Iterator[str]:
     if "+" in text or (first.isdigit() and int(first) > 1):
         raise SubmitError(f"-l nodes={text}: jobs of several machines are not supported")
     if not first.isdigit():
-        requirements.append(f'Machine == "{first}"')
+        requirements.append(f"Machine == {quote(first)}")
     for one in properties:
         name, _, value = one.partition("=")
         if name == "ppn":

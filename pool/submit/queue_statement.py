@@ -1,20 +1,26 @@
-"""The queue statement: `queue [N] [VARS in|from|matching [options] [slice] ITEMS]`, and the rows that it makes."""
+"""The queue statement: `queue [N] [VARS in|from|matching [options] [slice] ITEMS]`, and the rows that it makes.
+
+The syntax is that of HTCondor's manual page condor_submit, section "queue". A count repeats each row. Items stand in
+the statement, between parentheses over several lines, in a file, in a command's output, or are names that match
+patterns. One item is split at commas and blanks into as many values as there are variables; the last takes what is left
+over.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable
 
-from pool.hints import Callable, Iterable
-from pool.late_pattern import late_pattern
+from pool.base.words import truth_word
 from pool.macros.functions import as_int
 from pool.submit.world import SubmitWorld
 
 _MODES = frozenset(("in", "from", "matching"))
 _MOST = 2**31 - 1
-_MAGIC = late_pattern(r"[*?\[]")
-_QUALIFIER = late_pattern(r"(files|dirs|any|table)(?=[\s(])", re.IGNORECASE)
-_SLICE_WORD = late_pattern(r"\[[^\s(]*[\s(]")
-_SLICE = late_pattern(r"\[(\s*-?\d*)(?::(\s*-?\d*))?(?::(\s*-?\d*))?\]")
+_MAGIC = re.compile(r"[*?\[]")
+_QUALIFIER = re.compile(r"(files|dirs|any|table)(?=[\s(])", re.IGNORECASE)
+_SLICE_WORD = re.compile(r"\[[^\s(]*[\s(]")
+_SLICE = re.compile(r"\[(\s*-?\d*)(?::(\s*-?\d*))?(?::(\s*-?\d*))?\]")
 
 
 class BadQueue(Exception):
@@ -176,7 +182,7 @@ def _table_options(rest: str) -> tuple[TableOptions, str]:
         elif lower == "skip":
             options.skip = as_int(value) or 0
         elif lower == "trim":
-            options.trim = value.lower() in ("true", "t", "yes", "1")
+            options.trim = truth_word(value) is True
         elif lower == "sep":
             options.separator = value[:1] or ","
         elif lower and lower != "comma_sep":

@@ -1,4 +1,4 @@
-"""Arguments and environments as users write them, and as job ads hold them.
+"""Arguments and environments as users write them; what words are in job ads is `pool/base/argv.py`.
 
 Old style: arguments split at blanks, `\\"` for a quotation mark; `A=1;B=2`. New style: all of it in double quotes,
 where `""` is one double quote, single quotes group, and `''` inside a group is one single quote.
@@ -7,8 +7,9 @@ where `""` is one double quote, single quotes group, and `''` inside a group is 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 
-from pool.hints import Iterable, Mapping, Sequence
+from pool.base.argv import BLANKS, BadQuoting, join_new, split_new, split_old
 
 # The value of an entry that is nothing but a `$$(...)` to be filled in at the machine.
 NO_VALUE = "\x01no value\x01"
@@ -16,10 +17,6 @@ NO_VALUE = "\x01no value\x01"
 
 # What may stand at the beginning of an old-style environment to separate its variables.
 _SEPARATORS = "!#$%&*+,-/:;<>?@^`|~\x1f"
-
-
-class BadQuoting(Exception):
-    """The text cannot be read; the message says why."""
 
 
 def is_new_style(text: str) -> bool:
@@ -52,57 +49,6 @@ def unquote_new_style(text: str) -> str:
     raise BadQuoting("Unterminated double-quote.")
 
 
-def split_new_style(raw: str) -> list[str]:
-    """The arguments in a raw new-style text."""
-    found: list[str] = []
-    at = 0
-    while at < len(raw):
-        if raw[at] in " \t\n\r":
-            at += 1
-            continue
-        word: list[str] = []
-        while at < len(raw) and raw[at] not in " \t\n\r":
-            if raw[at] != "'":
-                word.append(raw[at])
-                at += 1
-                continue
-            start = at
-            at += 1
-            while True:
-                if at >= len(raw):
-                    raise BadQuoting(f"Unbalanced quote starting here: {raw[start:]}")
-                if raw[at] != "'":
-                    word.append(raw[at])
-                    at += 1
-                elif raw[at + 1 : at + 2] == "'":
-                    word.append("'")
-                    at += 2
-                else:
-                    at += 1
-                    break
-        found.append("".join(word))
-    return found
-
-
-def join_new_style(words: Iterable[str]) -> str:
-    """The raw new-style text for some arguments."""
-    return " ".join(_protected(word) for word in words)
-
-
-def _protected(word: str) -> str:
-    """One argument: only blanks and single quotes stand in single quotes."""
-    if not word:
-        return "''"
-    out = ""
-    for char in word:
-        if char in " \t\n\r'":
-            out = out[:-1] if out.endswith("'") else out + "'"
-            out += ("''" if char == "'" else char) + "'"
-        else:
-            out += char
-    return out
-
-
 def arguments_old_style(text: str) -> str:
     """The text that Args holds: `\\"` made `"`, single blanks between arguments; a bare double quote is an error."""
     out: list[str] = []
@@ -116,18 +62,13 @@ def arguments_old_style(text: str) -> str:
         else:
             out.append(text[at])
             at += 1
-    return " ".join(split_old_style("".join(out)))
-
-
-def split_old_style(raw: str) -> list[str]:
-    """The arguments in the text that Args holds."""
-    return [word for word in re.split(r"[ \t\n\r]+", raw) if word]
+    return " ".join(split_old("".join(out)))
 
 
 def parse_environment(text: str) -> dict[str, str]:
     """An environment in either style."""
     if is_new_style(text):
-        return _assignments(split_new_style(unquote_new_style(text)))
+        return _assignments(split_new(unquote_new_style(text)))
     return parse_environment_old_style(text)
 
 
@@ -135,7 +76,7 @@ def parse_environment_old_style(text: str, delimiter: str = ";") -> dict[str, st
     """`A=1;B=two words`, as Env holds it. A text that begins with another separator, `|A=1|B=2`, uses that one."""
     if text[:1] and text[0] in _SEPARATORS:
         delimiter, text = text[0], text[1:]
-    items = (item.lstrip() for item in text.replace("\n", delimiter).split(delimiter))
+    items = (item.lstrip(BLANKS) for item in text.replace("\n", delimiter).split(delimiter))
     return _assignments([item for item in items if item])
 
 
@@ -156,9 +97,7 @@ def _assignments(items: Sequence[str]) -> dict[str, str]:
 
 def join_environment(variables: Mapping[str, str]) -> str:
     """The raw new-style text that Environment holds, in order of names."""
-    return join_new_style(
-        name if variables[name] is NO_VALUE else f"{name}={variables[name]}" for name in sorted(variables)
-    )
+    return join_new(name if variables[name] is NO_VALUE else f"{name}={variables[name]}" for name in sorted(variables))
 
 
 def join_environment_old_style(variables: Mapping[str, str], delimiter: str = ";") -> str:

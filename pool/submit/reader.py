@@ -1,16 +1,26 @@
-"""The submit language: a text becomes assignments, up to each queue statement."""
+"""The submit language: a text becomes assignments, up to each queue statement.
+
+An assignment holds for the queue statements below it, not for those above (HTCondor's manual page submitting-a-job).
+The rest of the language (`if`, `include`, macros, values of several lines) is that of configurations, in `pool.macros`.
+A line that is none of this is remembered with its place, and reading goes on: all mistakes are told together.
+"""
 
 from __future__ import annotations
 
-from pool.errors import Span, SubmitError
-from pool.hints import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from pool.base.errors import Span, SubmitError
 from pool.macros.conditions import BadCondition, Conditions, judge
-from pool.macros.lines import logical_lines
-from pool.macros.macro_set import MacroSet, Source
+from pool.macros.lines import Line, after_colon, argument_at, joined, logical_lines, typed
+from pool.macros.macro_set import MacroSet, Source, source_of
 from pool.macros.statements import IncludeOptions, Statement, statement
 from pool.submit.queue_statement import BadQueue, Queue, parse_queue, statement_arguments, take_inline
 from pool.submit.scope import ARGUMENT, Scope
 from pool.submit.world import SubmitWorld
+
+if TYPE_CHECKING:
+    Lines = Iterator[tuple[int, Line]]
 
 _DEEPEST = 20
 _MOST_WRONG = 20
@@ -24,15 +34,26 @@ STRICT = {
 }
 
 
-class Batch:
+class SubmitBatch:
     """A queue statement, the line it stands on, and what was assigned before it."""
 
-    __slots__ = ("line", "macros", "queue")
+    __slots__ = ("line", "macros", "queue", "statement")
 
-    def __init__(self, queue: Queue, line: int, macros: MacroSet) -> None:
+    def __init__(self, queue: Queue, line: int, macros: MacroSet, statement: Line | None = None) -> None:
         self.queue = queue
         self.line = line
         self.macros = macros
+        self.statement = statement
+
+    def span(self, file: str) -> Span:
+        """Where its queue statement says what to queue."""
+        if self.statement is None or not self.line:
+            return Span(file, self.line)
+        return self.statement.span(file, argument_at(self.statement))
+
+
+def _span(file: str, number: int, line: Line | None, at: int = 0) -> Span:
+    return Span(file, number) if line is None or not line.is_placed else line.span(file, at)
 
 
 class SubmitReader:
@@ -45,7 +66,7 @@ class SubmitReader:
         self.template = template
         self.warnings: list[str] = []
         self.appended: Sequence[str] = ()  # lines that count as if they stood before each queue statement
-        self.batches: list[Batch] = []
+        self.batches: list[SubmitBatch] = []
         self.last_line = 0
         self.wrong: list[SubmitError] = []  # lines that cannot be read
 
@@ -56,19 +77,20 @@ class SubmitReader:
 
     def read_line(self, line: str, source: Source) -> None:
         """One assignment from the command line."""
-        self._assign(statement(line, submit=True), line, source, source.file, 0)
+        self._assign(statement(line, submit=True), typed(line), source, source.file, 0)
 
     def append_lines(self) -> None:
         for line in self.appended:
             self.read_line(line, ARGUMENT)
 
-    def error(self, message: str, file: str, number: int, line: str = "") -> SubmitError:
-        return SubmitError(message, span=Span(file, number, 1 if line else 0, line or None))
+    def error(self, message: str, file: str, number: int, line: Line | None = None, at: int = 0) -> SubmitError:
+        """An error at a character of a line, or, where that is not the user's own, at the line of this number."""
+        return SubmitError(message, span=_span(file, number, line, at))
 
-    def _read(self, lines: Iterator[tuple[int, str]], file: str, depth: int, conditions: Conditions) -> None:
+    def _read(self, lines: Lines, file: str, depth: int, conditions: Conditions) -> None:
         if depth > _DEEPEST:
             raise self.error("includes nested too deep", file, 0)
-        number, line = 0, ""
+        number, line = 0, Line("")
         try:
             for number, line in lines:
                 if not line:
@@ -78,9 +100,9 @@ class SubmitReader:
                 try:
                     self._take(number, line, lines, file, depth, conditions)
                 except SubmitError as error:
-                    self._note(error, Span(file, number, 1, line), depth)
+                    self._note(error, _span(file, number, line), depth)
         except BadCondition as why:
-            raise self.error(str(why), file, number, line) from None
+            raise self.error(str(why), file, number, line, argument_at(line)) from None
         if conditions.is_open and (depth or not self.batches):
             raise self.error("endif(s) not found before end-of-file", file, number)
 
@@ -92,27 +114,28 @@ class SubmitReader:
             raise error
         self.wrong.append(error)
 
-    def _take(
-        self, number: int, line: str, lines: Iterator[tuple[int, str]], file: str, depth: int, conditions: Conditions
-    ) -> None:
+    def _take(self, number: int, line: Line, lines: Lines, file: str, depth: int, conditions: Conditions) -> None:
         if line[0] == ":" and conditions.is_open:
-            line = line[1:].lstrip() or "#"
+            line = after_colon(line)
         if conditions.take(line, self._judge) or not conditions.active or line[0] == "#":
             return
         one = statement(line, submit=True)
-        source = Source(file, number)
+        source = source_of(line, one.at, file, number)
         if one.kind == "other":
             self._queue(number, line, lines, file, depth)
         elif one.kind == "here":
             if one.name[:1] in ("+", "-"):
                 raise self.error(f"Illegal Identifier: <{one.name}>", file, number, line)
-            self._put(one.name, self._here(one, lines, file, number), source, file, line)
+            value = self._here(one, line, lines, file, number)
+            if value.is_placed:
+                source.value = value
+            self._put(one.name, str(value), source, file, line)
         elif one.kind == "include":
             self._include(one, line, file, number, depth)
         elif one.kind == "use":
             self._use(one, line, source, depth)
         elif one.kind == "error":
-            raise self.error(self.scope.expand(one.value), file, number)
+            raise self.error(self.scope.expand(one.value), file, number, line, one.at)
         elif one.kind == "warning":
             self.warnings.append(self.scope.expand(one.value))
         else:
@@ -126,7 +149,7 @@ class SubmitReader:
             return not name or name.strip().upper() in STRICT
         return category.strip().lower() == "template" and (not name or self.template(name.strip()) is not None)
 
-    def _assign(self, one: Statement, line: str, source: Source, file: str, number: int) -> None:
+    def _assign(self, one: Statement, line: Line, source: Source, file: str, number: int) -> None:
         if one.kind not in ("assign", "append", "here"):
             raise self.error(f"cannot parse: {line}", file, number, line)
         text = one.value
@@ -140,7 +163,7 @@ class SubmitReader:
             return "MY." + name[1:]
         return self.scope.expand(name)
 
-    def _put(self, written: str, text: str, source: Source, file: str, line: str) -> None:
+    def _put(self, written: str, text: str, source: Source, file: str, line: Line) -> None:
         """`written = text`; a reference to the name's own old value is replaced now."""
         name = self._name(written)
         bare = name.replace("_", "").replace(".", "").replace("/", "")
@@ -152,16 +175,16 @@ class SubmitReader:
             text = self.scope.expander.expand_self(text, name)
         self.scope.macros.put(name, text, source)
 
-    def _here(self, one: Statement, lines: Iterator[tuple[int, str]], file: str, number: int) -> str:
-        collected: list[str] = []
+    def _here(self, one: Statement, opening: Line, lines: Lines, file: str, number: int) -> Line:
+        collected: list[Line] = []
         for _, line in lines:
             if line == "@" + one.value:
-                return "\n".join(collected)
+                return joined(collected)
             if line:
                 collected.append(line)
-        raise self.error(f"Found end-of-file while scanning for '@{one.value}'", file, number)
+        raise self.error(f"Found end-of-file while scanning for '@{one.value}'", file, number, opening, one.at)
 
-    def _queue(self, number: int, line: str, lines: Iterator[tuple[int, str]], file: str, depth: int) -> None:
+    def _queue(self, number: int, line: Line, lines: Lines, file: str, depth: int) -> None:
         arguments = statement_arguments(line)
         if arguments is None:
             from pool.submit import meant
@@ -173,7 +196,7 @@ class SubmitReader:
             raise self.error("Queue statement not allowed in include file or command", file, number, line)
         self.add_queue(arguments, number, line, lines)
 
-    def add_queue(self, arguments: str, number: int, line: str, lines: Iterator[tuple[int, str]] = iter(())) -> None:
+    def add_queue(self, arguments: str, number: int, line: Line, lines: Lines = iter(())) -> None:
         """A queue statement has come: what was assigned so far belongs to it."""
         self.append_lines()
         try:
@@ -181,19 +204,19 @@ class SubmitReader:
         except BadQueue as why:
             from pool.submit import meant
 
-            error = self.error(str(why), self.file, number, line)
+            error = self.error(str(why), self.file, number, line, argument_at(line))
             error.expected = meant.count(arguments)
             raise error from None
         if queue.inline:
             for self.last_line, item in lines:
-                if not take_inline(queue, item):
+                if not take_inline(queue, str(item)):
                     break
             else:
                 message = f"Reached end of file without finding closing brace ')' for Queue command on line {number}"
                 raise self.error(message, self.file, number, line)
-        self.batches.append(Batch(queue, number, MacroSet(self.scope.macros)))
+        self.batches.append(SubmitBatch(queue, number, MacroSet(self.scope.macros), line))
 
-    def _use(self, one: Statement, line: str, source: Source, depth: int) -> None:
+    def _use(self, one: Statement, line: Line, source: Source, depth: int) -> None:
         category = self.scope.expand(one.name).strip().upper()
         from pool.config.templates import calls, fill
 
@@ -202,11 +225,12 @@ class SubmitReader:
             if category == "TEMPLATE":
                 text = self.template(name)
             if text is None:
-                raise self.error(f"use {category}: does not recognise {name}", source.file, source.line, line)
+                raise self.error(f"use {category}: does not recognise {name}", source.file, source.line, line, one.at)
             filled = fill(text, arguments)
-            self._read(((source.line, said) for _, said in logical_lines(filled)), source.file, depth + 1, Conditions())
+            lines = ((source.line, Line(said)) for _, said in logical_lines(filled))
+            self._read(lines, source.file, depth + 1, Conditions())
 
-    def _include(self, one: Statement, line: str, file: str, number: int, depth: int) -> None:
+    def _include(self, one: Statement, line: Line, file: str, number: int, depth: int) -> None:
         try:
             options = IncludeOptions(one.name)
         except ValueError as why:
@@ -222,7 +246,7 @@ class SubmitReader:
                 return
             reason = why.strerror or str(why)
             raise self.error(
-                f"can't open {'command' if command else 'file'} {what}: {reason}", file, number, line
+                f"can't open {'command' if command else 'file'} {what}: {reason}", file, number, line, one.at
             ) from None
         self._read(logical_lines(text), what, depth + 1, Conditions())
 

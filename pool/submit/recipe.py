@@ -8,16 +8,17 @@ the cluster ad; the jobs made later inherit it, and `made_later` leaves it out o
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final
 
+from pool.base.errors import SubmitError
 from pool.classad import ClassAd
-from pool.errors import SubmitError
-from pool.hints import TYPE_CHECKING, Any, Final, Iterator
 from pool.macros.expand import Chance, references
 from pool.macros.macro_set import MacroSet, Source
-from pool.submit.job import Surroundings
+from pool.submit.job import SubmitSurroundings
 from pool.submit.plan import SubmitPlan
 from pool.submit.queue_statement import Queue, TableOptions
-from pool.submit.reader import Batch
+from pool.submit.reader import SubmitBatch
 from pool.submit.rows import Rows
 from pool.submit.scope import Scope
 from pool.submit.world import SubmitWorld
@@ -60,7 +61,7 @@ def recipe(plan: SubmitPlan) -> str:
     return json.dumps(kept, separators=(",", ":"))
 
 
-def _environment(plan: SubmitPlan, batch: Batch) -> dict[str, str]:
+def _environment(plan: SubmitPlan, batch: SubmitBatch) -> dict[str, str]:
     """The part of the submitter's environment that the jobs may still ask for."""
     environ = plan.around.environ
     wanted: set[str] = set()
@@ -93,7 +94,7 @@ def plan_of(text: str, *, config: Config, cluster: int, chance: Chance) -> Submi
         macros.put(name, value, Source(kept["file"] or "<stdin>"))
     scope = Scope(macros, config, environ=kept["env"], cwd=kept["cwd"], now=kept["now"], chance=chance)
     scope.defaults["submit_file"] = kept["file"]
-    around = Surroundings(
+    around = SubmitSurroundings(
         config=config,
         world=world,
         cwd=kept["cwd"],
@@ -110,7 +111,7 @@ def plan_of(text: str, *, config: Config, cluster: int, chance: Chance) -> Submi
         for name, value in kept["table"].items():
             setattr(queue.table, name, value)
     rows = Rows(queue, kept["items"], kept["count"], kept.get("places"))
-    return SubmitPlan(scope, around, [(Batch(queue, 0, macros), rows)], cluster, [])
+    return SubmitPlan(scope, around, [(SubmitBatch(queue, 0, macros), rows)], cluster, [])
 
 
 def made_later(plan: SubmitPlan, start: int) -> Iterator[ClassAd]:

@@ -1,19 +1,24 @@
-"""Requirements: what the user wants, completed with what every job of its kind needs."""
+"""Requirements: what the user wants, completed with what every job of its kind needs.
+
+Clauses are added for platform, disk, memory, cpus, custom resources and file transfer, each only where the user's own
+part does not read that attribute of the machine yet (HTCondor's manual page submitting-a-job, "About requirements and
+rank"). APPEND_REQUIREMENTS of the configuration goes in before them.
+"""
 
 from __future__ import annotations
 
 import re
 
-from pool.classad import ClassAd, Expr, expr
-from pool.errors import ClassAdError
+from pool.base.errors import ClassAdError
+from pool.classad import ClassAd, expr, quote
+from pool.jobs.vocabulary.universes import Universe
 from pool.macros.functions import as_int
-from pool.submit.commands import JAVA, LOCAL, VANILLA
-from pool.submit.job import Job, is_undefined, is_url, literal_number, split_commas, url_scheme
+from pool.submit.job import JobDraft, is_undefined, is_url, literal_number, split_commas, url_scheme
 from pool.submit.policy import deferral_cause
 from pool.submit.program import image_kind
 
 _OPSYS = frozenset(("opsys", "opsysandver", "opsyslongname", "opsysshortname", "opsysname", "opsyslegacy"))
-_TRANSFERRING = frozenset((VANILLA, JAVA))
+_TRANSFERRING = frozenset((Universe.VANILLA, Universe.JAVA))
 _NEWER = 'versioncmp( split(TARGET.CondorVersion)[1], "8.9.7" ) >= 0'
 
 
@@ -32,7 +37,7 @@ class _Clauses:
         return name.lower() in self.theirs
 
 
-def requirements(job: Job) -> None:
+def requirements(job: JobDraft) -> None:
     """Requirements, unless +Requirements gives them whole."""
     said = job.param("requirements")
     if job.param("MY.Requirements") is not None:
@@ -43,7 +48,7 @@ def requirements(job: Job) -> None:
             )
         return
     text = f"({said})" if said is not None else ""
-    append = job.around.config["APPEND_REQ_VANILLA"] if job.universe == VANILLA else None
+    append = job.around.config["APPEND_REQ_VANILLA"] if job.universe == Universe.VANILLA else None
     append = append or job.around.config["APPEND_REQUIREMENTS"]
     if append:
         text = f"{text} && ({append})" if text else f"({append})"
@@ -70,7 +75,7 @@ def requirements(job: Job) -> None:
     job.put_expr("Requirements", clauses.text, "requirements")
 
 
-def _references(job: Job, text: str) -> tuple[set[str], set[str]]:
+def _references(job: JobDraft, text: str) -> tuple[set[str], set[str]]:
     """The attributes of the job and of the machine that the text reads, in lower case."""
     if not text:
         return set(), set()
@@ -87,19 +92,19 @@ def _bare(name: str) -> str:
     return name.lower().partition(".")[2] if name.lower().startswith(("my.", "target.")) else name.lower()
 
 
-def _wants_more_than(job: Job, name: str, number: float) -> bool:
+def _wants_more_than(job: JobDraft, name: str, number: float) -> bool:
     if not job.has(name):
         return False
     value = literal_number(job, name)
     return value is None or value > number
 
 
-def _platform(job: Job, clauses: _Clauses) -> None:
-    if job.universe == JAVA:
+def _platform(job: JobDraft, clauses: _Clauses) -> None:
+    if job.universe == Universe.JAVA:
         clauses.add("TARGET.HasJava")
         return
     if not clauses.reads("Arch"):
-        clauses.add(f'(TARGET.Arch == "{job.scope.defaults["arch"]}")')
+        clauses.add(f"(TARGET.Arch == {quote(job.scope.defaults['arch'])})")
     if job.is_docker:
         clauses.add("TARGET.HasDocker")
         network = job.text("DockerNetworkType")
@@ -114,10 +119,10 @@ def _platform(job: Job, clauses: _Clauses) -> None:
             kinds = {"docker": "HasDockerURL", "sif": "HasSIF", "sandbox": "HasSandboxImage"}
             clauses.add("TARGET." + kinds[image_kind(image)])
     elif not _OPSYS & clauses.theirs:
-        clauses.add(f'(TARGET.OpSys == "{job.scope.defaults["opsys"]}")')
+        clauses.add(f"(TARGET.OpSys == {quote(job.scope.defaults['opsys'])})")
 
 
-def _disk(job: Job, clauses: _Clauses) -> None:
+def _disk(job: JobDraft, clauses: _Clauses) -> None:
     if clauses.reads("Disk"):
         if job.has("RequestDisk"):
             clauses.add("(TARGET.Disk >= RequestDisk)")
@@ -125,27 +130,27 @@ def _disk(job: Job, clauses: _Clauses) -> None:
     elif not job.has("RequestDisk"):
         clauses.add("(TARGET.Disk >= DiskUsage)")
     elif _wants_more_than(job, "RequestDisk", 0):
-        if job.universe == VANILLA:
+        if job.universe == Universe.VANILLA:
             clauses.add('(versionGE(split(TARGET.CondorVersion)[1], "25.12.0") || (TARGET.Disk >= RequestDisk))')
         else:
             clauses.add("(TARGET.Disk >= RequestDisk)")
 
 
-def _memory(job: Job, clauses: _Clauses) -> None:
+def _memory(job: JobDraft, clauses: _Clauses) -> None:
     if _wants_more_than(job, "RequestMemory", 1):
         clauses.add("(TARGET.Memory >= RequestMemory)")
     if clauses.reads("Memory"):
         _obsolete(job, "Memory", "your", "request_memory")
 
 
-def _obsolete(job: Job, name: str, your: str, command: str) -> None:
+def _obsolete(job: JobDraft, name: str, your: str, command: str) -> None:
     job.warn(
         f"{your} Requirements expression refers to TARGET.{name}. This is obsolete. "
         f"Set {command} and condor_submit will modify the Requirements expression as needed."
     )
 
 
-def _custom(job: Job, clauses: _Clauses) -> None:
+def _custom(job: JobDraft, clauses: _Clauses) -> None:
     """A clause for each request that is for neither cpus, memory nor disk."""
     names = sorted((name for name in job.ad if name.lower().startswith("request")), key=str.lower)
     if not job.around.config.bool("SUBMIT_GENERATE_CUSTOM_RESOURCE_REQUIREMENTS", True):
@@ -170,7 +175,7 @@ def _custom(job: Job, clauses: _Clauses) -> None:
 _PER_FILE = ("EncryptInputFiles", "EncryptOutputFiles", "DontEncryptInputFiles", "DontEncryptOutputFiles")
 
 
-def _files(job: Job, clauses: _Clauses) -> None:
+def _files(job: JobDraft, clauses: _Clauses) -> None:
     """Either the machine sees the same files, or it can transfer them."""
     should = job.text("ShouldTransferFiles") or "IF_NEEDED"
     domain = "(TARGET.FileSystemDomain == MY.FileSystemDomain)"
@@ -204,7 +209,7 @@ def _files(job: Job, clauses: _Clauses) -> None:
         clauses.add(f"({ability})")
 
 
-def _url_methods(job: Job, plugins: str) -> list[str]:
+def _url_methods(job: JobDraft, plugins: str) -> list[str]:
     """The URL schemes that the job needs and does not bring a plugin for."""
     brought = {
         method.strip().lower()
@@ -229,7 +234,7 @@ def _url_methods(job: Job, plugins: str) -> list[str]:
     return [spelt[method] for method in sorted(spelt) if method not in brought]
 
 
-def _check_credentials(job: Job, methods: list[str]) -> None:
+def _check_credentials(job: JobDraft, methods: list[str]) -> None:
     if not {"s3", "gs"} & {method.lower() for method in methods} or not job.around.config.bool("SIGN_S3_URLS", True):
         return
     for attribute, command in (
@@ -241,10 +246,10 @@ def _check_credentials(job: Job, methods: list[str]) -> None:
             raise job.error(message, "transfer_input_files", "output_destination")
 
 
-def _clock(job: Job, clauses: _Clauses) -> None:
+def _clock(job: JobDraft, clauses: _Clauses) -> None:
     if deferral_cause(job) is None:
         return
-    if job.universe != LOCAL:
+    if job.universe != Universe.LOCAL:
         clauses.add("TARGET.HasJobDeferral")
     if not job.has("ScheddInterval"):
         job.put("ScheddInterval", int(job.around.config.seconds("SCHEDD_INTERVAL", 300)))
@@ -254,7 +259,7 @@ def _clock(job: Job, clauses: _Clauses) -> None:
     )
 
 
-def _cuda(job: Job, clauses: _Clauses) -> None:
+def _cuda(job: JobDraft, clauses: _Clauses) -> None:
     said = job.text("CUDAVersion")
     if said is None:
         return
@@ -266,9 +271,3 @@ def _cuda(job: Job, clauses: _Clauses) -> None:
     version = major * 1000 + int(found[2]) % 100 if found[2] is not None else major * 1000 if major < 1000 else major
     job.put("CUDAVersion", version)
     clauses.add("CUDAVersion <= TARGET.CUDAMaxSupportedVersion")
-
-
-def text_of(job: Job) -> str:
-    """Requirements as text, for messages."""
-    value = job.ad.get("Requirements")
-    return value.old_text if isinstance(value, Expr) else str(value)

@@ -1,24 +1,30 @@
-"""Steps about what the job needs: request_*, retries with more memory, GPUs, sizes."""
+"""Steps about what the job needs: request_*, retries with more memory, GPUs, sizes.
+
+The commands are those of HTCondor's manual page condor_submit. Sizes take a unit; without one memory is in MiB and disk
+in KiB. What the description leaves out, JOB_DEFAULT_REQUEST* of the configuration says. A list of sizes, or
+`retry_request_memory`, becomes a transform that is applied when the job has run out of what it had.
+"""
 
 from __future__ import annotations
 
 import re
 
+from pool.base.errors import ClassAdError, SubmitError
+from pool.base.nearest import nearest_name
+from pool.base.units import requested_amount
+from pool.base.words import split_list
 from pool.classad import ClassAd, Expr, expr
-from pool.errors import ClassAdError, SubmitError
-from pool.late_pattern import late_pattern
-from pool.nearest import nearest_name
-from pool.submit.job import Job, amount, as_bool
+from pool.submit.job import JobDraft, as_bool
 from pool.submit.policy import literal, wrapped
 
-_ARITHMETIC = late_pattern(r"[-+*/().\d\s]*\Z")
+_ARITHMETIC = re.compile(r"[-+*/().\d\s]*\Z")
 _MIB, _KIB = 1 << 20, 1 << 10
 _SLIPS = {"request_cpu": "request_cpus", "request_gpu": "request_gpus"}
 _REFUSED = frozenset(("request_gpu_memory", "request_gpus_memory"))
 _SEPARATOR = "\x1e"
 
 
-def requests(job: Job) -> None:
+def requests(job: JobDraft) -> None:
     """RequestCpus, RequestMemory, RequestDisk, RequestGPUs and requests for custom resources."""
     said = [macro.name for macro in job.scope.macros if macro.name.lower().startswith("request_")]
     for name in said:
@@ -30,7 +36,8 @@ def requests(job: Job) -> None:
             near = nearest_name(name[8:], _BUILT_IN)
             hint = f"{name} asks for a custom resource '{name[8:]}'. Did you mean 'request_{near}'?"
             if near is not None:
-                job.warn(hint)
+                place = job.scope.span(name)
+                job.warn(f"{place}: {hint}" if place is not None else hint)
             if text is not None:
                 _custom(job, name, text, hint if near is not None else "")
 
@@ -40,7 +47,7 @@ def requests(job: Job) -> None:
     memory(job)
 
 
-def _custom(job: Job, name: str, text: str, hint: str) -> None:
+def _custom(job: JobDraft, name: str, text: str, hint: str) -> None:
     try:
         job.put_expr("Request" + name[8:], text, name)
     except SubmitError as error:
@@ -48,7 +55,7 @@ def _custom(job: Job, name: str, text: str, hint: str) -> None:
         raise
 
 
-def no_negative_requests(job: Job) -> None:
+def no_negative_requests(job: JobDraft) -> None:
     """A job cannot ask for less than nothing: no slot would ever take it."""
     wrong = []
     for key, value in job.ad.attrs.items():
@@ -66,23 +73,23 @@ _BUILT_IN = ("cpus", "memory", "disk", "gpus")
 _OWN = frozenset(("request_cpus", "request_gpus", "request_disk", "request_memory"))
 
 
-def _default(job: Job, attribute: str, knob: str) -> str | None:
+def _default(job: JobDraft, attribute: str, knob: str) -> str | None:
     """What the configuration says where the description says nothing; for the cluster ad alone."""
     return job.knob(knob) if job.is_first and not job.has(attribute) else None
 
 
-def cpus(job: Job) -> None:
+def cpus(job: JobDraft) -> None:
     text = job.param("request_cpus", "RequestCpus") or _default(job, "RequestCpus", "JOB_DEFAULT_REQUESTCPUS")
     if text is not None and text.lower() != "undefined":
         job.put_expr("RequestCpus", text, "request_cpus")
 
 
-def memory(job: Job) -> None:
+def memory(job: JobDraft) -> None:
     text = job.param("request_memory", "RequestMemory")
     text = text or _default(job, "RequestMemory", "JOB_DEFAULT_REQUESTMEMORY")
     if text is None:
         return
-    found = amount(text, _MIB)
+    found = requested_amount(text, _MIB)
     if found is None:
         if text.lower() != "undefined":
             job.put_expr("RequestMemory", text, "request_memory")
@@ -103,11 +110,11 @@ def memory(job: Job) -> None:
         _sequence(job, "RequestMemory", "retry_request_memory_max", _MIB, most, more)
 
 
-def disk(job: Job) -> None:
+def disk(job: JobDraft) -> None:
     text = job.param("request_disk", "RequestDisk") or _default(job, "RequestDisk", "JOB_DEFAULT_REQUESTDISK")
     if text is None:
         return
-    found = amount(text, _KIB)
+    found = requested_amount(text, _KIB)
     if found is None:
         if text.lower() != "undefined":
             job.put_expr("RequestDisk", text, "request_disk")
@@ -123,7 +130,7 @@ def disk(job: Job) -> None:
         _sequence(job, "RequestDisk", "request_disk", _KIB, sequence)
 
 
-def _check_unit(job: Job, has_unit: bool, said: str, *names: str) -> None:
+def _check_unit(job: JobDraft, has_unit: bool, said: str, *names: str) -> None:
     rule = job.around.config.str("SUBMIT_REQUEST_MISSING_UNITS", "")
     if has_unit or not rule:
         return
@@ -132,7 +139,9 @@ def _check_unit(job: Job, has_unit: bool, said: str, *names: str) -> None:
     job.warn(f"{said}but should contain a units suffix (i.e K, M, G or T)")
 
 
-def _sequence(job: Job, attribute: str, command: str, unit: int, line: str | None, more: str | None = None) -> None:
+def _sequence(
+    job: JobDraft, attribute: str, command: str, unit: int, line: str | None, more: str | None = None
+) -> None:
     """How a request grows after the job ran out of it, as a transform that is made at eviction."""
     numbers, last = _numbers(job, command, unit, line) if line else ([], None)
     for before, after in zip([0, *numbers], numbers, strict=False):
@@ -153,12 +162,12 @@ def _sequence(job: Job, attribute: str, command: str, unit: int, line: str | Non
     _put_transform(job, attribute, body)
 
 
-def _numbers(job: Job, command: str, unit: int, line: str) -> tuple[list[int], object]:
+def _numbers(job: JobDraft, command: str, unit: int, line: str) -> tuple[list[int], object]:
     """Numbers between commas, and what stands at the end if that is an expression."""
     numbers: list[int] = []
     rest = line.strip()
     while rest:
-        found = amount(rest, unit)
+        found = requested_amount(rest, unit)
         if found is None:
             try:
                 return numbers, expr(rest, old=True)
@@ -172,7 +181,7 @@ def _numbers(job: Job, command: str, unit: int, line: str) -> tuple[list[int], o
     return numbers, None
 
 
-def _stepwise(job: Job, attribute: str, numbers: list[int], final: object) -> str:
+def _stepwise(job: JobDraft, attribute: str, numbers: list[int], final: object) -> str:
     retry = "Retry" + attribute
     steps = ",".join([*map(str, numbers), literal(final)])
     job.put_expr(retry, "{" + steps + "}")
@@ -182,9 +191,9 @@ def _stepwise(job: Job, attribute: str, numbers: list[int], final: object) -> st
     )
 
 
-def _increase(job: Job, attribute: str, unit: int, more: str, final: object) -> str:
+def _increase(job: JobDraft, attribute: str, unit: int, more: str, final: object) -> str:
     complaint = f"{attribute} retry increment must be a positive number or an expression that references {attribute}"
-    found = amount(more, unit)
+    found = requested_amount(more, unit)
     if found is not None:
         if found[0] <= 0:
             raise job.error(complaint, "retry_request_memory_increase")
@@ -213,7 +222,7 @@ def _increase(job: Job, attribute: str, unit: int, more: str, final: object) -> 
 _EVICTED_FOR = {"RequestMemory": 102, "RequestDisk": 104}
 
 
-def _put_transform(job: Job, attribute: str, body: str) -> None:
+def _put_transform(job: JobDraft, attribute: str, body: str) -> None:
     required = job.knob(f"ON_EVICT_CHECK_{attribute}_REQUIREMENTS")
     code = _EVICTED_FOR[attribute]
     required = required or f"(VacateReasonCode==21 || VacateReasonCode == 34) && VacateReasonSubCode == {code}"
@@ -224,7 +233,7 @@ def _put_transform(job: Job, attribute: str, body: str) -> None:
         job.put("TransformOnEvict", " ".join([*names, attribute]))
 
 
-def gpus(job: Job) -> None:
+def gpus(job: JobDraft) -> None:
     text = job.param("request_gpus", "RequestGPUs") or _default(job, "RequestGPUs", "JOB_DEFAULT_REQUESTGPUS")
     if text is not None and text.lower() != "undefined":
         job.put_expr("RequestGPUs", text, "request_gpus")
@@ -242,13 +251,13 @@ def gpus(job: Job) -> None:
     _gpu_runtime(job)
 
 
-def _gpu_memory(job: Job) -> None:
+def _gpu_memory(job: JobDraft) -> None:
     said = job.param("gpus_minimum_memory", "GPUsMinMemory")
     if said is None:
         if job.param("request_gpu_memory", "request_gpus_memory"):
             job.warn("request_gpu_memory is not a submit command, did you mean gpus_minimum_memory?")
         return
-    found = amount(said, _MIB)
+    found = requested_amount(said, _MIB)
     if found is None or found[2].strip():
         job.put_expr("GPUsMinMemory", said, "gpus_minimum_memory")
     else:
@@ -256,7 +265,7 @@ def _gpu_memory(job: Job) -> None:
         job.put("GPUsMinMemory", found[0])
 
 
-def _gpu_runtime(job: Job) -> None:
+def _gpu_runtime(job: JobDraft) -> None:
     said = job.param("gpus_minimum_runtime", "GPUsMinRuntime")
     if said is None:
         return
@@ -277,7 +286,7 @@ _PROPERTIES = (
 )
 
 
-def gpu_requirements(job: Job) -> None:
+def gpu_requirements(job: JobDraft) -> None:
     """RequireGPUs completed with the properties that were asked for by commands of their own."""
     if not job.has("RequestGPUs"):
         return
@@ -301,14 +310,14 @@ def gpu_requirements(job: Job) -> None:
     job.put_expr("RequireGPUs", text, "require_gpus")
 
 
-def image_size(job: Job) -> None:
+def image_size(job: JobDraft) -> None:
     """ExecutableSize and ImageSize, in KiB."""
     if job.is_first:
         command = job.text("Cmd") or ""
         job.put("ExecutableSize", job.size_kb(command) if command else 0)
     said = job.param("image_size", "ImageSize")
     if said is not None:
-        found = amount(said, _KIB)
+        found = requested_amount(said, _KIB)
         if found is None or found[0] < 1:
             raise job.error(f"'{said}' is not valid for Image Size", "image_size")
         job.put("ImageSize", found[0])
@@ -317,7 +326,7 @@ def image_size(job: Job) -> None:
         job.put("ImageSize", size if isinstance(size, int) else 0)
 
 
-def service_ports(job: Job) -> None:
+def service_ports(job: JobDraft) -> None:
     """The ports of a container's services."""
     if not (job.is_docker or job.is_container):
         return
@@ -325,7 +334,7 @@ def service_ports(job: Job) -> None:
     if not names:
         return
     job.put("ContainerServiceNames", names)
-    for service in names.replace(",", " ").split():
+    for service in split_list(names):
         port = job.number(service + "_container_port")
         if port is None or not 0 <= port <= 65535:
             raise job.error(
@@ -335,13 +344,13 @@ def service_ports(job: Job) -> None:
         job.put(service + "_ContainerPort", port)
 
 
-def oauth(job: Job) -> None:
+def oauth(job: JobDraft) -> None:
     """OAuthServicesNeeded: services, each perhaps with handles."""
     said = job.param("use_oauth_services", "UseOAuthServices")
     if not said or said.strip().lower() == "false":
         return
     needed: set[str] = set()
-    for service in said.replace(",", " ").split():
+    for service in split_list(said):
         prefix = f"{service.lower()}_oauth_permissions_"
         handles = [m.name[len(prefix) :] for m in job.scope.macros if m.name.lower().startswith(prefix)]
         needed.update(f"{service}*{handle}" for handle in handles if handle)
@@ -350,7 +359,7 @@ def oauth(job: Job) -> None:
     job.put("OAuthServicesNeeded", ",".join(sorted(needed, key=str.lower)))
 
 
-def docker_credentials(job: Job) -> None:
+def docker_credentials(job: JobDraft) -> None:
     """What the user's docker keeps must be there when it shall go along."""
     if not job.is_first or not job.is_true("DockerSendCredentials") or job.around.skip_checks:
         return
@@ -362,7 +371,7 @@ def docker_credentials(job: Job) -> None:
         raise job.error(f"Cannot locate docker credentials file {path}", "docker_send_credentials")
 
 
-def credentials(job: Job) -> None:
+def credentials(job: JobDraft) -> None:
     """Proxies and tokens that go along."""
     proxy = job.param("x509userproxy", "X509UserProxy")
     if proxy is None and job.flag("use_x509userproxy", "", False):
@@ -404,7 +413,7 @@ def credentials(job: Job) -> None:
     job.put("ScitokensFile", job.full_path(token))
 
 
-def materialization(job: Job) -> None:
+def materialization(job: JobDraft) -> None:
     """JobMaterializeLimit and JobMaterializeMaxIdle, for the cluster ad alone: how the schedd makes the jobs."""
     if not job.is_first:
         return

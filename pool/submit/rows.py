@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from pool.hints import Iterator, Sequence
+from collections.abc import Iterator, Sequence
+
 from pool.submit.queue_statement import Queue, split_row
 from pool.submit.scope import Scope
 
 
-class Row:
+class ItemRow:
     """One job to be: its item's values, the item's place, and which repetition this is."""
 
     __slots__ = ("index", "names", "step", "values")
@@ -38,26 +39,22 @@ class Rows:
         self.table = queue.table
         self.places = places
 
-    @classmethod
-    def single(cls) -> Rows:
-        return cls(Queue(), [""], 1)
-
     def __len__(self) -> int:
         return len(self.items) * self.count
 
-    def first(self) -> Row:
+    def first(self) -> ItemRow:
         for row in self:
             return row
-        return Row((), (), 0, 0)
+        return ItemRow((), (), 0, 0)
 
     def values(self, item: str) -> list[str]:
         """The values of the variables for one item."""
         return split_row(item, len(self.variables), self.table) if self.variables else []
 
-    def __iter__(self) -> Iterator[Row]:
+    def __iter__(self) -> Iterator[ItemRow]:
         return self.after(0)
 
-    def after(self, skipped: int) -> Iterator[Row]:
+    def after(self, skipped: int) -> Iterator[ItemRow]:
         """The rows after the first so many."""
         names = [name.lower() for name in self.variables]
         values = [""] * len(names)
@@ -71,5 +68,5 @@ class Rows:
                 values = self.values(item)
             index = place if self.places is None else self.places[place]
             for step in range(done, self.count):
-                yield Row(names, values, index, step)
+                yield ItemRow(names, values, index, step)
             done = 0

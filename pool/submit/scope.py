@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-from pool.errors import Span, SubmitError
-from pool.hints import TYPE_CHECKING, Mapping
+from pool.base.errors import Span, SubmitError
 from pool.macros.expand import Chance, Expander
 from pool.macros.macro_set import MacroSet, Source
 
@@ -71,11 +72,11 @@ class Scope:
             raise
 
     def span(self, *names: str) -> Span | None:
-        """Where the first of `names` that the description sets was set."""
+        """Where the value of the first of `names` that the description sets was written."""
         for name in names:
             found = self.macros.get(name) if name else None
             if found is not None and found.source.line:
-                return Span(found.source.file, found.source.line, 1, f"{found.name} = {found.text}".split("\n")[0])
+                return found.source.span()
         return None
 
 

@@ -9,27 +9,26 @@ than a word, such as one with quotes.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
 
+from pool.base.errors import ClassAdError, PoolError, SubmitError
 from pool.classad import ClassAd, expr
-from pool.classad.expression import storable
-from pool.errors import ClassAdError, PoolError, SubmitError
-from pool.hints import Callable, Sequence
-from pool.late_pattern import late_pattern
+from pool.classad.eval.expression import storable
 from pool.macros import functions
 from pool.macros.expand import Expander, Reference
 from pool.macros.macro_set import MacroSet
-from pool.submit.job import Job, Surroundings
+from pool.submit.job import JobDraft, SubmitSurroundings
 from pool.submit.job_ad import SIMPLE, make
 from pool.submit.policy import literal
 from pool.submit.quoting import is_new_style
-from pool.submit.rows import Row, Rows
+from pool.submit.rows import ItemRow, Rows
 from pool.submit.scope import Scope
 from pool.submit.world import SubmitWorld
 
 # A word means the same wherever it stands; a line does where only its own quotes and edges could matter.
-_WORD = late_pattern(r"[\w.+:@%=~^-]+(?:/[\w.+:@%=~^-]+)*\Z", re.ASCII)
-_LINE = late_pattern(r"[^\s\"'\\$](?:[^\"'\\$\n]*[^\s\"'\\$])?\Z")
-_DOUBLE = late_pattern(r"\s\s|[\t\r]")
+_WORD = re.compile(r"[\w.+:@%=~^-]+(?:/[\w.+:@%=~^-]+)*\Z", re.ASCII)
+_LINE = re.compile(r"[^\s\"'\\$](?:[^\"'\\$\n]*[^\s\"'\\$])?\Z")
+_DOUBLE = re.compile(r"\s\s|[\t\r]")
 
 _COMMANDS = frozenset(
     (
@@ -134,7 +133,7 @@ class _TemplateScope(Scope):
         return text
 
 
-class _TemplateJob(Job):
+class _TemplateJob(JobDraft):
     """Refuses stand-ins where they would decide something."""
 
     stand_ins: _StandIns
@@ -169,7 +168,7 @@ class _Filling:
 class JobTemplate:
     """The jobs of one queue statement; `fill` answers None for a job that must be made by all steps."""
 
-    def __init__(self, scope: Scope, around: Surroundings, first: Job, rows: Rows) -> None:
+    def __init__(self, scope: Scope, around: SubmitSurroundings, first: JobDraft, rows: Rows) -> None:
         self._scope = scope
         self._around = around
         self._cluster_ad = first.ad
@@ -186,7 +185,7 @@ class JobTemplate:
         except (_Decides, PoolError):
             self._works = False
 
-    def _prepare(self, first: Job, names: list[str]) -> bool:
+    def _prepare(self, first: JobDraft, names: list[str]) -> bool:
         if any(self._scope.param(name) for name in ("transfer_input", "transfer_output", "transfer_error")):
             return False  # what a later job says of these, its cluster has answered in part
         scope = _TemplateScope(self._scope, [*names, *_COUNTERS], self._stand_ins)
@@ -213,7 +212,7 @@ class JobTemplate:
         self._needed = sorted({index for filling in self._fillings for index in filling.order})
         return True
 
-    def _job_class(self) -> type[Job]:
+    def _job_class(self) -> type[JobDraft]:
         return type("_ThisJob", (_TemplateJob,), {"stand_ins": self._stand_ins})
 
     def _attribute(self, name: str, value: object) -> None:
@@ -229,7 +228,7 @@ class JobTemplate:
         if type(same) is not type(value) or same != value:
             self._constants.append((name.lower(), name, value))
 
-    def fill(self, row: Row, proc: int) -> ClassAd | None:
+    def fill(self, row: ItemRow, proc: int) -> ClassAd | None:
         """The ad of the job `proc`, or None."""
         if not self._works:
             return None
@@ -256,7 +255,7 @@ class JobTemplate:
             return None
         return ad
 
-    def _values(self, row: Row, proc: int) -> dict[int, str] | None:
+    def _values(self, row: ItemRow, proc: int) -> dict[int, str] | None:
         """What the stand-ins stand for in this job; None when one of them is no word where words are needed."""
         values: dict[int, str] = {}
         entered = False
@@ -291,7 +290,7 @@ class JobTemplate:
 
     def _put_sizes(self, ad: ClassAd) -> bool:
         """DiskUsage and TransferInputSizeMB, for files that change; False when the directory is missing."""
-        job = Job(self._scope, self._around, 1, self._cluster_ad)
+        job = JobDraft(self._scope, self._around, 1, self._cluster_ad)
         job.ad = ad
         iwd = ad["Iwd"]
         assert isinstance(iwd, str)

@@ -1,11 +1,17 @@
-"""The step about files: what is transferred, when, under which names, and how much it is."""
+"""The step about files: what is transferred, when, under which names, and how much it is.
+
+The commands and their defaults are those of HTCondor's manual pages condor_submit and submitting-a-job, "Submitting
+jobs without a shared file system". Names are kept as they were written, relative to `initialdir`; the sizes of what
+exists here are summed for the machine's disk.
+"""
 
 from __future__ import annotations
 
 import re
 
-from pool.submit.commands import JAVA
-from pool.submit.job import Job, amount, split_commas, strip_quotes
+from pool.base.units import requested_amount
+from pool.jobs.vocabulary.universes import Universe
+from pool.submit.job import JobDraft, split_commas, strip_quotes
 
 _SHOULD = {"yes": "YES", "no": "NO", "if_needed": "IF_NEEDED", "true": "YES", "false": "NO", "auto": "IF_NEEDED"}
 _SHOULD.update(always="YES", never="NO")
@@ -21,7 +27,7 @@ _WHEN.update(
 STDOUT_NAME, STDERR_NAME = "_condor_stdout", "_condor_stderr"
 
 
-def transfer(job: Job) -> None:
+def transfer(job: JobDraft) -> None:
     """ShouldTransferFiles, WhenToTransferOutput, the lists of files, DiskUsage and TransferInputSizeMB."""
     inputs, has_inputs, size = _inputs(job)
     outputs = _outputs(job)
@@ -32,7 +38,7 @@ def transfer(job: Job) -> None:
             job.put("FileSystemDomain", domain)
     if should != "NO":
         size += _tool_files(job, inputs)
-        if job.universe == JAVA:
+        if job.universe == Universe.JAVA:
             size += _java_files(job, inputs)
             has_inputs = has_inputs or bool(inputs)
     _sizes(job, size)
@@ -45,7 +51,7 @@ def transfer(job: Job) -> None:
             job.put("PublicInputFiles", ",".join(split_commas(public)))
         if outputs is not None:
             job.put("TransferOutput", ",".join(outputs))
-    elif job.universe != JAVA and job.flag("transfer_executable", "TransferExecutable", False):
+    elif job.universe != Universe.JAVA and job.flag("transfer_executable", "TransferExecutable", False):
         raise job.error(
             "You explicitly requested that the executable be transfered, but for this to work, you must enable "
             'file transfer: define either "when_to_transfer_output = ON_EXIT" or '
@@ -59,7 +65,7 @@ def transfer(job: Job) -> None:
         job.put("TransferOutputRemaps", ";".join(remaps))
 
 
-def _inputs(job: Job) -> tuple[list[str], bool, int]:
+def _inputs(job: JobDraft) -> tuple[list[str], bool, int]:
     said = job.param("transfer_input_files", "TransferInputFiles")
     inputs = split_commas(strip_quotes(said)) if said else []
     if job.is_first:
@@ -81,7 +87,7 @@ def _inputs(job: Job) -> tuple[list[str], bool, int]:
     return inputs, has_inputs, size
 
 
-def _container_source(job: Job) -> str | None:
+def _container_source(job: JobDraft) -> str | None:
     """The image when it is transferred like an input file; ContainerImage then keeps its last part only."""
     if job.ad.get("TransferContainer") is False:
         job.put("ContainerImageSource", "local")
@@ -104,12 +110,12 @@ def _container_source(job: Job) -> str | None:
     return said
 
 
-def _outputs(job: Job) -> list[str] | None:
+def _outputs(job: JobDraft) -> list[str] | None:
     said = job.param("transfer_output_files", "TransferOutputFiles")
     return None if said is None else split_commas(strip_quotes(said))
 
 
-def _policy(job: Job, has_inputs: bool, has_outputs: bool) -> str:
+def _policy(job: JobDraft, has_inputs: bool, has_outputs: bool) -> str:
     """Settle ShouldTransferFiles and WhenToTransferOutput; answers the former."""
     should, by_default = _should(job)
     if should == "NO" and (has_inputs or has_outputs):
@@ -152,7 +158,7 @@ def _policy(job: Job, has_inputs: bool, has_outputs: bool) -> str:
     return should
 
 
-def _should(job: Job) -> tuple[str, bool]:
+def _should(job: JobDraft) -> tuple[str, bool]:
     said = job.param("ShouldTransferFiles", "should_transfer_files") or job.text("ShouldTransferFiles")
     if said is not None:
         should = _SHOULD.get(said.strip().lower())
@@ -167,7 +173,7 @@ def _should(job: Job) -> tuple[str, bool]:
     return _SHOULD.get((job.knob("SUBMIT_DEFAULT_SHOULD_TRANSFER_FILES") or "").lower(), "IF_NEEDED"), True
 
 
-def _tool_files(job: Job, inputs: list[str]) -> int:
+def _tool_files(job: JobDraft, inputs: list[str]) -> int:
     """The tool that starts before the job goes along."""
     size = 0
     for name in ("ToolDaemonCmd", "ToolDaemonInput"):
@@ -178,7 +184,7 @@ def _tool_files(job: Job, inputs: list[str]) -> int:
     return size
 
 
-def _java_files(job: Job, inputs: list[str]) -> int:
+def _java_files(job: JobDraft, inputs: list[str]) -> int:
     """The class file and the jar files go along as input; what is started is java."""
     size = 0
     command = job.text("Cmd")
@@ -193,10 +199,10 @@ def _java_files(job: Job, inputs: list[str]) -> int:
     return size
 
 
-def _sizes(job: Job, inputs_kb: int) -> None:
+def _sizes(job: JobDraft, inputs_kb: int) -> None:
     said = job.param("disk_usage", "DiskUsage")
     if said is not None:
-        found = amount(said, 1024)
+        found = requested_amount(said, 1024)
         if found is None or found[0] < 1:
             raise job.error(f"'{said}' is not valid for disk_usage. It must be >= 1", "disk_usage")
         job.put("DiskUsage", found[0])
@@ -207,7 +213,7 @@ def _sizes(job: Job, inputs_kb: int) -> None:
     job.put("DiskUsage", total)
 
 
-def _spooled_names(job: Job) -> list[str]:
+def _spooled_names(job: JobDraft) -> list[str]:
     """Spooled output with directories in its name is kept under a safe name, and remapped when it is fetched."""
     remaps: list[str] = []
     output, error = job.text("Out") or "", job.text("Err") or ""

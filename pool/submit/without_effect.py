@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Final, NamedTuple
 
-from pool.hints import Final, Mapping
-from pool.submit.commands import ROWS
+from pool.submit.commands import COMMANDS
 
 
 class Idle(NamedTuple):
@@ -22,7 +22,6 @@ _TOKENS: Final = Idle("no token or credential goes along with the job", "false")
 _MANIFEST: Final = Idle("no lists of the sandbox's files are made", "false")
 
 WITHOUT_EFFECT: Final[Mapping[str, Idle]] = {
-    "skip_if_dataflow": Idle("every job runs, whatever the ages of its files", "false"),
     "manifest": _MANIFEST,
     "manifest_dir": _MANIFEST,
     "want_job_networking": Idle("no machine keeps jobs from the network, and none is chosen for that", "true"),
@@ -56,9 +55,7 @@ WITHOUT_EFFECT: Final[Mapping[str, Idle]] = {
     ),
 }
 
-_BY_ATTRIBUTE: Final = {
-    attribute.lower(): name for _, rows in ROWS for name, attribute, _, _ in rows if name in WITHOUT_EFFECT
-}
+_BY_ATTRIBUTE: Final = {one.attribute.lower(): one.name for one in COMMANDS if one.name in WITHOUT_EFFECT}
 
 
 def idle_line(name: str, text: str) -> str | None:

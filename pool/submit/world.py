@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-
-from pool.hints import Callable
+from collections.abc import Callable
 
 
 def _no_commands(command: str) -> str:

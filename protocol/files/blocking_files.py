@@ -1,17 +1,18 @@
-"""File bytes between a tool and a file agent: `protocol.bulk` without an event loop."""
+"""File bytes between a tool and a file agent: `protocol.files.bulk` without an event loop."""
 
 from __future__ import annotations
 
 import errno
 import os
 import zlib
+from collections.abc import Callable, Iterable
+from typing import Final
 
-from pool.errors import PeerError
-from pool.hints import Callable, Final, Iterable
-from protocol.blocking import BlockingPeer
-from protocol.events import Bulk, BulkEnded, BulkFailed
-from protocol.file_list import FileTrouble, packs, read_pack, still_to_move, trouble_of, write_pack
+from pool.base.errors import PeerError
+from protocol.files.file_list import FileTrouble, packs, read_pack, still_to_move, trouble_of, write_pack
 from protocol.messages.agent import FileEntry
+from protocol.rpc.blocking import BlockingPeer
+from protocol.rpc.events import Bulk, BulkEnded, BulkFailed
 
 CHUNK_BYTES: Final = 256 * 1024
 

@@ -5,8 +5,8 @@ The two sides have agreed by messages on which files follow, and how long each i
 and a CRC-32 guards each file. After an error that a file causes on either side both are still in step: the rest of the
 file is skipped, and the next may follow.
 
-On one host the sender may hand the open file over instead (`Peer.hand_over`): then no byte passes through either side,
-the receiver has the kernel copy it (`protocol/file_copy.py`).
+On one host the sender may hand the open file over instead (`Peer.bulk.hand_over`): then no byte passes through either
+side, the receiver has the kernel copy it (`protocol/files/file_copy.py`).
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from typing import Any, Final
 
 import trio
 
-from pool.errors import PeerError
-from protocol.events import Bulk, BulkEnded, BulkFailed, BulkHanded
-from protocol.file_copy import FileChanged, begin_copy, copy_piece, is_new_space
-from protocol.peer import Peer
+from pool.base.errors import PeerError
+from protocol.files.file_copy import FileChanged, begin_copy, copy_piece, is_new_space
+from protocol.rpc.events import Bulk, BulkEnded, BulkFailed, BulkHanded
+from protocol.rpc.peer import Peer
 
 CHUNK_BYTES: Final = 256 * 1024
 READ_BYTES: Final = 4 * CHUNK_BYTES
@@ -45,12 +45,12 @@ async def send_file(peer: Peer, descriptor: int, size: int, *, run_sync: RunSync
                 raise FileChanged(f"the file ends {left} bytes early", expected=f"{size} bytes")
             view = memoryview(data)
             for at in range(0, len(data), CHUNK_BYTES):
-                await peer.send_bulk(view[at : at + CHUNK_BYTES])
+                await peer.bulk.send(view[at : at + CHUNK_BYTES])
             left -= len(data)
     except (OSError, FileChanged) as error:
-        await peer.fail_bulk(str(error))
+        await peer.bulk.fail(str(error))
         raise
-    await peer.end_bulk(size, crc)
+    await peer.bulk.end(size, crc)
     return crc
 
 
@@ -74,7 +74,7 @@ async def receive_file(
     fault: OSError | None = None
     write = _write_sparse if is_new_space(descriptor) else _write
     while True:
-        match await peer.next_bulk():
+        match await peer.bulk.next():
             case Bulk(data):
                 received += len(data)
                 if received > size:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-
-from pool.hints import Final
+from typing import Final
 
 PIECE: Final = 1024 * 1024
 TEXT_MAX: Final = 64 * 1024 * 1024

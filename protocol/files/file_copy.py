@@ -9,9 +9,11 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from collections.abc import Callable
+from enum import StrEnum
+from typing import Final
 
-from pool.errors import PeerError
-from pool.hints import Callable, Final, StrEnum
+from pool.base.errors import PeerError
 
 PIECE_BYTES: Final = 8 * 1024 * 1024
 """How much is copied at once: between pieces a process without threads sees to its other work."""

@@ -1,18 +1,19 @@
 """Lists of files on their way: small ones are in the list itself, since to stream one costs both sides more.
 
-Neither side needs an event loop for this part; the bytes that follow a list are `protocol.bulk`'s in daemons, and
-`protocol.blocking_files`' in tools.
+Neither side needs an event loop for this part; the bytes that follow a list are `protocol.files.bulk`'s in daemons, and
+`protocol.files.blocking_files`' in tools.
 """
 
 from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Final
 
-from pool.errors import PoolError
-from pool.hints import Callable, Final, Iterable, Iterator, Mapping
-from protocol.message import replace
+from pool.base.errors import PoolError
 from protocol.messages.agent import FileEntry
+from protocol.wire.message import replace
 
 SMALL_BYTES_MAX: Final = 64 * 1024
 LIST_BYTES_MAX: Final = 1024 * 1024

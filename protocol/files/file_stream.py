@@ -1,4 +1,4 @@
-"""Many files between a starter and a file agent, over `protocol.bulk`: one after another, in the order of a list.
+"""Many files between a starter and a file agent, over `protocol.files.bulk`: one after another, in the order of a list.
 
 Small files are in the list itself: to stream one costs both sides more than to send it. To a process of the same host
 large ones are handed over open.
@@ -17,13 +17,13 @@ from typing import Any
 
 import trio
 
-from pool.errors import PeerError
-from protocol.bulk import CHUNK_BYTES, RunSync, receive_file, send_file
-from protocol.events import Bulk, BulkEnded, BulkFailed
-from protocol.file_copy import FileChanged
-from protocol.file_list import FileTrouble, packs, read_pack, regular, still_to_move, trouble_of, write_pack
+from pool.base.errors import PeerError
+from protocol.files.bulk import CHUNK_BYTES, RunSync, receive_file, send_file
+from protocol.files.file_copy import FileChanged
+from protocol.files.file_list import FileTrouble, packs, read_pack, regular, still_to_move, trouble_of, write_pack
 from protocol.messages.agent import FileEntry, Partial
-from protocol.rpc import ConnectionLost, Peer
+from protocol.rpc.endpoints import ConnectionLost, Peer
+from protocol.rpc.events import Bulk, BulkEnded, BulkFailed
 
 
 async def in_place(fn: Callable[..., Any], *args: Any) -> Any:
@@ -56,11 +56,11 @@ async def send_files(
         try:
             fd = open_file(entry)
         except OSError as error:
-            await peer.fail_bulk(error.strerror or str(error))
+            await peer.bulk.fail(error.strerror or str(error))
             trouble = trouble or trouble_of("reading from file", entry.name, error)
             continue
         if hands_over:
-            await peer.hand_over(fd, entry.size - start)
+            await peer.bulk.hand_over(fd, entry.size - start)
             continue
         try:
             os.lseek(fd, start, os.SEEK_SET)
@@ -129,12 +129,12 @@ async def _send_pack(
     try:
         data: bytes = await run_sync(read_pack, pack, open_file)
     except FileTrouble as error:
-        await peer.fail_bulk(str(error))
+        await peer.bulk.fail(str(error))
         return error
     view = memoryview(data)
     for at in range(0, len(data), CHUNK_BYTES):
-        await peer.send_bulk(view[at : at + CHUNK_BYTES])
-    await peer.end_bulk(len(data), zlib.crc32(data))
+        await peer.bulk.send(view[at : at + CHUNK_BYTES])
+    await peer.bulk.end(len(data), zlib.crc32(data))
     return None
 
 
@@ -145,7 +145,7 @@ async def _receive_pack(
     pieces: list[bytes | memoryview] = []
     size = 0
     while True:
-        match await peer.next_bulk():
+        match await peer.bulk.next():
             case Bulk(piece):
                 pieces.append(piece)
                 size += len(piece)

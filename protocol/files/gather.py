@@ -8,7 +8,7 @@ import stat
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from pool.execute.transfer import InputItem
+from pool.files.transfer import InputItem
 from protocol.messages.agent import FileEntry
 
 ENTRIES_MAX = 1_000_000

@@ -14,9 +14,9 @@ import stat
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
-from pool.errors import PeerError
-from pool.execute.transfer import check_link, check_names
-from protocol.file_list import FileTrouble
+from pool.base.errors import PeerError
+from pool.files.transfer import check_link, check_names
+from protocol.files.file_list import FileTrouble
 from protocol.messages.agent import FileEntry
 
 

@@ -1,11 +1,19 @@
-"""What the schedd and starters ask of a user's file agent."""
+"""What the schedd and starters ask of a user's file agent.
+
+The agent runs as the user and opens that user's files; it does what HTCondor's condor_shadow does there (event logs:
+manual page codes-other-values/job-event-log-codes; input and output: users-manual/file-transfer). The rules:
+
+    one agent a user   it answers its schedd, and starters with a ticket for one activation's files
+    order holds        the events of a request are appended in order, each log under its lock
+    bytes go apart     messages agree on what is transferred; the bytes follow on that connection (`files.bulk`)
+"""
 
 from __future__ import annotations
 
+from pool.base.ids import JobId
 from pool.classad import ClassAd
-from pool.ids import JobId
-from protocol.auth.ticket import Bearer
-from protocol.message import Done, Message, Record, Request
+from protocol.security.ticket import Bearer
+from protocol.wire.message import Done, Message, Record, Request
 
 # ---- from the schedd, on the socket pair that the agent was born with
 
@@ -77,6 +85,18 @@ class CheckpointsCleaned(Record):
     """All is removed, or what went wrong."""
 
     trouble: str = ""
+
+
+class UpToDate(Record):
+    """Whether the job's output is newer than its program and its input, so that it need not run."""
+
+    answer: bool
+
+
+class AskUpToDate(Request[UpToDate], tag="agent.is_up_to_date"):
+    """Compare the ages of the files of this job ad."""
+
+    job_ad: ClassAd
 
 
 class CleanCheckpoints(Request[CheckpointsCleaned], tag="agent.clean_checkpoints"):

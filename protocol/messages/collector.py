@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
+
 from pool.classad import ClassAd
-from pool.hints import StrEnum
-from protocol.message import Done, Record, Request, StreamRequest
 from protocol.messages.common import AdBatch
+from protocol.wire.message import Done, Record, Request, StreamRequest
 
 
 class AdUpdate(Record):
-    """An ad that replaces the one of the same MyType and Name; `private` is its secret half (claim ids).
+    """An ad that replaces the one of the same MyType and name; `private` is its secret half (claim ids).
+
+    Collectors keep an ad under its Name, a Submitter's under its Name and ScheddName (`daemon_names.kept_name`).
 
     MyType is one of Machine, Scheduler, Submitter, DaemonMaster, Negotiator, Collector, Accounting, Generic ...
     The ad lives for its ClassAdLifetime (seconds; the collector's default when it has none).
@@ -32,7 +35,7 @@ class Invalidated(Record):
 
 
 class InvalidateAds(Request[Invalidated], tag="collector.invalidate"):
-    """Forget ads of `ad_type` by name, or by constraint when `names` is empty."""
+    """Forget ads of `ad_type` by the names under which they are kept, or by constraint when `names` is empty."""
 
     ad_type: str
     names: list[str] = []
@@ -53,7 +56,7 @@ class QueryAds(StreamRequest[AdBatch], tag="collector.query"):
     snapshot: bool = False
 
 
-class Change(StrEnum):
+class AdChange(StrEnum):
     """What happened to an ad that is watched."""
 
     UPDATE = "update"
@@ -64,7 +67,7 @@ class Change(StrEnum):
 class AdDelta(Record):
     """A change of one ad. SYNCED (no ad) follows the ads that were there when the watch began."""
 
-    change: Change
+    change: AdChange
     ad_type: str = ""
     name: str = ""
     ad: ClassAd | None = None

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
+
 from pool.classad import ClassAd
-from pool.hints import StrEnum
-from protocol.message import Done, Record, Request, StreamRequest
+from protocol.wire.message import Done, Record, Request, StreamRequest
 
 
 class Pong(Record):
@@ -102,7 +103,7 @@ class GetAd(Request[AdReply], tag="common.get_ad"):
 class AdBatch(Record):
     """Some ads of a longer answer; the order is that of the whole answer.
 
-    `table`: the ads in the form of `protocol.ad_table`, in place of `ads`; sent only to those who asked for tables.
+    `table`: the ads in the form of `wire.ad_table`, in place of `ads`; sent only to those who asked for tables.
     """
 
     ads: list[ClassAd]

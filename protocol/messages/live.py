@@ -7,10 +7,11 @@ the way: it is the schedd's to set.
 
 from __future__ import annotations
 
-from pool.errors import PeerError
-from pool.hints import Final
-from pool.ids import JobId
-from protocol.message import Done, Record, Request, StreamRequest
+from typing import Final
+
+from pool.base.errors import PeerError
+from pool.base.ids import JobId
+from protocol.wire.message import Done, Record, Request, StreamRequest
 
 TAIL_WAIT_MAX_S: Final = 10.0
 TAIL_BYTES_MAX: Final = 8 * 1024 * 1024

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from pool.classad import ClassAd
-from protocol.message import Done, Record, Request, StreamRequest
 from protocol.messages.common import StopHow
+from protocol.wire.message import Done, Record, Request, StreamRequest
 
 
 class DaemonsOff(Request[Done], tag="master.off"):
@@ -56,14 +56,14 @@ class GetDaemons(Request[DaemonStates], tag="master.daemons"):
     """The daemons of this host (`condor_who -daemons`)."""
 
 
-class Token(Record):
+class MadeToken(Record):
     """A signed token, and the pool's CA certificate (PEM) with which to check the server it is shown to."""
 
     token: str
     ca: str
 
 
-class CreateToken(Request[Token], tag="master.create_token"):
+class CreateToken(Request[MadeToken], tag="master.create_token"):
     """A token for `identity` (empty: the caller). Another's, or one with a duty, needs ADMINISTRATOR."""
 
     identity: str = ""

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from pool.classad import ClassAd
-from protocol.message import Done, Message, Record, Request
+from protocol.wire.message import Done, Message, Record, Request
+
+if TYPE_CHECKING:
+    from pool.matching import JobRequest
 
 
 class ResourceRequest(Record):
@@ -14,6 +19,12 @@ class ResourceRequest(Record):
     ad: ClassAd
     count: int
     prio: int = 0
+
+    def at(self, schedd: str) -> JobRequest:
+        """What a negotiation is asked for when this schedd has said so."""
+        from pool.matching import JobRequest  # most who know these messages never negotiate
+
+        return JobRequest(schedd, self.submitter, self.autocluster, self.ad, self.count, self.prio)
 
 
 class AnnounceWork(Request[Done], tag="negotiator.announce_work"):
@@ -35,12 +46,6 @@ class ReturnMatches(Message, tag="negotiator.return_matches"):
     """Matches that the schedd did not use: their claim ids may be offered again."""
 
     claim_ids: list[str]
-
-
-class SubmitterPriority(Record):
-    """What `condor_userprio` shows of one submitter."""
-
-    ad: ClassAd
 
 
 class Priorities(Record):

@@ -1,12 +1,26 @@
-"""What tools, the negotiator, startds and starters tell a schedd."""
+"""What tools, the negotiator, startds and file agents tell a schedd; what starters tell it is `shadow`.
+
+It does what HTCondor's tools and daemons ask of a condor_schedd (manual pages man-pages/condor_submit, condor_q,
+condor_qedit and condor_rm; "The Negotiation Cycle" of admin-manual/cm-configuration). The rules:
+
+    durable first     SubmitJobs is answered when the jobs are on disk and their submit events are written
+    many in pieces    jobs come in chunks and are shown as streams, so that no message grows with the queue
+    who opens it      the negotiator and claimed startds speak on connections that the schedd has opened
+"""
 
 from __future__ import annotations
 
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final, Self
+
+from pool.base.ids import JobId
 from pool.classad import ClassAd
-from pool.hints import StrEnum
-from pool.ids import JobId
-from protocol.message import Done, Message, Record, Request, StreamRequest
+from protocol.messages.collector import AdUpdate
 from protocol.messages.common import AdBatch
+from protocol.wire.message import Done, Message, Record, Request, StreamRequest
+
+if TYPE_CHECKING:
+    from pool.matching import Matched
 
 # ---- tools and the Python API
 
@@ -20,7 +34,7 @@ class Submitted(Record):
 
 
 class SubmitJobs(Request[Submitted], tag="schedd.submit"):
-    """Queue one cluster. `procs` are chunks of at most 500 proc ads each (`protocol.ad_table`), in order.
+    """Queue one cluster. `procs` are chunks of at most 500 proc ads each (`protocol.wire.ad_table`), in order.
 
     A proc ad holds only what differs from `cluster_ad`. ClusterId, ProcId, Owner, User and QDate are the
     schedd's to set.
@@ -274,7 +288,7 @@ class Reschedule(Request[Done], tag="schedd.reschedule"):
 # ---- the negotiator
 
 
-class Match(Record):
+class OfferedMatch(Record):
     """A slot for one job of an autocluster. `claim_id` is the capability to claim it, `room` are those of dynamic slots
     that have to end for it, `claim_id` among them."""
 
@@ -285,9 +299,21 @@ class Match(Record):
     slot_ad: ClassAd
     room: list[str] = []
 
+    @classmethod
+    def of(cls, matched: Matched) -> Self:
+        """A match of a negotiation, as its schedd is told of it."""
+        return cls(
+            submitter=matched.request.submitter,
+            autocluster=matched.request.autocluster,
+            claim_id=matched.claim_id,
+            startd_address=matched.address,
+            slot_ad=matched.slot_ad,
+            room=[one.claim_ids[0] for one in matched.room],
+        )
+
 
 class MatchesTaken(Record):
-    """How many of the offered matches the schedd uses; the others come back with ReturnMatches."""
+    """How many of the offered slots the schedd uses; a negotiator gets the others back with ReturnMatches."""
 
     taken: int
 
@@ -295,7 +321,7 @@ class MatchesTaken(Record):
 class OfferMatches(Request[MatchesTaken], tag="schedd.offer_matches"):
     """Slots for this schedd's jobs, from one cycle."""
 
-    matches: list[Match]
+    matches: list[OfferedMatch]
 
 
 class Rejection(Record):
@@ -312,6 +338,23 @@ class RejectRequests(Message, tag="schedd.reject_requests"):
     """The autoclusters that stay without a slot for now."""
 
     rejections: list[Rejection]
+
+
+# ---- startds
+
+
+ATTACHED_SLOTS_MAX: Final = 50
+"""Slots in one AttachSlots."""
+
+
+class AttachSlots(Request[MatchesTaken], tag="schedd.direct_attach"):
+    """A startd's free slots, with their claim ids, for this schedd's jobs alone; no negotiator has part in it.
+
+    `submitter`: whose jobs; empty: everybody's.
+    """
+
+    slots: list[AdUpdate]
+    submitter: str = ""
 
 
 # ---- startds, on the connection that the schedd opened to claim
@@ -336,72 +379,6 @@ class ClaimChanged(Message, tag="schedd.claim_changed"):
     activation: str = ""
     hold_code: int = 0  # non-zero: policy (WANT_HOLD) wants the job on hold, with `reason`
     hold_subcode: int = 0
-
-
-# ---- starters, on their own connection with the activation's ticket (the shadow task answers)
-
-
-class StarterReady(Request[Done], tag="schedd.starter_ready"):
-    """The starter of an activation is here, for the first time or after a lost connection."""
-
-    job_id: JobId
-    activation: str
-    starter_address: str = ""
-
-
-class JobExecuting(Request[Done], tag="schedd.job_executing"):
-    """The program was started at `at` (wall clock, seconds)."""
-
-    job_id: JobId
-    activation: str
-    at: float
-    ad: ClassAd
-
-
-class JobUpdate(Message, tag="schedd.job_update"):
-    """Usage so far: job attributes to set (ImageSize, ResidentSetSize, MemoryUsage, RemoteUserCpu ...)."""
-
-    job_id: JobId
-    activation: str
-    ad: ClassAd
-
-
-class JobNotice(Message, tag="schedd.job_notice"):
-    """A sentence for the job's log, from the machine that runs it."""
-
-    job_id: JobId
-    activation: str
-    message: str
-
-
-class JobAttribute(Record):
-    """An expression as text."""
-
-    text: str
-
-
-class ReadJobAttribute(Request[JobAttribute], tag="schedd.read_job_attribute"):
-    """What an attribute of the running job is in the queue; UNDEFINED when it has none."""
-
-    job_id: JobId
-    activation: str
-    name: str
-
-
-class SetJobAttributes(Request[Done], tag="schedd.set_job_attributes"):
-    """The running job sets attributes (name -> expression text) of its own ad."""
-
-    job_id: JobId
-    activation: str
-    assignments: dict[str, str]
-
-
-class WriteToLog(Request[Done], tag="schedd.write_to_log"):
-    """The running job has something to say in its log."""
-
-    job_id: JobId
-    activation: str
-    text: str
 
 
 # ---- a user's file agent, on the socket pair that it was born with
@@ -430,31 +407,3 @@ class TransferReport(Message, tag="schedd.transfer_report"):
 
     activation: str
     amounts: dict[str, float]
-
-
-# ---- how it ends
-
-
-class Ending(StrEnum):
-    """How an activation ended."""
-
-    EXITED = "exited"  # the program ended by itself: `ad` has ExitBySignal, ExitCode or ExitSignal
-    EVICTED = "evicted"  # it was told to leave
-    HOLD = "hold"  # the job cannot run as it is: `ad` has HoldReason, HoldReasonCode, HoldReasonSubCode
-    FAILED = "failed"  # this machine could not run it; another may
-
-
-class JobEnded(Request[Done], tag="schedd.job_ended"):
-    """The activation is over and its output delivered; repeated until answered, so it is idempotent.
-
-    Answered when the result is durable; then the starter may forget it. `executing` is what was not said before the
-    end of a short job.
-    """
-
-    job_id: JobId
-    activation: str
-    ending: Ending
-    at: float
-    reason: str = ""
-    ad: ClassAd
-    executing: JobExecuting | None = None

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from pool.base.ids import JobId
 from pool.classad import ClassAd
-from pool.ids import JobId
-from protocol.message import Done, Record, Request
 from protocol.messages.common import StopHow
+from protocol.wire.message import Done, Record, Request
 
 
 class ClaimAnswer(Record):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from pool.base.ids import JobId
 from pool.classad import ClassAd
-from pool.ids import JobId
-from protocol.message import Done, Message, Request
 from protocol.messages.common import StopHow
+from protocol.wire.message import Done, Message, Request
 
 # ---- to the starter
 
@@ -81,10 +81,11 @@ class LeaveNow(Request[Done], tag="starter.leave"):
 
 
 class JobInfo(Message, tag="startd.job_info"):
-    """What the running job uses: attributes for the slot's policy and ad."""
+    """What the running job uses: attributes for the slot's policy and ad, and the disk that its sandbox takes now."""
 
     activation: str
     ad: ClassAd
+    sandbox_kib: int = 0
 
 
 class EngineTrouble(Message, tag="startd.engine_trouble"):

@@ -19,7 +19,7 @@ from typing import Final
 
 import trio
 
-from protocol.refusals import Refusals
+from protocol.network.refusals import Refusals
 
 OWN_FILES_MAX: Final = 256
 """How many descriptors a process keeps for its files and for those whom it connects to itself."""
@@ -29,7 +29,7 @@ LONG_BYTES_MAX: Final = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class ConnectionBounds:
     """How many connections of whom, and how long they may take. `files_max`: the descriptors the process may have."""
 
     files_max: int = field(default_factory=lambda: resource.getrlimit(resource.RLIMIT_NOFILE)[0])
@@ -62,11 +62,11 @@ class Bounds:
 
 
 @dataclass(eq=False, slots=True)
-class Share:
+class UserShare:
     """What one user has of a process: connections, the oldest first, calls under way, and bytes of long messages."""
 
     name: str
-    places: dict[Place, None] = field(default_factory=dict)
+    places: dict[ConnectionPlace, None] = field(default_factory=dict)
     calls: int = 0
     long_bytes: int = 0
     _given: trio.Event = field(default_factory=trio.Event)
@@ -86,10 +86,10 @@ class Share:
 
 
 @dataclass(eq=False, slots=True)
-class Place:
+class ConnectionPlace:
     """One connection. `drop(reason)` ends it; `is_idle()` tells whether nothing is asked on it now."""
 
-    share: Share
+    share: UserShare
     drop: Callable[[str], None]
     is_ours: bool = False
     is_known: bool = False
@@ -99,43 +99,43 @@ class Place:
 class Admission:
     """The book."""
 
-    def __init__(self, bounds: Bounds | None = None) -> None:
-        self.bounds = bounds or Bounds()
+    def __init__(self, bounds: ConnectionBounds | None = None) -> None:
+        self.bounds = bounds or ConnectionBounds()
         self.refusals = Refusals()
-        self._strangers: dict[str, Share] = {}
-        self._users: dict[str, Share] = {}
-        self._ours = Share("")
+        self._strangers: dict[str, UserShare] = {}
+        self._users: dict[str, UserShare] = {}
+        self._ours = UserShare("")
         self._others = 0
 
-    def enter(self, origin: str, drop: Callable[[str], None], *, is_ours: bool = False) -> Place | None:
+    def enter(self, origin: str, drop: Callable[[str], None], *, is_ours: bool = False) -> ConnectionPlace | None:
         """A place for what has just been accepted; None when there is none. `origin` is its account or address."""
         if is_ours:
-            return self._put(Place(self._ours, drop, is_ours=True)) if self._has_room(origin, True) else None
+            return self._put(ConnectionPlace(self._ours, drop, is_ours=True)) if self._has_room(origin, True) else None
         crowd = self._strangers.get(origin)
         if crowd is not None and len(crowd.places) >= self.bounds.strangers_of_one_max:
             self._drop(next(iter(crowd.places)), f"too many of {origin} have not authenticated")
         if not self._has_room(origin, False):
             return None
-        return self._put(Place(self._strangers.setdefault(origin, Share(origin)), drop))
+        return self._put(ConnectionPlace(self._strangers.setdefault(origin, UserShare(origin)), drop))
 
-    def know(self, place: Place, user: str, *, is_ours: bool) -> bool:
+    def know(self, place: ConnectionPlace, user: str, *, is_ours: bool) -> bool:
         """Whose connection it is: whether it may stay."""
         self.leave(place)
         place.is_known, place.is_ours = True, is_ours
         if is_ours:
             place.share = self._ours
         else:
-            place.share = self._users.setdefault(user, Share(user))
+            place.share = self._users.setdefault(user, UserShare(user))
             if len(place.share.places) >= self.bounds.user_of_one_max:
                 idle = next(self._idle(place.share), None)
                 if idle is None:
                     return False
                 self._drop(idle, f"{user} has too many connections")
-                place.share = self._users.setdefault(user, Share(user))
+                place.share = self._users.setdefault(user, UserShare(user))
         self._put(place)
         return True
 
-    def leave(self, place: Place) -> None:
+    def leave(self, place: ConnectionPlace) -> None:
         """It is closed; again is fine."""
         share = place.share
         if place not in share.places:
@@ -147,7 +147,7 @@ class Admission:
         if not share.places and not share.calls:
             (self._users if place.is_known else self._strangers).pop(share.name, None)
 
-    def begin_call(self, place: Place) -> bool:
+    def begin_call(self, place: ConnectionPlace) -> bool:
         """One more call of the place's user: whether there may be."""
         share = place.share
         if not place.is_ours and share.calls >= self.bounds.calls_max:
@@ -155,7 +155,7 @@ class Admission:
         share.calls += 1
         return True
 
-    def end_call(self, place: Place) -> None:
+    def end_call(self, place: ConnectionPlace) -> None:
         """It is answered."""
         share = place.share
         share.calls -= 1
@@ -194,20 +194,20 @@ class Admission:
         return self.make_room(origin)
 
     @staticmethod
-    def _idle(share: Share) -> Iterator[Place]:
+    def _idle(share: UserShare) -> Iterator[ConnectionPlace]:
         return (place for place in share.places if place.is_idle())
 
-    def _put(self, place: Place) -> Place:
+    def _put(self, place: ConnectionPlace) -> ConnectionPlace:
         place.share.places[place] = None
         if not place.is_ours:
             self._others += 1
         return place
 
-    def _drop(self, place: Place, reason: str) -> None:
+    def _drop(self, place: ConnectionPlace, reason: str) -> None:
         self.leave(place)
         self.refusals.say(place.share.name, f"a connection of {place.share.name} is dropped: {reason}")
         place.drop(reason)
 
 
-def _size(share: Share) -> int:
+def _size(share: UserShare) -> int:
     return len(share.places)

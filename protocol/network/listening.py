@@ -1,8 +1,8 @@
-"""The network as daemons see it: `connect` and `listen`, handed in so that a simulated one can take its place.
+"""Listening sockets of daemons: unix sockets, a TCP port with TLS, and the connections that arrive at them.
 
-A `Network` gives channels: a byte stream, and what the transport knows about the other end. `RealNetwork` speaks unix
-sockets (with the kernel's word on the peer's account) and TCP, which is always TLS 1.3, with the shared port's preface
-before it where the address names a daemon.
+A connection arrives as an `Incoming`, which knows where it comes from and costs no more than its descriptor; whoever
+admits it opens it then: over a unix socket with the kernel's word on the account (SO_PEERCRED, unix(7)), over TCP with
+TLS 1.3 (RFC 8446). A process that has no descriptor left waits, and takes up listening when it has one again.
 """
 
 from __future__ import annotations
@@ -12,159 +12,31 @@ import logging
 import os
 import socket
 from collections import deque
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 import trio
 
-from pool.errors import PeerError
-from protocol import tls, unix_socket
-from protocol.address import Address
-from protocol.admission import Admission
-from protocol.identity import Link
-from protocol.message import replace
-from protocol.security import Security
-from protocol.shared_port import preface
-from protocol.unix_stream import UnixStream
+from protocol.network import tls, unix_socket
+from protocol.network.admission import Admission
+from protocol.network.channel import Channel, Incoming
+from protocol.network.unix_stream import UnixStream
+from protocol.security.credentials import Security
+from protocol.security.identity import Link
+from protocol.wire.address import Address
 
 BACKLOG: Final = 4096
+
+
 """How many connections wait to be accepted, as far as the kernel lets them."""
+
+
 ACCEPTED_AT_ONCE_MAX: Final = 32
+
+
 """How many are accepted in one turn of the loop: a crowd at the door is looked through quickly, and others go on."""
 
 
 NO_ROOM_PAUSE_S: Final = 0.05
-
-
-@dataclass(frozen=True, slots=True)
-class Channel:
-    """A stream, and what is known about its other end."""
-
-    stream: trio.abc.Stream
-    link: Link
-
-
-@dataclass(frozen=True, slots=True)
-class Incoming:
-    """A connection that was just accepted. `open` shakes hands as far as the transport needs, and may take long.
-
-    `origin` is whose it is as far as is known without a word: an address, or the account `uid`. `spoken` waits for the
-    first byte.
-    """
-
-    label: str
-    open: Callable[[Security], Awaitable[Channel]]
-    close: Callable[[], None]
-    spoken: Callable[[], Awaitable[None]]
-    origin: str
-    uid: int | None = None
-
-
-class Listener(Protocol):
-    """Somewhere connections arrive."""
-
-    @property
-    def address(self) -> Address:
-        """Where it can be reached, with the port that it really got."""
-
-    async def accept(self) -> Incoming:
-        """The next connection. OSError when the system has no room for one more; ClosedResourceError at the end."""
-
-    async def aclose(self) -> None:
-        """Stop listening."""
-
-
-class Network(Protocol):
-    """How processes reach each other."""
-
-    async def connect(self, address: Address, security: Security) -> Channel:
-        """A channel to whoever listens there; PeerError when nobody can be reached."""
-
-    async def listen(self, address: Address) -> Listener:
-        """Listen at a path or at a host and port (0: any free one); OSError when that cannot be."""
-
-    async def listen_shared(self, run: str, address: Address) -> Listener:
-        """Take the connections to `address.sock` that this host's shared port passes on through the directory `run`."""
-
-    async def share_port(
-        self, address: Address, run: str, *, task_status: trio.TaskStatus[Address] = trio.TASK_STATUS_IGNORED
-    ) -> None:
-        """Be the host's shared port until cancelled; reports the address with the port that it really got."""
-
-
-class RealNetwork:
-    """Unix sockets and TLS over TCP. `admission` is this process's, for its shared port."""
-
-    def __init__(self, backlog: int = BACKLOG, admission: Admission | None = None) -> None:
-        self._backlog = backlog
-        self._admission = admission
-
-    async def connect(self, address: Address, security: Security) -> Channel:
-        """A channel to a daemon's socket, or through TLS to its host's port."""
-        try:
-            if address.is_unix:
-                return await self._connect_unix(address)
-            return await self._connect_tcp(address, security)
-        except (OSError, trio.BrokenResourceError) as error:
-            raise PeerError(f"cannot connect to {address}: {_cause(error)}") from error
-
-    async def _connect_unix(self, address: Address) -> Channel:
-        raw = trio.socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        try:
-            with unix_socket.reachable(address.path) as path:
-                await raw.connect(path)
-            credentials = unix_socket.peer_credentials(raw)
-        except BaseException:
-            raw.close()
-            raise
-        verified = unix_socket.is_trusted(credentials.uid, address.path)
-        stream = UnixStream(socket.socket(fileno=raw.detach()))
-        link = Link(
-            kind="unix",
-            label=address.path,
-            credentials=credentials,
-            verified=verified,
-            binding=unix_socket.binding(os.geteuid()),
-        )
-        return Channel(stream, link)
-
-    async def _connect_tcp(self, address: Address, security: Security) -> Channel:
-        stream = await trio.open_tcp_stream(address.host, address.port)
-        try:
-            keep_alive(stream.socket)
-            if address.sock:
-                await stream.send_all(preface(address.sock))
-            return await tls.connect(stream, security, address)
-        except BaseException:
-            await trio.aclose_forcefully(stream)
-            raise
-
-    async def listen(self, address: Address) -> Listener:
-        """Listen at a unix path (replacing a stale socket) or a TCP port."""
-        if address.is_unix:
-            raw = unix_socket.bind(address.path, backlog=self._backlog)
-            raw.setblocking(False)
-            return UnixListener(address, raw)
-        sock = await open_port(address, self._backlog)
-        return TlsListener(replace(address, port=sock.getsockname()[1]), sock)
-
-    async def listen_shared(self, run: str, address: Address) -> Listener:
-        """The daemon's side of the shared port."""
-        from protocol.port_server import SharedListener
-
-        return SharedListener(run, address)
-
-    async def share_port(
-        self, address: Address, run: str, *, task_status: trio.TaskStatus[Address] = trio.TASK_STATUS_IGNORED
-    ) -> None:
-        """The master's side of the shared port."""
-        from protocol.port_server import share
-
-        sock = await open_port(address, self._backlog)
-        with sock:
-            task_status.started(replace(address, port=sock.getsockname()[1]))
-            await share(sock, run, self._admission or Admission())
 
 
 async def open_port(address: Address, backlog: int = BACKLOG) -> socket.socket:
@@ -295,13 +167,6 @@ def tls_incoming(sock: socket.socket, port_name: str = "") -> Incoming:
     return Incoming(label, open_it, sock.close, spoken, host)
 
 
-def pair_channel(sock: socket.socket, label: str = "pair") -> Channel:
-    """One end of a socket pair between a process and its child: both know each other by birth."""
-    sock.setblocking(False)
-    stream = trio.SocketStream(trio.socket.from_stdlib_socket(sock))
-    return Channel(stream, Link(kind="pair", label=label, verified=True))
-
-
 def peer_host(sock: socket.socket | trio.socket.SocketType) -> tuple[str, str]:
     """The other end's address, and that with its port; empty when it has already gone."""
     try:
@@ -339,13 +204,3 @@ async def wait_for_room(admission: Admission, where: str, error: OSError) -> Non
 def closed_or(error: OSError, sock: trio.socket.SocketType) -> Exception:
     """What an accept's OSError means: that the listener was closed, or a lack that will pass."""
     return trio.ClosedResourceError() if sock.fileno() < 0 else error
-
-
-def _cause(error: BaseException) -> str:
-    """The system's own words, which trio wraps when several addresses were tried."""
-    inner = error.__cause__ or error
-    while isinstance(inner, BaseExceptionGroup):
-        inner = inner.exceptions[0]
-    if isinstance(inner, OSError) and inner.strerror:
-        return inner.strerror
-    return str(inner) or type(inner).__name__

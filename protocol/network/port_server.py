@@ -16,17 +16,18 @@ from typing import Final
 
 import trio
 
-from pool.errors import PeerError
-from protocol import shared_port, turns, unix_socket
-from protocol.address import Address
-from protocol.admission import Admission
-from protocol.net import Arrivals, Incoming, closed_or, peer_host, tls_incoming, wait_for_room
+from pool.base.errors import PeerError
+from protocol.network import shared_port, turns, unix_socket
+from protocol.network.admission import Admission
+from protocol.network.channel import Incoming
+from protocol.network.listening import Arrivals, closed_or, peer_host, tls_incoming, wait_for_room
+from protocol.wire.address import Address
 
 PREFACE_S: Final = 5.0
 PASS_S: Final = 5.0
 _NO_NAME: Final = b"-"
 
-log = logging.getLogger("protocol.shared_port")
+log = logging.getLogger("protocol.network.shared_port")
 
 
 async def share(sock: socket.socket, run: str, admission: Admission, *, preface_s: float = PREFACE_S) -> None:

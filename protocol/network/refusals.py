@@ -16,7 +16,7 @@ LINES_OF_ONE_MAX: Final = 10
 LINES_MAX: Final = 100
 LINE_CHARS_MAX: Final = 500
 
-log = logging.getLogger("protocol.refusals")
+log = logging.getLogger("protocol.network.refusals")
 
 
 class Refusals:

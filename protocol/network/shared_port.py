@@ -7,9 +7,9 @@ is for the default daemon.
 from __future__ import annotations
 
 import os
+from typing import Final
 
-from pool.errors import PeerError
-from pool.hints import Final
+from pool.base.errors import PeerError
 
 MAGIC: Final = b"MPSP1 "
 NAME_BYTES: Final = 64

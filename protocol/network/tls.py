@@ -6,22 +6,20 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from pool.errors import PeerError
-from protocol.address import Address
-from protocol.auth.x509 import read_certificate
-from protocol.identity import Certificate, Link
-from protocol.message import replace
-from protocol.tls_context import binding, check_server, reason
+from pool.base.errors import PeerError
+from protocol.network.channel import Channel
+from protocol.security.identity import Certificate, Link
+from protocol.security.tls_context import binding, check_server, reason
+from protocol.security.x509 import read_certificate
+from protocol.wire.address import Address
+from protocol.wire.message import replace
 
 if TYPE_CHECKING:
-    from protocol.net import Channel
-    from protocol.security import Security
+    from protocol.security.credentials import Security
 
 
 async def connect(stream: trio.SocketStream, security: Security, address: Address) -> Channel:
     """Shake hands as a client."""
-    from protocol.net import Channel
-
     secured = trio.SSLStream(stream, security.tls_client(), server_hostname=address.server_name, https_compatible=True)
     try:
         await secured.do_handshake()
@@ -42,8 +40,6 @@ async def connect(stream: trio.SocketStream, security: Security, address: Addres
 
 async def accept(stream: trio.SocketStream, security: Security, link: Link) -> Channel:
     """Shake hands as a server; `link` is what the socket told."""
-    from protocol.net import Channel
-
     context = security.tls_server()
     secured = trio.SSLStream(stream, context, server_side=True, https_compatible=True)
     try:

@@ -9,9 +9,9 @@ import _socket
 import os
 import stat
 import struct
+from typing import TYPE_CHECKING, Final, Protocol
 
-from pool.hints import TYPE_CHECKING, Final, Protocol
-from protocol.identity import Credentials
+from protocol.security.identity import Credentials
 
 if TYPE_CHECKING:
     import socket

@@ -5,8 +5,8 @@
         for batch in peer.stream(QueryAds(ad_type="Machine")):
             ...
 
-The same `Connection` as in `rpc` does the talking. It reads only while it waits for an answer, and tells the server so:
-an idle tool is not taken for a dead one.
+The same `Connection` as under `protocol.rpc.peer` does the talking, so both faces follow one set of rules. This one
+reads only while it waits for an answer, and tells the server so: an idle tool is not taken for a dead one.
 """
 
 from __future__ import annotations
@@ -15,21 +15,24 @@ import _socket
 import os
 import time
 from collections import deque
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from pool.errors import PeerError
-from pool.hints import TYPE_CHECKING, Any, Callable, Final, Iterator, TypeVar
-from protocol import events, unix_socket
-from protocol.address import Address
-from protocol.connection import ClientConnection
-from protocol.identity import Link, Who
-from protocol.message import Message, Request, StreamRequest, decode_answer, encode
-from protocol.remote import ConnectionLost, RemoteError, TimedOut
+from pool.base.errors import PeerError
+from protocol.network import unix_socket
+from protocol.rpc import events
+from protocol.rpc.handshake import ClientConnection
+from protocol.rpc.remote import ConnectionLost, RemoteError, TimedOut
+from protocol.security.identity import Link, Who
+from protocol.wire.address import Address
+from protocol.wire.kinds import decode_answer, encode
+from protocol.wire.message import Message, Request, StreamRequest
 
 if TYPE_CHECKING:
     import socket
     from types import TracebackType
 
-    from protocol.security import Security
+    from protocol.security.credentials import Security
 
 R = TypeVar("R")
 item_T = TypeVar("item_T")
@@ -178,7 +181,7 @@ class BlockingPeer:
         """Say something that needs no answer."""
         self._say(lambda: self._connection.notify(message.tag, encode(message)))
 
-    # ---- bulk bytes (see protocol.blocking_files)
+    # ---- bulk bytes (see protocol.files.blocking_files)
 
     def send_bulk(self, data: bytes) -> None:
         """Raw bytes, as one frame."""
@@ -351,19 +354,23 @@ def _open_unix(address: Address, timeout: float) -> tuple[_socket.socket, Link]:
 def _secure(raw: socket.socket, address: Address, security: Security) -> tuple[_socket.socket, Link]:
     import ssl
 
-    from protocol.auth.x509 import read_certificate
-    from protocol.tls_context import binding, check_server, reason
+    from protocol.security.tls_context import binding, check_server, reason
+    from protocol.security.x509 import read_certificate
 
     raw.setsockopt(_socket.IPPROTO_TCP, _socket.TCP_NODELAY, 1)
     if address.sock:
-        from protocol.shared_port import preface
+        from protocol.network.shared_port import preface
 
         raw.sendall(preface(address.sock))
     try:
         secured = security.tls_client().wrap_socket(raw, server_hostname=address.server_name)
     except ssl.SSLError as error:
         raise PeerError(f"no TLS with {address}: {reason(error)}") from None
-    certificate = check_server(read_certificate(secured.getpeercert() or {}), address, security)
+    try:
+        certificate = check_server(read_certificate(secured.getpeercert() or {}), address, security)
+    except BaseException:
+        secured.close()  # the descriptor is its own now
+        raise
     return secured, Link(
         kind="tls",
         label=str(address),

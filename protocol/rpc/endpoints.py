@@ -1,4 +1,14 @@
-"""Calls, streams and notices over trio: `connected` and `open_peer` on one side, `serve` on the other."""
+"""Calls, streams and notices over trio: `connected` and `open_peer` on one side, `serve` on the other.
+
+Whoever connects goes through the same steps, and each has its bound (`protocol.network.admission`): a place, or another
+gives up its own; a first byte in time; TLS and the handshake in time; then a user's connection counts as that user's.
+Whoever fails one costs a line of log, at a bounded rate, and nothing else. Users take turns on the event loop from the
+handshake on (`protocol.network.turns`); the pool's own do not wait.
+
+The protocol is this pool's own; what it has to do is what HTCondor's "Security Negotiation" (manual page
+admin-manual/security) does. One task a `serve` watches over silence and revoked certificates, and one judges everybody
+again when lists, tickets or keys have changed.
+"""
 
 from __future__ import annotations
 
@@ -10,20 +20,25 @@ from typing import Final
 
 import trio
 
-import protocol.auth.idtoken
-import protocol.kinds
-from pool.errors import PeerError, PoolError
-from protocol import events, turns
-from protocol.address import Address
-from protocol.admission import Admission, Bounds, Place
-from protocol.authorize import Level
-from protocol.connection import ClientConnection, Connection, Limits, ServerConnection
-from protocol.net import Channel, Incoming, Listener, Network, RealNetwork, wait_for_room
-from protocol.peer import SILENCE_S, Items, Peer
-from protocol.remote import ConnectionLost, RemoteError, TimedOut
-from protocol.security import Security
-from protocol.service import Service
-from protocol.stint import Stint
+import protocol.security.idtoken
+import protocol.wire.kinds
+from pool.base.errors import PeerError, PoolError
+from protocol.network import turns
+from protocol.network.admission import Admission, ConnectionBounds, ConnectionPlace
+from protocol.network.channel import Channel, Incoming, Listener, Network
+from protocol.network.listening import wait_for_room
+from protocol.network.net import RealNetwork
+from protocol.rpc import events
+from protocol.rpc.connection import Connection, ConnectionLimits
+from protocol.rpc.handshake import ClientConnection, ServerConnection
+from protocol.rpc.items import Items
+from protocol.rpc.peer import SILENCE_S, Peer
+from protocol.rpc.remote import ConnectionLost, RemoteError, TimedOut
+from protocol.rpc.service import Service
+from protocol.rpc.stint import Stint
+from protocol.security.authorize import Level
+from protocol.security.credentials import Security
+from protocol.wire.address import Address
 
 __all__ = [
     "ConnectionLost",
@@ -41,11 +56,11 @@ __all__ = [
 HANDSHAKE_S: Final = 20.0
 JUDGED_AT_ONCE: Final = 50
 
-log = logging.getLogger("protocol.rpc")
+log = logging.getLogger("protocol.rpc.endpoints")
 
 # Tools import these when they need them. A process over trio has them from the start, since one that has dropped its
 # privileges may no longer reach the files.
-PRELOADED: Final = (protocol.auth.idtoken, protocol.kinds)
+PRELOADED: Final = (protocol.security.idtoken, protocol.wire.kinds)
 
 
 @asynccontextmanager
@@ -58,7 +73,7 @@ async def connected(
     name: str = "",
     timeout: float = HANDSHAKE_S,
     silence_s: float | None = SILENCE_S,
-    limits: Limits | None = None,
+    limits: ConnectionLimits | None = None,
 ) -> AsyncGenerator[Peer, None]:
     """A connection for the time of the block."""
     try:
@@ -93,7 +108,7 @@ async def open_peer(
     name: str = "",
     timeout: float = HANDSHAKE_S,
     silence_s: float | None = SILENCE_S,
-    limits: Limits | None = None,
+    limits: ConnectionLimits | None = None,
 ) -> Peer:
     """Connect and authenticate; the connection's tasks live in `nursery`.
 
@@ -126,11 +141,11 @@ async def open_pair(
     security: Security,
     service: Service | None = None,
     silence_s: float | None = None,
-    limits: Limits | None = None,
+    limits: ConnectionLimits | None = None,
 ) -> Peer:
-    """Speak over a socket pair (`protocol.net.pair_channel`) that a parent shares with its child.
+    """Speak over a socket pair (`protocol.network.net.pair_channel`) that a parent shares with its child.
 
-    Each knows the other by birth: its identity and levels are `security.pair_identity` and `pair_levels`.
+    Each knows the other by birth: its identity and levels are `pair_identity` and `pair_levels` of the settings.
     """
     try:
         with trio.fail_after(HANDSHAKE_S):
@@ -187,7 +202,7 @@ class _Serving:
     nursery: trio.Nursery
     silence_s: float | None
     admission: Admission
-    limits: Limits | None
+    limits: ConnectionLimits | None
     peers: set[Peer]
 
     def is_ours(self, uid: int | None) -> bool:
@@ -195,7 +210,7 @@ class _Serving:
         return uid is not None and uid in (0, self.security.owner_uid)
 
     @property
-    def bounds(self) -> Bounds:
+    def bounds(self) -> ConnectionBounds:
         """How long whoever connects may take."""
         return self.admission.bounds
 
@@ -207,7 +222,7 @@ async def serve(
     security: Security,
     silence_s: float | None = SILENCE_S,
     admission: Admission | None = None,
-    limits: Limits | None = None,
+    limits: ConnectionLimits | None = None,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Answer everybody who connects, until cancelled; the listeners are closed at the end.
@@ -259,7 +274,7 @@ class _Visit:
 
     def __init__(self, incoming: Incoming) -> None:
         self.incoming = incoming
-        self.place: Place | None = None
+        self.place: ConnectionPlace | None = None
         self.peer: Peer | None = None
         self._scope = trio.CancelScope()
 
@@ -316,39 +331,18 @@ def _is_ours(peer: Peer) -> bool:
 async def _meet(serving: _Serving, incoming: Incoming) -> tuple[Peer | None, list[events.Event]]:
     """Shake hands within the time allowed; None (and one line of log) when that comes to nothing."""
     channel: Channel | None = None
-    bounds = serving.bounds
+    handshake_s = serving.bounds.handshake_s
     try:
-        with trio.move_on_after(bounds.first_byte_s) as waited:
-            await incoming.spoken()
-        if waited.cancelled_caught:
-            raise PeerError(f"nothing was said within {bounds.first_byte_s:g} s")
-        if incoming.uid is None:
-            await turns.of_loop().enter_stranger(incoming.origin)
-        elif not serving.is_ours(incoming.uid):
-            await turns.of_loop().enter(incoming.origin)
-        with trio.fail_after(bounds.handshake_s):
+        await _await_turn(serving, incoming)
+        with trio.fail_after(handshake_s):
             channel = await incoming.open(serving.security)
-            link = channel.link
-            connection = ServerConnection(
-                serving.security.server(link),
-                name=serving.service.name,
-                port_name=link.port_name,
-                limits=serving.limits,
-            )
-            peer = Peer(
-                connection,
-                channel,
-                handlers=serving.nursery,
-                service=serving.service,
-                silence_s=serving.silence_s,
-                refusals=serving.admission.refusals,
-            )
+            peer = _peer_over(serving, channel)
             return peer, await peer.shake_hands()
     except (PoolError, OSError, trio.BrokenResourceError, trio.ClosedResourceError) as error:
         label = channel.link.label if channel else incoming.label
         serving.admission.refusals.say(incoming.origin, f"connection from {label} refused: {_reason(error)}")
     except trio.TooSlowError:
-        why = f"no handshake within {bounds.handshake_s:g} s"
+        why = f"no handshake within {handshake_s:g} s"
         serving.admission.refusals.say(incoming.origin, f"connection from {incoming.label} refused: {why}")
     except BaseException:
         incoming.close()
@@ -361,6 +355,34 @@ async def _meet(serving: _Serving, incoming: Incoming) -> tuple[Peer | None, lis
             await trio.aclose_forcefully(channel.stream)
     incoming.close()
     return None, []
+
+
+async def _await_turn(serving: _Serving, incoming: Incoming) -> None:
+    """Until the first byte has come, and it is this one's turn; the pool's own need not wait for theirs."""
+    first_byte_s = serving.bounds.first_byte_s
+    with trio.move_on_after(first_byte_s) as waited:
+        await incoming.spoken()
+    if waited.cancelled_caught:
+        raise PeerError(f"nothing was said within {first_byte_s:g} s")
+    if incoming.uid is None:
+        await turns.of_loop().enter_stranger(incoming.origin)
+    elif not serving.is_ours(incoming.uid):
+        await turns.of_loop().enter(incoming.origin)
+
+
+def _peer_over(serving: _Serving, channel: Channel) -> Peer:
+    link = channel.link
+    connection = ServerConnection(
+        serving.security.server(link), name=serving.service.name, port_name=link.port_name, limits=serving.limits
+    )
+    return Peer(
+        connection,
+        channel,
+        handlers=serving.nursery,
+        service=serving.service,
+        silence_s=serving.silence_s,
+        refusals=serving.admission.refusals,
+    )
 
 
 def _reason(error: BaseException) -> str:

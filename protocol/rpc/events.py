@@ -5,8 +5,9 @@ Written out by hand, since a dozen NamedTuples or dataclasses would cost every t
 
 from __future__ import annotations
 
-from pool.hints import Any
-from protocol.identity import Who
+from typing import Any
+
+from protocol.security.identity import Who
 
 
 class Opened:
@@ -121,7 +122,7 @@ class Bulk:
 
 
 class BulkHanded:
-    """The file itself was handed over, as a `protocol.unix_stream.OpenFile`; its bytes do not follow."""
+    """The file itself was handed over, as a `protocol.network.unix_stream.OpenFile`; its bytes do not follow."""
 
     __slots__ = __match_args__ = ("size", "file")
 

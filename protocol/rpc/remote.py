@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pool.errors import PeerError
+from pool.base.errors import PeerError
 
 
 class RemoteError(PeerError):

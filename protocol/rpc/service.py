@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable
+import itertools
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
 
-from protocol.connection import REQUEST_BYTES_MAX
-from protocol.message import Message, Request, StreamRequest
-from protocol.needs import Need, Needs
+from protocol.rpc.connection import REQUEST_BYTES_MAX
+from protocol.security.needs import Need, Needs
+from protocol.wire.message import Message, Request, StreamRequest
 
 if TYPE_CHECKING:
-    from protocol.peer import Peer
+    from protocol.rpc.peer import Peer
 
 Q = TypeVar("Q", bound=Request[Any])
 S = TypeVar("S", bound=StreamRequest[Any])
@@ -39,10 +40,58 @@ class Entry:
     bytes_max: int
 
 
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One row of a table of answers; made by `answer`, which checks that message and handler belong together."""
+
+    message: type[Message]
+    handler: Callable[..., Any]
+    stops_with_caller: bool = False
+    bytes_max: int = REQUEST_BYTES_MAX
+
+
+@overload
+def answer(
+    message: type[S],
+    handler: Callable[[Peer, S, SendItem[Any]], Awaitable[None]],
+    *,
+    stops_with_caller: bool = ...,
+    bytes_max: int = ...,
+) -> Answer: ...
+
+
+@overload
+def answer(
+    message: type[M],
+    handler: Callable[[Peer, M], object],
+    *,
+    stops_with_caller: bool = ...,
+    bytes_max: int = ...,
+) -> Answer: ...
+
+
+def answer(
+    message: type[Any],
+    handler: Callable[..., Any],
+    *,
+    stops_with_caller: bool = False,
+    bytes_max: int = REQUEST_BYTES_MAX,
+) -> Answer:
+    """Answer `message` with what `handler(peer, message)` returns, if the caller has what its row in `needs` asks for.
+
+    A plain function is called in place, in order of arrival: right for what is quick. A coroutine function runs as a
+    task of its own (those of notices one after another, so that their order holds). It is not cancelled when the caller
+    stops waiting or its connection is lost, unless `stops_with_caller`: an effect that has begun ends. A stream's
+    handler `(peer, message, send)` stops when nobody receives any more. `bytes_max` is how long the message may be that
+    a user sends; the pool's own processes may send what a frame can hold.
+    """
+    return Answer(message, handler, stops_with_caller, bytes_max)
+
+
 class Service:
     """What one daemon answers; `name` is what clients and shared ports call it.
 
-    `needs` are the rows of this side in `protocol.needs`: what is in none cannot be answered.
+    `needs` are the rows of this side in `protocol.security.needs`: what is in none cannot be answered.
     """
 
     def __init__(self, name: str, needs: Needs) -> None:
@@ -51,54 +100,29 @@ class Service:
         self._entries: dict[str, Entry] = {}
         self._greeters: list[Callable[[Peer], None]] = []
 
-    @overload
-    def on(
-        self,
-        message: type[S],
-        handler: Callable[[Peer, S, SendItem[Any]], Awaitable[None]],
-        *,
-        stops_with_caller: bool = ...,
-        bytes_max: int = ...,
-    ) -> None: ...
+    def offer(self, *tables: Iterable[Answer]) -> None:
+        """Answer what the tables say: each part of a daemon has one, and its main merges them."""
+        for answer in itertools.chain(*tables):
+            if answer.message.tag in self._entries:
+                raise TypeError(f"{answer.message.tag} is answered twice by {self.name or 'this side'}")
+            self._enter(answer)
 
-    @overload
-    def on(
-        self,
-        message: type[M],
-        handler: Callable[[Peer, M], object],
-        *,
-        stops_with_caller: bool = ...,
-        bytes_max: int = ...,
-    ) -> None: ...
-
-    def on(
-        self,
-        message: type[Any],
-        handler: Callable[..., Any],
-        *,
-        stops_with_caller: bool = False,
-        bytes_max: int = REQUEST_BYTES_MAX,
-    ) -> None:
-        """Answer `message` with what `handler(peer, message)` returns, when the caller has what its row asks for.
-
-        A plain function is called in place, in order of arrival: right for what is quick. A coroutine function runs as
-        a task of its own (those of notices one after another, so that their order holds). It is not cancelled when the
-        caller stops waiting or its connection is lost, unless `stops_with_caller`: an effect that has begun ends. A
-        stream's handler `(peer, message, send)` stops when nobody receives any more. `bytes_max` is how long the
-        message may be that a user sends; the pool's own processes may send what a frame can hold.
-        """
+    def _enter(self, answer: Answer) -> None:
+        message, handler = answer.message, answer.handler
         if not message.tag:
             raise TypeError(f"{message.__qualname__} has no tag")
         if message.tag not in self._needs:
-            raise TypeError(f"no row of protocol.needs says who may send {message.tag} to {self.name or 'this side'}")
+            raise TypeError(
+                f"no row of protocol.security.needs says who may send {message.tag} to {self.name or 'this side'}"
+            )
         self._entries[message.tag] = Entry(
             message,
             handler,
             self._needs[message.tag],
             in_place=not _is_async(handler),
             streams=issubclass(message, StreamRequest),
-            stops_with_caller=stops_with_caller or issubclass(message, StreamRequest),
-            bytes_max=bytes_max,
+            stops_with_caller=answer.stops_with_caller or issubclass(message, StreamRequest),
+            bytes_max=answer.bytes_max,
         )
 
     def on_peer(self, greeter: Callable[[Peer], None]) -> None:

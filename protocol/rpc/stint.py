@@ -5,14 +5,14 @@ The pool's own connections have no stint: nothing is counted of them.
 
 from __future__ import annotations
 
-from protocol import turns
-from protocol.admission import Admission, Place
+from protocol.network import turns
+from protocol.network.admission import Admission, ConnectionPlace
 
 
 class Stint:
     """One connection's part of its user's share."""
 
-    def __init__(self, admission: Admission, place: Place) -> None:
+    def __init__(self, admission: Admission, place: ConnectionPlace) -> None:
         self._admission, self._place = admission, place
         self._held = 0
 

@@ -7,9 +7,12 @@ can only take away.
 
 from __future__ import annotations
 
-from pool.errors import PeerError
-from pool.hints import Final, Iterable, Mapping, StrEnum
-from protocol.message import Record
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+from typing import Final
+
+from pool.base.errors import PeerError
+from protocol.wire.message import Record
 
 
 class Level(StrEnum):
@@ -79,7 +82,7 @@ class Caller(Record):
         return self.user.startswith(HOST_PREFIX)
 
 
-class Pattern(Record):
+class AccessEntry(Record):
     """One entry of a list: `user@domain/host`, either half alone, with `*` anywhere, or a network (10.0.0.0/8).
 
     `host/NAME@DOMAIN` is a host's identity, and may be followed by `/host`, as every identity may.
@@ -89,7 +92,7 @@ class Pattern(Record):
     host: str
 
     @classmethod
-    def parse(cls, text: str) -> Pattern:
+    def parse(cls, text: str) -> AccessEntry:
         """Read an entry as HTCondor does: without a slash, one with `@` is a user and any other a host."""
         if text.casefold().startswith(HOST_PREFIX):
             name, _, host = text[len(HOST_PREFIX) :].partition("/")
@@ -118,8 +121,8 @@ class Pattern(Record):
 class AccessLists(Record):
     """The ALLOW_* and DENY_* lists of one daemon; a level without ALLOW list is granted by proof alone."""
 
-    allow: Mapping[Level, tuple[Pattern, ...]] = {}
-    deny: Mapping[Level, tuple[Pattern, ...]] = {}
+    allow: Mapping[Level, tuple[AccessEntry, ...]] = {}
+    deny: Mapping[Level, tuple[AccessEntry, ...]] = {}
 
     def levels(self, caller: Caller, granted: frozenset[Level] = frozenset()) -> frozenset[Level]:
         """All levels that the caller has; `granted` are those that the way it authenticated brings."""
@@ -130,7 +133,7 @@ class AccessLists(Record):
         )
 
 
-def _entries(lists: Mapping[Level, tuple[Pattern, ...]], level: Level) -> tuple[Pattern, ...]:
+def _entries(lists: Mapping[Level, tuple[AccessEntry, ...]], level: Level) -> tuple[AccessEntry, ...]:
     entries = lists.get(level)
     if entries is None and level in FALLS_BACK:
         entries = lists.get(FALLS_BACK[level])
@@ -140,8 +143,8 @@ def _entries(lists: Mapping[Level, tuple[Pattern, ...]], level: Level) -> tuple[
 def access_lists(allow: Mapping[str, Iterable[str]], deny: Mapping[str, Iterable[str]]) -> AccessLists:
     """The lists from their words, keyed by the name of the level."""
     return AccessLists(
-        allow={Level(name): tuple(map(Pattern.parse, entries)) for name, entries in allow.items()},
-        deny={Level(name): tuple(map(Pattern.parse, entries)) for name, entries in deny.items()},
+        allow={Level(name): tuple(map(AccessEntry.parse, entries)) for name, entries in allow.items()},
+        deny={Level(name): tuple(map(AccessEntry.parse, entries)) for name, entries in deny.items()},
     )
 
 

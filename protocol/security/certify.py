@@ -1,7 +1,9 @@
-"""Signing as the pool's CA: certificates of hosts, the CA's own, and the list of those that were revoked.
+"""Signing as the pool's CA: certificates of hosts (X.509, RFC 5280), the CA's own, and the list of those revoked.
 
 A host's certificate lives for 90 days (SEC_HOST_CERTIFICATE_LIFETIME), and is renewed at two thirds of that for the
-same name, duties and key.
+same name, duties and key. What a host asks to be signed (PKCS #10, RFC 2986) gives its key alone: name and duties are
+those that the register and the join word allow. HTCondor leaves certificates to the administrator ("SSL Authentication"
+of its manual page admin-manual/security); a pool here is its own CA.
 """
 
 from __future__ import annotations
@@ -10,17 +12,19 @@ import datetime
 import hashlib
 import ipaddress
 import os
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Final, NamedTuple
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from pool.errors import UserError
-from pool.hints import Final, Iterable, NamedTuple, Sequence
+from pool.base.errors import UserError
 from pool.hosts.register import Issued, as_serial
-from protocol.security import CA_FILE, CA_KEY_FILE
+from protocol.security.credentials import CA_KEY_FILE
+from protocol.security.settings import CA_FILE
 
 DUTIES: Final = ("central", "submit", "execute")
 HOST_LIFETIME_S: Final = 90 * 86400.0

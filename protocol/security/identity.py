@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from pool.hints import TYPE_CHECKING
-from protocol.authorize import HOST_PREFIX, Level
-from protocol.message import Record
+from typing import TYPE_CHECKING
+
+from protocol.security.authorize import HOST_PREFIX, Level
+from protocol.wire.message import Record
 
 if TYPE_CHECKING:
-    from protocol.auth.idtoken import Token
+    from protocol.security.idtoken import IdToken
 
 
 class Certificate(Record):
@@ -81,7 +82,7 @@ class Who(Record):
     host_name: str = ""
     ticket: str = ""  # the label of the ticket that it came with, while that is accepted
     ticket_digest: str = ""
-    token: Token | None = None  # the token that proved it
+    token: IdToken | None = None  # the token that proved it
 
     def allows(self, level: Level) -> bool:
         """Whether the peer has this level."""

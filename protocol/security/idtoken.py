@@ -1,32 +1,33 @@
-"""TOKEN: signed statements of who somebody is (JWT), after HTCondor's IDTOKENS.
+"""TOKEN: signed statements of who somebody is, after HTCondor's IDTOKENS (manual page admin-manual/security).
 
-A token names its subject (`alice@pool`), its issuer (the trust domain), when it was made and when it ends. It may carry
-scopes (`condor:/READ`), which only take levels away. With a signing key (HS256), whoever has it can make tokens and
-check them; those that the pool's CA signed (ES256, key `CA`) can be checked by every host of the pool. The latter name
-a key of their holder, whose private half is a fourth part of the token's text. How a token is shown: `possession`.
+A token names its subject (`alice@pool`), its issuer (the trust domain), when it was made and when it ends, as a JSON
+Web Token does (RFC 7519). It may carry scopes (`condor:/READ`), which only take levels away. With a signing key
+(HS256), whoever has it can make tokens and check them; those that the pool's CA signed (ES256, key `CA`) can be checked
+by every host of the pool. The latter name a key of their holder (RFC 7800), whose private half is a fourth part of the
+token's text.
+
+This module reads what a token states, which is all that its holder needs. Who makes or checks one needs `signed_token`.
+How a token is shown: `possession`.
 """
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import json
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from binascii import Error as Base64Error
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Any, Final
 
-from pool.errors import PeerError, UserError
-from pool.hints import Any, Final, Iterable, Iterator, Mapping
-from protocol.authorize import Level, implied
-from protocol.message import Record
+from pool.base.errors import PeerError
+from protocol.security.authorize import Level, implied
+from protocol.wire.message import Record
 
 SCOPE_PREFIX: Final = "condor:/"
 TOKEN_BYTES_MAX: Final = 8192
 CLOCK_SKEW_S: Final = 60.0
-SIGNING_KEY_BYTES_MIN: Final = 32
 CA_KEY: Final = "CA"
 RENEW: Final = "make a new one with condor_token_create"
-LIFETIME_S_MAX: Final = 100 * 365 * 86400.0
 TIME_MAX: Final = 253402300800  # the end of the year 9999
 
 
@@ -49,7 +50,7 @@ class Parts(Record):
         return str(self.header.get("kid", "POOL"))
 
 
-class Token(Record):
+class IdToken(Record):
     """What a token states, once its signature holds."""
 
     subject: str
@@ -70,74 +71,6 @@ class Token(Record):
         return levels & implied(Level(name) for name in scoped if name in Level.__members__)
 
 
-def create_token(
-    key: bytes,
-    *,
-    subject: str,
-    issuer: str,
-    now: float,
-    id: str,
-    lifetime_s: float | None = None,
-    scopes: Iterable[str] = (),
-    key_id: str = "POOL",
-    duty: str = "",
-    host: str = "",
-    uses: int = 1,
-) -> str:
-    """A signed token. `scopes` are levels (READ) or whole scopes (condor:/READ); `duty` makes it one to join with.
-
-    One to join with is for `uses` hosts, or for the host of this name alone.
-
-    The key named `CA` is the CA's private key (PEM); any other is a signing key.
-    """
-    if len(key) < SIGNING_KEY_BYTES_MIN:
-        raise UserError("the signing key is too short", expected=f"{SIGNING_KEY_BYTES_MIN} bytes or more")
-    if lifetime_s is not None and not lifetime_s <= LIFETIME_S_MAX:  # also what is no number
-        raise UserError(f"a lifetime of {lifetime_s:g} s", expected=f"at most {LIFETIME_S_MAX:g}, or none")
-    claims: dict[str, Any] = {"sub": subject, "iss": issuer, "iat": int(now), "jti": id}
-    if lifetime_s is not None and lifetime_s >= 0:
-        claims["exp"] = int(now + lifetime_s)
-    whole = [scope if ":" in scope else f"{SCOPE_PREFIX}{scope.upper()}" for scope in scopes]
-    if whole:
-        claims["scope"] = " ".join(whole)
-    if duty:
-        claims |= {"duty": duty, "uses": uses, **({"host": host} if host else {})}
-    if key_id != CA_KEY:
-        signed = _signed("HS256", key_id, claims)
-        return f"{signed}.{b64(_sign(key, signed))}"
-    from protocol.auth import holder_key
-
-    public, private = holder_key.new()
-    claims["cnf"] = {"jwk": {"kty": "OKP", "crv": "Ed25519", "x": b64(public)}}
-    signed = _signed("ES256", key_id, claims)
-    return f"{signed}.{b64(_sign_as_ca(key, signed))}.{b64(private)}"
-
-
-def check_ca_signature(parts: Parts, ca: str) -> None:
-    """Whether the pool's CA (its certificate, PEM) made this; BadToken when not."""
-    _expect_algorithm(parts, "ES256")
-    from protocol.auth import signature as ca_signature
-
-    if not ca or not ca_signature.holds(ca, parts.signed.encode("ascii", "replace"), parts.signature):
-        raise BadToken("the token's signature does not hold")
-
-
-def signature_by(parts: Parts, keys: Mapping[str, bytes]) -> bytes:
-    """The signature that the named signing key gives these statements, which their holder must know."""
-    _expect_algorithm(parts, "HS256")
-    key = keys.get(parts.key_id)
-    if key is None:
-        raise BadToken(f"no signing key {parts.key_id[:40]!r} here")
-    return _sign(key, parts.signed)
-
-
-def _expect_algorithm(parts: Parts, expected: str) -> None:
-    """The key's name decides how it signs, so that no public key can pass for a secret one."""
-    algorithm = parts.header.get("alg")
-    if algorithm != expected:
-        raise BadToken(f"the token is signed with {str(algorithm)[:20]!r}", expected=expected)
-
-
 def holder_key_of(parts: Parts) -> bytes:
     """The public key of the holder that a token of the CA names; BadToken for one that names none."""
     confirmation = parts.claims.get("cnf")
@@ -150,7 +83,7 @@ def holder_key_of(parts: Parts) -> bytes:
     raise BadToken(f"the token names no key of its holder: {RENEW}")
 
 
-def read(parts: Parts, *, issuer: str, now: float) -> Token:
+def read(parts: Parts, *, issuer: str, now: float) -> IdToken:
     """The token's statement when its issuer and times hold; BadToken says which does not."""
     token = _token(parts)
     if token.issuer != issuer:
@@ -161,19 +94,13 @@ def read(parts: Parts, *, issuer: str, now: float) -> Token:
     return token
 
 
-def check_times(token: Token, now: float) -> None:
+def check_times(token: IdToken, now: float) -> None:
     """BadToken when it has expired."""
     if token.expires_at is not None and now >= token.expires_at:
         raise BadToken(f"the token expired {now - token.expires_at:.0f} s ago")
 
 
-def _sign_as_ca(key: bytes, signed: str) -> bytes:
-    from protocol.auth import signature as ca_signature
-
-    return ca_signature.sign(key, signed.encode("ascii", "replace"))
-
-
-def read_token(text: str) -> Token:
+def read_token(text: str) -> IdToken:
     """What a token states, its signature unchecked: for its holder."""
     return _token(take_apart(text))
 
@@ -209,7 +136,7 @@ def read_signing_key(path: str) -> bytes:
     return Path(path).read_bytes()
 
 
-def _token(parts: Parts) -> Token:
+def _token(parts: Parts) -> IdToken:
     claims = parts.claims
     subject, issuer = claims.get("sub"), claims.get("iss")
     issued, expires = claims.get("iat", 0), claims.get("exp")
@@ -218,7 +145,7 @@ def _token(parts: Parts) -> Token:
     times_are_times = all(_is_time(time) for time in (issued, expires or 0))
     if not texts_are_texts or not times_are_times or not is_user(subject):
         raise BadToken("the token's statements are malformed")
-    return Token(
+    return IdToken(
         subject=str(subject),
         issuer=str(issuer),
         issued_at=float(issued),
@@ -254,18 +181,6 @@ def take_apart(text: str) -> Parts:
         signature=signature,
         holder_key=holder_key,
     )
-
-
-def _sign(key: bytes, signed: str) -> bytes:
-    return hmac.new(key, signed.encode("ascii", "replace"), hashlib.sha256).digest()
-
-
-def _signed(algorithm: str, key_id: str, claims: Mapping[str, Any]) -> str:
-    return f"{_encode({'alg': algorithm, 'kid': key_id, 'typ': 'JWT'})}.{_encode(claims)}"
-
-
-def _encode(value: Mapping[str, Any]) -> str:
-    return b64(json.dumps(value, separators=(",", ":")).encode())
 
 
 def b64(data: bytes) -> str:

@@ -7,24 +7,26 @@
     KEYS/hosts.sqlite         which certificates there are, on the central manager (`pool.hosts.register`)
 
 Files with secrets have mode 0600 in a directory of mode 0700. Each file appears whole or not at all; of two processes
-that make the same keys at once, one wins and both go on with its.
+that make the same keys at once, one wins and both go on with its. Where HTCondor has the same, the names are its own
+(`passwords.d`: "Token Authentication" of its manual page admin-manual/security).
 """
 
 from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import Final
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from pool.errors import UserError
-from pool.hints import Callable, Final, Iterable, Sequence
+from pool.base.errors import UserError
 from pool.hosts.register import renewal_due, transaction
-from protocol.certify import (
+from protocol.security.certify import (
     DUTIES,
     HOST_LIFETIME_S,
     Signed,
@@ -36,7 +38,13 @@ from protocol.certify import (
     renew_host,
     sign_host,
 )
-from protocol.security import CA_FILE, CA_KEY_FILE, HOST_CERTIFICATE_FILE, HOST_KEY_FILE, SIGNING_KEY_DIRECTORY
+from protocol.security.credentials import (
+    CA_KEY_FILE,
+    HOST_CERTIFICATE_FILE,
+    HOST_KEY_FILE,
+    SIGNING_KEY_DIRECTORY,
+)
+from protocol.security.settings import CA_FILE
 
 SIGNING_KEY_BYTES: Final = 64
 REGISTER_FILE: Final = "hosts.sqlite"

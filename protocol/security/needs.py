@@ -1,5 +1,6 @@
 """Who may send what: one row for each message that a process of the pool answers, and for each type of ad.
 
+The levels are HTCondor's ("Access Level Descriptions" of its manual page admin-manual/security); duties are not.
 A row names the level that the sender needs and, where the message is the business of certain hosts, their duties: a
 level can be given by an ALLOW_* list, a duty only by the host's certificate. Root and the pool's owner, on the host
 itself, have every duty; users and tokens have those whose levels they were given (`DUTY_OF`). `method` names the one
@@ -11,9 +12,11 @@ is written from these tables.
 
 from __future__ import annotations
 
-from pool.hints import Final, Mapping, NamedTuple
-from protocol.authorize import Level
-from protocol.identity import Who
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from protocol.security.authorize import Level
+from protocol.security.identity import Who
 
 _L = Level
 
@@ -151,6 +154,7 @@ SCHEDD: Final[Needs] = {
     "live.open_shell": _write,
     "live.shell_input": _write,
     "live.resize_shell": _write,
+    "schedd.direct_attach": Need(_L.ADVERTISE_STARTD, frozenset({EXECUTE})),  # slots of its own host
     "schedd.starter_ready": _by_ticket,  # the claim's, and from the host of its startd; here and below
     "schedd.job_executing": _by_ticket,
     "schedd.job_update": _by_ticket,
@@ -248,6 +252,7 @@ AGENT_TO_SCHEDD: Final[Needs] = {
     "agent.turn_given": _by_birth,
     "agent.turn_taken_back": _by_birth,
     "agent.clean_checkpoints": _by_birth,
+    "agent.is_up_to_date": _by_birth,
 }
 """On the socket pair that it shares with its schedd."""
 

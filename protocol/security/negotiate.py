@@ -1,21 +1,31 @@
-"""Which method is used, and what comes of it: the two faces that `connection` asks during the handshake."""
+"""Which method is used, and what comes of it: the two faces that the handshake asks.
+
+The methods are those of HTCondor's SEC_*_AUTHENTICATION_METHODS ("Authentication" of its manual page
+admin-manual/security), and three that no configuration names: TICKET, PAIR (a child and its parent) and FAMILY (the
+daemons of one master). The client takes the first of its own that the server takes as well and that it has the means
+for; it shows nothing before the server's certificate has the duty of the daemon that was meant.
+
+What a server has been shown is kept as `Evidence`. Levels follow from it by the access lists as they are now, so that
+an open connection can be judged again.
+"""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
-from pool.errors import PeerError
-from pool.hints import TYPE_CHECKING, Any, Sequence
-from protocol.auth import unix_peer, x509
-from protocol.authorize import Caller, Level
-from protocol.identity import Greeting, Link, Who
-from protocol.message import Record, replace
+from pool.base.errors import PeerError
+from protocol.security import unix_peer, x509
+from protocol.security.authorize import Caller, Level
+from protocol.security.identity import Greeting, Link, Who
+from protocol.wire.message import Record, replace
 
 if TYPE_CHECKING:
-    from protocol.auth import possession
-    from protocol.auth.idtoken import Token
-    from protocol.auth.ticket import Ticket
-    from protocol.security import Security
+    from protocol.security import possession
+    from protocol.security.credentials import Security
+    from protocol.security.idtoken import IdToken
+    from protocol.security.ticket import Ticket
 
 _L = Level
 # A token for the pool's own daemons proves what a host certificate of every duty but the central one would.
@@ -40,7 +50,7 @@ class ClientSide:
         """
         if self._link.certificate is not None:
             x509.check_duty(self._link.certificate, greeting.wanted or greeting.name)
-        mine = self._security.methods_to_offer()
+        mine = self._security.settings.methods_to_offer()
         for method in mine:
             if method in offered and self._has(method, greeting):
                 return method, self._proof(method, greeting)
@@ -64,7 +74,7 @@ class ClientSide:
         match method:
             case "TICKET":
                 is_named = link.credentials is not None or bool(greeting.wanted)  # so that its duty was checked
-                return bool(security.ticket) and link.verified and is_named
+                return bool(security.settings.ticket) and link.verified and is_named
             case "FS":
                 return link.credentials is not None and link.kind != "pair"
             case "PAIR":
@@ -74,7 +84,7 @@ class ClientSide:
             case "TOKEN":
                 return self._is_bound(greeting) and bool(security.token_for(self._domain()))
             case "FAMILY":
-                return link.kind == "unix" and self._is_bound(greeting) and bool(security.family)
+                return link.kind == "unix" and self._is_bound(greeting) and bool(security.settings.family)
         return True
 
     def _is_bound(self, greeting: Greeting) -> bool:
@@ -85,14 +95,14 @@ class ClientSide:
         security = self._security
         match method:
             case "TICKET":
-                return {"ticket": security.ticket}
+                return {"ticket": security.settings.ticket}
             case "TOKEN":
                 return self._show_token(security.token_for(self._domain()), greeting)
             case "FAMILY":
-                from protocol.auth import possession
+                from protocol.security import possession
 
                 handshake = _transcript(self._domain(), greeting, self._link)
-                shown = possession.prove_secret(security.family.encode(), FAMILY, handshake)
+                shown = possession.prove_secret(security.settings.family.encode(), FAMILY, handshake)
                 self._expected = shown.answer
                 return dict(shown.proof)
             case "CLAIMTOBE":
@@ -100,7 +110,7 @@ class ClientSide:
         return {}
 
     def _show_token(self, token: str, greeting: Greeting) -> dict[str, Any]:
-        from protocol.auth import possession  # costs tools 8 ms and more, and the unix socket needs no token
+        from protocol.security import possession  # costs tools 8 ms and more, and the unix socket needs no token
 
         shown = possession.prove(token, _transcript(self._domain(), greeting, self._link))
         self._expected = shown.answer
@@ -113,7 +123,7 @@ class ClientSide:
 
     def _advice(self) -> str:
         """What helps somebody whose tokens are of no use any more."""
-        if "TOKEN" not in self._security.offer or not self._security.holds_old_tokens():
+        if "TOKEN" not in self._security.settings.offer or not self._security.holds_old_tokens():
             return ""
         return "; the tokens held here have no key of their holder: make new ones with condor_token_create"
 
@@ -132,7 +142,7 @@ class Evidence(Record):
     """What a client has proven, from which its levels follow; they may be judged again."""
 
     method: str
-    token: Token | None = None
+    token: IdToken | None = None
     ticket: Ticket | None = None
     user: str = ""
 
@@ -154,11 +164,11 @@ class ServerSide:
             "FS": link.credentials is not None and link.kind != "pair",
             "SSL": link.certificate is not None,
             "TOKEN": bool(link.binding) and security.checks_tokens(),
-            "FAMILY": link.kind == "unix" and bool(security.family),
+            "FAMILY": link.kind == "unix" and bool(security.settings.family),
             "CLAIMTOBE": True,
             "ANONYMOUS": True,
         }
-        return [method for method in security.methods_to_accept() if possible.get(method, False)]
+        return [method for method in security.settings.methods_to_accept() if possible.get(method, False)]
 
     def verify(self, method: str, proof: dict[str, Any], greeting: Greeting) -> tuple[Who, bytes]:
         """Who the client is by this method's proof, and what to answer it; `connection` has checked the method."""
@@ -170,10 +180,10 @@ class ServerSide:
                 token, answer = self._check_token(proof, greeting)
                 evidence = Evidence(method=method, token=token)
             case "FAMILY":
-                from protocol.auth import possession
+                from protocol.security import possession
 
                 handshake = _transcript(security.trust_domain, greeting, self._link)
-                answer = possession.check_secret(security.family.encode(), proof, handshake)
+                answer = possession.check_secret(security.settings.family.encode(), proof, handshake)
                 evidence = Evidence(method=method)
             case "CLAIMTOBE":
                 user = proof.get("user")
@@ -185,8 +195,8 @@ class ServerSide:
         self._evidence = evidence
         return self.judge(), answer
 
-    def _check_token(self, proof: dict[str, Any], greeting: Greeting) -> tuple[Token, bytes]:
-        from protocol.auth import possession
+    def _check_token(self, proof: dict[str, Any], greeting: Greeting) -> tuple[IdToken, bytes]:
+        from protocol.security import possession
 
         security = self._security
         return possession.check(
@@ -202,19 +212,19 @@ class ServerSide:
         security, link, evidence = self._security, self._link, self._evidence
         assert evidence is not None
         security.revoked.check(link.certificate)
-        if evidence.method not in security.methods_to_accept():
+        if evidence.method not in security.settings.methods_to_accept():
             raise PeerError(f"method {evidence.method} is not taken here any more")
         if evidence.ticket is not None:
             return self._by_ticket(evidence.ticket)
         if evidence.token is not None:
-            return security.limit(self._by_token(evidence.token))
+            return security.settings.limit(self._by_token(evidence.token))
         if evidence.method in ("FS", "SSL", "PAIR"):
             who = _by_channel(security, link, evidence.method)
         elif evidence.method == "FAMILY":
             who = _by_account(security, link, "FAMILY")
         else:
             who = _who(security, link, evidence.user or "unauthenticated@unmapped", evidence.method)
-        return security.limit(who)
+        return security.settings.limit(who)
 
     def _by_ticket(self, shown: Ticket) -> Who:
         """The ticket's bearer; one without any right while the ticket is not accepted, as between a claim's jobs."""
@@ -230,7 +240,7 @@ class ServerSide:
             ticket_digest=shown.digest,
         )
 
-    def _by_token(self, token: Token) -> Who:
+    def _by_token(self, token: IdToken) -> Who:
         security, link = self._security, self._link
         security.check_token(token)
         if token.duty:  # made to join the pool with, and for nothing else
@@ -249,7 +259,7 @@ class ServerSide:
 
 
 def _transcript(trust_domain: str, greeting: Greeting, link: Link) -> possession.Transcript:
-    from protocol.auth import possession
+    from protocol.security import possession
 
     return possession.Transcript(trust_domain=trust_domain, greeting=greeting, binding=link.binding)
 
@@ -258,7 +268,9 @@ def _by_channel(security: Security, link: Link, method: str = "") -> Who:
     """Who is at the other end by the channel alone: account, certificate, or the process we share a parent with."""
     if link.kind == "pair" and method in ("", "PAIR"):
         levels = unix_peer.granted(link.credentials, security.owner_uid) if link.credentials else frozenset()
-        return Who(identity=security.pair_identity, method="PAIR", levels=levels | security.pair_levels)
+        return Who(
+            identity=security.settings.pair_identity, method="PAIR", levels=levels | security.settings.pair_levels
+        )
     if link.credentials is not None and method in ("", "FS"):
         return _by_account(security, link, "FS")
     if link.certificate is not None and method in ("", "SSL"):
@@ -288,7 +300,7 @@ def _who(
     hosts = [link.host] if link.host else list(LOCAL_HOSTS)
     if link.certificate is not None:
         hosts += link.certificate.names
-    levels = security.lists.levels(Caller(user=identity, hosts=tuple(hosts)), granted)
+    levels = security.settings.lists.levels(Caller(user=identity, hosts=tuple(hosts)), granted)
     return Who(
         identity=identity,
         method=method,

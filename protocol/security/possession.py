@@ -15,12 +15,13 @@ from __future__ import annotations
 import hashlib
 import hmac
 import os
+from collections.abc import Mapping
+from typing import Any, Final
 
-from pool.hints import Any, Final, Mapping
-from protocol.auth import idtoken
-from protocol.auth.idtoken import CA_KEY, BadToken, Token
-from protocol.identity import Greeting
-from protocol.message import Record
+from protocol.security import idtoken
+from protocol.security.identity import Greeting
+from protocol.security.idtoken import CA_KEY, BadToken, IdToken
+from protocol.wire.message import Record
 
 NONCE_BYTES: Final = 32
 NOT_PROVEN: Final = "the token's signature does not hold, or it was proven for another connection"
@@ -41,21 +42,21 @@ class Transcript(Record):
         return b"".join(len(part).to_bytes(4, "big") + part for part in parts)
 
 
-class Shown(Record):
+class ShownProof(Record):
     """What a client sends, and what the server must answer; nothing for a token that any host can check."""
 
     proof: Mapping[str, Any]
     answer: bytes = b""
 
 
-def prove(token: str, handshake: Transcript) -> Shown:
+def prove(token: str, handshake: Transcript) -> ShownProof:
     """Show what the token states, and that this side holds it; BadToken when it has no key to prove that with."""
     parts = idtoken.take_apart(token)
     if parts.key_id != CA_KEY:
         return prove_secret(parts.signature, parts.signed, handshake)
     if not parts.holder_key:
         raise BadToken("the token has no key of its holder")
-    from protocol.auth import holder_key
+    from protocol.security import holder_key
 
     nonce = os.urandom(NONCE_BYTES)
     statement = f"{parts.signed}.{idtoken.b64(parts.signature)}"
@@ -63,14 +64,14 @@ def prove(token: str, handshake: Transcript) -> Shown:
         signature = holder_key.sign(parts.holder_key, handshake.said_by("client", nonce, statement))
     except ValueError:
         raise BadToken("the key of the token's holder is malformed") from None
-    return Shown(proof={"token": statement, "nonce": nonce, "proof": signature})
+    return ShownProof(proof={"token": statement, "nonce": nonce, "proof": signature})
 
 
-def prove_secret(secret: bytes, statement: str, handshake: Transcript) -> Shown:
+def prove_secret(secret: bytes, statement: str, handshake: Transcript) -> ShownProof:
     """Show the statement, and that this side knows the secret that goes with it; the server is to show that, too."""
     nonce = os.urandom(NONCE_BYTES)
     client, server = (_mac(secret, handshake, side, nonce, statement) for side in ("client", "server"))
-    return Shown(proof={"token": statement, "nonce": nonce, "proof": client}, answer=server)
+    return ShownProof(proof={"token": statement, "nonce": nonce, "proof": client}, answer=server)
 
 
 def check_secret(secret: bytes, shown: Mapping[str, Any], handshake: Transcript) -> bytes:
@@ -83,22 +84,24 @@ def check_secret(secret: bytes, shown: Mapping[str, Any], handshake: Transcript)
 
 def check(
     shown: Mapping[str, Any], handshake: Transcript, keys: Mapping[str, bytes], *, now: float, ca: str = ""
-) -> tuple[Token, bytes]:
+) -> tuple[IdToken, bytes]:
     """What the token states when the proof, its issuer and its times hold, and what to answer; BadToken says why not.
 
     `keys` are this pool's signing keys, `ca` is the certificate (PEM) of its CA.
     """
+    from protocol.security import signed_token
+
     statement, nonce, proof = _read(shown)
     parts, answer = idtoken.take_apart(statement), b""
     if parts.key_id == CA_KEY:
-        from protocol.auth import holder_key
+        from protocol.security import holder_key
 
-        idtoken.check_ca_signature(parts, ca)
+        signed_token.check_ca_signature(parts, ca)
         said = handshake.said_by("client", nonce, statement)
         if not holder_key.holds(idtoken.holder_key_of(parts), said, proof):
             raise BadToken(NOT_PROVEN)
     else:
-        answer = check_secret(idtoken.signature_by(parts, keys), shown, handshake)
+        answer = check_secret(signed_token.signature_by(parts, keys), shown, handshake)
     return idtoken.read(parts, issuer=handshake.trust_domain, now=now), answer
 
 

@@ -7,10 +7,10 @@ changed before it trusts a certificate, and every few seconds for the connection
 from __future__ import annotations
 
 import os
+from typing import Final
 
-from pool.errors import PeerError
-from pool.hints import Final
-from protocol.identity import Certificate
+from pool.base.errors import PeerError
+from protocol.security.identity import Certificate
 
 REVOKED_FILE: Final = "revoked"
 

@@ -8,12 +8,12 @@ A ticket is good for its bearers alone: over a unix socket for certain accounts,
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterable
 
-from pool.errors import PeerError
-from pool.hints import Callable, Iterable
-from protocol.authorize import Level, implied
-from protocol.identity import Link
-from protocol.message import Record
+from pool.base.errors import PeerError
+from protocol.security.authorize import Level, implied
+from protocol.security.identity import Link
+from protocol.wire.message import Record
 
 ANY_PEER = "any"
 

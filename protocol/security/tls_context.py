@@ -10,13 +10,13 @@ import os
 import ssl
 from typing import TYPE_CHECKING
 
-from pool.errors import PeerError
-from protocol.address import Address
-from protocol.auth.x509 import is_for
-from protocol.identity import Certificate
+from pool.base.errors import PeerError
+from protocol.security.identity import Certificate
+from protocol.security.x509 import is_for
+from protocol.wire.address import Address
 
 if TYPE_CHECKING:
-    from protocol.security import Security
+    from protocol.security.credentials import Security
 
 
 class ServerContext(ssl.SSLContext):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from protocol.authorize import ALL_LEVELS, Level
-from protocol.identity import Credentials
+from protocol.security.authorize import ALL_LEVELS, Level
+from protocol.security.identity import Credentials
 
 
 def user_name(uid: int) -> str:

@@ -6,10 +6,12 @@ identity; DENY_* lists take away, by any of the host's names too.
 
 from __future__ import annotations
 
-from pool.errors import PeerError
-from pool.hints import Any, Final, Mapping
-from protocol.authorize import Level
-from protocol.identity import Certificate
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pool.base.errors import PeerError
+from protocol.security.authorize import Level
+from protocol.security.identity import Certificate
 
 _L = Level
 DUTY_LEVELS: Final[Mapping[str, frozenset[Level]]] = {

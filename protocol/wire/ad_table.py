@@ -7,9 +7,11 @@ spelt alike.
 
 from __future__ import annotations
 
-from pool.errors import PeerError, PoolError
-from pool.hints import TYPE_CHECKING, Any, Final, Iterable, Mapping, NamedTuple, Sequence
-from protocol.codec import NO_BOUND, make_ads, pack, pack_ads, unpack
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from pool.base.errors import PeerError, PoolError
+from protocol.wire.codec import NO_BOUND, make_ads, pack, pack_ads, unpack
 
 if TYPE_CHECKING:
     from pool.classad import ClassAd

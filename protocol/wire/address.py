@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from pool.errors import UserError
-from protocol.message import Record
+from pool.base.errors import UserError
+from protocol.wire.message import Record
 
 DEFAULT_PORT = 9618
 

@@ -1,4 +1,4 @@
-"""msgpack to and from values, ClassAd values included.
+"""msgpack (https://github.com/msgpack/msgpack/blob/master/spec.md) to and from values, ClassAd values included.
 
 An ad is a map from attribute to value. A literal travels as msgpack's own value, and what msgpack lacks as an extension
 type: undefined, error, times, nested ads, and expressions as their text, which the receiver parses (and interns) only
@@ -10,10 +10,12 @@ are given.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Final
+
 import msgpack
 
-from pool.errors import PeerError, PoolError
-from pool.hints import TYPE_CHECKING, Any, Callable, Final, Iterable
+from pool.base.errors import PeerError, PoolError
 
 if TYPE_CHECKING:
     from pool.classad import ClassAd
@@ -39,7 +41,7 @@ class _Ads:
 
     def __init__(self) -> None:
         from pool.classad import ERROR, UNDEFINED, AbsTime, ClassAd, Error, Expr, RelTime, Undefined, expr
-        from pool.classad.expression import READER
+        from pool.classad.eval.expression import READER
 
         self.ClassAd, self.expr, self.reader = ClassAd, expr, READER
         self.read_most = NO_BOUND

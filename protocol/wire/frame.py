@@ -5,10 +5,11 @@ The limit is checked as soon as the length is known, so that nobody makes this s
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from struct import Struct
+from typing import Final
 
-from pool.errors import PeerError
-from pool.hints import Callable, Final
+from pool.base.errors import PeerError
 
 _LENGTH = Struct(">I")
 HEADER_BYTES = _LENGTH.size

@@ -1,21 +1,29 @@
-"""How values of each type are encoded, decoded and checked: a hint becomes a `Kind`.
+"""How records travel: a hint becomes a `TypeCodec`, the hints of a record class a `RecordPlan`.
 
-Made when a record class first travels; `message` says which types there are.
+A plan makes a map of a record, and a record of a map. It is made when a record class first travels; `message` says
+which types there are. Maps, lists and scalars are msgpack's (https://github.com/msgpack/msgpack/blob/master/spec.md),
+ClassAd values extension types of `codec`.
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Iterable, Mapping
+from enum import Enum
+from types import UnionType
+from typing import Any, Final, Literal, TypeVar, Union
 
-from pool.hints import Any, Callable, Final, Iterable, Mapping
-from protocol.message import MESSAGES, Message, Record, decode_inside, encode
-from protocol.wrong import WrongValue, shown
+from pool.base.errors import PeerError, PoolError
+from protocol.wire.message import MESSAGES, MISSING, Message, Record, Request, StreamRequest, fresh, shape_of
+from protocol.wire.wrong import WrongValue, shown
+
+_R = TypeVar("_R", bound=Record)
 
 FLOAT_MAX: Final = 2.0**53
 """The numbers within this can be told from their neighbours, and stand in a database."""
 
 
-class Kind:
+class TypeCodec:
     """How values of one type are encoded (None: as they are) and decoded.
 
     `fast` is the type that needs no decoding; `takes` are the Python types that `encode` is for.
@@ -48,11 +56,11 @@ def resolve(hint: Any, owner: type, where: str) -> Any:
         raise TypeError(f"{where}: {error}") from None
 
 
-def _exactly(kind: type) -> Kind:
+def _exactly(kind: type) -> TypeCodec:
     def refuse(value: object) -> Any:
         raise WrongValue(f"expected {kind.__name__}, got {shown(value)}")
 
-    return Kind(kind.__name__, refuse, fast=kind)
+    return TypeCodec(kind.__name__, refuse, fast=kind)
 
 
 def _float(value: object) -> float:
@@ -68,18 +76,17 @@ def _anything(value: object) -> object:
     return value
 
 
-_UNION: Final = type(int | str)
 _NONE: Final = _exactly(type(None))
-_SCALARS: Final[dict[Any, Kind]] = {
+_SCALARS: Final[dict[Any, TypeCodec]] = {
     **{kind: _exactly(kind) for kind in (bool, int, str, bytes, list, dict)},
     type(None): _NONE,
     None: _NONE,
-    float: Kind("float", _float),
-    object: Kind("anything", _anything),
+    float: TypeCodec("float", _float),
+    object: TypeCodec("anything", _anything),
 }
 
 
-def kind_of(hint: Any, where: str) -> Kind:
+def kind_of(hint: Any, where: str) -> TypeCodec:
     """How to encode and decode values of this type."""
     if hint in _SCALARS:
         return _SCALARS[hint]
@@ -89,11 +96,11 @@ def kind_of(hint: Any, where: str) -> Kind:
         return _sequence(origin, kind_of(_inner(args[0], where), where))
     if origin is dict or origin is Mapping:
         return _mapping(kind_of(_inner(args[1], where), where))
-    if _is_typings(hint, "Any"):
+    if hint is Any:
         return _SCALARS[object]
-    if _is_typings(origin, "Literal"):
+    if origin is Literal:
         return _choice(args)
-    if origin is _UNION or _is_typings(origin, "Union"):
+    if origin is UnionType or origin is Union:
         return _union([kind_of(_inner(arg, where), where) for arg in args])
     if isinstance(origin, type) and issubclass(origin, Record):
         hint = origin
@@ -102,23 +109,18 @@ def kind_of(hint: Any, where: str) -> Kind:
     raise TypeError(f"{where}: a value of type {hint!r} cannot be sent")
 
 
-def _is_typings(hint: object, name: str) -> bool:
-    """Whether it is this name of `typing`, or that of `pool.hints` which stands for it."""
-    return str(hint).removeprefix("typing.") == name
-
-
 def _inner(hint: Any, where: str) -> Any:
     if isinstance(hint, str) or hasattr(hint, "__forward_arg__"):
         raise TypeError(f"{where}: write the whole annotation in quotes, not a part of it")
     return hint
 
 
-def _class(cls: type, where: str) -> Kind:
+def _class(cls: type, where: str) -> TypeCodec:
     if cls is Message:
         return _tagged(None)
     if issubclass(cls, Record):
-        return Kind(cls.__name__, lambda raw: decode_inside(cls, raw), encode, records=(cls,))
-    if hasattr(cls, "__members__"):  # an Enum, or a StrEnum of pool.hints
+        return TypeCodec(cls.__name__, lambda raw: decode_inside(cls, raw), encode, records=(cls,))
+    if issubclass(cls, Enum):
         return _enum(cls)
     if issubclass(cls, tuple) and hasattr(cls, "_fields"):
         return _named_tuple(cls, where)
@@ -129,16 +131,16 @@ def _class(cls: type, where: str) -> Kind:
     raise TypeError(f"{where}: a {cls.__name__} cannot be sent")
 
 
-def _text(cls: type[str]) -> Kind:
+def _text(cls: type[str]) -> TypeCodec:
     def read(value: object) -> str:
         if type(value) is str:
             return cls(value)
         raise WrongValue(f"expected str, got {shown(value)}")
 
-    return Kind(cls.__name__, read)
+    return TypeCodec(cls.__name__, read)
 
 
-def _enum(cls: Any) -> Kind:
+def _enum(cls: Any) -> TypeCodec:
     values = {member.value: member for member in cls}
 
     def read(value: object) -> Any:
@@ -147,19 +149,19 @@ def _enum(cls: Any) -> Kind:
         except (KeyError, TypeError):
             raise WrongValue(f"expected one of {', '.join(map(str, values))}, got {shown(value)}") from None
 
-    return Kind(cls.__name__, read, lambda member: member.value, takes=cls)
+    return TypeCodec(cls.__name__, read, lambda member: member.value, takes=cls)
 
 
-def _choice(values: tuple[object, ...]) -> Kind:
+def _choice(values: tuple[object, ...]) -> TypeCodec:
     def read(value: object) -> object:
         if value in values:
             return value
         raise WrongValue(f"expected one of {', '.join(map(str, values))}, got {shown(value)}")
 
-    return Kind(" | ".join(map(repr, values)), read)
+    return TypeCodec(" | ".join(map(repr, values)), read)
 
 
-def _each(values: Iterable[object], item: Kind) -> list[Any]:
+def _each(values: Iterable[object], item: TypeCodec) -> list[Any]:
     done = []
     fast, decode_one = item.fast, item.decode
     for position, value in enumerate(values):
@@ -170,7 +172,7 @@ def _each(values: Iterable[object], item: Kind) -> list[Any]:
     return done
 
 
-def _sequence(make: type, item: Kind) -> Kind:
+def _sequence(make: type, item: TypeCodec) -> TypeCodec:
     def read(value: object) -> Any:
         if type(value) is not list:
             raise WrongValue(f"expected a list, got {shown(value)}")
@@ -183,10 +185,10 @@ def _sequence(make: type, item: Kind) -> Kind:
         write = lambda values: [encode_one(value) for value in values]  # noqa: E731
     elif make in (set, frozenset):
         write = list
-    return Kind(f"{make.__name__} of {item.says}", read, write, takes=make)
+    return TypeCodec(f"{make.__name__} of {item.says}", read, write, takes=make)
 
 
-def _mapping(item: Kind) -> Kind:
+def _mapping(item: TypeCodec) -> TypeCodec:
     def read(value: object) -> Any:
         if type(value) is not dict:
             raise WrongValue(f"expected a map, got {shown(value)}")
@@ -202,8 +204,8 @@ def _mapping(item: Kind) -> Kind:
 
     encode_one = item.encode
     if encode_one is None:
-        return Kind(f"map of {item.says}", read, dict, takes=(dict, Mapping))
-    return Kind(
+        return TypeCodec(f"map of {item.says}", read, dict, takes=(dict, Mapping))
+    return TypeCodec(
         f"map of {item.says}",
         read,
         lambda values: {key: encode_one(inner) for key, inner in values.items()},
@@ -211,7 +213,7 @@ def _mapping(item: Kind) -> Kind:
     )
 
 
-def _named_tuple(cls: Any, where: str) -> Kind:
+def _named_tuple(cls: Any, where: str) -> TypeCodec:
     hints = [resolve(getattr(hint, "__forward_arg__", hint), cls, where) for hint in cls.__annotations__.values()]
     kinds = [kind_of(hint, where) for hint in hints]
 
@@ -223,10 +225,10 @@ def _named_tuple(cls: Any, where: str) -> Kind:
     def write(value: Any) -> list[Any]:
         return [v if kind.encode is None else kind.encode(v) for v, kind in zip(value, kinds, strict=True)]
 
-    return Kind(cls.__name__, read, write if any(kind.encode for kind in kinds) else None, takes=cls)
+    return TypeCodec(cls.__name__, read, write if any(kind.encode for kind in kinds) else None, takes=cls)
 
 
-def _union(kinds: list[Kind]) -> Kind:
+def _union(kinds: list[TypeCodec]) -> TypeCodec:
     """Members are tried in order; two or more records are told apart by their tags."""
     records = tuple(cls for kind in kinds for cls in kind.records)
     if len(records) > 1:
@@ -249,7 +251,7 @@ def _union(kinds: list[Kind]) -> Kind:
         raise deepest or WrongValue(f"expected {says}, got {shown(value)}")
 
     if all(kind.encode is None for kind in kinds):
-        return Kind(says, read)
+        return TypeCodec(says, read)
 
     def write(value: Any) -> Any:
         for kind in kinds:
@@ -257,10 +259,10 @@ def _union(kinds: list[Kind]) -> Kind:
                 return kind.encode(value)
         return value
 
-    return Kind(says, read, write)
+    return TypeCodec(says, read, write)
 
 
-def _optional(kind: Kind, says: str) -> Kind:
+def _optional(kind: TypeCodec, says: str) -> TypeCodec:
     """`T | None`: what is wrong is said as for T alone."""
     encode_some = kind.encode
 
@@ -268,11 +270,11 @@ def _optional(kind: Kind, says: str) -> Kind:
         return value if value is None or type(value) is kind.fast else kind.decode(value)
 
     if encode_some is None:
-        return Kind(says, read)
-    return Kind(says, read, lambda value: None if value is None else encode_some(value), takes=kind.takes)
+        return TypeCodec(says, read)
+    return TypeCodec(says, read, lambda value: None if value is None else encode_some(value), takes=kind.takes)
 
 
-def _tagged(allowed: tuple[type[Record], ...] | None) -> Kind:
+def _tagged(allowed: tuple[type[Record], ...] | None) -> TypeCodec:
     """A message with its tag: any at all, or one of several."""
     tags: dict[str, type[Message]] = {}
     for cls in allowed or ():
@@ -289,4 +291,129 @@ def _tagged(allowed: tuple[type[Record], ...] | None) -> Kind:
             raise WrongValue(f"expected {says}, got a message tagged {shown(value[0])}")
         return decode_inside(cls, value[1])
 
-    return Kind(says, read, lambda message: [message.tag, encode(message)], records=allowed or (Message,))
+    return TypeCodec(says, read, lambda message: [message.tag, encode(message)], records=allowed or (Message,))
+
+
+# Records as maps, and back.
+
+
+def fields_of(cls: type[Record]) -> Mapping[str, str]:
+    """Each field's name and, in words, what it holds; for documentation."""
+    return {name: kind.says for name, kind in _plan_of(cls).kinds.items()}
+
+
+def encode(record: Record) -> dict[str, Any]:
+    """The record's fields as a map of encodable values."""
+    plan = _plan_of(type(record))
+    values: dict[str, Any] = record.__dict__
+    if not plan.encoders:
+        return values
+    values = dict(values)
+    for name, encoder in plan.encoders:
+        values[name] = encoder(values[name])
+    return values
+
+
+def decode(cls: type[_R], raw: object) -> _R:
+    """A record from a decoded map; PeerError names the message and the field that are wrong."""
+    try:
+        return decode_inside(cls, raw)
+    except WrongValue as bad:
+        raise PeerError(f"{_name(cls)}: {bad}") from None
+    except RecursionError:
+        raise PeerError(f"{_name(cls)}: nested too deeply") from None
+
+
+def encode_answer(request: type[Message], value: object) -> Any:
+    """The answer (or one item) to a request of this class, as an encodable value."""
+    encoder = _answer_of(request).encode
+    return value if encoder is None else encoder(value)
+
+
+def decode_answer(request: type[Message], raw: object) -> Any:
+    """The answer (or one item) to a request of this class; PeerError when it is not what was promised."""
+    kind = _answer_of(request)
+    try:
+        return raw if type(raw) is kind.fast else kind.decode(raw)
+    except WrongValue as bad:
+        raise PeerError(f"answer to {_name(request)}: {bad}") from None
+    except RecursionError:
+        raise PeerError(f"answer to {_name(request)}: nested too deeply") from None
+
+
+def decode_inside(cls: type[_R], raw: object) -> _R:
+    """As `decode`, for a record within another: the WrongValue still grows its path."""
+    if type(raw) is not dict:
+        raise WrongValue(f"expected a map, got {shown(raw)}")
+    plan = _plan_of(cls)
+    values: dict[str, Any] = {}
+    for name, fast, decode_value, default in plan.decoders:
+        value = raw.get(name, MISSING)
+        if type(value) is fast:
+            values[name] = value
+        elif value is MISSING:
+            if default is MISSING:
+                raise WrongValue("is missing").within(name)
+            values[name] = fresh(default)
+        else:
+            try:
+                values[name] = decode_value(value)
+            except WrongValue as bad:
+                raise bad.within(name) from None
+    record = object.__new__(cls)
+    object.__setattr__(record, "__dict__", values)
+    check = shape_of(cls).check
+    if check is not None:
+        try:
+            check(record)
+        except PoolError as error:
+            raise WrongValue(str(error)) from None
+    return record
+
+
+class RecordPlan:
+    """How a record class is encoded and decoded, once its hints are resolved."""
+
+    __slots__ = ("decoders", "encoders", "kinds")
+
+    def __init__(self, kinds: dict[str, TypeCodec], defaults: Mapping[str, Any]) -> None:
+        self.kinds = kinds
+        self.encoders = [(name, kind.encode) for name, kind in kinds.items() if kind.encode is not None]
+        self.decoders = [(name, kind.fast, kind.decode, defaults[name]) for name, kind in kinds.items()]
+
+
+def _name(cls: type[Record]) -> str:
+    return getattr(cls, "tag", "") or cls.__name__
+
+
+def _plan_of(cls: type[Record]) -> RecordPlan:
+    plan = cls._plan
+    if plan is None:
+        shape = shape_of(cls)
+        kinds = {}
+        for name, (hint, owner) in shape.hints.items():
+            where = f"{owner.__qualname__}.{name}"
+            kinds[name] = kind_of(resolve(hint, owner, where), where)
+        plan = cls._plan = RecordPlan(kinds, shape.defaults)
+    return plan
+
+
+_answers: dict[type[Message], TypeCodec] = {}
+
+
+def _answer_of(request: type[Message]) -> TypeCodec:
+    kind = _answers.get(request)
+    if kind is None:
+        kind = _answers[request] = kind_of(*_answer_hint(request))
+    return kind
+
+
+def _answer_hint(request: type[Message]) -> tuple[Any, str]:
+    where = f"the answer of {request.__qualname__}"
+    for cls in request.__mro__:
+        for base in cls.__dict__.get("__orig_bases__", ()):
+            if getattr(base, "__origin__", None) in (Request, StreamRequest):
+                hint = base.__args__[0]
+                if not isinstance(hint, TypeVar):
+                    return resolve(hint, cls, where), where
+    raise TypeError(f"{request.__qualname__} is not a Request[...] or StreamRequest[...]")

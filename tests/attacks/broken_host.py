@@ -6,22 +6,25 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 from pool.classad import ClassAd
-from protocol import rpc
-from protocol.address import Address
 from protocol.messages.collector import AdUpdate
-from protocol.rpc import Peer
-from protocol.security import Security
-from protocol.service import Service
+from protocol.rpc import endpoints
+from protocol.rpc.endpoints import Peer
+from protocol.rpc.service import Service
+from protocol.security.credentials import Security
+from protocol.security.settings import SecuritySettings
+from protocol.wire.address import Address
 from tests.whole.hosts import DOMAIN, Host
 
 
 def keys_of(host: Host) -> Security:
     """What whoever has broken into this host can prove himself with."""
     return Security(
-        trust_domain=DOMAIN,
-        uid_domain=DOMAIN,
-        keys=(keys := str(host.directory / "keys")),
-        ca_files=(f"{keys}/ca.pem",),
+        SecuritySettings(
+            trust_domain=DOMAIN,
+            uid_domain=DOMAIN,
+            keys=(keys := str(host.directory / "keys")),
+            ca_files=(f"{keys}/ca.pem",),
+        )
     )
 
 
@@ -34,7 +37,7 @@ def place_of(host: Host, daemon: str) -> Address:
 @asynccontextmanager
 async def posing_as(host: Host, at: Host, daemon: str, service: Service | None = None) -> AsyncGenerator[Peer, None]:
     """A connection from the broken `host` to a daemon of another."""
-    async with rpc.connected(place_of(at, daemon), security=keys_of(host), service=service) as peer:
+    async with endpoints.connected(place_of(at, daemon), security=keys_of(host), service=service) as peer:
         yield peer
 
 

@@ -17,8 +17,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from protocol.address import Address
-from protocol.shared_port import preface
+from protocol.network.shared_port import preface
+from protocol.wire.address import Address
 from tests.whole.real_pool import DEADLINE_S, as_account
 
 LIFE_S: Final = 60.0
@@ -107,8 +107,8 @@ def prefaced(where: str, count: int) -> None:
 
 def idle(where: str, count: int) -> None:
     """Authenticated connections to a unix socket on which nothing more is said."""
-    from protocol.blocking import BlockingPeer, connect
-    from protocol.security import Security
+    from protocol.rpc.blocking import BlockingPeer, connect
+    from protocol.security.credentials import Security
 
     kept: list[BlockingPeer] = []
 
@@ -144,8 +144,8 @@ def handshakes(where: str, count: int) -> None:
 
 def visits(where: str, count: int) -> None:
     """Connections that authenticate and leave."""
-    from protocol.blocking import connect
-    from protocol.security import Security
+    from protocol.rpc.blocking import connect
+    from protocol.security.credentials import Security
 
     def one() -> None:
         with connect(where, Security(), timeout=5.0):
@@ -156,8 +156,8 @@ def visits(where: str, count: int) -> None:
 
 def frames(where: str, count: int) -> None:
     """Messages of 1 MB that mean nothing, on `count` connections."""
-    from protocol.blocking import connect
-    from protocol.security import Security
+    from protocol.rpc.blocking import connect
+    from protocol.security.credentials import Security
 
     body = b"\x94\x05\x01\xabcommon.ping" + b"\xc6" + (1_000_000).to_bytes(4, "big") + b"\x90" * 1_000_000
 
@@ -172,9 +172,9 @@ def frames(where: str, count: int) -> None:
 
 def queries(where: str, count: int) -> None:
     """The whole queue, asked for on `count` connections at a time."""
-    from protocol.blocking import connect
     from protocol.messages.schedd import QueryJobs, Selection
-    from protocol.security import Security
+    from protocol.rpc.blocking import connect
+    from protocol.security.credentials import Security
 
     def one() -> None:
         with connect(where, Security(), timeout=20.0) as peer:
@@ -186,9 +186,9 @@ def queries(where: str, count: int) -> None:
 
 def bombs(where: str, count: int) -> None:
     """The queue asked for with a constraint that takes for ever, on `count` connections at a time."""
-    from protocol.blocking import connect
     from protocol.messages.schedd import QueryJobs, Selection
-    from protocol.security import Security
+    from protocol.rpc.blocking import connect
+    from protocol.security.credentials import Security
 
     constraint = 'regexp("(a*)*b", "' + "a" * 40 + '")'
 
@@ -202,10 +202,10 @@ def bombs(where: str, count: int) -> None:
 
 def calls(where: str, count: int) -> None:
     """Small requests, on `count` connections, many under way on each."""
-    from protocol.blocking import connect
-    from protocol.message import encode
     from protocol.messages.common import Ping
-    from protocol.security import Security
+    from protocol.rpc.blocking import connect
+    from protocol.security.credentials import Security
+    from protocol.wire.kinds import encode
 
     def one() -> None:
         with connect(where, Security(), timeout=20.0) as peer:
@@ -222,10 +222,10 @@ def calls(where: str, count: int) -> None:
 def submits(where: str, count: int) -> None:
     """Clusters of 500 jobs that wait on hold, on `count` connections, each removed again."""
     from pool.classad import ClassAd
-    from protocol.ad_table import pack_ads
-    from protocol.blocking import connect
     from protocol.messages.schedd import Action, ActOnJobs, Selection, SubmitJobs
-    from protocol.security import Security
+    from protocol.rpc.blocking import connect
+    from protocol.security.credentials import Security
+    from protocol.wire.codec import pack_ads
 
     ad = ClassAd({"Cmd": "/bin/true", "JobUniverse": 5, "Iwd": "/tmp", "JobStatus": 5, "HoldReasonCode": 1})
     procs = [pack_ads([ClassAd({"Args": str(number)}) for number in range(500)])]

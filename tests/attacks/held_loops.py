@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from protocol.blocking import connect
 from protocol.messages.common import Ping
-from protocol.security import Security
+from protocol.rpc.blocking import connect
+from protocol.security.credentials import Security
 from tests.whole.real_pool import RealPool
 
 HELD_MAX_S = 0.25

@@ -24,16 +24,19 @@ from typing import Any, Final
 import msgpack
 
 import protocol.messages
+from pool.base.errors import PoolError
 from pool.classad import ERROR, UNDEFINED, AbsTime, ClassAd, RelTime, expr
-from pool.errors import PoolError
-from protocol import blocking, codec, unix_socket
-from protocol.address import Address
-from protocol.connection import BULK_MARK, Kind
-from protocol.frame import frame
-from protocol.kinds import resolve
-from protocol.message import MESSAGES, Message, Record, StreamRequest, _shape_of, encode
 from protocol.messages.common import Ping
-from protocol.security import Security
+from protocol.network import unix_socket
+from protocol.rpc import blocking
+from protocol.rpc.envelope import BULK_MARK, EnvelopeKind
+from protocol.security.credentials import Security
+from protocol.security.settings import SecuritySettings
+from protocol.wire import codec
+from protocol.wire.address import Address
+from protocol.wire.frame import frame
+from protocol.wire.kinds import encode, resolve
+from protocol.wire.message import MESSAGES, Message, Record, StreamRequest, shape_of
 
 LETHAL: Final = frozenset(
     {"Stop", "DaemonsOff", "RestartDaemons", "SetShutdown", "DrainFirst", "DrainMachine", "SetLogLevel", "Reconfigure"}
@@ -42,7 +45,7 @@ LETHAL: Final = frozenset(
 ANSWERS: Final = {
     "collector": ("common", "collector"),
     "negotiator": ("common", "negotiator"),
-    "schedd": ("common", "schedd", "live"),
+    "schedd": ("common", "schedd", "shadow", "live"),
     "startd": ("common", "startd", "collector"),
     "master": ("common", "master"),
 }
@@ -87,7 +90,7 @@ class Mutants:
 
     def _body(self, cls: type[Record], depth: int = 0) -> dict[str, object]:
         values: dict[str, object] = {}
-        for name, (hint, owner) in _shape_of(cls).hints.items():
+        for name, (hint, owner) in shape_of(cls).hints.items():
             if depth > 3 or self.rng.random() < 0.1:
                 continue  # the default, or a field that is missing
             values[name] = self._value(resolve(hint, owner, name), depth)
@@ -95,7 +98,8 @@ class Mutants:
 
     def _value(self, hint: Any, depth: int) -> object:
         rng = self.rng
-        origin, args = getattr(hint, "__origin__", None), getattr(hint, "__args__", ())
+        origin: Any = getattr(hint, "__origin__", None)
+        args: tuple[Any, ...] = getattr(hint, "__args__", ())
         if hint is bool:
             return rng.random() < 0.5
         if hint is int:
@@ -151,7 +155,7 @@ class Mutants:
         return self.rng.choice(FLOATS)
 
     def _table(self) -> bytes:
-        """Ads as columns (`protocol.ad_table`), or nearly so."""
+        """Ads as columns (`protocol.wire.ad_table`), or nearly so."""
         rng = self.rng
         names = rng.sample(NAMES, rng.randrange(4))
         rows = rng.choice((1, 1, 2, 10))
@@ -291,7 +295,9 @@ class Attacker:
                             "watches": 1,
                         }
                         first = (
-                            frame(msgpack.packb([Kind.HELLO, said], unicode_errors="surrogateescape", default=str))
+                            frame(
+                                msgpack.packb([EnvelopeKind.HELLO, said], unicode_errors="surrogateescape", default=str)
+                            )
                             + first
                         )
                     sock.sendall(first)
@@ -311,7 +317,11 @@ class Attacker:
 def main(daemon: str, address: str, directory: str, seed: str, count: str, how: str = "messages frames") -> None:
     """Attack, and print what happened."""
     keys = f"{directory}/keys"
-    security = Security() if directory == "-" else Security(keys=keys, ca_files=(f"{keys}/ca.pem",), offer=("SSL",))
+    security = (
+        Security()
+        if directory == "-"
+        else Security(SecuritySettings(keys=keys, ca_files=(f"{keys}/ca.pem",), offer=("SSL",)))
+    )
     attacker = Attacker(address, security, Mutants(int(seed), daemon))
     actions: dict[str, Callable[[int], None]] = {
         "messages": attacker.messages,

@@ -11,10 +11,11 @@ from typing import Any, Final
 
 import msgpack
 
-from protocol.address import Address
-from protocol.connection import VERSIONS, Kind
-from protocol.frame import HEADER_BYTES, FrameReader
-from protocol.shared_port import PREFACE_BYTES, preface
+from protocol.network.shared_port import PREFACE_BYTES, preface
+from protocol.rpc.envelope import EnvelopeKind
+from protocol.rpc.handshake import VERSIONS
+from protocol.wire.address import Address
+from protocol.wire.frame import HEADER_BYTES, FrameReader
 from tests.whole.hosts import Host
 from tests.whole.real_pool import DEADLINE_S
 
@@ -44,9 +45,9 @@ class Talk:
 
     def hello(self, wanted: str) -> dict[str, Any]:
         """Begin as a client; what the server says of itself."""
-        self.say(Kind.HELLO, {"versions": list(VERSIONS), "wanted": wanted, "software": "", "watches": False})
+        self.say(EnvelopeKind.HELLO, {"versions": list(VERSIONS), "wanted": wanted, "software": "", "watches": False})
         kind, said = self.hear()
-        assert kind == Kind.WELCOME
+        assert kind == EnvelopeKind.WELCOME
         return dict(said)
 
 

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 import pytest
 
 from pool.classad import ClassAd
-from pool.jobs.codes import HoldCode
-from protocol.blocking import connect
+from pool.jobs.vocabulary.hold_codes import HoldCode
 from protocol.messages.collector import QueryAds
 from protocol.messages.schedd import QueryJobs, Selection
-from protocol.rpc import RemoteError
-from protocol.security import Security
+from protocol.rpc.blocking import connect
+from protocol.rpc.endpoints import RemoteError
+from protocol.security.credentials import Security
 from tests.attacks.held_loops import nobody_held
 from tests.attacks.test_evaluation import BOMB, HELD, jobs, said_by
 from tests.whole.real_pool import RealPool, real_pool

@@ -8,13 +8,12 @@ import pytest
 import trio
 
 from pool.classad import ClassAd, parse_longs
-from protocol import needs
-from protocol.message import Request
 from protocol.messages.collector import InvalidateAds, UpdateAds
 from protocol.messages.negotiator import AnnounceWork, ResourceRequest
 from protocol.messages.schedd import (
     Action,
     ActOnJobs,
+    AttachSlots,
     EditJobs,
     MatchesTaken,
     OfferMatches,
@@ -22,8 +21,10 @@ from protocol.messages.schedd import (
     Selection,
 )
 from protocol.messages.startd import RequestClaim
-from protocol.rpc import Peer, RemoteError
-from protocol.service import Service
+from protocol.rpc.endpoints import Peer, RemoteError
+from protocol.rpc.service import Service, answer
+from protocol.security import needs
+from protocol.wire.message import Request
 from tests.attacks.actors import needs_accounts
 from tests.attacks.broken_host import an_ad, place_of, posing_as
 from tests.whole.hosts import DOMAIN, Host, Hosts, four_hosts
@@ -75,6 +76,27 @@ def test_an_execute_host_publishes_no_slot_of_another(hosts: Hosts) -> None:
     assert hosts.central.tool("condor_status", "-af", "Name", "MyAddress", "Cpus") == before
     log = (hosts.central.directory / "log" / "CollectorLog").read_text()
     assert f"host/{broken.name}" in log or broken.name in log
+
+
+def test_no_host_offers_a_schedd_slots_of_another(hosts: Hosts) -> None:
+    broken, other = hosts.execute
+    free = {"Cpus": 64, "Memory": 1 << 20, "Disk": 1 << 30, "Requirements": True, "State": "Unclaimed"}
+    cluster = hosts.submit.submit("executable = /bin/true\nrequest_cpus = 2\nqueue\n", cwd=hosts.submit.directory)
+    slots = [
+        an_ad("Machine", f"slot1@{other.name}", other, **free, MyAddress=str(place_of(other, "startd"))),
+        an_ad("Machine", f"slot1@{broken.name}", broken, **free, MyAddress=str(place_of(other, "startd"))),
+        an_ad("Scheduler", broken.name, broken, **free),
+    ]
+    answers = say(broken, hosts.submit, "schedd", *(AttachSlots(slots=[slot]) for slot in slots))
+    assert all("does not belong to" in answer for answer in answers), answers
+    (answer,) = say(hosts.submit, hosts.submit, "schedd", AttachSlots(slots=slots))
+    assert "needs" in answer
+    assert [ad.eval_int("JobStatus") for ad in hosts.submit.jobs(str(cluster))] == [1]
+    own = an_ad("Machine", f"slot1@{broken.name}", broken, **free, MyAddress=str(place_of(broken, "startd")))
+    assert "51 slots are offered at once" in say(broken, hosts.submit, "schedd", AttachSlots(slots=[own] * 51))[0]
+    log = (hosts.submit.directory / "log" / "SchedLog").read_text()
+    assert f"offers a slot that is not its own: slot1@{other.name}" in log
+    hosts.submit.tool("condor_rm", str(cluster))
 
 
 def charged(hosts: Hosts) -> dict[str, float]:
@@ -187,8 +209,12 @@ def offers_to(host: Host, hosts: Hosts, name: str) -> tuple[str, list[str]]:
             return MatchesTaken(taken=0)
 
         service = Service("schedd", needs.SCHEDD_TO_NEGOTIATOR)
-        service.on(OfferMatches, offered)
-        service.on(RejectRequests, lambda _peer, _message: settled.set())
+        service.offer(
+            [
+                answer(OfferMatches, offered),
+                answer(RejectRequests, lambda _peer, _message: settled.set()),
+            ]
+        )
         job = ClassAd({"RequestCpus": 1, "RequestMemory": 1, "RequestDisk": 1, "Requirements": True})
         wanted = ResourceRequest(submitter=f"nobody@{hosts.submit.name}", autocluster=1, ad=job, count=1)
         async with posing_as(host, hosts.central, "negotiator", service) as peer:

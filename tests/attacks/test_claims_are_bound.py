@@ -9,13 +9,9 @@ from pathlib import Path
 import pytest
 import trio
 
-from pool.errors import PeerError
-from pool.ids import ClaimId
-from pool.jobs.states import JobStatus
-from protocol import needs, rpc
-from protocol.address import Address
-from protocol.auth.ticket import Bearer
-from protocol.identity import Certificate, Link
+from pool.base.errors import PeerError
+from pool.base.ids import ClaimId
+from pool.jobs.vocabulary.states import JobStatus
 from protocol.messages.schedd import ClaimChange
 from protocol.messages.startd import (
     CoalesceClaims,
@@ -24,9 +20,15 @@ from protocol.messages.startd import (
     ReconnectClaim,
     SuspendClaim,
 )
-from protocol.rpc import RemoteError
-from protocol.security import Security
-from protocol.service import Service
+from protocol.rpc import endpoints
+from protocol.rpc.endpoints import RemoteError
+from protocol.rpc.service import Service
+from protocol.security import needs
+from protocol.security.credentials import Security
+from protocol.security.identity import Certificate, Link
+from protocol.security.settings import SecuritySettings
+from protocol.security.ticket import Bearer
+from protocol.wire.address import Address
 from tests.daemons.schedd.bench import a_bench as a_schedds_bench
 from tests.daemons.schedd.bench import a_job as a_queued_job
 from tests.daemons.startd.schedd import Bench, FakeSchedd, Held, a_bench, a_job
@@ -41,9 +43,9 @@ async def from_host(bench: Bench, name: str, *duties: str) -> AsyncGenerator[Fak
     host = here.network.host(name, duties=set(duties))
     service = Service("schedd", needs.SCHEDD_TO_STARTD)
     domain = here.network.trust_domain
-    async with rpc.connected(
+    async with endpoints.connected(
         Address.tcp(here.name, 9618, sock="startd", alias=here.name),
-        security=Security(trust_domain=domain, uid_domain=domain),
+        security=Security(SecuritySettings(trust_domain=domain, uid_domain=domain)),
         network=host,
         service=service,
     ) as peer:
@@ -147,7 +149,7 @@ async def test_a_claims_ticket_works_on_the_host_of_its_startd_alone(tmp_path: P
         thief = here.network.host("ex2", duties={needs.EXECUTE})
         for host in (thief, here.network.host("ap2", duties={needs.SUBMIT})):
             with pytest.raises(PeerError, match="not valid here"):
-                async with rpc.connected(
+                async with endpoints.connected(
                     Address.tcp(here.name, 9618, sock="schedd", alias=here.name),
                     security=bench.host.security.with_ticket(order.ticket),
                     network=host,

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from daemons import landlock
+from daemons.daemon_core import landlock
 from tests.attacks.actors import VICTIM, needs_accounts, run_as
 from tests.whole.real_pool import RealPool, real_pool
 
@@ -22,8 +22,8 @@ pytestmark = [pytest.mark.timeout(200), needs_accounts]
 DAEMONS = ("collector", "negotiator")
 TAKEN_OVER = """
 import os, subprocess, sys
-from daemons.confine import confine
-from daemons.log import Log
+from daemons.daemon_core.confine import confine
+from daemons.base.log import Log
 from pool.config import load_config
 
 directory, victims_file, others_file, victim, other = sys.argv[1:]

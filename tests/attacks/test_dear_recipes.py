@@ -9,9 +9,9 @@ from threading import Thread
 
 import pytest
 
-from protocol.blocking import connect
 from protocol.messages.schedd import CountJobs
-from protocol.security import Security
+from protocol.rpc.blocking import connect
+from protocol.security.credentials import Security
 from tests.attacks.actors import ATTACKER, VICTIM, needs_accounts, python_as
 from tests.whole.real_pool import RealPool, real_pool
 
@@ -20,10 +20,10 @@ pytestmark = needs_accounts
 SUBMIT = """
 import json, sys, threading
 from pool.classad import ClassAd
-from protocol.blocking import connect
+from protocol.rpc.blocking import connect
 from protocol.messages.schedd import SubmitJobs
-from protocol.remote import RemoteError
-from protocol.security import Security
+from protocol.rpc.remote import RemoteError
+from protocol.security.credentials import Security
 
 lines = [["executable", "/bin/true"], ["transfer_executable", "false"], ["request_memory", "1"], *json.load(open(sys.argv[2]))]
 recipe = {

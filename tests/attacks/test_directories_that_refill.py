@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from daemons.starter import sandbox
-from daemons.starter.account import named_account
+from daemons.host import sandbox
+from daemons.host.account import named_account
 from tests.attacks.actors import ATTACKER, needs_accounts
 from tests.whole.real_pool import as_account, pool_directory, real_pool
 

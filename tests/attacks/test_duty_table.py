@@ -1,7 +1,7 @@
 """What each kind of peer reaches, message by message: tests/cases/security/reach.txt is what shall be so.
 
 The table says it of every side of every connection, and the daemons of a real pool of four hosts do as it says. A
-message without a row in `protocol.needs`, or without a line in the file, fails here.
+message without a row in `protocol.security.needs`, or without a line in the file, fails here.
 """
 
 from __future__ import annotations
@@ -18,16 +18,17 @@ import pytest
 
 import protocol.messages
 from pool.classad import ClassAd
-from protocol import events, needs
-from protocol.address import Address
-from protocol.auth import idtoken, x509
-from protocol.authorize import ALL_LEVELS, Level, implied
-from protocol.blocking import BlockingPeer, connect
-from protocol.identity import Who
-from protocol.message import MESSAGES
 from protocol.messages.collector import AdUpdate, UpdateAds, WatchAds
-from protocol.remote import RemoteError
-from protocol.security import Security
+from protocol.rpc import events
+from protocol.rpc.blocking import BlockingPeer, connect
+from protocol.rpc.remote import RemoteError
+from protocol.security import idtoken, needs, x509
+from protocol.security.authorize import ALL_LEVELS, Level, implied
+from protocol.security.credentials import Security
+from protocol.security.identity import Who
+from protocol.security.settings import SecuritySettings
+from protocol.wire.address import Address
+from protocol.wire.message import MESSAGES
 from tests.attacks.actors import VICTIM, needs_accounts
 from tests.attacks.broken_host import keys_of, place_of
 from tests.whole.hosts import DOMAIN, Host, Hosts, four_hosts
@@ -126,7 +127,11 @@ def connection(kind: str, hosts: Hosts, at: Host, daemon: str) -> BlockingPeer:
         case "token":
             keys = keys_of(hosts.central)
             token = keys.create_token(f"alice@{DOMAIN}", lifetime_s=600, key_id=idtoken.CA_KEY)
-            user = Security(trust_domain=DOMAIN, uid_domain=DOMAIN, ca_files=keys.ca_files, tokens=(token,))
+            user = Security(
+                SecuritySettings(
+                    trust_domain=DOMAIN, uid_domain=DOMAIN, ca_files=keys.settings.ca_files, tokens=(token,)
+                )
+            )
             return connect(place_of(at, daemon), user)
     broken = {"execute": hosts.execute[0], "submit": hosts.submit, "central": hosts.central}[kind]
     return connect(place_of(at, daemon), keys_of(broken))

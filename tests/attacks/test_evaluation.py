@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pool.jobs.codes import HoldCode
+from pool.jobs.vocabulary.hold_codes import HoldCode
 from tests.attacks.actors import needs_accounts
 from tests.whole.real_pool import RealPool, real_pool
 

@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from protocol.address import Address
-from protocol.blocking import connect
 from protocol.messages.common import Ping
-from protocol.security import Security
+from protocol.rpc.blocking import connect
+from protocol.security.credentials import Security
+from protocol.security.settings import SecuritySettings
+from protocol.wire.address import Address
 from tests.attacks.actors import ATTACKER, VICTIM, needs_accounts, python_as
 from tests.attacks.flood import flood
 from tests.whole.real_pool import RealPool, real_pool
@@ -65,7 +66,11 @@ def test_strangers_at_the_port(pool: RealPool, kind: str) -> None:
     with flood(kind, address, count=900, account=ATTACKER):
         began = time.monotonic()
         security = Security(
-            trust_domain="", keys=str(pool.directory / "keys"), ca_files=(str(pool.run_dir / "ca.pem"),)
+            SecuritySettings(
+                trust_domain="",
+                keys=str(pool.directory / "keys"),
+                ca_files=(str(pool.run_dir / "ca.pem"),),
+            )
         )
         with connect(address, security) as peer:
             assert peer.call(Ping()).daemon == "schedd"
@@ -86,9 +91,8 @@ def test_a_frame_of_empty_arrays_costs_little_memory(pool: RealPool) -> None:
         ATTACKER,
         """
 import socket, sys
-from protocol.blocking import connect
-from protocol.security import Security
-from protocol.connection import Kind
+from protocol.rpc.blocking import connect
+from protocol.security.credentials import Security
 peer = connect(sys.argv[1], Security())
 frame = b"\\x94\\x05\\x01" + b"\\xabcommon.ping" + b"\\xdd" + (16_000_000).to_bytes(4, "big") + b"\\x90" * 16_000_000
 peer._socket.settimeout(20)
@@ -117,10 +121,10 @@ def test_refusals_fill_no_log_and_forge_no_line(pool: RealPool) -> None:
         ATTACKER,
         """
 import socket, sys
-from protocol.blocking import connect
-from protocol.security import Security
+from protocol.rpc.blocking import connect
+from protocol.security.credentials import Security
 from protocol.messages.common import Reconfigure
-from protocol.remote import RemoteError
+from protocol.rpc.remote import RemoteError
 with connect(sys.argv[1], Security()) as peer:
     for _ in range(2000):
         try:

@@ -12,10 +12,8 @@ import trio
 import trio.testing
 
 from pool.classad import ClassAd, expr
-from protocol import rpc
-from protocol.message import Request, replace
-from protocol.messages.schedd import (
-    Ending,
+from pool.jobs.vocabulary.endings import Ending
+from protocol.messages.shadow import (
     JobEnded,
     JobExecuting,
     JobUpdate,
@@ -25,8 +23,11 @@ from protocol.messages.schedd import (
     WriteToLog,
 )
 from protocol.messages.startd import ActivateClaim, ClaimAnswer, RequestClaim
-from protocol.rpc import Peer, RemoteError
-from protocol.security import Security
+from protocol.rpc import endpoints
+from protocol.rpc.endpoints import Peer, RemoteError
+from protocol.security.credentials import Security
+from protocol.security.settings import SecuritySettings
+from protocol.wire.message import Request, replace
 from tests.daemons.schedd.bench import Bench, FakeStartd, Running, a_bench, a_job
 
 Clock = trio.testing.MockClock
@@ -53,8 +54,8 @@ class RogueStartd(FakeStartd):
 @asynccontextmanager
 async def as_starter(bench: Bench, order: ActivateClaim) -> AsyncGenerator[Peer, None]:
     """A connection with the ticket of a claim."""
-    security = Security(trust_domain="pool.test", uid_domain="pool.test").with_ticket(order.ticket)
-    async with rpc.connected(order.shadow_address, security=security, network=bench.host.network) as peer:
+    security = Security(SecuritySettings(trust_domain="pool.test", uid_domain="pool.test")).with_ticket(order.ticket)
+    async with endpoints.connected(order.shadow_address, security=security, network=bench.host.network) as peer:
         await peer.call(StarterReady(job_id=order.job_id, activation=order.activation))
         yield peer
 

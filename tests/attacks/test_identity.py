@@ -7,6 +7,7 @@ import pwd
 from collections.abc import Iterator
 from pathlib import Path
 from textwrap import dedent
+from typing import Any
 
 import pytest
 
@@ -22,12 +23,12 @@ TRANSFORM = "REQUIREMENTS Wanted isnt undefined\n" + "\n".join(
 RAW = """
     import json, sys
     from pool.classad import ClassAd, expr
-    from protocol.ad_table import pack_table
-    from protocol.blocking import connect
-    from protocol.codec import pack_ads
+    from protocol.wire.ad_table import pack_table
+    from protocol.rpc.blocking import connect
+    from protocol.wire.codec import pack_ads
     from protocol.messages.schedd import EditJobs, Selection, SubmitJobs
-    from protocol.remote import RemoteError
-    from protocol.security import Security
+    from protocol.rpc.remote import RemoteError
+    from protocol.security.credentials import Security
 
     def submit(cluster, procs, **more):
         with connect(sys.argv[1], Security()) as peer:
@@ -64,7 +65,7 @@ def home(pool: RealPool) -> Path:
     return pool.directory / "home"
 
 
-def raw(pool: RealPool, home: Path, code: str) -> list[object]:
+def raw(pool: RealPool, home: Path, code: str) -> list[Any]:
     """What a client of the protocol says as the attacker; the list of values that it printed as JSON."""
     socket = str(pool.run_dir / "schedd.sock")
     said = python_as(ATTACKER, dedent(RAW) + dedent(code), socket, str(home), env=pool.env())
@@ -154,7 +155,7 @@ def test_no_form_of_a_raw_submission_says_whose_the_job_is(pool: RealPool, home:
         }}[{form!r}]()
         print(json.dumps(said))
     """
-    ((cluster, warnings),) = raw(pool, home, code)  # type: ignore[misc]
+    ((cluster, warnings),) = raw(pool, home, code)
     assert_ran_as_the_attacker(pool, home, cluster, f"raw-{form}")
     assert any("owner" in warning.lower() for warning in warnings)
 
@@ -171,7 +172,7 @@ def test_edits_do_not_change_whose_the_job_is(pool: RealPool, home: Path) -> Non
                     refused.append(name)
         print(json.dumps([cluster, refused]))
     """
-    ((cluster, refused),) = raw(pool, home, code)  # type: ignore[misc]
+    ((cluster, refused),) = raw(pool, home, code)
     assert len(refused) == 8
     pool.tool("condor_release", str(cluster))
     assert_ran_as_the_attacker(pool, home, cluster, "edited")
@@ -236,13 +237,13 @@ def path_job(attribute: str, bad: str, form: str) -> str:
 
 @pytest.mark.parametrize("attribute", PATHS)
 def test_a_text_with_a_nul_is_refused(pool: RealPool, home: Path, attribute: str) -> None:
-    ((cluster, said),) = raw(pool, home, path_job(attribute, "a\0b", "text"))  # type: ignore[misc]
+    ((cluster, said),) = raw(pool, home, path_job(attribute, "a\0b", "text"))
     assert (cluster, said) == (0, [f"{attribute} contains the character 0 (expected a text without it)"])
 
 
 @pytest.mark.parametrize("attribute", ["UserLog", "Out", "TransferInput"])
 def test_a_nul_comes_in_no_list_either(pool: RealPool, home: Path, attribute: str) -> None:
-    ((cluster, said),) = raw(pool, home, path_job(attribute, "a\0b", "list"))  # type: ignore[misc]
+    ((cluster, said),) = raw(pool, home, path_job(attribute, "a\0b", "list"))
     assert (cluster, said) == (0, ["Bad contains the character 0 (expected a text without it)"])
 
 
@@ -253,7 +254,7 @@ def test_names_that_are_no_utf_8_cost_their_own_job_only(pool: RealPool, home: P
     good = """
         print(json.dumps(submit(job(["/bin/true"], UserLog=sys.argv[2] + "/good.log"), [])))
     """
-    clusters = [cluster for cluster, _ in raw(pool, home, code + good)]  # type: ignore[misc]
+    clusters = [cluster for cluster, _ in raw(pool, home, code + good)]
     pool.until_done(clusters[-1])
     assert "Normal termination" in (home / "good.log").read_text()
     pool.until(lambda: states(pool) <= {HELD}, "the end of all that can run")

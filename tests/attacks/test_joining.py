@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from minipool.cli.tokens import read_join_word
-from protocol import keys
-from protocol.auth.x509 import is_for, read_certificate
-from protocol.blocking import connect
+from minipool.cli.admin_tools.tokens import read_join_word
 from protocol.messages.master import Joined, JoinPool
-from protocol.remote import RemoteError
-from protocol.security import Security
+from protocol.rpc.blocking import connect
+from protocol.rpc.remote import RemoteError
+from protocol.security import keys
+from protocol.security.credentials import Security
+from protocol.security.settings import SecuritySettings
+from protocol.security.x509 import is_for, read_certificate
 from tests.fakes.host_keys import make_host_key
 from tests.whole.hosts import DOMAIN, Host, new_host
 
@@ -40,7 +41,7 @@ def join(central: Host, word: str, name: str, directory: Path) -> Joined:
     directory.mkdir(exist_ok=True)
     (directory / "word.pem").write_text(ca)
     request = make_host_key(directory, name)
-    security = Security(ca_files=(str(directory / "word.pem"),), tokens=(token,), offer=("TOKEN",))
+    security = Security(SecuritySettings(ca_files=(str(directory / "word.pem"),), tokens=(token,), offer=("TOKEN",)))
     address = (central.run_dir / "master.address").read_text().splitlines()[0]
     with connect(address, security) as master:
         return master.call(JoinPool(host=name, csr=request))

@@ -11,11 +11,11 @@ import pytest
 
 from daemons.agent import trusted_path
 from daemons.agent.trusted_path import Untrusted, check_unnamed
-from daemons.file_stream import send_files
-from pool.errors import PeerError
-from protocol import rpc
+from pool.base.errors import PeerError
+from protocol.files.file_stream import send_files
 from protocol.messages.agent import FetchInput, FileEntry, OutputStored, PushOutput
-from protocol.rpc import RemoteError
+from protocol.rpc import endpoints
+from protocol.rpc.endpoints import RemoteError
 from tests.daemons.starter.bench import Bench, bench
 
 SECRET = "the owner's alone"
@@ -45,7 +45,7 @@ THROUGH_A_LINK = [
 ]
 
 
-async def _push(b: Bench, peer: rpc.Peer, files: list[FileEntry], **more: bool) -> bool:
+async def _push(b: Bench, peer: endpoints.Peer, files: list[FileEntry], **more: bool) -> bool:
     """Whether the file agent has taken all of it."""
     try:
         await peer.call(PushOutput(activation="activation", files=files, **more))
@@ -68,7 +68,7 @@ async def _open(b: Bench, *, spool: bool = False, **attributes: object) -> str:
 async def test_no_output_is_written_through_links_that_came_before_it(links: list[FileEntry]) -> None:
     async with bench(agent=True, start=False) as b:
         address = await _open(b, TransferOutput="d")
-        async with rpc.connected(address, security=b.security.with_ticket("files")) as peer:
+        async with endpoints.connected(address, security=b.security.with_ticket("files")) as peer:
             await _push(b, peer, links)
             await _push(b, peer, [FileEntry(name="d/a/b/out/keys", size=4), FileEntry(name="d/out/keys", size=4)])
         assert sorted(os.listdir(b.iwd / "outside")) == ["secret"]
@@ -78,7 +78,7 @@ async def test_no_checkpoint_gives_back_what_its_links_lead_to() -> None:
     links = [*OUT_BY_LINKS[:-1], _link("d/a/b/out", "up/../../../outside/secret")]
     async with bench(agent=True, start=False) as b:
         address = await _open(b, spool=True, TransferCheckpoint="d")
-        async with rpc.connected(address, security=b.security.with_ticket("files")) as peer:
+        async with endpoints.connected(address, security=b.security.with_ticket("files")) as peer:
             await _push(b, peer, links, checkpoint=True)
             answer = await peer.call(FetchInput(activation="activation"))
         assert SECRET.encode() not in [entry.data for entry in answer.files]
@@ -89,7 +89,7 @@ async def test_no_file_is_of_another_length_than_is_said(entry: FileEntry) -> No
     """Limits for output count what is said."""
     async with bench(agent=True, start=False) as b:
         address = await _open(b)
-        async with rpc.connected(address, security=b.security.with_ticket("files")) as peer:
+        async with endpoints.connected(address, security=b.security.with_ticket("files")) as peer:
             assert not await _push(b, peer, [entry, FileEntry(name="big", size=4)])
         assert os.listdir(b.iwd) == ["outside"]
 

@@ -10,15 +10,16 @@ from typing import Any
 
 import pytest
 
-from pool.errors import PeerError
-from protocol import certify
-from protocol.auth.x509 import read_certificate
-from protocol.blocking import BlockingPeer, connect
-from protocol.identity import Certificate
+from pool.base.errors import PeerError
 from protocol.messages.common import Ping
 from protocol.messages.master import JoinPool, WatchMembership
-from protocol.revoked import Revoked
-from protocol.security import Security
+from protocol.rpc.blocking import BlockingPeer, connect
+from protocol.security import certify
+from protocol.security.credentials import Security
+from protocol.security.identity import Certificate
+from protocol.security.revoked import Revoked
+from protocol.security.settings import SecuritySettings
+from protocol.security.x509 import read_certificate
 from tests.attacks.test_joining import decoded
 from tests.fakes.host_keys import make_host_key
 from tests.whole.hosts import DOMAIN, Host, new_host
@@ -61,7 +62,7 @@ def certificate_of(directory: Path) -> Certificate:
 
 def as_host(directory: Path) -> Security:
     """Whoever has these keys."""
-    return Security(keys=str(directory), ca_files=(str(directory / "ca.pem"),))
+    return Security(SecuritySettings(keys=str(directory), ca_files=(str(directory / "ca.pem"),)))
 
 
 def master_of(host: Host) -> str:
@@ -150,7 +151,10 @@ def test_a_revoked_host_is_cut_off_everywhere_at_once(pool: Pool, tmp_path: Path
     with pytest.raises(PeerError, match=f"the certificate of {node.name} was revoked"):
         connect(
             master_of(node),
-            Security(keys=mine.keys, ca_files=mine.ca_files, revoked=Revoked(str(central.run_dir / "revoked"))),
+            Security(
+                SecuritySettings(keys=mine.settings.keys, ca_files=mine.settings.ca_files),
+                revoked=Revoked(str(central.run_dir / "revoked")),
+            ),
         )
 
 

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from protocol import blocking
 from protocol.messages.common import Ping
-from protocol.security import Security
+from protocol.rpc import blocking
+from protocol.security.credentials import Security
 from tests.attacks.actors import ATTACKER, needs_accounts, run_as
 from tests.whole.real_pool import RealPool, real_pool
 

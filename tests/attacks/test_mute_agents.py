@@ -125,9 +125,9 @@ def submit_raw(pool: RealPool, log: str) -> int:
     code = """
 import sys
 from pool.classad import ClassAd, expr
-from protocol.blocking import connect
+from protocol.rpc.blocking import connect
 from protocol.messages.schedd import SubmitJobs
-from protocol.security import Security
+from protocol.security.credentials import Security
 ad = ClassAd({"Cmd": "/bin/true", "JobUniverse": 5, "Iwd": "/", "UserLog": bytes.fromhex(sys.argv[2]).decode()})
 ad["Requirements"] = expr("false")
 with connect(sys.argv[1], Security()) as peer:

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 import trio.testing
 
+from pool.base.errors import PoolError
 from pool.classad import ClassAd, expr
-from pool.errors import PoolError
-from pool.jobs.own_attributes import OWN
-from protocol.ad_table import pack_table
-from protocol.codec import pack_ads
+from pool.jobs.vocabulary.own_attributes import OWN
 from protocol.messages.schedd import Action, EditJobs, QueryJobs, Selection, SubmitJobs
+from protocol.wire.ad_table import pack_table
+from protocol.wire.codec import pack_ads
 from tests.daemons.schedd.bench import USER, Bench, a_bench, a_job
 from tests.daemons.schedd.test_factories import submit
 

@@ -82,9 +82,10 @@ def test_another_account_reads_and_writes_nothing_while_jobs_run(pool: RealPool,
 _PING = r"""
 import json, sys
 from pathlib import Path
-from protocol.blocking import connect
+from protocol.rpc.blocking import connect
 from protocol.messages.common import Ping
-from protocol.security import Security
+from protocol.security.credentials import Security
+from protocol.security.settings import SecuritySettings
 
 levels = set()
 for path in Path(sys.argv[1]).glob("*.sock"):
@@ -107,14 +108,15 @@ def _rows(pool: RealPool) -> list[dict[str, str]]:
 
 _USE_THEM = r"""
 import hashlib, json, os, sys
-from pool.errors import PoolError
-from protocol.blocking import connect
+from pool.base.errors import PoolError
+from protocol.rpc.blocking import connect
 from protocol.messages.agent import FileEntry, OutputStored, PushOutput
 from protocol.messages.common import StopHow
-from protocol.messages.schedd import JobUpdate, StarterReady
+from protocol.messages.shadow import JobUpdate, StarterReady
 from protocol.messages.startd import DeactivateClaim, KeepAlive
-from protocol.security import Security
-from pool.ids import JobId
+from protocol.security.credentials import Security
+from protocol.security.settings import SecuritySettings
+from pool.base.ids import JobId
 
 run, rows = json.load(open(sys.argv[1]))
 words = sorted({str(value) for row in rows for value in row.values() if isinstance(value, str) and len(value) < 300})
@@ -125,7 +127,7 @@ managed = []
 for ticket in tickets:
     for path in [*agents, os.path.join(run, "schedd.sock")]:
         try:
-            with connect(path, Security(accept=(), offer=()).with_ticket(ticket)) as peer:
+            with connect(path, Security(SecuritySettings(accept=(), offer=())).with_ticket(ticket)) as peer:
                 managed.append(f"connects to {os.path.basename(path)} with a ticket")
                 for activation in activations:
                     try:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from protocol.connection import Kind
+from protocol.rpc.envelope import EnvelopeKind
 from tests.attacks.actors import ATTACKER, VICTIM, needs_accounts
 from tests.attacks.rogue import Talk
 from tests.whole.real_pool import DEADLINE_S, RealPool, real_pool
@@ -66,8 +66,8 @@ def test_the_account_of_a_caller_proves_nothing(pool: RealPool, daemon: str) -> 
         sock.connect(str(pool.run_dir / f"{daemon}.sock"))
         talk = Talk(sock)
         assert set(talk.hello(daemon)["methods"]) <= {"TOKEN", "FAMILY", "TICKET"}
-        talk.say(Kind.AUTH, "FS", {})
-        assert talk.hear()[0] == Kind.REFUSED
+        talk.say(EnvelopeKind.AUTH, "FS", {})
+        assert talk.hear()[0] == EnvelopeKind.REFUSED
 
 
 def test_a_proof_that_another_account_passes_on_is_void(pool: RealPool, token: None) -> None:
@@ -81,9 +81,9 @@ def test_a_proof_that_another_account_passes_on_is_void(pool: RealPool, token: N
             sock.connect(str(pool.run_dir / "schedd.sock"))
             schedd, heard = Talk(sock), Talk(victim)
             heard.hear()
-            heard.say(Kind.WELCOME, schedd.hello(""))
+            heard.say(EnvelopeKind.WELCOME, schedd.hello(""))
             proof = heard.hear()
-            assert proof[:2] == [Kind.AUTH, "TOKEN"]
+            assert proof[:2] == [EnvelopeKind.AUTH, "TOKEN"]
             schedd.say(*proof)
             said.append(schedd.hear()[0])
 
@@ -100,7 +100,7 @@ def test_a_proof_that_another_account_passes_on_is_void(pool: RealPool, token: N
         finally:
             pool.user = None
         thread.join()
-    assert said == [Kind.REFUSED]
+    assert said == [EnvelopeKind.REFUSED]
 
 
 def test_who_holds_a_token_works_through_the_unix_socket(pool: RealPool, token: None) -> None:

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from typing import Any
 
 import pytest
 
-from pool.errors import PeerError
-from protocol import blocking
-from protocol.address import Address
-from protocol.connection import Kind
+from pool.base.errors import PeerError
 from protocol.messages.common import Ping
 from protocol.messages.schedd import Selection, WatchJobs
-from protocol.remote import ConnectionLost
-from protocol.security import Security
+from protocol.rpc import blocking
+from protocol.rpc.envelope import EnvelopeKind
+from protocol.rpc.remote import ConnectionLost
+from protocol.security.credentials import Security
+from protocol.security.settings import SecuritySettings
+from protocol.wire.address import Address
 from tests.attacks.rogue import Talk, Trap, talking_to
 from tests.whole.hosts import DOMAIN, Host, Hosts, four_hosts
 
@@ -35,7 +37,9 @@ def victim(hosts: Hosts) -> Security:
     """A user's tool, with a token that is good on every host."""
     token = hosts.central.tool("condor_token_create", "-identity", f"nobody@{DOMAIN}").strip()
     ca = hosts.central.run_dir / "ca.pem"
-    return Security(trust_domain=DOMAIN, uid_domain=DOMAIN, ca_files=(str(ca),), tokens=(token,), offer=("TOKEN",))
+    return Security(
+        SecuritySettings(trust_domain=DOMAIN, uid_domain=DOMAIN, ca_files=(str(ca),), tokens=(token,), offer=("TOKEN",))
+    )
 
 
 def schedd_of(hosts: Hosts) -> Address:
@@ -55,16 +59,16 @@ def test_an_execute_host_that_relays_a_handshake_becomes_nobody(hosts: Hosts, vi
         with talking_to(schedd_of(hosts)) as schedd:
             talk.hear()
             welcome = schedd.hello("schedd")
-            talk.say(Kind.WELCOME, {**welcome, "name": "startd"})
+            talk.say(EnvelopeKind.WELCOME, {**welcome, "name": "startd"})
             proof = talk.hear()
-            assert proof[:2] == [Kind.AUTH, "TOKEN"]
+            assert proof[:2] == [EnvelopeKind.AUTH, "TOKEN"]
             schedd.say(*proof)
             said.append(schedd.hear())
 
     with Trap(hosts.execute[0], relay) as trap, pytest.raises(PeerError):
         blocking.connect(trap.address("startd"), victim)
     assert trap.failure is None
-    assert said[0][0] == Kind.REFUSED, said
+    assert said[0][0] == EnvelopeKind.REFUSED, said
 
 
 def test_an_execute_host_that_keeps_what_it_heard_becomes_nobody_later(hosts: Hosts, victim: Security) -> None:
@@ -72,51 +76,55 @@ def test_an_execute_host_that_keeps_what_it_heard_becomes_nobody_later(hosts: Ho
 
     def keep(talk: Talk) -> None:
         talk.hear()
-        talk.say(Kind.WELCOME, {"version": 1, "name": "startd", "software": "", "methods": ["TOKEN"], "nonce": NONCE})
+        talk.say(
+            EnvelopeKind.WELCOME, {"version": 1, "name": "startd", "software": "", "methods": ["TOKEN"], "nonce": NONCE}
+        )
         kept.append(talk.hear())
 
     with Trap(hosts.execute[0], keep) as trap, pytest.raises(PeerError):
         blocking.connect(trap.address("startd"), victim)
-    assert kept[0][:2] == [Kind.AUTH, "TOKEN"]
+    assert kept[0][:2] == [EnvelopeKind.AUTH, "TOKEN"]
     for daemon in ("schedd", "master"):
         address = schedd_of(hosts)
         with talking_to(Address.tcp(address.host, address.port, sock=daemon)) as talk:
             talk.hello(daemon)
             talk.say(*kept[0])
-            assert talk.hear()[0] == Kind.REFUSED
+            assert talk.hear()[0] == EnvelopeKind.REFUSED
 
 
 def test_a_replayed_handshake_is_refused(hosts: Hosts, victim: Security) -> None:
     """Even by one who has heard the very words that the daemon itself has taken."""
-    from protocol.connection import ClientConnection
-    from protocol.frame import FrameReader
+    from protocol.rpc.handshake import ClientConnection
+    from protocol.wire.frame import FrameReader
 
     address = schedd_of(hosts)
     words: list[list[Any]] = []
     with blocking.connect(address, victim):  # what the channel's binding is, any tool knows
         pass
     sock, link = blocking._open(address, victim, 20.0)
-    with sock:
+    with closing(sock):
         client = ClientConnection(victim.client(link), wanted="schedd", watches=False)
-        while not words or words[-1][0] != Kind.AUTH:
+        while not words or words[-1][0] != EnvelopeKind.AUTH:
             out = bytes(client.take())
             sock.sendall(out)
             reader = FrameReader(1 << 20)
             reader.feed(out)
             words.append(_unpacked(reader.next()))
-            if words[-1][0] != Kind.AUTH:
+            if words[-1][0] != EnvelopeKind.AUTH:
                 client.receive(sock.recv(65536))
         assert sock.recv(65536)
     with talking_to(address) as talk:
         talk.hello("schedd")
         talk.say(*words[-1])
-        assert talk.hear()[0] == Kind.REFUSED
+        assert talk.hear()[0] == EnvelopeKind.REFUSED
 
 
 def test_a_revoked_token_loses_the_connection_that_it_has_opened(hosts: Hosts) -> None:
     token = hosts.central.tool("condor_token_create", "-identity", f"leaver@{DOMAIN}").strip()
     ca = str(hosts.central.run_dir / "ca.pem")
-    tool = Security(trust_domain=DOMAIN, uid_domain=DOMAIN, ca_files=(ca,), tokens=(token,), offer=("TOKEN",))
+    tool = Security(
+        SecuritySettings(trust_domain=DOMAIN, uid_domain=DOMAIN, ca_files=(ca,), tokens=(token,), offer=("TOKEN",))
+    )
     with blocking.connect(schedd_of(hosts), tool) as leaver, blocking.connect(schedd_of(hosts), tool) as reader:
         items = reader.stream(WatchJobs(select=Selection()))
         next(items)
@@ -169,7 +177,7 @@ def test_an_execute_host_that_poses_as_another_duty_hears_nothing(hosts: Hosts, 
     def pose(talk: Talk) -> None:
         talk.hear()
         said = {"version": 1, "name": daemon, "software": "", "methods": ["TICKET", "TOKEN"], "nonce": NONCE}
-        talk.say(Kind.WELCOME, said)
+        talk.say(EnvelopeKind.WELCOME, said)
         heard.append(talk.hear())
 
     for presents in (victim, victim.with_ticket("a secret")):

@@ -10,6 +10,7 @@ async with one_host(tmp_path, network) as host:
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -17,17 +18,21 @@ from typing import Any
 
 import trio
 
-from daemons import run
-from daemons.log import Log
-from daemons.run import DaemonMain, DaemonStart, Source
-from daemons.world import InPlace, World
-from pool.classad import ClassAd, environment
-from protocol import rpc
-from protocol.address import Address
+from daemons.base.log import Log
+from daemons.daemon_core import run
+from daemons.daemon_core.log_file import LOG_NAMES
+from daemons.daemon_core.run import DaemonMain, DaemonStart
+from daemons.daemon_core.source import ConfigSource
+from daemons.daemon_core.world import InPlace, World
+from pool.classad import ClassAd
+from pool.classad.values import environment
 from protocol.messages.collector import QueryAds
 from protocol.messages.common import StopHow
-from protocol.rpc import Peer
-from protocol.security import Security
+from protocol.rpc import endpoints
+from protocol.rpc.endpoints import Peer
+from protocol.security.credentials import Security
+from protocol.security.settings import SecuritySettings
+from protocol.wire.address import Address
 from tests.fakes.network import FakeHost, FakeNetwork
 
 EPOCH = 1_700_000_000.0
@@ -78,7 +83,7 @@ class OneHost:
         self._nursery = nursery
         self._ended: dict[str, trio.Event] = {}
         self._scopes: dict[str, trio.CancelScope] = {}
-        self.source = Source(
+        self.source = ConfigSource(
             str(directory),
             (),
             {
@@ -97,7 +102,7 @@ class OneHost:
     async def start(self, name: str, main: DaemonMain | None = None, *, port: int = 9618) -> DaemonStart:
         """Start a daemon (again); returns when it is ready."""
         subsystem = name.upper()
-        log = Log(self.directory / "log" / run.LOG_NAMES[subsystem], level="D_ALL", wall=self.world.wall)
+        log = Log(self.directory / "log" / LOG_NAMES[subsystem], level="D_ALL", wall=self.world.wall)
         address = Address.tcp(self.network.name, port, alias=self.network.name) if self.network.duties else ""
         start = DaemonStart(name, self.source, self.world, log=log, port_address=str(address))
         self.daemons[name] = start
@@ -133,14 +138,18 @@ class OneHost:
     @property
     def security(self) -> Security:
         """What a tool of this host's owner has."""
-        return Security(trust_domain=self.network.network.trust_domain, uid_domain=self.network.network.trust_domain)
+        return Security(
+            SecuritySettings(
+                trust_domain=self.network.network.trust_domain, uid_domain=self.network.network.trust_domain
+            )
+        )
 
     @asynccontextmanager
     async def connected(self, name: str, **options: Any) -> AsyncGenerator[Peer, None]:
         """A connection to a daemon, as the pool's owner on this host."""
         address = Address.unix(str(self.directory / "run" / f"{name}.sock"))
         options.setdefault("security", self.security)
-        async with rpc.connected(address, network=self.network, **options) as peer:
+        async with endpoints.connected(address, network=self.network, **options) as peer:
             yield peer
 
     async def query(self, ad_type: str, constraint: str | None = None) -> list[ClassAd]:
@@ -172,3 +181,5 @@ async def one_host(
     async with trio.open_nursery() as nursery:
         yield OneHost(nursery, directory, host, overrides or {}, world)
         nursery.cancel_scope.cancel()
+    said = "\n".join(path.read_text() for path in (directory / "log").iterdir())
+    assert re.findall(r"The task \S+ has failed.*", said) == []  # the daemon goes on, but it is a fault of its

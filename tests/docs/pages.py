@@ -2,6 +2,9 @@
 
 A block's first line says what it is: `config`; `sh NAME` for a program, `submit NAME` for a submit file; `console` for
 commands, each followed by what it prints: those of a user after `$ `, those of the machine's owner after `# `.
+
+A page is followed in a pool that others use (`start_in_use`), so no command may count on the numbers of a new pool. What
+a command prints has other numbers there than the page: those that the page shows, 501 to 509, stand for the reader's.
 """
 
 from __future__ import annotations
@@ -11,14 +14,19 @@ import re
 import subprocess
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from tests.whole.real_pool import DEADLINE_S, NotInTime, RealPool, as_account
 
 PAGES: Final = Path(__file__).parent.parent.parent / "docs"
+HISTORY_JOBS: Final = 250
+"""How many jobs each of two users has behind them when a page's reader comes."""
+
 _BLOCK: Final = re.compile(r"^```(\w+)(?: (\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_KEPT: Final = re.compile(r"(\w+)=\$\(.*\)")
+_NUMBER: Final = re.compile(r"\b50[1-9]\b")
 ASKS: Final = ("cat ", "grep ", "condor_status ", "condor_q ", "python3 ")
 """Commands that only look: they may be asked until they answer what the page shows."""
 
@@ -57,32 +65,79 @@ def install(examples: list[Block], pool: RealPool, programs: Path) -> None:
             (home / block.name).write_text(block.text)
 
 
+def start_in_use(pool: RealPool) -> None:
+    """Start a pool, and give it a past: a history, and jobs that wait or are held, of the reader and of somebody else."""
+    pool.start()
+    idle = r"printf 'executable = /bin/true\nrequirements = false\n%s\n' "
+    for account in ("daemon", pool.user):
+        past = run(f"{idle} 'queue {HISTORY_JOBS}' | condor_submit -terse", pool, account).partition(".")[0]
+        run(f"condor_rm {past}", pool, account)
+        pool.until(lambda past=past: len(pool.history(past)) == HISTORY_JOBS, "the history")
+        run(f"{idle} 'queue 2' | condor_submit", pool, account)
+        run(f"{idle} 'hold = true\nqueue' | condor_submit", pool, account)
+    assert len(pool.jobs()) == 6
+
+
 def perform(examples: list[Block], pool: RealPool) -> None:
     """Give the page's commands, in order; AssertionError when one does not print what the page shows."""
+    reader = Reader(pool)
     for block in examples:
-        if block.kind != "console":
-            continue
-        for prompt, command, expected in commands(block.text):
-            account = pool.user if prompt == "$" else pool.owner
-            if command.startswith(ASKS) and " add " not in command:
-                _until_printed(command, expected, pool, account)
-                continue
-            said = run(command, pool, account)
-            assert said == expected, f"{command}\n{said}\nwhere the page has\n{expected}"
+        if block.kind == "console":
+            for prompt, command, expected in commands(block.text):
+                reader.give(command, expected, pool.user if prompt == "$" else pool.owner)
 
 
-def _until_printed(command: str, expected: str, pool: RealPool, account: str | None) -> None:
-    said = ""
+@dataclass
+class Reader:
+    """Somebody who types what a page shows: the variables of the shell, and the numbers that jobs have here."""
 
-    def printed() -> bool:
-        nonlocal said
-        said = run(command, pool, account)
-        return said == expected
+    pool: RealPool
+    variables: dict[str, str] = field(default_factory=dict)
+    numbers: dict[str, str] = field(default_factory=dict)
 
-    try:
-        pool.until(printed, command)
-    except NotInTime as error:
-        raise AssertionError(f"{command}\n{said}\nwhere the page has\n{expected}") from error
+    def give(self, command: str, expected: str, account: str | None) -> None:
+        """Give a command: once, or until it prints what the page shows if it only looks."""
+        if found := _KEPT.fullmatch(command):
+            said = run(f'{command}; printf "%s" "${found[1]}" > kept', self.pool, account, self.variables)
+            self.variables[found[1]] = (self.pool.directory / "home" / "kept").read_text()
+            assert said == expected, _difference(command, said, expected)
+        elif command.startswith(ASKS) and " add " not in command:
+            self._until_printed(command, expected, account)
+        else:
+            said = run(command, self.pool, account, self.variables)
+            assert self.is_as_shown(said, expected), _difference(command, said, expected)
+
+    def _until_printed(self, command: str, expected: str, account: str | None) -> None:
+        said = ""
+
+        def printed() -> bool:
+            nonlocal said
+            said = run(command, self.pool, account, self.variables)
+            return self.is_as_shown(said, expected)
+
+        try:
+            self.pool.until(printed, command)
+        except NotInTime as error:
+            raise AssertionError(_difference(command, said, expected)) from error
+
+    def is_as_shown(self, said: str, expected: str) -> bool:
+        """Whether this is what the page shows; a number of the page stands for the same number here wherever it appears."""
+        parts = _NUMBER.split(expected)
+        found = re.fullmatch(r"(\d+)".join(map(re.escape, parts)), said)
+        if found is None:
+            return False
+        numbers = dict(self.numbers)
+        for shown, here in zip(_NUMBER.findall(expected), found.groups(), strict=True):
+            if numbers.setdefault(shown, here) != here:
+                return False
+        if len(set(numbers.values())) != len(numbers):
+            return False
+        self.numbers = numbers
+        return True
+
+
+def _difference(command: str, said: str, expected: str) -> str:
+    return f"{command}\n{said}\nwhere the page has\n{expected}"
 
 
 def commands(text: str) -> list[tuple[str, str, str]]:
@@ -96,13 +151,18 @@ def _halves(text: str) -> tuple[str, str]:
     return command, printed
 
 
-def run(command: str, pool: RealPool, account: str | None) -> str:
+def run(command: str, pool: RealPool, account: str | None, variables: Mapping[str, str] | None = None) -> str:
     """What a command prints, given as the page's reader."""
     tools = Path(sys.executable).parent
     done = subprocess.run(
         ["/bin/sh", "-c", command],
         cwd=pool.directory / "home",
-        env={**pool.env(), "PATH": f"{tools}:{os.environ['PATH']}", "LOG": str(pool.directory / "log")},
+        env={
+            **pool.env(),
+            **(variables or {}),
+            "PATH": f"{tools}:{os.environ['PATH']}",
+            "LOG": str(pool.directory / "log"),
+        },
         capture_output=True,
         text=True,
         check=False,

@@ -12,5 +12,5 @@ def test_every_example_of_the_page_does_what_it_says() -> None:
         cron = pool.directory / "cron"
         examples = pages.blocks("cron-jobs.md", {"/etc/minipool/cron": str(cron)})
         pages.install(examples, pool, cron)
-        pool.start()
+        pages.start_in_use(pool)
         pages.perform(examples, pool)

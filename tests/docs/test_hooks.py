@@ -34,7 +34,7 @@ def test_every_example_of_the_page_does_what_it_says() -> None:
         (pool.directory / "home" / "Hello.class").touch()
         (pool.directory / "notes").mkdir()
         (pool.directory / "notes").chmod(0o777)
-        pool.start()
+        pages.start_in_use(pool)
         pages.perform(examples, pool)
 
 

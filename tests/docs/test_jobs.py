@@ -15,5 +15,5 @@ def test_every_command_of_the_page_prints_what_the_page_shows(page: str) -> None
     with real_pool(start=False, NUM_CPUS="4", MEMORY="4000") as pool:
         examples = pages.blocks(page, {})
         pages.install(examples, pool, pool.directory / "programs")
-        pool.start()
+        pages.start_in_use(pool)
         pages.perform(examples, pool)

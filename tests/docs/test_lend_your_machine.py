@@ -37,7 +37,7 @@ def test_every_command_of_the_page_prints_what_it_shows() -> None:
         pages.install(examples, pool, pool.directory / "programs")
         with open(pool.directory / "config", "a") as config:
             config.write("NETWORK_HOSTNAME = robin\n")
-        pool.start()
+        pages.start_in_use(pool)
         pages.perform(examples, pool)
 
 

@@ -11,8 +11,7 @@ import docs
 from docs.generate import PAGES
 from pool.config import knobs
 from pool.config.htcondors_own import HTCONDORS_OWN
-from pool.config.places import Facts
-from pool.config.without_effect import WITHOUT_EFFECT
+from pool.config.places import HostFacts
 
 OTHERS = frozenset(
     (
@@ -20,6 +19,8 @@ OTHERS = frozenset(
             "POOL_DIR",
             "CONDOR_CONFIG",
             "CUDA_VISIBLE_DEVICES",
+            "GPU_DEVICE_ORDINAL",
+            "NVIDIA_VISIBLE_DEVICES",
             "MALLOC_ARENA_MAX",
             "LICENSE_SERVER",
             "STARTER_SLOT_NAME",
@@ -46,7 +47,7 @@ WRITTEN = sorted(path for path in Path(docs.__path__[0]).glob("*.md") if path.na
 @pytest.mark.parametrize("page", WRITTEN, ids=lambda page: page.name)
 def test_a_page_speaks_of_knobs_that_exist_and_do_something(page: Path) -> None:
     words = set(re.findall(r"\b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\b(?![*<])", page.read_text()))
-    facts = {*Facts({}, {}).names(), *HTCONDORS_OWN, *OTHERS}
+    facts = {*HostFacts({}, {}).names(), *HTCONDORS_OWN, *OTHERS}
     assert sorted(word for word in words if knobs.find(word) is None and word not in facts) == []
     if page.name != "differences.md":
-        assert sorted(words & WITHOUT_EFFECT) == []
+        assert sorted(word for word in words if (knob := knobs.find(word)) is not None and not knob.has_effect) == []

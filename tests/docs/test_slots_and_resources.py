@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.docs import pages
-from tests.pool.slots.test_layouts import configured, divided
+from tests.pool.slots.provision.test_layouts import configured, divided
 from tests.whole.real_pool import real_pool
 
 PAGE = "slots-and-resources.md"
@@ -33,5 +33,5 @@ def test_every_example_of_the_page_does_what_it_says() -> None:
         stock = pool.directory / "stock"
         examples = pages.blocks(PAGE, {"/etc/minipool/stock": str(stock)})
         pages.install(examples, pool, stock)
-        pool.start()
+        pages.start_in_use(pool)
         pages.perform(examples, pool)

@@ -14,10 +14,7 @@ from typing import Any
 
 import trio
 
-from pool.errors import UserError
-from protocol import needs, rpc
-from protocol.identity import Link
-from protocol.message import DONE, Done
+from pool.base.errors import UserError
 from protocol.messages.agent import (
     AppendEvents,
     CloseTransfer,
@@ -25,10 +22,15 @@ from protocol.messages.agent import (
     TurnGiven,
     TurnTakenBack,
 )
-from protocol.net import Channel
-from protocol.rpc import Peer
-from protocol.security import Security
-from protocol.service import Service
+from protocol.network.channel import Channel
+from protocol.rpc import endpoints
+from protocol.rpc.endpoints import Peer
+from protocol.rpc.service import Service, answer
+from protocol.security import needs
+from protocol.security.credentials import Security
+from protocol.security.identity import Link
+from protocol.security.settings import SecuritySettings
+from protocol.wire.message import DONE, Done
 from tests.fakes.network import FakeNetwork, FakeStream, Wire
 
 FIRST_PID = 2_000_000_000
@@ -62,17 +64,25 @@ class FakeAgent:
         """Be an agent until killed, or alone."""
         agents = self._agents
         service = Service("agent", needs.AGENT_TO_SCHEDD)
-        service.on(AppendEvents, agents.append)
-        service.on(OpenTransfer, agents.open)
-        service.on(CloseTransfer, agents.close)
-        service.on(TurnGiven, lambda peer, message: self.given.append(message.turn))
-        service.on(TurnTakenBack, lambda peer, message: self.taken_back.append(message.turn))
+        service.offer(
+            [
+                answer(AppendEvents, agents.append),
+                answer(OpenTransfer, agents.open),
+                answer(CloseTransfer, agents.close),
+                answer(TurnGiven, lambda peer, message: self.given.append(message.turn)),
+                answer(TurnTakenBack, lambda peer, message: self.taken_back.append(message.turn)),
+            ]
+        )
         try:
             with self._scope:
                 async with trio.open_nursery() as nursery:
                     channel = Channel(self._ours, Link(kind="pair", label="the schedd", verified=True))
-                    peer = await rpc.open_pair(
-                        nursery, channel, parent=False, security=Security(trust_domain="pool.test"), service=service
+                    peer = await endpoints.open_pair(
+                        nursery,
+                        channel,
+                        parent=False,
+                        security=Security(SecuritySettings(trust_domain="pool.test")),
+                        service=service,
                     )
                     self.schedd = peer
                     await peer.closed.wait()

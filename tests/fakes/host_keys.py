@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from protocol import keys
+from protocol.security import keys
 
 
 def make_host_key(directory: Path, host: str) -> str:

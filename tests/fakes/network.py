@@ -1,6 +1,6 @@
 """A network in memory, with named hosts, which can be slow, cut and healed from one seed.
 
-It keeps the promises of `protocol.net.RealNetwork`, and the same tests hold both to them. A host's certificate and a
+It keeps the promises of `protocol.network.net.RealNetwork`, and the same tests hold both to them. A host's certificate and a
 process's account are what the test says they are; all else is the real protocol.
 
     network = FakeNetwork(seed=1)
@@ -21,13 +21,13 @@ from dataclasses import dataclass, field
 
 import trio
 
-from pool.errors import PeerError
-from protocol.address import Address
-from protocol.identity import Certificate, Credentials, Link
-from protocol.message import replace
-from protocol.net import Channel, Incoming, Listener
-from protocol.security import Security
-from protocol.unix_socket import binding
+from pool.base.errors import PeerError
+from protocol.network.channel import Channel, Incoming, Listener
+from protocol.network.unix_socket import binding
+from protocol.security.credentials import Security
+from protocol.security.identity import Certificate, Credentials, Link
+from protocol.wire.address import Address
+from protocol.wire.message import replace
 
 PIPE_BYTES_MAX = 256 * 1024
 BACKLOG = 128
@@ -100,7 +100,7 @@ class FakeNetwork:
 
 @dataclass
 class FakeHost:
-    """The `protocol.net.Network` of one host; `uid` is the account that its processes appear to run as."""
+    """The `protocol.network.net.Network` of one host; `uid` is the account that its processes appear to run as."""
 
     network: FakeNetwork
     name: str

@@ -12,14 +12,11 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 import trio
 
 from pool.classad import ClassAd
-from protocol import needs, rpc
-from protocol.identity import Link
-from protocol.message import DONE, Done
 from protocol.messages.common import StopHow
 from protocol.messages.starter import (
     ActivationOver,
@@ -30,10 +27,14 @@ from protocol.messages.starter import (
     StopJob,
     SuspendJob,
 )
-from protocol.net import Channel
-from protocol.rpc import Peer
-from protocol.security import Security
-from protocol.service import Service
+from protocol.network.channel import Channel
+from protocol.rpc import endpoints
+from protocol.rpc.endpoints import Peer
+from protocol.rpc.service import Service, answer
+from protocol.security import needs
+from protocol.security.credentials import Security
+from protocol.security.identity import Link
+from protocol.wire.message import DONE, Done
 from tests.fakes.network import FakeNetwork, FakeStream, Wire
 
 FIRST_PID = 1_000_000_000
@@ -73,13 +74,19 @@ class FakeStarter:
         with self._scope:
             async with trio.open_nursery() as nursery:
                 service = Service("starter", needs.STARTER)
-                service.on(RunJob, lambda _, order: self._run(nursery, order))
-                service.on(StopJob, self._stop)
-                service.on(SuspendJob, lambda _, order: self._note("suspend"))
-                service.on(ContinueJob, lambda _, order: self._note("continue"))
-                service.on(LeaveNow, lambda _, order: self._go())
+                service.offer(
+                    [
+                        answer(RunJob, lambda _, order: self._run(nursery, order)),
+                        answer(StopJob, self._stop),
+                        answer(SuspendJob, lambda _, order: self._note("suspend")),
+                        answer(ContinueJob, lambda _, order: self._note("continue")),
+                        answer(LeaveNow, lambda _, order: self._go()),
+                    ]
+                )
                 channel = Channel(self._ours, Link(kind="pair", label="startd", verified=True))
-                self._peer = await rpc.open_pair(nursery, channel, parent=False, security=Security(), service=service)
+                self._peer = await endpoints.open_pair(
+                    nursery, channel, parent=False, security=Security(), service=service
+                )
                 nursery.start_soon(self._until_alone, self._peer)
                 await self._leave.wait()
                 nursery.cancel_scope.cancel()
@@ -133,6 +140,10 @@ class FakeStarter:
         leaves_in = 0.0 if order.how is StopHow.FAST else job.job_ad.eval_float("LeavesIn", 0.0)
         self._stop_at.deadline = min(self._stop_at.deadline, trio.current_time() + leaves_in)
         return DONE
+
+
+ORDERS: Final = frozenset(("runsfor", "leavesin", "stubborn"))
+"""What a job's ad tells its fake starter, and nobody else."""
 
 
 class Farm:

@@ -4,36 +4,17 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import trio
 
 import minipool
-from minipool.model import id_of
-from pool.ids import JobId
-from tests.whole.real_pool import RealPool, real_pool
+from minipool.client.model import id_of
+from pool.base.ids import JobId
 
 DOCS = Path(__file__).parents[2] / "docs" / "api.md"
 WAIT_S = 240
-
-
-@pytest.fixture(scope="module")
-def running() -> Iterator[RealPool]:
-    with real_pool(user=None, NUM_CPUS=4) as pool:
-        yield pool
-
-
-@pytest.fixture
-def here(running: RealPool, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A directory of the pool as the working directory, and the pool as the one that is found."""
-    work = running.directory / "work"
-    work.mkdir(exist_ok=True)
-    monkeypatch.chdir(work)
-    monkeypatch.delenv("CONDOR_CONFIG", raising=False)
-    monkeypatch.setenv("POOL_DIR", str(running.directory))
-    return work
 
 
 @pytest.mark.timeout(WAIT_S)
@@ -43,33 +24,6 @@ def test_every_example_of_the_documentation_runs(here: Path) -> None:
     names: dict[str, object] = {"__name__": "examples"}
     for number, example in enumerate(examples):
         exec(compile(example, f"api.md example {number + 1}", "exec"), names)
-
-
-@pytest.mark.timeout(WAIT_S)
-def test_jobs_that_are_made_later_are_waited_for(here: Path) -> None:
-    description = minipool.Submit(executable="/bin/true", max_materialize=1, should_transfer_files="NO")
-    with minipool.connect(str(here.parent)) as pool:
-        jobs = pool.submit(description, count=3)
-        assert [str(job.id.proc) for job in jobs] == ["0", "1", "2"]
-        assert [result.exit_code for result in pool.wait(jobs)] == [0, 0, 0]
-
-
-@pytest.mark.timeout(WAIT_S)
-def test_results_come_for_jobs_that_left_long_ago_too(here: Path) -> None:
-    with minipool.connect() as pool:
-        jobs = pool.submit({"executable": "/bin/false", "transfer_executable": False}, count=2)
-        assert [one.exit_code for one in pool.wait(jobs)] == [1, 1]
-        assert [one.exit_code for one in pool.wait(jobs)] == [1, 1]
-        assert jobs[0].status() is minipool.Status.COMPLETED
-        assert [state.left for state in jobs[0].follow()] in ([], [True])
-
-
-@pytest.mark.timeout(WAIT_S)
-def test_a_job_that_is_nowhere_is_named(here: Path) -> None:
-    with minipool.connect() as pool:
-        for ask in (pool.job(4711).ad, pool.job(4711).result, pool.job(4711).status):
-            with pytest.raises(minipool.UnknownJob, match=r"4711\.0"):
-                ask()
 
 
 @pytest.mark.timeout(WAIT_S)

@@ -9,34 +9,18 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from contextlib import aclosing
 from pathlib import Path
 
 import pytest
 import trio
 
 import minipool
-from minipool.model import Status
-from tests.whole.real_pool import RealPool, real_pool
+from minipool.client.model import Status
+from tests.whole.real_pool import RealPool
 
 WAIT_S = 240
-
-
-@pytest.fixture(scope="module")
-def running() -> Iterator[RealPool]:
-    with real_pool(user=None, NUM_CPUS=4) as pool:
-        yield pool
-
-
-@pytest.fixture
-def here(running: RealPool, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A directory of the pool as the working directory, and the pool as the one that is found."""
-    work = running.directory / "work"
-    work.mkdir(exist_ok=True)
-    monkeypatch.chdir(work)
-    monkeypatch.delenv("CONDOR_CONFIG", raising=False)
-    monkeypatch.setenv("POOL_DIR", str(running.directory))
-    return work
 
 
 def gated(here: Path, name: str) -> tuple[minipool.Submit, Path]:
@@ -95,9 +79,10 @@ def test_waits_over_trio_outlive_the_schedd(running: RealPool, here: Path) -> No
     async def main() -> None:
         async with minipool.open_pool() as pool:
             [job] = await pool.submit(description)
-            async for state in job.follow():
-                if state.status is Status.RUNNING:
-                    break
+            async with aclosing(job.follow()) as states:
+                async for state in states:
+                    if state.status is Status.RUNNING:
+                        break
             results: list[minipool.JobResult] = []
 
             async def wait() -> None:
@@ -164,53 +149,6 @@ def test_jobs_are_named_as_people_name_them(here: Path) -> None:
 
 
 @pytest.mark.timeout(WAIT_S)
-def test_nothing_is_done_to_no_jobs(here: Path) -> None:
-    with minipool.connect() as pool:
-        [job] = pool.submit({"executable": "/bin/true", "hold": True, "transfer_executable": False})
-        assert pool.remove(*[]) == pool.remove([]) == pool.hold() == pool.release([]) == pool.edit(JobPrio=7) == 0
-        assert (job.status(), job.ad().eval_int("JobPrio", 0)) == (Status.HELD, 0)
-        assert pool.jobs([]) == pool.history([]) == list(pool.watch([])) == pool.wait([]) == []
-        assert pool.remove(constraint=f"ClusterId == {job.id.cluster}") == 1
-
-    async def main() -> None:
-        async with minipool.open_pool() as pool:
-            [job] = await pool.submit({"executable": "/bin/true", "hold": True, "transfer_executable": False})
-            assert await pool.remove(*[]) == await pool.edit([], JobPrio=7) == 0
-            assert await job.status() is Status.HELD
-            await job.remove()
-
-    trio.run(main)
-
-
-@pytest.mark.timeout(WAIT_S)
-def test_no_items_are_no_jobs(here: Path) -> None:
-    nothing = minipool.Submit(executable="/bin/true", transfer_executable=False, items=[])
-    with minipool.connect() as pool:
-        before = len(pool.jobs())
-        for description in (nothing, "executable = /bin/true\nqueue x from (\n)\n"):
-            with pytest.warns(minipool.SubmitWarning, match="no jobs queued"):
-                assert pool.submit(description) == []
-        assert len(pool.jobs()) == before
-
-
-@pytest.mark.timeout(WAIT_S)
-def test_every_wait_ends_in_time_and_says_what_is_held(here: Path) -> None:
-    held = {"executable": "/bin/true", "hold": True, "transfer_executable": False}
-    with minipool.connect() as pool:
-        [job] = pool.submit(held)
-        with pytest.warns(minipool.JobHeldWarning, match=f"{job.id} is on hold: submitted on hold"):
-            with pytest.raises(minipool.TimedOut, match=f"{job.id} is on hold"):
-                job.result(timeout=0.5)
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", minipool.JobHeldWarning)
-            with pytest.raises(minipool.JobHeldWarning):
-                job.result(timeout=30)
-        with pytest.raises(minipool.TimedOut):
-            list(pool.watch(timeout=0.5))
-        job.remove(timeout=30)
-
-
-@pytest.mark.timeout(WAIT_S)
 def test_misspelt_commands_are_warned_about(here: Path) -> None:
     with minipool.connect() as pool:
         with pytest.warns(minipool.SubmitWarning, match="Did you mean 'output'"):
@@ -257,22 +195,3 @@ def test_a_result_and_a_state_are_shown_in_a_line(here: Path) -> None:
     with minipool.connect() as pool:
         [job] = pool.submit({"executable": "/bin/false", "transfer_executable": False})
         assert repr(job.result()) == f"JobResult({job.id}, COMPLETED, exit_code=1)"
-
-
-@pytest.mark.timeout(WAIT_S)
-def test_every_wait_over_trio_ends_in_time_too(here: Path) -> None:
-    held = {"executable": "/bin/true", "hold": True, "transfer_executable": False}
-
-    async def main() -> None:
-        async with minipool.open_pool() as pool:
-            [job] = await pool.submit(held)
-            with pytest.warns(minipool.JobHeldWarning), pytest.raises(minipool.TimedOut, match="is on hold"):
-                await job.result(timeout=0.5)
-            with pytest.raises(minipool.TimedOut):
-                async for _ in pool.watch(timeout=0.5):
-                    pass
-            assert await pool.wait([]) == await pool.jobs([]) == await pool.history([]) == []
-            assert len(await pool.jobs(str(job.id), timeout=30)) == 1
-            await job.remove(timeout=30)
-
-    trio.run(main)

@@ -6,20 +6,20 @@ from pathlib import Path
 
 import pytest
 
-from minipool.fetched_places import Places
+from minipool.client.fetched_places import Places
+from pool.base.errors import UserError
 from pool.classad import ClassAd
-from pool.errors import UserError
-from pool.jobs.spool import fetched_to
+from pool.files.spool import fetched_to
 
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
     home = tmp_path / "home" / "u"
-    (home / "work" / "logs").mkdir(parents=True)
+    (home / "jobs" / "logs").mkdir(parents=True)
     (home / ".ssh").mkdir()
-    (home / "work" / "away").symlink_to(tmp_path)
-    (home / "work" / "rc").symlink_to(home / ".bashrc")
-    (home / "work" / "inside").symlink_to("logs")
+    (home / "jobs" / "away").symlink_to(tmp_path)
+    (home / "jobs" / "rc").symlink_to(home / ".bashrc")
+    (home / "jobs" / "inside").symlink_to("logs")
     return home
 
 
@@ -33,14 +33,14 @@ def place(home: Path, here: str, iwd: str, name: str = "out", remaps: str = "") 
 @pytest.mark.parametrize(
     ("here", "iwd", "name", "remaps", "goes_to"),
     [
-        ("work", "work", "out", "", "work/out"),
-        ("", "work", "out", "", "work/out"),
-        ("work", "work", "out", "out=logs/1", "work/logs/1"),
-        ("work", "work", "out", "out={home}/work/logs/1", "work/logs/1"),
-        ("work", "work", "out", "out=inside/1", "work/inside/1"),
-        ("work", "work", "d/.hidden", "", "work/d/.hidden"),
-        ("work", "work/logs", "out", "out=../1", "work/logs/../1"),
-        ("work", "work", ".profile", "", "work/.profile"),
+        ("jobs", "jobs", "out", "", "jobs/out"),
+        ("", "jobs", "out", "", "jobs/out"),
+        ("jobs", "jobs", "out", "out=logs/1", "jobs/logs/1"),
+        ("jobs", "jobs", "out", "out={home}/jobs/logs/1", "jobs/logs/1"),
+        ("jobs", "jobs", "out", "out=inside/1", "jobs/inside/1"),
+        ("jobs", "jobs", "d/.hidden", "", "jobs/d/.hidden"),
+        ("jobs", "jobs/logs", "out", "out=../1", "jobs/logs/../1"),
+        ("jobs", "jobs", ".profile", "", "jobs/.profile"),
         (".ssh", ".ssh", "config", "", ".ssh/config"),
     ],
 )
@@ -51,15 +51,15 @@ def test_files_go_where_their_user_is(home: Path, here: str, iwd: str, name: str
 @pytest.mark.parametrize(
     ("here", "iwd", "name", "remaps"),
     [
-        ("work", "", "out", ""),
-        ("work", "work", "out", "out=../x"),
-        ("work", "work", "out", "out={home}/x"),
-        ("work", "work", "out", "out=away/x"),
-        ("work", "work", "out", "out=rc"),
-        ("work", "workshop", "out", ""),
+        ("jobs", "", "out", ""),
+        ("jobs", "jobs", "out", "out=../x"),
+        ("jobs", "jobs", "out", "out={home}/x"),
+        ("jobs", "jobs", "out", "out=away/x"),
+        ("jobs", "jobs", "out", "out=rc"),
+        ("jobs", "jobsheet", "out", ""),
         ("", "", ".bashrc", ""),
         ("", "", "out", "out=.ssh/authorized_keys"),
-        ("", "work", "out", "out=rc"),
+        ("", "jobs", "out", "out=rc"),
         ("", ".ssh", "authorized_keys", ""),
     ],
 )
@@ -69,6 +69,6 @@ def test_an_access_point_writes_nowhere_else(home: Path, here: str, iwd: str, na
 
 
 def test_whoever_is_at_the_root_fetches_for_all_directories(home: Path) -> None:
-    assert Places(lambda name: f"{home}/work/{name}", "/", str(home)).where("out") == f"{home}/work/out"
+    assert Places(lambda name: f"{home}/jobs/{name}", "/", str(home)).where("out") == f"{home}/jobs/out"
     with pytest.raises(UserError, match="hidden"):
         Places(lambda name: f"{home}/{name}", "/", str(home)).where(".bashrc")

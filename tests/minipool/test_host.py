@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from minipool import host
-from minipool.session import Session
+from minipool.client import host
+from minipool.client.session import Session
 
 
 def test_settings_of_the_first_start_stay_and_those_of_a_later_one_are_gone_at_the_next(tmp_path: Path) -> None:
@@ -53,7 +53,7 @@ def test_a_pid_file_that_nobody_holds_names_no_master(tmp_path: Path) -> None:
 
 
 def test_a_pool_that_does_not_run_cannot_be_stopped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from minipool.cli.main import dispatch
+    from minipool.cli.entry.main import dispatch
 
     (tmp_path / "run").mkdir()
     assert dispatch("down", ["--dir", str(tmp_path)]) == 1
@@ -73,7 +73,7 @@ def test_a_pool_that_does_not_run_cannot_be_stopped(tmp_path: Path, capsys: pyte
 def test_a_wrong_command_line_starts_nothing(
     tmp_path: Path, argv: list[str], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from minipool.cli.main import dispatch
+    from minipool.cli.entry.main import dispatch
 
     assert dispatch("up", ["--dir", str(tmp_path / "new"), *argv]) == 1
     assert said in capsys.readouterr().err

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from minipool.session import Session
-from pool.errors import PeerError
+from minipool.client.session import Session
+from pool.base.errors import PeerError
 
 SILENT = "127.0.0.1:1"
 

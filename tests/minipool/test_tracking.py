@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from minipool.model import JobHeldWarning, Status, UnknownJob
-from minipool.patience import RECONNECT_S, Patience
-from minipool.tracking import Following, Waiting
+from minipool.client.model import JobHeldWarning, Status, UnknownJob
+from minipool.client.patience import RECONNECT_S, Attempts
+from minipool.client.tracking import AwaitedJobs, Following
+from pool.base.errors import PeerError
+from pool.base.ids import JobId
 from pool.classad import ClassAd
-from pool.errors import PeerError
-from pool.ids import JobId
 from protocol.messages.schedd import JobDelta, JobsChanged
-from protocol.remote import TimedOut
+from protocol.rpc.remote import TimedOut
 
 
 def delta(proc: int, status: Status, *, left: bool = False, **more: object) -> JobDelta:
@@ -49,7 +49,7 @@ def test_who_left_while_nobody_listened_is_told_by_the_history() -> None:
 
 
 def test_a_job_that_even_the_history_has_lost_has_no_result() -> None:
-    following, waiting = Following(), Waiting(["1.0"])
+    following, waiting = Following(), AwaitedJobs(["1.0"])
     following.begin()
     following.take(told(delta(0, Status.RUNNING)))
     following.begin()
@@ -62,7 +62,7 @@ def test_a_job_that_even_the_history_has_lost_has_no_result() -> None:
 
 
 def test_a_cluster_is_waited_for_until_it_makes_no_more_jobs() -> None:
-    waiting = Waiting([1])
+    waiting = AwaitedJobs([1])
     waiting.take_history([delta(0, Status.COMPLETED, ExitCode=0).ad])
     waiting.settle([ClassAd({"ClusterId": 1})], [], [])
     assert waiting.missing == [1]
@@ -74,7 +74,7 @@ def test_a_cluster_is_waited_for_until_it_makes_no_more_jobs() -> None:
 
 
 def test_a_job_on_hold_is_told_once_for_each_time() -> None:
-    waiting, following = Waiting("1.0"), Following()
+    waiting, following = AwaitedJobs("1.0"), Following()
 
     def take(*statuses: Status) -> None:
         for status in statuses:
@@ -89,13 +89,13 @@ def test_a_job_on_hold_is_told_once_for_each_time() -> None:
 
 def test_patience_ends_with_the_timeout_or_when_the_daemon_stays_away() -> None:
     error = PeerError("nobody answers")
-    forever = Patience(0, None)
+    forever = Attempts(0, None)
     assert forever.pause(10, error) < forever.pause(11, error)
     with pytest.raises(PeerError, match="nobody answers"):
         forever.pause(10 + RECONNECT_S, error)
     forever.heard()
-    assert forever.pause(10 + RECONNECT_S, error) == Patience(0, None).pause(0, error)
-    short = Patience(0, 5)
+    assert forever.pause(10 + RECONNECT_S, error) == Attempts(0, None).pause(0, error)
+    short = Attempts(0, 5)
     assert short.pause(4.95, error) == pytest.approx(0.05)
     with pytest.raises(TimedOut, match="within 5 s: nobody answers"):
         short.pause(5, error)

@@ -11,11 +11,12 @@ from pathlib import Path
 import pytest
 import trio
 
-from protocol import keys
-from protocol.address import Address
-from protocol.message import replace
-from protocol.net import Listener, Network, RealNetwork
-from protocol.security import Security
+from protocol.network.channel import Listener, Network
+from protocol.network.net import RealNetwork
+from protocol.security import keys
+from protocol.security.credentials import Security
+from protocol.wire.address import Address
+from protocol.wire.message import replace
 from tests.fakes.network import FakeNetwork
 from tests.protocol.echo import DOMAIN, a_security
 

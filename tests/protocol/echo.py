@@ -9,15 +9,16 @@ from functools import partial
 
 import trio
 
-from pool.errors import UserError
-from pool.ids import JobId
-from protocol.authorize import Level, access_lists
-from protocol.message import DONE, Done, Message, Record, Request, StreamRequest
-from protocol.needs import Need
-from protocol.net import Listener
-from protocol.rpc import Peer, serve, single
-from protocol.security import Security
-from protocol.service import SendItem, Service
+from pool.base.errors import UserError
+from pool.base.ids import JobId
+from protocol.network.channel import Listener
+from protocol.rpc.endpoints import Peer, serve, single
+from protocol.rpc.service import SendItem, Service, answer
+from protocol.security.authorize import Level, access_lists
+from protocol.security.credentials import Security
+from protocol.security.needs import Need
+from protocol.security.settings import SecuritySettings
+from protocol.wire.message import DONE, Done, Message, Record, Request, StreamRequest
 
 DOMAIN = "pool.test"
 LISTS = access_lists({"READ": ["*"], "WRITE": [f"*@{DOMAIN}"]}, {})
@@ -79,13 +80,17 @@ class EchoService(Service):
         self.sent = 0
         self.notes: list[str] = []
         self.peers: list[Peer] = []
-        self.on(Echo, self.echo)
-        self.on(Refuse, self.refuse)
-        self.on(Wait, self.wait)
-        self.on(Administrate, lambda peer, request: DONE)
-        self.on(Count, self.count)
-        self.on(Note, self.note)
-        self.on(AskBack, self.ask_back)
+        self.offer(
+            [
+                answer(Echo, self.echo),
+                answer(Refuse, self.refuse),
+                answer(Wait, self.wait),
+                answer(Administrate, lambda peer, request: DONE),
+                answer(Count, self.count),
+                answer(Note, self.note),
+                answer(AskBack, self.ask_back),
+            ]
+        )
         self.on_peer(self.peers.append)
 
     def echo(self, peer: Peer, request: Echo) -> Echoed:
@@ -130,7 +135,8 @@ def a_security(**changes: object) -> Security:
         "signing": {"POOL": SIGNING_KEY},
         "owner_uid": os.geteuid(),
     }
-    return Security(**{**values, **changes})  # type: ignore[arg-type]
+    own = {name: changes.pop(name) for name in ("now", "tickets", "revoked") if name in changes}
+    return Security(SecuritySettings(**{**values, **changes}), **own)  # type: ignore[arg-type]
 
 
 def a_tool(directory: str, token: str | None = None, **changes: object) -> Security:

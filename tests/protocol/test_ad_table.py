@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from pool.base.errors import PeerError
 from pool.classad import UNDEFINED, ClassAd, expr
-from pool.errors import PeerError
-from protocol.ad_table import ROWS_MAX, AdTable, pack_alike, pack_table, unpack_ads, unpack_table
-from protocol.codec import pack
+from protocol.wire.ad_table import ROWS_MAX, AdTable, pack_alike, pack_table, unpack_ads, unpack_table
+from protocol.wire.codec import pack
 
 ALIKE = [ClassAd({"Args": f"{n}", "Size": n}) for n in range(5)]
 MIXED = [

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pool.errors import UserError
-from protocol.address import Address
+from pool.base.errors import UserError
+from protocol.wire.address import Address
 
 
 @pytest.mark.parametrize(

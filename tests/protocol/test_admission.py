@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 import pytest
 import trio
 
-from protocol.admission import LONG_BYTES_MAX, Admission, Bounds, Place, Share
+from protocol.network.admission import LONG_BYTES_MAX, Admission, ConnectionBounds, ConnectionPlace, UserShare
 
-SMALL = Bounds(files_max=64, strangers_max=5, user_max=8, calls_max=3)
+SMALL = ConnectionBounds(files_max=64, strangers_max=5, user_max=8, calls_max=3)
 
 
 @dataclass
@@ -19,10 +19,10 @@ class Door:
     book: Admission = field(default_factory=lambda: Admission(SMALL))
     dropped: list[str] = field(default_factory=list)
 
-    def stranger(self, origin: str, name: str = "", *, is_ours: bool = False) -> Place | None:
+    def stranger(self, origin: str, name: str = "", *, is_ours: bool = False) -> ConnectionPlace | None:
         return self.book.enter(origin, lambda _: self.dropped.append(name or origin), is_ours=is_ours)
 
-    def user(self, who: str, name: str = "", *, is_idle: bool = True) -> Place | None:
+    def user(self, who: str, name: str = "", *, is_idle: bool = True) -> ConnectionPlace | None:
         """One that has authenticated; None when it was not let in or may not stay."""
         place = self.stranger(f"host of {who}", name or who)
         if place is None:
@@ -34,8 +34,8 @@ class Door:
 def test_the_bounds_leave_room_for_files_and_for_the_pools_own() -> None:
     assert SMALL.total == 48
     assert SMALL.others_max == 42
-    assert Bounds(files_max=1024).strangers_of_one_max < Bounds(files_max=1024).others_max // 3
-    assert Bounds(files_max=500_000).strangers_of_one_max == 1000
+    assert ConnectionBounds(files_max=1024).strangers_of_one_max < ConnectionBounds(files_max=1024).others_max // 3
+    assert ConnectionBounds(files_max=500_000).strangers_of_one_max == 1000
 
 
 def test_of_one_crowd_of_strangers_the_oldest_goes() -> None:
@@ -74,7 +74,7 @@ def test_when_all_is_full_who_has_most_gives_one_up() -> None:
 
 
 def test_strangers_go_before_users_where_they_are_a_crowd() -> None:
-    door = Door(Admission(Bounds(files_max=64, strangers_max=20, user_max=40)))
+    door = Door(Admission(ConnectionBounds(files_max=64, strangers_max=20, user_max=40)))
     for number in range(10):
         assert door.stranger("10.0.0.1", f"stranger {number}") is not None
     for number in range(32):
@@ -84,7 +84,7 @@ def test_strangers_go_before_users_where_they_are_a_crowd() -> None:
 
 
 def test_a_single_stranger_is_not_dropped_for_another() -> None:
-    door = Door(Admission(Bounds(files_max=64, strangers_max=20, user_max=40)))
+    door = Door(Admission(ConnectionBounds(files_max=64, strangers_max=20, user_max=40)))
     first = door.stranger("10.0.0.1", "first")
     for number in range(41):
         door.user(f"user {number % 3}", f"user {number % 3}")
@@ -105,7 +105,7 @@ def test_the_pools_own_find_the_places_that_are_kept_for_them() -> None:
 
 
 def test_nobody_has_to_go_for_one_more_of_the_largest_crowd() -> None:
-    door = Door(Admission(Bounds(files_max=64, strangers_max=20, user_max=60)))
+    door = Door(Admission(ConnectionBounds(files_max=64, strangers_max=20, user_max=60)))
     for _ in range(21):
         door.user("alice", "alice", is_idle=False)
     for _ in range(21):
@@ -138,7 +138,7 @@ def test_what_has_left_is_forgotten() -> None:
 
 
 async def test_long_messages_of_one_user_wait_for_room(autojump_clock: trio.testing.MockClock) -> None:
-    share, order = Share("alice"), []
+    share, order = UserShare("alice"), []
 
     async def one(name: str, size: int) -> None:
         await share.take(size)
@@ -158,5 +158,5 @@ async def test_long_messages_of_one_user_wait_for_room(autojump_clock: trio.test
 
 @pytest.mark.parametrize("files_max", [64, 256, 1024, 20_000, 524_288])
 def test_no_one_can_take_all(files_max: int) -> None:
-    bounds = Bounds(files_max=files_max)
+    bounds = ConnectionBounds(files_max=files_max)
     assert 2 * bounds.user_of_one_max <= bounds.others_max < bounds.total < files_max

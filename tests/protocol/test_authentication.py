@@ -11,18 +11,18 @@ from pathlib import Path
 import pytest
 import trio
 
-from pool.errors import PeerError, UserError
-from protocol import certify, keys
-from protocol.address import Address
-from protocol.auth import idtoken
-from protocol.auth.idtoken import BadToken
-from protocol.auth.ticket import ANY_PEER, Bearer, digest_of, new_secret
-from protocol.authorize import ALL_LEVELS, Level
-from protocol.identity import Certificate, Credentials, Greeting, Link
-from protocol.message import replace
-from protocol.net import RealNetwork, pair_channel
-from protocol.rpc import Peer, connected, open_pair
-from protocol.security import Security
+from pool.base.errors import PeerError, UserError
+from protocol.network.channel import pair_channel
+from protocol.network.net import RealNetwork
+from protocol.rpc.endpoints import Peer, connected, open_pair
+from protocol.security import certify, idtoken, keys, signed_token
+from protocol.security.authorize import ALL_LEVELS, Level
+from protocol.security.credentials import Security
+from protocol.security.identity import Certificate, Credentials, Greeting, Link
+from protocol.security.idtoken import BadToken
+from protocol.security.ticket import ANY_PEER, Bearer, digest_of, new_secret
+from protocol.wire.address import Address
+from protocol.wire.message import replace
 from tests.fakes.host_keys import make_host_key
 from tests.fakes.network import FakeNetwork
 from tests.protocol.echo import DOMAIN, NOBODY, SIGNING_KEY, Echo, EchoService, a_security, a_tool, serving, until
@@ -89,7 +89,7 @@ async def test_a_daemons_token_is_held_by_its_scopes(tmp_path: Path) -> None:
 async def test_nobody_is_a_host_but_by_its_certificate(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no identity that a token can state"):
         a_security().create_token(f"host/cm@{DOMAIN}")
-    forged = idtoken.create_token(SIGNING_KEY, subject=f"host/cm@{DOMAIN}", issuer=DOMAIN, now=1.0, id="1")
+    forged = signed_token.create_token(SIGNING_KEY, subject=f"host/cm@{DOMAIN}", issuer=DOMAIN, now=1.0, id="1")
     with pytest.raises(BadToken, match="malformed"):
         idtoken.read(idtoken.take_apart(forged), issuer=DOMAIN, now=2.0)
     link = Link(kind="tls", host="10.0.0.1", verified=True)
@@ -244,11 +244,11 @@ async def test_a_user_shows_a_token_to_a_verified_server_only(
     keys.make_ca(tmp_path / "other", "other.test")
     with pytest.raises(PeerError, match="the certificate does not hold"):
         async with connected(
-            address, security=replace(tool, ca_files=(str(tmp_path / "other" / "ca.pem"),), _cache={})
+            address, security=Security(replace(tool.settings, ca_files=(str(tmp_path / "other" / "ca.pem"),)))
         ):
             pass
     with pytest.raises(PeerError, match="no certificate of the pool's CA"):
-        async with connected(address, security=replace(tool, ca_files=(), _cache={})):
+        async with connected(address, security=Security(replace(tool.settings, ca_files=()))):
             pass
     assert len(service.peers) == 1
 
@@ -342,7 +342,7 @@ def test_a_ticket_is_shown_to_no_host_whose_daemon_was_not_named() -> None:
 )
 async def test_a_daemon_is_only_met_on_a_host_of_its_duty(daemon: str, duties: set[str]) -> None:
     address = Address.tcp("cm", 9618, sock=daemon)
-    for duty in keys.DUTIES:
+    for duty in certify.DUTIES:
         network, service = FakeNetwork(), EchoService(daemon)
         server = a_security()
         server.tickets.add(digest_of("secret"), identity=f"x@{DOMAIN}", levels=[], bearer=Bearer(duty=ANY_PEER))
@@ -372,7 +372,7 @@ def test_keys_are_secret_and_made_once(tmp_path: Path) -> None:
 
 
 def test_only_the_key_of_a_certificate_request_counts(pool_keys: Path, tmp_path: Path) -> None:
-    from pool.errors import UserError
+    from pool.base.errors import UserError
 
     request = make_host_key(tmp_path, "whatever.i.say")
     with pytest.raises(UserError, match="no duty"):

@@ -13,14 +13,15 @@ from typing import TypeVar
 import pytest
 import trio
 
-from pool.errors import PeerError
-from pool.ids import JobId
-from protocol import blocking
-from protocol.address import Address
-from protocol.admission import Admission, Bounds
-from protocol.authorize import access_lists
-from protocol.message import replace
-from protocol.remote import ConnectionLost, RemoteError, TimedOut
+from pool.base.errors import PeerError
+from pool.base.ids import JobId
+from protocol.network.admission import Admission, ConnectionBounds
+from protocol.rpc import blocking
+from protocol.rpc.remote import ConnectionLost, RemoteError, TimedOut
+from protocol.security.authorize import access_lists
+from protocol.security.credentials import Security
+from protocol.wire.address import Address
+from protocol.wire.message import replace
 from tests.protocol.conftest import Wiring
 from tests.protocol.echo import (
     NOBODY,
@@ -60,7 +61,7 @@ async def test_calls_streams_and_notices_work_as_they_do_over_trio(real_wiring: 
 
 
 async def test_errors_are_those_of_the_other_face(real_wiring: Wiring) -> None:
-    security = replace(real_wiring.server_security, lists=access_lists({}, {"ADMINISTRATOR": ["*"]}))
+    security = Security(replace(real_wiring.server_security.settings, lists=access_lists({}, {"ADMINISTRATOR": ["*"]})))
     async with serving(EchoService(), [real_wiring.listener], security):
 
         def tool() -> None:
@@ -189,13 +190,13 @@ async def test_a_users_connection_that_nobody_uses_is_closed_and_the_tool_can_te
         await real_wiring.listener.aclose()
         pytest.skip("root's connections are not a user's")
     service = EchoService()
-    admission = Admission(Bounds(idle_s=0.05))
-    security = replace(real_wiring.server_security, owner_uid=NOBODY)
+    admission = Admission(ConnectionBounds(idle_s=0.05))
+    security = Security(replace(real_wiring.server_security.settings, owner_uid=NOBODY))
     async with serving(service, [real_wiring.listener], security, admission=admission, silence_s=0.3):
 
         def tool() -> None:
             token = a_security().create_token("alice", lifetime_s=60)
-            mine = a_security(ca_files=real_wiring.client_security.ca_files).with_token(token)
+            mine = a_security(ca_files=real_wiring.client_security.settings.ca_files).with_token(token)
             with blocking.connect(real_wiring.address, mine) as peer:
                 assert peer.call(Echo(text="hi")).text == "hi"
                 deadline = time.monotonic() + 60

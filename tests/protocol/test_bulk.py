@@ -12,10 +12,10 @@ import pytest
 import trio
 import trio.testing
 
-from pool.errors import PeerError
-from protocol.bulk import CHUNK_BYTES, receive_file, send_file
-from protocol.file_copy import FileChanged
-from protocol.rpc import ConnectionLost, Peer, connected
+from pool.base.errors import PeerError
+from protocol.files.bulk import CHUNK_BYTES, receive_file, send_file
+from protocol.files.file_copy import FileChanged
+from protocol.rpc.endpoints import ConnectionLost, Peer, connected
 from tests.protocol.conftest import Wiring
 from tests.protocol.echo import Echo, EchoService, serving, until
 
@@ -114,8 +114,8 @@ async def test_a_file_longer_than_announced_is_refused(wiring: Wiring, tmp_path:
 async def test_changed_bytes_are_noticed(wiring: Wiring, tmp_path: Path) -> None:
     target = os.open(tmp_path / "to", os.O_RDWR | os.O_CREAT)
     async with two_ends(wiring) as (client, server):
-        await client.send_bulk(b"12345")
-        await client.end_bulk(5, 0)
+        await client.bulk.send(b"12345")
+        await client.bulk.end(5, 0)
         with pytest.raises(PeerError, match="changed on their way"):
             await receive_file(server, target, 5)
     os.close(target)
@@ -124,7 +124,7 @@ async def test_changed_bytes_are_noticed(wiring: Wiring, tmp_path: Path) -> None
 async def test_a_lost_connection_ends_the_transfer(wiring: Wiring, tmp_path: Path) -> None:
     target = os.open(tmp_path / "to", os.O_RDWR | os.O_CREAT)
     async with two_ends(wiring) as (client, server):
-        await client.send_bulk(b"12345")
+        await client.bulk.send(b"12345")
         client.abort("the test says so")
         with pytest.raises(ConnectionLost):
             await receive_file(server, target, 50)
@@ -139,7 +139,7 @@ async def test_a_receiver_that_does_not_take_bytes_holds_the_sender_back(wiring:
             async def send_for_ever() -> None:
                 nonlocal sent
                 while True:
-                    await client.send_bulk(b"x" * CHUNK_BYTES)
+                    await client.bulk.send(b"x" * CHUNK_BYTES)
                     sent += 1
 
             nursery.start_soon(send_for_ever)

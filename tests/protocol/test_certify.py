@@ -10,13 +10,14 @@ from typing import Any
 
 import pytest
 
-from pool.errors import PeerError, UserError
+from pool.base.errors import PeerError, UserError
 from pool.hosts.register import Issued
-from protocol import certify, keys
-from protocol.auth.x509 import is_for, read_certificate
-from protocol.identity import Certificate
-from protocol.revoked import Revoked
-from protocol.security import Security
+from protocol.security import certify, keys
+from protocol.security.credentials import Security
+from protocol.security.identity import Certificate
+from protocol.security.revoked import Revoked
+from protocol.security.settings import SecuritySettings
+from protocol.security.x509 import is_for, read_certificate
 from tests.fakes.host_keys import make_host_key
 
 DAY_S = 86400.0
@@ -81,7 +82,7 @@ def test_a_central_manager_renews_its_own_when_it_is_time(pool: Path, tmp_path: 
 
 
 def test_a_renewed_certificate_is_shown_without_a_restart(pool: Path) -> None:
-    security = Security(keys=str(pool), ca_files=(str(pool / "ca.pem"),))
+    security = Security(SecuritySettings(keys=str(pool), ca_files=(str(pool / "ca.pem"),)))
     server, client = security.tls_server(), security.tls_client()
     assert security.tls_server() is server
     assert security.tls_client() is client
@@ -114,5 +115,5 @@ def test_a_list_is_taken_when_it_is_the_cas_and_not_older(pool: Path, tmp_path: 
 
 
 def test_a_side_that_wants_to_be_known_by_its_token_shows_no_certificate(pool: Path) -> None:
-    assert Security(keys=str(pool)).shows_certificate
-    assert not Security(keys=str(pool), offer=("TOKEN",)).shows_certificate
+    assert Security(SecuritySettings(keys=str(pool))).shows_certificate
+    assert not Security(SecuritySettings(keys=str(pool), offer=("TOKEN",))).shows_certificate

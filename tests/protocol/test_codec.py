@@ -5,10 +5,10 @@ from __future__ import annotations
 import msgpack
 import pytest
 
+from pool.base.errors import PeerError
 from pool.classad import ERROR, UNDEFINED, AbsTime, ClassAd, RelTime
-from pool.errors import PeerError
-from protocol.ad_table import unpack_ads
-from protocol.codec import (
+from protocol.wire.ad_table import unpack_ads
+from protocol.wire.codec import (
     AD,
     EXPRESSION,
     UNCOUNTED_BYTES,

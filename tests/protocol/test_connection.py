@@ -9,29 +9,32 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pool.errors import PeerError
-from protocol import codec, events
-from protocol.connection import ClientConnection, Connection, Kind, Limits, Refused, ServerConnection, State
-from protocol.frame import FrameReader, frame
-from protocol.identity import Credentials, Link
+from pool.base.errors import PeerError
+from protocol.rpc import events
+from protocol.rpc.connection import Connection, ConnectionLimits, ConnectionState
+from protocol.rpc.envelope import EnvelopeKind
+from protocol.rpc.handshake import ClientConnection, HandshakeRefused, ServerConnection
+from protocol.security.identity import Credentials, Link
+from protocol.wire import codec
+from protocol.wire.frame import FrameReader, frame
 from tests.protocol.echo import NOBODY, a_security
 
 LINK = Link(kind="unix", label="here", credentials=Credentials(pid=1, uid=NOBODY, gid=NOBODY), verified=True)
 
 
-def a_client(*, wanted: str = "", limits: Limits | None = None) -> ClientConnection:
+def a_client(*, wanted: str = "", limits: ConnectionLimits | None = None) -> ClientConnection:
     return ClientConnection(a_security().client(LINK), wanted=wanted, limits=limits)
 
 
-def a_server(*, name: str = "schedd", port_name: str = "", limits: Limits | None = None) -> ServerConnection:
+def a_server(*, name: str = "schedd", port_name: str = "", limits: ConnectionLimits | None = None) -> ServerConnection:
     return ServerConnection(a_security().server(LINK), name=name, port_name=port_name, limits=limits)
 
 
-def a_pair(limits: Limits | None = None) -> tuple[ClientConnection, ServerConnection]:
+def a_pair(limits: ConnectionLimits | None = None) -> tuple[ClientConnection, ServerConnection]:
     """Two connections that have shaken hands."""
     client, server = a_client(limits=limits), a_server(limits=limits)
     exchange(client, server)
-    assert client.state is server.state is State.READY
+    assert client.state is server.state is ConnectionState.READY
     return client, server
 
 
@@ -69,7 +72,7 @@ def test_a_handshake_byte_by_byte_comes_to_the_same() -> None:
             server.receive(bytes([byte]))
         for byte in bytes(server.take()):
             client.receive(bytes([byte]))
-    assert client.state is server.state is State.READY
+    assert client.state is server.state is ConnectionState.READY
 
 
 def test_a_call_may_come_in_the_same_bytes_as_the_end_of_the_handshake() -> None:
@@ -77,7 +80,7 @@ def test_a_call_may_come_in_the_same_bytes_as_the_end_of_the_handshake() -> None
     server.receive(client.take())
     client.receive(server.take())
     proof = bytes(client.take())
-    came = server.receive(proof + said(Kind.CALL, 1, "x", {}))
+    came = server.receive(proof + said(EnvelopeKind.CALL, 1, "x", {}))
     assert [type(event) for event in came] == [events.Opened, events.Called]
 
 
@@ -85,7 +88,7 @@ def test_a_name_that_the_preface_did_not_say_is_refused() -> None:
     client, server = a_client(wanted="schedd"), a_server(name="", port_name="startd")
     with pytest.raises(PeerError, match="a connection for 'schedd' reached 'startd'"):
         exchange(client, server)
-    with pytest.raises(Refused, match="reached 'startd'"):
+    with pytest.raises(HandshakeRefused, match="reached 'startd'"):
         client.receive(server.take())
 
 
@@ -97,35 +100,35 @@ def test_a_connection_through_the_shared_port_must_name_its_daemon() -> None:
 def test_a_client_refuses_another_daemon_than_it_wanted() -> None:
     client = a_client(wanted="schedd")
     with pytest.raises(PeerError, match="connected to 'startd'"):
-        client.receive(said(Kind.WELCOME, {"version": 1, "name": "startd", "methods": ["FS"]}))
+        client.receive(said(EnvelopeKind.WELCOME, {"version": 1, "name": "startd", "methods": ["FS"]}))
 
 
 def test_without_a_common_version_the_server_says_why() -> None:
     server = a_server()
     with pytest.raises(PeerError, match="versions"):
-        server.receive(said(Kind.HELLO, {"versions": [99]}))
-    with pytest.raises(Refused, match="versions"):
+        server.receive(said(EnvelopeKind.HELLO, {"versions": [99]}))
+    with pytest.raises(HandshakeRefused, match="versions"):
         a_client().receive(server.take())
 
 
 def test_without_a_common_method_the_client_says_what_each_side_has() -> None:
     client = a_client()
     with pytest.raises(PeerError, match="it takes KERBEROS, this side offers FS"):
-        client.receive(said(Kind.WELCOME, {"version": 1, "name": "", "methods": ["KERBEROS"]}))
+        client.receive(said(EnvelopeKind.WELCOME, {"version": 1, "name": "", "methods": ["KERBEROS"]}))
 
 
 def test_a_method_that_was_not_offered_is_refused() -> None:
     server = a_server()
-    server.receive(said(Kind.HELLO, {"versions": [1]}))
+    server.receive(said(EnvelopeKind.HELLO, {"versions": [1]}))
     with pytest.raises(PeerError, match="'ANONYMOUS' is not taken here"):
-        server.receive(said(Kind.AUTH, "ANONYMOUS", {}))
-    assert server.state is State.CLOSED
+        server.receive(said(EnvelopeKind.AUTH, "ANONYMOUS", {}))
+    assert server.state is ConnectionState.CLOSED
 
 
 def test_fields_of_the_hello_that_are_not_known_are_ignored() -> None:
     server = a_server()
-    server.receive(said(Kind.HELLO, {"versions": [1, 2, 3], "from the future": [1]}))
-    assert server.state is State.AUTH
+    server.receive(said(EnvelopeKind.HELLO, {"versions": [1, 2, 3], "from the future": [1]}))
+    assert server.state is ConnectionState.AUTH
 
 
 def test_a_call_and_its_answer() -> None:
@@ -163,9 +166,9 @@ def test_more_items_than_the_credit_end_the_connection() -> None:
     client, server = a_pair()
     number = client.stream("x.list", {}, 1)
     exchange(client, server)
-    client.receive(said(Kind.ITEM, number, "a"))
+    client.receive(said(EnvelopeKind.ITEM, number, "a"))
     with pytest.raises(PeerError, match="more items of stream 1 than were asked for"):
-        client.receive(said(Kind.ITEM, number, "b"))
+        client.receive(said(EnvelopeKind.ITEM, number, "b"))
 
 
 def test_answers_to_what_was_cancelled_are_dropped() -> None:
@@ -177,7 +180,7 @@ def test_answers_to_what_was_cancelled_are_dropped() -> None:
     at_client, at_server = exchange(client, server)
     assert at_client == []
     assert at_server == []  # it was answered already
-    assert client.state is State.READY
+    assert client.state is ConnectionState.READY
 
 
 def test_pings_are_answered_by_the_core() -> None:
@@ -220,18 +223,18 @@ def test_a_goodbye_closes() -> None:
         (said(-1), "unknown kind -1"),
         (said("call", 1), "a frame that is not a message"),
         (said(True), "a frame that is not a message"),
-        (said(Kind.CALL, 1, "x"), "CALL with 2 parts"),
-        (said(Kind.CALL, "1", "x", {}), "CALL with a str"),
-        (said(Kind.CALL, True, "x", {}), "CALL with a bool"),
-        (said(Kind.STREAM, 1, "x", {}, 0), "a credit of 0 items"),
-        (said(Kind.STREAM, 1, "x", {}, 10**9), "a credit of 1000000000 items"),
-        (said(Kind.REPLY, 7, 0), "an answer to 7, which was never asked"),
-        (said(Kind.FAIL, 0, "a", "b"), "an answer to 0, which was never asked"),
-        (said(Kind.ITEM, -1, 0), "an answer to -1, which was never asked"),
-        (said(Kind.END, 3), "an answer to 3, which was never asked"),
-        (said(Kind.HELLO, {}), "HELLO on a connection that is ready"),
-        (said(Kind.CALL, 1, "x", 0) * 2, "call 1 was begun twice"),
-        (said(Kind.NOTICE, "x", msgpack.ExtType(99, b"")), "extension type 99 is not known"),
+        (said(EnvelopeKind.CALL, 1, "x"), "CALL with 2 parts"),
+        (said(EnvelopeKind.CALL, "1", "x", {}), "CALL with a str"),
+        (said(EnvelopeKind.CALL, True, "x", {}), "CALL with a bool"),
+        (said(EnvelopeKind.STREAM, 1, "x", {}, 0), "a credit of 0 items"),
+        (said(EnvelopeKind.STREAM, 1, "x", {}, 10**9), "a credit of 1000000000 items"),
+        (said(EnvelopeKind.REPLY, 7, 0), "an answer to 7, which was never asked"),
+        (said(EnvelopeKind.FAIL, 0, "a", "b"), "an answer to 0, which was never asked"),
+        (said(EnvelopeKind.ITEM, -1, 0), "an answer to -1, which was never asked"),
+        (said(EnvelopeKind.END, 3), "an answer to 3, which was never asked"),
+        (said(EnvelopeKind.HELLO, {}), "HELLO on a connection that is ready"),
+        (said(EnvelopeKind.CALL, 1, "x", 0) * 2, "call 1 was begun twice"),
+        (said(EnvelopeKind.NOTICE, "x", msgpack.ExtType(99, b"")), "extension type 99 is not known"),
     ],
 )
 def test_a_broken_rule_ends_the_connection_and_says_which(bytes_: bytes, complaint: str) -> None:
@@ -244,12 +247,12 @@ def test_a_broken_rule_ends_the_connection_and_says_which(bytes_: bytes, complai
 @pytest.mark.parametrize(
     ("bytes_", "complaint"),
     [
-        (said(Kind.CALL, 1, "x", {}), "CALL in state hello"),
-        (said(Kind.AUTH, "FS", {}), "AUTH in state hello"),
-        (said(Kind.HELLO, {"versions": [1], "wanted": 3}), "wanted is not a short text"),
-        (said(Kind.HELLO, {"versions": [1], "wanted": "x" * 1000}), "wanted is not a short text"),
-        (said(Kind.HELLO, {"versions": msgpack.ExtType(1, b"\x80")}), "before authentication"),
-        (said(Kind.HELLO, {"versions": [1], "x": "y" * 70_000}), "a frame of 70"),
+        (said(EnvelopeKind.CALL, 1, "x", {}), "CALL in state hello"),
+        (said(EnvelopeKind.AUTH, "FS", {}), "AUTH in state hello"),
+        (said(EnvelopeKind.HELLO, {"versions": [1], "wanted": 3}), "wanted is not a short text"),
+        (said(EnvelopeKind.HELLO, {"versions": [1], "wanted": "x" * 1000}), "wanted is not a short text"),
+        (said(EnvelopeKind.HELLO, {"versions": msgpack.ExtType(1, b"\x80")}), "before authentication"),
+        (said(EnvelopeKind.HELLO, {"versions": [1], "x": "y" * 70_000}), "a frame of 70"),
     ],
 )
 def test_a_stranger_may_say_only_hello(bytes_: bytes, complaint: str) -> None:
@@ -262,7 +265,7 @@ def test_nothing_is_heard_after_the_end() -> None:
     _, server = a_pair()
     with pytest.raises(PeerError):
         server.receive(said(99))
-    assert server.receive(said(Kind.CALL, 1, "x", {})) == []
+    assert server.receive(said(EnvelopeKind.CALL, 1, "x", {})) == []
 
 
 def test_a_frame_is_refused_by_its_length_before_its_bytes_come() -> None:
@@ -309,7 +312,8 @@ def test_no_bytes_crash_the_core(make: Callable[[], Connection], noise: bytes) -
 @pytest.mark.parametrize("make", [a_client, a_server, lambda: a_pair()[0], lambda: a_pair()[1]])
 @settings(derandomize=True, deadline=None, max_examples=150)
 @given(
-    kind=st.sampled_from(sorted(v for k, v in vars(Kind).items() if k.isupper())), parts=st.lists(VALUES, max_size=4)
+    kind=st.sampled_from(sorted(v for k, v in vars(EnvelopeKind).items() if k.isupper())),
+    parts=st.lists(VALUES, max_size=4),
 )
 def test_no_message_crashes_the_core(make: Callable[[], Connection], kind: int, parts: list[object]) -> None:
     _survives(make(), said(kind, *parts))
@@ -333,16 +337,16 @@ def long_one(*message: object, size: int) -> bytes:
 def test_a_long_request_is_refused_by_its_kind_before_it_has_come() -> None:
     _, server = a_pair()
     server.request_bytes_max = {"test.large": 10_000_000}.get  # type: ignore[assignment]  # a table will do
-    assert server.receive(long_one(Kind.CALL, 1, "test.large", size=9_000_000)) == []
+    assert server.receive(long_one(EnvelopeKind.CALL, 1, "test.large", size=9_000_000)) == []
     assert server.long_bytes == 9_000_000
     _, server = a_pair()
     server.request_bytes_max = lambda tag: 100_000
     with pytest.raises(PeerError, match=r"CALL test\.small of 100001 bytes"):
-        server.receive(long_one(Kind.CALL, 1, "test.small", size=100_001))
+        server.receive(long_one(EnvelopeKind.CALL, 1, "test.small", size=100_001))
     assert server.is_closed
 
 
-@pytest.mark.parametrize("message", [(Kind.NOTICE, "test.note"), (Kind.STREAM, 1, "test.count")])
+@pytest.mark.parametrize("message", [(EnvelopeKind.NOTICE, "test.note"), (EnvelopeKind.STREAM, 1, "test.count")])
 def test_notices_and_streams_are_judged_too(message: tuple[object, ...]) -> None:
     _, server = a_pair()
     server.request_bytes_max = lambda tag: 100_000
@@ -353,13 +357,13 @@ def test_notices_and_streams_are_judged_too(message: tuple[object, ...]) -> None
 def test_what_nobody_asked_for_is_no_long_answer() -> None:
     _, server = a_pair()
     with pytest.raises(PeerError, match="REPLY"):
-        server.receive(long_one(Kind.REPLY, 1, size=3_000_000))
+        server.receive(long_one(EnvelopeKind.REPLY, 1, size=3_000_000))
 
 
 def test_a_long_answer_comes_to_who_has_asked() -> None:
     client, _ = a_pair()
     client.call("test.echo", {})
-    assert client.receive(long_one(Kind.REPLY, 1, size=3_000_000)) == []
+    assert client.receive(long_one(EnvelopeKind.REPLY, 1, size=3_000_000)) == []
 
 
 @pytest.mark.parametrize("head", [b"\xc0" * 200, b"\x94\x05\x01\xd9\xff" + b"x" * 200, b"\x91\xa1a" + b"\x00" * 200])

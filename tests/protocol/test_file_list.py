@@ -6,7 +6,7 @@ import errno
 import os
 from pathlib import Path
 
-from protocol.file_list import LIST_BYTES_MAX, PAGE_BYTES, SMALL_BYTES_MAX, regular, with_small, write_small
+from protocol.files.file_list import LIST_BYTES_MAX, PAGE_BYTES, SMALL_BYTES_MAX, regular, with_small, write_small
 from protocol.messages.agent import FileEntry
 
 

@@ -15,15 +15,14 @@ import pytest
 import trio
 import trio.testing
 
-from pool.errors import PeerError
-from protocol import file_copy
-from protocol.address import Address
-from protocol.bulk import receive_file, send_file
-from protocol.file_copy import PIECE_BYTES, FileChanged, Way, begin_copy, copy_piece
-from protocol.net import RealNetwork
-from protocol.peer import BULK_FRAMES_WAITING_MAX
-from protocol.rpc import ConnectionLost, Peer, connected
-from protocol.unix_stream import AT_ONCE_MAX, WAITING_MAX, OpenFile, UnixStream
+from pool.base.errors import PeerError
+from protocol.files.bulk import receive_file, send_file
+from protocol.files.file_copy import PIECE_BYTES, FileChanged, Way, begin_copy, copy_piece
+from protocol.network.net import RealNetwork
+from protocol.network.unix_stream import AT_ONCE_MAX, WAITING_MAX, OpenFile, UnixStream
+from protocol.rpc.bulk_lane import BULK_FRAMES_WAITING_MAX
+from protocol.rpc.endpoints import ConnectionLost, Peer, connected
+from protocol.wire.address import Address
 from tests.protocol.echo import Echo, EchoService, a_security, serving, until
 
 
@@ -35,7 +34,7 @@ async def two_ends(directory: Path) -> AsyncIterator[tuple[Peer, Peer]]:
     async with serving(service, [listener], security):
         async with connected(listener.address, security=security) as peer:
             await until(lambda: service.peers)
-            assert service.peers[0].take_files()
+            assert service.peers[0].bulk.take_files()
             yield peer, service.peers[0]
 
 
@@ -61,9 +60,9 @@ async def test_a_file_arrives_without_its_bytes_on_the_connection(tmp_path: Path
         pieces += 1
 
     async with two_ends(tmp_path) as (client, server):
-        assert client.reaches(os.getpid())
-        assert not client.reaches(os.getpid() + 1)
-        await client.hand_over(source, len(data))
+        assert client.bulk.reaches(os.getpid())
+        assert not client.bulk.reaches(os.getpid() + 1)
+        await client.bulk.hand_over(source, len(data))
         await receive_file(server, target, len(data), after_piece=count)
         assert (await client.call(Echo(text="and calls"))).text == "and calls"
     assert (tmp_path / "to").read_bytes() == data
@@ -75,7 +74,7 @@ async def test_the_rest_of_a_file_arrives(tmp_path: Path) -> None:
     source, target = with_bytes(tmp_path / "from", b"begun and ended"), empty(tmp_path / "to")
     os.write(target, b"begun ")
     async with two_ends(tmp_path) as (client, server):
-        await client.hand_over(source, 9)
+        await client.bulk.hand_over(source, 9)
         await receive_file(server, target, 9)
     assert (tmp_path / "to").read_bytes() == b"begun and ended"
     os.close(target)
@@ -91,7 +90,7 @@ async def test_files_arrive_in_their_order_among_streamed_ones_and_none_stays_op
                 for number in range(count):
                     source = with_bytes(tmp_path / f"f{number}", b"x" * number)
                     if number % 3:
-                        await client.hand_over(source, number)
+                        await client.bulk.hand_over(source, number)
                     else:
                         await send_file(client, source, number)
                         os.close(source)
@@ -112,7 +111,7 @@ async def test_a_receiver_that_takes_no_files_holds_the_sender_back(tmp_path: Pa
         async def send_for_ever() -> None:
             nonlocal sent
             while True:
-                await client.hand_over(os.dup(source), 1)
+                await client.bulk.hand_over(os.dup(source), 1)
                 sent += 1
 
         nursery.start_soon(send_for_ever)
@@ -129,7 +128,7 @@ async def test_a_receiver_that_takes_no_files_holds_the_sender_back(tmp_path: Pa
 async def leave_files_unread(directory: Path, source: int) -> None:
     async with two_ends(directory) as (client, server):
         for _ in range(BULK_FRAMES_WAITING_MAX + 2):
-            await client.hand_over(os.dup(source), 1)
+            await client.bulk.hand_over(os.dup(source), 1)
         await until(lambda: server._reading_paused)
 
 
@@ -145,7 +144,7 @@ async def test_files_that_nobody_takes_are_closed_with_the_connection(tmp_path: 
 async def test_a_file_that_is_announced_and_does_not_come_ends_the_connection(tmp_path: Path) -> None:
     async with two_ends(tmp_path) as (client, server):
         client._connection.bulk_handed(5)
-        client._kick()
+        client._outbox.kick()
         await server.closed.wait()
         assert "did not come" in server.close_reason
 
@@ -154,7 +153,7 @@ async def test_who_has_not_asked_for_files_gets_none(tmp_path: Path) -> None:
     source = with_bytes(tmp_path / "from", b"x")
     async with two_ends(tmp_path) as (client, server):
         before = open_files()
-        await server.hand_over(source, 1)
+        await server.bulk.hand_over(source, 1)
         await client.closed.wait()
         assert "did not come" in client.close_reason
         await until(lambda: open_files() < before)
@@ -192,8 +191,8 @@ async def test_what_is_no_whole_file_is_refused_and_the_next_one_passes(tmp_path
     else:
         handed, announced = with_bytes(tmp_path / "from", b"short"), 100 if kind == "too short" else 5
     async with two_ends(tmp_path) as (client, server):
-        await client.hand_over(handed, announced)
-        await client.hand_over(with_bytes(tmp_path / "good", b"good"), 4)
+        await client.bulk.hand_over(handed, announced)
+        await client.bulk.hand_over(with_bytes(tmp_path / "good", b"good"), 4)
         with pytest.raises(PeerError):
             await receive_file(server, target, 100)
         os.ftruncate(target, os.lseek(target, 0, os.SEEK_SET))
@@ -205,7 +204,7 @@ async def test_what_is_no_whole_file_is_refused_and_the_next_one_passes(tmp_path
 async def test_a_file_that_cannot_be_written_is_an_error_of_its_own(tmp_path: Path) -> None:
     full = os.open("/dev/full", os.O_WRONLY)
     async with two_ends(tmp_path) as (client, server):
-        await client.hand_over(with_bytes(tmp_path / "from", b"x" * 10), 10)
+        await client.bulk.hand_over(with_bytes(tmp_path / "from", b"x" * 10), 10)
         with pytest.raises(OSError, match="No space left"):
             await receive_file(server, full, 10)
     os.close(full)
@@ -216,9 +215,9 @@ async def test_a_lost_connection_ends_the_wait_for_a_file(tmp_path: Path) -> Non
     async with two_ends(tmp_path) as (client, server):
         client.abort("the test says so")
         with pytest.raises(ConnectionLost):
-            await client.hand_over(source, 1)
+            await client.bulk.hand_over(source, 1)
         with pytest.raises(ConnectionLost):
-            await server.next_bulk()
+            await server.bulk.next()
 
 
 # ---- the copying itself
@@ -266,7 +265,7 @@ def test_each_way_of_copying_leads_to_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: dict[str, Any], way: Way
 ) -> None:
     for name, instead in refused.items():
-        monkeypatch.setattr(file_copy.os, name, instead)
+        monkeypatch.setattr(os, name, instead)
     data = b"".join(os.urandom(1000) + bytes(200_000) for _ in range(20))
     source, target = with_bytes(tmp_path / "from", data), empty(tmp_path / "to")
     os.write(target, data[:777])

@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 import trio
 
-from protocol.address import Address
-from protocol.auth.ticket import ANY_PEER, Bearer, digest_of
-from protocol.authorize import Level, access_lists
-from protocol.rpc import ConnectionLost, Peer, RemoteError, connected
-from protocol.security import Security
+from protocol.rpc.endpoints import ConnectionLost, Peer, RemoteError, connected
+from protocol.security.authorize import Level, access_lists
+from protocol.security.credentials import Security
+from protocol.security.ticket import ANY_PEER, Bearer, digest_of
+from protocol.wire.address import Address
+from protocol.wire.message import replace
 from tests.fakes.network import FakeNetwork
 from tests.protocol.echo import DOMAIN, LISTS, NOBODY, Count, Echo, EchoService, a_security, a_tool, serving, until
 
@@ -20,9 +21,8 @@ ADDRESS = Address.tcp("cm", 9618, sock="echo")
 
 def change(security: Security, **values: Any) -> None:
     """As a reconfiguration does it."""
-    for name, value in values.items():
-        object.__setattr__(security, name, value)
-    security.judge_again()
+    security.now = values.pop("now", security.now)
+    security.renew(Security(replace(security.settings, **values)))
 
 
 async def test_lists_count_from_now_on() -> None:

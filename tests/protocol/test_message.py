@@ -9,26 +9,12 @@ from typing import Any, Literal
 
 import pytest
 
+from pool.base.errors import PeerError, UserError
+from pool.base.ids import ClaimId, JobId
 from pool.classad import ClassAd
-from pool.errors import PeerError, UserError
-from pool.ids import ClaimId, JobId
-from protocol.codec import pack, unpack
-from protocol.message import (
-    DONE,
-    MESSAGES,
-    Done,
-    Message,
-    Record,
-    Request,
-    StreamRequest,
-    decode,
-    decode_answer,
-    encode,
-    encode_answer,
-    field,
-    fields_of,
-    replace,
-)
+from protocol.wire.codec import pack, unpack
+from protocol.wire.kinds import decode, decode_answer, encode, encode_answer, fields_of
+from protocol.wire.message import DONE, MESSAGES, Done, Message, Record, Request, StreamRequest, field, replace
 
 
 class Colour(Enum):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from protocol.refusals import LINE_CHARS_MAX, LINES_MAX, LINES_OF_ONE_MAX, PERIOD_S, Refusals
+from protocol.network.refusals import LINE_CHARS_MAX, LINES_MAX, LINES_OF_ONE_MAX, PERIOD_S, Refusals
 
 
 class Clock:

@@ -7,11 +7,13 @@ import logging
 import pytest
 import trio
 
-from pool.errors import PeerError
-from pool.ids import JobId
-from protocol.authorize import Level, access_lists
-from protocol.message import replace
-from protocol.rpc import ConnectionLost, Peer, RemoteError, TimedOut, connected, open_peer
+from pool.base.errors import PeerError
+from pool.base.ids import JobId
+from protocol.rpc.endpoints import ConnectionLost, Peer, RemoteError, TimedOut, connected, open_peer
+from protocol.rpc.service import Service, answer
+from protocol.security.authorize import Level, access_lists
+from protocol.security.credentials import Security
+from protocol.wire.message import replace
 from tests.protocol.conftest import Wiring
 from tests.protocol.echo import (
     Administrate,
@@ -94,7 +96,7 @@ async def test_a_bug_in_a_handler_costs_one_answer_and_tells_nothing(
 
 
 async def test_what_needs_a_level_is_denied_without_it(wiring: Wiring, caplog: pytest.LogCaptureFixture) -> None:
-    security = replace(wiring.server_security, lists=access_lists({}, {"ADMINISTRATOR": ["*"]}))
+    security = Security(replace(wiring.server_security.settings, lists=access_lists({}, {"ADMINISTRATOR": ["*"]})))
     async with serving(EchoService(), [wiring.listener], security):
         async with connected(wiring.address, security=wiring.client_security, network=wiring.client) as peer:
             with pytest.raises(RemoteError, match=r"needs ADMINISTRATOR for test\.administrate") as caught:
@@ -274,10 +276,10 @@ async def test_nobody_listening_is_an_error_that_says_where(wiring: Wiring) -> N
 
 
 async def test_more_calls_than_agreed_are_refused_and_the_rest_go_on(wiring: Wiring) -> None:
-    from protocol.connection import Limits
+    from protocol.rpc.connection import ConnectionLimits
 
     service = EchoService()
-    async with serving(service, [wiring.listener], wiring.server_security, limits=Limits(calls_max=4)):
+    async with serving(service, [wiring.listener], wiring.server_security, limits=ConnectionLimits(calls_max=4)):
         async with connected(wiring.address, security=wiring.client_security, network=wiring.client) as peer:
             refused = []
 
@@ -297,10 +299,10 @@ async def test_more_calls_than_agreed_are_refused_and_the_rest_go_on(wiring: Wir
 
 
 async def test_a_message_over_the_limit_fails_where_it_is_made(wiring: Wiring) -> None:
-    from protocol.connection import Limits
+    from protocol.rpc.connection import ConnectionLimits
 
     async with serving(
-        EchoService(), [wiring.listener], wiring.server_security, limits=Limits(frame_bytes_max=100_000)
+        EchoService(), [wiring.listener], wiring.server_security, limits=ConnectionLimits(frame_bytes_max=100_000)
     ):
         async with connected(wiring.address, security=wiring.client_security, network=wiring.client) as peer:
             with pytest.raises(RemoteError, match="too long"):
@@ -310,3 +312,11 @@ async def test_a_message_over_the_limit_fails_where_it_is_made(wiring: Wiring) -
 
 def _refusals(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
     return [record for record in caplog.records if "refused" in record.getMessage()]
+
+
+def test_a_message_has_one_answer_and_only_where_a_row_says_who_may_send_it() -> None:
+    service = EchoService()
+    with pytest.raises(TypeError, match=r"test\.echo is answered twice by echo"):
+        service.offer([answer(Echo, service.echo)])
+    with pytest.raises(TypeError, match=r"no row of protocol\.security\.needs says who may send test\.note to bare"):
+        Service("bare", {}).offer([answer(Note, service.note)])

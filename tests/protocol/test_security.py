@@ -7,15 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from pool.base.errors import ConfigError, PeerError
 from pool.config import Config, load_config
-from pool.errors import ConfigError, PeerError
-from protocol import keys
-from protocol.auth import unix_peer
-from protocol.auth.possession import Transcript, prove
-from protocol.authorize import ALL_LEVELS, Caller, Level
-from protocol.identity import Certificate, Credentials, Greeting, Link, Who
-from protocol.message import replace
-from protocol.security import Security
+from protocol.security import keys, unix_peer
+from protocol.security.authorize import ALL_LEVELS, Caller, Level
+from protocol.security.credentials import Security
+from protocol.security.identity import Certificate, Credentials, Greeting, Link, Who
+from protocol.security.possession import Transcript, prove
+from protocol.wire.message import replace
 from tests.protocol.echo import NOBODY
 
 
@@ -102,18 +101,18 @@ def test_a_tokens_issuer_is_the_trust_domain(pool: Path) -> None:
 
 def test_lists_replace_the_defaults(pool: Path) -> None:
     security = a_security(pool, ALLOW_WRITE="alice@pool.test", ALLOW_READ="alice@pool.test, 10.0.0.0/8")
-    assert security.lists.levels(Caller(user="bob@pool.test", hosts=("192.168.0.1",))) == frozenset()
-    assert security.lists.levels(Caller(user="alice@pool.test")) == {Level.READ, Level.WRITE}
+    assert security.settings.lists.levels(Caller(user="bob@pool.test", hosts=("192.168.0.1",))) == frozenset()
+    assert security.settings.lists.levels(Caller(user="alice@pool.test")) == {Level.READ, Level.WRITE}
 
 
 def test_a_daemons_own_list_wins(pool: Path) -> None:
     security = a_security(pool, ALLOW_WRITE="*", ALLOW_WRITE_SCHEDD="alice@pool.test")
-    assert Level.WRITE not in security.lists.levels(Caller(user="bob@pool.test"))
+    assert Level.WRITE not in security.settings.lists.levels(Caller(user="bob@pool.test"))
 
 
 def test_methods_are_those_that_are_configured(pool: Path) -> None:
     security = a_security(pool, SEC_DEFAULT_AUTHENTICATION_METHODS="IDTOKENS, fs")
-    assert security.accept == ("TOKEN", "FS")
+    assert security.settings.accept == ("TOKEN", "FS")
 
 
 @pytest.mark.parametrize("knob", ["SEC_DEFAULT", "SEC_CLIENT", "SEC_WRITE", "SEC_ADVERTISE_STARTD"])
@@ -148,7 +147,7 @@ def test_where_fs_is_not_named_the_kernels_word_counts_for_nothing(pool: Path) -
     link = Link(kind="unix", credentials=Credentials(pid=1, uid=0, gid=0), verified=True, binding=b"here")
     assert security.server(link).methods() == ["TOKEN"]
     with pytest.raises(PeerError, match="no way to authenticate"):
-        replace(security, keys="", signing={}).client(link).choose(["FS"], Greeting(nonce=b"n" * 32))
+        Security(replace(security.settings, keys="", signing={})).client(link).choose(["FS"], Greeting(nonce=b"n" * 32))
 
 
 def test_who_may_read_the_signing_key_makes_a_token_of_its_own(pool: Path) -> None:
@@ -159,7 +158,7 @@ def test_who_may_read_the_signing_key_makes_a_token_of_its_own(pool: Path) -> No
     known = {}
     for side in (server, tool):
         method, proof = side.client(link).choose(["TOKEN"], greeting)
-        known[side.own_name] = server.server(link).verify(method, proof, greeting)[0].identity
+        known[side.settings.own_name] = server.server(link).verify(method, proof, greeting)[0].identity
     assert known == {
         "condor@pool.test": "condor@pool.test",
         "": f"{unix_peer.user_name(os.geteuid())}@pool.test",
@@ -189,10 +188,10 @@ def test_the_daemons_of_one_master_know_each_other(pool: Path) -> None:
 
 def test_a_daemon_is_its_host_and_a_person_is_their_token(pool: Path) -> None:
     daemon, tool = a_security(pool), Security.from_config(a_config(pool), "TOOL")
-    assert daemon.offer.index("SSL") < daemon.offer.index("TOKEN")
-    assert tool.offer.index("TOKEN") < tool.offer.index("SSL")
+    assert daemon.settings.offer.index("SSL") < daemon.settings.offer.index("TOKEN")
+    assert tool.settings.offer.index("TOKEN") < tool.settings.offer.index("SSL")
     chosen = a_security(pool, SEC_CLIENT_AUTHENTICATION_METHODS="TOKEN, SSL")
-    assert chosen.offer == ("TOKEN", "SSL")
+    assert chosen.settings.offer == ("TOKEN", "SSL")
 
 
 def test_old_and_revoked_tokens_are_refused(pool: Path) -> None:
@@ -203,7 +202,7 @@ def test_old_and_revoked_tokens_are_refused(pool: Path) -> None:
     late = Security.from_config(a_config(pool, SEC_TOKEN_MAX_AGE="3600"), "SCHEDD")
     assert by_token(late, token)
     with pytest.raises(PeerError, match="older than 3600 s"):
-        by_token(Security(**{**late.__dict__, "now": lambda: 4e9}), token)
+        by_token(Security(late.settings, now=lambda: 4e9), token)
 
 
 def test_a_reconfiguration_reaches_those_who_hold_the_old_object(pool: Path) -> None:

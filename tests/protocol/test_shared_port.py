@@ -11,15 +11,16 @@ from pathlib import Path
 import pytest
 import trio
 
-from pool.errors import PeerError
-from protocol import port_server
-from protocol.address import Address
-from protocol.admission import Admission
-from protocol.message import replace
-from protocol.net import RealNetwork, open_port
-from protocol.rpc import connected
-from protocol.security import Security
-from protocol.shared_port import PREFACE_BYTES, begins_well, preface, read_preface
+from pool.base.errors import PeerError
+from protocol.network import port_server
+from protocol.network.admission import Admission
+from protocol.network.listening import open_port
+from protocol.network.net import RealNetwork
+from protocol.network.shared_port import PREFACE_BYTES, begins_well, preface, read_preface
+from protocol.rpc.endpoints import connected
+from protocol.security.credentials import Security
+from protocol.wire.address import Address
+from protocol.wire.message import replace
 from tests.protocol.echo import Echo, EchoService, a_security, serving, until
 
 

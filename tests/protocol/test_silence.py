@@ -6,9 +6,9 @@ import pytest
 import trio
 import trio.testing
 
-from protocol.address import Address
-from protocol.admission import Admission, Bounds
-from protocol.rpc import ConnectionLost, TimedOut, connected, open_peer
+from protocol.network.admission import Admission, ConnectionBounds
+from protocol.rpc.endpoints import ConnectionLost, TimedOut, connected, open_peer
+from protocol.wire.address import Address
 from tests.fakes.network import FakeNetwork
 from tests.protocol.echo import Count, Echo, EchoService, Wait, a_security, serving
 
@@ -72,7 +72,7 @@ async def test_a_stranger_who_says_nothing_is_dropped_with_one_line(
     network = FakeNetwork()
     cm, other = network.host("cm", duties={"central"}), network.host("other")
     async with serving(
-        EchoService(), [await cm.listen(ADDRESS)], a_security(), admission=Admission(Bounds(handshake_s=10.0))
+        EchoService(), [await cm.listen(ADDRESS)], a_security(), admission=Admission(ConnectionBounds(handshake_s=10.0))
     ):
         channel = await other.connect(ADDRESS, a_security())
         await channel.stream.send_all(b"\x00")  # the first byte of a length, and no more

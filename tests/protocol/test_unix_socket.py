@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from protocol import unix_socket
+from protocol.network import unix_socket
 from tests.protocol.echo import NOBODY
 
 

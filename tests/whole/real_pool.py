@@ -33,6 +33,8 @@ DEADLINE_S = 90.0
 POLL_S = 0.05
 MARK = "MINIPOOL_TEST_MARK"
 DEFAULTS = {"MASTER_BACKOFF_CONSTANT": "0", "ALL_DEBUG": "D_FULLDEBUG", "NUM_CPUS": "2", "DOCKER": ""}
+if "COVERAGE_FILE" in os.environ:  # `make coverage`: daemons that may write in few directories write their data too
+    DEFAULTS["TMP_DIR"] = os.path.dirname(os.environ["COVERAGE_FILE"])
 
 
 class NotInTime(AssertionError):
@@ -113,8 +115,8 @@ class RealPool:
 
     def pid_of(self, daemon: str) -> int:
         """The running daemon's process; 0 while there is none."""
-        from protocol.blocking import connect
         from protocol.messages.master import GetDaemons
+        from protocol.rpc.blocking import connect
 
         with connect(str(self.run_dir / "master.sock"), self._security()) as peer:
             for ad in peer.call(GetDaemons()).daemons:
@@ -123,7 +125,7 @@ class RealPool:
         return 0
 
     def _security(self) -> Any:
-        from protocol.security import Security
+        from protocol.security.credentials import Security
 
         return Security()
 
@@ -227,6 +229,11 @@ class RealPool:
             left = sorted(path.name for path in sandboxes.iterdir()) if sandboxes.is_dir() else []
             assert left == [], f"left in {sandboxes.name}"
 
+    def failed_tasks(self) -> list[str]:
+        """What the logs say of tasks that have failed: the daemons go on, but it is a fault of theirs."""
+        texts = (path.read_text(errors="replace") for path in (self.directory / "log").glob("*Log*") if path.is_file())
+        return re.findall(r"The task \S+ has failed.*", "\n".join(texts))
+
     def logs(self, lines: int = 60) -> str:
         """The end of each log."""
         texts = []
@@ -268,9 +275,14 @@ def pool_directory(owner: str | None = None) -> Iterator[Path]:
 
 @contextmanager
 def real_pool(
-    *, user: str | None = "nobody", owner: str | None = None, start: bool = True, **settings: object
+    *,
+    user: str | None = "nobody",
+    owner: str | None = None,
+    start: bool = True,
+    may_fail: bool = False,
+    **settings: object,
 ) -> Iterator[RealPool]:
-    """A pool for the time of the block; keywords are knobs."""
+    """A pool for the time of the block; keywords are knobs. `may_fail`: a task of a daemon may, since the test sees to it."""
     with pool_directory(owner) as directory:
         knobs = {**DEFAULTS, **{name: str(value) for name, value in settings.items()}}
         pool = RealPool(directory, knobs, user, owner)
@@ -280,5 +292,6 @@ def real_pool(
             yield pool
             if pool.master is not None:
                 pool.stop()
+            assert may_fail or not (failed := pool.failed_tasks()), f"{failed}\n{pool.logs()}"
         finally:
             pool.kill()

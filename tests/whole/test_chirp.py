@@ -101,16 +101,16 @@ def pool() -> Iterator[RealPool]:
         yield started
 
 
-def ended(pool: RealPool, name: str, description: str) -> tuple[ClassAd, Path]:
+def ended(pool: RealPool, case: str, description: str) -> tuple[ClassAd, Path]:
     """Run a job in a directory of its own; its last ad, and the directory."""
-    home = pool.directory / "home" / name
+    home = pool.directory / "home" / case
     for path in (home, home / "sub", home / "tree"):
         path.mkdir()
         path.chmod(0o777)
-    for path, text in (("given.txt", "given words\n"), ("gone.txt", ""), ("sub/inner", ""), ("tree/leaf", "leaf\n")):
-        (home / path).write_text(text)
+    for name, text in (("given.txt", "given words\n"), ("gone.txt", ""), ("sub/inner", ""), ("tree/leaf", "leaf\n")):
+        (home / name).write_text(text)
         if pool.user is not None and os.geteuid() == 0:
-            os.chown(home / path, *_ids(pool.user))
+            os.chown(home / name, *_ids(pool.user))
     if pool.user is not None and os.geteuid() == 0:
         os.chown(home, *_ids(pool.user))
     (home / "shell.sh").write_text(SHELL.format(tool=TOOL))

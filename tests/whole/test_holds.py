@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -117,7 +118,8 @@ def test_urls_that_do_not_come_are_in_the_record_each_with_its_reason(pool: Real
     assert (ad["HoldReasonCode"], ad["HoldReasonSubCode"]) == (13, 1 << 8)
     assert '"HTTP",TARGET.HasFileTransferPluginMethods' in ad.text("Requirements")
     (record,) = pool.until(lambda: epochs(pool, cluster), "the record of its input")
-    urls = [one["TransferUrl"] for one in record["InputPluginResultList"]]  # type: ignore[union-attr]
+    results: Any = record["InputPluginResultList"]
+    urls = [one["TransferUrl"] for one in results]
     assert urls == ["file://no-such.file/1", "HTTP://127.0.0.1:1/2"]
     (invoked,) = record["InputPluginInvocations"]  # type: ignore[misc]
     assert (invoked["PluginBasename"], invoked["Schemes"]) == ("curl_plugin", "file,http")  # type: ignore[index]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from minipool.cli.tokens import join_word, read_join_word
+from minipool.cli.admin_tools.tokens import join_word, read_join_word
 from tests.whole.hosts import Host, Hosts, four_hosts, new_host
 
 pytestmark = pytest.mark.timeout(900)
@@ -90,6 +90,27 @@ def test_every_host_sees_the_nodes_and_the_queue(hosts: Hosts, home: Path) -> No
             host.user = None
     with hosts.submit.as_user("nobody"):
         hosts.submit.tool("condor_rm", str(cluster))
+
+
+def test_a_user_with_jobs_at_two_access_points_is_known_at_both(hosts: Hosts) -> None:
+    def known() -> list[str]:
+        said = hosts.central.tool("condor_status", "-submitters", "-constraint", "HeldJobs == 1", "-af", "ScheddName")
+        return sorted(said.split())
+
+    def submit(host: Host) -> int:
+        with host.as_user("nobody"):
+            return host.submit("executable = /bin/true\nhold = true\nqueue\n")
+
+    with new_host("submit2", "127.0.0.7") as second:
+        second.join(hosts.central, "submit", {})
+        cluster = submit(hosts.submit)
+        submit(second)
+        hosts.central.until(lambda: known() == [hosts.submit.name, second.name], "the user's jobs at both")
+        second.stop()
+        hosts.central.until(lambda: known() == [hosts.submit.name], "those of one alone")
+    with hosts.submit.as_user("nobody"):
+        hosts.submit.tool("condor_rm", str(cluster))
+    hosts.central.until(lambda: not known(), "the end of the user's jobs")
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs a second account")

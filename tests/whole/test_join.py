@@ -62,7 +62,6 @@ def test_whoever_has_a_pool_of_their_own_is_told_and_keeps_its_keys(home: Home, 
 def test_a_join_that_fails_writes_nothing(home: Home, central: Host) -> None:
     spent = word(central, "--lifetime", "0")
     used = word(central, "--host", "other.hosts.test")
-    gone = subprocess.CompletedProcess[str]
     for text, said in ((spent, "ended"), (used, "other.hosts.test"), ("pool:nonsense", "pool token create")):
         refused(join(home, central, text), said)
         assert files(home.directory) == {}
@@ -96,7 +95,7 @@ def test_a_central_manager_whose_certificate_was_replaced_says_how_to_mend_it(ho
     home.done("pool", "down")
     ours, other = home.pool / "keys" / "ca.pem", home.directory / "other.pem"
     good = ours.read_bytes()
-    home.done("python", "-c", f"from protocol.keys import make_ca; make_ca('{home.directory}/x', 'elsewhere')")
+    home.done("python", "-c", f"from protocol.security.keys import make_ca; make_ca('{home.directory}/x', 'elsewhere')")
     ours.write_bytes((home.directory / "x" / "ca.pem").read_bytes())
     refused(home.run("pool", "up"), "ca.pem is not the certificate of", "ca.key")
     ours.write_bytes(good)

@@ -31,7 +31,7 @@ MAX_NUM_DEFAULT_LOG = 3
 TRUNC_SCHEDD_LOG_ON_OPEN = true
 CONDOR_Q_ONLY_MY_JOBS = false
 CONDOR_Q_DASH_BATCH_IS_DEFAULT = false
-STARTD_DIRECT_ATTACH_SCHEDD_NAME = far
+STARTD_DIRECT_ATTACH_SCHEDD_SUBMITTER = far
 """
 
 
@@ -58,7 +58,7 @@ def test_the_master_says_at_its_start_what_has_no_effect(odd: RealPool) -> None:
 def test_it_says_which_knobs_of_htcondors_and_which_misspelt_ones_it_does_not_know(odd: RealPool) -> None:
     log = (odd.directory / "log" / "MasterLog").read_text()
     file = odd.directory / "config"
-    for name, line in {"VM_TYPE": 5, "USE_PROCD": 6, "STARTD_DIRECT_ATTACH_SCHEDD_NAME": 19}.items():
+    for name, line in {"VM_TYPE": 5, "USE_PROCD": 6, "STARTD_DIRECT_ATTACH_SCHEDD_SUBMITTER": 19}.items():
         assert f'{file}:{line}: warning: "{name}" is a knob of HTCondor\'s that has no effect here' in log
     assert f'{file}:7: warning: unknown knob "SLOT_TYP_1" (did you mean "SLOT_TYPE_1"?)' in log
     assert f'{file}:8: warning: unknown knob "NUM_CPU" (did you mean "NUM_CPUS"?)' in log
@@ -100,12 +100,12 @@ def refused(text: str, **settings: object) -> str:
 
 def test_a_daemon_that_does_not_exist_is_refused() -> None:
     said = refused("NUM_CPUS = 1\nDAEMON_LIST = MASTER, COLLECTOR, DEFRAG\n")
-    assert "DIR/config:2: DAEMON_LIST: there is no daemon DEFRAG" in said
+    assert "DIR/config:2:15: DAEMON_LIST: there is no daemon DEFRAG" in said
 
 
 def test_a_central_manager_does_not_start_with_limits_that_it_would_not_keep() -> None:
     said = refused("MATLAB_LIMIT = 4\n", DAEMON_LIST="MASTER, COLLECTOR, NEGOTIATOR")
-    assert "DIR/config:1: MATLAB_LIMIT: concurrency limits are not enforced" in said
+    assert "DIR/config:1:16: MATLAB_LIMIT: concurrency limits are not enforced" in said
 
 
 def test_pool_up_says_so_at_once_and_starts_nothing() -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 import itertools
 import os
 import signal
+import socket
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -58,6 +60,30 @@ def test_its_requirements_are_asked_of_the_access_point(pool: RealPool, home: Pa
     assert ad.eval_int("JobStatus") == IDLE
     pool.tool("condor_qedit", str(waiting), "Ready", "true")
     pool.until_done(waiting)
+
+
+def test_ads_of_the_schedd_and_of_submitters_count_it_apart_from_jobs_of_slots(pool: RealPool, home: Path) -> None:
+    def counts(kind: str, *names: str) -> str:
+        return pool.tool("condor_status", kind, "-af", *names).strip()
+
+    def queue(universe: str, number: int, more: str = "") -> int:
+        return pool.submit(f"universe = {universe}\nexecutable = /bin/sleep\narguments = 600\n{more}\nqueue {number}\n")
+
+    queued = [queue("local", 1), queue("scheduler", 2), queue("vanilla", 5), queue("local", 1, "hold = true")]
+    queued += [queue("local", 3, "requirements = false"), queue("scheduler", 4, "requirements = false")]
+    kinds = ("LocalJobsIdle", "LocalJobsRunning", "SchedulerJobsIdle", "SchedulerJobsRunning")
+    totals = [f"Total{name}" for name in kinds]
+    pool.until(lambda: counts("-schedd", *totals) == "3 1 4 2", "the schedd's counts")
+    others = ("IdleJobs", "RunningJobs", "HeldJobs")
+    pool.until(lambda: counts("-submitters", *kinds, *others) == "3 1 4 2 5 0 0", "the submitter's counts")
+    pool.tool("condor_rm", *map(str, queued))
+    pool.until(lambda: counts("-schedd", *totals) == "0 0 0 0", "counts without them")
+
+
+def test_one_whose_requirements_cost_too_much_is_held(pool: RealPool, home: Path) -> None:
+    bomb = 'requirements = regexp("(a|aa)+$", "' + "a" * 50 + 'X")'
+    (ad,) = pool.until_status(submit(pool, home, "local", "exit 0", bomb), HELD)
+    assert ad.eval_int("HoldReasonCode") == 900
 
 
 @pytest.mark.parametrize("universe", ["local", "scheduler"])
@@ -271,3 +297,43 @@ def test_whoever_is_killed_in_whatever_order_no_process_of_these_jobs_stays(
     own_pool.until(lambda: own_pool.pid_of("schedd") not in (0, *victims[SCHEDD]) or SCHEDD not in order, "a schedd")
     for cluster in jobs:
         own_pool.until_status(cluster, RUNNING)
+
+
+PIDFD_GETFD = 438
+
+
+def say_in_place_of(pid: int, line: bytes) -> None:
+    """Write a line to the schedd on the socket that a process beside a job has."""
+    pidfd = os.pidfd_open(pid)
+    libc = ctypes.CDLL(None, use_errno=True)
+    try:
+        links = {name: os.readlink(f"/proc/{pid}/fd/{name}") for name in os.listdir(f"/proc/{pid}/fd")}
+        (channel,) = (int(name) for name, target in links.items() if target.startswith("socket:"))
+        own = libc.syscall(PIDFD_GETFD, pidfd, channel, 0)
+        if own < 0:
+            pytest.skip(f"this account may not take another process's socket: {os.strerror(ctypes.get_errno())}")
+        with socket.socket(fileno=own) as theirs:
+            theirs.sendall(line)
+    finally:
+        os.close(pidfd)
+
+
+@pytest.mark.parametrize(
+    "line", [b"no report\n", b"{}\n", b'{"ended": "x"}\n', b'{"started": 1, "at": NaN}\n', b"[" * 100_000 + b"\n"]
+)
+def test_a_process_beside_a_job_that_says_nonsense_costs_that_job_alone(
+    pool: RealPool, home: Path, line: bytes
+) -> None:
+    schedd = pool.pid_of("schedd")
+    other = submit(pool, home, "local", "exec sleep 1000")
+    pool.until_status(other, RUNNING)
+    keepers = home / "keepers"
+    keepers.unlink(missing_ok=True)
+    cluster = submit(pool, home, "local", "echo $PPID >> keepers\nexec sleep 1000")
+    pool.until(lambda: events(home, cluster) == ["000", "001"] and keepers.exists(), "the job's start")
+    say_in_place_of(int(keepers.read_text()), line)
+    pool.until(lambda: events(home, cluster)[:4] == ["000", "001", "007", "001"], "another start")
+    assert pool.pid_of("schedd") == schedd
+    assert pool.jobs(str(other))[0].eval_int("JobStatus") == RUNNING
+    pool.tool("condor_rm", str(cluster), str(other))
+    pool.until(lambda: not pool.jobs(str(cluster), str(other)), "the end of both")

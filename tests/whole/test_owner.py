@@ -269,3 +269,38 @@ def test_a_slot_whose_schedd_does_not_come_for_its_match_goes_back_to_its_owner(
 def waited_in_matched(pool: RealPool) -> int:
     """How long slot1 has been in Matched, as its ad says."""
     return max(ad.eval_int("TotalTimeMatchedIdle", 0) for ad in pool.slots() if ad.eval_str("SlotType") == "Static")
+
+
+def test_condor_prio_leaves_a_running_job_alone_and_condor_vacate_job_does_not(pool: RealPool, home: Path) -> None:
+    cluster = started(pool, home)
+    pool.tool("condor_prio", "-p", "-10", str(cluster))
+    (home / "other").mkdir()
+    (home / "other").chmod(0o777)
+    other = pool.submit(a_ticking_job(home / "other", more="priority = 5"), cwd=home)
+    pool.until(lambda: "LastRejMatchTime" in job(pool, other), "a match cycle that has no slot for the other")
+    ticks = lines(home / "ticks")
+    pool.until(lambda: lines(home / "ticks") > ticks + 5, "more ticks")
+    ad = job(pool, cluster)
+    assert (ad.eval_int("JobPrio"), ad.eval_int("JobStatus"), ad.eval_int("NumJobStarts")) == (-10, RUNNING, 1)
+    assert lines(home / "begun") == 1
+    pool.tool("condor_vacate_job", str(cluster))
+    pool.until_status(other, RUNNING)
+    assert job(pool, cluster).eval_int("JobStatus") == IDLE
+
+
+def test_a_job_that_waits_for_a_moment_takes_a_slot_no_sooner_than_it_may(pool: RealPool, home: Path) -> None:
+    """ScheddInterval, SCHEDD_INTERVAL of where it was submitted, and deferral_prep_time before its moment."""
+    moment = int(time.time()) + 14
+    more = f"deferral_time = {moment}\ndeferral_prep_time = 3\ndeferral_window = 60\n+ScheddInterval = 3"
+    script = f"date +%s > {home}/ran"
+    cluster = pool.submit(
+        f"""executable = /bin/sh
+arguments = "-c '{script}'"
+should_transfer_files = NO
+{more}
+queue
+"""
+    )
+    (ad,) = pool.until_done(cluster)
+    assert moment - 6 <= ad.eval_int("JobCurrentStartDate", 0) <= moment
+    assert int((home / "ran").read_text()) >= moment

@@ -9,11 +9,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from daemons.startd.disk_limits import look
-from daemons.starter.namespaces import can_isolate, mounted_below
-from daemons.starter.scratch.rootly import backing_files
-from pool.config.config import load_config
-from pool.execute.scratch import Kind
+from daemons.host.namespaces import can_isolate, mounted_below
+from daemons.host.volumes.rootly import backing_files
+from daemons.startd.machine.disk_limits import look
+from pool.config.load import load_config
+from pool.execute.scratch import ScratchKind
 from tests.whole.real_pool import RealPool, real_pool
 
 JOB = """
@@ -33,7 +33,7 @@ def _why_not() -> str:
     try:
         knobs = {"EXECUTE": root, "STARTD_ENFORCE_DISK_LIMITS": "true", "SCRATCH_FILE_SYSTEMS": "ext4"}
         found = look(load_config([], overrides={"LOCAL_DIR": root, **knobs}, environ={}), root)
-        return "" if found.store.kind is Kind.EXT4 else found.said[0]
+        return "" if found.store.kind is ScratchKind.EXT4 else found.said[0]
     finally:
         shutil.rmtree(root)
 

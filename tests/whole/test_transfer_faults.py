@@ -66,8 +66,10 @@ def of_agent(pool: RealPool) -> int:
 
 
 def of_starter(pool: RealPool) -> int:
-    """The starter whose sandbox it is; of a job that is over the sandbox may be there no more."""
-    (sandbox,) = (pool.directory / "execute").glob("dir_*")
+    """The starter whose sandbox it is, once that of the job before has been removed."""
+    execute = pool.directory / "execute"
+    pool.until(lambda: len(list(execute.glob("dir_*"))) == 1, "one sandbox")
+    (sandbox,) = execute.glob("dir_*")
     return int(sandbox.name.removeprefix("dir_"))
 
 

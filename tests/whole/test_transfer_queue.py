@@ -14,9 +14,9 @@ from pathlib import Path
 import htcondor2
 import pytest
 
-from protocol.blocking import connect
 from protocol.messages.common import GetAd
-from protocol.security import Security
+from protocol.rpc.blocking import connect
+from protocol.security.credentials import Security
 from tests.whole.real_pool import RealPool, real_pool
 
 POINTS = (

@@ -120,6 +120,6 @@ def test_a_description_of_another_system_queues_nothing_and_is_told_all_that_is_
     )
     places = [line.partition(" ")[0] for line in done.stderr.splitlines() if "wrong.sub:" in line]
     assert (done.returncode, len(pool.jobs())) == (1, before)
-    assert places == ["ERROR:", "wrong.sub:2:1:", "wrong.sub:3:20:", "wrong.sub:4:22:", "wrong.sub:5:1:"]
+    assert places == ["ERROR:", "wrong.sub:2:12:", "wrong.sub:3:20:", "wrong.sub:4:22:", "wrong.sub:5:1:"]
     for meant in ("`executable = /bin/true`", "'vanilla'", "`4 GB`", '`OpSys == "LINUX"`', "`queue 5`"):
         assert meant in done.stderr

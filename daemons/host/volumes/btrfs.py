@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from typing import Final
 
-from daemons.starter import sandbox
-from daemons.starter.scratch.tools import run
-from daemons.starter.scratch.volume import Order, ScratchError, Used, Volume
+from daemons.host import sandbox
+from daemons.host.volumes.tools import run
+from daemons.host.volumes.volume import ScratchError, Used, Volume, VolumeOrder
 
 _ROOT_INODE: Final = 256
 """The inode number of each subvolume's top."""
@@ -18,7 +18,7 @@ class Subvolume(Volume):
 
     poll_s = 5.0
 
-    def __init__(self, order: Order) -> None:
+    def __init__(self, order: VolumeOrder) -> None:
         super().__init__(order)
         self._made = False
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import secrets
 
-from daemons.starter.scratch.tools import missing, run
-from daemons.starter.scratch.volume import ScratchError
+from daemons.host.volumes.tools import missing, run
+from daemons.host.volumes.volume import ScratchError
 
 KEY_BYTES = 64
 SUFFIX = "_enc"

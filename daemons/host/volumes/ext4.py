@@ -9,11 +9,11 @@ from __future__ import annotations
 import errno
 import os
 
-from daemons.starter.scratch import rootly
-from daemons.starter.scratch.crypt import Mapping
-from daemons.starter.scratch.mounted import Mounted
-from daemons.starter.scratch.tools import run
-from daemons.starter.scratch.volume import Order, ScratchError
+from daemons.host.volumes import rootly
+from daemons.host.volumes.dm_crypt import Mapping
+from daemons.host.volumes.mounted import Mounted
+from daemons.host.volumes.tools import run
+from daemons.host.volumes.volume import ScratchError, VolumeOrder
 
 SUFFIX = ".disk"
 """The file of `dir_7` is `dir_7.disk` for as long as it has a name."""
@@ -23,7 +23,7 @@ _CANNOT = (errno.EOPNOTSUPP, errno.ENOTSUP, errno.EISDIR, errno.ENOENT, errno.EI
 class LoopExt4(Mounted):
     """A file in EXECUTE, as large as the slot's disk: all of it is taken when the job starts."""
 
-    def __init__(self, order: Order) -> None:
+    def __init__(self, order: VolumeOrder) -> None:
         super().__init__(order)
         self._device = -1
         self._mapping: Mapping | None = None

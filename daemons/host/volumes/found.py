@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from typing import Final
 
-from daemons.starter.namespaces import IsolationError, mounted_below, unmount
-from daemons.starter.scratch import btrfs, crypt, lvm, quota
-from daemons.starter.scratch.ext4 import SUFFIX
-from daemons.starter.scratch.tools import run
-from daemons.starter.scratch.volume import ScratchError
+from daemons.host.namespaces import IsolationError, mounted_below, unmount
+from daemons.host.volumes import btrfs, dm_crypt, lvm, quota
+from daemons.host.volumes.ext4 import SUFFIX
+from daemons.host.volumes.tools import run
+from daemons.host.volumes.volume import ScratchError
 from pool.execute.scratch import sandbox_pattern, volume_name
 
 _MAPPER: Final = "/dev/mapper"
@@ -48,8 +48,8 @@ def sandboxes_with_volumes(execute: str) -> list[str]:
 
 def _remove_devices(name: str) -> None:
     entries = _entries(_MAPPER)
-    if name + crypt.SUFFIX in entries:
-        run(["cryptsetup", "close", name + crypt.SUFFIX])
+    if name + dm_crypt.SUFFIX in entries:
+        run(["cryptsetup", "close", name + dm_crypt.SUFFIX])
     for entry in entries:
         if entry.endswith("-" + name):
             lvm.remove(entry.removesuffix("-" + name).replace("--", "-"), name)

@@ -6,10 +6,10 @@ import os
 from dataclasses import dataclass
 from typing import Final
 
-from daemons.starter.scratch import rootly
-from daemons.starter.scratch.lvm import QUIETLY, TAG
-from daemons.starter.scratch.tools import run
-from daemons.starter.scratch.volume import ScratchError
+from daemons.host.volumes import rootly
+from daemons.host.volumes.lvm import QUIETLY, TAG
+from daemons.host.volumes.tools import run
+from daemons.host.volumes.volume import ScratchError
 
 MIB: Final = 1024 * 1024
 _REPORT: Final = ("--noheadings", "--nosuffix", "--units", "b", "--separator", "|")

@@ -6,11 +6,11 @@ import os
 import time
 from typing import Final
 
-from daemons.starter.scratch.crypt import Mapping
-from daemons.starter.scratch.ext4 import make_ext4
-from daemons.starter.scratch.mounted import Mounted
-from daemons.starter.scratch.tools import run
-from daemons.starter.scratch.volume import Order
+from daemons.host.volumes.dm_crypt import Mapping
+from daemons.host.volumes.ext4 import make_ext4
+from daemons.host.volumes.mounted import Mounted
+from daemons.host.volumes.tools import run
+from daemons.host.volumes.volume import VolumeOrder
 from pool.execute.thin_pool import FULL_PERCENT, PoolUse, read_use
 
 TAG: Final = "htcondor_lv"
@@ -23,7 +23,7 @@ QUIETLY: Final = ("--autobackup", "n", "--yes")
 class LogicalVolume(Mounted):
     """One volume for each activation."""
 
-    def __init__(self, order: Order) -> None:
+    def __init__(self, order: VolumeOrder) -> None:
         super().__init__(order)
         self._mapping: Mapping | None = None
         self._made = False

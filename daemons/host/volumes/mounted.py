@@ -6,9 +6,9 @@ import os
 from abc import abstractmethod
 from typing import Final
 
-from daemons.faults import fault
-from daemons.starter.namespaces import IsolationError, OwnMounts, mount, mounted_below, unmount
-from daemons.starter.scratch.volume import Order, ScratchError, Used, Volume
+from daemons.base.faults import fault
+from daemons.host.namespaces import IsolationError, OwnMounts, mount, mounted_below, unmount
+from daemons.host.volumes.volume import ScratchError, Used, Volume, VolumeOrder
 
 _MS_NOSUID, _MS_NODEV, _MS_NOATIME = 2, 4, 1024
 EXT4_OPTIONS: Final = "barrier=0"
@@ -21,7 +21,7 @@ class Mounted(Volume):
     file_system = "ext4"
     options = EXT4_OPTIONS
 
-    def __init__(self, order: Order) -> None:
+    def __init__(self, order: VolumeOrder) -> None:
         super().__init__(order)
         self._mounts: OwnMounts | None = None
         self._there = False

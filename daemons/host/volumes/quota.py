@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from typing import Final
 
-from daemons.starter import sandbox
-from daemons.starter.scratch import rootly
-from daemons.starter.scratch.volume import Order, ScratchError, Used, Volume
+from daemons.host import sandbox
+from daemons.host.volumes import rootly
+from daemons.host.volumes.volume import ScratchError, Used, Volume, VolumeOrder
 
 FIRST_PROJECT: Final = 0x5A000000
 LAST_PROJECT: Final = 0x5AFFFFFF
@@ -18,7 +18,7 @@ INODE_BYTES: Final = 16384
 class ProjectQuota(Volume):
     """The directory itself: all that is made in it counts."""
 
-    def __init__(self, order: Order) -> None:
+    def __init__(self, order: VolumeOrder) -> None:
         super().__init__(order)
         self._project = 0
         self._files_before = 0

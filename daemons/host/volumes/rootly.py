@@ -12,7 +12,7 @@ import stat
 import struct
 from typing import Final
 
-from daemons.starter.scratch.volume import ScratchError
+from daemons.host.volumes.volume import ScratchError
 
 _libc = ctypes.CDLL(None, use_errno=True)
 

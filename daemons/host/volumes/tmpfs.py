@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from daemons.starter.scratch.mounted import Mounted
+from daemons.host.volumes.mounted import Mounted
 
 INODE_BYTES = 16384
 """Room for a file for each of these, as mke2fs has it."""

@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Sequence
 from typing import Final
 
-from daemons.starter.scratch.volume import ScratchError
+from daemons.host.volumes.volume import ScratchError
 
 TIMEOUT_S: Final = 120.0
 _PATH: Final = "/usr/sbin:/usr/bin:/sbin:/bin"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
-from daemons.starter.account import Account
-from pool.errors import PoolError
+from daemons.host.account import Account
+from pool.base.errors import PoolError
 from pool.execute.scratch import Store, volume_bytes, volume_name
 
 
@@ -15,7 +15,7 @@ class ScratchError(PoolError):
 
 
 @dataclass(frozen=True)
-class Order:
+class VolumeOrder:
     """A volume as it is wanted. `disk_kib` is what the slot has; `hidden`: others do not see it."""
 
     sandbox: str
@@ -51,7 +51,7 @@ class Volume(ABC):
     poll_s: float = 1.0
     """How often it may be measured."""
 
-    def __init__(self, order: Order) -> None:
+    def __init__(self, order: VolumeOrder) -> None:
         self.order = order
 
     @abstractmethod

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from daemons.starter import sandbox
-from daemons.starter.scratch.volume import Used, Volume
+from daemons.host import sandbox
+from daemons.host.volumes.volume import Used, Volume
 
 
 class Walked(Volume):

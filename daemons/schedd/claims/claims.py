@@ -2,44 +2,51 @@
 
 A claim runs one job after another: when one ends, the next of its autocluster takes its place in the same transaction;
 when there is none the slot goes back.
+
+HTCondor's manual: admin-manual/ep-policy-configuration ("Claimed"), users-manual/special-environment-considerations
+("Job Leases"), admin-manual/configuration/schedd (ALIVE_INTERVAL, MAX_JOBS_RUNNING).
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import trio
 
-from daemons.faults import fault
-from daemons.locate import nearest
-from daemons.schedd.claim import Claim, Pass
-from daemons.schedd.core import Core
-from daemons.schedd.next_job import begin, keep_idle, next_job
-from daemons.schedd.run_now import coalesce
-from daemons.schedd.shadow import Shadow
-from daemons.schedd.startd_link import Startd
+from daemons.base.faults import fault
+from daemons.daemon_core.locate import nearest
+from daemons.schedd.claims.next_job import begin, keep_idle, next_job
+from daemons.schedd.claims.run_now import coalesce
+from daemons.schedd.claims.startd_link import StartdLink
+from daemons.schedd.core.claim import Claim, Pass
+from daemons.schedd.core.core import Core
+from daemons.schedd.execution.shadow import Shadow
+from pool.base.errors import PoolError
+from pool.base.ids import ClaimId
 from pool.classad import ClassAd
-from pool.errors import PoolError
-from pool.ids import ClaimId
-from pool.jobs.codes import HoldCode, VacateCode, vacate_code
-from pool.jobs.job_queue import Job
-from pool.jobs.run import End, Ending, Stop
-from pool.jobs.states import JobEvent, allowed
-from pool.jobs.store import ClaimRow
+from pool.jobs.changes import End, StopReason
+from pool.jobs.queue.cluster import Job
+from pool.jobs.queue.store import ClaimRow
+from pool.jobs.vocabulary.endings import Ending
+from pool.jobs.vocabulary.hold_codes import VacateCode, vacate_code
+from pool.jobs.vocabulary.states import JobEvent, allowed
 from pool.slots.lease import ALIVE_MIN_S, alive_interval
-from protocol import needs
-from protocol.address import Address
-from protocol.authorize import Level
-from protocol.message import Record, Request
 from protocol.messages.common import StopHow
-from protocol.messages.schedd import ClaimChange, ClaimChanged, Match
+from protocol.messages.schedd import ClaimChange, ClaimChanged, OfferedMatch
 from protocol.messages.startd import ClaimAnswer, Coalesced, ReleaseClaim, RequestClaim
-from protocol.rpc import Peer
-from protocol.service import Service
+from protocol.rpc.endpoints import Peer
+from protocol.rpc.service import Answer, Service, answer
+from protocol.security import needs
+from protocol.security.authorize import Level
+from protocol.wire.address import Address
+from protocol.wire.message import Record, Request
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
+
+    from daemons.schedd.files.agents import Agents
 
 
 def _give_back(id: str) -> Request[Record]:
@@ -53,30 +60,50 @@ REPORT_GRACE_S: Final = 2.0
 class Claims:
     """All claims, by their public ids."""
 
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: Core, agents: Agents) -> None:
         self.core = core
+        self._agents = agents
         self._claims: dict[str, Claim] = {}
-        self._startds: dict[str, Startd] = {}
+        self._startds: dict[str, StartdLink] = {}
         self._alive_s = core.settings.alive_interval_s
         self._refused: dict[Job, int] = {}
         self._asking: set[Job] = set()
         """Jobs for which a slot has been asked and not granted yet."""
         self.service = Service("schedd", needs.SCHEDD_TO_STARTD)
-        self.service.on(ClaimChanged, self.changed)
         self.stopping = False
+        self.idle: set[trio.Event] = set()
+        """Set when there is work: slots that are kept idle for it (keep_claim_idle) wait for these."""
+
+    def answers(self) -> list[Answer]:
+        """What startds say of our claims, on connections that the schedd makes."""
+        return [answer(ClaimChanged, self.changed)]
 
     def __len__(self) -> int:
         return len(self._claims)
+
+    def work_changed(self, more: bool) -> None:
+        """Slots that are kept idle may have something to do."""
+        if more:
+            for news in self.idle:
+                news.set()
+
+    def new_shadow(self, claim: Claim, job: Job, activation: str, expanded: dict[str, object]) -> Shadow:
+        """An execution of the job under the claim."""
+        return Shadow(self.core, self, self._agents, claim, job, activation, expanded)
 
     def all(self) -> Iterable[Claim]:
         """Every claim."""
         return list(self._claims.values())
 
-    def startd(self, address: str) -> Startd:
+    def has(self, claim_id: str) -> bool:
+        """Whether this is the id of a claim that is held, or is being asked for."""
+        return ClaimId(claim_id).public() in self._claims
+
+    def startd(self, address: str) -> StartdLink:
         """The startd at an address."""
         found = self._startds.get(address)
         if found is None:
-            found = self._startds[address] = Startd(address, self)
+            found = self._startds[address] = StartdLink(address, self)
         return found
 
     def reach(self, address: str) -> Address:
@@ -85,7 +112,7 @@ class Claims:
 
     # ---- getting claims
 
-    def take(self, match: Match) -> bool:
+    def take(self, match: OfferedMatch) -> bool:
         """Use a match for the job that is next in its autocluster; False when none waits or no more may run."""
         core = self.core
         if self.stopping or self._running() >= core.settings.jobs_running_max:
@@ -118,31 +145,29 @@ class Claims:
         core.waiting.discard(job)
         self._asking.add(job)
         fault("schedd.match_taken")
-        core.nursery.start_soon(self._guarded, claim, job, self._request(claim, id, job))
+        core.tasks.start(self._guarded, claim, job, partial(self._request, claim, id, job))
         return True
 
     def _running(self) -> int:
         """How many jobs run, or shall run as soon as their slots are granted."""
-        return len(self.core.shadow_of) + len(self._asking)
+        return len(self.core.executions.shadow_of) + len(self._asking)
 
-    async def _guarded(self, claim: Claim, job: Job, task: Awaitable[None]) -> None:
+    async def _guarded(self, claim: Claim, job: Job, work: Callable[[], Awaitable[None]]) -> None:
         """An error that nobody foresaw costs the claim and puts its job on hold; the schedd goes on."""
         try:
-            await task
+            await work()
         except Exception as error:
             core = self.core
-            core.log.error(f"Claim {claim.public} failed while it ran job {job.id}", error)
+            core.log.always(f"Claim {claim.public} is given up, for job {job.id} cannot be run under it")
             shadow, claim.shadow, claim.reusable = claim.shadow, None, False
             if shadow is not None:
                 job = shadow.job
-                core.shadow_of.pop(job, None)
-                core.shadows.pop(shadow.activation, None)
+                core.executions.shadow_of.pop(job, None)
+                core.executions.shadows.pop(shadow.activation, None)
                 shadow.acknowledged.set()
             core.queue.set_busy(job, False)
             self._asking.discard(job)
-            if job.cluster.jobs.get(job.proc) is job and allowed(job.status, JobEvent.HOLD):
-                core.hold(job, f"The schedd failed to run the job: {error}", HoldCode.UNSPECIFIED)
-            core.writer.soon()
+            core.give_up(job, error)
             await self.release(claim, StopHow.FAST)
 
     async def _request(self, claim: Claim, id: ClaimId, job: Job) -> None:
@@ -151,7 +176,7 @@ class Claims:
         try:
             startd = self.startd(claim.startd)
             self._let_in(claim)
-            core.requested[job] = lambda: core.nursery.start_soon(self.tell, claim, _give_back)
+            core.requested[job] = lambda: core.tasks.start(self.tell, claim, _give_back)
             answer = await startd.ask_for(self._claim_request(claim, id, job))
             fault("schedd.claim_requested")
             refused = "" if answer.granted else answer.reason or "no reason given"
@@ -177,7 +202,6 @@ class Claims:
         if job.cluster.jobs.get(job.proc) is job:
             told = {"LastRejMatchReason": reason, "LastRejMatchTime": int(self.core.now())}
             self.core.queue.change(job, told)
-            self.core.writer.soon()
 
     def _granted(self, claim: Claim, answer: ClaimAnswer) -> None:
         """The slot is ours."""
@@ -237,7 +261,7 @@ class Claims:
         job.busy = False
         self._let_in(claim)
         self._granted(claim, made.answer)
-        core.nursery.start_soon(self._guarded, claim, job, self.work(claim, self._first(claim, job)))
+        core.tasks.start(self._guarded, claim, job, partial(self.work, claim, self._first(claim, job)))
 
     def _claim_request(self, claim: Claim, id: ClaimId, job: Job) -> RequestClaim:
         return RequestClaim(
@@ -311,7 +335,6 @@ class Claims:
         if core.claims_of[claim.submitter] <= 0:
             del core.claims_of[claim.submitter]
         core.queue.drop_claim(claim.public)
-        core.writer.soon()
         core.work_changed(False)
 
     # ---- hearing of claims
@@ -329,16 +352,15 @@ class Claims:
             case ClaimChange.VACATING:
                 claim.reusable = False
                 if shadow is not None and current:
-                    shadow.leaving(Stop(message.reason, vacate_code(message.reason)))
+                    shadow.leaving(StopReason(message.reason, vacate_code(message.reason)))
                     if message.hold_code and allowed(shadow.job.status, JobEvent.HOLD):
                         core.hold(shadow.job, message.reason, message.hold_code, message.hold_subcode)
-                        core.writer.soon()
             case ClaimChange.RELEASED:
                 claim.reusable, claim.gone = False, True
                 if shadow is None:
                     self._forget(claim)
                 else:
-                    shadow.leaving(Stop(message.reason, vacate_code(message.reason)))
+                    shadow.leaving(StopReason(message.reason, vacate_code(message.reason)))
                     shadow.ends_without_report(End(Ending.EVICTED, ClassAd(), message.reason), REPORT_GRACE_S)
             case ClaimChange.SUSPENDED | ClaimChange.CONTINUED:
                 if shadow is not None and current:
@@ -353,7 +375,6 @@ class Claims:
         claim.renewed_at = self.core.now()
         if claim.public in self._claims:
             self.core.queue.claim_works(claim.work())
-            self.core.writer.soon()
 
     def moved(self, claim: Claim, address: str) -> None:
         """The claim's startd has another address."""
@@ -384,7 +405,7 @@ class Claims:
     def leave_no_more_than(self, most: int) -> None:
         """MAX_JOBS_RUNNING is lower than it was: the jobs that started last leave."""
         core = self.core
-        began = {job: core.queue.ad(job).eval_float("ShadowBday", 0.0) for job in core.shadow_of}
+        began = {job: core.queue.ad(job).eval_float("ShadowBday", 0.0) for job in core.executions.shadow_of}
         for job in sorted(began, key=lambda job: began[job])[max(0, most) :]:
             core.vacate(job, "More jobs run than MAX_JOBS_RUNNING allows", VacateCode.SCHEDD_VACATE)
 
@@ -412,12 +433,13 @@ class Claims:
         core.held_slots.add(claim)
         if job is None:
             claim.reusable = False
-            core.nursery.start_soon(self.release, claim)
+            core.tasks.start(self.release, claim)
             return
-        shadow = Shadow(core, self, claim, job, row.activation, {})
+        shadow = self.new_shadow(claim, job, row.activation, {})
         core.queue.set_busy(job, True)
-        core.shadows[row.activation] = core.shadow_of[job] = claim.shadow = shadow
+        claim.shadow = shadow
+        core.executions.begins(job, shadow)
         shadow.recovered()
         self._let_in(claim)
         self.startd(claim.startd).add(claim)
-        core.nursery.start_soon(self._guarded, claim, job, self.work(claim, shadow))
+        core.tasks.start(self._guarded, claim, job, partial(self.work, claim, shadow))

@@ -3,6 +3,8 @@
 New work is announced at once, though not sooner than ANNOUNCE_PAUSE_S after the last; that there is less of it, which
 happens with each job that a claim takes, only within ANNOUNCE_LESS_S: too many slots offered in the meantime are handed
 back.
+
+HTCondor's manual: admin-manual/cm-configuration (the negotiation cycle).
 """
 
 from __future__ import annotations
@@ -11,19 +13,21 @@ from typing import Final
 
 import trio
 
-from daemons.locate import negotiator_address
-from daemons.pace import Pace
-from daemons.schedd.claims import Claims
-from daemons.schedd.core import Core
+from daemons.base.pace import Pace
+from daemons.daemon_core.locate import negotiator_address
+from daemons.schedd.claims.claims import Claims
+from daemons.schedd.core.core import Core
+from daemons.schedd.files.transfer_turns import TransferTurns
+from pool.base.errors import PoolError
 from pool.classad import ClassAd
-from pool.errors import PoolError
-from pool.jobs.codes import HoldCode
-from pool.jobs.waiting import Group
-from protocol import needs, rpc
+from pool.jobs.vocabulary.hold_codes import HoldCode
+from pool.jobs.waiting.groups import WaitingGroup
 from protocol.messages.negotiator import AnnounceWork, ResourceRequest, ReturnMatches
 from protocol.messages.schedd import MatchesTaken, OfferMatches, Rejection, RejectRequests
-from protocol.rpc import Peer
-from protocol.service import Service
+from protocol.rpc import endpoints
+from protocol.rpc.endpoints import Peer
+from protocol.rpc.service import Answer, Service, answer
+from protocol.security import needs
 
 ANNOUNCE_PAUSE_S: Final = 0.01
 ANNOUNCE_LESS_S: Final = 0.3
@@ -36,8 +40,9 @@ GROUPS_MAX: Final = 2000
 class Negotiation:
     """The schedd's side of negotiations."""
 
-    def __init__(self, core: Core, claims: Claims) -> None:
+    def __init__(self, core: Core, claims: Claims, turns: TransferTurns) -> None:
         self._core = core
+        self._turns = turns
         self._claims = claims
         self._more = trio.Event()
         self._changed = trio.Event()
@@ -45,9 +50,13 @@ class Negotiation:
         self._announced = False
         self._anew = True
         self.service = Service("schedd", needs.SCHEDD_TO_NEGOTIATOR)
-        self.service.on(OfferMatches, self.offered)
-        self.service.on(RejectRequests, self.rejected)
-        core.work_changed = self.work_changed
+
+    def answers(self) -> list[Answer]:
+        """What the negotiator says, on the connection that the schedd makes."""
+        return [
+            answer(OfferMatches, self.offered),
+            answer(RejectRequests, self.rejected),
+        ]
 
     def work_changed(self, more: bool) -> None:
         """What waits has changed."""
@@ -61,7 +70,7 @@ class Negotiation:
         while True:
             try:
                 address = negotiator_address(self._core.start.config)
-                async with rpc.connected(
+                async with endpoints.connected(
                     address,
                     security=self._core.start.security,
                     network=self._core.start.world.network,
@@ -97,7 +106,7 @@ class Negotiation:
         scope.cancel()
 
     async def _announce(self, peer: Peer) -> None:
-        requests = self._requests()
+        requests = self.requests()
         held, given_back = self._core.held_slots.news(anew=self._anew)
         if not (requests or self._announced or self._core.claims_of or given_back):
             return
@@ -112,13 +121,14 @@ class Negotiation:
             )
         )
 
-    def _requests(self) -> list[ResourceRequest]:
+    def requests(self) -> list[ResourceRequest]:
+        """What waits for slots, one request for jobs that are alike."""
         core = self._core
         groups = sorted(core.waiting.groups(), key=lambda group: -group.prio)[:GROUPS_MAX]
         ads: dict[tuple[str, int], ClassAd] = {}
         requests = []
         for group in groups:
-            if core.transfers.has_enough(group.submitter):
+            if self._turns.has_enough(group.submitter):
                 continue
             ad = self._ad(group, ads)
             if ad is not None:
@@ -134,7 +144,7 @@ class Negotiation:
         self._ads = ads
         return requests
 
-    def _ad(self, group: Group, ads: dict[tuple[str, int], ClassAd]) -> ClassAd | None:
+    def _ad(self, group: WaitingGroup, ads: dict[tuple[str, int], ClassAd]) -> ClassAd | None:
         """A job that stands for its group; the same one as last time, as long as the group is there."""
         key = (group.submitter, group.autocluster)
         ad = ads.get(key) or self._ads.get(key)
@@ -162,7 +172,7 @@ class Negotiation:
             core.sort_waiting()
             self.work_changed(True)
         if unused:
-            core.nursery.start_soon(self._hand_back, peer, unused)
+            core.tasks.start(self._hand_back, peer, unused)
         return MatchesTaken(taken=taken)
 
     async def _hand_back(self, peer: Peer, claim_ids: list[str]) -> None:
@@ -178,7 +188,7 @@ class Negotiation:
         for rejection in message.rejections:
             self._core.waiting.reject(rejection.submitter, rejection.autocluster, rejection.reason, now)
             if rejection.dear:
-                self._core.nursery.start_soon(self._hold_group, rejection)
+                self._core.tasks.start(self._hold_group, rejection)
 
     async def _hold_group(self, rejection: Rejection) -> None:
         """Hold the jobs that wait with an expression that is too dear to be matched."""
@@ -191,4 +201,3 @@ class Negotiation:
                 if group.first() is job:
                     break
                 await pace.breathe()
-        core.writer.soon()

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from daemons.schedd.claim import Claim
-from daemons.schedd.shadow import Shadow
+from daemons.schedd.core.claim import Claim
+from daemons.schedd.execution.shadow import Shadow
 from pool.classad import ClassAd
 from pool.jobs import late_macros, run
-from pool.jobs.autocluster import is_timeless
-from pool.jobs.job_queue import Job
+from pool.jobs.queue.cluster import Job
+from pool.jobs.waiting.autoclusters import is_timeless
 
 if TYPE_CHECKING:
-    from daemons.schedd.claims import Claims
-    from daemons.schedd.run_now import Wish
+    from daemons.schedd.claims.claims import Claims
+    from daemons.schedd.claims.run_now import RunNowWish
 
 
 def next_job(claims: Claims, claim: Claim, like: Job) -> Shadow | None:
@@ -48,7 +48,7 @@ def _wants(job: ClassAd, claim: Claim, autocluster: int) -> bool:
     return wants
 
 
-def _wished(claims: Claims, claim: Claim, wish: Wish) -> Shadow | None:
+def _wished(claims: Claims, claim: Claim, wish: RunNowWish) -> Shadow | None:
     """Begin the job that was to have this slot; where it is to have several, `work` sees to it."""
     if not wish.is_for_one:
         return None
@@ -64,15 +64,16 @@ def begin(claims: Claims, claim: Claim, job: Job) -> Shadow | None:
     core = claims.core
     ad = core.queue.ad(job)
     try:
-        expanded = late_macros.expand(ad, claim.slot_ad) if _has_macros(job) else {}
+        expanded = late_macros.expand(ad, claim.slot_ad) if _has_macros(claims, job) else {}
     except late_macros.CannotExpand as error:
         core.hold(job, error.message, 0)
         return None
     activation = f"{core.start.world.rng.getrandbits(64):016x}"
-    shadow = Shadow(core, claims, claim, job, activation, expanded)
+    shadow = claims.new_shadow(claim, job, activation, expanded)
     claims.renew_tickets(claim)
     core.queue.set_busy(job, True)
-    core.shadows[activation] = core.shadow_of[job] = claim.shadow = shadow
+    claim.shadow = shadow
+    core.executions.begins(job, shadow)
     changes = run.begin(
         ad,
         claim.slot_ad,
@@ -93,24 +94,25 @@ def begin(claims: Claims, claim: Claim, job: Job) -> Shadow | None:
 
 async def keep_idle(claims: Claims, claim: Claim, like: Job, keep_s: float) -> Shadow | None:
     """Hold on to the slot for a while, as its last job asked for: the next job like it may be on its way."""
-    core = claims.core
     with trio.move_on_after(keep_s):
         while claim.reusable and not claim.gone and not claims.stopping:
             following = next_job(claims, claim, like)
             if following is not None:
                 return following
             news = trio.Event()
-            core.idle_claims.add(news)
+            claims.idle.add(news)
             try:
                 await news.wait()
             finally:
-                core.idle_claims.discard(news)
+                claims.idle.discard(news)
     return None
 
 
-def _has_macros(job: Job) -> bool:
+def _has_macros(claims: Claims, job: Job) -> bool:
     """Whether the job, or its cluster, may have `$$(...)` to expand."""
     cluster = job.cluster
     if cluster.macros is None:
         cluster.macros = late_macros.has_macros(cluster.ad)
-    return cluster.macros or "$$(" in job.packed
+    if job.has_ad:  # its row may not say yet what was just changed
+        return late_macros.has_macros(claims.core.queue.ad(job))
+    return cluster.macros or job.packed.may_have_macros

@@ -11,40 +11,42 @@ from typing import Final
 
 import trio
 
-from daemons.schedd.claims import Claims
-from daemons.schedd.core import Core, is_local
+from daemons.schedd.claims.claims import Claims
+from daemons.schedd.core.core import Core, is_local
+from daemons.schedd.core.delivery import Delivery
+from pool.base.errors import SubmitError
+from pool.base.ids import JobId
 from pool.classad import UNDEFINED, ClassAd
-from pool.errors import SubmitError
-from pool.ids import JobId
-from pool.jobs import run, store
+from pool.jobs import conclusion, run
 from pool.jobs.accounting_groups import ACCOUNTING, GROUP
-from pool.jobs.job_queue import Cluster, Job
-from pool.jobs.pack import unpack
-from pool.jobs.run import End, Ending
-from pool.jobs.states import EXECUTING, JobStatus
-from pool.jobs.waiting import ALIKE_MAX
+from pool.jobs.changes import End
+from pool.jobs.queue import store
+from pool.jobs.queue.cluster import Cluster, Job
+from pool.jobs.queue.pack import read_packed
+from pool.jobs.vocabulary.endings import Ending
+from pool.jobs.vocabulary.states import EXECUTING, JobStatus
+from pool.jobs.waiting.groups import ALIKE_MAX
 
 _UNDER_WAY: Final = frozenset({*EXECUTING, JobStatus.REMOVED})
 
 
-async def take_up(core: Core, claims: Claims, connection: sqlite3.Connection) -> None:
+async def take_up(core: Core, claims: Claims, delivery: Delivery, connection: sqlite3.Connection) -> None:
     """Go on where the last schedd was."""
     pending = store.read_events(connection)
     if pending:
         core.queue.next_event = pending[-1].seq + 1
-        core.deliver(pending, check=True)
+        delivery.put(pending, check=True)
     for row in store.read_claims(connection):
         job = None
         if row.cluster is not None and row.proc is not None:
             job = core.queue.get(JobId(row.cluster, row.proc))
-        claims.recover(row, unpack(row.slot_ad), job)
+        claims.recover(row, read_packed(row.slot_ad).unpack(), job)
     for cluster in list(core.queue.clusters.values()):
         _charge_as_allowed(core, cluster)
     for page in core.queue.pages(ALIKE_MAX):
         await _settle(core, page)
         await trio.lowlevel.checkpoint()
-    core.writer.soon()
-    core.log.always(f"The queue has {len(core.queue)} jobs.", running=len(core.shadow_of))
+    core.log.always(f"The queue has {len(core.queue)} jobs.", running=len(core.executions.shadow_of))
 
 
 def _charge_as_allowed(core: Core, cluster: Cluster) -> None:
@@ -75,7 +77,7 @@ async def _settle(core: Core, page: Sequence[Job]) -> None:
         await core.settle_new(page)
         return
     for job in page:
-        if job not in core.shadow_of:
+        if job not in core.executions.shadow_of:
             _take_up_job(core, job)
         core.settle(job)
 
@@ -84,7 +86,7 @@ def _take_up_job(core: Core, job: Job) -> None:
     """A job that was on its way and has no slot any more."""
     if job.status in EXECUTING and is_local(job.cluster):
         gone = End(Ending.EVICTED, ClassAd(), "The schedd was restarted", core.now())
-        changes, _ = run.ended(core.queue.ad(job), job.status, gone, None, core.now(), core.settings.system)
+        changes, _ = conclusion.ended(core.queue.ad(job), job.status, gone, None, core.now(), core.settings.system)
         core.apply(job, changes)
     elif job.status in EXECUTING:
         core.apply(job, run.not_started(core.queue.ad(job)))

@@ -9,26 +9,26 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from daemons.schedd.core import Core
-from daemons.schedd.selection import may_manage
-from pool.errors import PoolError, UserError
-from pool.jobs.codes import VacateCode
-from pool.jobs.job_queue import Job
-from pool.jobs.states import JobStatus
-from protocol.message import DONE, Done
+from daemons.schedd.core.core import Core
+from daemons.schedd.core.selection import may_manage
+from pool.base.errors import PoolError, UserError
+from pool.jobs.queue.cluster import Job
+from pool.jobs.vocabulary.hold_codes import VacateCode
+from pool.jobs.vocabulary.states import JobStatus
+from pool.jobs.vocabulary.universes import Universe
 from protocol.messages.schedd import RunNow
 from protocol.messages.startd import CoalesceClaims
-from protocol.rpc import Peer
+from protocol.rpc.endpoints import Peer
+from protocol.rpc.service import Answer, answer
+from protocol.wire.message import DONE, Done
 
 if TYPE_CHECKING:
-    from daemons.schedd.claim import Claim
-    from daemons.schedd.claims import Claims
-
-VANILLA = 5
+    from daemons.schedd.claims.claims import Claims
+    from daemons.schedd.core.claim import Claim
 
 
 @dataclass(eq=False)
-class Wish:
+class RunNowWish:
     """A job that shall have the slots of others. `coming`: the claims whose jobs have not left yet."""
 
     job: Job
@@ -47,7 +47,10 @@ class RunNowHandler:
     def __init__(self, core: Core, claims: Claims) -> None:
         self._core = core
         self._claims = claims
-        core.start.service.on(RunNow, self.run)
+
+    def answers(self) -> list[Answer]:
+        """condor_now."""
+        return [answer(RunNow, self.run)]
 
     async def run(self, peer: Peer, request: RunNow) -> Done:
         """Have the jobs leave and note who comes next."""
@@ -58,7 +61,7 @@ class RunNowHandler:
             raise UserError("no such job (now-job)")
         if not mine(job):
             raise UserError("you must own the now-job")
-        if core.queue.ad(job).eval_int("JobUniverse", VANILLA) != VANILLA:
+        if core.queue.ad(job).eval_int("JobUniverse", Universe.VANILLA) != Universe.VANILLA:
             raise UserError("the now-job must be in the vanilla universe")
         if job.status is not JobStatus.IDLE:
             raise UserError("the now-job must be idle")
@@ -67,10 +70,10 @@ class RunNowHandler:
         leaving = dict.fromkeys(self._running(core.queue.get(id), mine) for id in request.instead_of)
         if job.busy or any(claim.wish is not None and claim.wish.job is job for claim in self._claims.all()):
             raise UserError("the now-job must not already be scheduled to run immediately")
-        claims = [core.shadow_of[one].claim for one in leaving]
+        claims = [core.executions.shadow_of[one].claim for one in leaving]
         if any(claim.wish is not None for claim in claims):
             raise UserError("a vacate-job's slot is already promised to another job")
-        wish = Wish(job, claims, set(claims))
+        wish = RunNowWish(job, claims, set(claims))
         for claim in claims:
             claim.wish = wish
         for one in leaving:
@@ -83,16 +86,16 @@ class RunNowHandler:
             raise UserError("no such job (vacate-job)")
         if callable(mine) and not mine(job):
             raise UserError("you must own the vacate-job")
-        if self._core.queue.ad(job).eval_int("JobUniverse", VANILLA) != VANILLA:
+        if self._core.queue.ad(job).eval_int("JobUniverse", Universe.VANILLA) != Universe.VANILLA:
             raise UserError("vacate-job must be in the vanilla universe")
         if job.status is not JobStatus.RUNNING:
             raise UserError("vacate-job must be running")
-        if job not in self._core.shadow_of:
+        if job not in self._core.executions.shadow_of:
             raise UserError("no match for vacate-job ID")
         return job
 
 
-async def coalesce(claims: Claims, claim: Claim, wish: Wish) -> bool:
+async def coalesce(claims: Claims, claim: Claim, wish: RunNowWish) -> bool:
     """The claim's job has left; the last of a wish puts the slots together. Whether the claim is looked after."""
     wish.coming.discard(claim)
     if wish.coming:

@@ -2,6 +2,8 @@
 
 While the connection is lost the claims live on until their leases run out, and whoever comes back first is taken up
 where it was.
+
+HTCondor's manual: users-manual/special-environment-considerations ("Job Leases"), ALIVE_INTERVAL.
 """
 
 from __future__ import annotations
@@ -10,19 +12,19 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
-from daemons.schedd.claim import Claim
-from daemons.schedd.whereabouts import is_same_host, startd_of
-from pool.errors import PeerError, PoolError
-from pool.ids import ClaimId
-from protocol import rpc
-from protocol.address import Address
-from protocol.auth.ticket import Bearer
+from daemons.schedd.claims.whereabouts import is_same_host, startd_of
+from daemons.schedd.core.claim import Claim
+from pool.base.errors import PeerError, PoolError
+from pool.base.ids import ClaimId
 from protocol.messages.startd import ClaimAnswer, KeepAlive, ReconnectAnswer, ReconnectClaim, RequestClaim
-from protocol.needs import EXECUTE
-from protocol.rpc import Peer
+from protocol.rpc import endpoints
+from protocol.rpc.endpoints import Peer
+from protocol.security.needs import EXECUTE
+from protocol.security.ticket import Bearer
+from protocol.wire.address import Address
 
 if TYPE_CHECKING:
-    from daemons.schedd.claims import Claims
+    from daemons.schedd.claims.claims import Claims
 
 REQUEST_CLAIM_S: Final = 1800.0
 """How long a job in the slot may take to make room for a better one."""
@@ -32,7 +34,7 @@ RETRY_FIRST_S: Final = 0.2
 RETRY_MAX_S: Final = 20.0
 
 
-class Startd:
+class StartdLink:
     """One startd: our connection to it, and the claims we hold there."""
 
     def __init__(self, address: str, claims: Claims) -> None:
@@ -53,8 +55,8 @@ class Startd:
         async with self._connecting:
             if self._peer is None or self._peer.closed.is_set():
                 start = self._core.start
-                self._peer = await rpc.open_peer(
-                    self._core.nursery,
+                self._peer = await endpoints.open_peer(
+                    self._core.tasks.nursery,
                     self._all.reach(self.address),
                     security=start.security,
                     network=start.world.network,
@@ -89,7 +91,7 @@ class Startd:
         self._changed.set()
         if not self._running:
             self._running = True
-            self._core.nursery.start_soon(self._keep)
+            self._core.tasks.start(self._keep)
 
     def discard(self, claim: Claim) -> None:
         """The claim is no concern of ours any more."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from daemons.locate import collector_addresses
-from daemons.run import DaemonStart
+from daemons.daemon_core.locate import collector_addresses
+from daemons.daemon_core.run import DaemonStart
+from pool.base.errors import PoolError, UserError
 from pool.classad import ClassAd
-from pool.classad.unparse import quote
-from pool.errors import PoolError, UserError
-from protocol import rpc
-from protocol.address import Address
+from pool.classad.syntax.unparse import quote
 from protocol.messages.collector import QueryAds
+from protocol.rpc import endpoints
+from protocol.wire.address import Address
 
 
 async def startd_of(start: DaemonStart, slot: ClassAd) -> str:
@@ -25,7 +25,7 @@ async def startd_of(start: DaemonStart, slot: ClassAd) -> str:
     newest, found = float("-inf"), ""
     try:
         address = collector_addresses(start.config)[0]
-        async with rpc.connected(address, security=start.security, network=start.world.network) as peer:
+        async with endpoints.connected(address, security=start.security, network=start.world.network) as peer:
             async with peer.stream(query) as batches:
                 async for batch in batches:
                     for ad in batch.ads:

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import trio
 
+from pool.base.ids import ClaimId
 from pool.classad import ClassAd
-from pool.ids import ClaimId
-from pool.jobs.pack import pack
-from pool.jobs.store import ClaimRow, ClaimWork
-from protocol.auth.ticket import digest_of, new_secret
-from protocol.rpc import Peer
+from pool.jobs.queue.pack import pack
+from pool.jobs.queue.store import ClaimRow, ClaimWork
+from protocol.rpc.endpoints import Peer
+from protocol.security.ticket import digest_of, new_secret
 
 if TYPE_CHECKING:
-    from daemons.schedd.run_now import Wish
-    from daemons.schedd.shadow import Shadow
+    from daemons.schedd.claims.run_now import RunNowWish
+    from daemons.schedd.execution.shadow import Shadow
+
+
+VACATE_DEFAULT_S: Final = 600.0
 
 
 @dataclass(frozen=True)
@@ -64,13 +67,18 @@ class Claim:
     asking: trio.Lock = field(default_factory=trio.Lock)
     room: tuple[str, ...] = ()
     """Ids of dynamic slots that have to end before there is room for it."""
-    wish: Wish | None = None
+    wish: RunNowWish | None = None
     """A job that shall have the slot next (condor_now)."""
 
     @property
     def slot_name(self) -> str:
         """The slot's name."""
         return self.slot_ad.eval_str("Name", "")
+
+    def vacate_s(self, job: ClassAd) -> float:
+        """How long a job may take to leave the slot, by its own word and the machine's."""
+        asked = job.eval_float("JobMaxVacateTime", VACATE_DEFAULT_S)
+        return max(0.0, min(asked, self.slot_ad.eval_float("MachineMaxVacateTime", VACATE_DEFAULT_S)))
 
     def meet(self, starter: Peer) -> None:
         """The claim's starter is on this connection, for one job after another."""
@@ -99,7 +107,7 @@ class Claim:
             startd=self.startd,
             submitter=self.submitter,
             owner=self.owner,
-            slot_ad=pack(self.slot_ad),
+            slot_ad=pack(self.slot_ad).text,
             ticket=self.ticket.digest,
             files_ticket=self.files_ticket.digest,
             lease_s=self.lease_s,

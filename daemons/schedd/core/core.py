@@ -1,8 +1,9 @@
 """What all parts of the schedd share: the queue, who waits for a slot, the writer, and how a change is carried out.
 
-The parts hold this object and each other's functions through it; none holds another. All changes are made between two
-awaits. A job that may run is in `waiting` exactly when it is idle, has no execution and has no reason to wait longer;
-`settle` sees to that, and is called after every change of a job's state.
+The parts are given this object, and it knows none of them: what they must hear of it tells those that main has named
+(`listeners.py`). All changes are made between two awaits. A job that may run is in `waiting` exactly when it is idle,
+has no execution and has no reason to wait longer; `settle` sees to that, and is called after every change of a job's
+state. The states are those of "Job States" in HTCondor's manual.
 """
 
 from __future__ import annotations
@@ -11,46 +12,46 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 import trio
 
 from daemons.agent.main import socket_name
-from daemons.pace import Pace
-from daemons.run import DaemonStart
-from daemons.schedd.checkpoint_cleanup import CheckpointCleanup
-from daemons.schedd.directories import Directories
-from daemons.schedd.held_slots import HeldSlots
-from daemons.schedd.records import Records
-from daemons.schedd.settings import Settings
+from daemons.base.pace import Pace
+from daemons.schedd.core.executions import Executions
+from daemons.schedd.core.held_slots import HeldSlots
+from daemons.schedd.core.listeners import Listeners
+from pool.base.errors import UserError
 from pool.classad import ClassAd
-from pool.classad.budget import Overruns, TooDear
-from pool.errors import UserError
-from pool.jobs import event_log, run
+from pool.classad.eval.budget import Overruns, TooDear
+from pool.jobs import conclusion, holds
 from pool.jobs.accounting_groups import GROUP
-from pool.jobs.autocluster import Autoclusters
-from pool.jobs.bursts import Bursts
-from pool.jobs.codes import HoldCode
+from pool.jobs.changes import Changes, Fate
 from pool.jobs.crontab import FIELDS
 from pool.jobs.deferral import next_deferral
-from pool.jobs.event_forms import Form, read_form
-from pool.jobs.event_forms import write as write_event
-from pool.jobs.event_log import Event
-from pool.jobs.job_queue import NOBODYS, Cluster, Job, JobQueue, mention
-from pool.jobs.run import Changes
-from pool.jobs.states import JobEvent, JobStatus
-from pool.jobs.store import EventRow
-from pool.jobs.transfer_life import TimedEvent
-from pool.jobs.waiting import Waiting
-from protocol.address import Address
+from pool.jobs.queue.cluster import Cluster, Job, any_may_have
+from pool.jobs.queue.pack import lower_names
+from pool.jobs.transfers.progress import TimedEvent
+from pool.jobs.userlog import event_log
+from pool.jobs.userlog.event import LogEvent
+from pool.jobs.userlog.forms import Form, read_form
+from pool.jobs.userlog.forms import write as write_event
+from pool.jobs.vocabulary.hold_codes import HoldCode
+from pool.jobs.vocabulary.states import EXECUTING, JobEvent, JobStatus, allowed
+from pool.jobs.vocabulary.universes import AT_ACCESS_POINT
+from pool.jobs.waiting.autoclusters import Autoclusters
+from pool.jobs.waiting.groups import Waiting
+from protocol.wire.address import Address
 
 if TYPE_CHECKING:
-    from daemons.schedd.agents import Agents
-    from daemons.schedd.global_log import GlobalLog
-    from daemons.schedd.shadow import Shadow
-    from daemons.schedd.transfer_turns import TransferTurns
-    from daemons.schedd.users import Users
-    from daemons.schedd.writer import Writer
+    from daemons.schedd.core.access_point import AccessPoint
+    from daemons.schedd.core.job_tasks import JobTasks
+    from daemons.schedd.core.settings import ScheddSettings
+    from daemons.schedd.core.writer import Writer
+    from daemons.schedd.files.directories import Directories
+    from daemons.schedd.logs.global_log import GlobalLog
+    from daemons.schedd.logs.records import JobRecords
+    from daemons.schedd.queue.mailer import Mailer
 
 SORTED_AT_ONCE: Final = 10
 """Steps of a sorting that are done at once."""
@@ -58,88 +59,60 @@ DEAR_MOST: Final = 2
 """Evaluations that may cost much before a job can wait for a slot; one that ends for its cost counts twice."""
 COOL_DOWN_FIRST_S: Final = 1.0
 COOL_DOWN_MAX_S: Final = 60.0
-_SPECIAL: Final = ('"isnoopjob', '"cron', '"jobcooldown')
-"""Beginnings of attributes by which more than a slot may be what a job waits for."""
-
-
-class Execution(Protocol):
-    """A job that runs, as far as policy and users have to do with it."""
-
-    def stop(self, reason: str, code: int, subcode: int, *, fast: bool = False, transfer: bool = False) -> None:
-        """The job shall leave."""
-
-    def check_policy(self) -> None:
-        """Ask the job's periodic policy."""
-
-
-_IN_EXECUTION = frozenset((JobStatus.RUNNING, JobStatus.TRANSFERRING_OUTPUT, JobStatus.SUSPENDED))
+_CRON: Final = tuple(name for name, _, _ in FIELDS)
+CRONTAB: Final = lower_names(*_CRON)
+_SPECIAL: Final = lower_names("IsNoopJob", "JobCoolDownExpiration", *_CRON)
+"""Attributes by which more than a slot may be what a job waits for."""
 
 
 class Core:
     """The schedd's shared state."""
 
-    def __init__(self, start: DaemonStart, settings: Settings, queue: JobQueue) -> None:
-        self.start = start
-        self.log = start.log
-        self.settings = settings
-        self.queue = queue
-        self.autoclusters = Autoclusters(queue, settings.significant)
+    def __init__(
+        self,
+        point: AccessPoint,
+        tasks: JobTasks,
+        writer: Writer,
+        records: JobRecords,
+        global_log: GlobalLog,
+        mailer: Mailer,
+        directories: Directories,
+    ) -> None:
+        self._point = point
+        self.start, self.log, self.queue, self.now = point.start, point.log, point.queue, point.now
+        self.tasks = tasks
+        self.writer = writer
+        self.records = records
+        self.global_log = global_log
+        self.directories = directories
+        self._mailer = mailer
+        self._listeners = Listeners()
+        self.executions = Executions(point)
+        self.autoclusters = Autoclusters(point.queue, point.settings.significant)
         self.waiting = Waiting(self.autoclusters)
         self._unsorted = trio.Event()
         """Set when what waits is to be sorted anew, and that takes long."""
-        self.shadows: dict[str, Shadow] = {}
-        """Executions by their activation."""
-        self.shadow_of: dict[Job, Shadow] = {}
-        self.local_runs: dict[Job, Execution] = {}
-        """Executions that have no slot (local and scheduler universe)."""
-        self.idle_claims: set[trio.Event] = set()
-        """Set when there is work: slots that are kept idle for it (keep_claim_idle) wait for these."""
-        self.tell_owner: Callable[[ClassAd, Event], None] = lambda job, event: None
-        """Called with what happens to jobs whose owners want mail."""
-        self.global_log: GlobalLog | None = None
-        """The log of all jobs' events, when there is one."""
-        self.start_local: Callable[[Job], None] = lambda job: None
-        """Called with each job that wants to run here."""
         self.claims_of: Counter[str] = Counter()
         """How many slots each submitter holds, or is about to."""
         self.held_slots = HeldSlots()
-        self.work_changed: Callable[[bool], None] = lambda more: None
-        """Called when what waits for slots changes; `more`: there is new work."""
-        self.own_ad: Callable[[], ClassAd] = ClassAd
-        """The schedd's own ad, which submit requirements may speak of."""
         self.stats: Counter[str] = Counter()
-        self.directories = Directories(start)
-        self.users: Users
-        self.records = Records(self)
-        self.writer: Writer
-        self.agents: Agents
-        self.transfers: TransferTurns
-        self.cleanup = CheckpointCleanup(self)
-        self.nursery: trio.Nursery
         self.requested: dict[Job, Callable[[], None]] = {}
         """Jobs for which a slot is being asked, which may take long; called when the job needs it no more."""
         self._cooling: set[Job] = set()
-        self._starts, self._stops = Bursts(), Bursts()
 
-    def now(self) -> float:
-        """Wall clock."""
-        return self.start.world.wall()
+    @property
+    def settings(self) -> ScheddSettings:
+        """The knobs as they are now."""
+        return self._point.settings
 
-    def pause_before_start(self, job_ad: ClassAd | None = None, slot_ad: ClassAd | None = None) -> float:
-        """How long the next start of a job has to wait; the one after it waits as long as this job asks for."""
-        settings = self.settings
-        own = job_ad.eval_float("NextJobStartDelay", 0.0, slot_ad) if job_ad is not None else 0.0
-        most = settings.next_start_delay_max_s
-        return self._starts.book(
-            self.now(),
-            count=settings.start_count,
-            delay_s=settings.start_delay_s,
-            own_delay_s=max(0.0, min(own, most) if most else own),
-        )
+    def tell(self, listeners: Listeners) -> None:
+        """These hear of changes from now on."""
+        self._listeners = listeners
 
-    def pause_before_stop(self) -> float:
-        """How long the next job that shall leave its slot is left alone."""
-        return self._stops.book(self.now(), count=self.settings.stop_count, delay_s=self.settings.stop_delay_s)
+    def work_changed(self, more: bool) -> None:
+        """What waits for slots has changed; `more`: there is new work."""
+        for hear in self._listeners.work_changed:
+            hear(more)
 
     # ---- changing jobs
 
@@ -152,14 +125,14 @@ class Core:
         if changes.move is not None:
             before = job.status
             self.queue.move(job, changes.move, now)
-            if before in _IN_EXECUTION and job.status not in _IN_EXECUTION:
+            if before in EXECUTING and job.status not in EXECUTING:
                 self.records.execution(job, int(before))
         if changes.earlier or changes.events:
             when = now if at is None else at
             self._write(job, [*changes.earlier, *((when, event) for event in changes.events)])
         self.settle(job)
 
-    def write(self, job: Job, event: Event, at: float | None = None) -> None:
+    def write(self, job: Job, event: LogEvent, at: float | None = None) -> None:
         """The job's logs shall have this event."""
         self._write(job, [(self.now() if at is None else at, event)])
 
@@ -168,7 +141,7 @@ class Core:
         ad = self.queue.ad(job)
         if ad.get("JobNotification"):
             for _, event in events:
-                self.tell_owner(ad, event)
+                self._mailer.consider(ad, event)
         informs = "JobAdInformationAttrs" in ad
         for path, form in self.logs_of(ad):
             text = ""
@@ -177,15 +150,9 @@ class Core:
                 if informs:
                     text += write_event(event_log.information(ad, event), job.id, at, form)
             self.queue.log(job.cluster, path, text)
-        if self.settings.global_log.path and self.global_log is not None:
+        if self.settings.global_log.path:
             for at, event in events:
                 self.global_log.add(event, job.id, ad, at)
-
-    def deliver(self, rows: Sequence[EventRow], *, check: bool = False) -> None:
-        """Have durable events written to their logs; `check`: these may be there already."""
-        self.agents.put([row for row in rows if row.owner != NOBODYS], check=check)
-        if self.global_log is not None:
-            self.global_log.put([row for row in rows if row.owner == NOBODYS], check=check)
 
     def logs_of(self, ad: ClassAd) -> list[tuple[str, Form]]:
         """The files that hear of a job, and how they are written: its user's log, and its DAG's, which is never XML."""
@@ -222,12 +189,11 @@ class Core:
             if not ready:
                 return
         if is_local(job.cluster):
-            self.start_local(job)
+            for hear in self._listeners.waits_here:
+                hear(job)
             return
         self.waiting.add(job, self.submitter(job))
         self.sort_waiting()
-        for news in self.idle_claims:
-            news.set()
         if tell:
             self.work_changed(True)
 
@@ -245,7 +211,9 @@ class Core:
     async def settle_new(self, jobs: Sequence[Job]) -> None:
         """The same as `settle` for jobs of one cluster that nobody has acted on yet, or only just."""
         cluster = jobs[0].cluster
-        special = is_local(cluster) or cluster.charges_severally or _has_special_ad(cluster) or mention(jobs, _SPECIAL)
+        special = (
+            is_local(cluster) or cluster.charges_severally or _has_special_ad(cluster) or any_may_have(jobs, _SPECIAL)
+        )
         if special or self._cooling or self.requested:
             pace = Pace()
             for job in jobs:
@@ -262,8 +230,6 @@ class Core:
             return
         self.waiting.add_alike(wait, self.submitter(wait[0]))
         self.sort_waiting()
-        for news in self.idle_claims:
-            news.set()
         self.work_changed(True)
 
     def sort_waiting(self) -> None:
@@ -292,7 +258,6 @@ class Core:
             return False
         if moment is not None and ad.get("DeferralTime") != moment:
             self.queue.change(job, {"DeferralTime": moment})
-            self.writer.soon()
         return True
 
     def missed_its_run(self, job: Job) -> bool:
@@ -323,7 +288,7 @@ class Core:
 
     def _cool(self, job: Job, delay: float) -> None:
         self._cooling.add(job)
-        self.nursery.start_soon(self._cooled, job, delay)
+        self.tasks.start(self._cooled, job, delay)
 
     async def _cooled(self, job: Job, delay: float) -> None:
         await trio.sleep(delay)
@@ -335,8 +300,8 @@ class Core:
         self.waiting.discard(job)
         self.records.finished(job)
         self.queue.leave(job, self.now())
-        if self.directories.exists(job.id):
-            self.nursery.start_soon(self.cleanup.left, self.directories.path_of(job.id))
+        for hear in self._listeners.has_left:
+            hear(job)
 
     def over(self, job: Job) -> None:
         """The job was removed and runs nowhere: it leaves, unless LeaveJobInQueue keeps it."""
@@ -356,26 +321,18 @@ class Core:
         if "NoopJobExitSignal" in ad:
             end = ClassAd({"ExitBySignal": True, "ExitSignal": ad.eval_int("NoopJobExitSignal", 0)})
         now = self.now()
-        report = run.End(run.Ending.EXITED, end, at=now)
-        changes, fate = run.ended(ad, JobStatus.RUNNING, report, None, now, self.settings.system)
-        if changes.move is JobEvent.REQUEUE:  # it would end the same way for ever
-            changes, fate = run.hold(ad, "A job that does nothing shall be run again", 3, 0, now), run.Fate.HELD
+        changes, fate = conclusion.ended_unrun(ad, end, now, self.settings.system, "A job that does nothing")
         self.apply(job, changes)
-        if fate is run.Fate.LEAVES:
+        if fate is Fate.LEAVES:
             self.leave(job)
-        self.writer.soon()
-
-    def execution_of(self, job: Job) -> Execution | None:
-        """The job's execution, while it has one."""
-        return self.shadow_of.get(job) or self.local_runs.get(job)
 
     # ---- holding, releasing, removing: the same for users and for policy
 
     def hold(self, job: Job, reason: str, code: int, subcode: int = 0) -> None:
         """Put the job on hold; one that runs leaves its slot first, and its log hears of it then."""
         ad = self.queue.ad(job)
-        self.apply(job, run.hold(ad, reason, code, subcode, self.now()))
-        execution = self.execution_of(job)
+        self.apply(job, holds.hold(ad, reason, code, subcode, self.now()))
+        execution = self.executions.of(job)
         if execution is None:
             self.write(job, event_log.Held(reason, code, subcode))
         else:
@@ -384,15 +341,15 @@ class Core:
     def release(self, job: Job, reason: str) -> None:
         """Let a job on hold run again."""
         ad = self.queue.ad(job)
-        if self.execution_of(job) is not None:  # its execution is still on its way out
+        if self.executions.of(job) is not None:  # its execution is still on its way out
             code, subcode = ad.eval_int("HoldReasonCode", 0), ad.eval_int("HoldReasonSubCode", 0)
             self.write(job, event_log.Held(ad.eval_str("HoldReason", ""), code, subcode))
-        self.apply(job, run.release(ad, reason, self.now()))
+        self.apply(job, holds.release(ad, reason, self.now()))
 
     def remove(self, job: Job, reason: str, *, transfer: bool = False) -> None:
         """Remove the job; one that runs leaves its slot first, and leaves its output where `transfer` says so."""
-        self.apply(job, run.remove(reason))
-        execution = self.execution_of(job)
+        self.apply(job, holds.remove(reason))
+        execution = self.executions.of(job)
         if execution is None:
             self.write(job, event_log.Aborted(reason))
             self.over(job)
@@ -400,29 +357,40 @@ class Core:
             graceful = self.queue.ad(job).eval_bool("WantGracefulRemoval", self.settings.removes_gracefully)
             execution.stop(reason, 0, 0, fast=not graceful and not transfer, transfer=transfer)
 
+    def give_up(self, job: Job, error: Exception) -> None:
+        """An error that nobody foresaw costs its job: it is put on hold, and the schedd goes on."""
+        self.log.error(f"The schedd failed to run job {job.id}", error)
+        if job.cluster.jobs.get(job.proc) is job and allowed(job.status, JobEvent.HOLD):
+            self.hold(job, f"The schedd failed to run the job: {error}", HoldCode.UNSPECIFIED)
+
     def vacate(self, job: Job, reason: str, code: int, subcode: int = 0, *, fast: bool = False) -> None:
         """Have the job leave its slot and run again elsewhere."""
-        execution = self.execution_of(job)
+        execution = self.executions.of(job)
         if execution is not None:
             execution.stop(reason, code, subcode, fast=fast)
 
 
 def is_local(cluster: Cluster) -> bool:
     """Whether the cluster's jobs run at the access point itself."""
-    return cluster.ad.attrs["jobuniverse"] in (12, 7)
+    return cluster.ad.attrs["jobuniverse"] in AT_ACCESS_POINT
 
 
 def _may_not_wait(job: Job) -> bool:
     """Whether the ad must tell if a slot is all that the job waits for; making ads is most of the cost of new jobs."""
-    return _has_special_ad(job.cluster) or job.may_have("isnoopjob", "cron", "jobcooldown")
+    return _has_special_ad(job.cluster) or job.may_have(_SPECIAL)
 
 
 def _has_special_ad(cluster: Cluster) -> bool:
+    return runs_by_crontab(cluster) or "isnoopjob" in cluster.ad.attrs
+
+
+def runs_by_crontab(cluster: Cluster) -> bool:
+    """Whether the cluster's ad has a crontab; a job may yet have one of its own."""
     if cluster.crontab is None:
         cluster.crontab = has_crontab(cluster.ad)
-    return cluster.crontab or "isnoopjob" in cluster.ad.attrs
+    return cluster.crontab
 
 
 def has_crontab(ad: ClassAd) -> bool:
     """Whether the job runs by a crontab."""
-    return any(name in ad for name, _, _ in FIELDS)
+    return any(name in ad for name in _CRON)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from daemons.schedd.claim import Claim
+from daemons.schedd.core.claim import Claim
 
 
 class HeldSlots:

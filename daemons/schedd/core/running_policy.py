@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from daemons.schedd.core import Core
+from daemons.schedd.core.core import Core
 from pool.jobs import policy
-from pool.jobs.job_queue import Job
-from pool.jobs.policy import Action
-from pool.jobs.states import JobStatus
+from pool.jobs.policy import PolicyAction
+from pool.jobs.queue.cluster import Job
+from pool.jobs.vocabulary.states import JobStatus
 
 _LEAVING = frozenset((JobStatus.HELD, JobStatus.REMOVED, JobStatus.IDLE))
 """States of a job whose execution is on its way out."""
@@ -19,10 +19,9 @@ def ask_policy(core: Core, job: Job, *, is_leaving: bool = False) -> None:
     decision = policy.periodic(core.queue.ad(job), job.status, core.now(), core.settings.system)
     if decision is None:
         return
-    if decision.action is Action.HOLD:
+    if decision.action is PolicyAction.HOLD:
         core.hold(job, decision.reason, decision.code, decision.subcode)
-    elif decision.action is Action.REMOVE:
+    elif decision.action is PolicyAction.REMOVE:
         core.remove(job, decision.reason)
-    elif decision.action is Action.VACATE and not is_leaving:
+    elif decision.action is PolicyAction.VACATE and not is_leaving:
         core.vacate(job, decision.reason, decision.code, decision.subcode)
-    core.writer.soon()

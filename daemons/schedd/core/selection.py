@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Final
 
-from daemons.pace import Pace
-from daemons.schedd.core import Core
-from daemons.schedd.settings import Settings
+from daemons.base.pace import Pace
+from daemons.schedd.core.core import Core
+from daemons.schedd.core.settings import ScheddSettings
+from pool.base.errors import UserError
+from pool.base.ids import JobId
 from pool.classad import ClassAd, expr
-from pool.classad.budget import Patience
-from pool.errors import UserError
-from pool.ids import JobId
-from pool.jobs.job_queue import Cluster, Job, JobQueue
-from protocol.authorize import Level
+from pool.classad.eval.budget import Patience
+from pool.classad.values.truth import is_true
+from pool.jobs.queue.cluster import Cluster, Job
+from pool.jobs.queue.job_queue import JobQueue
 from protocol.messages.schedd import Selection
-from protocol.rpc import Peer
+from protocol.rpc.endpoints import Peer
+from protocol.security.authorize import Level
 
 NAMING_METHODS: Final = ("FS", "PAIR", "TOKEN")
 """The ways to prove a name that QUEUE_SUPER_USERS may have."""
@@ -66,16 +69,17 @@ class Chosen:
         if self.constraint is None:
             return True
         value = self.constraint.eval(ad)
-        return isinstance(value, bool | int | float) and bool(value)
+        return is_true(value)
 
-    async def find(self, queue: JobQueue) -> AsyncIterator[Job]:
+    async def find(self, queue: JobQueue) -> AsyncGenerator[Job, None]:
         """The jobs in the queue, in order of id; others get their turn in between."""
-        async for page in self.pages(queue):
-            for job in page:
-                if job.cluster.jobs.get(job.proc) is job:
-                    yield job
+        async with aclosing(self.pages(queue)) as pages:
+            async for page in pages:
+                for job in page:
+                    if job.cluster.jobs.get(job.proc) is job:
+                        yield job
 
-    async def pages(self, queue: JobQueue) -> AsyncIterator[list[Job]]:
+    async def pages(self, queue: JobQueue) -> AsyncGenerator[list[Job], None]:
         """The same as lists of jobs of one cluster each."""
         pace = Pace()
         for page in self._candidates(queue):
@@ -132,7 +136,7 @@ def owner_of(peer: Peer) -> str:
     return peer.identity.partition("@")[0]
 
 
-def is_super_user(settings: Settings, peer: Peer) -> bool:
+def is_super_user(settings: ScheddSettings, peer: Peer) -> bool:
     """Whether the peer may manage the jobs of all users.
 
     QUEUE_SUPER_USERS names accounts of this host and bearers of tokens: no host's certificate makes it one of them.

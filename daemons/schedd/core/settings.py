@@ -5,27 +5,27 @@ from __future__ import annotations
 import pwd
 from dataclasses import dataclass
 
-from daemons.schedd.checkpoint_cleanup import CleanupSettings
-from daemons.schedd.global_log import GlobalLogSettings
-from daemons.schedd.records import RecordSettings
-from daemons.schedd.transfer_turns import TransferSettings
-from pool.ad_limits import AdLimits, job_limits
+from daemons.schedd.files.checkpoint_cleanup import CleanupSettings
+from daemons.schedd.files.transfer_turns import TransferSettings
+from daemons.schedd.logs.global_log import GlobalLogSettings
+from daemons.schedd.logs.records import RecordSettings
+from pool.ads.limits import AdLimits, job_limits
 from pool.classad import Expr
 from pool.config import Config
-from pool.config.user_maps import UserMaps, user_maps
-from pool.daemon_names import daemon_name
+from pool.config.user_maps import user_maps
+from pool.hosts.daemon_names import daemon_name
 from pool.jobs.accounting_groups import ChargeRules
-from pool.jobs.admission import Admission, admission
+from pool.jobs.admission import SubmitRules, admission
 from pool.jobs.edits import EditRules, edit_rules
-from pool.jobs.event_forms import Form, read_form
 from pool.jobs.policy import SystemPolicy, system_policy
+from pool.jobs.userlog.forms import Form, read_form
 
 MIB = 1024 * 1024
 HISTORY_ROW_BYTES = 2048
 
 
 @dataclass(frozen=True)
-class Settings:
+class ScheddSettings:
     """The knobs, typed."""
 
     name: str
@@ -65,7 +65,7 @@ class Settings:
     history_rows_max: int
     significant: tuple[str, ...]
     system: SystemPolicy
-    admission: Admission
+    admission: SubmitRules
     log_form: Form
     global_log: GlobalLogSettings
     records: RecordSettings
@@ -76,16 +76,16 @@ class Settings:
     ssh_to_job: Expr | None
     agent_timeout_s: float
     limit_directories: tuple[str, ...]
-    user_maps: UserMaps
     killing_timeout_s: float
 
     @classmethod
-    def read(cls, config: Config, host: str) -> Settings:
+    def read(cls, config: Config, host: str) -> ScheddSettings:
         """From the configuration."""
         edits = edit_rules(config)
         super_users = frozenset(config.list("QUEUE_SUPER_USERS", default=["root", "condor"]))
-        maps = user_maps(config, "SCHEDD")
-        others = maps.found.get(config.str("ACCOUNTING_GROUP_USER_MAP").lower(), lambda user: None)
+        others = user_maps(config, "SCHEDD").found.get(
+            config.str("ACCOUNTING_GROUP_USER_MAP").lower(), lambda user: None
+        )
         return cls(
             name=daemon_name(config.str("SCHEDD_NAME"), host),
             uid_domain=config.str("UID_DOMAIN", default=host) or host,
@@ -135,7 +135,6 @@ class Settings:
             ssh_to_job=config.expr("SCHEDD_ENABLE_SSH_TO_JOB"),
             agent_timeout_s=config.seconds("FILE_AGENT_TIMEOUT"),
             limit_directories=tuple(config.list("LIMIT_DIRECTORY_ACCESS")),
-            user_maps=maps,
             killing_timeout_s=config.seconds("KILLING_TIMEOUT"),
         )
 

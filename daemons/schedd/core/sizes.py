@@ -7,11 +7,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from daemons.schedd.core import Core
-from pool.ad_limits import size_of
+from daemons.schedd.core.core import Core
+from pool.ads.limits import size_of
+from pool.base.errors import SubmitError, UserError
 from pool.classad import ClassAd, Member
-from pool.errors import SubmitError, UserError
-from pool.jobs.job_queue import Cluster, Job
+from pool.jobs.queue.cluster import Cluster, Job
 
 _NUMBERS: Final = (bool, int, float)
 _ENDINGS: Final = frozenset({"exitbysignal", "exitcode", "exitsignal", "exitstatus"})
@@ -21,7 +21,7 @@ def check_new(core: Core, cluster: Cluster, jobs: Sequence[Job], before: int = 0
     """What these new jobs have of their own, in bytes, beside `before` of others that come with them; SubmitError when
     it is too much, of one of them or of all that their owner has.
     """
-    sizes = [len(job.packed) for job in jobs]
+    sizes = [len(job.text) for job in jobs]
     settings, size = core.settings, sum(sizes)
     current, most = core.queue.bytes_of[cluster.owner], settings.bytes_per_owner_max
     if current + before + size > most:
@@ -31,8 +31,8 @@ def check_new(core: Core, cluster: Cluster, jobs: Sequence[Job], before: int = 0
         )
     largest = settings.ad_limits.size
     if max(sizes, default=0) > largest:
-        job = next(job for job in jobs if len(job.packed) > largest)
-        raise SubmitError(f"the ad of job {job.proc} has {len(job.packed)} bytes", expected=f"at most {largest}")
+        job = next(job for job in jobs if len(job.text) > largest)
+        raise SubmitError(f"the ad of job {job.proc} has {len(job.text)} bytes", expected=f"at most {largest}")
     return size
 
 

@@ -1,9 +1,9 @@
 """Makes changes durable: one task takes all that changed in a moment and commits it as one transaction.
 
-`durable` returns when everything that was changed before the call is on disk. `soon` asks for the same without waiting,
-within LAZY_S, so that what nobody waits for rides along with what somebody does. Commits are made in a thread, small
-ones on a fast disk in place. When a commit fails the schedd ends:
-what is in memory is then ahead of the disk, and only a restart can mend that.
+`durable` returns when everything that was changed before the call is on disk. What nobody waits for rides along with
+what somebody does, and is committed LAZY_S after the queue's first change at the latest: the queue itself says when
+that is. Commits are made in a thread, small ones on a fast disk in place. When a commit fails the schedd ends: what is
+in memory is then ahead of the disk, and only a restart can mend that.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from typing import Final
 
 import trio
 
-from daemons.world import Threads
-from pool.jobs.job_queue import Job, JobQueue
-from pool.jobs.store import Batch, checkpoint, commit, open_beside
+from daemons.daemon_core.world import Threads
+from pool.jobs.queue.cluster import Job
+from pool.jobs.queue.job_queue import JobQueue
+from pool.jobs.queue.store import WriteBatch, checkpoint, commit, open_beside
 
 LAZY_S: Final = 0.02
 IN_PLACE_MAX_S: Final = 0.002
@@ -29,7 +30,7 @@ CHECKPOINT_COMMITS: Final = 200
 """Commits after which the log is copied into the database, in a thread."""
 
 Touched = dict[Job, set[str] | None]
-Committed = Callable[[Batch, Touched], None]
+Committed = Callable[[WriteBatch, Touched], None]
 
 
 class Writer:
@@ -50,17 +51,20 @@ class Writer:
         self._taken = 0
         self._done = 0
         self._wanted = trio.Event()
-        self._lazy = trio.Event()
+        self._changed = trio.Event()
+        """The queue has a change that is in no commit yet."""
+        self._changed_at = 0.0
         self._turn = trio.Event()
         self._failed = False
         self._usual_s: float | None = None
         self._since_checkpoint = 0
         self._full = trio.Event()
         self.commits = 0
+        queue.on_change(self._note_change)
 
-    def on_commit(self, callback: Committed) -> None:
+    def on_commit(self, *callbacks: Committed) -> None:
         """Call back with each batch that has become durable, and with what changed of each job."""
-        self._committed.append(callback)
+        self._committed += callbacks
 
     async def durable(self) -> None:
         """Wait until all changes made so far are on disk."""
@@ -72,15 +76,15 @@ class Writer:
         while self._done < target:
             await self._turn.wait()
 
-    def soon(self) -> None:
-        """Make all changes so far durable in a moment."""
-        self._lazy.set()
+    def _note_change(self) -> None:
+        self._changed_at = trio.current_time()
+        self._changed.set()
 
     async def run(self) -> None:
         """Commit whenever asked to, until cancelled; what is left then is committed last."""
         try:
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(self._hurry_lazy)
+                nursery.start_soon(self._limit_waiting)
                 nursery.start_soon(self._checkpoint)
                 while True:
                     await self._wanted.wait()
@@ -91,13 +95,14 @@ class Writer:
                 batch, _ = self._queue.take()
                 commit(self._connection, batch)
 
-    async def _hurry_lazy(self) -> None:
+    async def _limit_waiting(self) -> None:
+        """See to it that no change waits for long because nobody waits for it."""
         while True:
-            await self._lazy.wait()
-            await trio.sleep(LAZY_S)
-            self._lazy = trio.Event()
-            if self._queue.dirty:
-                self._wanted.set()
+            await self._changed.wait()
+            self._changed = trio.Event()
+            await trio.sleep_until(self._changed_at + LAZY_S)
+            if self._queue.dirty and trio.current_time() >= self._changed_at + LAZY_S:
+                self._wanted.set()  # else that change was committed, and a later one has its own time
 
     async def _checkpoint(self) -> None:
         """Empty the write-ahead log now and then, over a connection of its own, so that no commit waits for it."""
@@ -140,7 +145,7 @@ class Writer:
         self._usual_s = took_s if self._usual_s is None else self._usual_s + (took_s - self._usual_s) / 8
 
 
-def _commit_timed(connection: sqlite3.Connection, batch: Batch) -> float:
+def _commit_timed(connection: sqlite3.Connection, batch: WriteBatch) -> float:
     """Commit; how long it took."""
     began = time.perf_counter()
     commit(connection, batch)

@@ -11,6 +11,8 @@ Forked by the schedd's zygote; it speaks lines of JSON on the socket pair that i
 
 It is a subreaper, so whatever the job started ends up here. When the schedd is gone, all of it ends at once, and the
 next schedd runs the job again. One thread, no event loop: a fork is always safe.
+
+HTCondor's manual: users-manual/choosing-an-htcondor-universe ("Local Universe").
 """
 
 from __future__ import annotations
@@ -26,17 +28,16 @@ import time
 from collections.abc import Mapping
 from typing import Any, Final
 
-from daemons.executable import seen
-from daemons.linux import become_subreaper, descendants, is_zombie
-from daemons.starter.account import Account, become
-from daemons.zygote import Birth
-from pool.errors import PoolError
+from daemons.base.killing import kill_until_gone
+from daemons.base.linux import become_subreaper, descendants
+from daemons.host.account import Account, become
+from daemons.process.executable import seen
+from daemons.process.zygote import Birth
+from pool.base.errors import PoolError
 from pool.execute.exit import Hold, cannot_enter, cannot_execute, cannot_open
 
 UMASK: Final = 0o022
 LINE_BYTES_MAX: Final = 16 * 1024 * 1024
-PAUSE_S: Final = 0.005
-ROUNDS_MAX: Final = 400
 
 
 class CannotStart(PoolError):
@@ -155,16 +156,14 @@ def _send(pid: int, signum: int) -> None:
 
 def _end_all() -> None:
     """End every process below this one."""
-    for _ in range(ROUNDS_MAX):
-        left = {pid for pid in descendants(os.getpid()) if not is_zombie(pid)}
-        for pid in left:
-            _send(pid, signal.SIGKILL)
+
+    def below() -> set[int]:
         with contextlib.suppress(ChildProcessError):
             while os.waitpid(-1, os.WNOHANG)[0]:
                 pass
-        if not left:
-            return
-        time.sleep(PAUSE_S)
+        return descendants(os.getpid())
+
+    kill_until_gone(below)
 
 
 def start(order: Mapping[str, Any]) -> int:

@@ -1,202 +1,88 @@
-"""Jobs of the local and the scheduler universe: they run at the access point, with no slot, as their owner.
+"""One execution of a job of the local or the scheduler universe: the task that sees it from its start to its end.
 
-Beside each runs one process (`daemons.local_job`) that starts it and sees it out. A job waits here, not among those
-that want slots, until its time has come, START_LOCAL_UNIVERSE or START_SCHEDULER_UNIVERSE holds, and so do its
-Requirements, for which the schedd's ad stands in the place of a machine's. A schedd that is stopped has these jobs
-leave first, and one that dies takes them along; the next schedd runs them again.
+The program is started and seen out by the process beside it (`local_job`), which is its owner's: it may be stopped, or
+say anything, and every wait for it ends.
+
+HTCondor's manual: users-manual/choosing-an-htcondor-universe ("Scheduler Universe", "Local Universe").
 """
 
 from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
-import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import trio
 
-from daemons.layout import passage
-from daemons.linux import is_zombie
-from daemons.run import DaemonStart
-from daemons.schedd.core import Core
-from daemons.schedd.running_policy import ask_policy
-from daemons.spawn_child import Zygote
-from daemons.starter import sandbox, tree
-from daemons.starter.account import Account, NoAccount, named_account, own_account
-from daemons.world import ChildProcess
+from daemons.base.killing import kill_until_gone
+from daemons.base.layout import passage
+from daemons.daemon_core.world import ChildProcess
+from daemons.host import sandbox, tree
+from daemons.host.account import Account, NoAccount, named_account, own_account
+from daemons.process.children import Zygote
+from daemons.schedd.core.core import Core
+from daemons.schedd.core.running_policy import ask_policy
+from daemons.schedd.execution.local_reports import Ended, NoReport, NotStarted, Started, read_report
+from pool.base.errors import PoolError
 from pool.classad import ClassAd
-from pool.errors import PoolError
-from pool.execute.plan import Surroundings, plan_job
-from pool.ids import JobId
-from pool.jobs import run
-from pool.jobs.codes import HoldCode, VacateCode
-from pool.jobs.deferral import MISSED, DeferralError, Late, deferral_of
-from pool.jobs.job_queue import Job
-from pool.jobs.run import End, Ending, Fate, Stop
-from pool.jobs.states import JobStatus
-from pool.submit.commands import LOCAL, SCHEDULER
-from protocol.messages.common import StopHow
+from pool.execute.plan import ExecuteSurroundings, plan_job
+from pool.jobs import conclusion, run
+from pool.jobs.changes import End, Fate, StopReason
+from pool.jobs.queue.cluster import Job
+from pool.jobs.vocabulary.endings import Ending
+from pool.jobs.vocabulary.hold_codes import HoldCode
+from pool.jobs.vocabulary.states import JobStatus
+from pool.jobs.vocabulary.universes import Universe
 
 if TYPE_CHECKING:
-    from daemons.world import ZygoteLike
+    from daemons.daemon_core.world import ZygoteLike
 
-UNIVERSES: Final = frozenset({LOCAL, SCHEDULER})
-GRACE_S: Final = {LOCAL: 30.0, SCHEDULER: 120.0}
+GRACE_S: Final[Mapping[int, float]] = {Universe.LOCAL: 30.0, Universe.SCHEDULER: 120.0}
 """How long a job may take to leave after its signal, unless it says itself (JobMaxVacateTime, KillSigTimeout)."""
-LOOK_S: Final = 60.0
-"""The longest wait before jobs that may not start yet are looked at again."""
 LAUNCH_S: Final = 5.0
 """How long a job waits for the one before it to start, so that the log has them in their order."""
+CLEAR_UP_S: Final = 30.0
+"""How long the end of the process beside the job, and of all that the job has left, is waited for."""
 LINE_BYTES_MAX: Final = 1 << 20
-ROUNDS_MAX: Final = 400
-PAUSE_S: Final = 0.005
-MARK: Final = "_CONDOR_LOCAL_JOB_OF"
-_MACHINE: Final = {"Arch": "ARCH", "OpSys": "OPSYS", "OpSysVer": "OPSYSVER", "OpSysAndVer": "OPSYSANDVER"}
 
 
-class LocalJobs:
-    """Jobs of these universes that wait, and that run."""
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where such jobs run: what makes the processes beside them, and where their directories are."""
 
-    def __init__(self, core: Core, zygote: ZygoteLike) -> None:
-        self.core = core
-        self.zygote = zygote
-        self.directory = Path(core.start.config.path("LOCAL_UNIV_EXECUTE"))
-        self.mark = f"{MARK}={core.start.run_dir}"
-        self._waiting: dict[Job, None] = {}
-        self._launched = trio.Event()  # of the job that was begun last
-        self._launched.set()
-        self._wake = trio.Event()
-        self._ending = False
-        self._all_over = trio.Event()
-        core.start_local = self.want
-
-    def want(self, job: Job) -> None:
-        """The job would like to run."""
-        self._waiting[job] = None
-        self._wake.set()
-
-    def one_is_over(self) -> None:
-        """One that ran has ended: another may start."""
-        self._wake.set()
-        if self._ending and not self.core.local_runs:
-            self._all_over.set()
-
-    async def end(self, start: DaemonStart) -> None:
-        """Start no more jobs, and see out those that run, as urgently as the schedd is to end."""
-        self._ending = True
-        if not self.core.local_runs:
-            return
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._tell_them, start)
-            await self._all_over.wait()
-            nursery.cancel_scope.cancel()
-
-    async def _tell_them(self, start: DaemonStart) -> None:
-        """Let jobs finish, ask them to leave or end them, whenever the schedd's own stop gets that urgent."""
-        for how in (StopHow.GRACEFUL, StopHow.FAST):
-            urgent = await start.stopping(at_least=how) is StopHow.FAST
-            for execution in list(self.core.local_runs.values()):
-                execution.stop("The schedd is stopping", VacateCode.SCHEDD_VACATE, 0, fast=urgent)
-
-    async def run(self) -> None:
-        """Start jobs as soon as they may."""
-        threads = self.core.start.world.threads
-        await threads.run_sync(clear, self.directory, self.mark)
-        while True:
-            self._wake = trio.Event()
-            wait_s = min([LOOK_S, *map(self._consider, sorted(self._waiting, key=self._place))])
-            with trio.move_on_after(wait_s):
-                await self._wake.wait()
-
-    def _place(self, job: Job) -> tuple[int, JobId]:
-        """Jobs of higher priority start first, those of equal priority as they were submitted."""
-        return -self.core.queue.ad(job).eval_int("JobPrio", 0), job.id
-
-    def _consider(self, job: Job) -> float:
-        """Start the job if it may; else how many seconds there are until it is worth another look."""
-        core = self.core
-        if job.cluster.jobs.get(job.proc) is not job or job.status is not JobStatus.IDLE or job.busy:
-            del self._waiting[job]
-            return LOOK_S
-        ad = core.queue.ad(job)
-        try:
-            deferral = deferral_of(ad)
-        except DeferralError as error:
-            core.hold(job, f"Invalid deferral: {error}", HoldCode.MISSED_DEFERRED_EXECUTION_TIME)
-            return LOOK_S
-        if deferral is not None:
-            late = deferral.judge(core.now())
-            if late is Late.WAIT:
-                return max(0.0, deferral.left(core.now()))
-            if late is Late.MISSED:
-                core.hold(job, MISSED, HoldCode.MISSED_DEFERRED_EXECUTION_TIME)
-                core.writer.soon()
-                return LOOK_S
-        if self._ending or not self._may_start(ad) or self._has_enough(job):
-            return LOOK_S
-        del self._waiting[job]
-        execution = LocalRun(self, job, self._launched)
-        self._launched = execution.launched
-        core.local_runs[job] = execution
-        core.queue.set_busy(job, True)
-        core.nursery.start_soon(execution.run)
-        return LOOK_S
-
-    def _has_enough(self, job: Job) -> bool:
-        """Whether as many of its owner's scheduler universe jobs run as may."""
-        if universe(job.cluster.ad) != SCHEDULER:
-            return False
-        running = (one.cluster for one in self.core.local_runs)
-        mine = sum(one.owner == job.cluster.owner and universe(one.ad) == SCHEDULER for one in running)
-        return mine >= self.core.settings.scheduler_jobs_per_owner_max
-
-    def _may_start(self, ad: ClassAd) -> bool:
-        """Whether the access point takes the job, and the job the access point."""
-        word = "LOCAL" if universe(ad) == LOCAL else "SCHEDULER"
-        wanted = self.core.start.config.expr(f"START_{word}_UNIVERSE")
-        here = self._access_point()
-        if wanted is not None:
-            value = wanted.eval(here, ad)
-            if not isinstance(value, bool | int | float) or not value:
-                return False
-        return "Requirements" not in ad or ad.eval_bool("Requirements", False, here)
-
-    def _access_point(self) -> ClassAd:
-        """What the Requirements of these jobs see: the schedd's ad, and what of a machine's ad this host has."""
-        ad, config = self.core.own_ad(), self.core.start.config
-        for name, knob in _MACHINE.items():
-            ad[name] = config.str(knob, default="")
-        ad["Cpus"], ad["Memory"] = config.int("DETECTED_CPUS"), config.int("DETECTED_MEMORY")
-        place = next(place for place in (self.directory, *self.directory.parents) if place.exists())
-        ad["Disk"] = shutil.disk_usage(place).free // 1024
-        return ad
+    core: Core
+    zygote: ZygoteLike
+    directory: Path
+    mark: str
+    """What the environment of each of their processes has."""
 
 
 class LocalRun:
     """One execution of such a job."""
 
-    def __init__(self, jobs: LocalJobs, job: Job, before: trio.Event) -> None:
-        self._jobs = jobs
-        self._core = jobs.core
+    def __init__(self, place: Place, job: Job, before: trio.Event, over: Callable[[], None]) -> None:
+        self._place = place
+        self._core = place.core
+        self._one_is_over = over
         self.job = job
         self._before = before  # the job that starts before this one has been launched
         self.launched = trio.Event()
-        self._stop: Stop | None = None
+        self._stop: StopReason | None = None
         self._told = trio.Event()
         self._fast = False
         self._channel: trio.abc.Stream | None = None
-        self._scratch = jobs.directory / f"{job.id}.{self._core.start.world.rng.getrandbits(32):08x}"
+        self._scratch = place.directory / f"{job.id}.{self._core.start.world.rng.getrandbits(32):08x}"
 
     # ---- what the schedd wants of it
 
     def stop(self, reason: str, code: int, subcode: int, *, fast: bool = False, transfer: bool = False) -> None:
         """The job shall end. Its files are where they are wanted, so that `transfer` says nothing here."""
-        self._stop = Stop(reason, code, subcode)
+        self._stop = StopReason(reason, code, subcode)
         self._fast = self._fast or fast
         self._told.set()
 
@@ -204,13 +90,21 @@ class LocalRun:
         """Ask the job's periodic policy."""
         ask_policy(self._core, self.job)
 
+    def failed(self, error: Exception) -> None:
+        """Its task has ended with an error that nobody foresaw: the job goes on hold."""
+        self.launched.set()
+        self._core.executions.local.pop(self.job, None)
+        self._core.queue.set_busy(self.job, False)
+        self._one_is_over()
+        self._core.give_up(self.job, error)
+
     # ---- the task
 
     async def run(self) -> None:
         """See the job from its start to its end."""
         core, job = self._core, self.job
         ad = core.queue.ad(job)
-        pause_s = core.pause_before_start()
+        pause_s = core.executions.pause_before_start()
         if pause_s > 0:
             with trio.move_on_after(pause_s):
                 await self._told.wait()
@@ -248,37 +142,45 @@ class LocalRun:
         with trio.move_on_after(LAUNCH_S):
             await self._before.wait()
         who = {"name": account.name, "uid": account.uid, "gid": account.gid, "groups": list(account.groups)}
-        process = await self._jobs.zygote.fork("local", json.dumps(who).encode())
+        process = await self._place.zygote.fork("local", json.dumps(who).encode())
         self._channel = process.channel
         try:
             await self._say(order)
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._make_it_leave, process)
-                ended = await self._hear()
+                ended = await self._hear_out()
                 nursery.cancel_scope.cancel()
         finally:
             await self._channel.aclose()  # the process then ends all of the job, if it has not done so
         if ended is None:
             process.kill()
-        with trio.CancelScope(shield=True):
-            await process.wait()
-            if ended is None:
-                await self._end_orphans()
-            await threads.run_sync(sandbox.remove, str(self._scratch))
+        await self._clear_up(process, died=ended is None)
         return ended or End(Ending.FAILED, ClassAd(), "The process that watched the job has died", core.now())
+
+    async def _clear_up(self, process: ChildProcess, *, died: bool) -> None:
+        """See the process beside the job gone, and what the job has left; also when the schedd is about to end."""
+        with trio.move_on_after(CLEAR_UP_S) as patience:
+            patience.shield = True
+            await process.wait()
+            if died:
+                await self._end_orphans()
+            await self._core.start.world.threads.run_sync(sandbox.remove, str(self._scratch))
+        if patience.cancelled_caught:
+            process.kill()
+            self._core.log.always(f"The process beside job {self.job.id} does not end")
 
     async def _end_orphans(self) -> None:
         """End what the process beside the job has left.
 
         Its place in the tree tells it; if the zygote has died too, only the environment does.
         """
-        if isinstance(self._jobs.zygote, Zygote):
-            await self._jobs.zygote.kill_strays()
+        if isinstance(self._place.zygote, Zygote):
+            await self._place.zygote.kill_strays()
         mark = f"_CONDOR_SCRATCH_DIR={self._scratch}"
         await self._core.start.world.threads.run_sync(end_marked, mark)
 
     def _order(self, ad: ClassAd, account: Account) -> dict[str, object]:
-        around = Surroundings(
+        around = ExecuteSurroundings(
             sandbox=str(self._scratch),
             slot="local",
             starter_pid=os.getpid(),
@@ -287,7 +189,7 @@ class LocalRun:
             transfers=False,
         )
         plan = plan_job(ad, self._slot(), around)
-        name, _, value = self._jobs.mark.partition("=")
+        name, _, value = self._place.mark.partition("=")
         environment: Mapping[str, str] = {**plan.environment, name: value}
         return {
             "program": plan.program,
@@ -299,7 +201,7 @@ class LocalRun:
             "stderr": plan.stderr,
             "append": plan.append_output,
             "rlimits": dict(plan.rlimits),
-            "nice": plan.nice + (self._core.settings.scheduler_nice if universe(ad) == SCHEDULER else 0),
+            "nice": plan.nice + (self._core.settings.scheduler_nice if universe(ad) == Universe.SCHEDULER else 0),
         }
 
     async def _hear(self) -> End | None:
@@ -309,13 +211,13 @@ class LocalRun:
         while len(received) < LINE_BYTES_MAX:
             while b"\n" in received:
                 line, _, received = received.partition(b"\n")
-                said = json.loads(line)
-                if "started" in said:
-                    self._started(ClassAd({"JobPid": said["started"]}), said["at"])
-                elif "failed" in said:
-                    return self._held(said["reason"], said["failed"], said["subcode"])
-                else:
-                    return self._exited(said)
+                match read_report(line):
+                    case Started(pid, at):
+                        self._started(ClassAd({"JobPid": pid}), at)
+                    case NotStarted(code, subcode, reason):
+                        return self._held(reason, code, subcode)
+                    case Ended() as over:
+                        return self._exited(over)
             try:
                 more = await self._channel.receive_some(65536)
             except trio.BrokenResourceError:  # killed by its owner, for example, with something unread
@@ -325,19 +227,25 @@ class LocalRun:
             received += more
         return None
 
+    async def _hear_out(self) -> End | None:
+        """The same; a process that says what none says is taken for dead."""
+        try:
+            return await self._hear()
+        except NoReport as error:
+            self._core.log.always(f"The process beside job {self.job.id} is not believed: {error}")
+            return None
+
     def _started(self, started: ClassAd, at: float) -> None:
         self.launched.set()
         core, job = self._core, self.job
         core.apply(job, run.executing(core.queue.ad(job), self._slot(), core.start.address, started, at), at)
-        core.writer.soon()
 
-    def _exited(self, said: Mapping[str, Any]) -> End:
-        status = said["ended"]
-        ad = ClassAd({"RemoteUserCpu": float(said["user"]), "RemoteSysCpu": float(said["system"])})
-        if os.WIFSIGNALED(status):
-            ad["ExitBySignal"], ad["ExitSignal"] = True, os.WTERMSIG(status)
+    def _exited(self, over: Ended) -> End:
+        ad = ClassAd({"RemoteUserCpu": over.user_s, "RemoteSysCpu": over.system_s})
+        if os.WIFSIGNALED(over.status):
+            ad["ExitBySignal"], ad["ExitSignal"] = True, os.WTERMSIG(over.status)
         else:
-            ad["ExitBySignal"], ad["ExitCode"] = False, os.WEXITSTATUS(status)
+            ad["ExitBySignal"], ad["ExitCode"] = False, os.WEXITSTATUS(over.status)
         evicted = self._stop is not None and self.job.status not in (JobStatus.HELD, JobStatus.REMOVED)
         return End(Ending.EVICTED if evicted else Ending.EXITED, ad, at=self._core.now())
 
@@ -376,12 +284,12 @@ class LocalRun:
     def _conclude(self, end: End) -> None:
         core, job = self._core, self.job
         now = core.now()
-        core.local_runs.pop(job, None)
-        changes, fate = run.ended(core.queue.ad(job), job.status, end, self._stop, now, core.settings.system)
+        core.executions.local.pop(job, None)
+        changes, fate = conclusion.ended(core.queue.ad(job), job.status, end, self._stop, now, core.settings.system)
         job.busy = False
         ad = core.queue.ad(job)
-        if fate is Fate.WAITS and universe(ad) == SCHEDULER and _went_wrong(ad, end):
-            changes = run.resting(ad, changes, core.settings.scheduler_cool_down_s, now)
+        if fate is Fate.WAITS and universe(ad) == Universe.SCHEDULER and _went_wrong(ad, end):
+            changes = conclusion.resting(ad, changes, core.settings.scheduler_cool_down_s, now)
         elif end.ending is Ending.FAILED and fate is Fate.WAITS:
             core.cool_down(job, ad.eval_int("NumShadowExceptions", 0) + 1)
         core.apply(job, changes)
@@ -390,12 +298,12 @@ class LocalRun:
         if fate is Fate.LEAVES:
             core.stats["JobsCompleted"] += job.status is JobStatus.COMPLETED
             core.leave(job)
-        self._jobs.one_is_over()
+        self._one_is_over()
 
 
 def universe(ad: ClassAd) -> int:
     """JobUniverse."""
-    return ad.eval_int("JobUniverse", 5)
+    return ad.eval_int("JobUniverse", Universe.VANILLA)
 
 
 def _went_wrong(ad: ClassAd, end: End) -> bool:
@@ -423,7 +331,7 @@ def grace_s(ad: ClassAd) -> float:
         seconds = ad.eval_float(name)
         if seconds is not None:
             return max(0.0, seconds)
-    return GRACE_S.get(universe(ad), GRACE_S[LOCAL])
+    return GRACE_S.get(universe(ad), GRACE_S[Universe.LOCAL])
 
 
 def make_scratch(path: Path, account: Account) -> None:
@@ -436,15 +344,4 @@ def make_scratch(path: Path, account: Account) -> None:
 
 def end_marked(mark: str) -> None:
     """End all processes whose environment has this mark."""
-    for _ in range(ROUNDS_MAX):
-        left = {pid for pid in tree.marked(os.fsencode(mark)) if not is_zombie(pid)}
-        if not tree.send(left, signal.SIGKILL):
-            break
-        time.sleep(PAUSE_S)
-
-
-def clear(directory: Path, mark: str) -> None:
-    """End what an earlier schedd's jobs left behind, and remove their directories."""
-    end_marked(mark)
-    for path in directory.glob("*") if directory.is_dir() else ():
-        sandbox.remove(str(path))
+    kill_until_gone(lambda: tree.marked(os.fsencode(mark)))

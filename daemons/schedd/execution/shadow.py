@@ -3,48 +3,47 @@
 The handlers of the starter's and the startd's messages call the methods of this class; the task waits for the end and
 then does, in this order: one transaction (final state, history, log event as pending, the claim's next job); the event
 in the log; the answer to the starter, which may now forget the result.
+It has the part of HTCondor's condor_shadow: admin-manual/introduction-admin-manual, job-event-log-codes.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVarTuple
 
 import trio
 
-from daemons.faults import fault
-from daemons.schedd.core import Core
-from daemons.schedd.running_policy import ask_policy
-from daemons.spawn_child import SpawnError
+from daemons.base.faults import fault
+from daemons.process.children import SpawnError
+from daemons.schedd.core.core import Core
+from daemons.schedd.core.running_policy import ask_policy
+from daemons.schedd.execution.activation import Activation
+from pool.base.errors import PoolError
 from pool.classad import ClassAd
-from pool.errors import PoolError
-from pool.execute.checkpoint import keeps_checkpoints
-from pool.execute.plan import wants_transfer
-from pool.jobs import run
-from pool.jobs.codes import HoldCode
-from pool.jobs.job_queue import Job
-from pool.jobs.limit_directories import directories_of
-from pool.jobs.own_attributes import without_own
-from pool.jobs.run import Changes, End, Ending, Fate, Stop
-from pool.jobs.states import JobEvent, JobStatus, allowed
-from protocol import rpc
-from protocol.messages.agent import OpenTransfer
+from pool.jobs import conclusion, run
+from pool.jobs.changes import Changes, End, Fate, StopReason
+from pool.jobs.queue.cluster import Job
+from pool.jobs.userlog import event_log
+from pool.jobs.vocabulary.endings import Ending
+from pool.jobs.vocabulary.hold_codes import HoldCode
+from pool.jobs.vocabulary.states import JobEvent, JobStatus, allowed
 from protocol.messages.common import StopHow
-from protocol.messages.startd import ActivateClaim, DeactivateClaim
-from protocol.rpc import ConnectionLost, Peer, TimedOut
+from protocol.messages.startd import DeactivateClaim
+from protocol.rpc import endpoints
+from protocol.rpc.endpoints import ConnectionLost, Peer, TimedOut
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
-    from daemons.schedd.claim import Claim
-    from daemons.schedd.claims import Claims
+    from daemons.schedd.claims.claims import Claims
+    from daemons.schedd.core.claim import Claim
+    from daemons.schedd.files.agents import Agents
+
+Args = TypeVarTuple("Args")
 
 DISCONNECT_S: Final = 10.0
 """How long a starter's connection may be away before the user's log hears of it."""
 _CAUSES: Final = {JobStatus.HELD: "hold", JobStatus.REMOVED: "remove"}
 """What the starter's hooks hear of why a job ends."""
-VACATE_DEFAULT_S: Final = 600.0
-BUSY_TRIES_MAX: Final = 100
-BUSY_PAUSE_S: Final = 0.01
 
 
 class Shadow:
@@ -54,6 +53,7 @@ class Shadow:
         self,
         core: Core,
         claims: Claims,
+        agents: Agents,
         claim: Claim,
         job: Job,
         activation: str,
@@ -61,16 +61,18 @@ class Shadow:
     ) -> None:
         self.core = core
         self.claims = claims
+        self._agents = agents
         self.claim = claim
         self.job = job
         self.activation = activation
-        self._expanded = expanded
+        self._terms = Activation(core, claims, agents, claim, job, activation, expanded)
+        """What its starter is given."""
         self._over = trio.Event()
         self._stopped = trio.Event()
         """It shall leave, whether it has been started or not."""
         self._end: End | None = None
         self._lost_reason: str | None = None
-        self._stop: Stop | None = None
+        self._stop: StopReason | None = None
         self._transfer = False
         self._told_to_leave = False
         self._removal = trio.CancelScope()
@@ -80,9 +82,10 @@ class Shadow:
         """The startd may have been asked to start it, or not: the connection was lost over it."""
         self._recovered = False
         self._executing = False
+        self._skipped = False
+        """Its output is newer than its input: it does not run, and is done."""
         self._never_started = ""
         self._starter: Peer | None = None
-        self._agent_open = False
         self.durable = trio.Event()
         """The execution is on disk: from now on its starter may run the job."""
         self.acknowledged = trio.Event()
@@ -98,6 +101,15 @@ class Shadow:
         """It ended without having run, or nobody knows how: a starter that wants to run it comes too late."""
         return self._over.is_set() and self._end is None
 
+    def _start(self, task: Callable[[*Args], Awaitable[object]], *args: *Args) -> None:
+        """Do something beside the task; an error in it that nobody foresaw costs this execution and its claim."""
+        self.core.tasks.start(task, *args, failed=self._failed)
+
+    def _failed(self, error: Exception) -> None:
+        self.claim.reusable = False
+        self.core.give_up(self.job, error)
+        self.is_lost(f"The schedd failed to run the job: {error}")
+
     # ---- the task
 
     async def run(self) -> Shadow | None:
@@ -112,12 +124,12 @@ class Shadow:
         fault("schedd.final_committed")
         if following is not None:
             following.durable.set()
-        await core.agents.wait(self.job.cluster.owner, last_event)
+        await self._agents.wait(self.job.cluster.owner, last_event)
         fault("schedd.event_marked")
         self.acknowledged.set()
-        core.shadows.pop(self.activation, None)
-        if self._agent_open:
-            core.nursery.start_soon(self._close_transfer)
+        core.executions.shadows.pop(self.activation, None)
+        if self._terms.moves_files:
+            self._start(self._terms.close_transfer)
         return following
 
     async def _begin(self) -> None:
@@ -134,7 +146,7 @@ class Shadow:
     async def _activate(self) -> None:
         """Have the startd start the job; whatever comes of it, `_over` is set at some time."""
         core = self.core
-        pause_s = core.pause_before_start(core.queue.ad(self.job), self.claim.slot_ad)
+        pause_s = core.executions.pause_before_start(core.queue.ad(self.job), self.claim.slot_ad)
         if pause_s > 0:
             with trio.move_on_after(pause_s):
                 await self._stopped.wait()
@@ -142,7 +154,9 @@ class Shadow:
             self._finish_unstarted("")
             return
         try:
-            order = await self._order()
+            if await self._is_skipped():
+                return
+            order = await self._terms.order()
         except (ConnectionLost, TimedOut, SpawnError) as error:  # the file agent's trouble: not for ever, and not here
             self.claim.reusable = False
             self._finish_unstarted(str(error))
@@ -151,92 +165,32 @@ class Shadow:
             core.hold(self.job, str(error), HoldCode.FAILED_TO_ACCESS_USER_ACCOUNT)
             self._finish_unstarted("")
             return
-        for _ in range(BUSY_TRIES_MAX):
-            try:
-                startd = self.claims.startd(self.claim.startd)
-                id = await startd.id_of(self.claim)
-                peer = await startd.peer()
-                answer = await peer.call(order(id))
-            except (ConnectionLost, TimedOut):  # it may have been started: the lease, or the way back, will tell
-                self._in_doubt = True
-                self.slot_lost(f"The connection to {self.claim.slot_name} was lost while the job was started")
-                return
-            except PoolError as error:
-                self.claim.reusable = False
-                self._finish_unstarted(str(error))
-                return
-            if answer.started:
-                self._activated = True
-                if self._stop is not None:
-                    await self._tell_to_leave(StopHow.GRACEFUL)
-                return
-            if not answer.claim_is_good:
-                self.claim.reusable = False
-                self._finish_unstarted(answer.reason or "the claim is over")
-                return
-            if self._over.is_set() or self._stop is not None:
-                break
-            await trio.sleep(BUSY_PAUSE_S)  # the starter has not quite finished with the job before
-            reason = answer.reason
+        try:
+            answer = await self._terms.ask(order, lambda: not self._over.is_set() and self._stop is None)
+        except (ConnectionLost, TimedOut):  # it may have been started: the lease, or the way back, will tell
+            self._in_doubt = True
+            self.slot_lost(f"The connection to {self.claim.slot_name} was lost while the job was started")
+            return
+        except PoolError as error:
+            self.claim.reusable = False
+            self._finish_unstarted(str(error))
+            return
+        if answer.started:
+            self._activated = True
+            if self._stop is not None:
+                await self._tell_to_leave(StopHow.GRACEFUL)
+            return
         self.claim.reusable = False
-        self._finish_unstarted("" if self._stop is not None else reason or "the slot stays busy")
+        if not answer.claim_is_good:
+            self._finish_unstarted(answer.reason or "the claim is over")
+        else:
+            self._finish_unstarted("" if self._stop is not None else answer.reason or "the slot stays busy")
 
-    async def _order(self) -> Callable[[str], ActivateClaim]:
-        """What starts the job, its files' way included, of the claim's id."""
-        claim, job = self.claim, self.job
-        ad = self._job_ad()
-        address, ticket = "", ""
-        if wants_transfer(ad, claim.slot_ad) or ad.eval_bool("WantIOProxy", False):
-            address, ticket = await self._open_transfer(ad)
-        local = self.claims.startd(claim.startd).is_local
-        return lambda id: ActivateClaim(
-            claim_id=id,
-            activation=self.activation,
-            job_id=job.id,
-            job_ad=ad,
-            shadow_address=self.claims.shadow_address(claim),
-            ticket=claim.ticket.secret,
-            agent_address=self.core.agent_address(address, local=local),
-            agent_ticket=ticket,
-        )
-
-    def _job_ad(self) -> ClassAd:
-        """The job as its starter and its file agent see it."""
-        ad = self.core.queue.ad(self.job).flat()
-        for name, value in without_own(self._expanded).items():
-            ad[name] = value
-        return ad
-
-    async def _open_transfer(self, ad: ClassAd) -> tuple[str, str]:
-        """Let the starter move the job's files."""
-        ticket = self.claim.files_ticket
-        core = self.core
-        request = OpenTransfer(
-            activation=self.activation,
-            digest=ticket.digest,
-            bearer=self.claims.startd(self.claim.startd).starters,
-            job_id=self.job.id,
-            job_ad=ad,
-            claim=self.claim.public,
-            spool=core.directories.make(self.job.id, self.job.cluster.owner) if keeps_checkpoints(ad) else "",
-            input_max_mb=_limit(ad, "MaxTransferInputMB", core.settings.input_max_mb),
-            output_max_mb=_limit(ad, "MaxTransferOutputMB", core.settings.output_max_mb),
-            directories=directories_of(core.settings.limit_directories, ad, core.directories.path_of(self.job.id)),
-        )
-        self._agent_open = True
-        return await self.core.agents.of(self.job.cluster.owner).open_transfer(request), ticket.secret
-
-    async def _close_transfer(self) -> None:
-        try:
-            await self.core.agents.of(self.job.cluster.owner).close_transfer(self.activation)
-        except PoolError as error:
-            self.core.log.full(f"Closing the transfer of {self.activation}: {error}")
-
-    async def _reopen_transfer(self) -> None:
-        try:
-            await self._open_transfer(self._job_ad())
-        except PoolError as error:
-            self.core.log.always(f"The files of job {self.job.id} cannot move: {error}")
+    async def _is_skipped(self) -> bool:
+        if await self._terms.may_be_skipped() and not self._over.is_set() and self._stop is None:
+            self._skipped = True
+            self._over.set()
+        return self._skipped
 
     def _finish_unstarted(self, reason: str) -> None:
         if not self._over.is_set():
@@ -253,14 +207,16 @@ class Shadow:
         now = core.now()
         if self._end is not None and self._end.ending is Ending.EXITED:
             self.started(self._end.at or now, ClassAd())  # a schedd that died may have taken the word of it along
+        if self._skipped and job.status is JobStatus.RUNNING:
+            core.write(job, event_log.DataflowSkipped())
         changes, fate = self._outcome(now)
-        core.shadow_of.pop(job, None)
+        core.executions.shadow_of.pop(job, None)
         job.busy = False
-        failed = self._end is not None and self._end.ending is Ending.FAILED
+        failed = self._end is not None and (self._end.ending is Ending.FAILED or conclusion.is_sent_back(self._end))
         if fate is Fate.WAITS and (failed or self._never_started):
             core.cool_down(job, core.queue.ad(job).eval_int("NumShadowExceptions", 0) + 1 if failed else 1)
         if fate is Fate.WAITS and (self._end is None or self._end.ending is not Ending.EXITED):
-            changes = run.resting(core.queue.ad(job), changes, core.settings.vacate_cool_down, now)
+            changes = conclusion.resting(core.queue.ad(job), changes, core.settings.vacate_cool_down, now)
         core.apply(job, changes)
         core.queue.set_busy(job, False)
         core.stats["JobsExited"] += 1
@@ -278,12 +234,15 @@ class Shadow:
     def _outcome(self, now: float) -> tuple[Changes, Fate]:
         core, job = self.core, self.job
         ad, status, system = core.queue.ad(job), job.status, core.settings.system
+        if self._skipped and status is JobStatus.RUNNING:
+            code = ClassAd({"ExitBySignal": False, "ExitCode": 0})
+            return conclusion.ended_unrun(ad, code, now, system, "A job whose output is newer than its input")
         if self._end is not None:
-            return run.ended(ad, status, self._end, self._stop, now, system)
+            return conclusion.ended(ad, status, self._end, self._stop, now, system)
         if self._lost_reason is not None:
-            return run.lost(ad, status, self._lost_reason, now, system)
+            return conclusion.lost(ad, status, self._lost_reason, now, system)
         if status in (JobStatus.HELD, JobStatus.REMOVED):
-            return run.ended(ad, status, End(Ending.EVICTED, ClassAd(), at=now), self._stop, now, system)
+            return conclusion.ended(ad, status, End(Ending.EVICTED, ClassAd(), at=now), self._stop, now, system)
         if status is JobStatus.IDLE:
             return Changes(run.not_started(ad).attributes, run.not_started(ad).drop), Fate.WAITS
         return run.not_started(ad), Fate.WAITS
@@ -296,7 +255,7 @@ class Shadow:
 
     def ends_without_report(self, end: End, grace_s: float) -> None:
         """The startd says that nothing runs any more; the starter's own report may still be on its way."""
-        self.core.nursery.start_soon(self._end_after, end, grace_s)
+        self._start(self._end_after, end, grace_s)
 
     async def _end_after(self, end: End, grace_s: float) -> None:
         with trio.move_on_after(grace_s):
@@ -313,14 +272,12 @@ class Shadow:
 
     def stop(self, reason: str, code: int, subcode: int, *, fast: bool = False, transfer: bool = False) -> None:
         """The job shall leave its slot; with `transfer` its output comes back, as far as it has any."""
-        self._stop = Stop(reason, code, subcode)
+        self._stop = StopReason(reason, code, subcode)
         self._transfer = transfer
         self._stopped.set()
         self._limit_removal(fast=fast)
-        if self._activated and not self._over.is_set():
-            how = StopHow.FAST if fast else StopHow.GRACEFUL
-            if not self._told_to_leave or fast:
-                self.core.nursery.start_soon(self._tell_to_leave, how)
+        if self._activated and not self._over.is_set() and (fast or not self._told_to_leave):
+            self._start(self._tell_to_leave, StopHow.FAST if fast else StopHow.GRACEFUL)
 
     def _limit_removal(self, *, fast: bool) -> None:
         """A job that was removed leaves the queue, and gives its slot back, even if nobody there obeys or answers.
@@ -329,12 +286,11 @@ class Shadow:
         """
         if self.job.status is not JobStatus.REMOVED or self._over.is_set():
             return
-        asked = self.core.queue.ad(self.job).eval_float("JobMaxVacateTime", VACATE_DEFAULT_S)
-        most = self.claim.slot_ad.eval_float("MachineMaxVacateTime", VACATE_DEFAULT_S)
-        patience_s = 2 * self.core.settings.killing_timeout_s + (0.0 if fast else max(0.0, min(asked, most)))
+        leaving_s = 0.0 if fast else self.claim.vacate_s(self.core.queue.ad(self.job))
+        patience_s = 2 * self.core.settings.killing_timeout_s + leaving_s
         self._removal.cancel()
         self._removal = trio.CancelScope(deadline=trio.current_time() + patience_s)
-        self.core.nursery.start_soon(self._give_up_in_time, self._removal, patience_s)
+        self._start(self._give_up_in_time, self._removal, patience_s)
 
     async def _give_up_in_time(self, removal: trio.CancelScope, patience_s: float) -> None:
         with removal:
@@ -346,7 +302,7 @@ class Shadow:
         self.is_lost(f"The job was removed, and {self.claim.slot_name} did not end it within {patience_s:.0f} seconds")
         await self.claims.release(self.claim, StopHow.FAST)
 
-    def leaving(self, stop: Stop) -> None:
+    def leaving(self, stop: StopReason) -> None:
         """The startd has told the job to leave, for reasons of its own."""
         self._told_to_leave = True
         if self._stop is None:
@@ -354,7 +310,7 @@ class Shadow:
 
     async def _tell_to_leave(self, how: StopHow) -> None:
         self._told_to_leave = True
-        pause_s = self.core.pause_before_stop()
+        pause_s = self.core.executions.pause_before_stop()
         if pause_s > 0:
             self._removal.deadline += pause_s
             with trio.move_on_after(pause_s):
@@ -368,7 +324,7 @@ class Shadow:
             id = await startd.id_of(self.claim)
             peer = await startd.peer()
             await peer.call(DeactivateClaim(claim_id=id, how=how, reason=reason, cause=cause, transfer=self._transfer))
-        except rpc.RemoteError as error:
+        except endpoints.RemoteError as error:
             if not self._over.is_set():
                 self.core.log.always(f"{self.claim.slot_name} does not end job {self.job.id}: {error}")
                 self.ends_without_report(End(Ending.EVICTED, ClassAd(), str(error)), DISCONNECT_S)
@@ -385,30 +341,26 @@ class Shadow:
         changes = run.reconnected(core.queue.ad(self.job), address)
         if changes.events:
             core.apply(self.job, changes)
-            core.writer.soon()
         if self._stop is not None and not self._told_to_leave:
-            core.nursery.start_soon(self._tell_to_leave, StopHow.GRACEFUL)
+            self._start(self._tell_to_leave, StopHow.GRACEFUL)
         fault("schedd.activated")
 
     def starter_gone(self, peer: Peer) -> None:
         """The claim's connection to its starter is lost."""
         if self._starter is peer and not self._over.is_set():
             self._starter = None
-            try:
-                self.core.nursery.start_soon(self._maybe_disconnected, "The connection to the starter was lost")
-            except RuntimeError:  # the schedd itself is on its way out
-                return
+            self._start(self._maybe_disconnected, "The connection to the starter was lost")
 
     async def _maybe_disconnected(self, reason: str) -> None:
         with trio.move_on_after(DISCONNECT_S):
             await self._over.wait()
         if self._starter is None and not self._over.is_set() and not self._told_to_leave:
-            self._apply_soon(run.disconnected(self.core.queue.ad(self.job), reason, self.core.now()))
+            self._apply(run.disconnected(self.core.queue.ad(self.job), reason, self.core.now()))
 
     def slot_lost(self, reason: str) -> None:
         """The connection to the startd is lost; the lease still runs."""
         if not self._over.is_set():
-            self.core.nursery.start_soon(self._maybe_disconnected, reason)
+            self._start(self._maybe_disconnected, reason)
 
     def slot_came_back(self, activation: str) -> None:
         """The startd is back, and runs `activation` under the claim ("" for nothing)."""
@@ -416,14 +368,14 @@ class Shadow:
             return
         if activation != self.activation:
             if self._activated or self._recovered:
-                self.core.nursery.start_soon(self._lost_after_grace, "The slot no longer runs the job")
+                self._start(self._lost_after_grace, "The slot no longer runs the job")
             elif self._in_doubt:
                 self._finish_unstarted("the connection was lost before the job was started")
             return  # else it is being started just now, which the startd did not know yet when it said this
         self._activated = True
         wants_out = self._stop is not None or self.job.status in (JobStatus.HELD, JobStatus.REMOVED)
         if wants_out and not self._told_to_leave:
-            self.core.nursery.start_soon(self._tell_to_leave, StopHow.GRACEFUL)
+            self._start(self._tell_to_leave, StopHow.GRACEFUL)
 
     async def _lost_after_grace(self, reason: str) -> None:
         """A starter that ended while we were away still wants to report; give it the time to find us."""
@@ -438,12 +390,9 @@ class Shadow:
         ad = self.core.queue.ad(self.job)
         began, started = ad.eval_int("JobCurrentStartExecutingDate"), ad.eval_int("ShadowBday", 0)
         self._executing = began is not None and began >= started
-        prefix = "MATCH_EXP_"
-        self._expanded = {name[len(prefix) :]: value for name, value in ad.items() if name.startswith(prefix)}
-        if wants_transfer(ad, self.claim.slot_ad) or ad.eval_bool("WantIOProxy", False):
-            self.core.nursery.start_soon(self._reopen_transfer)
+        self._start(self._terms.take_up)
         if self.job.status in (JobStatus.HELD, JobStatus.REMOVED):
-            self._stop = Stop(ad.eval_str("HoldReason") or ad.eval_str("RemoveReason") or "")
+            self._stop = StopReason(ad.eval_str("HoldReason") or ad.eval_str("RemoveReason") or "")
             self._limit_removal(fast=False)
 
     def executing(self, at: float, started: ClassAd) -> None:
@@ -465,23 +414,23 @@ class Shadow:
         if self._over.is_set():
             return
         core = self.core
-        self._apply_soon(run.used(core.queue.ad(self.job), ad))
+        self._apply(run.used(core.queue.ad(self.job), ad))
         self.check_policy()
 
     def notice(self, message: str) -> None:
         """The starter has something to say to the job's user."""
         if not self._over.is_set():
-            self._apply_soon(run.noticed(self.claim.slot_name, message))
+            self._apply(run.noticed(self.claim.slot_name, message))
 
     def transfer_queued(self, *, upload: bool) -> None:
         """The job's files wait for their turn."""
         if not self._over.is_set():
-            self._apply_soon(run.transfer_queued(self.core.queue.ad(self.job), upload=upload, now=self.core.now()))
+            self._apply(run.transfer_queued(self.core.queue.ad(self.job), upload=upload, now=self.core.now()))
 
     def transfer_started(self, *, upload: bool) -> None:
         """It is their turn."""
         if not self._over.is_set():
-            self._apply_soon(run.transfer_started(self.core.queue.ad(self.job), upload=upload, now=self.core.now()))
+            self._apply(run.transfer_started(self.core.queue.ad(self.job), upload=upload, now=self.core.now()))
 
     def check_policy(self) -> None:
         """Ask the job's periodic policy."""
@@ -495,15 +444,8 @@ class Shadow:
         if allowed(job.status, event) and not self._over.is_set():
             ad = core.queue.ad(job)
             change = run.suspended if suspended else run.continued
-            self._apply_soon(change(ad, core.now()))
+            self._apply(change(ad, core.now()))
 
-    def _apply_soon(self, changes: Changes) -> None:
+    def _apply(self, changes: Changes) -> None:
         if changes != Changes():
             self.core.apply(self.job, changes)
-            self.core.writer.soon()
-
-
-def _limit(job: ClassAd, name: str, general: int) -> int:
-    """How many megabytes of a job's files may move: what the job says, else what the access point says."""
-    value = job.eval(name) if name in job else None
-    return int(value) if isinstance(value, int | float) and not isinstance(value, bool) else general

@@ -5,16 +5,17 @@ A ticket is good on the host of the claim's startd alone (`Startd.starters`).
 
 from __future__ import annotations
 
-from daemons.faults import fault
-from daemons.schedd.core import Core
-from daemons.schedd.shadow import Shadow
-from daemons.schedd.sizes import taken
+from daemons.base.faults import fault
+from daemons.schedd.core.core import Core
+from daemons.schedd.core.sizes import taken
+from daemons.schedd.execution.shadow import Shadow
+from pool.base.errors import PeerError
 from pool.classad import ClassAd
-from pool.errors import PeerError
-from pool.jobs.run import End, Ending
-from protocol.message import DONE, Done
-from protocol.messages.schedd import JobEnded, JobExecuting, JobNotice, JobUpdate, StarterReady
-from protocol.rpc import Peer
+from pool.jobs.changes import End
+from protocol.messages.shadow import JobEnded, JobExecuting, JobNotice, JobUpdate, StarterReady
+from protocol.rpc.endpoints import Peer
+from protocol.rpc.service import Answer, answer
+from protocol.wire.message import DONE, Done
 
 
 class NotYours(PeerError):
@@ -23,7 +24,7 @@ class NotYours(PeerError):
 
 def shadow_of(core: Core, peer: Peer, activation: str) -> Shadow | None:
     """The execution that a starter speaks for; None when it is over."""
-    shadow = core.shadows.get(activation)
+    shadow = core.executions.shadows.get(activation)
     if shadow is not None and peer.ticket != shadow.claim.public:
         raise NotYours(f"{peer} has no ticket for this execution")
     return shadow
@@ -34,12 +35,16 @@ class Starters:
 
     def __init__(self, core: Core) -> None:
         self._core = core
-        service = core.start.service
-        service.on(StarterReady, self.ready)
-        service.on(JobExecuting, self.executing)
-        service.on(JobUpdate, self.update)
-        service.on(JobNotice, self.notice)
-        service.on(JobEnded, self.ended)
+
+    def answers(self) -> list[Answer]:
+        """What starters report."""
+        return [
+            answer(StarterReady, self.ready),
+            answer(JobExecuting, self.executing),
+            answer(JobUpdate, self.update),
+            answer(JobNotice, self.notice),
+            answer(JobEnded, self.ended),
+        ]
 
     def _shadow(self, peer: Peer, activation: str) -> Shadow | None:
         return shadow_of(self._core, peer, activation)
@@ -62,7 +67,6 @@ class Starters:
         shadow = self._shadow(peer, request.activation)
         if shadow is not None:
             shadow.executing(request.at, self._told(shadow, request.ad))
-            self._core.writer.soon()
             fault("schedd.job_executing")
         return DONE
 
@@ -86,7 +90,7 @@ class Starters:
         fault("schedd.job_ended_received")
         if request.executing is not None:
             shadow.executing(request.executing.at, self._told(shadow, request.executing.ad))
-        shadow.take_end(End(Ending(request.ending.value), self._told(shadow, request.ad), request.reason, request.at))
+        shadow.take_end(End(request.ending, self._told(shadow, request.ad), request.reason, request.at))
         await shadow.acknowledged.wait()
         fault("schedd.before_end_answer")
         return DONE

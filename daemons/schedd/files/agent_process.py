@@ -7,30 +7,34 @@ import os
 import pwd
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import trio
 
 from daemons.agent.main import socket_name
-from daemons.layout import PASSAGE, passage
-from daemons.run import DaemonStart
-from daemons.schedd.agents import NoAgent
-from daemons.schedd.transfer_turns import TransferTurns
-from daemons.starter import sandbox
-from daemons.starter.settings import agent_payload
-from daemons.world import ChildProcess, ZygoteLike
-from protocol import rpc
-from protocol.connection import Limits
-from protocol.identity import Link
-from protocol.message import Request
-from protocol.net import Channel
-from protocol.rpc import Peer
-from protocol.shared_port import endpoint
+from daemons.base.layout import PASSAGE, passage
+from daemons.daemon_core.run import DaemonStart
+from daemons.daemon_core.world import ChildProcess, ZygoteLike
+from daemons.host import sandbox
+from daemons.host.child_settings import agent_payload
+from daemons.schedd.files.agents import NoAgent
+from daemons.schedd.files.transfer_turns import TransferTurns
+from protocol.network.channel import Channel
+from protocol.network.shared_port import endpoint
+from protocol.rpc import endpoints
+from protocol.rpc.connection import ConnectionLimits
+from protocol.rpc.endpoints import Peer
+from protocol.rpc.service import Service
+from protocol.security.identity import Link
+from protocol.wire.message import Request
+
+if TYPE_CHECKING:
+    from daemons.schedd.core.job_tasks import JobTasks
 
 R = TypeVar("R")
 
 GOODBYE_S: Final = 2.0
-LIMITS: Final = Limits(frame_bytes_max=256 * 1024)
+LIMITS: Final = ConnectionLimits(frame_bytes_max=256 * 1024)
 """An agent's answers are short; it is a user's process, and shall not fill the memory of everybody's schedd."""
 DIRECTORY: Final = "agents"
 
@@ -95,11 +99,19 @@ class AgentProcess:
 class StartAgents:
     """Makes agents, by user."""
 
-    def __init__(self, start: DaemonStart, zygote: ZygoteLike, nursery: trio.Nursery, transfers: TransferTurns) -> None:
+    def __init__(
+        self,
+        start: DaemonStart,
+        zygote: ZygoteLike,
+        tasks: JobTasks,
+        transfers: TransferTurns,
+        service: Callable[[str], Service],
+    ) -> None:
         self._start = start
         self._zygote = zygote
-        self._nursery = nursery
+        self._tasks = tasks
         self._transfers = transfers
+        self._service = service
         self._directory = own_directory(start.run_dir)
 
     async def __call__(self, owner: str) -> AgentProcess:
@@ -121,13 +133,12 @@ class StartAgents:
         process = await self._zygote.fork("agent", payload)
         try:
             channel = Channel(process.channel, Link(kind="pair", label=f"the file agent of {owner}", verified=True))
-            service = self._transfers.service(owner)
-            peer = await rpc.open_pair(
-                self._nursery,
+            peer = await endpoints.open_pair(
+                self._tasks.nursery,
                 channel,
                 parent=True,
                 security=security,
-                service=service,
+                service=self._service(owner),
                 silence_s=self._transfers.agent_timeout_s,
                 limits=LIMITS,
             )

@@ -6,6 +6,8 @@ under way goes out together with the next. A log that cannot be written costs it
 An agent is a process of its user's, and may be stopped, killed or slow: each request has a deadline, after which
 another agent takes its place, and `pool.jobs.agent_trust` says when there shall be no other. Whoever waits here waits
 for one user's agent only.
+
+HTCondor's shadow writes the log as the user (users-manual/managing-a-job, "log"); here the agent does.
 """
 
 from __future__ import annotations
@@ -18,15 +20,17 @@ from typing import Final, Protocol, TypeVar
 
 import trio
 
-from daemons.faults import fault
-from daemons.log import Log
-from pool.errors import PoolError
+from daemons.base.faults import fault
+from daemons.base.log import Log
+from daemons.daemon_core.tasks import Tasks
+from pool.base.errors import PoolError
+from pool.classad import ClassAd
 from pool.jobs.agent_trust import AgentTrust
-from pool.jobs.log_tail import UNMARKED_MAX
-from pool.jobs.store import EventRow
-from protocol.message import Request
-from protocol.messages.agent import AppendEvents, CloseTransfer, LogEvent, OpenTransfer
-from protocol.remote import RemoteError, TimedOut
+from pool.jobs.queue.store import EventRow
+from pool.jobs.userlog.recovery import UNMARKED_MAX
+from protocol.messages.agent import AppendEvents, AskUpToDate, CloseTransfer, LogEvent, OpenTransfer
+from protocol.rpc.remote import RemoteError, TimedOut
+from protocol.wire.message import Request
 
 EVENTS_PER_REQUEST_MAX: Final = 500
 IDLE_S: Final = 300.0
@@ -129,6 +133,12 @@ class UserAgent:
         if self._transfers.pop(activation, None) is not None and peer is not None and not peer.closed.is_set():
             await self._ask(peer, CloseTransfer(activation=activation))
         self._wake.set()
+
+    async def is_up_to_date(self, job_ad: ClassAd) -> bool:
+        """Whether the job need not run, as its output is newer than its input."""
+        with trio.move_on_after(self._agents.timeout_s):
+            return (await self._ask(await self.peer(), AskUpToDate(job_ad=job_ad))).answer
+        raise TimedOut(f"the file agent of {self.owner} does not answer")
 
     # ---- the process
 
@@ -321,7 +331,7 @@ class Agents:
         self.marked = marked
         self._timeout = timeout
         self._users: dict[str, UserAgent] = {}
-        self._nursery: trio.Nursery | None = None
+        self._tasks: Tasks | None = None
 
     @property
     def timeout_s(self) -> float:
@@ -332,11 +342,11 @@ class Agents:
         """Keep the agents until cancelled."""
         try:
             async with trio.open_nursery() as nursery:
-                self._nursery = nursery
+                self._tasks = Tasks(nursery, self.log)
                 task_status.started()
                 await trio.sleep_forever()
         finally:
-            self._nursery = None
+            self._tasks = None
 
     async def end(self) -> None:
         """End all agents once logs have what is on its way: with a word, and by force those that do not heed it."""
@@ -350,15 +360,16 @@ class Agents:
 
     def start_soon(self, task: Callable[..., Awaitable[None]], *args: object) -> None:
         """Run a task beside the agents."""
-        if self._nursery is not None:  # else the schedd is on its way out, and what it started with it
-            self._nursery.start_soon(task, *args)
+        if self._tasks is not None:  # else the schedd is on its way out, and what it started with it
+            self._tasks.once(task, *args)
 
     def of(self, owner: str) -> UserAgent:
         """The agent of a user."""
         agent = self._users.get(owner)
         if agent is None:
             agent = self._users[owner] = UserAgent(owner, self)
-            self.start_soon(agent.run)
+            if self._tasks is not None:
+                self._tasks.keep(agent.run)
         return agent
 
     def put(self, rows: Iterable[EventRow], *, check: bool = False) -> None:

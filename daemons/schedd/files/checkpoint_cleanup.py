@@ -13,14 +13,16 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
-from daemons.layout import passage
+from daemons.base.layout import passage
+from pool.base.errors import PoolError
 from pool.config import Config
-from pool.errors import PoolError
-from pool.execute.checkpoint_cleanup import JOB_AD, read_map
+from pool.files.checkpoint_cleanup import JOB_AD, read_map
 from protocol.messages.agent import CleanCheckpoints, CleanupRule
 
 if TYPE_CHECKING:
-    from daemons.schedd.core import Core
+    from daemons.schedd.core.core import Core
+    from daemons.schedd.files.agents import Agents
+    from pool.jobs.queue.cluster import Job
 
 ASIDE: Final = "checkpoint-cleanup"
 AGAIN_S: Final = 86400.0
@@ -49,8 +51,15 @@ class CleanupSettings:
 class CheckpointCleanup:
     """What of left jobs is still to be removed."""
 
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: Core, agents: Agents) -> None:
         self._core = core
+        self._agents = agents
+
+    def has_left(self, job: Job) -> None:
+        """Remove what the job has in SPOOL."""
+        core = self._core
+        if core.directories.exists(job.id):
+            core.tasks.start(self.left, core.directories.path_of(job.id))
 
     @property
     def _base(self) -> str:
@@ -116,7 +125,7 @@ class CheckpointCleanup:
             file_limit_s=settings.file_limit_s,
         )
         try:
-            agent = await core.agents.of(owner).peer()
+            agent = await self._agents.of(owner).peer()
             trouble = (await agent.call(request, timeout=settings.limit_s + settings.file_limit_s + 30.0)).trouble
         except PoolError as error:
             trouble = str(error)

@@ -10,12 +10,12 @@ import pwd
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from daemons.layout import passage
-from daemons.run import DaemonStart
-from daemons.starter import sandbox
-from pool.errors import UserError
-from pool.ids import JobId
-from pool.jobs.spool import job_of, spool_path
+from daemons.base.layout import passage
+from daemons.daemon_core.run import DaemonStart
+from daemons.host import sandbox
+from pool.base.errors import UserError
+from pool.base.ids import JobId
+from pool.files.spool import job_of, spool_path
 
 MODES: Final = {"user": 0o700, "group": 0o750, "world": 0o755}
 

@@ -1,8 +1,10 @@
-"""The transfer queue of this access point, for the file agents of all users: `pool.jobs.transfer_queue` decides.
+"""The transfer queue of this access point, for the file agents of all users: `transfer_queue` decides.
 
 An agent says on the connection that it was born with when files of a job want to move, and when they have moved; when
 the connection ends, so do its turns. So nothing of the queue has to outlive this process: agents that come after a
 restart ask anew, as starters do.
+
+HTCondor's manual: admin-manual/configuration/schedd (MAX_CONCURRENT_UPLOADS, FILE_TRANSFER_DISK_LOAD_THROTTLE).
 """
 
 from __future__ import annotations
@@ -14,14 +16,15 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
-from daemons.faults import fault
+from daemons.base.faults import fault
+from pool.base.errors import PeerError
+from pool.base.ids import JobId
+from pool.base.words import split_list
 from pool.classad import ClassAd, Expr, Member
 from pool.config import Config
-from pool.errors import PeerError
-from pool.ids import JobId
-from pool.jobs.job_queue import Job
-from pool.jobs.spool import SPOOLED
-from pool.jobs.transfer_load import (
+from pool.files.spool import SPOOLED
+from pool.jobs.queue.cluster import Job
+from pool.jobs.transfers.load import (
     Load,
     Throttle,
     ThrottleKnobs,
@@ -29,15 +32,14 @@ from pool.jobs.transfer_load import (
     read_spans,
     read_throttle,
 )
-from pool.jobs.transfer_queue import MIB, Figures, TransferLimits, TransferQueue, Turn
-from protocol import needs
+from pool.jobs.transfers.transfer_queue import MIB, QueueFigures, TransferLimits, TransferQueue, Turn
 from protocol.messages.agent import TurnGiven, TurnTakenBack
 from protocol.messages.schedd import AskTurn, EndTurn, TransferReport
-from protocol.rpc import Peer
-from protocol.service import Service
+from protocol.rpc.endpoints import Peer
+from protocol.rpc.service import Answer, answer
 
 if TYPE_CHECKING:
-    from daemons.schedd.core import Core
+    from daemons.schedd.core.core import Core
 
 LOOK_S: Final = 10.0
 """How often the queue is looked at where no interval of reports says so."""
@@ -91,7 +93,7 @@ class TransferSettings:
 
 def _publishes_users(text: str) -> bool:
     """Whether `TRANSFER:2` is among what statistics shall be published."""
-    for word in text.upper().replace(",", " ").split():
+    for word in split_list(text.upper()):
         name, _, level = word.partition(":")
         if name in ("TRANSFER", "ALL", "DEFAULT"):
             return level[:1].isdigit() and level[:1] >= "2"
@@ -126,23 +128,20 @@ class TransferTurns:
     def _settings(self) -> TransferSettings:
         return self._core.settings.transfers
 
-    def service(self, owner: str) -> Service:
-        """What the agent of this user may say."""
-        service = Service("schedd", needs.SCHEDD_TO_AGENT)
-        service.on(AskTurn, lambda peer, message: self.ask(owner, peer, message))
-        service.on(EndTurn, self.end)
-        service.on(TransferReport, lambda peer, message: self.report(owner, message))
-        return service
+    def answers(self, owner: str) -> list[Answer]:
+        """What the file agent of this user says, on the connection that it was born with."""
+        return [
+            answer(AskTurn, lambda peer, message: self.ask(owner, peer, message)),
+            answer(EndTurn, self.end),
+            answer(TransferReport, lambda peer, message: self.report(owner, message)),
+        ]
 
     def gone(self, peer: Peer) -> None:
         """An agent has died: its turns are free."""
         keys = [key for key, (whose, _) in self._peers.items() if whose is peer]
         for key in keys:
             self._forget(key)
-        try:
-            self._grant()
-        except RuntimeError:  # the schedd itself is on its way out
-            return
+        self._grant()
 
     # ---- from agents
 
@@ -161,7 +160,7 @@ class TransferTurns:
         user = self._user(owner, message.activation)
         self._queue.ask(Turn(key, user, message.upload, message.size, now))
         self._grant()
-        shadow = self._core.shadows.get(message.activation)
+        shadow = self._core.executions.shadows.get(message.activation)
         if shadow is not None and any(turn.key == key and turn.granted_at is None for turn in self._queue):
             shadow.transfer_queued(upload=message.upload)
             fault("schedd.transfer_queued")
@@ -185,7 +184,7 @@ class TransferTurns:
     def _is_of(self, owner: str, activation: str) -> bool:
         """Whether this is an execution of the user's, or files that he spools."""
         job: Job | None = None
-        if (shadow := self._core.shadows.get(activation)) is not None:
+        if (shadow := self._core.executions.shadows.get(activation)) is not None:
             job = shadow.job
         elif activation.startswith(SPOOLED):
             job = self._core.queue.get(JobId.parse(activation.removeprefix(SPOOLED)))
@@ -206,7 +205,7 @@ class TransferTurns:
 
     def _user(self, owner: str, activation: str) -> str:
         """By whom turns are divided fairly."""
-        shadow, text = self._core.shadows.get(activation), self._settings.user
+        shadow, text = self._core.executions.shadows.get(activation), self._settings.user
         ad = ClassAd({"Owner": owner}) if shadow is None else self._core.queue.ad(shadow.job)
         value = text.eval(ad) if text is not None else None
         return value if isinstance(value, str) and value else f"Owner_{owner}"
@@ -245,8 +244,8 @@ class TransferTurns:
         limit = self._limit(now) if self._queue.waits else None
         for turn in self._queue.grant(now, together_max=limit):
             peer, name = self._peers[turn.key]
-            self._core.nursery.start_soon(self._tell, peer, TurnGiven(turn=name))
-            shadow = self._core.shadows.get(self._activations[turn.key])
+            self._core.tasks.start(self._tell, peer, TurnGiven(turn=name))
+            shadow = self._core.executions.shadows.get(self._activations[turn.key])
             if shadow is not None:
                 shadow.transfer_started(upload=turn.upload)
 
@@ -283,7 +282,7 @@ class TransferTurns:
                 activation=self._activations[old.key],
                 user=old.user,
             )
-            self._core.nursery.start_soon(self._tell, peer, TurnTakenBack(turn=name))
+            self._core.tasks.start(self._tell, peer, TurnTakenBack(turn=name))
             self._forget(old.key)
         self._grant()
 
@@ -325,5 +324,5 @@ class TransferTurns:
         return shown
 
 
-def _mb(figures: Figures) -> float:
+def _mb(figures: QueueFigures) -> float:
     return round(figures.bytes_waiting / MIB, 3)

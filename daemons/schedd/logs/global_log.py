@@ -2,6 +2,8 @@
 
 Its events are rows of the queue, as those of the jobs' own logs are: durable with what they tell of, written then, and
 forgotten when it is durable that they are written. So a schedd that is killed loses none, and writes none twice.
+
+HTCondor's manual: admin-manual/logging, admin-manual/configuration/global (EVENT_LOG).
 """
 
 from __future__ import annotations
@@ -15,18 +17,19 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
-from daemons.layout import open_public
+from daemons.base.layout import open_public
+from pool.base.ids import JobId
 from pool.classad import ClassAd
 from pool.config import Config
-from pool.ids import JobId
-from pool.jobs import event_log
-from pool.jobs.event_forms import TEXT, Form, read_form, write, write_events
-from pool.jobs.event_log import Event
-from pool.jobs.log_tail import TAIL_BYTES, UNMARKED_MAX, missing
-from pool.jobs.store import EventRow
+from pool.jobs.queue.store import EventRow
+from pool.jobs.userlog import event_log
+from pool.jobs.userlog.event import LogEvent
+from pool.jobs.userlog.forms import TEXT, Form, read_form, write, write_events
+from pool.jobs.userlog.recovery import TAIL_BYTES, UNMARKED_MAX, missing
 
 if TYPE_CHECKING:
-    from daemons.schedd.core import Core
+    from daemons.schedd.core.access_point import AccessPoint
+    from daemons.schedd.core.writer import Writer
 
 WAITING_MAX: Final = 100_000
 """Rows that wait for a log that cannot be written; older ones are given up then."""
@@ -65,33 +68,33 @@ class GlobalLogSettings:
 class GlobalLog:
     """What waits to be written, and the task that writes it."""
 
-    def __init__(self, core: Core) -> None:
-        self._core = core
+    def __init__(self, point: AccessPoint, writer: Writer) -> None:
+        self._point = point
+        self._writer = writer
         self._waiting: deque[tuple[EventRow, bool]] = deque()
         self._wake = trio.Event()
-        core.global_log = self
 
-    def add(self, event: Event, job: JobId, ad: ClassAd, at: float) -> None:
+    def add(self, event: LogEvent, job: JobId, ad: ClassAd, at: float) -> None:
         """The log shall have this event."""
         self.log([self.text_of(event, job, ad, at)])
 
     def log(self, texts: Iterable[str]) -> None:
         """The log shall have these, as part of the current transaction."""
-        path = self._core.settings.global_log.path
+        path = self._point.settings.global_log.path
         for text in texts:
-            self._core.queue.log_overall(path, text)
+            self._point.queue.log_overall(path, text)
 
-    def text_of(self, event: Event, job: JobId, ad: ClassAd, at: float) -> str:
+    def text_of(self, event: LogEvent, job: JobId, ad: ClassAd, at: float) -> str:
         """An event as this log has it."""
-        settings = self._core.settings.global_log
+        settings = self._point.settings.global_log
         text = write(event, job, at, settings.form)
         if settings.attributes:
             text += write(_information(ad, event, settings.attributes), job, at, settings.form)
         return text
 
-    def texts_of(self, event: Event, jobs: Sequence[JobId], at: float) -> Iterator[str]:
+    def texts_of(self, event: LogEvent, jobs: Sequence[JobId], at: float) -> Iterator[str]:
         """The same event of several jobs; for a log that has no attributes of them."""
-        settings = self._core.settings.global_log
+        settings = self._point.settings.global_log
         size = min(ROW_CHARS, settings.bytes_max // 16) if settings.bytes_max > 0 else ROW_CHARS
         step = max(1, size // max(1, len(write(event, jobs[0], at, settings.form))))
         for first in range(0, len(jobs), step):
@@ -105,7 +108,7 @@ class GlobalLog:
 
     async def run(self) -> None:
         """Write what comes."""
-        core = self._core
+        point = self._point
         unmarked, failing = 0, False
         while True:
             await self._wake.wait()
@@ -116,7 +119,7 @@ class GlobalLog:
                     await self._write(batch)
                 except OSError as error:
                     if not failing:
-                        core.log.always(f"Cannot write EVENT_LOG {batch[0][0].log}: {error}")
+                        point.log.always(f"Cannot write EVENT_LOG {batch[0][0].log}: {error}")
                     failing = True
                     self._give_up(len(self._waiting) - WAITING_MAX)
                     await trio.sleep(RETRY_S)
@@ -125,7 +128,7 @@ class GlobalLog:
                 self._forget(len(batch))
                 unmarked += sum(len(row.text) for row, _ in batch)
                 if unmarked >= UNMARKED_MAX:
-                    await core.writer.durable()
+                    await self._writer.durable()
                     unmarked = 0
 
     def _next(self) -> list[tuple[EventRow, bool]]:
@@ -141,34 +144,33 @@ class GlobalLog:
         return batch
 
     async def _write(self, batch: Sequence[tuple[EventRow, bool]]) -> None:
-        core = self._core
-        settings = core.settings.global_log
+        point = self._point
+        settings = point.settings.global_log
         texts = [(row.text, check) for row, check in batch]
         header = self._header(settings)
-        await core.start.world.threads.run_sync(append, settings, batch[0][0].log, texts, header)
+        await point.start.world.threads.run_sync(append, settings, batch[0][0].log, texts, header)
 
     def _forget(self, count: int) -> None:
         rows = [self._waiting.popleft()[0] for _ in range(count)]
-        self._core.queue.written(row.seq for row in rows)
-        self._core.writer.soon()
+        self._point.queue.written(row.seq for row in rows)
 
     def _give_up(self, count: int) -> None:
         if count > 0:
             path = self._waiting[0][0].log
             self._forget(count)
-            self._core.log.always(f"EVENT_LOG {path} lacks {count} events, for it could not be written for too long")
+            self._point.log.always(f"EVENT_LOG {path} lacks {count} events, for it could not be written for too long")
 
     def _header(self, settings: GlobalLogSettings) -> str:
         """What a file of the log begins with, as programs that follow it over rotations expect."""
-        core, now = self._core, self._core.now()
+        point, now = self._point, self._point.now()
         told = (
-            f"Global JobLog: ctime={int(now)} id={core.settings.name}.{os.getpid()}.{int(now)} sequence=1 size=0"
-            f" events=0 offset=0 event_off=0 max_rotation={settings.rotations} creator_name=<{core.settings.name}>"
+            f"Global JobLog: ctime={int(now)} id={point.settings.name}.{os.getpid()}.{int(now)} sequence=1 size=0"
+            f" events=0 offset=0 event_off=0 max_rotation={settings.rotations} creator_name=<{point.settings.name}>"
         )
         return write(event_log.Generic(told), JobId(0, 0), now, settings.form)
 
 
-def _information(ad: ClassAd, event: Event, names: Sequence[str]) -> event_log.JobAdInformation:
+def _information(ad: ClassAd, event: LogEvent, names: Sequence[str]) -> event_log.JobAdInformation:
     found: dict[str, object] = {"TriggerEventTypeNumber": event.number}
     found.update((name, ad.eval(name)) for name in names if name in ad)
     return event_log.JobAdInformation(found)

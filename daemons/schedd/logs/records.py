@@ -3,6 +3,9 @@ each finished job (PER_JOB_HISTORY_DIR).
 
 The queue's own history is in its database; these files are for other programs. They are written a moment later, off
 the loop, and a file that cannot be written costs a line in the log, never a job.
+
+HTCondor's manual: admin-manual/configuration/shadow (JOB_EPOCH_HISTORY), admin-manual/configuration/schedd
+(PER_JOB_HISTORY_DIR), man page condor_history (-epochs).
 """
 
 from __future__ import annotations
@@ -15,17 +18,17 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
-from daemons.layout import PUBLIC
-from daemons.record_file import RecordFile
+from daemons.base.layout import PUBLIC
+from daemons.base.record_file import RecordFile
 from pool.classad import ClassAd
 from pool.config import Config
-from pool.jobs import history_file
-from pool.jobs.history import ROWS_PER_PAGE, Page
-from pool.jobs.history_file import EPOCH, TRANSFERS
+from pool.jobs.queue import history_file
+from pool.jobs.queue.history import ROWS_PER_PAGE, Page
+from pool.jobs.queue.history_file import EPOCH, TRANSFERS
 
 if TYPE_CHECKING:
-    from daemons.schedd.core import Core
-    from pool.jobs.job_queue import Job
+    from daemons.schedd.core.access_point import AccessPoint
+    from pool.jobs.queue.cluster import Job
 
 GATHER_S: Final = 0.2
 WAITING_MAX: Final = 50_000
@@ -85,11 +88,11 @@ class _Waiting:
     kind: str = EPOCH
 
 
-class Records:
+class JobRecords:
     """Takes records as they come, and writes them together."""
 
-    def __init__(self, core: Core) -> None:
-        self._core = core
+    def __init__(self, point: AccessPoint) -> None:
+        self._point = point
         self._waiting: deque[_Waiting] = deque(maxlen=WAITING_MAX)
         self._wake = trio.Event()
         self._texts: dict[int, tuple[tuple[int, ...], ClassAd, str]] = {}
@@ -97,26 +100,26 @@ class Records:
     @property
     def settings(self) -> RecordSettings:
         """The knobs as they are now."""
-        return self._core.settings.records
+        return self._point.settings.records
 
     def execution(self, job: Job, status: int) -> None:
         """An execution of the job is over; `status`: the job's until then."""
         if self.settings.epochs or self.settings.epoch_dir:
-            ad = self._core.queue.ad(job)
+            ad = self._point.queue.ad(job)
             if ad.eval_int("NumShadowStarts", 0) > 0:
-                now = self._core.now()
+                now = self._point.now()
                 self._put(ad, {**history_file.run_attributes(ad, EPOCH, now), "JobStatus": status}, now)
 
     def transfers(self, job: Job, told: Mapping[str, object]) -> None:
         """Plug-ins have moved files of the job, its starter says; called before the job's ad says the same."""
         if not self.settings.epochs and not self.settings.epoch_dir:
             return
-        ad = self._core.queue.ad(job)
+        ad = self._point.queue.ad(job)
         for kind in TRANSFERS:
             invocations = f"{kind.capitalize()}PluginInvocations"
             if not told.get(invocations) or told[invocations] == ad.get(invocations):
                 continue
-            now = self._core.now()
+            now = self._point.now()
             results = f"{kind.capitalize()}PluginResultList"
             record = {
                 results: told.get(results, []),
@@ -132,7 +135,7 @@ class Records:
     def finished(self, job: Job) -> None:
         """The job leaves the queue."""
         if self.settings.per_job_dir:
-            self._put(self._core.queue.ad(job), None, self._core.now())
+            self._put(self._point.queue.ad(job), None, self._point.now())
 
     def _put(self, ad: ClassAd, added: dict[str, object] | None, now: float) -> None:
         cluster = ad.parent or ClassAd()
@@ -149,7 +152,7 @@ class Records:
                 await self._wake.wait()
                 self._wake = trio.Event()
                 await trio.sleep(GATHER_S)
-                await self._core.start.world.threads.run_sync(self._write, self._taken())
+                await self._point.start.world.threads.run_sync(self._write, self._taken())
         finally:
             self._write(self._taken())
 
@@ -176,7 +179,7 @@ class Records:
             try:
                 settings.epoch_file.append("".join(epochs), now=rows[-1].at)
             except OSError as error:
-                self._core.log.always(f"{settings.epochs} cannot be written: {error.strerror}")
+                self._point.log.always(f"{settings.epochs} cannot be written: {error.strerror}")
 
     def _cluster_text(self, cluster: ClassAd) -> str:
         """The cluster's attributes as lines; the same values are written out once for all jobs."""
@@ -201,14 +204,14 @@ class Records:
                 file.write(text)
             os.replace(hidden, path)
         except OSError as error:
-            self._core.log.always(f"{path} cannot be written: {error.strerror}")
+            self._point.log.always(f"{path} cannot be written: {error.strerror}")
 
     def _append(self, path: str, text: str) -> None:
         try:
             with open(path, "a", encoding="utf-8", errors="surrogateescape") as file:
                 file.write(text)
         except OSError as error:
-            self._core.log.always(f"{path} cannot be written: {error.strerror}")
+            self._point.log.always(f"{path} cannot be written: {error.strerror}")
 
 
 class RecordReader:
@@ -216,7 +219,7 @@ class RecordReader:
 
     def __init__(self, path: str, kinds: Iterable[str]) -> None:
         self._path, self._kinds = path, {kind.upper() for kind in kinds}
-        self._records: Iterator[history_file.Record] | None = None
+        self._records: Iterator[history_file.HistoryRecord] | None = None
 
     def page(
         self,
@@ -241,7 +244,7 @@ class RecordReader:
                     return Page(ads, 1)
         return Page(ads, None)
 
-    def _all(self, forwards: bool) -> Iterator[history_file.Record]:
+    def _all(self, forwards: bool) -> Iterator[history_file.HistoryRecord]:
         directory = os.path.dirname(self._path) or "."
         try:
             earlier = [

@@ -1,25 +1,29 @@
-"""Users act on their jobs: hold, release, remove, suspend, vacate, edit. Durable when answered, with each result."""
+"""Users act on their jobs: hold, release, remove, suspend, vacate, edit. Durable when answered, with each result.
+
+HTCondor's manual: users-manual/managing-a-job, man pages condor_hold, condor_release, condor_rm, condor_vacate_job,
+condor_suspend, condor_continue and condor_qedit.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import aclosing
 from typing import Final
 
-from daemons.pace import Pace
-from daemons.schedd.claims import Claims
-from daemons.schedd.core import Core
-from daemons.schedd.factories import Factories
-from daemons.schedd.selection import Chosen, is_super_user, may_manage, may_manage_cluster, owner_of
-from daemons.schedd.sizes import check_growth
+from daemons.base.pace import Pace
+from daemons.schedd.claims.claims import Claims
+from daemons.schedd.core.core import Core
+from daemons.schedd.core.selection import Chosen, is_super_user, may_manage, may_manage_cluster, owner_of
+from daemons.schedd.core.sizes import check_growth
+from daemons.schedd.queue.factories import Factories
+from pool.base.errors import ClassAdError, PoolError, UserError
+from pool.base.ids import JobId
 from pool.classad import ClassAd, Member, expr
-from pool.errors import ClassAdError, PoolError, UserError
-from pool.ids import JobId
-from pool.jobs import event_log
-from pool.jobs.codes import HoldCode, VacateCode
-from pool.jobs.job_queue import Job
-from pool.jobs.run import Changes
-from pool.jobs.states import OVER, JobEvent, JobStatus, allowed
-from protocol.message import Done
+from pool.jobs.changes import Changes
+from pool.jobs.queue.cluster import Job
+from pool.jobs.userlog import event_log
+from pool.jobs.vocabulary.hold_codes import HoldCode, VacateCode
+from pool.jobs.vocabulary.states import OVER, JobEvent, JobStatus, allowed
 from protocol.messages.common import StopHow
 from protocol.messages.schedd import (
     Action,
@@ -31,7 +35,9 @@ from protocol.messages.schedd import (
     Reschedule,
 )
 from protocol.messages.startd import ContinueClaim, SuspendClaim
-from protocol.rpc import Peer
+from protocol.rpc.endpoints import Peer
+from protocol.rpc.service import Answer, answer
+from protocol.wire.message import Done
 
 CHUNK: Final = 200
 """Jobs that change in one transaction of a larger request."""
@@ -56,10 +62,14 @@ class Actions:
         self._core = core
         self._claims = claims
         self._factories = factories
-        service = core.start.service
-        service.on(ActOnJobs, self.act)
-        service.on(EditJobs, self.edit)
-        service.on(Reschedule, self.reschedule)
+
+    def answers(self) -> list[Answer]:
+        """What users do to their jobs."""
+        return [
+            answer(ActOnJobs, self.act),
+            answer(EditJobs, self.edit),
+            answer(Reschedule, self.reschedule),
+        ]
 
     async def act(self, peer: Peer, request: ActOnJobs) -> ActResults:
         """Do one thing to the selected jobs."""
@@ -71,18 +81,19 @@ class Actions:
         seen = set()
         changed, pace = 0, Pace()
         made = self._act_on_factories(peer, chosen, request.action, reason)
-        async for job in chosen.find(core.queue):
-            seen.add(job.id)
-            if not mine(job):
-                results.append(ActResult(job_id=job.id, outcome=Outcome.PERMISSION_DENIED, status=int(job.status)))
-                continue
-            outcome = await self._do(job, request.action, reason, request.subcode, releases_max)
-            present = job.cluster.jobs.get(job.proc) is job
-            results.append(ActResult(job_id=job.id, outcome=outcome, status=int(job.status) if present else 0))
-            changed += outcome is Outcome.DONE
-            if changed and changed % CHUNK == 0:
-                await core.writer.durable()
-            await pace.breathe()
+        async with aclosing(chosen.find(core.queue)) as jobs:
+            async for job in jobs:
+                seen.add(job.id)
+                if not mine(job):
+                    results.append(ActResult(job_id=job.id, outcome=Outcome.PERMISSION_DENIED, status=int(job.status)))
+                    continue
+                outcome = await self._do(job, request.action, reason, request.subcode, releases_max)
+                present = job.cluster.jobs.get(job.proc) is job
+                results.append(ActResult(job_id=job.id, outcome=outcome, status=int(job.status) if present else 0))
+                changed += outcome is Outcome.DONE
+                if changed and changed % CHUNK == 0:
+                    await core.writer.durable()
+                await pace.breathe()
         for id in sorted(chosen.jobs - seen):
             if core.queue.get(id) is None:
                 results.append(ActResult(job_id=id, outcome=Outcome.NOT_FOUND))
@@ -137,7 +148,7 @@ class Actions:
                     return Outcome.BAD_STATUS
                 self._remove_locally(job, reason)
             case Action.VACATE | Action.VACATE_FAST:
-                if core.execution_of(job) is None or job.status in OVER or job.status is JobStatus.HELD:
+                if core.executions.of(job) is None or job.status in OVER or job.status is JobStatus.HELD:
                     return Outcome.BAD_STATUS
                 core.vacate(job, reason, VacateCode.USER_VACATE_JOB, fast=action is Action.VACATE_FAST)
             case Action.SUSPEND:
@@ -150,21 +161,21 @@ class Actions:
         """Forget a job: what still runs of it ends with the claim, and LeaveJobInQueue keeps it no longer."""
         core = self._core
         core.apply(job, Changes({"RemoveReason": reason, "LeaveJobInQueue": False}))
-        local = core.local_runs.get(job)
+        local = core.executions.local.get(job)
         if local is not None:
             local.stop("removed by force", 0, 0, fast=True)
             return
-        shadow = core.shadow_of.get(job)
+        shadow = core.executions.shadow_of.get(job)
         if shadow is None:  # its log has been told
             core.leave(job)
             return
         shadow.claim.reusable = False
         shadow.is_lost("removed by force")
-        core.nursery.start_soon(self._claims.release, shadow.claim, StopHow.FAST)
+        core.tasks.start(self._claims.release, shadow.claim, StopHow.FAST)
 
     async def _freeze(self, job: Job, event: JobEvent) -> Outcome:
         """Ask the startd; its word that it is done changes the job's state."""
-        shadow = self._core.shadow_of.get(job)
+        shadow = self._core.executions.shadow_of.get(job)
         if shadow is None or not allowed(job.status, event):
             already = job.status is JobStatus.SUSPENDED and event is JobEvent.SUSPEND
             return Outcome.ALREADY_DONE if already else Outcome.BAD_STATUS
@@ -192,17 +203,18 @@ class Actions:
                 self._factories.edit(cluster, dict(values))
                 made.append(ActResult(job_id=JobId(cluster.id, cluster.procs), outcome=Outcome.DONE))
         results, changed, seen, pace = [], 0, set(), Pace()
-        async for job in chosen.find(core.queue):
-            seen.add(job.id)
-            if not mine(job):
-                results.append(ActResult(job_id=job.id, outcome=Outcome.PERMISSION_DENIED, status=int(job.status)))
-                continue
-            self.set_attributes(job, values)
-            results.append(ActResult(job_id=job.id, outcome=Outcome.DONE, status=int(job.status)))
-            changed += 1
-            if changed % CHUNK == 0:
-                await core.writer.durable()
-            await pace.breathe()
+        async with aclosing(chosen.find(core.queue)) as jobs:
+            async for job in jobs:
+                seen.add(job.id)
+                if not mine(job):
+                    results.append(ActResult(job_id=job.id, outcome=Outcome.PERMISSION_DENIED, status=int(job.status)))
+                    continue
+                self.set_attributes(job, values)
+                results.append(ActResult(job_id=job.id, outcome=Outcome.DONE, status=int(job.status)))
+                changed += 1
+                if changed % CHUNK == 0:
+                    await core.writer.durable()
+                await pace.breathe()
         for id in sorted(chosen.jobs - seen):
             results.append(ActResult(job_id=id, outcome=Outcome.NOT_FOUND))
         await core.writer.durable()

@@ -6,19 +6,19 @@ and its state; where something is, the rows of a page are read together, and no 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any, Final
 
-from daemons.schedd.core import Core
-from pool.ad_limits import asked_for
+from daemons.schedd.core.core import Core
+from pool.ads.limits import asked_for
 from pool.classad import ClassAd, Expr
-from pool.jobs.job_queue import Cluster, Job, global_job_id, mention
-from pool.jobs.own_attributes import MADE_UP
-from pool.jobs.waiting import Group
-from protocol.ad_table import pack_table
+from pool.jobs.queue.cluster import Cluster, Job, any_may_have, global_job_id
+from pool.jobs.queue.pack import columns_of
+from pool.jobs.vocabulary.own_attributes import MADE_UP
+from pool.jobs.waiting.groups import WaitingGroup
 from protocol.messages.common import AdBatch
+from protocol.wire.ad_table import pack_table
 
 ADS_PER_BATCH: Final = 25
 """Few enough that others need not wait long while they are made."""
@@ -40,7 +40,7 @@ def projected(ad: ClassAd, names: Sequence[str]) -> ClassAd:
     return shown
 
 
-class Answer:
+class JobBatches:
     """Takes pages of jobs, and hands out batches."""
 
     def __init__(self, core: Core, projection: Sequence[str], tables: bool) -> None:
@@ -98,7 +98,7 @@ class Answer:
         """What is known of a job beyond its row, as far as it is wanted."""
         core = self._core
         extra: dict[str, object] = {"ServerTime": self._now}
-        if isinstance(job.group, Group):
+        if isinstance(job.group, WaitingGroup):
             extra["AutoClusterId"] = job.group.autocluster
             if not self._projection:
                 extra["AutoClusterAttrs"] = core.autoclusters.shown()
@@ -118,8 +118,8 @@ class Answer:
         if shared is None or shared.cluster_ad is not cluster.ad:
             shared = self._shared[cluster.id] = _Shared(cluster, self._projection)
         names, columns = shared.made_up(self._core.queue.name, jobs)
-        if shared.reads is None or mention(jobs, shared.words):
-            own = _own_columns(jobs, shared.reads)
+        if shared.reads is None or any_may_have(jobs, shared.names):
+            own = columns_of([job.packed for job in jobs], shared.reads)
             if own is None:
                 return None
             names += own.keys()
@@ -140,7 +140,7 @@ class _Shared:
         self.row = shown.attrs.spelled()
         self.reads = _closure(whole, projection) if projection else None
         """What decides what is shown, in lower case; None for everything."""
-        self.words = [f'"{name}":' for name in (self.reads or set()) - MADE_UP]
+        self.names = (self.reads or set()) - MADE_UP
 
     def made_up(self, schedd: str, jobs: Sequence[Job]) -> tuple[list[str], list[list[Any]]]:
         """The columns of what follows from a job's place and state."""
@@ -175,17 +175,3 @@ def _closure(ad: ClassAd, names: Sequence[str]) -> set[str]:
             if type(ad.get(name)) is Expr:
                 todo += set().union(*ad.references(name))  # what the cluster lacks a job may have
     return found
-
-
-def _own_columns(jobs: Sequence[Job], wanted: set[str] | None) -> dict[str, list[Any]] | None:
-    """What the jobs' rows say, as columns; None when it has expressions, which may read anything, or odd spellings."""
-    rows: list[dict[str, Any]] = json.loads("[" + ",".join([job.packed for job in jobs]) + "]")
-    keys = {name: name.lower() for row in rows for name in row}
-    if wanted is not None:
-        keys = {name: key for name, key in keys.items() if key in wanted}
-    if len(set(keys.values())) != len(keys):
-        return None
-    columns = {name: [row.get(name) for row in rows] for name in keys}
-    if any(dict in set(map(type, column)) for column in columns.values()):
-        return None
-    return columns

@@ -3,31 +3,34 @@
 A factory is its cluster's recipe and the number of jobs made so far, both in the queue's file; each job comes in one
 transaction with that number, so a restart neither repeats nor loses one. A job that cannot be made pauses its factory,
 with the reason in the cluster's ad and log; nothing of it is in the queue then.
+
+HTCondor's manual: users-manual/submitting-a-job ("max_materialize", "max_idle"), man page condor_submit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import chain, islice
 from typing import Final
 
 import trio
 
-from daemons.schedd.core import Core
-from daemons.schedd.new_jobs import SubmitEvents, new_job, room
-from daemons.schedd.sizes import check_new
-from daemons.schedd.writer import Touched
+from daemons.schedd.core.core import Core
+from daemons.schedd.core.sizes import check_new
+from daemons.schedd.core.writer import Touched
+from daemons.schedd.queue.new_jobs import SubmitEvents, new_job, room
+from pool.base.errors import PoolError, SubmitError
 from pool.classad import ClassAd
-from pool.errors import PoolError, SubmitError
-from pool.jobs import event_log, factory
-from pool.jobs.event_forms import write_cluster
-from pool.jobs.event_log import Event
-from pool.jobs.factory import EDITED, Paused
-from pool.jobs.job_queue import Cluster, Job
-from pool.jobs.states import EXECUTING
-from pool.jobs.store import Batch
+from pool.jobs.queue.cluster import Cluster, Job
+from pool.jobs.queue.store import WriteBatch
+from pool.jobs.userlog import cluster_events
+from pool.jobs.userlog.event import LogEvent
+from pool.jobs.userlog.forms import write_cluster
+from pool.jobs.vocabulary.states import EXECUTING
+from pool.jobs.waiting import factory
+from pool.jobs.waiting.factory import EDITED, Paused
 from pool.submit.recipe import made_later, plan_of
-from protocol import turns
+from protocol.network import turns
 
 CHUNK: Final = 100
 SLICE_S: Final = 0.004
@@ -55,14 +58,14 @@ class _Line:
 class Factories:
     """All factories, and the task that has them make jobs."""
 
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: Core, own_ad: Callable[[], ClassAd]) -> None:
         self._core = core
+        self._own_ad = own_ad
         self._lines: dict[int, _Line] = {}
         self._wanted: dict[int, None] = {}
         self._short: set[int] = set()
         """Clusters that would make more jobs if the schedd's own limits let them."""
         self._wake = trio.Event()
-        core.writer.on_commit(self._committed)
 
     def look_at(self, cluster: Cluster) -> None:
         """There may be something to do for the cluster."""
@@ -87,7 +90,7 @@ class Factories:
         core.queue.add(cluster, jobs)
         core.queue.add_factory(cluster, recipe)
         self._lines[cluster.id] = line
-        self._write(cluster, event_log.ClusterSubmitted(core.start.address))
+        self._write(cluster, cluster_events.ClusterSubmitted(core.start.address))
         self._log(cluster, jobs)
         return jobs, line.total, warning, [*line.ignored]
 
@@ -105,7 +108,7 @@ class Factories:
         core.settings.charging.settle(cluster.ad, owner=cluster.owner, user=cluster.user)
         view = ClassAd([(name, value) for name, value in first.own() if name.lower() not in touched])
         view.parent = cluster.ad
-        return rules.judge(view, core.own_ad())
+        return rules.judge(view, self._own_ad())
 
     async def run(self) -> None:
         """Make jobs whenever there is room for them."""
@@ -121,11 +124,20 @@ class Factories:
                 known = self._core.queue.clusters.get(number)
                 if known is not None and known.factory is not None:
                     await turns.of_loop().enter(known.user)
-                    if self._grow(known):
+                    if self._grow_or_pause(known):
                         self._wanted[number] = None
                     await trio.lowlevel.checkpoint()
 
-    def _committed(self, batch: Batch, touched: Touched) -> None:
+    def _grow_or_pause(self, cluster: Cluster) -> bool:
+        """The same as `_grow`; an error that nobody foresaw pauses this factory, and the others go on."""
+        try:
+            return self._grow(cluster)
+        except Exception as error:
+            self._core.log.error(f"The schedd failed to make jobs of cluster {cluster.id}", error)
+            self.pause(cluster, f"The schedd failed to make jobs: {error}", Paused.INVALID)
+            return False
+
+    def committed(self, batch: WriteBatch, touched: Touched) -> None:
         """Jobs that leave, or begin to run, make room."""
         if not self._lines:
             return
@@ -165,7 +177,6 @@ class Factories:
         core.stats["JobsSubmitted"] += len(jobs)
         for job in jobs:
             core.settle(job)
-        core.writer.soon()
         return True
 
     def _line(self, cluster: Cluster, recipe: str) -> _Line:
@@ -216,8 +227,7 @@ class Factories:
         self._core.queue.change_cluster(
             cluster, {"JobMaterializePaused": int(why), "JobMaterializePauseReason": reason}
         )
-        self._write(cluster, event_log.FactoryPaused(reason, int(why), hold_code))
-        self._core.writer.soon()
+        self._write(cluster, cluster_events.FactoryPaused(reason, int(why), hold_code))
         return True
 
     def resume(self, cluster: Cluster, reason: str) -> bool:
@@ -227,7 +237,7 @@ class Factories:
         self._core.queue.change_cluster(
             cluster, {"JobMaterializePaused": int(Paused.NO), "JobMaterializePauseReason": ""}
         )
-        self._write(cluster, event_log.FactoryResumed(reason))
+        self._write(cluster, cluster_events.FactoryResumed(reason))
         self.look_at(cluster)
         return True
 
@@ -236,11 +246,10 @@ class Factories:
         if cluster.factory is None:
             return
         items = cluster.ad.eval_int("JobMaterializeItemCount", 0)
-        self._write(cluster, event_log.ClusterRemoved(cluster.procs, items, complete))
+        self._write(cluster, cluster_events.ClusterRemoved(cluster.procs, items, complete))
         self._lines.pop(cluster.id, None)
         self._short.discard(cluster.id)
         self._core.queue.end_factory(cluster)
-        self._core.writer.soon()
 
     def edit(self, cluster: Cluster, values: dict[str, object]) -> None:
         """Set attributes of the jobs that are still to be made."""
@@ -251,7 +260,7 @@ class Factories:
         self._core.queue.change_cluster(cluster, {**values, EDITED: names})
         self.look_at(cluster)
 
-    def _write(self, cluster: Cluster, event: Event) -> None:
+    def _write(self, cluster: Cluster, event: LogEvent) -> None:
         core = self._core
         at = core.now()
         for path, form in core.logs_of(cluster.ad):

@@ -6,16 +6,17 @@ the host that it runs on may say anything with its ticket, so the rights of chir
 
 from __future__ import annotations
 
-from daemons.schedd.actions import Actions, read_assignments
-from daemons.schedd.core import Core
-from daemons.schedd.shadow import Shadow
-from daemons.schedd.starters import shadow_of
-from pool.errors import PeerError
+from daemons.schedd.core.core import Core
+from daemons.schedd.execution.shadow import Shadow
+from daemons.schedd.execution.starters import shadow_of
+from daemons.schedd.queue.actions import Actions, read_assignments
+from pool.base.errors import PeerError
 from pool.execute.chirp import Right, rights_of
-from pool.jobs import event_log
-from protocol.message import DONE, Done
-from protocol.messages.schedd import JobAttribute, ReadJobAttribute, SetJobAttributes, WriteToLog
-from protocol.rpc import Peer
+from pool.jobs.userlog import event_log
+from protocol.messages.shadow import JobAttribute, ReadJobAttribute, SetJobAttributes, WriteToLog
+from protocol.rpc.endpoints import Peer
+from protocol.rpc.service import Answer, answer
+from protocol.wire.message import DONE, Done
 
 
 class JobWords:
@@ -23,10 +24,14 @@ class JobWords:
 
     def __init__(self, core: Core, actions: Actions) -> None:
         self._core, self._actions = core, actions
-        service = core.start.service
-        service.on(ReadJobAttribute, self.read)
-        service.on(SetJobAttributes, self.set)
-        service.on(WriteToLog, self.write)
+
+    def answers(self) -> list[Answer]:
+        """What jobs ask through their starters."""
+        return [
+            answer(ReadJobAttribute, self.read),
+            answer(SetJobAttributes, self.set),
+            answer(WriteToLog, self.write),
+        ]
 
     def read(self, peer: Peer, request: ReadJobAttribute) -> JobAttribute:
         """An attribute's expression, not evaluated."""

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from daemons.schedd.core import Core
-from daemons.schedd.selection import may_manage
-from daemons.schedd.shadow import Shadow
+from daemons.schedd.core.core import Core
+from daemons.schedd.core.selection import may_manage
+from daemons.schedd.execution.shadow import Shadow
+from pool.base.errors import PeerError, UserError
+from pool.base.ids import JobId
 from pool.classad import ClassAd
-from pool.errors import PeerError, UserError
-from pool.ids import JobId
-from pool.jobs.states import JobStatus
-from protocol.message import Done, Request, replace
+from pool.jobs.vocabulary.states import JobStatus
+from pool.jobs.vocabulary.universes import AT_ACCESS_POINT, Universe
 from protocol.messages.live import NotRunning, OpenShell, ResizeShell, ShellInput, ShellOutput, TailFiles, Tails
-from protocol.rpc import ConnectionLost, Peer, RemoteError, TimedOut
-from protocol.service import SendItem
+from protocol.rpc.endpoints import ConnectionLost, Peer, RemoteError, TimedOut
+from protocol.rpc.service import Answer, SendItem, answer
+from protocol.wire.message import Done, Request, replace
 
 R = TypeVar("R")
 
-LOCAL_UNIVERSES = (7, 9, 12)
-"""Scheduler, grid and local: their jobs have no starter."""
+WITHOUT_STARTER = AT_ACCESS_POINT | {Universe.GRID}
+"""Universes whose jobs no starter runs."""
 
 
 class Live:
@@ -27,11 +28,15 @@ class Live:
 
     def __init__(self, core: Core) -> None:
         self._core = core
-        service = core.start.service
-        service.on(TailFiles, self.tail, stops_with_caller=True)
-        service.on(OpenShell, self.open_shell)
-        service.on(ShellInput, self.shell_input)
-        service.on(ResizeShell, self.resize_shell)
+
+    def answers(self) -> list[Answer]:
+        """Looking into running jobs."""
+        return [
+            answer(TailFiles, self.tail, stops_with_caller=True),
+            answer(OpenShell, self.open_shell),
+            answer(ShellInput, self.shell_input),
+            answer(ResizeShell, self.resize_shell),
+        ]
 
     async def tail(self, peer: Peer, request: TailFiles) -> Tails:
         """The end of a job's files."""
@@ -82,9 +87,9 @@ class Live:
         if not may_manage(self._core, peer)(job):
             raise UserError(f"{peer.identity} is not authorized for access to the starter for job {id}")
         ad = self._core.queue.ad(job)
-        if ad.eval_int("JobUniverse", 5) in LOCAL_UNIVERSES:
+        if ad.eval_int("JobUniverse", Universe.VANILLA) in WITHOUT_STARTER:
             raise UserError(f"Job {id} does not support remote access.")
-        shadow = self._core.shadow_of.get(job)
+        shadow = self._core.executions.shadow_of.get(job)
         if shadow is None or shadow.starter is None:
             raise NotRunning(_why_not(id, ad, job.status))
         return shadow

@@ -9,11 +9,12 @@ from typing import Final
 
 import trio
 
-from daemons.schedd.core import Core
+from daemons.schedd.core.access_point import AccessPoint
+from daemons.schedd.core.writer import Writer
 from pool.classad import ClassAd
-from pool.jobs.event_log import Event
+from pool.hosts.sendmail import send
 from pool.jobs.mail import Letter, letter
-from protocol.mail import send
+from pool.jobs.userlog.event import LogEvent
 
 WAITING_MAX: Final = 1000
 
@@ -21,28 +22,28 @@ WAITING_MAX: Final = 1000
 class Mailer:
     """The letters that wait, and the task that sends them."""
 
-    def __init__(self, core: Core) -> None:
-        self._core = core
+    def __init__(self, point: AccessPoint, writer: Writer) -> None:
+        self._point = point
+        self._writer = writer
         self._send, self._receive = trio.open_memory_channel[Letter](WAITING_MAX)
-        core.tell_owner = self.consider
 
-    def consider(self, job: ClassAd, event: Event) -> None:
+    def consider(self, job: ClassAd, event: LogEvent) -> None:
         """The job's owner may want to know of this."""
-        found = letter(job, event, self._core.settings.email_domain)
+        found = letter(job, event, self._point.settings.email_domain)
         if found is None:
             return
         try:
             self._send.send_nowait(found)
         except trio.WouldBlock:
-            self._core.log.always(f"Too much mail: nobody is told {found.subject}")
+            self._point.log.always(f"Too much mail: nobody is told {found.subject}")
 
     async def run(self) -> None:
         """Send what comes."""
-        core = self._core
+        point = self._point
         async for one in self._receive:
-            await core.writer.durable()
-            config = core.start.config
-            problem = await core.start.world.threads.run_sync(
+            await self._writer.durable()
+            config = point.start.config
+            problem = await point.start.world.threads.run_sync(
                 send,
                 config.str("SENDMAIL"),
                 config.str("MAIL", default=""),
@@ -53,4 +54,4 @@ class Mailer:
                 one.owner,
             )
             if problem:
-                core.log.always(f"Mail to {', '.join(one.to)} was not sent: {problem}")
+                point.log.always(f"Mail to {', '.join(one.to)} was not sent: {problem}")

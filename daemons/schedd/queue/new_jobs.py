@@ -1,6 +1,9 @@
 """New jobs in the making: their ads as the schedd completes them, the limits on their number, their submit events.
 
 Submissions and factories make jobs in the same way.
+
+HTCondor's manual: admin-manual/configuration/schedd (MAX_JOBS_SUBMITTED, MAX_JOBS_PER_OWNER,
+MAX_JOBS_PER_SUBMISSION), codes-other-values/job-event-log-codes.
 """
 
 from __future__ import annotations
@@ -8,64 +11,29 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from daemons.schedd.core import Core
+from daemons.schedd.core.core import Core
+from pool.base.errors import SubmitError
+from pool.base.version import CONDOR_PLATFORM, CONDOR_VERSION
 from pool.classad import ClassAd
-from pool.errors import SubmitError
-from pool.jobs import event_log
 from pool.jobs.accounting_groups import ACCOUNTING, GROUP, ChargeRules
-from pool.jobs.codes import HoldCode
 from pool.jobs.edits import EditRules
-from pool.jobs.event_forms import write as write_event
-from pool.jobs.event_forms import write_events
-from pool.jobs.job_queue import Cluster, Job, mention
-from pool.jobs.own_attributes import MADE_UP, NO_SUBMITTERS, has_nul
-from pool.jobs.pack import pack, pack_columns
-from pool.jobs.run import hold_attributes
-from pool.jobs.states import JobStatus
-from pool.submit.commands import SUPPORTED_UNIVERSES
-from pool.version import CONDOR_PLATFORM, CONDOR_VERSION
-from protocol.ad_table import AdTable
+from pool.jobs.holds import hold_attributes
+from pool.jobs.queue.cluster import Cluster, Job, any_may_have
+from pool.jobs.queue.pack import lower_names, pack, pack_columns
+from pool.jobs.userlog import event_log
+from pool.jobs.userlog.forms import write as write_event
+from pool.jobs.userlog.forms import write_events
+from pool.jobs.vocabulary.hold_codes import HoldCode
+from pool.jobs.vocabulary.new_job import DEFAULTS
+from pool.jobs.vocabulary.own_attributes import MADE_UP, NO_SUBMITTERS, has_nul
+from pool.jobs.vocabulary.states import JobStatus
+from pool.jobs.vocabulary.universes import SUPPORTED, Universe
+from protocol.wire.ad_table import AdTable
 
 if TYPE_CHECKING:
-    from daemons.schedd.global_log import GlobalLog
-
-DEFAULTS: Final[dict[str, object]] = {
-    "BytesRecvd": 0.0,
-    "BytesSent": 0.0,
-    "CommittedSlotTime": 0.0,
-    "CommittedSuspensionTime": 0,
-    "CommittedTime": 0,
-    "CumulativeRemoteSysCpu": 0.0,
-    "CumulativeRemoteUserCpu": 0.0,
-    "CumulativeSlotTime": 0.0,
-    "CumulativeSuspensionTime": 0,
-    "CurrentHosts": 0,
-    "ExitBySignal": False,
-    "ExitStatus": 0,
-    "JobPrio": 0,
-    "JobUniverse": 5,
-    "LastSuspensionTime": 0,
-    "LeaveJobInQueue": False,
-    "MaxHosts": 1,
-    "MinHosts": 1,
-    "MyType": "Job",
-    "NumCkpts": 0,
-    "NumJobCompletions": 0,
-    "NumJobStarts": 0,
-    "NumRestarts": 0,
-    "NumSystemHolds": 0,
-    "Rank": 0.0,
-    "RemoteSysCpu": 0.0,
-    "RemoteUserCpu": 0.0,
-    "RemoteWallClockTime": 0.0,
-    "TargetType": "Machine",
-    "TotalSuspensions": 0,
-}
-"""What every job's ad has from the beginning."""
+    from daemons.schedd.logs.global_log import GlobalLog
 
 ON_HOLD: Final = ("submitted on hold at user's request", HoldCode.SUBMITTED_ON_HOLD)
-CONTAINER: Final = 14
-"""What some submitters call a vanilla job in a container."""
 _WITHOUT_TEXTS: Final = frozenset({bool, int, float, type(None)})
 _SHARED: Final = ("JobStatus", "JobPrio")
 _SEVERALLY: Final = frozenset({*MADE_UP, *(name.lower() for name in (*_SHARED, *ACCOUNTING))})
@@ -80,8 +48,8 @@ def new_cluster(given: ClassAd, *, owner: str, user: str, now: int, edits: EditR
     ad = truth.copy()
     for name, value in given.items():
         ad[name] = value
-    universe = ad.eval_int("JobUniverse", 5)
-    if universe not in SUPPORTED_UNIVERSES and universe != CONTAINER:
+    universe = ad.eval_int("JobUniverse", Universe.VANILLA)
+    if universe not in SUPPORTED and universe != Universe.CONTAINER:
         known = "vanilla, container, java, local or scheduler"
         raise SubmitError(f"universe {universe} is not supported here", expected=known)
     ad["JobUniverse"] = universe
@@ -176,8 +144,11 @@ def check_limits(core: Core, owner: str, count: int) -> None:
 
 ROW_CHARS: Final = 64 * 1024
 """How long the text of one row of events gets; a cluster's may be a hundred megabytes."""
-_TOLD: Final = ("log", '"submitevent', '"jobadinfo', '"dagnodename', '"jobbatchname')
-"""What names of attributes contain that decide which submit event a job has, and where."""
+_TOLD: Final = lower_names(
+    *("DAGNodeName", "JobBatchName", "UserLog", "UserLogUseXML", "DAGManNodesLog", "JobAdInformationAttrs"),
+    *("SubmitEventNotes", "SubmitEventNotesAttrs", "SubmitEventUserNotes"),
+)
+"""Attributes that decide which submit event a job has, and where."""
 
 
 class SubmitEvents:
@@ -208,7 +179,7 @@ class SubmitEvents:
         """Whether each job's ad must be looked at, because events differ or go to different logs."""
         several = self._overall_log is not None and self._core.settings.global_log.attributes
         ad = self._cluster.ad
-        told = "JobAdInformationAttrs" in ad or "SubmitEventNotesAttrs" in ad or mention(jobs, _TOLD)
+        told = "JobAdInformationAttrs" in ad or "SubmitEventNotesAttrs" in ad or any_may_have(jobs, _TOLD)
         return bool(several) or told
 
     @property
@@ -250,6 +221,6 @@ class SubmitEvents:
             if texts:
                 self._core.queue.log(self._cluster, log, "".join(texts))
         self._parts.clear()
-        if self._overall and self._core.global_log is not None:
+        if self._overall:
             self._core.global_log.log(self._overall)
         self._overall = []

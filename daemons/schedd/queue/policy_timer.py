@@ -8,16 +8,18 @@ from typing import Final
 
 import trio
 
-from daemons.pace import Pace
-from daemons.schedd.core import Core, has_crontab
+from daemons.base.pace import Pace
+from daemons.schedd.core.core import CRONTAB, Core, has_crontab, runs_by_crontab
+from pool.base.timeslice import interval_s
 from pool.classad import ClassAd
-from pool.classad.limits import DEAR_CPU
-from pool.jobs import history, policy
-from pool.jobs.job_queue import Cluster, Job, mention
-from pool.jobs.policy import Action, Decision
-from pool.jobs.run import Changes
-from pool.jobs.states import OVER, JobStatus
-from pool.timeslice import interval_s
+from pool.classad.values.limits import DEAR_CPU
+from pool.jobs import policy
+from pool.jobs.changes import Changes
+from pool.jobs.policy import Decision, PolicyAction
+from pool.jobs.queue import history
+from pool.jobs.queue.cluster import Cluster, Job, any_may_have
+from pool.jobs.queue.pack import lower_names
+from pool.jobs.vocabulary.states import OVER, JobStatus
 
 PRUNE_S: Final = 600.0
 ALIKE_MIN: Final = 16
@@ -26,7 +28,7 @@ DEAR_ROUND_S: Final = 1.0
 """Processor time that one owner's jobs may take in a round with policies that cost much, each of them alone; however
 many have policies that cost little, all are asked."""
 _WAITING: Final = (JobStatus.IDLE, JobStatus.HELD)
-_OWN_POLICY: Final = ('"Periodic', '"TimerRemove', '"DeferralTime', '"Allowed', '"LeaveJobInQueue', '"x":', '"n":')
+_POLICY: Final = lower_names(*policy.POLICY)
 
 
 class PolicyTimer:
@@ -51,7 +53,6 @@ class PolicyTimer:
     async def round(self) -> None:
         """One evaluation of every job that has a policy."""
         core, pace = self._core, Pace()
-        changed = False
         dear: dict[str, float] = {}
         cpu = core.start.world.cpu
         reads: frozenset[str] | None = None
@@ -69,14 +70,15 @@ class PolicyTimer:
                     continue
                 if self._may_act(job) and dear.get(job.cluster.owner, 0.0) < DEAR_ROUND_S:
                     began = cpu()
-                    changed |= self.look_at(job)
+                    try:
+                        self.look_at(job)
+                    except Exception as error:
+                        core.give_up(job, error)
                     took_s = cpu() - began
                     if took_s > DEAR_CPU:
                         dear[job.cluster.owner] = dear.get(job.cluster.owner, 0.0) + took_s
                 if self._has_crontab(job) and core.missed_its_run(job):
                     core.resort(job)
-        if changed:
-            core.writer.soon()
 
     async def set_clocks(self) -> None:
         """Find out anew when jobs with a crontab run next: the time zone may be another one."""
@@ -91,7 +93,7 @@ class PolicyTimer:
         """The jobs of a page whose policy may want something: one is asked for all that wait and look alike to it."""
         core, cluster = self._core, page[0].cluster
         wait = [job for job in page if job.status in _WAITING and not job.has_ad and not job.busy]
-        if not wait or self._has_crontab(wait[0]) or mention(wait, [*(f'"{name}":' for name in reads), '"cron']):
+        if not wait or runs_by_crontab(cluster) or any_may_have(wait, CRONTAB) or any_may_have(wait, reads):
             return page
         if _is_trivial(cluster) and not core.settings.system:
             return [job for job in page if job.status not in _WAITING or job.has_ad or job.busy]
@@ -109,47 +111,43 @@ class PolicyTimer:
             bool(self._core.settings.system)
             or job.status in OVER
             or not _is_trivial(job.cluster)
-            or any(word in job.packed for word in _OWN_POLICY)
+            or (not policy.is_trivial(self._core.queue.ad(job)) if job.has_ad else job.may_have(_POLICY))
         )
 
-    @staticmethod
-    def _has_crontab(job: Job) -> bool:
-        cluster = job.cluster
-        if cluster.crontab is None:
-            cluster.crontab = has_crontab(cluster.ad)
-        return cluster.crontab or '"Cron' in job.packed
+    def _has_crontab(self, job: Job) -> bool:
+        if job.has_ad:
+            return has_crontab(self._core.queue.ad(job))
+        return runs_by_crontab(job.cluster) or job.may_have(CRONTAB)
 
-    def look_at(self, job: Job) -> bool:
-        """Do what the job's policy wants; whether that was anything."""
+    def look_at(self, job: Job) -> None:
+        """Do what the job's policy wants."""
         core = self._core
         ad = core.queue.ad(job)
-        execution = core.execution_of(job)
+        execution = core.executions.of(job)
         if job.status in OVER and not job.busy and execution is None:
             if ad.eval_bool("LeaveJobInQueue", False):
-                return False
+                return
             core.leave(job)
-            return True
+            return
         if execution is not None:
             execution.check_policy()
-            return False
+            return
         if job.status in OVER or job.busy:
-            return False
+            return
         decision = policy.periodic(ad, job.status, core.now(), core.settings.system)
-        if decision is None:
-            return False
-        self._carry_out(job, decision)
-        return True
+        if decision is not None:
+            self._carry_out(job, decision)
 
     def _carry_out(self, job: Job, decision: Decision) -> None:
         core = self._core
-        if decision.action is Action.HOLD and job.status is JobStatus.HELD:
+        if decision.action is PolicyAction.HOLD and job.status is JobStatus.HELD:
             attributes = {"HoldReason": decision.reason, "HoldReasonCode": decision.code, "HoldReasonSubCode": 0}
             core.apply(job, Changes(attributes))
-        elif decision.action is Action.HOLD:
+        elif decision.action is PolicyAction.HOLD:
             core.hold(job, decision.reason, decision.code, decision.subcode)
-        elif decision.action is Action.RELEASE:
+        elif decision.action is PolicyAction.RELEASE:
             core.release(job, decision.reason)
-        elif decision.action is Action.REMOVE:
+        elif decision.action is PolicyAction.REMOVE:
             core.remove(job, decision.reason)
 
     async def prune_history(self, connection: sqlite3.Connection) -> None:

@@ -1,31 +1,37 @@
-"""Answers questions about jobs: those in the queue, those in the history, and each change from now on."""
+"""Answers questions about jobs: those in the queue, those in the history, and each change from now on.
+
+HTCondor's manual: man pages condor_q, condor_history and condor_wait; users-manual/job-sets.
+"""
 
 from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
+from contextlib import aclosing
 from typing import Final
 
 import trio
 
-from daemons.pace import Pace
-from daemons.schedd.answer import ADS_PER_BATCH, Answer, projected
-from daemons.schedd.core import Core
-from daemons.schedd.factories import Factories
-from daemons.schedd.records import RecordReader
-from daemons.schedd.selection import Chosen, any_of, owner_of
-from daemons.schedd.writer import Touched
-from pool.ad_limits import asked_for
+from daemons.base.pace import Pace
+from daemons.schedd.core.core import Core
+from daemons.schedd.core.selection import Chosen, any_of, owner_of
+from daemons.schedd.core.writer import Touched
+from daemons.schedd.files.agents import Agents
+from daemons.schedd.logs.records import RecordReader
+from daemons.schedd.queue.answer import ADS_PER_BATCH, JobBatches, projected
+from daemons.schedd.queue.factories import Factories
+from pool.ads.limits import asked_for
+from pool.base.errors import PoolError, UserError
+from pool.base.ids import JobId
 from pool.classad import ClassAd, expr
-from pool.classad.budget import Patience, TooDear
-from pool.errors import PoolError, UserError
-from pool.ids import JobId
-from pool.jobs import job_sets
-from pool.jobs.history import HistoryReader
-from pool.jobs.job_queue import Job
-from pool.jobs.states import JobStatus
-from pool.jobs.store import Batch
-from pool.submit.commands import SCHEDULER
+from pool.classad.eval.budget import Patience, TooDear
+from pool.classad.values.truth import is_true
+from pool.jobs.queue import job_sets
+from pool.jobs.queue.cluster import Job
+from pool.jobs.queue.history import HistoryReader
+from pool.jobs.queue.store import WriteBatch
+from pool.jobs.vocabulary.states import JobStatus
+from pool.jobs.vocabulary.universes import Universe
 from protocol.messages.common import AdBatch
 from protocol.messages.schedd import (
     CountJobs,
@@ -37,8 +43,8 @@ from protocol.messages.schedd import (
     QueryJobs,
     WatchJobs,
 )
-from protocol.rpc import Peer
-from protocol.service import SendItem
+from protocol.rpc.endpoints import Peer
+from protocol.rpc.service import Answer, SendItem, answer
 
 DELTAS_PER_BATCH: Final = 200
 BACKLOG_MAX: Final = 100_000
@@ -52,16 +58,20 @@ class Slow(PoolError):
 class Queries:
     """Handlers of questions. `history` opens a reader of its own for each query."""
 
-    def __init__(self, core: Core, open_history: Callable[[], HistoryReader]) -> None:
+    def __init__(self, core: Core, agents: Agents, open_history: Callable[[], HistoryReader]) -> None:
         self._core = core
+        self._agents = agents
         self._open_history = open_history
         self._watchers: set[_Watcher] = set()
-        service = core.start.service
-        service.on(QueryJobs, self.jobs)
-        service.on(CountJobs, self.count)
-        service.on(QueryHistory, self.history)
-        service.on(WatchJobs, self.watch)
-        core.writer.on_commit(self._committed)
+
+    def answers(self) -> list[Answer]:
+        """Questions about jobs."""
+        return [
+            answer(QueryJobs, self.jobs),
+            answer(CountJobs, self.count),
+            answer(QueryHistory, self.history),
+            answer(WatchJobs, self.watch),
+        ]
 
     # ---- the queue
 
@@ -70,26 +80,27 @@ class Queries:
         chosen = any_of(request.select)
         left = request.limit
         if request.factories:
-            shown = [Factories.shown(cluster) for cluster in chosen.factories(self._core.queue)]
+            ads = [Factories.shown(cluster) for cluster in chosen.factories(self._core.queue)]
             wanted = asked_for(request.projection)
-            await send(AdBatch(ads=[ad.project(wanted) if wanted else ad.flat() for ad in shown[:left]]))
+            await send(AdBatch(ads=[ad.project(wanted) if wanted else ad.flat() for ad in ads[:left]]))
             return
         if request.job_sets:
             asked_for(request.projection)
             await send(AdBatch(ads=await self._job_sets(chosen, request)))
             return
-        answer = Answer(self._core, request.projection, request.tables)
-        async for page in chosen.pages(self._core.queue):
-            page = page if left is None else page[:left]
-            left = None if left is None else left - len(page)
-            for some in answer.pieces(page):
-                for batch in list(answer.batches(some)):  # made at one go: jobs may leave while one is sent
-                    await send(batch)
-            if left == 0:
-                break
-        await self._core.agents.settled(owner_of(peer))  # who is not told of a job any more finds its end in the log
-        if answer.waiting:
-            await send(answer.rest())
+        shown = JobBatches(self._core, request.projection, request.tables)
+        async with aclosing(chosen.pages(self._core.queue)) as pages:
+            async for page in pages:
+                page = page if left is None else page[:left]
+                left = None if left is None else left - len(page)
+                for some in shown.pieces(page):
+                    for batch in list(shown.batches(some)):  # made at one go: jobs may leave while one is sent
+                        await send(batch)
+                if left == 0:
+                    break
+        await self._agents.settled(owner_of(peer))  # who is not told of a job any more finds its end in the log
+        if shown.waiting:
+            await send(shown.rest())
 
     async def _job_sets(self, chosen: Chosen, request: QueryJobs) -> list[ClassAd]:
         """The ads of the selected job sets, in order of id."""
@@ -116,7 +127,7 @@ class Queries:
         queue = self._core.queue
         apart: dict[str, Counter[JobStatus]] = {}
         for cluster in queue.clusters.values():
-            if cluster.ad.attrs["jobuniverse"] == SCHEDULER:
+            if cluster.ad.attrs["jobuniverse"] == Universe.SCHEDULER:
                 apart.setdefault(cluster.owner, Counter()).update(job.status for job in cluster.jobs.values())
         found = []
         for owner, states in queue.by_owner.items():
@@ -125,7 +136,7 @@ class Queries:
                 for scheduler, number in ((False, count - own), (True, own)):
                     if number:
                         found.append(OwnerCount(owner=owner, status=int(status), count=number, scheduler=scheduler))
-        await self._core.agents.settled(owner_of(peer))
+        await self._agents.settled(owner_of(peer))
         return JobCounts(counts=found)
 
     # ---- the history
@@ -170,7 +181,7 @@ class Queries:
                     if _is_about(chosen, ad) and chosen.satisfied_by(ad) and (left is None or left > 0):
                         ads.append(projected(ad, request.projection) if request.projection else ad.flat())
                         left = None if left is None else left - 1
-                await self._core.agents.settled(owner_of(peer))
+                await self._agents.settled(owner_of(peer))
                 for at in range(0, len(ads), ADS_PER_BATCH):
                     await send(AdBatch(ads=ads[at : at + ADS_PER_BATCH]))
                 after = page.next_seq
@@ -196,12 +207,13 @@ class Queries:
             while True:
                 deltas = await watcher.next()
                 if any(delta.left for delta in deltas):
-                    await self._core.agents.settled(owner_of(peer))
+                    await self._agents.settled(owner_of(peer))
                 await send(JobsChanged(deltas=deltas))
         finally:
             self._watchers.discard(watcher)
 
-    def _committed(self, batch: Batch, touched: Touched) -> None:
+    def committed(self, batch: WriteBatch, touched: Touched) -> None:
+        """Watchers hear of what has become durable."""
         for watcher in self._watchers:
             for job, names in touched.items():
                 try:
@@ -311,7 +323,7 @@ class _Since:
         if self._expr is None:
             return False
         value = self._expr.eval(ad)
-        return isinstance(value, bool | int | float) and bool(value)
+        return is_true(value)
 
 
 def _only(chosen: Chosen) -> tuple[int | None, int | None]:

@@ -1,6 +1,8 @@
 """What condor_submit -spool and condor_transfer_data ask: a job's files come to SPOOL, and are fetched from there.
 
 The bytes go to and from the user's file agent; here is decided who may, and what it means for the job.
+
+HTCondor's manual: man pages condor_submit (-spool) and condor_transfer_data.
 """
 
 from __future__ import annotations
@@ -10,24 +12,26 @@ import pwd
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from daemons.schedd.core import Core
-from daemons.schedd.policy_timer import PolicyTimer
-from daemons.schedd.selection import Chosen, may_manage
+from daemons.schedd.core.core import Core
+from daemons.schedd.core.selection import Chosen, may_manage
+from daemons.schedd.files.agents import Agents
+from daemons.schedd.queue.policy_timer import PolicyTimer
+from pool.base.errors import PoolError, UserError
+from pool.base.ids import JobId
 from pool.classad import ClassAd, Member
-from pool.errors import PoolError, UserError
-from pool.ids import JobId
-from pool.jobs import event_log
-from pool.jobs.codes import HoldCode
-from pool.jobs.job_queue import Job
-from pool.jobs.run import Changes
-from pool.jobs.spool import PREFIX, PUT_ASIDE, SPOOLED, is_spooled, spooled
-from pool.jobs.states import JobStatus
-from protocol.auth.ticket import ANY_PEER, Bearer, digest_of, new_secret
-from protocol.codec import pack_ads
-from protocol.message import DONE, Done
+from pool.files.spool import PREFIX, PUT_ASIDE, SPOOLED, is_spooled, spooled
+from pool.jobs.changes import Changes
+from pool.jobs.queue.cluster import Job
+from pool.jobs.userlog import event_log
+from pool.jobs.vocabulary.hold_codes import HoldCode
+from pool.jobs.vocabulary.states import JobStatus
 from protocol.messages.agent import OpenTransfer
 from protocol.messages.schedd import CloseSpool, FetchSpool, OpenSpool, SpooledJobs, SpoolFetched, SpoolOpened
-from protocol.rpc import Peer
+from protocol.rpc.endpoints import Peer
+from protocol.rpc.service import Answer, answer
+from protocol.security.ticket import ANY_PEER, Bearer, digest_of, new_secret
+from protocol.wire.codec import pack_ads
+from protocol.wire.message import DONE, Done
 
 ADS_PER_CHUNK: Final = 500
 DONE_REASON: Final = "Data files spooled"
@@ -45,14 +49,19 @@ def put_logs_aside(ads: Iterable[ClassAd]) -> None:
 class Spool:
     """The handlers of condor_submit -spool and of condor_transfer_data."""
 
-    def __init__(self, core: Core, timer: PolicyTimer) -> None:
+    def __init__(self, core: Core, timer: PolicyTimer, agents: Agents) -> None:
         self._core = core
+        self._agents = agents
         self._timer = timer
-        service = core.start.service
-        service.on(OpenSpool, self.open)
-        service.on(CloseSpool, self.close)
-        service.on(FetchSpool, self.fetch)
-        service.on(SpoolFetched, self.fetched)
+
+    def answers(self) -> list[Answer]:
+        """Files of jobs that are spooled."""
+        return [
+            answer(OpenSpool, self.open),
+            answer(CloseSpool, self.close),
+            answer(FetchSpool, self.fetch),
+            answer(SpoolFetched, self.fetched),
+        ]
 
     # ---- input
 
@@ -64,7 +73,6 @@ class Spool:
             if self._core.queue.ad(job).eval_int("HoldReasonCode", 0) != HoldCode.SPOOLING_INPUT:
                 raise UserError(f"job {job.id} does not wait for files")
             self._set(job, {"StageInStart": int(self._core.now())})
-        self._core.writer.soon()
         address, ticket = await self._open(peer, owner, jobs, "stage_in")
         return SpoolOpened(address=address, ticket=ticket)
 
@@ -75,7 +83,7 @@ class Spool:
         for id in request.jobs:
             job = self._job_of(peer, id)
             owners.add(job.cluster.owner)
-            await core.agents.of(job.cluster.owner).close_transfer(_activation(job))
+            await self._agents.of(job.cluster.owner).close_transfer(_activation(job))
             ad = core.queue.ad(job)
             if is_spooled(ad):
                 continue  # asked again
@@ -88,7 +96,7 @@ class Spool:
         last_event = core.queue.next_event - 1
         await core.writer.durable()
         for owner in owners:
-            await core.agents.wait(owner, last_event)  # whoever has spooled a job can read its log
+            await self._agents.wait(owner, last_event)  # whoever has spooled a job can read its log
         return DONE
 
     def _log_what_was_not(self, job: Job) -> None:
@@ -117,7 +125,6 @@ class Spool:
         for job in jobs:
             if job.status in (JobStatus.COMPLETED, JobStatus.REMOVED):
                 self._set(job, {"StageOutStart": int(core.now())})
-        core.writer.soon()
         address, ticket = await self._open(peer, owner, jobs, "stage_out")
         ads = [core.queue.ad(job).flat() for job in jobs]
         chunks = [pack_ads(ads[at : at + ADS_PER_CHUNK]) for at in range(0, len(ads), ADS_PER_CHUNK)]
@@ -130,7 +137,7 @@ class Spool:
             job = core.queue.get(id)
             if job is None or not may_manage(core, peer)(job):
                 continue
-            await core.agents.of(job.cluster.owner).close_transfer(_activation(job))
+            await self._agents.of(job.cluster.owner).close_transfer(_activation(job))
             if "StageOutStart" in core.queue.ad(job):
                 self._set(job, {"StageOutFinish": int(core.now())})
                 self._timer.look_at(job)
@@ -168,7 +175,7 @@ class Spool:
                 spool=core.directories.make(job.id, owner),
                 directories=[core.directories.path_of(job.id)],
             )
-            address = await core.agents.of(owner).open_transfer(request)
+            address = await self._agents.of(owner).open_transfer(request)
         peer.on_close(lambda _: self._abandon(jobs))
         return core.agent_address(address, local=is_local), ticket
 
@@ -185,15 +192,12 @@ class Spool:
 
     def _abandon(self, jobs: list[Job]) -> None:
         """Whoever asked is gone: nothing more moves."""
-        try:
-            self._core.nursery.start_soon(self._close_all, jobs)
-        except RuntimeError:  # the schedd itself is on its way out
-            return
+        self._core.tasks.start(self._close_all, jobs)
 
     async def _close_all(self, jobs: list[Job]) -> None:
         for job in jobs:
             try:
-                await self._core.agents.of(job.cluster.owner).close_transfer(_activation(job))
+                await self._agents.of(job.cluster.owner).close_transfer(_activation(job))
             except PoolError as error:
                 self._core.log.full(f"Closing the transfer of {job.id}: {error}")
 

@@ -1,32 +1,38 @@
-"""Takes new jobs: checked, made durable in one transaction, their submit events written, and only then acknowledged."""
+"""Takes new jobs: checked, made durable in one transaction, their submit events written, and only then acknowledged.
+
+HTCondor's manual: users-manual/submitting-a-job, man page condor_submit.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
-from daemons.faults import fault
-from daemons.no_garbage import no_garbage
-from daemons.pace import Pace
-from daemons.schedd.core import Core
-from daemons.schedd.factories import Factories
-from daemons.schedd.new_jobs import SubmitEvents, check_limits, new_cluster, new_job, new_jobs
-from daemons.schedd.selection import owner_of
-from daemons.schedd.sizes import check_new
-from daemons.schedd.spool import put_logs_aside
-from pool.ad_limits import size_of
+from daemons.base.faults import fault
+from daemons.base.no_garbage import no_garbage
+from daemons.base.pace import Pace
+from daemons.schedd.core.core import Core
+from daemons.schedd.core.selection import owner_of
+from daemons.schedd.core.sizes import check_new
+from daemons.schedd.files.agents import Agents
+from daemons.schedd.queue.factories import Factories
+from daemons.schedd.queue.new_jobs import SubmitEvents, check_limits, new_cluster, new_job, new_jobs
+from daemons.schedd.queue.spool import put_logs_aside
+from daemons.schedd.queue.users import Users
+from pool.ads.limits import size_of
+from pool.base.errors import SubmitError
 from pool.classad import ClassAd
-from pool.classad.budget import Overruns
-from pool.errors import SubmitError
-from pool.jobs import job_sets
-from pool.jobs.codes import HoldCode
-from pool.jobs.job_queue import Cluster, Job, NewJobs
-from protocol import turns
-from protocol.ad_table import AdTable, unpack_table
-from protocol.codec import NEW_TEXT_MAX
-from protocol.connection import FRAME_BYTES_MAX
+from pool.classad.eval.budget import Overruns
+from pool.jobs.queue import job_sets
+from pool.jobs.queue.cluster import Cluster, Job, NewJobs
+from pool.jobs.vocabulary.hold_codes import HoldCode
 from protocol.messages.schedd import ReserveCluster, ReservedCluster, SubmitJobs, Submitted
-from protocol.rpc import Peer
+from protocol.network import turns
+from protocol.rpc.connection import FRAME_BYTES_MAX
+from protocol.rpc.endpoints import Peer
+from protocol.rpc.service import Answer, answer
+from protocol.wire.ad_table import AdTable, unpack_table
+from protocol.wire.codec import NEW_TEXT_MAX
 
 PROCS_PER_CHUNK_MAX: Final = 500
 MANY_CHUNKS: Final = 20
@@ -44,7 +50,7 @@ IGNORED: Final = "only the schedd sets these attributes of a job; what the submi
 class Gate:
     """What the access point makes of a cluster's jobs before they are in the queue."""
 
-    def __init__(self, core: Core, cluster: Cluster, ignored: Sequence[str]) -> None:
+    def __init__(self, core: Core, cluster: Cluster, ignored: Sequence[str], own_ad: Callable[[], ClassAd]) -> None:
         self._rules = core.settings.admission
         self._edits = core.settings.edits
         self._charging = core.settings.charging
@@ -52,7 +58,7 @@ class Gate:
         self._cluster = cluster
         self._before = cluster.ad
         self._touched: set[str] = set()
-        self._schedd = core.own_ad() if self._rules.requirements else ClassAd()
+        self._schedd = own_ad() if self._rules.requirements else ClassAd()
         self._ignored = dict.fromkeys(ignored)
         self.warning = ""
         if not self._rules.transforms:
@@ -96,12 +102,22 @@ class Gate:
 class Submits:
     """The handler of submissions."""
 
-    def __init__(self, core: Core, factories: Factories) -> None:
+    def __init__(
+        self, core: Core, factories: Factories, users: Users, agents: Agents, own_ad: Callable[[], ClassAd]
+    ) -> None:
         self._core = core
+        self._users = users
+        self._agents = agents
+        self._own_ad = own_ad
         self._factories = factories
         self._reserved: dict[int, str] = {}
-        core.start.service.on(SubmitJobs, self.submit, bytes_max=FRAME_BYTES_MAX)
-        core.start.service.on(ReserveCluster, self.reserve)
+
+    def answers(self) -> list[Answer]:
+        """New jobs."""
+        return [
+            answer(SubmitJobs, self.submit, bytes_max=FRAME_BYTES_MAX),
+            answer(ReserveCluster, self.reserve),
+        ]
 
     async def reserve(self, peer: Peer, request: ReserveCluster) -> ReservedCluster:
         """Give out an id; one that is never used is lost, and no harm done."""
@@ -128,7 +144,7 @@ class Submits:
     async def _submit(self, peer: Peer, request: SubmitJobs) -> Submitted:
         core = self._core
         owner = owner_of(peer)
-        core.users.check(owner)
+        self._users.check(owner)
         cluster, ignored = new_cluster(
             request.cluster_ad, owner=owner, user=peer.identity, now=int(core.now()), edits=core.settings.edits
         )
@@ -136,7 +152,7 @@ class Submits:
         sizes.check(cluster.ad, "the cluster's ad")
         if request.hold_for_spool:
             put_logs_aside([cluster.ad])
-        gate = Gate(core, cluster, ignored)
+        gate = Gate(core, cluster, ignored, self._own_ad)
         if request.factory:
             return await self._submit_factory(peer, request, cluster, gate)
         jobs: list[Job] = []
@@ -213,7 +229,7 @@ class Submits:
         for at in range(0, len(jobs), BREATH):
             await core.settle_new(jobs[at : at + BREATH])
             await turns.of_loop().give_way()
-        await core.agents.wait(cluster.owner, last_event)
+        await self._agents.wait(cluster.owner, last_event)
         fault("schedd.before_submit_answer")
         core.log.full(f"Submitted {len(jobs)} jobs of {cluster.user}.", cluster=cluster.id)
         return Submitted(cluster=cluster.id, count=total, warnings=[*ignored, *self._warnings(jobs, warning)])

@@ -14,20 +14,23 @@ from typing import Final
 
 import trio
 
-from daemons.pace import Pace
-from daemons.schedd.core import Core
-from daemons.schedd.selection import is_super_user
+from daemons.base.pace import Pace
+from daemons.schedd.core.core import Core
+from daemons.schedd.core.selection import is_super_user
+from pool.base.errors import ClassAdError, SubmitError, UserError
 from pool.classad import ClassAd, expr
-from pool.errors import ClassAdError, SubmitError, UserError
-from pool.jobs.job_queue import mention
-from pool.jobs.states import JobStatus
-from protocol.message import DONE, Done
+from pool.jobs.queue.cluster import any_may_have
+from pool.jobs.queue.pack import lower_names
+from pool.jobs.vocabulary.states import JobStatus
 from protocol.messages.common import AdBatch
 from protocol.messages.schedd import QueryUsers, SetUsers, UserAction
-from protocol.rpc import Peer
+from protocol.rpc.endpoints import Peer
+from protocol.rpc.service import Answer, answer
+from protocol.wire.message import DONE, Done
 
 FILE: Final = "users.json"
 _PROJECT: Final = "project:"
+_PROJECT_NAME: Final = lower_names("ProjectName")
 _ATTRIBUTE: Final = "="
 """How keys begin: of projects among the users, of attributes among what is known of one."""
 _LIMITS: Final = frozenset(("maxjobs", "maxjobsrunning"))
@@ -52,8 +55,13 @@ class Users:
         self._path = spool / FILE
         self._known: dict[str, dict[str, str]] = _read(self._path)
         self._changing = trio.Lock()
-        core.start.service.on(QueryUsers, self.query)
-        core.start.service.on(SetUsers, self.set)
+
+    def answers(self) -> list[Answer]:
+        """Questions about users, and changes of them."""
+        return [
+            answer(QueryUsers, self.query),
+            answer(SetUsers, self.set),
+        ]
 
     def check(self, owner: str) -> None:
         """SubmitError when the owner may not submit."""
@@ -103,7 +111,7 @@ class Users:
         counts: dict[str, Counter[JobStatus]] = {}
         pace = Pace()
         for page in self._core.queue.pages():
-            if mention(page, ("projectname",)):
+            if any_may_have(page, _PROJECT_NAME):
                 for job in page:
                     _count(counts, self._core.queue.ad(job), (job.status,))
             else:

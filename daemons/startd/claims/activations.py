@@ -6,17 +6,17 @@ from typing import Final
 
 import trio
 
-from daemons.run import DaemonStart
-from daemons.startd.ads import Ads
-from daemons.startd.moves import Moves
-from daemons.startd.slot import Slot, Slots
-from daemons.startd.starters import Starter, Starters
+from daemons.daemon_core.run import DaemonStart
+from daemons.startd.slots.ads import Ads
+from daemons.startd.slots.moves import Moves
+from daemons.startd.slots.slot import Slot, Slots
+from daemons.startd.starters.starters import LivingStarter, Starters
+from pool.base.errors import PoolError
 from pool.classad import ClassAd
-from pool.errors import PoolError
 from pool.slots.ad import open_to
 from pool.slots.claim import Activation
 from pool.slots.lease import LEASE_MAX_S
-from pool.slots.machine import Activity, Event, Leaving, State
+from pool.slots.state_machine import Activity, Event, EvictionCause, State
 from protocol.messages.startd import ActivateAnswer, ActivateClaim
 from protocol.messages.starter import RunJob
 
@@ -60,7 +60,7 @@ class Activations:
         claim = slot.claim
         if claim is None or self._slots.get(slot.name) is not slot:
             return "the claim is over"
-        if slot.state.where != (State.CLAIMED, Activity.IDLE) or slot.state.leaving is Leaving.FOR_GOOD:
+        if slot.state.where != (State.CLAIMED, Activity.IDLE) or slot.state.leaving is EvictionCause.FOR_GOOD:
             return f"{slot.name} is {slot.state.state.value}/{slot.state.activity.value}"
         worklife = slot.policy.number("CLAIM_WORKLIFE", self._ads.matching(slot), job, WORKLIFE_S)
         if self._moves.stopping or claim.worklife_over(worklife, now=trio.current_time()):
@@ -109,7 +109,7 @@ class Activations:
         good = self._slots.holding(asked.claim_id) is not None
         return ActivateAnswer(started=False, reason=reason, claim_is_good=good)
 
-    async def _starter_for(self, slot: Slot) -> Starter:
+    async def _starter_for(self, slot: Slot) -> LivingStarter:
         if slot.starter is None or not slot.starter.usable:
             starter = await self._starters.take(slot.name)
             slot.starter = starter

@@ -3,36 +3,38 @@
 Every request may come twice. A claim belongs to the schedd that used its id first, by the host that it has proven to be
 on: nobody else can do anything with the id. The connection on which its holder spoke last is where word of it goes. The
 owner's START is asked at the claim and again at each job.
+
+Source: HTCondor's manual, "Configuration for Execution Points": "The Claimed State and Leases", "Claimed State".
 """
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Final
 
 import trio
 
-from daemons.faults import fault
-from daemons.pace import Turns
-from daemons.run import DaemonStart
-from daemons.startd.activations import Activations
-from daemons.startd.ads import Ads
-from daemons.startd.make_room import MakeRoom
-from daemons.startd.moves import Moves
-from daemons.startd.slot import Pending, Slot, Slots
-from daemons.startd.starters import Starters
-from daemons.startd.wait import either
+from daemons.base.faults import fault
+from daemons.base.pace import LoopTurns
+from daemons.base.sync import first_of
+from daemons.daemon_core.run import DaemonStart
+from daemons.startd.claims.activations import Activations
+from daemons.startd.claims.make_room import MakeRoom
+from daemons.startd.slots.ads import Ads
+from daemons.startd.slots.moves import Moves
+from daemons.startd.slots.slot import Pending, Slot, Slots
+from daemons.startd.starters.starters import Starters
+from pool.base.errors import UserError
+from pool.base.ids import ClaimId
 from pool.classad import ClassAd
-from pool.daemon_names import names_host
-from pool.errors import UserError
-from pool.ids import ClaimId
+from pool.hosts.daemon_names import names_host
 from pool.slots.ad import open_to
-from pool.slots.carve import fit_request, pieces_for
 from pool.slots.claim import Claim, Holder
 from pool.slots.lease import begin_lease
-from pool.slots.machine import Event, Leaving, State, can
-from pool.slots.slot_types import SlotKind
-from protocol.message import DONE, Done
+from pool.slots.provision.carve import fit_request, pieces_for
+from pool.slots.provision.slot_types import SlotKind
+from pool.slots.state_machine import Event, EvictionCause, State, can
 from protocol.messages.startd import (
     ActivateAnswer,
     ActivateClaim,
@@ -48,35 +50,47 @@ from protocol.messages.startd import (
     SuspendClaim,
 )
 from protocol.messages.starter import MeetSchedd
-from protocol.rpc import Peer
-from protocol.service import Service
+from protocol.rpc.endpoints import Peer
+from protocol.rpc.service import Answer, answer
+from protocol.wire.message import DONE, Done
 
 NOT_GOOD: Final = "the claim id is not good any more"
 
 
 class Claims:
-    """The handlers of `protocol.messages.startd`."""
+    """The handlers of `protocol.messages.startd`; `clear` gets a slot out of the backfill client's hands."""
 
-    def __init__(self, start: DaemonStart, slots: Slots, ads: Ads, moves: Moves, starters: Starters) -> None:
+    def __init__(
+        self,
+        start: DaemonStart,
+        slots: Slots,
+        ads: Ads,
+        moves: Moves,
+        starters: Starters,
+        clear: Callable[[Slot], Awaitable[None]],
+    ) -> None:
         self._start = start
         self._slots = slots
         self._ads = ads
         self._moves = moves
         self._starters = starters
-        self._turns = Turns()
+        self._clear = clear
+        self._turns = LoopTurns()
         self._room = MakeRoom(slots, ads, moves, self)
         self.activations = Activations(start, slots, ads, moves, starters)
 
-    def answer_on(self, service: Service) -> None:
-        """Put the handlers on the startd's service."""
-        service.on(RequestClaim, self.request, stops_with_caller=True)
-        service.on(ActivateClaim, self.activate)
-        service.on(DeactivateClaim, self.deactivate)
-        service.on(ReleaseClaim, self.release)
-        service.on(KeepAlive, self.keep_alive)
-        service.on(SuspendClaim, self.suspend)
-        service.on(ContinueClaim, self.resume)
-        service.on(ReconnectClaim, self.reconnect)
+    def answers(self) -> list[Answer]:
+        """What schedds ask."""
+        return [
+            answer(RequestClaim, self.request, stops_with_caller=True),
+            answer(ActivateClaim, self.activate),
+            answer(DeactivateClaim, self.deactivate),
+            answer(ReleaseClaim, self.release),
+            answer(KeepAlive, self.keep_alive),
+            answer(SuspendClaim, self.suspend),
+            answer(ContinueClaim, self.resume),
+            answer(ReconnectClaim, self.reconnect),
+        ]
 
     # ---- claiming
 
@@ -99,7 +113,7 @@ class Claims:
             return await self._room.claim(peer, asked)
         slot = self._slots.offering(asked.claim_id)
         if slot is not None and slot.state.state is State.BACKFILL and not self._mismatch(slot, asked.job_ad):
-            await self._moves.backfill.clear(slot)
+            await self._clear(slot)
         reason = self.objection(slot, asked)
         if slot is None or reason:
             self._start.log.always(f"Refused claim {_public(asked.claim_id)} of {asked.schedd_name}: {reason}")
@@ -116,7 +130,7 @@ class Claims:
         except UserError as error:
             return ClaimAnswer(granted=False, reason=error.message)
         self._slots.hold(taken, self.claim_of(taken, peer, asked))
-        self._moves.heard_from(taken, peer)
+        self._moves.holders.heard_from(taken, peer)
         self._moves.apply(taken, Event.CLAIM)
         if taken is not slot:
             self._moves.evaluate(slot)
@@ -180,7 +194,7 @@ class Claims:
         claim = self.claim_of(slot, peer, asked)
         if slot.claim is not None and claim.rank < slot.claim.rank:
             return ClaimAnswer(granted=False, reason=f"{slot.name} ranks its present job higher")
-        if slot.state.leaving is not Leaving.NO:
+        if slot.state.leaving is not EvictionCause.NO:
             return ClaimAnswer(granted=False, reason=f"{slot.name} is being given back to its owner")
         self._slots.use_offer(slot, asked.claim_id)
         slot.pending = pending = Pending(claim, peer)
@@ -191,7 +205,7 @@ class Claims:
         """Wait until the slot is free. Whoever stops waiting gives the claim up; the same request may come again."""
         pending.waiting += 1
         try:
-            await either(pending.settled, peer.closed)
+            await first_of(pending.settled, peer.closed)
         finally:
             pending.waiting -= 1
             if not pending.waiting and not pending.settled.is_set() and slot.pending is pending:
@@ -199,7 +213,7 @@ class Claims:
                 self._moves.preemption_over(slot)
         held = self._slots.holding(asked.claim_id)
         if pending.granted and held is not None:
-            self._moves.heard_from(held, peer)
+            self._moves.holders.heard_from(held, peer)
             return self._granted(held, asked)
         return ClaimAnswer(granted=False, reason=pending.reason or "the connection was lost")
 
@@ -308,7 +322,7 @@ class Claims:
         self._touch(slot, peer)
         lease = begin_lease(asked.lease_s, asked.alive_interval_s, now=trio.current_time())
         slot.claim = replace(slot.claim, lease=lease, alive_interval_s=asked.alive_interval_s)
-        self._moves.deadline_moved(slot)
+        self._moves.lease_changed(slot)
         running = slot.claim.activation
         return ReconnectAnswer(
             held=True,
@@ -352,7 +366,7 @@ class Claims:
         return next((slot for slot in self._slots if _waits(slot, claim_id)), None)
 
     def _touch(self, slot: Slot, peer: Peer) -> None:
-        self._moves.heard_from(slot, peer)
+        self._moves.holders.heard_from(slot, peer)
         if slot.claim is not None:
             slot.claim = slot.claim.renewed(now=trio.current_time())
 

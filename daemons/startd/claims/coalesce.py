@@ -5,15 +5,15 @@ The slots are given up and the new one is taken between two awaits, so that nobo
 
 from __future__ import annotations
 
-from daemons.startd.claims import Claims
-from daemons.startd.moves import Moves
-from daemons.startd.slot import Slot, Slots
-from pool.errors import UserError
-from pool.slots.machine import Activity, State
+from daemons.startd.claims.claims import Claims
+from daemons.startd.slots.moves import Moves
+from daemons.startd.slots.slot import Slot, Slots
+from pool.base.errors import UserError
+from pool.slots.state_machine import Activity, State
 from protocol.messages.common import StopHow
 from protocol.messages.startd import CoalesceClaims, Coalesced, RequestClaim
-from protocol.rpc import Peer
-from protocol.service import Service
+from protocol.rpc.endpoints import Peer
+from protocol.rpc.service import Answer, answer
 
 
 class Coalesce:
@@ -24,9 +24,9 @@ class Coalesce:
         self._moves = moves
         self._claims = claims
 
-    def answer_on(self, service: Service) -> None:
-        """Put the handler on the startd's service."""
-        service.on(CoalesceClaims, self.coalesce)
+    def answers(self) -> list[Answer]:
+        """What a schedd asks."""
+        return [answer(CoalesceClaims, self.coalesce)]
 
     async def coalesce(self, peer: Peer, asked: CoalesceClaims) -> Coalesced:
         """End the claims, and claim as much as the job asks for of what they had."""

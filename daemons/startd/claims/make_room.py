@@ -8,19 +8,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from daemons.startd.ads import Ads
-from daemons.startd.moves import Moves
-from daemons.startd.slot import Pending, Slot, Slots
-from daemons.startd.wait import either
+from daemons.base.sync import first_of
+from daemons.startd.slots.ads import Ads
+from daemons.startd.slots.moves import Moves
+from daemons.startd.slots.slot import Pending, Slot, Slots
 from pool.classad import ClassAd
 from pool.slots.ad import number
-from pool.slots.machine import Leaving, State
-from pool.slots.resources import CPUS, DISK, MEMORY
+from pool.slots.provision.resources import CPUS, DISK, MEMORY
+from pool.slots.state_machine import EvictionCause, State
 from protocol.messages.startd import ClaimAnswer, RequestClaim
-from protocol.rpc import Peer
+from protocol.rpc.endpoints import Peer
 
 if TYPE_CHECKING:
-    from daemons.startd.claims import Claims
+    from daemons.startd.claims.claims import Claims
 
 
 class MakeRoom:
@@ -48,7 +48,7 @@ class MakeRoom:
             for slot in ends:
                 self._moves.end_for_better(slot, ranked=slot.claim is not None and claim.rank > slot.claim.rank)
             while self._there(ends) and not pending.settled.is_set() and not peer.closed.is_set():
-                await either(self._moves.claim_ended, pending.settled, peer.closed)
+                await first_of(self._slots.claim_ended, pending.settled, peer.closed)
             parent.pending = None
             if not self._there(ends):
                 reason = self._claims.objection(parent, asked)
@@ -64,7 +64,7 @@ class MakeRoom:
         if self._moves.stopping or parent.pending is not None or parent.state.state is State.DRAINED:
             return f"{parent.name} cannot be claimed now"
         for slot in ends:
-            if slot.claim is None or slot.pending is not None or slot.state.leaving is not Leaving.NO:
+            if slot.claim is None or slot.pending is not None or slot.state.leaving is not EvictionCause.NO:
                 return f"{slot.name} is being given up"
             if slot.claim.rank > rank:
                 return f"{slot.name} ranks its present job higher"

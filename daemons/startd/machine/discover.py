@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from daemons.startd import refusals
-from daemons.startd.disk_limits import Found, look
-from daemons.startd.inventory import take_stock
-from daemons.starter.namespaces import can_isolate
+from daemons.host.namespaces import can_isolate
+from daemons.startd.machine import refusals
+from daemons.startd.machine.disk_limits import FoundLimits, look
+from daemons.startd.machine.inventory import take_stock
 from pool.config import Config
 from pool.execute.isolation import MOUNTS
-from pool.slots.inventory import Inventory
+from pool.slots.provision.inventory import Inventory
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class Discovered:
     """`refused`: the kinds of namespaces that jobs were to have and cannot, each with the reason."""
 
     inventories: Mapping[str, Inventory]
-    disk: Found
+    disk: FoundLimits
     refused: Mapping[str, str]
     private_mounts: bool
 

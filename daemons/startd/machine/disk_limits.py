@@ -2,6 +2,9 @@
 
 Each kind of SCRATCH_FILE_SYSTEMS is tried by making one; the first that works is used until the startd ends. Where none
 does, and where the startd is not root's, sandboxes are measured, and jobs that are over their disk are held.
+
+Source: HTCondor's manual, "Configuration for Execution Points": "Per Job Ephemeral Scratch Filesystems"; "Startd Daemon
+Configuration Options": STARTD_ENFORCE_DISK_LIMITS, LVM_*.
 """
 
 from __future__ import annotations
@@ -14,21 +17,21 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from daemons.startd.settings import execute_directories
-from daemons.starter.account import own_account
-from daemons.starter.namespaces import IsolationError, can_isolate
-from daemons.starter.scratch import Order, ScratchError, volume_for
-from daemons.starter.scratch.crypt import no_device_mapper
-from daemons.starter.scratch.crypt import why_not as why_not_encrypted
-from daemons.starter.scratch.group import BackingFile, Size, size_of
-from daemons.starter.scratch.rootly import backing_files
-from daemons.starter.scratch.tools import missing
+from daemons.host.account import own_account
+from daemons.host.namespaces import IsolationError, can_isolate
+from daemons.host.volumes import ScratchError, VolumeOrder, volume_for
+from daemons.host.volumes.dm_crypt import no_device_mapper
+from daemons.host.volumes.dm_crypt import why_not as why_not_encrypted
+from daemons.host.volumes.group import BackingFile, Size, size_of
+from daemons.host.volumes.rootly import backing_files
+from daemons.host.volumes.tools import missing
+from daemons.startd.machine.settings import execute_directories
 from pool.config import Config
 from pool.execute.scratch import (
     DEFAULT_ORDER,
     ENCRYPTABLE,
     Hide,
-    Kind,
+    ScratchKind,
     Store,
     hide_mode,
     kinds_in_order,
@@ -38,19 +41,19 @@ from pool.execute.scratch import (
 PROBE_KIB: Final = 16 * 1024
 """How large the volume is that is made to see whether one can be."""
 GIVEN_BACK_S: Final = 5.0
-_PROGRAMS: Final[Mapping[Kind, tuple[str, ...]]] = {
-    Kind.LVM: ("lvcreate", "lvremove", "vgs", "lvs", "mke2fs"),
-    Kind.BTRFS: ("btrfs",),
-    Kind.EXT4: ("mke2fs",),
+_PROGRAMS: Final[Mapping[ScratchKind, tuple[str, ...]]] = {
+    ScratchKind.LVM: ("lvcreate", "lvremove", "vgs", "lvs", "mke2fs"),
+    ScratchKind.BTRFS: ("btrfs",),
+    ScratchKind.EXT4: ("mke2fs",),
 }
-_FILE_SYSTEMS: Final[Mapping[Kind, frozenset[str]]] = {
-    Kind.BTRFS: frozenset(("btrfs",)),
-    Kind.QUOTA: frozenset(("xfs", "ext4")),
+_FILE_SYSTEMS: Final[Mapping[ScratchKind, frozenset[str]]] = {
+    ScratchKind.BTRFS: frozenset(("btrfs",)),
+    ScratchKind.QUOTA: frozenset(("xfs", "ext4")),
 }
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundLimits:
     """How sandboxes are held to their size. `said`: what the log says of it, line by line."""
 
     store: Store = field(default_factory=Store)
@@ -90,10 +93,10 @@ class Found:
             self.backing.remove()
 
 
-def look(config: Config, execute: str, *, can_hide: bool = True) -> Found:
+def look(config: Config, execute: str, *, can_hide: bool = True) -> FoundLimits:
     """Find out; blocks for as long as it takes to make a file system, and removes what it made."""
     if not config.bool("STARTD_ENFORCE_DISK_LIMITS"):
-        return _with_encryption(config, execute, Found())
+        return _with_encryption(config, execute, FoundLimits())
     _until_given_back(execute)
     hide = hide_mode(config.str("LVM_HIDE_MOUNT"))
     if hide is Hide.AUTO and not can_hide:
@@ -107,7 +110,7 @@ def look(config: Config, execute: str, *, can_hide: bool = True) -> Found:
         said.append(f"Jobs have no file systems of their own: {lacking}")
     else:
         for kind in kinds_in_order(config.list("SCRATCH_FILE_SYSTEMS")) or list(DEFAULT_ORDER):
-            if kind is Kind.WALK:
+            if kind is ScratchKind.WALK:
                 break
             try:
                 found = _LOOKS.get(kind, _look_plain)(config, execute, replace(base, kind=kind))
@@ -116,10 +119,10 @@ def look(config: Config, execute: str, *, can_hide: bool = True) -> Found:
                 continue
             return _with_encryption(config, execute, replace(found, said=(*said, _told(found))))
     said.append("Sandboxes are measured by looking at their files, and jobs that exceed their disk are held")
-    return _with_encryption(config, execute, Found(replace(base, kind=Kind.WALK), said=tuple(said)))
+    return _with_encryption(config, execute, FoundLimits(replace(base, kind=ScratchKind.WALK), said=tuple(said)))
 
 
-def _told(found: Found) -> str:
+def _told(found: FoundLimits) -> str:
     store, of = found.store, ""
     if found.size is not None:
         of = f" in {store.group}/{store.pool} (thin)" if store.pool else f" in {store.group}"
@@ -130,18 +133,18 @@ def _told(found: Found) -> str:
 # ---- kind by kind
 
 
-def _look_plain(_config: Config, execute: str, store: Store) -> Found:
+def _look_plain(_config: Config, execute: str, store: Store) -> FoundLimits:
     """A kind that needs nothing but EXECUTE."""
     assert store.kind is not None
     _demand(missing(*_PROGRAMS.get(store.kind, ())))
     if (wanted := _FILE_SYSTEMS.get(store.kind)) and (is_on := file_system_type(execute)) not in wanted:
         raise ScratchError(f"{execute} is on {is_on}")
     _try_one(execute, store)
-    return Found(store)
+    return FoundLimits(store)
 
 
-def _look_lvm(config: Config, execute: str, store: Store) -> Found:
-    _demand(missing(*_PROGRAMS[Kind.LVM]))
+def _look_lvm(config: Config, execute: str, store: Store) -> FoundLimits:
+    _demand(missing(*_PROGRAMS[ScratchKind.LVM]))
     _demand(no_device_mapper())
     group, pool = config.str("LVM_VOLUME_GROUP_NAME"), ""
     thin = config.bool("LVM_USE_THIN_PROVISIONING")
@@ -164,10 +167,10 @@ def _look_lvm(config: Config, execute: str, store: Store) -> Found:
             with suppress(ScratchError, OSError):  # the first problem is the one to tell
                 backing.remove()
         raise
-    return Found(store, size, backing, len(execute_directories(config)))
+    return FoundLimits(store, size, backing, len(execute_directories(config)))
 
 
-_LOOKS: Final[Mapping[Kind, Callable[[Config, str, Store], Found]]] = {Kind.LVM: _look_lvm}
+_LOOKS: Final[Mapping[ScratchKind, Callable[[Config, str, Store], FoundLimits]]] = {ScratchKind.LVM: _look_lvm}
 
 
 def _demand(problem: str) -> None:
@@ -180,7 +183,7 @@ def _try_one(execute: str, store: Store, *, encrypted: bool = False) -> None:
     sandbox = os.path.join(execute, f"dir_{os.getpid()}")
     os.mkdir(sandbox, 0o700)
     try:
-        volume = volume_for(Order(sandbox, own_account(), store, PROBE_KIB, encrypted=encrypted))
+        volume = volume_for(VolumeOrder(sandbox, own_account(), store, PROBE_KIB, encrypted=encrypted))
         volume.make()
         volume.used()
         volume.remove()
@@ -189,7 +192,7 @@ def _try_one(execute: str, store: Store, *, encrypted: bool = False) -> None:
             os.rmdir(sandbox)
 
 
-def _with_encryption(config: Config, execute: str, found: Found) -> Found:
+def _with_encryption(config: Config, execute: str, found: FoundLimits) -> FoundLimits:
     """The same, and whether a job's file system can be encrypted."""
     if config.bool("DISABLE_EXECUTE_DIRECTORY_ENCRYPTION"):
         return found

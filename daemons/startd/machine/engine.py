@@ -3,6 +3,9 @@
 The engine's program is asked for its version, the engine whether it is there, and then one container is really run. A
 machine whose engine fails says so in its ad (HasDocker false, DockerOfflineReason) and tries again now and then.
 Containers of starters that are no more are removed here if nothing else has done it.
+
+Source: HTCondor's manual, "Configuration for Execution Points": "Docker Universe", "Docker Image Management"; the knobs
+DOCKER*.
 """
 
 from __future__ import annotations
@@ -15,10 +18,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import trio
 
-from daemons import engine
-from daemons.startd.settings import execute_directories
-from daemons.starter.container_records import REMOVAL_S
-from daemons.world import RealSpawner
+from daemons.base.sync import Signal
+from daemons.daemon_core.world import RealSpawner
+from daemons.host import engine
+from daemons.host.container_records import REMOVAL_S
+from daemons.startd.machine.settings import execute_directories
+from pool.base.errors import PoolError
 from pool.config import Config
 from pool.containers.answers import in_one_line
 from pool.containers.engine import (
@@ -34,7 +39,6 @@ from pool.containers.engine import (
 )
 from pool.containers.image import LIST_FORMAT, stored_images, total_size
 from pool.containers.probe_image import PROGRAM, STATUS, archive
-from pool.errors import PoolError
 from pool.execute.scratch import Hide, hide_mode
 
 if TYPE_CHECKING:
@@ -49,7 +53,7 @@ NO_ENGINE: Final[dict[str, bool | str]] = {"HasDocker": False, "HasDockerURL": F
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundEngine:
     """What a look at the engine has shown: attributes for the slots; nothing where there is no engine."""
 
     facts: dict[str, bool | str] = field(default_factory=dict)
@@ -71,18 +75,18 @@ class EngineWatch:
 
     def __init__(self, startd: Startd) -> None:
         self._startd = startd
-        self._found = Found()
-        self._again = trio.Event()
+        self._found = FoundEngine()
+        self._again = Signal()
 
     def reconfigured(self) -> None:
         """Look again, as the configuration says now."""
-        self._again.set()
+        self._again.fire()
 
     def trouble(self, reason: str) -> None:
         """A starter says that the engine fails: no more such jobs, until a look shows that it works."""
         self._startd.start.log.always("The container engine fails", reason=reason)
-        self._tell(Found(offline_facts(self._found.version, reason), self._found.version))
-        self._again.set()
+        self._tell(FoundEngine(offline_facts(self._found.version, reason), self._found.version))
+        self._again.fire()
 
     async def run(self) -> None:
         """Look, tell, and wait for a reason to look again."""
@@ -90,26 +94,26 @@ class EngineWatch:
         if not isinstance(start.world.spawner, RealSpawner):
             return
         while True:
-            self._again = trio.Event()
+            again = self._again.next()
             self._tell(await start.world.threads.run_sync(look, start.config))
             if self._found.works:
                 await self._remove_orphans()
-            await self._until_doubtful()
+            await self._until_doubtful(again)
 
-    async def _until_doubtful(self) -> None:
+    async def _until_doubtful(self, again: trio.Event) -> None:
         """Until somebody asks for a look, or it is time for one; in between the size of the images is told."""
         if self._found.facts and not self._found.works:
             with trio.move_on_after(OFFLINE_PAUSE_S):
-                await self._again.wait()
+                await again.wait()
             return
         interval = self._startd.start.config.seconds("DOCKER_CACHE_ADVERTISE_INTERVAL")
-        while self._found.works and interval > 0 and not self._again.is_set():
+        while self._found.works and interval > 0 and not again.is_set():
             await self._tell_size()
             with trio.move_on_after(interval):
-                await self._again.wait()
-        await self._again.wait()
+                await again.wait()
+        await again.wait()
 
-    def _tell(self, found: Found) -> None:
+    def _tell(self, found: FoundEngine) -> None:
         """The slots say what was found, where that is new."""
         before, self._found = self._found, found
         if found == before:
@@ -156,15 +160,15 @@ class EngineWatch:
                 start.log.error("Containers of starters that are gone cannot be removed", error)
 
 
-def look(config: Config) -> Found:
+def look(config: Config) -> FoundEngine:
     """What this machine's engine can do. Blocks."""
     try:
         program = program_words(config.str("DOCKER"))
         if not program or not os.access(program[-1], os.X_OK):
-            return Found()
+            return FoundEngine()
         version = version_of(engine.ask(program, "-v").stdout)
     except PoolError as error:
-        return Found(offline_facts(None, str(error)))
+        return FoundEngine(offline_facts(None, str(error)))
     try:
         if config.bool("STARTD_ENFORCE_DISK_LIMITS") and hide_mode(config.str("LVM_HIDE_MOUNT")) is Hide.ALWAYS:
             raise EngineError("LVM_HIDE_MOUNT is true, and a container engine would not see a job's file system")
@@ -176,8 +180,8 @@ def look(config: Config) -> Found:
         if config.bool("DOCKER_PERFORM_TEST"):
             _try_container(config, program)
     except EngineError as error:
-        return Found(offline_facts(version, str(error)), version)
-    return Found(working_facts(version), version)
+        return FoundEngine(offline_facts(version, str(error)), version)
+    return FoundEngine(working_facts(version), version)
 
 
 def _try_container(config: Config, program: Sequence[str]) -> None:

@@ -1,7 +1,9 @@
 """Takes stock of custom resources at start: runs MACHINE_RESOURCE_INVENTORY_<name> programs, and looks for GPUs.
 
 condor_gpu_discovery is a part of this very program; where it is not installed as a file of its own, and for the
-look that every startd takes by itself (STARTD_DETECT_GPUS), it is asked without starting a process.
+look that every startd takes by itself (STARTD_DETECT_GPUS), it is asked without starting a process; but for HIP and
+OpenCL, whose libraries shall not bring a startd down. What they do to the look that nobody asked for is said in the
+machine's ads (condor_gpu_discovery_error), and there are no GPUs then.
 """
 
 from __future__ import annotations
@@ -10,18 +12,21 @@ import os
 import shlex
 import signal
 import subprocess
+import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import IO, Final
 
+from pool.base.errors import ConfigError, UserError
+from pool.classad import ClassAd
 from pool.config import Config
-from pool.errors import ConfigError, UserError
-from pool.gpus.discover import discover, parse_options
-from pool.gpus.nvml import nvidia_devices
-from pool.slots.inventory import Inventory, read_inventory
+from pool.gpus.discover import DiscoveryOptions, GpuLibraries, discover, parse_options
+from pool.gpus.vendors import may_be_there
+from pool.slots.provision.inventory import Inventory, read_inventory
 
 PREFIX: Final = "MACHINE_RESOURCE_INVENTORY_"
 DISCOVERY: Final = "condor_gpu_discovery"
+DISCOVERY_ERROR: Final = "condor_gpu_discovery_error"
 LIMIT_S: Final = 20.0
 """How long a program may take; HTCondor's default for programs that a startd waits for."""
 PRINTED_MAX: Final = 1024 * 1024
@@ -37,8 +42,7 @@ def take_stock(config: Config, limit_s: float = LIMIT_S) -> dict[str, Inventory]
     if not any(name.lower() == "gpus" for name in found) and not config.is_set("MACHINE_RESOURCE_GPUs"):
         words = config.str("STARTD_DETECT_GPUS", default="").strip()
         if words.lower() not in _OFF:
-            gpus = read_inventory("GPUs", _discovered("STARTD_DETECT_GPUS", shlex.split(words)))
-            found["GPUs"] = gpus
+            found["GPUs"] = _own_look(shlex.split(words), limit_s)
     return found
 
 
@@ -49,23 +53,49 @@ def _stock(config: Config, knob: str, command: str, limit_s: float) -> Inventory
     except ValueError as error:
         raise ConfigError(f"{knob} = {command}: {error} ({config.where(knob)})") from None
     if os.path.basename(argv[0]) == DISCOVERY and not os.access(argv[0], os.X_OK):
-        return read_inventory(name, _discovered(knob, argv[1:]))
+        return read_inventory(name, _discovered(knob, argv[1:], limit_s))
     try:
         return read_inventory(name, _printed(knob, argv, limit_s))
     except ConfigError as error:
         raise ConfigError(f"{error} ({config.where(knob)})") from None
 
 
-def _discovered(knob: str, words: Sequence[str], environ: Mapping[str, str] = os.environ) -> str:
+def _own_look(words: Sequence[str], limit_s: float) -> Inventory:
+    knob = "STARTD_DETECT_GPUS"
+    options = _options(knob, words)  # which have to be right; the rest is not the owner's doing
     try:
-        return "\n".join(discover(parse_options(words), nvidia_devices, environ))
+        return read_inventory("GPUs", _looked(knob, words, options, limit_s))
+    except ConfigError as error:
+        said = ClassAd({DISCOVERY_ERROR: error.message}).text(DISCOVERY_ERROR)
+        return read_inventory("GPUs", f"DetectedGPUs=0\n{DISCOVERY_ERROR}={said}")
+
+
+def _discovered(knob: str, words: Sequence[str], limit_s: float) -> str:
+    return _looked(knob, words, _options(knob, words), limit_s)
+
+
+def _options(knob: str, words: Sequence[str]) -> DiscoveryOptions:
+    try:
+        return parse_options(words)
     except UserError as error:
         raise ConfigError(f"{knob} = {' '.join(words)}: {error.message}") from None
 
 
-def _printed(knob: str, argv: Sequence[str], limit_s: float) -> str:
+def _looked(knob: str, words: Sequence[str], options: DiscoveryOptions, limit_s: float) -> str:
+    """What there is: asked here, or in a process of its own where a vendor's library may be loaded."""
+    if options.simulate is None and may_be_there():
+        return _printed(
+            knob, [sys.executable, "-m", "daemons.libexec.gpu_discovery", *words], limit_s, called=DISCOVERY
+        )
+    try:
+        return "\n".join(discover(options, GpuLibraries(), os.environ))
+    except UserError as error:
+        raise ConfigError(f"{knob} = {' '.join(words)}: {error.message}") from None
+
+
+def _printed(knob: str, argv: Sequence[str], limit_s: float, called: str = "") -> str:
     """What the program prints; when its time is over, all that it started is killed with it."""
-    program = argv[0]
+    program = called or argv[0]
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as errors:
         try:
             child = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=out, stderr=errors, start_new_session=True)

@@ -6,7 +6,7 @@ import os
 import subprocess
 from typing import TYPE_CHECKING, Final
 
-from daemons.world import RealSpawner
+from daemons.daemon_core.world import RealSpawner
 from pool.config import Config
 from pool.execute.java import PROBE, java_facts
 

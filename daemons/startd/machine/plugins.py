@@ -12,17 +12,15 @@ import tempfile
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-import trio
-
-from daemons.programs import kill_session, refusal
-from daemons.starter.account import NoAccount, fallback_account
-from daemons.starter.settings import url_plugins
-from daemons.starter.url_mover import argv_of, is_built_in
-from daemons.world import RealSpawner
+from daemons.daemon_core.world import RealSpawner
+from daemons.host.account import NoAccount, fallback_account
+from daemons.host.child_settings import url_plugins
+from daemons.host.programs import kill_session, refusal
+from daemons.host.url_mover import argv_of, is_built_in
+from pool.base.errors import PoolError
 from pool.classad import ClassAd
 from pool.config import Config
-from pool.errors import PoolError
-from pool.execute.plugins import (
+from pool.files.plugins import (
     BadPlugin,
     Plugin,
     UrlFile,
@@ -32,7 +30,7 @@ from pool.execute.plugins import (
     read_plugin,
     request_text,
 )
-from pool.execute.s3 import SCHEMES
+from pool.files.s3 import SCHEMES
 
 if TYPE_CHECKING:
     from daemons.startd.main import Startd
@@ -54,9 +52,9 @@ def known_at_once(config: Config) -> dict[str, Any]:
 async def keep_asking(startd: Startd) -> None:
     """Ask now, and whenever the configuration has changed."""
     while True:
+        changed = startd.plugins_changed.next()
         await probe(startd)
-        await startd.plugins_changed.wait()
-        startd.plugins_changed = trio.Event()
+        await changed.wait()
 
 
 async def probe(startd: Startd) -> None:

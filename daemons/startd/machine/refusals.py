@@ -9,9 +9,9 @@ import threading
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from daemons.starter import namespaces
+from daemons.host import namespaces
+from pool.base.errors import PoolError
 from pool.config import Config
-from pool.errors import PoolError
 from pool.execute.isolation import MOUNTS, PIDS
 
 

@@ -1,4 +1,11 @@
-"""What the startd reads from the configuration: timers, policies, and the part of the ads that all slots share."""
+"""What the startd reads from the configuration: timers, policies, and the part of the ads that all slots share.
+
+* SLOT<N>_<KNOB> counts for its slot before SLOT_TYPE_<N>_<KNOB>, and that before <KNOB>.
+* What is wrong raises ConfigError before anything of the running startd has changed.
+
+Source: HTCondor's manual, "Configuration for Execution Points": "Dividing System Resources in Multi-core Machines",
+"Custom and system slot attributes"; "Startd Daemon Configuration Options".
+"""
 
 from __future__ import annotations
 
@@ -7,23 +14,22 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, Final
 
-from daemons.run import DaemonStart
-from daemons.startd.plugins import known_at_once
+from daemons.daemon_core.run import DaemonStart
+from daemons.startd.machine.plugins import known_at_once
+from pool.base.version import CONDOR_PLATFORM, CONDOR_VERSION
 from pool.classad import ClassAd, Expr, Member, expr
 from pool.config import Config
 from pool.containers.engine import slot_facts
-from pool.errors import ClassAdError
 from pool.execute.scratch import reserve_bytes
-from pool.slots import detect
 from pool.slots.ad import ABILITIES, CHILD_ATTRS, limits_expr, number
-from pool.slots.carve import Rounding, resource_names
-from pool.slots.consumption import consumption_attributes
-from pool.slots.custom import custom_resources, offline_ids
-from pool.slots.inventory import Inventory
 from pool.slots.policy import Policy, read_policy
-from pool.slots.resources import exact
-from pool.slots.slot_types import Hardware, Layout, SlotKind, SlotSpec, layout
-from pool.version import CONDOR_PLATFORM, CONDOR_VERSION
+from pool.slots.provision import detect
+from pool.slots.provision.carve import Rounding, resource_names
+from pool.slots.provision.consumption import consumption_attributes
+from pool.slots.provision.custom import custom_resources, offline_ids
+from pool.slots.provision.inventory import Inventory
+from pool.slots.provision.resources import exact
+from pool.slots.provision.slot_types import Hardware, Layout, SlotKind, SlotSpec, layout
 
 CPU_BUSY: Final = "CpuBusy"
 """Whether the owner has work for the machine: every slot shows since when, latched or not."""
@@ -35,7 +41,7 @@ _JOB_ATTRS: Final = ("SYSTEM_STARTD_JOB_ATTRS", "STARTD_JOB_ATTRS", "STARTD_JOB_
 
 
 @dataclass(frozen=True)
-class Settings:
+class StartdSettings:
     """The knobs that may change while the startd runs."""
 
     polling_s: float
@@ -43,7 +49,6 @@ class Settings:
     match_timeout_s: float
     killing_timeout_s: float
     alives_missed_max: int
-    spare_starters: int
     rounding: Rounding
     job_attrs: tuple[str, ...]
     child_attrs: tuple[str, ...]
@@ -56,7 +61,7 @@ class Settings:
     idle_boost_s: float
     raw_metrics: bool
     draining_start: Expr | None
-    base_cgroup: str
+    attached_to: str
     config: Config = field(repr=False)
 
     def policy_of(self, spec: SlotSpec) -> Policy:
@@ -95,17 +100,16 @@ class Settings:
         return read
 
 
-def read_settings(config: Config, resources: Iterable[str]) -> Settings:
+def read_settings(config: Config, resources: Iterable[str]) -> StartdSettings:
     """The settings of a configuration; `resources` are the machine's, by name."""
     rules = {name: config.expr(f"MODIFY_REQUEST_EXPR_REQUEST{name.upper()}") for name in resources}
     extra_children = config.list("STARTD_PARTITIONABLE_SLOT_ATTRS", default=())
-    return Settings(
+    return StartdSettings(
         polling_s=config.seconds("POLLING_INTERVAL", default=5),
         update_s=config.seconds("UPDATE_INTERVAL", default=300),
         match_timeout_s=config.seconds("MATCH_TIMEOUT", default=120),
         killing_timeout_s=config.seconds("KILLING_TIMEOUT", default=30),
         alives_missed_max=config.int("MAX_CLAIM_ALIVES_MISSED", default=6),
-        spare_starters=config.int("SPARE_STARTERS", default=1),
         rounding=Rounding(
             {name: rule for name, rule in rules.items() if rule is not None},
             must=config.bool("MUST_MODIFY_REQUEST_EXPRS", default=False),
@@ -121,7 +125,7 @@ def read_settings(config: Config, resources: Iterable[str]) -> Settings:
         idle_boost_s=config.seconds("DISCONNECTED_KEYBOARD_IDLE_BOOST", default=1200),
         raw_metrics=config.bool("ADVERTISE_CMR_UPTIME_SECONDS", default=False),
         draining_start=config.expr("DEFAULT_DRAINING_START_EXPR"),
-        base_cgroup=config.str("BASE_CGROUP", default="htcondor"),
+        attached_to=config.str("STARTD_DIRECT_ATTACH_SCHEDD_NAME"),
         config=config,
     )
 
@@ -145,17 +149,7 @@ def machine_hardware(
         cpus = min(cpus, most)
     memory = config.int("MEMORY", default=0) if config["MEMORY"] else facts.memory
     memory -= config.int("RESERVED_MEMORY", default=0)
-    fixed = config.int("DISK", default=0) if config["DISK"] else None
-    directories = {execute, *execute_directories(config)}
-    disks = {
-        detect.file_system(directory): max(
-            0,
-            (promised(detect.free_disk_kib(directory), cpus) if fixed is None else fixed)
-            - _reserved_kib(config, directory),
-        )
-        for directory in directories
-    }
-    volumes = {detect.file_system(one): detect.disk_size_kib(one) if fixed is None else fixed for one in directories}
+    disks, volumes = _disks(config, execute, lambda free_kib: promised(free_kib, cpus), {})
     hardware = Hardware(
         cpus=cpus,
         memory=max(0, memory),
@@ -165,6 +159,31 @@ def machine_hardware(
         volumes=volumes,
     )
     return hardware, facts
+
+
+def measured_again(
+    config: Config, execute: str, hardware: Hardware, promised: Callable[[int, int], int], taken: Mapping[str, int]
+) -> Hardware:
+    """The same hardware with the disk and the swap that there are now. Blocks.
+
+    `taken` is how much the sandboxes of jobs take now, in KiB by file system: that is free again when they are gone.
+    """
+    disks, volumes = _disks(config, execute, lambda free_kib: promised(free_kib, hardware.cpus), taken)
+    return replace(hardware, disks=disks, volumes=volumes, swap=detect.hardware_facts().swap)
+
+
+def _disks(
+    config: Config, execute: str, promised: Callable[[int], int], taken: Mapping[str, int]
+) -> tuple[dict[str, int], dict[str, int]]:
+    """How much disk there is for jobs, and how large it is, in KiB by file system."""
+    fixed = config.int("DISK", default=0) if config["DISK"] else None
+    disks, volumes = dict[str, int](), dict[str, int]()
+    for directory in {execute, *execute_directories(config)}:
+        system = detect.file_system(directory)
+        free = promised(detect.free_disk_kib(directory) + taken.get(system, 0)) if fixed is None else fixed
+        disks[system] = max(0, free - _reserved_kib(config, directory))
+        volumes[system] = detect.disk_size_kib(directory) if fixed is None else fixed
+    return disks, volumes
 
 
 def _reserved_kib(config: Config, directory: str) -> int:
@@ -240,11 +259,9 @@ def machine_part(start: DaemonStart, hardware: Hardware, facts: detect.HardwareF
         "DaemonLastReconfigTime": int(start.reconfigured_at),
         "DetectedCpus": facts.cpus_total,
         "DetectedMemory": facts.memory_total,
-        "DetectedDisk": sum(hardware.volumes.values()),
         "TotalCpus": float(hardware.cpus),
         "TotalMemory": hardware.memory,
-        "TotalDisk": sum(hardware.disks.values()),
-        "TotalVirtualMemory": hardware.swap,
+        **totals(hardware),
         "TotalSlots": slots,
         "MachineResources": " ".join(["Cpus", "Memory", "Disk", "Swap", *customs]),
         "WithinResourceLimits": limits_expr(resource_names(customs)) if limits is None else limits,
@@ -281,6 +298,15 @@ def machine_part(start: DaemonStart, hardware: Hardware, facts: detect.HardwareF
     return ad
 
 
+def totals(hardware: Hardware) -> dict[str, Any]:
+    """What the machine's ads say of the disk and the swap that there are."""
+    return {
+        "DetectedDisk": sum(hardware.volumes.values()),
+        "TotalDisk": sum(hardware.disks.values()),
+        "TotalVirtualMemory": hardware.swap,
+    }
+
+
 def _ip_of(address: str) -> str:
     """The IP address in `<10.0.0.1:9618?...>`."""
     return address.strip("<>").partition("?")[0].rpartition(":")[0].strip("[]")
@@ -305,11 +331,3 @@ def execute_directories(config: Config) -> set[str]:
         if name.upper().startswith("SLOT") and name.upper().endswith("_EXECUTE")
     )
     return {config.path("EXECUTE"), *filter(None, own)}
-
-
-def read_expression(text: str, knob: str) -> Expr:
-    """An expression that came from a peer; ClassAdError names what it was for."""
-    try:
-        return expr(text)
-    except ClassAdError as error:
-        raise ClassAdError(f"{knob}: {error.message}", span=error.span) from None

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
-from daemons.starter.scratch.lvm import pool_use
-from pool.errors import PoolError
+from daemons.host.volumes.lvm import pool_use
+from pool.base.errors import PoolError
 from pool.execute.thin_pool import REFUSE_PERCENT
 
 if TYPE_CHECKING:

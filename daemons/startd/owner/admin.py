@@ -5,26 +5,26 @@ from __future__ import annotations
 from enum import Enum
 from typing import TypeVar
 
-from daemons.run import EXIT_FOR_GOOD, DaemonStart
-from daemons.startd.ads import Ads
-from daemons.startd.moves import WHY_DRAIN, Moves
-from daemons.startd.slot import Slot, Slots
+from daemons.daemon_core.run import EXIT_FOR_GOOD, DaemonStart
+from daemons.startd.slots.ads import Ads
+from daemons.startd.slots.moves import WHY_DRAIN, Moves
+from daemons.startd.slots.slot import Slot, Slots
+from pool.base.errors import ClassAdError, PoolError, UserError
 from pool.classad import Expr, expr
-from pool.errors import ClassAdError, PoolError, UserError
 from pool.slots.drain import Afterwards, Drain, HowFast, begin_drain, end_drain
-from pool.slots.machine import Event, Leaving, State, can
 from pool.slots.overrides import overridden
-from protocol.message import DONE, Done
+from pool.slots.state_machine import Event, EvictionCause, State, can
 from protocol.messages.common import StopHow
 from protocol.messages.startd import CancelDrain, DrainMachine, DrainStarted, UpdateMachineAd, VacateSlots
-from protocol.rpc import Peer
-from protocol.service import Service
+from protocol.rpc.endpoints import Peer
+from protocol.rpc.service import Answer, answer
+from protocol.wire.message import DONE, Done
 
 E = TypeVar("E", bound=Enum)
 
 
 class Admin:
-    """Handlers of the administrators' requests; `drained` is called when a drain is complete."""
+    """Handlers of the administrators' requests; `drained` is to be called when a drain is complete."""
 
     def __init__(self, start: DaemonStart, slots: Slots, ads: Ads, moves: Moves) -> None:
         self._start = start
@@ -32,14 +32,15 @@ class Admin:
         self._ads = ads
         self._moves = moves
         self._count = 0
-        moves.drained = self._drained
 
-    def answer_on(self, service: Service) -> None:
-        """Put the handlers on the startd's service."""
-        service.on(DrainMachine, self.drain)
-        service.on(CancelDrain, self.cancel)
-        service.on(VacateSlots, self.vacate)
-        service.on(UpdateMachineAd, self.update_ad)
+    def answers(self) -> list[Answer]:
+        """What administrators ask."""
+        return [
+            answer(DrainMachine, self.drain),
+            answer(CancelDrain, self.cancel),
+            answer(VacateSlots, self.vacate),
+            answer(UpdateMachineAd, self.update_ad),
+        ]
 
     def drain(self, peer: Peer, asked: DrainMachine) -> DrainStarted:
         """Begin to drain."""
@@ -92,7 +93,8 @@ class Admin:
         self._moves.facts_changed()
         return DONE
 
-    def _drained(self) -> None:
+    def drained(self) -> None:
+        """Every slot is drained: do what was to be done then."""
         drain = self._ads.drain
         if drain is None:
             return
@@ -116,7 +118,7 @@ class Admin:
             slot.changed()
             if can(slot.state, Event.DRAIN_OVER):
                 self._moves.apply(slot, Event.DRAIN_OVER)
-            elif slot.state.leaving is Leaving.DRAINING:
+            elif slot.state.leaving is EvictionCause.DRAINING:
                 self._moves.stays_after_all(slot)
         self._note_all()
 

@@ -4,6 +4,9 @@ Slots in Backfill share it, and it has a control group of its own with the least
 the first of them, is started again when it ends by itself, and ends with everything that it started when the last of
 them is wanted elsewhere. It finds what an earlier life left by a variable in the environment, which a file beside the
 sockets remembers, and by the group.
+
+Source: HTCondor's manual, "Configuration for Execution Points": "Configuring HTCondor for Running Backfill Jobs",
+"Backfill State".
 """
 
 from __future__ import annotations
@@ -17,24 +20,20 @@ from typing import IO, Any, Final
 
 import trio
 
-from daemons.linux import descendants, is_zombie
-from daemons.run import DaemonStart
-from daemons.startd.moves import Moves
-from daemons.startd.slot import Slot, Slots
-from daemons.starter import tree
-from daemons.starter.account import Account, acting_as, named_account, own_account
-from daemons.starter.cgroup import Group
-from daemons.world import Process
-from pool.errors import ConfigError, PoolError
-from pool.execute.cgroup import Limits, Trees, claim_group
-from pool.slots.machine import Activity, Event, State, can
-from pool.submit.quoting import (
-    is_new_style,
-    parse_environment,
-    split_new_style,
-    split_old_style,
-    unquote_new_style,
-)
+from daemons.base.linux import descendants, is_zombie
+from daemons.base.sync import Signal
+from daemons.daemon_core.run import DaemonStart
+from daemons.daemon_core.world import Process
+from daemons.host import tree
+from daemons.host.account import Account, acting_as, named_account, own_account
+from daemons.host.cgroup import ControlGroup
+from daemons.startd.slots.moves import Moves
+from daemons.startd.slots.slot import Slot, Slots
+from pool.base.argv import split_new, split_old
+from pool.base.errors import ConfigError, PoolError
+from pool.execute.cgroup import CgroupLimits, Trees, claim_group
+from pool.slots.state_machine import Activity, Event, State, can
+from pool.submit.quoting import is_new_style, parse_environment, unquote_new_style
 
 GRACE_S: Final = 5.0
 """How long the client may take to save its work; the slot waits for it."""
@@ -48,7 +47,7 @@ SYSTEMS: Final = ("BOINC",)
 
 
 @dataclass(frozen=True)
-class Plan:
+class BackfillPlan:
     """What to run, read from the BOINC_* knobs."""
 
     argv: tuple[str, ...]
@@ -69,14 +68,13 @@ class Backfill:
         self._moves = moves
         self._mark = start.config.path("EXECUTE")
         base = start.config.str("BASE_CGROUP") or "htcondor"
-        self._group = Group(trees, claim_group(base, self._mark, "backfill"))
+        self._group = ControlGroup(trees, claim_group(base, self._mark, "backfill"))
         self._record = start.run_dir / "backfill"
         self._process: Process | None = None
         self._beginning = False
         self._ending = False
         self._retry_s = 0.0
-        self._changed = trio.Event()
-        moves.backfill = self
+        self._changed = Signal()
 
     @property
     def runs(self) -> bool:
@@ -85,21 +83,23 @@ class Backfill:
 
     # ---- what the state machine asks for
 
-    def start_client(self, slot: Slot) -> None:
-        """The slot may have backfill work now."""
+    def start_client(self, slot: Slot) -> Event | None:
+        """The slot may have backfill work now: at once, where the client runs."""
         if self._process is not None and not self._ending:
-            self._moves.apply(slot, Event.CLIENT_STARTED)
-        elif not self.runs:
+            return Event.CLIENT_STARTED
+        if not self.runs:
             self._beginning = True
             self._nursery.start_soon(self._live)
+        return None
 
-    def kill_client(self, slot: Slot) -> None:
+    def kill_client(self, slot: Slot) -> Event | None:
         """The slot is wanted elsewhere; the client ends with the last of its slots."""
         if any(other is not slot and other.state.where == (State.BACKFILL, Activity.BUSY) for other in self._slots):
-            self._moves.apply(slot, Event.CLIENT_GONE)
-        elif not self._ending and self._process is not None:
+            return Event.CLIENT_GONE
+        if not self._ending and self._process is not None:
             self._ending = True
             self._nursery.start_soon(self._end, self._process)
+        return None
 
     async def clear(self, slot: Slot) -> None:
         """Somebody claims the slot: get it out of the client's hands."""
@@ -107,8 +107,9 @@ class Backfill:
         try:
             if slot.state.activity is Activity.BUSY:
                 self._moves.apply(slot, Event.EVICT_BACKFILL)
-            while slot.state.state is State.BACKFILL and slot.state.activity is not Activity.IDLE:
-                await self._changed.wait()
+            await self._changed.until(
+                lambda: slot.state.state is not State.BACKFILL or slot.state.activity is Activity.IDLE
+            )
         finally:
             slot.claims_coming -= 1
 
@@ -159,7 +160,7 @@ class Backfill:
         for slot in self._slots:  # where none could be started, or one was wanted too late
             if slot.state.where == (State.BACKFILL, Activity.IDLE):
                 self._moves.evaluate(slot)
-        self._say_changed()
+        self._changed.fire()
 
     def _wanted(self) -> bool:
         return any(slot.state.state is State.BACKFILL for slot in self._slots) and not self._moves.stopping
@@ -168,11 +169,7 @@ class Backfill:
         for slot in self._slots:
             if slot.state.where == (State.BACKFILL, activity) and can(slot.state, event):
                 self._moves.apply(slot, event)
-        self._say_changed()
-
-    def _say_changed(self) -> None:
-        changed, self._changed = self._changed, trio.Event()
-        changed.set()
+        self._changed.fire()
 
     async def _spawn(self) -> Process | None:
         """The client's process; None, and a line in the log, when it cannot be started."""
@@ -204,7 +201,7 @@ class Backfill:
         if not self._group.works:
             return
         try:
-            self._group.prepare(Limits(cpus=0))
+            self._group.prepare(CgroupLimits(cpus=0))
             for _ in range(ENTRANCES_MAX):  # what it has started before it entered comes after it
                 for one in (outside := ({pid} | descendants(pid)) - self._group.members()):
                     self._group.take(one)
@@ -238,7 +235,7 @@ class Backfill:
         return os.fsencode(f"{MARK}={self._mark}")
 
 
-def read_plan(start: DaemonStart) -> Plan:
+def read_plan(start: DaemonStart) -> BackfillPlan:
     """The client as the configuration has it; ConfigError names the knob that is missing or wrong."""
     config = start.config
     system = config.str("BACKFILL_SYSTEM", default="") or "BOINC"
@@ -252,7 +249,7 @@ def read_plan(start: DaemonStart) -> Plan:
         raise ConfigError(f"BOINC_Universe is {universe}", expected="vanilla")
     directory = config.str("BOINC_InitialDir")
     env = {"PATH": os.defpath, "HOME": directory, "LANG": "C.UTF-8"}
-    return Plan(
+    return BackfillPlan(
         argv=(config.str("BOINC_Executable"), *_arguments(config.str("BOINC_Arguments", default=""))),
         directory=directory,
         env={**env, **parse_environment(config.str("BOINC_Environment", default=""))},
@@ -263,7 +260,7 @@ def read_plan(start: DaemonStart) -> Plan:
 
 
 @contextmanager
-def _outputs(plan: Plan, account: Account) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
+def _outputs(plan: BackfillPlan, account: Account) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
     """The files for what the client writes, opened with its own rights."""
     with ExitStack() as files:
         with acting_as(account):
@@ -273,7 +270,7 @@ def _outputs(plan: Plan, account: Account) -> Iterator[tuple[IO[bytes], IO[bytes
 
 def _arguments(text: str) -> list[str]:
     """In either of the submit language's styles."""
-    return split_new_style(unquote_new_style(text)) if is_new_style(text) else split_old_style(text)
+    return split_new(unquote_new_style(text)) if is_new_style(text) else split_old(text)
 
 
 def _signal_session(pid: int, signum: int) -> None:

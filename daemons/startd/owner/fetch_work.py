@@ -3,6 +3,8 @@
 A slot with a hook keyword runs its FETCH_WORK hook whenever FetchWorkDelay has passed since the hook last ended. The ad
 that it prints competes like any job: by START for a free slot, by RANK for a claimed one. Accepted, it has a claim that
 no schedd holds. When it is over the hook is asked again: more work uses the claim again, none ends it.
+
+Source: HTCondor's manual, "Configuration for Execution Points": "Job Hooks That Fetch Work".
 """
 
 from __future__ import annotations
@@ -14,23 +16,24 @@ from typing import Final
 
 import trio
 
-from daemons.programs import MARK, Finished, ProgramError, daemons_identity, refusal, run_program, sweep
-from daemons.run import DaemonStart
-from daemons.startd.ads import Ads
-from daemons.startd.claims import Claims
-from daemons.startd.moves import Moves
-from daemons.startd.slot import NEVER, Pending, Slot, Slots
+from daemons.base.sync import Signal
+from daemons.daemon_core.run import DaemonStart
+from daemons.host.programs import MARK, Finished, ProgramError, daemons_identity, refusal, run_program, sweep
+from daemons.startd.claims.claims import Claims
+from daemons.startd.slots.ads import Ads
+from daemons.startd.slots.moves import Moves
+from daemons.startd.slots.slot import NEVER, Pending, Slot, Slots
+from pool.base.errors import ClassAdError, PoolError, UserError
+from pool.base.ids import ClaimId
 from pool.classad import ClassAd
 from pool.config import Config
-from pool.errors import ClassAdError, PoolError, UserError
 from pool.hooks.answers import job_and_slot
 from pool.hooks.fetched import FETCHED_JOB, complete, read_work
 from pool.hooks.table import STARTD_HOOKS, Hook, HookProgram, HookTable, read_hooks
-from pool.ids import ClaimId
 from pool.slots.claim import Claim, Holder
 from pool.slots.lease import Lease
-from pool.slots.machine import Activity, Event, Leaving, State, can
-from pool.slots.slot_types import SlotKind
+from pool.slots.provision.slot_types import SlotKind
+from pool.slots.state_machine import Activity, Event, EvictionCause, State, can
 from protocol.messages.common import StopHow
 from protocol.messages.startd import ActivateClaim
 
@@ -62,10 +65,9 @@ class FetchWork:
         self._count = 0
         self._evicted: set[str] = set()
         self._telling = 0
-        self._all_told = trio.Event()
+        self._told = Signal()
         self._table = HookTable()
         self._mark = f"{start.run_dir}/{start.name}/hooks"
-        moves.evicting = self._evicting
         self.reconfigured(start.config)
 
     def reconfigured(self, config: Config) -> None:
@@ -119,7 +121,7 @@ class FetchWork:
 
     def _may_fetch(self, slot: Slot) -> bool:
         """A part of a partitionable slot fetches only to use its claim again."""
-        if self._moves.stopping or slot.state.state in _CLOSED or slot.state.leaving is not Leaving.NO:
+        if self._moves.stopping or slot.state.state in _CLOSED or slot.state.leaving is not EvictionCause.NO:
             return False
         if slot.pending is not None:
             return False
@@ -270,7 +272,7 @@ class FetchWork:
 
     # ---- telling
 
-    def _evicting(self, slot: Slot) -> None:
+    def evicting(self, slot: Slot) -> None:
         """A job must leave; of fetched work the hook hears, once."""
         claim = slot.claim
         if claim is None or not _is_fetched(claim) or claim.activation is None:
@@ -294,13 +296,11 @@ class FetchWork:
             await self._run(program, text, *words)
         finally:
             self._telling -= 1
-            told, self._all_told = self._all_told, trio.Event()
-            told.set()
+            self._told.fire()
 
     async def settled(self) -> None:
         """Return when no hook runs that somebody outside is told by."""
-        while self._telling:
-            await self._all_told.wait()
+        await self._told.until(lambda: not self._telling)
 
     async def _run(self, program: HookProgram, text: str, *words: str) -> Finished | None:
         """Run a hook as the daemon; None when it was not run."""

@@ -1,4 +1,13 @@
-"""Makes the ads of this startd's slots out of what is known of them now."""
+"""Makes the ads of this startd's slots out of what is known of them now.
+
+* An ad is made in layers: what all slots share (`base`), what the configuration gives the slot, what the slot is now.
+* The ad for matching is kept until something changes that it shows. Policy sees the owner's expressions in it besides,
+  under their names, where they mention one another.
+* Collectors are sent the public ad; claim ids are in the private one, which is never shown.
+
+Source: HTCondor's manual, "Machine ClassAd Attributes"; "Configuration for Execution Points": "Custom and system slot
+attributes".
+"""
 
 from __future__ import annotations
 
@@ -9,28 +18,30 @@ from typing import Any, Final
 
 import trio
 
-from daemons.run import DaemonStart
-from daemons.startd.input_devices import InputDevices
-from daemons.startd.load import Loads
-from daemons.startd.settings import CPU_BUSY, Settings, policy_attributes
-from daemons.startd.slot import Slot, Slots
+from daemons.daemon_core.run import DaemonStart
+from daemons.startd.machine.input_devices import InputDevices
+from daemons.startd.machine.settings import CPU_BUSY, StartdSettings, policy_attributes
+from daemons.startd.slots.load import Loads
+from daemons.startd.slots.slot import Slot, Slots
 from pool.classad import ClassAd, expr
-from pool.classad.budget import Patience
+from pool.classad.eval.budget import Patience
+from pool.classad.values.truth import is_true
 from pool.cron_jobs.job_usage import JobUsage
 from pool.cron_jobs.merge import Published, merge
 from pool.execute.cgroup import Trees
-from pool.slots import detect, latch
+from pool.slots import latch
 from pool.slots.ad import SlotView, look_attributes, private_ad, shape_ad, share_between_slots, slot_ad
-from pool.slots.custom import Custom
-from pool.slots.detect import Look
+from pool.slots.counters import MachineStatistics
 from pool.slots.drain import Drain, drain_attributes
-from pool.slots.draining import DrainingCost, Running, expected_draining
+from pool.slots.draining import DrainingCost, RunningJob, expected_draining
 from pool.slots.idle import LastUse
-from pool.slots.machine import State
 from pool.slots.policy import REFERABLE, retirement_s
-from pool.slots.resources import CPUS, DISK, MEMORY
-from pool.slots.slot_types import SlotKind
-from pool.slots.statistics import Statistics
+from pool.slots.provision import detect
+from pool.slots.provision.custom import Custom
+from pool.slots.provision.detect import Look
+from pool.slots.provision.resources import CPUS, DISK, MEMORY
+from pool.slots.provision.slot_types import SlotKind
+from pool.slots.state_machine import State
 
 _NO_START: Final = expr("undefined")
 
@@ -38,23 +49,34 @@ _NO_START: Final = expr("undefined")
 class Ads:
     """The one who knows what a slot's ad says. `base` is the part that all slots share."""
 
-    def __init__(self, start: DaemonStart, slots: Slots, settings: Settings, base: ClassAd, trees: Trees) -> None:
+    def __init__(
+        self,
+        start: DaemonStart,
+        slots: Slots,
+        settings: StartdSettings,
+        base: ClassAd,
+        trees: Trees,
+        *,
+        customs: Mapping[str, Custom],
+        volumes: Mapping[str, int],
+        cron: Callable[[], list[Published]],
+    ) -> None:
         self._start = start
         self._slots = slots
         self.settings = settings
         self.base = base
-        self.customs: Mapping[str, Custom] = {}
+        self.customs = customs
         """The custom resources whose pieces have names."""
         self.cgroups = bool(trees.version)
         """Whether jobs run in control groups of their own."""
         self.loads = Loads(slots, trees)
-        self.volumes: Mapping[str, int] = {}
+        self.volumes = volumes
         """The sizes of the file systems that execute directories are on, in KiB."""
-        self.statistics = Statistics()
+        self.statistics = MachineStatistics()
         self.draining_cost = DrainingCost()
         self.overrides: dict[str, Any] = {}
         """What condor_update_machine_ad has changed."""
-        self.cron: Callable[[], list[Published]] = list
+        self.cron = cron
         """What cron jobs and benchmarks have said."""
         self.cron_changes = 0
         """How often that has changed; a negotiator sees by it that there may be new matches."""
@@ -123,6 +145,14 @@ class Ads:
         if self.settings.slot_attrs:
             self._share({slot.short: ad})
         return ad
+
+    def published(self, slot: Slot) -> ClassAd:
+        """The ad as collectors are told it: of slots that are offered to one schedd alone, a START that says so.
+
+        So they take no match of a negotiator's.
+        """
+        ad, schedd = self.public(slot), self.settings.attached_to
+        return ClassAd({"Start": f"Directly attached to schedd {schedd}"}, parent=ad).flat() if schedd else ad
 
     def _latch(self, slot: Slot, ad: ClassAd) -> None:
         """Note when the values of the latched expressions change."""
@@ -233,6 +263,8 @@ class Ads:
         for name, value in {**slot.attributes, **policy_attributes(slot.policy)}.items():
             ad[name] = value
         ad["LastBenchmark"] = self.benchmarked_at
+        if self.settings.attached_to:
+            ad["IsDirectAttach"] = self.settings.attached_to
         ad["ExecuteVolume"] = slot.spec.disk
         if (size := self.volumes.get(slot.spec.disk)) is not None:
             ad["DetectedDisk"] = size
@@ -260,7 +292,7 @@ class Ads:
             "TotalCondorLoadAvg": round(sum((self.loads.of_job(slot) for slot in self._slots), 0.0), 2),
         }
 
-    def _running(self, slot: Slot) -> Running:
+    def _running(self, slot: Slot) -> RunningJob:
         now = trio.current_time()
         ran_s = slot.claim.activation.ran_s(now=now) if slot.claim and slot.claim.activation else 0.0
         left_s = max(0.0, (slot.retirement_cap or 0.0) - ran_s)
@@ -268,7 +300,7 @@ class Ads:
         if slot.matching_ad is not None:
             left_s = slot.matching_ad.eval_float("RetirementTimeRemaining", 0.0)
             vacate_s = max(0.0, slot.matching_ad.eval_float("MachineMaxVacateTime", 0.0))
-        return Running(float(slot.free.amounts.of(CPUS)), ran_s, left_s, vacate_s)
+        return RunningJob(float(slot.free.amounts.of(CPUS)), ran_s, left_s, vacate_s)
 
     def _idle(self, slot: Slot, now: float) -> dict[str, Any]:
         """Idle times as this slot may see them: a slot that is not connected sees the startd's age."""
@@ -301,4 +333,4 @@ def select(ads: Iterable[ClassAd], constraint: Patience | None) -> Iterator[Clas
     """The ads for which `constraint` is true; None in the place of each other, so that a caller may pause."""
     for ad in ads:
         value = True if constraint is None else constraint.eval(ad)
-        yield ad if isinstance(value, bool | int | float) and value else None
+        yield ad if is_true(value) else None

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import trio
 
-from daemons.pace import Pace
-from daemons.startd.moves import Moves
-from daemons.startd.slot import NEVER, Slot, Slots
+from daemons.base.pace import Pace
+from daemons.startd.slots.moves import Moves
+from daemons.startd.slots.slot import NEVER, Slot, Slots
 
 
 class Deadlines:
     """One task that sleeps until the next deadline of any slot; `moved` tells it that there may be a sooner one."""
 
-    def __init__(self, slots: Slots, moves: Moves) -> None:
+    def __init__(self, slots: Slots) -> None:
         self._slots = slots
-        self._moves = moves
         self._alarm = trio.CancelScope()
-        moves.deadline_moved = self.moved
 
     def moved(self, slot: Slot | None = None) -> None:
         """The slot's deadlines have changed, or any slot's."""
@@ -24,12 +24,12 @@ class Deadlines:
         if soonest < self._alarm.deadline:
             self._alarm.deadline = soonest
 
-    async def run(self) -> None:
-        """Sleep, wake, deal with what is due."""
+    async def run(self, wake: Callable[[], None]) -> None:
+        """Sleep until something is due, and have it dealt with by `wake`; for ever."""
         while True:
             with trio.CancelScope(deadline=self._next()) as self._alarm:
                 await trio.sleep_forever()
-            self._moves.wake()
+            wake()
 
     def _next(self) -> float:
         return min((slot.next_deadline() for slot in self._slots), default=NEVER)

@@ -7,11 +7,12 @@ from typing import Final
 
 import trio
 
-from daemons.record_file import RecordFile
-from daemons.run import DaemonStart
-from daemons.startd.slot import Slot
+from daemons.base.record_file import RecordFile
+from daemons.base.sync import Signal
+from daemons.daemon_core.run import DaemonStart
+from daemons.startd.slots.slot import Slot
 from pool.classad import ClassAd
-from pool.jobs.history_file import job_banner, own_lines
+from pool.jobs.queue.history_file import job_banner, own_lines
 from pool.slots.claim import Activation
 
 GATHER_S: Final = 0.5
@@ -26,7 +27,7 @@ class History:
     def __init__(self, start: DaemonStart) -> None:
         self._start = start
         self._waiting: deque[tuple[ClassAd, dict[str, object]]] = deque(maxlen=WAITING_MAX)
-        self._wake = trio.Event()
+        self._wake = Signal()
 
     def ended(self, slot: Slot, ran: Activation) -> None:
         """A job is gone from its slot."""
@@ -44,14 +45,13 @@ class History:
         if slot.usage is not None:
             added.update(slot.usage.own())
         self._waiting.append((ran.job_ad, added))
-        self._wake.set()
+        self._wake.fire()
 
     async def run(self) -> None:
         """Write until the startd ends, and then what is left."""
         try:
             while True:
-                await self._wake.wait()
-                self._wake = trio.Event()
+                await self._wake.until(lambda: self._waiting)
                 await trio.sleep(GATHER_S)
                 await self._start.world.threads.run_sync(self._write, self._taken())
         finally:

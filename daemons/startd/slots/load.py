@@ -10,13 +10,13 @@ import os
 from dataclasses import replace
 from typing import Final
 
-from daemons.linux import descendants, stat_fields
-from daemons.startd.slot import Slot, Slots
-from daemons.startd.starters import Starter
-from daemons.starter.cgroup import processor_seconds
+from daemons.base.linux import descendants, stat_fields
+from daemons.host.cgroup import processor_seconds
+from daemons.startd.slots.slot import Slot, Slots
+from daemons.startd.starters.starters import LivingStarter
 from pool.execute.cgroup import Trees
-from pool.slots.load import Cores, Place, assign_owner_load, jobs_share
-from pool.slots.resources import CPUS
+from pool.slots.load import Cores, LoadedSlot, assign_owner_load, jobs_share
+from pool.slots.provision.resources import CPUS
 
 SHORTEST_LOOK_S: Final = 0.5
 """Two looks within less time would see more of the clock's ticks than of the jobs."""
@@ -64,7 +64,7 @@ class Loads:
             parent.cores = replace(parent.cores, average=parent.cores.average + slot.cores.average)
             slot.used_s, slot.cores = 0.0, Cores()
 
-    def _used_since(self, starter: Starter | None) -> float:
+    def _used_since(self, starter: LivingStarter | None) -> float:
         """The processor seconds that its jobs have taken since they were last counted."""
         if starter is None:
             return 0.0
@@ -74,9 +74,11 @@ class Loads:
         return max(0.0, starter.cpu_s - before)
 
 
-def _place(slot: Slot) -> Place:
+def _place(slot: Slot) -> LoadedSlot:
     children = [(child.name, float(child.whole.of(CPUS))) for child in slot.children.values()]
-    return Place(slot.name, float(slot.whole.of(CPUS)), float(slot.free.amounts.of(CPUS)), slot.state.state, children)
+    return LoadedSlot(
+        slot.name, float(slot.whole.of(CPUS)), float(slot.free.amounts.of(CPUS)), slot.state.state, children
+    )
 
 
 def processes_seconds(pid: int) -> float:

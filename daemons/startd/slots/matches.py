@@ -7,26 +7,29 @@ that does not exist yet, and the rest of the slot is free for others.
 
 from __future__ import annotations
 
-from daemons.startd.moves import Moves
-from daemons.startd.slot import Slot, Slots
-from pool.slots.machine import Event, State, can
-from pool.slots.slot_types import SlotKind
-from protocol.message import DONE, Done
+from collections.abc import Awaitable, Callable
+
+from daemons.startd.slots.moves import Moves
+from daemons.startd.slots.slot import Slot, Slots
+from pool.slots.provision.slot_types import SlotKind
+from pool.slots.state_machine import Event, State, can
 from protocol.messages.startd import MatchMade
-from protocol.rpc import Peer
-from protocol.service import Service
+from protocol.rpc.endpoints import Peer
+from protocol.rpc.service import Answer, answer
+from protocol.wire.message import DONE, Done
 
 
 class Matches:
-    """The handler of the negotiator's notices."""
+    """The handler of the negotiator's notices; `clear` gets a slot out of the backfill client's hands."""
 
-    def __init__(self, slots: Slots, moves: Moves) -> None:
+    def __init__(self, slots: Slots, moves: Moves, clear: Callable[[Slot], Awaitable[None]]) -> None:
         self._slots = slots
         self._moves = moves
+        self._clear = clear
 
-    def answer_on(self, service: Service) -> None:
-        """Put the handler on the startd's service."""
-        service.on(MatchMade, self.match_made)
+    def answers(self) -> list[Answer]:
+        """What the negotiator tells."""
+        return [answer(MatchMade, self.match_made)]
 
     async def match_made(self, peer: Peer, told: MatchMade) -> Done:
         """Slots are given to schedds; or a schedd does not want them after all."""
@@ -39,7 +42,7 @@ class Matches:
 
     async def _promise(self, slot: Slot, claim_id: str) -> None:
         if slot.state.state is State.BACKFILL:
-            await self._moves.backfill.clear(slot)
+            await self._clear(slot)
         if self._expecting(claim_id) is slot:  # it may have been claimed while the backfill client left
             self._moves.matched(slot, claim_id)
 

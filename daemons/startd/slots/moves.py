@@ -1,104 +1,130 @@
-"""Moves slots: hands events to the state machine, and does what it says must be done.
+"""Moves slots: hands events to the state machine, and has done what it says must be done.
 
 Everything that happens to a slot comes through `apply`; `evaluate` asks the owner's policy what should happen, `wake`
-the clock. What a move asks for is done by `effects`. All of it is plain code without awaits, so a slot is never seen in
-the middle of a move.
+the clock. All of it is plain code without awaits, so a slot is never seen in the middle of a move. The rules:
+
+* One loop moves a slot (`_follow`): it takes an event, does the effects of the move in their order, and takes the
+  events that they bring next. What effects do is in `effects`, which moves nothing itself.
+* Where a move asks for it (SETTLE), the owner's policy is asked when the loop has nothing more to do.
+* The policy is asked again after each of its moves until it is content, ROUNDS_MAX times at most: one that contradicts
+  itself waits for the next poll.
+
+Source: HTCondor's manual, "Configuration for Execution Points": "State and Activity Transitions", which
+`pool.slots.state_machine` has as a table and `pool.slots.policy` as expressions.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Callable, Iterator
-from typing import TYPE_CHECKING, Final
+from collections import deque
+from collections.abc import Iterator
+from typing import Final
 
 import trio
 
-from daemons.run import DaemonStart
-from daemons.startd.ads import Ads
-from daemons.startd.effects import Effects
-from daemons.startd.history import History
-from daemons.startd.slot import NEVER, Slot, Slots
-from daemons.startd.starters import Starters
+from daemons.base.sync import Signal
+from daemons.daemon_core.run import DaemonStart
+from daemons.startd.slots.ads import Ads
+from daemons.startd.slots.effects import Effects
+from daemons.startd.slots.hands import Hands
+from daemons.startd.slots.history import History
+from daemons.startd.slots.holders import ClaimHolders
+from daemons.startd.slots.outlook import Outlook
+from daemons.startd.slots.slot import NEVER, Slot, Slots
 from pool.classad import ClassAd
-from pool.classad.budget import Overruns
-from pool.execute.checkpoint import wants_signal
-from pool.jobs.codes import HoldCode
-from pool.slots.machine import Activity, Event, Leaving, State, can, leave, step
-from pool.slots.policy import Eviction, Facts, eviction, next_event, wants_hold
-from pool.slots.resources import CPUS
-from pool.slots.statistics import Preempted
+from pool.classad.eval.budget import Overruns
+from pool.files.checkpoint import wants_signal
+from pool.jobs.vocabulary.hold_codes import HoldCode
+from pool.jobs.vocabulary.universes import Universe
+from pool.slots.counters import Preempted
+from pool.slots.policy import next_event, wants_hold
+from pool.slots.provision.resources import CPUS
+from pool.slots.state_machine import Activity, Effect, Event, EvictionCause, State, can, leave, step
 from protocol.messages.common import StopHow
 from protocol.messages.startd import DeactivateClaim
 from protocol.messages.starter import CheckpointJob, StopJob
-from protocol.rpc import Peer
-
-if TYPE_CHECKING:
-    from daemons.startd.backfill import Backfill
 
 ROUNDS_MAX: Final = 12
 """Most moves of one slot at one evaluation; a policy that contradicts itself waits for the next."""
 
 COSTLY_POLLS_MAX: Final = 3
 """Polls with which a claim's job may have the owner's policy cost too much."""
-_A_JOB: Final = ClassAd({"MyType": "Job", "Owner": "nobody", "JobUniverse": 5, "JobPrio": 0, "ImageSize": 1})
+_A_JOB: Final = ClassAd(
+    {"MyType": "Job", "Owner": "nobody", "JobUniverse": Universe.VANILLA, "JobPrio": 0, "ImageSize": 1}
+)
 """A job that says nothing unusual."""
 
 WHY_DRAIN: Final = "the machine is draining"
-CLOSE_S: Final = 0.001
-"""A deadline this near has come: what is left of it is lost in the clock's rounding."""
 
 
 class Moves:
-    """The hands of the state machine. `changed` is told of every slot whose ad must be sent anew."""
+    """The only one who moves slots. Whom moves concern is in `hands`."""
 
-    def __init__(
-        self, start: DaemonStart, nursery: trio.Nursery, slots: Slots, ads: Ads, changed: Callable[[Slot], None]
-    ) -> None:
+    def __init__(self, start: DaemonStart, nursery: trio.Nursery, slots: Slots, ads: Ads, hands: Hands) -> None:
         self._start = start
-        self._nursery = nursery
-        self._holders: set[Peer] = set()
         self._slots = slots
         self._ads = ads
-        self._changed = changed
-        self.starters: Starters | None = None
-        self.backfill: Backfill
-        self.deadline_moved: Callable[[Slot | None], None] = lambda slot: None
-        self.drained: Callable[[], None] = lambda: None
-        self.evicting: Callable[[Slot], None] = lambda _slot: None
-        self.benchmark_programs: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint
-        self.stopping = self.stops_fast = False
-        self.claim_ended = trio.Event()
-        """Set, and replaced, when any claim is over."""
-        self.job_ended = trio.Event()
-        """Set, and replaced, when any job is gone from its slot."""
-        self.effects = Effects(start, nursery, slots, ads, self)
+        self._hands = hands
+        self._outlook = Outlook(slots, ads, hands.client_runs)
+        self.holders = ClaimHolders(nursery, slots, self._orphaned)
+        self._effects = Effects(start, slots, ads, self._outlook, self.holders, hands)
         self.history = History(start)
+        self.job_ended = Signal()
+        """Any job is gone from its slot."""
 
     @property
     def polling_s(self) -> float:
         """How often the policy is evaluated even when nothing seems to change."""
         return self._ads.settings.polling_s
 
+    @property
+    def stopping(self) -> bool:
+        """Whether the startd was told to stop: nothing begins any more."""
+        return self._slots.ending is not None
+
     def note(self, slot: Slot) -> None:
         """The slot's ad is to be sent anew."""
-        self._changed(slot)
+        self._hands.changed(slot)
+
+    def lease_changed(self, slot: Slot) -> None:
+        """The claim has another lease, which may end sooner."""
+        self._hands.deadline_moved(slot)
 
     # ---- what happens to slots
 
     def apply(self, slot: Slot, event: Event) -> None:
-        """Follow `event`, and do what it asks for, in order."""
+        """Follow `event`, and what follows from it, until the slot is at rest."""
+        if self._follow(slot, event):
+            self.evaluate(slot)
+
+    def if_can(self, slot: Slot, event: Event) -> None:
+        """Follow `event` where the slot can."""
+        if can(slot.state, event):
+            self.apply(slot, event)
+
+    def _follow(self, slot: Slot, event: Event) -> bool:
+        """Move the slot by `event` and by those that effects bring; whether its policy is to be asked then."""
+        events, settle = deque([event]), False
+        while events:
+            for effect in self._move(slot, events.popleft()):
+                settle |= effect is Effect.SETTLE
+                if (next_one := self._effects.perform(effect, slot)) is not None:
+                    events.append(next_one)
+            self._hands.changed(slot)
+            self._hands.deadline_moved(slot)
+        return settle
+
+    def _move(self, slot: Slot, event: Event) -> tuple[Effect, ...]:
+        """Take the arrows of one event; what is to be done because of them."""
         before = slot.state
         slot.state, effects = step(before, event, now=self._start.world.wall())
         self._start.log.full(
             f"{slot.short}: {before.state.value}/{before.activity.value} -> "
             f"{slot.state.state.value}/{slot.state.activity.value}: {event.value}"
         )
-        self._set_deadlines(slot)
+        self._outlook.set_deadlines(slot)
         slot.changed()
-        for effect in effects:
-            self.effects.do(effect, slot)
-        self._changed(slot)
-        self.deadline_moved(slot)
+        return effects
 
     def evaluate(self, slot: Slot) -> None:
         """Let the owner's policy say what should become of the slot, until it is content."""
@@ -110,7 +136,7 @@ class Moves:
     def _too_costly(self, slot: Slot, reason: str) -> None:
         """The policy has cost too much. Where that is the doing of the claim's job, and again and again, it ends."""
         with Overruns() as alone:
-            next_event(slot.policy, slot.state, self._ads.for_policy(slot), _A_JOB, self._facts(slot))
+            next_event(slot.policy, slot.state, self._ads.for_policy(slot), _A_JOB, self._outlook.facts(slot))
         log = self._start.log
         if alone.count:
             log.always(f"{slot.short}: the owner's policy costs too much processor time: {alone.reason}")
@@ -126,16 +152,16 @@ class Moves:
         for _ in range(ROUNDS_MAX):
             if self._slots.get(slot.name) is not slot:
                 return
-            event = next_event(slot.policy, slot.state, self._ads.for_policy(slot), slot.job, self._facts(slot))
+            event = next_event(slot.policy, slot.state, self._ads.for_policy(slot), slot.job, self._outlook.facts(slot))
             if event is None or not can(slot.state, event):
                 break
             if event is Event.CONTINUE and slot.user_suspended:
                 break
             self._explain(slot, event)
-            self.apply(slot, event)
+            self._follow(slot, event)  # whether it asks for the policy or not: that is asked next
         self._owner_beats_what_can_be_undone(slot)
         self._ask_for_checkpoint(slot)
-        self._set_deadlines(slot)
+        self._outlook.set_deadlines(slot)
         if slot.state.state is State.DRAINED:
             self._settle_drain()
 
@@ -165,7 +191,7 @@ class Moves:
             self.evaluate(slot)
             yield slot
         self._settle_drain()
-        self.deadline_moved(None)
+        self._hands.deadline_moved(None)
 
     def facts_changed(self) -> None:
         """The machine's own attributes are different now, and the policy may be about them."""
@@ -173,7 +199,7 @@ class Moves:
             slot.matching_ad = None
         for slot in self._slots:
             self.evaluate(slot)
-        self.deadline_moved(None)
+        self._hands.deadline_moved(None)
 
     def wake(self) -> None:
         """Deal with every deadline that has passed."""
@@ -186,7 +212,7 @@ class Moves:
                 slot.lease_lost = True
                 self.give_up(slot, "the claim's lease ran out", StopHow.GRACEFUL)
             if slot.kill_at <= now:
-                self.effects.kill_starter(slot)
+                self._effects.kill_starter(slot)
             if slot.match_at <= now:
                 self._start.log.always(f"{slot.short}: nobody came for the match in time.")
                 self.match_over(slot.promised)
@@ -197,10 +223,10 @@ class Moves:
         """Take the slot from its claim for good. `retire` grants the job its retirement, PEACEFUL all its time."""
         if slot.claim is None:
             return
-        if by_holder and slot.pending is not None and slot.state.leaving is Leaving.BETTER_CLAIM:
+        if by_holder and slot.pending is not None and slot.state.leaving is EvictionCause.BETTER_CLAIM:
             self._hasten(slot, how)
             return
-        slot.state = leave(slot.state, Leaving.FOR_GOOD)
+        slot.state = leave(slot.state, EvictionCause.FOR_GOOD)
         if slot.pending is not None:
             slot.pending.settle(False, reason)
             slot.pending = None
@@ -229,7 +255,7 @@ class Moves:
 
     def make_room(self, slot: Slot) -> None:
         """A better claim waits for this slot."""
-        slot.state = leave(slot.state, Leaving.BETTER_CLAIM)
+        slot.state = leave(slot.state, EvictionCause.BETTER_CLAIM)
         slot.why = "a better job was found for the slot"
         slot.preemptions += slot.busy
         if slot.busy:
@@ -252,7 +278,7 @@ class Moves:
         """The better claim went away before it had the slot."""
         slot.pending = None
         self.stays_after_all(slot)
-        self._changed(slot)
+        self._hands.changed(slot)
 
     def stays_after_all(self, slot: Slot) -> None:
         """What the job was to leave for is gone: it goes on, unless it was asked to leave already."""
@@ -260,17 +286,17 @@ class Moves:
             slot.why = ""
             self.apply(slot, Event.PREEMPTION_OVER)
         elif slot.state.where == (State.CLAIMED, Activity.SUSPENDED):
-            slot.why, slot.state = "", leave(slot.state, Leaving.NO)
-        elif slot.state.leaving is Leaving.BETTER_CLAIM:
-            slot.state = leave(slot.state, Leaving.FOR_GOOD)
+            slot.why, slot.state = "", leave(slot.state, EvictionCause.NO)
+        elif slot.state.leaving is EvictionCause.BETTER_CLAIM:
+            slot.state = leave(slot.state, EvictionCause.FOR_GOOD)
 
     def matched(self, slot: Slot, claim_id: str) -> None:
         """A schedd was given the slot, or the place of the job in it, and is expected to claim it."""
         self._slots.promise(slot, claim_id)
         self.if_can(slot, Event.MATCH)
         self.evaluate(slot)
-        self._changed(slot)
-        self.deadline_moved(slot)
+        self._hands.changed(slot)
+        self._hands.deadline_moved(slot)
 
     def match_over(self, claim_id: str) -> None:
         """Nobody will claim the slot with the id that was given away; it is good no more."""
@@ -280,9 +306,9 @@ class Moves:
         if slot.state.state is State.MATCHED:
             self.apply(slot, Event.MATCH_OVER)
         else:
-            self.effects.forget_match(slot)
-            self._set_deadlines(slot)
-            self._changed(slot)
+            self._effects.forget_match(slot)
+            self._outlook.set_deadlines(slot)
+            self._hands.changed(slot)
 
     def suspend(self, slot: Slot) -> None:
         """The schedd wants the job frozen, whatever the policy says."""
@@ -301,7 +327,7 @@ class Moves:
         how, active = asked.how, slot.claim.activation if slot.claim is not None else None
         if slot.starter is None or active is None or how is StopHow.PEACEFUL:
             return
-        vacate_s = self.eviction(slot).vacate_s if how is StopHow.GRACEFUL else 0.0
+        vacate_s = self._outlook.eviction(slot).vacate_s if how is StopHow.GRACEFUL else 0.0
         slot.kill_at = trio.current_time() + vacate_s + self._ads.settings.killing_timeout_s
         slot.starter.tell(
             StopJob(
@@ -313,11 +339,11 @@ class Moves:
                 transfer=asked.transfer,
             )
         )
-        self.deadline_moved(None)
+        self._hands.deadline_moved(None)
 
     def shut_down(self, how: StopHow) -> None:
         """Every claim ends: after retirement, or as long as its job wants, or now."""
-        self.stopping, self.stops_fast = True, how is StopHow.FAST
+        self._slots.ending = how
         for slot in self._slots:
             self.give_up(slot, "the startd is shutting down", how, retire=how is StopHow.GRACEFUL)
             self.end_backfill(slot)
@@ -336,9 +362,8 @@ class Moves:
             if slot.state.state is State.PREEMPTING and slot.why == WHY_DRAIN:
                 self._ads.draining_cost.evicted(float(slot.free.amounts.of(CPUS)), running.ran_s(now=now))
             slot.claim = slot.claim.without_job(now=now)
-        freed, slot.freed = slot.freed, trio.Event()
-        freed.set()
         slot.usage = slot.device_use = None
+        slot.sandbox_kib = 0
         slot.user_suspended = False
         slot.kill_at = NEVER
         slot.checkpoint_at = 0.0
@@ -346,84 +371,13 @@ class Moves:
         if can(slot.state, Event.JOB_GONE):
             self.apply(slot, Event.JOB_GONE)
         self.evaluate(slot)
-        ended, self.job_ended = self.job_ended, trio.Event()
-        ended.set()
-        self._give_up_orphan(slot)
-
-    def say_claim_ended(self) -> None:
-        """Some claim is over."""
-        ended, self.claim_ended = self.claim_ended, trio.Event()
-        ended.set()
-
-    def heard_from(self, slot: Slot, peer: Peer) -> None:
-        """The claim's holder has spoken, over this connection."""
-        slot.peer = peer
-        if peer not in self._holders:
-            self._holders.add(peer)
-            self._nursery.start_soon(self._until_lost, peer)
+        self.job_ended.fire()
+        self.holders.give_up_orphan(slot)
 
     # ---- inside
 
-    async def _until_lost(self, peer: Peer) -> None:
-        await peer.closed.wait()
-        self._holders.discard(peer)
-        for slot in list(self._slots):
-            if slot.peer is peer:
-                self._give_up_orphan(slot)
-
-    def _give_up_orphan(self, slot: Slot) -> None:
-        """The lease protects a job while its schedd is away. A claim without one protects nothing: a schedd that died
-        before it knew of the claim never asks for it, and any other makes a new one."""
-        if slot.peer is None or not slot.peer.closed.is_set() or slot.state.where != (State.CLAIMED, Activity.IDLE):
-            return
-        if slot.claim is not None and slot.claim.activation is None:
-            self.give_up(slot, "its schedd is gone, and no job runs", StopHow.FAST)
-
-    def if_can(self, slot: Slot, event: Event) -> None:
-        """Follow `event` where the slot can."""
-        if can(slot.state, event):
-            self.apply(slot, event)
-
-    def _facts(self, slot: Slot) -> Facts:
-        now = trio.current_time()
-        claim = slot.claim
-        over = False
-        if slot.state.leaving is not Leaving.NO and slot.state.activity in (Activity.RETIRING, Activity.SUSPENDED):
-            over = self.eviction(slot).soft_in_s <= CLOSE_S
-        worklife = slot.policy.number("CLAIM_WORKLIFE", self._ads.matching(slot), slot.job, 1200.0)
-        return Facts(
-            retirement_over=over,
-            vacate_over=slot.hard_at <= now,
-            match_over=slot.match_at <= now,
-            worklife_over=claim is not None and claim.worklife_over(worklife, now=now),
-            draining=self._ads.drain is not None and not self._welcome(slot),
-            backfill=not slot.children and not self.stopping,
-            no_client=slot.state.state is State.BACKFILL and not self.backfill.runs and not slot.claims_coming,
-            never_measured=not self._ads.benchmarked_at,
-            benchmarks=not any(other.state.activity is Activity.BENCHMARKING for other in self._slots),
-        )
-
-    def _welcome(self, slot: Slot) -> bool:
-        """Whether the slot's job was let in because START while draining allows it."""
-        return slot.claim is not None and slot.claim.while_draining
-
-    def eviction(self, slot: Slot) -> Eviction:
-        """When the job is asked to leave, and how long it then has."""
-        job, claim = slot.job, slot.claim
-        if job is None or claim is None or claim.activation is None:
-            return Eviction(0.0, 0.0)
-        ran_s = claim.activation.ran_s(now=trio.current_time())
-        return eviction(slot.policy, self._ads.matching(slot), job, ran_s=ran_s, retirement=self._ads.retirement(slot))
-
-    def _set_deadlines(self, slot: Slot) -> None:
-        now, activity = trio.current_time(), slot.state.activity
-        slot.soft_at = now + self.eviction(slot).soft_in_s if activity is Activity.RETIRING and slot.busy else NEVER
-        if activity is not Activity.VACATING:
-            slot.hard_at = NEVER
-        if not slot.promised:
-            slot.match_at = NEVER
-        elif slot.match_at == NEVER:
-            slot.match_at = now + self._ads.settings.match_timeout_s
+    def _orphaned(self, slot: Slot) -> None:
+        self.give_up(slot, "its schedd is gone, and no job runs", StopHow.FAST)
 
     def _explain(self, slot: Slot, event: Event) -> None:
         """Note why the job has to go, for the message that it is evicted with."""
@@ -434,19 +388,19 @@ class Moves:
             if self._ads.drain is None or slot.policy.is_true("PREEMPT", ad, job):
                 self._owner_wants_it_back(slot)
             else:
-                slot.why, slot.state = WHY_DRAIN, leave(slot.state, Leaving.DRAINING)
+                slot.why, slot.state = WHY_DRAIN, leave(slot.state, EvictionCause.DRAINING)
         elif event in (Event.VACATE, Event.KILL) and not slot.why:
             slot.why = "the claim may take no more jobs"
 
     def _owner_wants_it_back(self, slot: Slot) -> None:
         """PREEMPT is true: the job leaves, and may have to be held."""
-        slot.why, slot.state = "PREEMPT became true", leave(slot.state, Leaving.FOR_GOOD)
+        slot.why, slot.state = "PREEMPT became true", leave(slot.state, EvictionCause.FOR_GOOD)
         if slot.job is not None:
             slot.hold = wants_hold(slot.policy, self._ads.for_policy(slot), slot.job)
 
     def _owner_beats_what_can_be_undone(self, slot: Slot) -> None:
         """While a better claim waits or the machine drains, the owner may come back: then the job has to leave."""
-        if slot.state.activity is not Activity.RETIRING or slot.state.leaving is Leaving.FOR_GOOD:
+        if slot.state.activity is not Activity.RETIRING or slot.state.leaving is EvictionCause.FOR_GOOD:
             return
         if slot.policy.is_true("PREEMPT", self._ads.for_policy(slot), slot.job):
             self._owner_wants_it_back(slot)
@@ -459,4 +413,4 @@ class Moves:
         if slots and all(slot.state.where == (State.DRAINED, Activity.RETIRING) for slot in slots):
             for slot in slots:
                 self.apply(slot, Event.ALL_DRAINED)
-            self.drained()
+            self._hands.drained()

@@ -7,19 +7,20 @@ from typing import Final
 
 import trio
 
-from daemons.adverts import Adverts
-from daemons.pace import Pace
-from daemons.startd.ads import Ads, select
-from daemons.startd.slot import Slot, Slots
-from daemons.startd.snapshot import snapshot
-from pool.ad_limits import asked_for
+from daemons.base.pace import Pace
+from daemons.base.sync import Signal, first_of
+from daemons.daemon_core.adverts import Adverts
+from daemons.startd.slots.ads import Ads, select
+from daemons.startd.slots.slot import Slot, Slots
+from daemons.startd.slots.snapshot import snapshot
+from pool.ads.limits import asked_for
 from pool.classad import ClassAd, expr
-from pool.classad.budget import Patience
-from pool.slots.machine import State
+from pool.classad.eval.budget import Patience
+from pool.slots.state_machine import State
 from protocol.messages.collector import QueryAds
 from protocol.messages.common import AdBatch
-from protocol.rpc import Peer
-from protocol.service import SendItem
+from protocol.rpc.endpoints import Peer
+from protocol.rpc.service import Answer, SendItem, answer
 
 DEBOUNCE_S: Final = 0.01
 CLAIMED_DEBOUNCE_S: Final = 0.5
@@ -35,7 +36,7 @@ class Publisher:
         self._ads = ads
         self._adverts = adverts
         self._stale: dict[str, None] = {}
-        self._wake = trio.Event()
+        self._changed = Signal()
         self._urgent = trio.Event()
         self._known_claimed: set[str] = set()
 
@@ -46,14 +47,14 @@ class Publisher:
         self._stale[slot.name] = None
         if slot.parent is not None:
             self._stale[slot.parent.name] = None
-        self._wake.set()
+        self._changed.fire()
 
     def all_changed(self) -> None:
         """Every slot's ad is to be sent."""
         for slot in self._slots:
             self._stale[slot.name] = None
         self._urgent.set()
-        self._wake.set()
+        self._changed.fire()
 
     def put_now(self) -> None:
         """Hand over the ads of all slots that have changed."""
@@ -73,18 +74,18 @@ class Publisher:
         if slot is None:
             self._adverts.drop("Machine", name)
         else:
-            self._adverts.put(self._ads.public(slot), self._ads.private(slot))
+            self._adverts.put(self._ads.published(slot), self._ads.private(slot))
+
+    def answers(self) -> list[Answer]:
+        """What anybody asks who may read."""
+        return [answer(QueryAds, self.answer)]
 
     async def run(self) -> None:
         """Send at each change, and everything each UPDATE_INTERVAL."""
         while True:
-            self._wake = trio.Event()
-            if not self._stale:
-                with trio.move_on_after(self._ads.settings.update_s) as interval:
-                    await self._wake.wait()
-                if interval.cancelled_caught:
-                    self._ads.refresh()
-                    self.all_changed()
+            if not self._stale and await first_of(self._changed, timeout_s=self._ads.settings.update_s) is None:
+                self._ads.refresh()
+                self.all_changed()
             with trio.move_on_after(CLAIMED_DEBOUNCE_S):
                 await self._urgent.wait()
             await trio.sleep(DEBOUNCE_S)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from daemons.run import DaemonStart
-from daemons.startd.ads import Ads
-from daemons.startd.effects import job_name
-from daemons.startd.moves import Moves
-from daemons.startd.slot import Slot, Slots
-from daemons.startd.starters import Starter
+from daemons.daemon_core.run import DaemonStart
+from daemons.startd.slots.ads import Ads
+from daemons.startd.slots.effects import job_name
+from daemons.startd.slots.moves import Moves
+from daemons.startd.slots.slot import Slot, Slots
+from daemons.startd.starters.starters import LivingStarter
 from pool.classad import ClassAd
 from protocol.messages.schedd import ClaimChange
 from protocol.messages.starter import ActivationOver, DeviceUse, JobInfo
@@ -22,11 +22,11 @@ class Reports:
         self._ads = ads
         self._moves = moves
 
-    def job_info(self, starter: Starter, info: JobInfo) -> None:
+    def job_info(self, starter: LivingStarter, info: JobInfo) -> None:
         """What the job uses now; policy may have something to say about it."""
         slot = self._slot_of(starter, info.activation)
         if slot is not None:
-            slot.usage = info.ad
+            slot.usage, slot.sandbox_kib = info.ad, info.sandbox_kib
             slot.changed()
             self._moves.evaluate(slot)
 
@@ -39,7 +39,7 @@ class Reports:
                 used = ClassAd(slot.device_use.attributes())
                 slot.starter.tell(DeviceUse(activation=slot.claim.activation.activation, ad=used))
 
-    def activation_over(self, starter: Starter, over: ActivationOver) -> None:
+    def activation_over(self, starter: LivingStarter, over: ActivationOver) -> None:
         """The job is gone, its sandbox too; the starter may have the claim's next job."""
         slot = self._slot_of(starter, over.activation)
         if slot is not None:
@@ -48,17 +48,17 @@ class Reports:
             self._ads.statistics.ran(over.ran_s, wall, received=over.received, sent=over.sent)
             self._moves.job_gone(slot)
 
-    def starter_gone(self, starter: Starter, problems: list[str]) -> None:
+    def starter_gone(self, starter: LivingStarter, problems: list[str]) -> None:
         """A starter ended and was swept."""
         for slot in self._slots:
             if slot.starter is starter:
                 slot.starter = None
                 if slot.busy:
                     self._start.log.always(f"{slot.short}: the starter {starter.pid} of {job_name(slot)} is gone.")
-                    self._moves.effects.tell(slot, ClaimChange.STARTER_GONE, "the starter ended without a report")
+                    self._moves.holders.tell(slot, ClaimChange.STARTER_GONE, "the starter ended without a report")
                     self._moves.job_gone(slot)
 
-    def _slot_of(self, starter: Starter, activation: str) -> Slot | None:
+    def _slot_of(self, starter: LivingStarter, activation: str) -> Slot | None:
         slot = self._slots.get(starter.slot_name)
         if slot is None or slot.starter is not starter:
             slot = next((one for one in self._slots if one.starter is starter), None)

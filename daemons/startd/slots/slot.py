@@ -1,6 +1,9 @@
 """The slots of this startd as they are now, and how to find one by its claim.
 
 Nothing here decides: a `Slot` holds what `pool.slots` decides with, and `Slots` creates, finds and destroys them.
+
+Source: HTCondor's manual, "Configuration for Execution Points": "Slots: where jobs run", "Dynamic Provisioning:
+Partitionable and Dynamic Slots".
 """
 
 from __future__ import annotations
@@ -12,23 +15,27 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
+from daemons.base.sync import Signal
+from pool.base.ids import ClaimId
 from pool.classad import ClassAd, Member
 from pool.cron_jobs.job_usage import JobUsage
-from pool.ids import ClaimId
-from pool.slots.carve import Holding, carvable, carve, give_back, set_aside
 from pool.slots.claim import Claim, ClaimIds, Purse
 from pool.slots.latch import Latch
 from pool.slots.load import Cores
-from pool.slots.machine import SlotState, State, begin
 from pool.slots.policy import Policy
-from pool.slots.resources import Amounts
-from pool.slots.slot_types import SlotKind, SlotSpec
-from protocol.rpc import Peer
+from pool.slots.provision.carve import Holding, carvable, carve, give_back, set_aside
+from pool.slots.provision.resources import DISK, SWAP, Amounts
+from pool.slots.provision.slot_types import SlotKind, SlotSpec
+from pool.slots.state_machine import SlotState, State, begin
+from protocol.messages.common import StopHow
+from protocol.rpc.endpoints import Peer
 
 if TYPE_CHECKING:
-    from daemons.startd.starters import Starter
+    from daemons.startd.starters.starters import LivingStarter
 
 NEVER: Final = math.inf
+MEASURED: Final = (DISK, SWAP)
+"""What there is more or less of while the startd runs."""
 
 
 @dataclass(eq=False)
@@ -69,8 +76,10 @@ class Slot:
     claim: Claim | None = None
     pending: Pending | None = None
     peer: Peer | None = None
-    starter: Starter | None = None
+    starter: LivingStarter | None = None
     usage: ClassAd | None = None
+    sandbox_kib: int = 0
+    """How much disk its job's sandbox takes, as of its starter's last report."""
     cores: Cores = field(default_factory=Cores)
     """How many cores its jobs keep busy."""
     used_s: float = 0.0
@@ -103,8 +112,6 @@ class Slot:
     children_made: int = 0
     aside: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Free pieces of custom resources that are out of use for now."""
-    freed: trio.Event = field(default_factory=trio.Event)
-    """Set, and replaced, when the slot's job is gone."""
     latches: dict[str, Latch] = field(default_factory=dict)
     fixed_ad: ClassAd | None = None
     """The part of the ad that changes only with the configuration."""
@@ -149,15 +156,19 @@ class Slot:
 class Slots:
     """All slots, by name and by claim."""
 
-    def __init__(self, host: str, ids: ClaimIds) -> None:
+    def __init__(self, host: str, ids: ClaimIds, properties: Mapping[str, Mapping[str, ClassAd]]) -> None:
         self._host = host
         self._ids = ids
         self._by_name: dict[str, Slot] = {}
         self._by_claim: dict[str, Slot] = {}
         self._by_digest: dict[str, Slot] = {}
         self._offers: dict[str, Slot] = {}
-        self.properties: Mapping[str, Mapping[str, ClassAd]] = {}
+        self.properties = properties
         """What is known of the pieces of custom resources, by resource and id."""
+        self.ending: StopHow | None = None
+        """How all claims end, once the startd is told to stop; nothing can be claimed from then on."""
+        self.claim_ended = Signal()
+        """Any claim is over."""
         self._offline: Mapping[str, Collection[str]] = {}
 
     def __iter__(self) -> Iterator[Slot]:
@@ -237,10 +248,32 @@ class Slots:
         del parent.children[child.dslot_id]
         del self._by_name[child.name]
         parent.free = give_back(parent.free, child.free)
+        self._rest(parent)
         self._set_aside(parent)
         self._withdraw(child.purse, 0, child)
         self.refill(parent)
         parent.changed()
+
+    def resize(self, slot: Slot, amounts: Amounts) -> bool:
+        """A slot of the configuration has as much disk and swap as there is now; whether that is something new.
+
+        What a claim was given stays its own: of a partitionable slot the rest changes, and any other slot waits for the
+        end of its claim.
+        """
+        held = slot.kind is SlotKind.STATIC and slot.claim is not None
+        if held or all(slot.whole.of(name) == amounts.of(name) for name in MEASURED):
+            return False
+        slot.whole = slot.whole.replaced(**{name: amounts.of(name) for name in MEASURED})
+        self._rest(slot)
+        self.refill(slot)
+        slot.changed()
+        return True
+
+    def _rest(self, slot: Slot) -> None:
+        """What dynamic slots leave of the disk and the swap: nothing, where they were given more than there is now."""
+        given = {name: sum(child.free.amounts.of(name) for child in slot.children.values()) for name in MEASURED}
+        left = {name: max(0, slot.whole.of(name) - given[name]) for name in MEASURED}
+        slot.free = Holding(slot.free.amounts.replaced(**left), slot.free.ids)
 
     def take_offline(self, offline: Mapping[str, Collection[str]]) -> None:
         """These pieces are out of use, and no others: they are in no new dynamic slot."""
@@ -294,6 +327,7 @@ class Slots:
             self._by_claim.pop(claim.claim_id, None)
             self._by_digest.pop(claim.digest, None)
         slot.changed()
+        self.claim_ended.fire()
         return claim
 
     def known_by(self, digest: str) -> Slot | None:

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from daemons.startd.ads import Ads
-from daemons.startd.slot import Slot
+from daemons.startd.slots.ads import Ads
+from daemons.startd.slots.slot import Slot
 from pool.classad import ClassAd
-from pool.classad.budget import Patience
+from pool.classad.eval.budget import Patience
 
 SECRETS: Final = frozenset(
     ("capability", "childclaimids", "claimid", "claimidlist", "claimids", "pairedclaimid", "transferkey")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import trio
 
-from daemons.locate import socket_of
-from daemons.run import EXIT_FOR_GOOD, DaemonStart
-from daemons.startd.slot import Slots
-from pool.errors import PoolError
-from protocol import rpc
-from protocol.address import Address
+from daemons.daemon_core.locate import socket_of
+from daemons.daemon_core.run import EXIT_FOR_GOOD, DaemonStart
+from daemons.startd.slots.slot import Slots
+from pool.base.errors import PoolError
 from protocol.messages.common import Stop, StopHow
+from protocol.rpc import endpoints
+from protocol.wire.address import Address
 
 
 async def end_when_unused(start: DaemonStart, slots: Slots, polling_s: float) -> None:
@@ -30,7 +30,7 @@ async def end_when_unused(start: DaemonStart, slots: Slots, polling_s: float) ->
 async def _stop_all(start: DaemonStart) -> None:
     address = Address.unix(str(socket_of(start.config, "master")))
     try:
-        async with rpc.connected(address, network=start.world.network, security=start.security) as master:
+        async with endpoints.connected(address, network=start.world.network, security=start.security) as master:
             await master.call(Stop(how=StopHow.GRACEFUL))
     except PoolError as error:
         start.log.always(f"The master cannot be told; only the startd ends: {error}")

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import os
-import signal
-import time
+from collections.abc import Set
 from dataclasses import dataclass
-from typing import Final
 
-from daemons.linux import descendants, is_zombie
-from daemons.starter import sandbox, tree
-from daemons.starter.cgroup import Group
-from daemons.starter.container_records import ContainerRecords
-from daemons.starter.scratch.leftovers import remove_volume
+from daemons.base.killing import kill, kill_until_gone
+from daemons.base.linux import descendants, is_zombie
+from daemons.host import sandbox, tree
+from daemons.host.cgroup import ControlGroup
+from daemons.host.container_records import ContainerRecords
+from daemons.host.volumes.found import remove_volume
 from pool.execute.cgroup import Trees
-
-ROUNDS_MAX: Final = 400
-PAUSE_S: Final = 0.005
 
 
 @dataclass(frozen=True)
@@ -31,7 +27,7 @@ class Trace:
 
 def sweep(trace: Trace, trees: Trees, containers: ContainerRecords | None = None) -> list[str]:
     """Remove everything; what could not be removed, in words. Blocks for some seconds at most."""
-    group = Group(trees, trace.group)
+    group = ControlGroup(trees, trace.group)
     problems: list[str] = []
     left = _kill(trace, group)
     if left:
@@ -48,19 +44,23 @@ def sweep(trace: Trace, trees: Trees, containers: ContainerRecords | None = None
     return problems
 
 
-def _kill(trace: Trace, group: Group) -> set[int]:
+def _kill(trace: Trace, group: ControlGroup) -> set[int]:
     """End the starter, what is below it, in its group, or marked as its job's; who is still there."""
     mark = b"_CONDOR_SCRATCH_DIR=" + os.fsencode(trace.sandbox)
-    left: set[int] = set()
-    for _ in range(ROUNDS_MAX):
-        left = _living(left | group.members() | _starter(trace))
-        left |= set().union(*map(descendants, left))
-        if not left and not (left := _living(tree.marked(mark))):
-            break
+    known: set[int] = set()
+
+    def who() -> set[int]:
+        nonlocal known
+        known = _living(known | group.members() | _starter(trace))
+        known |= _living(set().union(*map(descendants, known)))
+        known = known or _living(tree.marked(mark))  # that costs a look at each process of the machine
+        return known
+
+    def kill_all(pids: Set[int]) -> None:
         group.kill()
-        tree.send(left, signal.SIGKILL)
-        time.sleep(PAUSE_S)
-    return left
+        kill(pids)
+
+    return kill_until_gone(who, kill=kill_all)
 
 
 def _starter(trace: Trace) -> set[int]:

@@ -14,25 +14,25 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from daemons.faults import fault
-from daemons.starter import sandbox, tree
-from daemons.starter.container_records import ContainerRecords
-from daemons.starter.leftovers import Trace, sweep
-from daemons.starter.scratch.leftovers import sandboxes_with_volumes
+from daemons.base.faults import fault
+from daemons.host import sandbox, tree
+from daemons.host.container_records import ContainerRecords
+from daemons.host.volumes.found import sandboxes_with_volumes
+from daemons.startd.starters.leftovers import Trace, sweep
 from pool.execute.cgroup import Trees
 
 _SANDBOX: Final = re.compile(r"dir_(\d+)\Z")
 
 
 @dataclass(frozen=True)
-class Place:
+class StarterPlace:
     """Where a starter works: its slot's execute directory and control group."""
 
     execute: str
     group: str = ""
 
 
-class Records:
+class StarterRecords:
     """The records of this startd's starters. All of it blocks; call it from a worker thread where that matters."""
 
     def __init__(self, run_dir: Path, trees: Trees) -> None:
@@ -41,7 +41,7 @@ class Records:
         self.containers = ContainerRecords(run_dir)
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
 
-    def write(self, pid: int, place: Place) -> None:
+    def write(self, pid: int, place: StarterPlace) -> None:
         """From now on the starter's leavings can be found."""
         trace = Trace(pid, tree.start_ticks(pid), sandbox.path_of(place.execute, pid), place.group)
         file = self._file(pid)

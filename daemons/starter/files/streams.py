@@ -12,13 +12,13 @@ from typing import Final
 
 import trio
 
-from daemons.log import Log
-from daemons.starter.account import Account, acting_as
-from daemons.starter.line import Line
+from daemons.base.log import Log
+from daemons.host.account import Account, acting_as
+from daemons.starter.report.line import SharedConnection
+from pool.base.errors import PeerError
 from pool.classad import ClassAd
-from pool.errors import PeerError
-from pool.execute.plan import Plan
-from pool.execute.transfer import streamed_input, streamed_outputs
+from pool.execute.plan import RunPlan
+from pool.files.transfer import streamed_input, streamed_outputs
 from protocol.messages.agent import ReadStream, WriteStream
 from protocol.messages.starter import RunJob
 
@@ -36,25 +36,26 @@ class Streams:
     job: ClassAd
     sandbox: str
     account: Account
-    line: Line
+    line: SharedConnection
     log: Log
     _sent: dict[str, int] = field(default_factory=dict)
-    _pipe: int = -1
+    _pipe: trio.lowlevel.FdStream | None = None
 
-    def prepare(self, plan: Plan) -> None:
+    def prepare(self, plan: RunPlan) -> None:
         """Make the pipe that the job reads its input from; this process holds both ends until all of it is written."""
-        if streamed_input(self.job) is None or self._pipe >= 0:
+        if streamed_input(self.job) is None or self._pipe is not None:
             return
         with acting_as(self.account):
             if not os.path.exists(plan.stdin):
                 os.mkfifo(plan.stdin, 0o600)
-            self._pipe = os.open(plan.stdin, os.O_RDWR | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+            fd = os.open(plan.stdin, os.O_RDWR | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+        self._pipe = trio.lowlevel.FdStream(fd)
 
     async def run(self) -> None:
         """Move what there is to move, until cancelled."""
         async with trio.open_nursery() as nursery:
-            if self._pipe >= 0:
-                nursery.start_soon(self._feed)
+            if self._pipe is not None:
+                nursery.start_soon(self._feed, self._pipe)
             if names := streamed_outputs(self.job):
                 nursery.start_soon(self._send_now_and_then, names)
 
@@ -99,7 +100,7 @@ class Streams:
 
     # ---- input
 
-    async def _feed(self) -> None:
+    async def _feed(self, pipe: trio.lowlevel.FdStream) -> None:
         """Write the input into the pipe as the job takes it; then the job sees its end."""
         at = 0
         while True:
@@ -115,15 +116,9 @@ class Streams:
                 self._close_pipe()
                 return
             at += len(data)
-            left = memoryview(data)
-            while left:
-                try:
-                    left = left[os.write(self._pipe, left) :]
-                except BlockingIOError:
-                    await trio.lowlevel.wait_writable(self._pipe)
+            await pipe.send_all(data)
 
     def _close_pipe(self) -> None:
-        if self._pipe >= 0:
-            pipe, self._pipe = self._pipe, -1
-            trio.lowlevel.notify_closing(pipe)
-            os.close(pipe)
+        if self._pipe is not None:
+            self._pipe.close()
+            self._pipe = None

@@ -9,10 +9,10 @@ from typing import Final
 
 import trio
 
-from daemons.starter.link import Link
+from daemons.starter.report.local_link import Link
+from pool.base.errors import PeerError
 from pool.classad import ClassAd, Member
-from pool.errors import PeerError
-from protocol.messages.schedd import JobUpdate
+from protocol.messages.shadow import JobUpdate
 from protocol.messages.starter import RunJob
 
 SLOW_S: Final = 1.0

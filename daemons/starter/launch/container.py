@@ -4,113 +4,121 @@
 
 The engine is spoken to by its program. A container is kept by the engine and not by this process: before one is asked
 for, a record says so (`container_records.py`), and its first process is known, so that it ends though the engine hangs.
+
+Rules: what the job's description has wrong puts the job on hold, an engine that does not answer is the machine's fault,
+and the startd hears of that; orders are carried out one after another; nobody waits for an engine without a limit.
+
+Source: HTCondor's manual on the docker and container universes (docker_image, container_image, the DOCKER_* knobs);
+src/condor_starter.V6.1/docker_proc.cpp, src/condor_utils/docker-api.cpp.
 """
 
 from __future__ import annotations
 
 import math
 import os
-import platform
 import signal
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import replace
 from typing import Final
 
 import trio
 
-from daemons import engine
-from daemons.engine import ANSWER_S, Answer, is_gone
-from daemons.faults import fault
-from daemons.log import Log
-from daemons.programs import ProgramError, run_program
-from daemons.starter import container_usage
-from daemons.starter.account import Account, acting_as, own_account
-from daemons.starter.cgroup import Group
-from daemons.starter.container_records import APPEARS_S, PAUSE_S, ContainerRecord, ContainerRecords, end_processes
-from daemons.starter.helpers import HelperSpawner
-from daemons.starter.processes import Processes, Watched
-from daemons.starter.spawn import output_flags
-from daemons.starter.transfer import Held
-from daemons.starter.tree import send, start_ticks
+from daemons.base.faults import fault
+from daemons.base.log import Log
+from daemons.host import engine
+from daemons.host.account import Account, acting_as
+from daemons.host.cgroup import ControlGroup
+from daemons.host.child_settings import StarterSettings
+from daemons.host.container_records import APPEARS_S, PAUSE_S, ContainerRecord, ContainerRecords, end_processes
+from daemons.host.engine import ANSWER_S, is_gone
+from daemons.host.processes import Processes, WatchedChild
+from daemons.host.tree import send, start_ticks
+from daemons.starter.launch import container_usage
+from daemons.starter.launch.container_engine import ALIVE_S, SHORT_S, Engine, Images
+from daemons.starter.launch.container_plan import put_into
+from daemons.starter.launch.context import Context
+from daemons.starter.launch.spawn import output_flags
+from daemons.starter.launch.terms import Terms
+from daemons.starter.report.result import HoldJob
+from pool.base.errors import PeerError
 from pool.classad import ClassAd
 from pool.containers.answers import (
     INSPECT_FORMAT,
     PORTS_FORMAT,
     Inspected,
     cannot_create,
-    cannot_pull,
     cannot_start,
     host_ports,
     in_one_line,
     inspected,
     judged,
-    runs_on,
-    wrong_architecture,
 )
 from pool.containers.create import ContainerPlan, create_words, environment_lines, services, without_values
-from pool.containers.engine import EngineError, is_true, knob
-from pool.containers.image import LIST_FORMAT, OURS, TAGGED_FORMAT, own_name, real_name, stored_images, to_remove
+from pool.containers.engine import EngineError, knob, program_words
 from pool.execute.exit import Exited, Hold, cannot_open
-from pool.execute.plan import NULL, Plan
-from pool.execute.usage import Sample
+from pool.execute.plan import NULL, RunPlan
+from pool.execute.usage import UsageSample
+from protocol.messages.starter import EngineTrouble, RunJob
 
-ALIVE_S: Final = 10.0
-"""How long an engine may take to say whether it is there."""
-SHORT_S: Final = 30.0
-"""How long it may take to send a signal or to remove a container."""
 SETTLE_TRIES_MAX: Final = 20
 SETTLE_PAUSE_S: Final = 0.25
 FIRST_LOOK_S: Final = 0.1
 LOOK_PAUSE_S: Final = 0.5
 WORDS_BYTES: Final = 400
+ORDERS_MAX: Final = 64
+"""Signals and pauses that wait for the engine."""
 
 
-class Engine:
-    """The engine's program, asked from within the starter's loop."""
+@asynccontextmanager
+async def started_in(
+    image: str, context: Context, request: RunJob, job: ClassAd, terms: Terms, plan: RunPlan, account: Account
+) -> AsyncGenerator[Container, None]:
+    """The container, whose program runs; it is gone after the `with`. The startd hears of an engine in trouble."""
+    container = _container_of(job, request.slot_ad, context.settings, context.processes, context.group, context.log)
+    try:
+        await container.make(put_into(image, terms, plan, account, request, job, request.slot_ad, context))
+        container.start(plan, account)
+        await container.begun()
+        yield container
+    except EngineError as error:
+        await _report(context, request, str(error))
+        raise
+    finally:
+        await container.remove()
 
-    def __init__(self, program: Sequence[str], processes: Processes, log: Log) -> None:
-        self.program = list(program)
-        self._spawner = HelperSpawner(processes, own_account())
-        self._log = log
 
-    async def ask(self, *words: str, timeout_s: float = math.inf) -> Answer:
-        """Have it do something; EngineError when it cannot be started or takes too long."""
-        try:
-            end = await run_program(
-                self._spawner,
-                [*self.program, *words],
-                environment=engine.environment(),
-                directory="/",
-                timeout_s=timeout_s,
-            )
-        except ProgramError as error:
-            raise EngineError(str(error)) from None
-        if end.timed_out:
-            raise EngineError(f"{self.program[-1]} {words[0]} did not answer within {timeout_s:g} s")
-        if end.status:
-            self._log.full("The engine refuses", command=words[0], said=in_one_line(end.stderr))
-        return Answer(end.status, end.stdout, end.stderr)
+async def _report(context: Context, request: RunJob, reason: str) -> None:
+    """Let the startd know, so that no more jobs come for their container's sake."""
+    try:
+        await context.startd.notify(EngineTrouble(activation=request.activation, reason=reason))
+    except PeerError:
+        pass
 
-    async def must_live(self, otherwise: str) -> None:
-        """EngineError with this reason when the engine does not answer at all."""
-        answer = await self.ask("version", timeout_s=ALIVE_S)
-        if not answer.good:
-            raise EngineError(f"{otherwise}: {in_one_line(answer.stderr)}")
+
+def _container_of(
+    job: ClassAd, slot: ClassAd, settings: StarterSettings, processes: Processes, group: ControlGroup, log: Log
+) -> Container:
+    """The container that the job will have; EngineError where there is no engine."""
+    program = program_words(knob(settings.docker, "DOCKER"))
+    if not program:
+        raise EngineError("this machine has no container engine: DOCKER is not set")
+    engine = Engine(program, processes, log)
+    return Container(engine, ContainerRecords(settings.run_dir), processes, group, job, slot, settings.docker, log)
 
 
 class Container:
     """One job's container, which is a `Body` once it runs."""
 
-    watched: Watched
+    watched: WatchedChild
 
     def __init__(
         self,
         engine: Engine,
         records: ContainerRecords,
         processes: Processes,
-        group: Group,
+        group: ControlGroup,
         job: ClassAd,
         slot: ClassAd,
         knobs: Mapping[str, str],
@@ -119,9 +127,8 @@ class Container:
         self._engine, self._records, self._processes, self._group = engine, records, processes, group
         self._job, self._slot, self._knobs, self._log = job, slot, knobs, log
         self._record: ContainerRecord | None = None
-        self._meter: container_usage.Meter | None = None
-        self._orders: list[tuple[str, ...]] = []
-        self._ordered = trio.Event()
+        self._meter: container_usage.ContainerMeter | None = None
+        self._orders, self._ordered = trio.open_memory_channel[tuple[str, ...]](ORDERS_MAX)
         self._paused = False
         self._as_job: tuple[str, ...] = ()
         self._identity = ""
@@ -156,7 +163,7 @@ class Container:
     async def _create(self, plan: ContainerPlan) -> None:
         words = create_words(plan, self._job, self._slot, self._knobs)
         self._as_job = ("--user", f"{plan.uid}:{plan.gid}", "--workdir", plan.directory)
-        await self._have_image(plan.image)
+        await Images(self._engine, self._job, self._knobs, self._log).have(plan.image)
         self._record = ContainerRecord(plan.name, self._engine.program, plan.starter_pid)
         self._records.write(self._record)
         fault("starter.container_creating")
@@ -165,61 +172,14 @@ class Container:
         self._record = replace(self._record, made=True)  # or refused: nothing more will come of it
         if not answer.good:
             await self._engine.must_live("the engine went away")
-            raise Held(cannot_create(plan.image, answer.stderr))
+            raise HoldJob(cannot_create(plan.image, answer.stderr))
         self._identity = answer.stdout.strip().rpartition("\n")[2]
         self._records.write(self._record)
         fault("starter.container_created")
 
-    async def _have_image(self, image: str) -> None:
-        """Pull the image unless this user has it here, and note that it is used."""
-        own = self._own_name(image)
-        answer = await self._engine.ask(
-            "image", "inspect", "--format", "{{.Architecture}}", own or image, timeout_s=ANSWER_S
-        )
-        if not answer.good:
-            await self._engine.must_live("the engine does not answer")
-            answer = await self._pull(image)
-        if not is_true(knob(self._knobs, "DOCKER_SKIP_IMAGE_ARCH_CHECK"), default=False) and not runs_on(
-            answer.stdout, platform.machine()
-        ):
-            raise Held(wrong_architecture(image, answer.stdout.strip(), platform.machine()))
-        if own:
-            await self._engine.ask("tag", image, own, timeout_s=SHORT_S)
-
-    def _own_name(self, image: str) -> str:
-        """Under which name this user's image is kept; empty where everybody may use what is there."""
-        if is_true(knob(self._knobs, "DOCKER_TRUST_LOCAL_IMAGES"), default=False):
-            return ""
-        return own_name(image, self._job.eval_str("User") or self._job.eval_str("Owner") or "unknown")
-
-    async def _pull(self, image: str) -> Answer:
-        await self._make_room()
-        self._log.always("The image is pulled", image=image)
-        pulled = await self._engine.ask("pull", "-q", image)
-        if not pulled.good:
-            await self._engine.must_live("the engine went away")
-            raise Held(cannot_pull(image, pulled.stderr))
-        return await self._engine.ask("image", "inspect", "--format", "{{.Architecture}}", image, timeout_s=ANSWER_S)
-
-    async def _make_room(self) -> None:
-        """Remove the images of ours that were not used for the longest, so that one more is not too many."""
-        keep = knob(self._knobs, "DOCKER_IMAGE_CACHE_SIZE").strip()
-        listed = await self._engine.ask("images", "--format", LIST_FORMAT, timeout_s=ANSWER_S)
-        found = [image for image in stored_images(listed.stdout) if image.name.startswith(OURS)]
-        if not listed.good or len({image.id for image in found}) < (int(keep) if keep.isdigit() else 8):
-            return
-        ids = sorted({image.id for image in found})
-        times = await self._engine.ask("inspect", "--format", TAGGED_FORMAT, *ids, timeout_s=ANSWER_S)
-        for image in to_remove(
-            stored_images(listed.stdout, times.stdout if times.good else ""), int(keep) if keep.isdigit() else 8
-        ):
-            if (await self._engine.ask("rmi", image.name, timeout_s=SHORT_S)).good:
-                await self._engine.ask("rmi", real_name(image.name), timeout_s=SHORT_S)
-                self._log.always("An image has made room", image=real_name(image.name))
-
     # ---- its run
 
-    def start(self, plan: Plan, account: Account) -> None:
+    def start(self, plan: RunPlan, account: Account) -> None:
         """Start it, with the job's files as its standard files; Held when one cannot be opened."""
         assert self._record is not None
         self._errors = plan.stderr, account
@@ -267,7 +227,7 @@ class Container:
         assert self._record is not None
         self._record = replace(self._record, pid=state.pid, started=start_ticks(state.pid))
         self._records.write(self._record)
-        self._meter = container_usage.Meter(state.pid, self._identity)
+        self._meter = container_usage.ContainerMeter(state.pid, self._identity)
         if wanted := services(self._job):
             opened = await self._engine.ask("inspect", "--format", PORTS_FORMAT, self._record.name, timeout_s=ANSWER_S)
             self._ports = ClassAd(host_ports(opened.stdout, wanted))
@@ -297,12 +257,17 @@ class Container:
             self._order("unpause")
 
     def _order(self, *words: str) -> None:
-        self._orders.append(words)
-        self._ordered.set()
+        """Have the engine do it, after what it was told before; nothing more once it is to kill the container."""
+        try:
+            self._orders.send_nowait(words)
+        except trio.BrokenResourceError:
+            pass
+        except trio.WouldBlock:
+            self._log.error("The engine is behind: the container is not told", order=" ".join(words))
 
-    def sample(self) -> Sample:
+    def sample(self) -> UsageSample:
         """By its processes and their control group."""
-        return self._meter.sample() if self._meter is not None else Sample()
+        return self._meter.sample() if self._meter is not None else UsageSample()
 
     def told(self) -> ClassAd:
         """What went over its network, and where its services are."""
@@ -314,22 +279,19 @@ class Container:
     async def attend(self) -> None:
         """Carry out orders, in order."""
         assert self._record is not None
-        while True:
-            while self._orders:
-                words = self._orders.pop(0)
+        with suppress(trio.ClosedResourceError):
+            async for words in self._ordered:
                 try:
                     await self._engine.ask(*words, self._record.name, timeout_s=SHORT_S)
                 except EngineError as error:
                     self._log.error("The container was not told", error, order=" ".join(words))
-            self._ordered = trio.Event()
-            await self._ordered.wait()
 
     # ---- its end
 
     async def end(self) -> None:
         """Kill it by the engine; where that does not work, by its first process."""
         assert self._record is not None
-        self._orders.clear()
+        self._ordered.close()
         if not self.watched.ended.is_set():
             try:
                 if self._paused:
@@ -352,7 +314,7 @@ class Container:
                 self._raise_unless_exited(state)
                 if not state.began:
                     await self._engine.must_live("the engine went away")
-                    raise Held(cannot_start(self._last_words()))
+                    raise HoldJob(cannot_start(self._last_words()))
                 end = judged(state, self._slot.eval_int("Memory") or 0)
                 assert isinstance(end, Exited)
                 return end
@@ -362,7 +324,7 @@ class Container:
     def _raise_unless_exited(self, state: Inspected) -> None:
         end = judged(state, self._slot.eval_int("Memory") or 0)
         if isinstance(end, Hold):
-            raise Held(end)
+            raise HoldJob(end)
 
     def _last_words(self) -> str:
         """What the engine's program has written last, on what it took for the job's standard error."""
@@ -417,7 +379,7 @@ def _only_ours_to_read(text: str) -> Iterator[str]:
         yield f"/proc/{os.getpid()}/fd/{file.fileno()}"
 
 
-def _open_files(plan: Plan, account: Account) -> tuple[int, int, int]:
+def _open_files(plan: RunPlan, account: Account) -> tuple[int, int, int]:
     """The job's standard files, opened with its account's rights; Held names the one that cannot be."""
     opened: list[int] = []
     try:
@@ -430,7 +392,7 @@ def _open_files(plan: Plan, account: Account) -> tuple[int, int, int]:
                 try:
                     fd = os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
                 except OSError as error:
-                    raise Held(cannot_open(stream, path, error.errno or 5)) from None
+                    raise HoldJob(cannot_open(stream, path, error.errno or 5)) from None
                 os.set_blocking(fd, True)
                 opened.append(fd)
     except BaseException:

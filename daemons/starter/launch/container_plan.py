@@ -6,30 +6,25 @@ import os
 import stat
 from collections.abc import Mapping
 
-from daemons.log import Log
-from daemons.starter import sandbox
-from daemons.starter.account import Account, acting_as
-from daemons.starter.cgroup import Group
-from daemons.starter.container import Container, Engine
-from daemons.starter.container_records import ContainerRecords
-from daemons.starter.context import Context
-from daemons.starter.gpus import gpu_numbers
-from daemons.starter.process_limit import processes_of
-from daemons.starter.processes import Processes
-from daemons.starter.settings import StarterSettings
-from daemons.starter.terms import Terms
-from daemons.starter.transfer import Held
+from daemons.host import sandbox
+from daemons.host.account import Account, acting_as
+from daemons.host.child_settings import StarterSettings
+from daemons.host.gpus import gpu_numbers
+from daemons.host.process_limit import processes_of
+from daemons.starter.launch.context import Context
+from daemons.starter.launch.terms import Terms
+from daemons.starter.report.result import HoldJob
+from pool.base.errors import UserError
 from pool.classad import ClassAd
 from pool.containers.create import ContainerPlan, command_of, container_name, moved
 from pool.containers.devices import gpu_devices
-from pool.containers.engine import EngineError, is_true, knob, program_words
+from pool.containers.engine import is_true, knob, program_words
 from pool.containers.image import is_image_name, wanted_image, with_tag
 from pool.containers.volumes import volumes_of
-from pool.errors import UserError
 from pool.execute.exit import Hold, cannot_enter
-from pool.execute.plan import Plan
+from pool.execute.plan import RunPlan
 from pool.execute.quoting import arguments_of
-from pool.jobs.codes import HoldCode
+from pool.jobs.vocabulary.hold_codes import HoldCode
 from protocol.messages.starter import RunJob
 
 
@@ -37,27 +32,16 @@ def image_of(job: ClassAd, slot: ClassAd, settings: StarterSettings) -> str | No
     """The image that the job runs in, if it does; Held when this machine cannot run its kind."""
     wanted = wanted_image(job, slot, settings.docker)
     if isinstance(wanted, Hold):
-        raise Held(wanted)
+        raise HoldJob(wanted)
     if wanted is not None and not is_image_name(wanted):
-        raise Held(Hold(f"{wanted!r} is not the name of an image", HoldCode.INVALID_DOCKER_IMAGE))
+        raise HoldJob(Hold(f"{wanted!r} is not the name of an image", HoldCode.INVALID_DOCKER_IMAGE))
     return wanted
-
-
-def container_of(
-    job: ClassAd, slot: ClassAd, settings: StarterSettings, processes: Processes, group: Group, log: Log
-) -> Container:
-    """The container that the job will have; EngineError where there is no engine."""
-    program = program_words(knob(settings.docker, "DOCKER"))
-    if not program:
-        raise EngineError("this machine has no container engine: DOCKER is not set")
-    engine = Engine(program, processes, log)
-    return Container(engine, ContainerRecords(settings.run_dir), processes, group, job, slot, settings.docker, log)
 
 
 def put_into(
     image: str,
     terms: Terms,
-    plan: Plan,
+    plan: RunPlan,
     account: Account,
     request: RunJob,
     job: ClassAd,
@@ -102,7 +86,7 @@ def _make_directories(made: tuple[str, ...], home: str, directory: str, account:
             try:
                 os.stat(os.path.join(directory, "."))
             except OSError as error:
-                raise Held(cannot_enter(directory, error.errno or 2)) from None
+                raise HoldJob(cannot_enter(directory, error.errno or 2)) from None
         for path in made:
             at = home
             for part in os.path.relpath(path, home).split("/"):

@@ -7,17 +7,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from daemons.linux import descendants
-from daemons.starter import tree
-from daemons.starter.cgroup import Group
+from daemons.base.linux import descendants
+from daemons.host import tree
+from daemons.host.cgroup import ControlGroup
 from pool.classad import ClassAd
 from pool.execute.cgroup import Trees, find_trees
-from pool.execute.usage import Sample
+from pool.execute.usage import UsageSample
 
 _MB = 1_000_000
 
 
-class Meter:
+class ContainerMeter:
     """Reads a running container."""
 
     def __init__(self, pid: int, identity: str) -> None:
@@ -26,14 +26,14 @@ class Meter:
         self._own_network = _namespace(pid) not in ("", _namespace("self"))
         self._network: tuple[int, int] | None = None
 
-    def sample(self) -> Sample:
+    def sample(self) -> UsageSample:
         """What it uses now."""
         self._look_at_network()
         seen = tree.sample({self._pid} | descendants(self._pid))
         grouped = self._group.sample() if self._group is not None else None
         if grouped is None:
             return seen
-        return Sample(
+        return UsageSample(
             seen.image,
             max(seen.resident, grouped.resident),
             max(seen.user_s, grouped.user_s),
@@ -60,7 +60,7 @@ class Meter:
         self._network = (sum(int(words[0]) for words in counts), sum(int(words[8]) for words in counts))
 
 
-def _group_of(pid: int, identity: str) -> Group | None:
+def _group_of(pid: int, identity: str) -> ControlGroup | None:
     """The container's control group; None where it has none of its own that this process can see."""
     try:
         membership = Path(f"/proc/{pid}/cgroup").read_text().splitlines()
@@ -72,7 +72,7 @@ def _group_of(pid: int, identity: str) -> Group | None:
         return None
     (path,) = paths
     there = tuple((name, mount) for name, mount in trees.mounts if Path(mount + path).is_dir())
-    return Group(Trees(trees.version, there), path.strip("/")) if there else None
+    return ControlGroup(Trees(trees.version, there), path.strip("/")) if there else None
 
 
 def _namespace(pid: int | str) -> str:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from daemons.log import Log
-from daemons.starter.cgroup import Group
-from daemons.starter.chirp import ChirpServer
-from daemons.starter.line import Line
-from daemons.starter.processes import Processes
-from daemons.starter.settings import StarterSettings
-from daemons.starter.spawn import Spawner
-from pool.execute.plugins import BadPlugin, Plugin
-from protocol.net import Network
-from protocol.rpc import Peer
-from protocol.security import Security
+from daemons.base.log import Log
+from daemons.host.cgroup import ControlGroup
+from daemons.host.child_settings import StarterSettings
+from daemons.host.processes import Processes
+from daemons.starter.chirp.server import ChirpServer
+from daemons.starter.launch.spawn import JobSpawner
+from daemons.starter.report.line import SharedConnection
+from pool.files.plugins import BadPlugin, Plugin
+from protocol.network.channel import Network
+from protocol.rpc.endpoints import Peer
+from protocol.security.credentials import Security
 
 
 @dataclass
@@ -26,12 +26,12 @@ class Context:
     security: Security
     network: Network
     processes: Processes
-    group: Group
-    spawner: Spawner
+    group: ControlGroup
+    spawner: JobSpawner
     startd: Peer
-    line: Line
+    line: SharedConnection
     """To the schedd."""
-    agent: Line
+    agent: SharedConnection
     """To the user's file agent."""
     plugins: dict[str, Plugin | BadPlugin] = field(default_factory=dict)
     """What the machine's file transfer plug-ins have said of themselves."""

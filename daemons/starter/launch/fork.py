@@ -1,9 +1,12 @@
-"""Start a job's program: in its session, its control group, as its account, with its files.
+"""Start a job's program by a fork, which becomes the job step by step and can tell which step has failed.
 
-Nearly always `spawn.py` does it. What it does not do is done here by a fork that becomes the job step by step: what can
-fail between fork and exec is told through a pipe as (stage, errno), so that the job's hold reason can name the file and
-the fault. The child touches nothing but system calls; it leaves no descriptor, no signal disposition, no group and no
-limit of the starter's to the job. Everything a user named is opened after the identity has changed.
+What `spawn.py` does not do is done here. What can fail between fork and exec is told through a pipe as (stage, errno),
+so that the job's hold reason can name the file and the fault. Rules: the child touches nothing but system calls; it
+leaves no descriptor, no signal disposition, no group and no limit of the starter's to the job; everything a user named
+is opened after the identity has changed.
+
+Source: HTCondor's DaemonCore::Create_Process (src/condor_daemon_core.V6/daemon_core.cpp), whose errors become the hold
+reasons of the manual's table "Job ClassAd Attributes", HoldReasonCode.
 """
 
 from __future__ import annotations
@@ -13,21 +16,21 @@ import os
 import signal
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final, NoReturn
 
 import trio
 
-from daemons.executable import HEAD_BYTES, seen
-from daemons.starter import namespaces
-from daemons.starter.account import Account, become
-from daemons.starter.first_process import FirstProcess
-from daemons.starter.spawn import JOB_UMASK, OOM_SCORE, Spawner, handled_signals, output_flags, soft_limits
-from daemons.starter.terms import USUAL, Terms
-from pool.errors import PoolError
+from daemons.host import namespaces
+from daemons.host.account import Account, become
+from daemons.host.first_process import FirstProcess
+from daemons.process.executable import HEAD_BYTES, seen
+from daemons.starter.launch.spawn import JOB_UMASK, OOM_SCORE, handled_signals, output_flags, soft_limits
+from daemons.starter.launch.terms import Terms
+from pool.base.errors import PoolError
 from pool.execute.exit import Hold, Program, cannot_enter, cannot_execute, cannot_open
-from pool.execute.plan import Plan
+from pool.execute.plan import RunPlan
 
 _REPORT: Final = struct.Struct("iiI")  # stage, errno, the program's mode; then how the program begins
 
@@ -47,7 +50,7 @@ class Stage(IntEnum):
 class LaunchError(PoolError):
     """The program was not started."""
 
-    def __init__(self, stage: Stage, number: int, plan: Plan, program: Program) -> None:
+    def __init__(self, stage: Stage, number: int, plan: RunPlan, program: Program) -> None:
         super().__init__(f"{stage.name.lower()}: {os.strerror(number)}")
         self.stage, self.number, self.plan, self.program = stage, number, plan, program
 
@@ -73,7 +76,7 @@ class Started:
     """A child; whether it got to its program is known when `begun` returns. Without a pipe it did."""
 
     pid: int
-    plan: Plan
+    plan: RunPlan
     first: FirstProcess | None = None
     """The first process of its pid namespace, if it has one."""
     _pipe: int = -1
@@ -92,17 +95,8 @@ class Started:
             raise LaunchError(Stage(stage), number, self.plan, Program(mode, report[_REPORT.size :]))
 
 
-def launch(plan: Plan, account: Account, spawner: Spawner, terms: Terms = USUAL) -> Started:
-    """Make the job's process; OSError or IsolationError when that cannot be."""
-    if terms.group_id:
-        account = replace(account, groups=(*account.groups, terms.group_id))
-    if not terms.nice and (spawned := spawner.spawn(plan, account, terms)) is not None:
-        pid, first = spawned
-        return Started(pid, plan, first)
-    return _fork(plan, account, spawner.group.entrances(), terms)
-
-
-def _fork(plan: Plan, account: Account, entrances: Sequence[int], terms: Terms) -> Started:
+def fork(plan: RunPlan, account: Account, entrances: Sequence[int], terms: Terms) -> Started:
+    """The job's process, on its way to its program; OSError or IsolationError when it cannot be made."""
     environment = {os.fsencode(k): os.fsencode(v) for k, v in plan.environment.items()}
     argv = [os.fsencode(word) for word in plan.argv]
     handled = handled_signals()
@@ -121,7 +115,7 @@ def _fork(plan: Plan, account: Account, entrances: Sequence[int], terms: Terms) 
 
 
 def _child(
-    plan: Plan,
+    plan: RunPlan,
     account: Account,
     entrances: Sequence[int],
     terms: Terms,
@@ -179,7 +173,7 @@ def quieten_oom_and_signals(handled: Sequence[int]) -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 
-def _open_as(fd: int, path: str, plan: Plan) -> None:
+def _open_as(fd: int, path: str, plan: RunPlan) -> None:
     """Open one standard file; standard error joins standard output when both are one file."""
     if fd == 2 and path == plan.stdout:
         os.dup2(1, 2)

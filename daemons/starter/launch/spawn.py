@@ -5,7 +5,7 @@ than all else in a short job. Here the starter itself takes on what the job is t
 for the moment in which it makes a child that borrows this process's memory, and takes it off again. Nothing is awaited
 meanwhile. The account is the child's alone: it opens the job's files with the account's rights while no other process
 of the account may send it a signal, and becomes the account with its last step before the program. Whatever is unusual
-or fails is left to `launch.py`, which forks and can tell what went wrong.
+or fails is left to `fork.py`, which can tell what went wrong.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
 
-from daemons.starter import namespaces
-from daemons.starter import vfork as child
-from daemons.starter.account import Account, acting_as
-from daemons.starter.cgroup import Group
-from daemons.starter.first_process import FirstProcess
-from daemons.starter.terms import USUAL, Terms
-from pool.execute.plan import NULL, Plan
+from daemons.host import namespaces
+from daemons.host.account import Account, acting_as
+from daemons.host.cgroup import ControlGroup
+from daemons.host.first_process import FirstProcess
+from daemons.starter.launch import vfork as child
+from daemons.starter.launch.terms import USUAL, Terms
+from pool.execute.plan import NULL, RunPlan
 
 OOM_SCORE: Final = b"800"
 """The kernel takes jobs before daemons when the machine runs out of memory (HTCondor's value)."""
@@ -39,10 +39,10 @@ _SAME: Final = 0xFFFFFFFF
 """The id that is to stay as it is."""
 
 
-class Spawner:
+class JobSpawner:
     """What a starter keeps between its jobs: how the kernel rates it when memory is short, and its signals."""
 
-    def __init__(self, group: Group) -> None:
+    def __init__(self, group: ControlGroup) -> None:
         self.group = group
         self._oom: tuple[int, bytes] | None = None
         self._handled: list[child.Step] | None = None
@@ -53,7 +53,7 @@ class Spawner:
             os.close(self._oom[0])
             self._oom = None
 
-    def spawn(self, plan: Plan, account: Account, terms: Terms = USUAL) -> tuple[int, FirstProcess | None] | None:
+    def spawn(self, plan: RunPlan, account: Account, terms: Terms = USUAL) -> tuple[int, FirstProcess | None] | None:
         """The process of the job, whose program was executed, and the first one of its pid namespace, if it has one.
 
         None when this way cannot tell or do it.
@@ -72,7 +72,7 @@ class Spawner:
         except (OSError, ValueError):  # ValueError: a null character, which no program can be given
             return None
 
-    def _steps(self, plan: Plan, account: Account) -> list[child.Step]:
+    def _steps(self, plan: RunPlan, account: Account) -> list[child.Step]:
         """What the child does, in its order."""
         steps: list[child.Step] = [(child.SETSID,)]
         if account.switches:
@@ -147,7 +147,7 @@ def soft_limits(rlimits: Mapping[str, int]) -> list[tuple[int, tuple[int, int]]]
     return before
 
 
-def _file_steps(plan: Plan, account: Account) -> list[child.Step]:
+def _file_steps(plan: RunPlan, account: Account) -> list[child.Step]:
     """How the standard files are opened; OSError when one of them might keep this process waiting, as a pipe does."""
     with acting_as(account):
         if not all(map(_opens_at_once, {plan.stdin, plan.stdout, plan.stderr})):
@@ -166,7 +166,7 @@ def handled_signals() -> list[int]:
     return [signum for signum in SIGNALS if signal.getsignal(signum) != signal.SIG_DFL]
 
 
-def output_flags(plan: Plan) -> int:
+def output_flags(plan: RunPlan) -> int:
     """How standard output and error are opened."""
     return os.O_WRONLY | os.O_CREAT | os.O_NOCTTY | (os.O_APPEND if plan.append_output else os.O_TRUNC)
 

@@ -13,17 +13,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
-from daemons.log import Log
-from daemons.starter import namespaces
-from daemons.starter.account import Account
-from daemons.starter.gpus import others_devices
-from daemons.starter.settings import StarterSettings
-from daemons.starter.tokens import Taken, take
-from daemons.starter.tracking import NOBODY_ELSE, Tracking
+from daemons.base.log import Log
+from daemons.host import namespaces
+from daemons.host.account import Account
+from daemons.host.child_settings import StarterSettings
+from daemons.host.gpus import others_devices
+from daemons.host.tokens import Taken, take
+from daemons.host.tracking import NOBODY_ELSE, Tracking
+from pool.base.errors import PoolError
 from pool.classad import ClassAd, expr
-from pool.errors import PoolError
 from pool.execute.isolation import SEES_ALL, Isolation, isolation_of, private_directories
-from pool.execute.plan import Plan
+from pool.execute.plan import RunPlan
 from pool.execute.scratch import wants_encryption
 
 NICE_MAX: Final = 19
@@ -50,7 +50,7 @@ USUAL: Final = Terms()
 
 @contextmanager
 def terms_for(
-    settings: StarterSettings, job: ClassAd, slot: ClassAd, plan: Plan, account: Account, sandbox: str, log: Log
+    settings: StarterSettings, job: ClassAd, slot: ClassAd, plan: RunPlan, account: Account, sandbox: str, log: Log
 ) -> Iterator[Terms]:
     """This job's terms; what they take of the machine is the job's inside the `with`."""
     taken: list[Taken] = []
@@ -136,7 +136,9 @@ def _cpus(settings: StarterSettings, job: ClassAd, slot: ClassAd, taken: list[Ta
 # ---- namespaces
 
 
-def _isolation(settings: StarterSettings, job: ClassAd, slot: ClassAd, plan: Plan, sandbox: str, log: Log) -> Isolation:
+def _isolation(
+    settings: StarterSettings, job: ClassAd, slot: ClassAd, plan: RunPlan, sandbox: str, log: Log
+) -> Isolation:
     if not settings.job_namespaces and not settings.pid_namespaces:
         return SEES_ALL
     if not namespaces.can_isolate():
@@ -162,6 +164,6 @@ def _isolation(settings: StarterSettings, job: ClassAd, slot: ClassAd, plan: Pla
     return isolation
 
 
-def _files(plan: Plan) -> list[str]:
+def _files(plan: RunPlan) -> list[str]:
     words = [plan.program, *plan.arguments[:1]] if plan.wrapped else [plan.program]
     return [path for path in (*words, plan.stdin, plan.stdout, plan.stderr) if posixpath.isabs(path)]

@@ -12,19 +12,21 @@ from typing import Any, Final
 
 import trio
 
-from daemons.starter import vfork
+from daemons.starter.launch import vfork
+from pool.base.ids import JobId
 from pool.classad import ClassAd
-from pool.execute.plan import Surroundings, plan_job
-from pool.execute.usage import Sample, Usage
-from pool.ids import JobId
-from protocol import net, rpc
-from protocol.message import DONE, Request
-from protocol.messages import agent, schedd, starter
+from pool.execute.plan import ExecuteSurroundings, plan_job
+from pool.execute.usage import JobUsage, UsageSample
+from pool.jobs.vocabulary.endings import Ending
+from protocol.messages import agent, shadow, starter
 from protocol.messages.common import StopHow
-from protocol.needs import Need
-from protocol.rpc import Peer
-from protocol.security import Security
-from protocol.service import Service
+from protocol.network import channel
+from protocol.rpc import endpoints
+from protocol.rpc.endpoints import Peer
+from protocol.rpc.service import Service, answer
+from protocol.security.credentials import Security
+from protocol.security.needs import Need
+from protocol.wire.message import DONE, Request
 
 ROUNDS: Final = 10
 _IDS: Final[dict[str, Any]] = {"job_id": JobId(1, 0), "activation": "warm"}
@@ -33,15 +35,15 @@ _IDS: Final[dict[str, Any]] = {"job_id": JobId(1, 0), "activation": "warm"}
 def _messages() -> list[Request[Any]]:
     job = ClassAd({"Cmd": "/bin/true", "Iwd": "/", "Environment": "A=1 B='2 3'", "Arguments": "a 'b c'"})
     slot = ClassAd({"Name": "slot1_1@warm", "Cpus": 1, "Memory": 128})
-    plan_job(job, slot, Surroundings(sandbox="/dir_1", slot="slot1_1", starter_pid=1))
-    usage = Usage().begun().seen(Sample(1, 1, 0.1, 0.1, 1)).ad()
+    plan_job(job, slot, ExecuteSurroundings(sandbox="/dir_1", slot="slot1_1", starter_pid=1))
+    usage = JobUsage().begun().seen(UsageSample(1, 1, 0.1, 0.1, 1)).ad()
     job.long()
     run = starter.RunJob(**_IDS, job_ad=job, slot_ad=slot, shadow_address="/warm", ticket="warm")
     return [
         run,
-        schedd.StarterReady(**_IDS),
-        schedd.JobExecuting(**_IDS, at=0.0, ad=usage),
-        schedd.JobEnded(**_IDS, ending=schedd.Ending.EXITED, at=0.0, ad=usage),
+        shadow.StarterReady(**_IDS),
+        shadow.JobExecuting(**_IDS, at=0.0, ad=usage),
+        shadow.JobEnded(**_IDS, ending=Ending.EXITED, at=0.0, ad=usage),
         starter.StopJob(activation="warm", how=StopHow.FAST),
         starter.ActivationOver(activation="warm"),
         agent.FetchInput(activation="warm"),
@@ -60,13 +62,12 @@ async def _talk() -> None:
     """Every message of a starter's life, over a socket pair with both ends here."""
     messages = _messages()
     service = Service("warm", {message.tag: Need() for message in messages})
-    for message in messages:
-        service.on(type(message), _answer)
+    service.offer([answer(type(message), _answer) for message in messages])
     parent_end, child_end = socket.socketpair()
     security = Security()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(_be_parent, nursery, parent_end, security, service)
-        peer = await rpc.open_pair(nursery, net.pair_channel(child_end), parent=False, security=security)
+        peer = await endpoints.open_pair(nursery, channel.pair_channel(child_end), parent=False, security=security)
         for _ in range(ROUNDS):
             for message in messages:
                 await peer.call(message)
@@ -75,7 +76,7 @@ async def _talk() -> None:
 
 
 async def _be_parent(nursery: trio.Nursery, end: socket.socket, security: Security, service: Service) -> None:
-    await rpc.open_pair(nursery, net.pair_channel(end), parent=True, security=security, service=service)
+    await endpoints.open_pair(nursery, channel.pair_channel(end), parent=True, security=security, service=service)
 
 
 @cache

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from daemons.starter.scene import Scene
-from daemons.starter.shell import Shells
-from daemons.starter.tail import tail
+from daemons.starter.launch.body import Scene
+from daemons.starter.live.shell import Shells
+from daemons.starter.live.tail import tail
+from pool.base.errors import UserError
 from pool.classad import ClassAd, expr
-from pool.errors import UserError
-from protocol.message import DONE, Done
 from protocol.messages.live import NotRunning, OpenShell, ResizeShell, ShellInput, ShellOutput, TailFiles, Tails
-from protocol.rpc import Peer
-from protocol.service import SendItem, Service
+from protocol.rpc.endpoints import Peer
+from protocol.rpc.service import Answer, SendItem, answer
+from protocol.wire.message import DONE, Done
 
 
 class Visited(Protocol):
@@ -35,12 +35,14 @@ class Live:
         self._present = present
         self._ssh_to_job, self._peek_job = ssh_to_job, peek_job
 
-    def add_to(self, service: Service) -> None:
-        """Answer on the connection to the schedd."""
-        service.on(TailFiles, self.tail, stops_with_caller=True)
-        service.on(OpenShell, self.open_shell)
-        service.on(ShellInput, self.shell_input)
-        service.on(ResizeShell, self.resize_shell)
+    def answers(self) -> list[Answer]:
+        """What comes on the connection to the schedd."""
+        return [
+            answer(TailFiles, self.tail, stops_with_caller=True),
+            answer(OpenShell, self.open_shell),
+            answer(ShellInput, self.shell_input),
+            answer(ResizeShell, self.resize_shell),
+        ]
 
     async def tail(self, _peer: Peer, request: TailFiles) -> Tails:
         """The end of the job's files."""

@@ -3,6 +3,12 @@
 A shell is one more process of the job: in its control group and its namespaces, with its account, environment,
 directory and limits. It has a terminal of its own, or pipes. It ends with the connection of whoever uses it, and a job
 does not end before its shells, unless it has to leave. In a container it is the engine that runs it.
+
+Rules: what is printed goes out as fast as its reader takes it, and what was printed last is not lost with the shell's
+end; programs of interactive jobs find a directory in the sandbox as long as a shell is open.
+
+Source: HTCondor's manual pages condor_ssh_to_job and condor_submit (-interactive), and "Starting an interactive shell
+next to a running job on a remote machine". There an sshd runs beside the job; here no machine needs one.
 """
 
 from __future__ import annotations
@@ -15,24 +21,25 @@ import subprocess
 import termios
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final, NoReturn
 
 import trio
+from trio.lowlevel import FdStream
 
-from daemons import engine
-from daemons.linux import descendants
-from daemons.log import Log
-from daemons.starter import namespaces
-from daemons.starter.account import acting_as, become
-from daemons.starter.cgroup import Group
-from daemons.starter.launch import quieten_oom_and_signals
-from daemons.starter.processes import Processes, Watched
-from daemons.starter.scene import Scene
-from daemons.starter.spawn import JOB_UMASK, handled_signals, soft_limits
-from pool.errors import UserError
+from daemons.base.linux import descendants
+from daemons.base.log import Log
+from daemons.base.sync import Signal
+from daemons.host import engine, namespaces
+from daemons.host.account import acting_as, become
+from daemons.host.cgroup import ControlGroup
+from daemons.host.processes import Processes, WatchedChild
+from daemons.starter.launch.body import Scene
+from daemons.starter.launch.fork import quieten_oom_and_signals
+from daemons.starter.launch.spawn import JOB_UMASK, handled_signals, soft_limits
+from pool.base.errors import UserError
 from protocol.messages.live import SHELL_CHUNK_BYTES, NotRunning, OpenShell, ShellOutput
-from protocol.service import SendItem
+from protocol.rpc.service import SendItem
 
 SHELLS_MAX: Final = 16
 LAST_SHELL: Final = "/bin/sh"
@@ -46,28 +53,28 @@ MARK: Final = ".condor_ssh_to_job_{}"
 class _Shell:
     """One shell: its process, and this side's ends of its terminal or pipes."""
 
-    watched: Watched
-    typed: int
-    printed: int
-    errors: int
+    watched: WatchedChild
+    typed: FdStream
+    printed: FdStream
+    errors: FdStream | None
     is_terminal: bool
     mark: str
-    turn: trio.Lock
+    turn: trio.Lock = field(default_factory=trio.Lock)
 
     def close(self) -> None:
         """Hang up."""
-        for fd in {self.typed, self.printed, self.errors} - {-1}:
-            os.close(fd)
-        self.typed = self.printed = self.errors = -1
+        for stream in (self.typed, self.printed, self.errors):
+            if stream is not None:
+                stream.close()
 
 
 class Shells:
     """The shells of one job."""
 
-    def __init__(self, processes: Processes, group: Group, log: Log) -> None:
+    def __init__(self, processes: Processes, group: ControlGroup, log: Log) -> None:
         self._processes, self._group, self._log = processes, group, log
         self._open: dict[str, _Shell] = {}
-        self._closed = trio.Event()
+        self._closed = Signal()
         self.last_status: int | None = None
         """The wait status of the shell that ended last."""
 
@@ -80,8 +87,7 @@ class Shells:
 
     async def all_closed(self) -> None:
         """Wait until no shell is open."""
-        while self._open:
-            await self._closed.wait()
+        await self._closed.until(lambda: not self._open)
 
     # ---- for whoever uses them
 
@@ -97,7 +103,7 @@ class Shells:
             await send(ShellOutput(slot=scene.slot.eval_str("Name") or "", pids=pids))
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(_pump, shell, shell.printed, lambda data: ShellOutput(data=data), send)
-                if shell.errors >= 0:
+                if shell.errors is not None:
                     nursery.start_soon(_pump, shell, shell.errors, lambda data: ShellOutput(error=data), send)
                 await shell.watched.ended.wait()
             self.last_status = shell.watched.status
@@ -115,8 +121,7 @@ class Shells:
             os.rmdir(shell.mark)
         del self._open[request.shell]
         if not self._open:
-            closed, self._closed = self._closed, trio.Event()
-            closed.set()
+            self._closed.fire()
             if scene.job.eval_bool("InteractiveJob", False):  # its program only waits for this
                 with suppress(ProcessLookupError):
                     os.kill(scene.pid, signal.SIGTERM)
@@ -128,20 +133,16 @@ class Shells:
         async with shell.turn:
             if over and shell.is_terminal:
                 data += b"\x04"
-            try:
-                await _write(shell, data)
-            except (BrokenPipeError, OSError):  # it has closed its input, or is gone
-                return
-            if over and not shell.is_terminal and shell.typed >= 0:
-                trio.lowlevel.notify_closing(shell.typed)
-                os.close(shell.typed)
-                shell.typed = -1
+            with suppress(trio.BrokenResourceError, trio.ClosedResourceError):  # it has closed its input, or is gone
+                await shell.typed.send_all(data)
+            if over and not shell.is_terminal:
+                shell.typed.close()
 
     def resize(self, name: str, rows: int, columns: int) -> None:
         """The terminal has another size; its foreground processes get SIGWINCH."""
         shell = self._named(name)
-        if shell.is_terminal and shell.typed >= 0:
-            _set_size(shell.typed, rows, columns)
+        if shell.is_terminal:
+            _set_size(shell.typed.fileno(), rows, columns)
 
     def _named(self, name: str) -> _Shell:
         if name not in self._open:
@@ -166,9 +167,16 @@ class Shells:
         finally:
             for fd in set(theirs):
                 os.close(fd)
-        for fd in set(ours) - {-1}:
-            os.set_blocking(fd, False)
-        return _Shell(self._processes.watch(pid), *ours, is_terminal, mark, trio.Lock())
+        typed, printed, errors = ours
+        reads = FdStream(printed)
+        return _Shell(
+            self._processes.watch(pid),
+            reads if typed == printed else FdStream(typed),
+            reads,
+            FdStream(errors) if errors >= 0 else None,
+            is_terminal,
+            mark,
+        )
 
 
 def _terminal(scene: Scene, request: OpenShell) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
@@ -333,48 +341,26 @@ def _child(
 # ---- moving bytes
 
 
-async def _pump(shell: _Shell, fd: int, item: Callable[[bytes], ShellOutput], send: SendItem[ShellOutput]) -> None:
-    """Send what comes out of one descriptor, until its end, or a moment after the shell's."""
-    while True:
-        try:
-            data = os.read(fd, SHELL_CHUNK_BYTES)
-        except BlockingIOError:
-            if not await _readable(shell, fd):
-                return
-            continue
-        except OSError:  # nobody has the terminal open any more
-            return
-        if not data:
-            return
+async def _pump(
+    shell: _Shell, stream: FdStream, item: Callable[[bytes], ShellOutput], send: SendItem[ShellOutput]
+) -> None:
+    """Send what comes out of one of its ends, until nobody writes any more, or a moment after the shell's end."""
+    while data := await _printed(shell.watched.ended, stream):
         await send(item(data))
 
 
-async def _readable(shell: _Shell, fd: int) -> bool:
-    """Wait for output; False when the shell has ended and none has come for a moment."""
-    ended = shell.watched.ended
-    if not ended.is_set():
-        async with trio.open_nursery() as race:
-            race.start_soon(_cancel_after, ended, race.cancel_scope)
-            await trio.lowlevel.wait_readable(fd)
-            race.cancel_scope.cancel()
-            return True
-    with trio.move_on_after(LAST_WORDS_S) as waiting:
-        await trio.lowlevel.wait_readable(fd)
-    return not waiting.cancelled_caught
+async def _printed(ended: trio.Event, stream: FdStream) -> bytes:
+    """What comes next; nothing when nobody has the other end open, or the shell has ended and none comes any more."""
+    data = b""
+    async with trio.open_nursery() as race:
+        race.start_soon(_give_up_after, ended, race.cancel_scope)
+        with suppress(trio.BrokenResourceError):  # nobody has the terminal open any more
+            data = bytes(await stream.receive_some(SHELL_CHUNK_BYTES))
+        race.cancel_scope.cancel()
+    return data
 
 
-async def _cancel_after(event: trio.Event, scope: trio.CancelScope) -> None:
+async def _give_up_after(event: trio.Event, scope: trio.CancelScope) -> None:
     await event.wait()
+    await trio.sleep(LAST_WORDS_S)
     scope.cancel()
-
-
-async def _write(shell: _Shell, data: bytes) -> None:
-    view = memoryview(data)
-    while view and shell.typed >= 0:
-        try:
-            view = view[os.write(shell.typed, view) :]
-        except BlockingIOError:
-            try:
-                await trio.lowlevel.wait_writable(shell.typed)
-            except trio.ClosedResourceError:
-                return

@@ -13,11 +13,11 @@ from typing import Final
 
 import trio
 
-from daemons.starter.account import acting_as
-from daemons.starter.scene import Scene
-from pool.errors import UserError
+from daemons.host.account import acting_as
+from daemons.starter.launch.body import Scene
+from pool.base.errors import UserError
 from pool.execute.plan import NULL
-from pool.execute.transfer import listed_outputs
+from pool.files.transfer import listed_outputs
 from protocol.messages.live import TAIL_BYTES_MAX, TAIL_WAIT_MAX_S, Tail, TailFiles, Tails
 
 LOOK_S: Final = 0.2

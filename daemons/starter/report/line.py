@@ -11,15 +11,16 @@ from contextlib import asynccontextmanager
 
 import trio
 
-from protocol import needs, rpc
-from protocol.authorize import Level
-from protocol.net import Network
-from protocol.rpc import Peer
-from protocol.security import Security
-from protocol.service import Service
+from protocol.network.channel import Network
+from protocol.rpc import endpoints
+from protocol.rpc.endpoints import Peer
+from protocol.rpc.service import Service
+from protocol.security import needs
+from protocol.security.authorize import Level
+from protocol.security.credentials import Security
 
 
-class Line:
+class SharedConnection:
     """The connection, while there is one; its tasks live in `nursery`, beyond any activation.
 
     `service` is what the other side may ask: whoever is at the address that came with the claim.
@@ -41,7 +42,7 @@ class Line:
             if peer is None or peer.closed.is_set() or self._for != (address, ticket):
                 if peer is not None:
                     peer.abort("another is needed")
-                peer = await rpc.open_peer(
+                peer = await endpoints.open_peer(
                     self._nursery,
                     address,
                     security=self._security.with_ticket(ticket),

@@ -8,21 +8,25 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from typing import Final
+from typing import Final, TypeAlias
 
 import trio
 
-from daemons.log import Log
-from daemons.starter.account import Account, acting_as
+from daemons.base.log import Log
+from daemons.host.account import Account, acting_as
+from daemons.starter.report.shadow_link import ShadowLink
+from pool.base.errors import PoolError
 from pool.classad import ClassAd
 from pool.classad.forms.xml_form import to_xml
-from pool.errors import PoolError
 from pool.hooks.fetched import log_path
-from pool.jobs import event_log as events
-from pool.jobs.event_reader import EventReader
-from protocol.messages.schedd import Ending, JobEnded, JobExecuting, JobNotice, JobUpdate
+from pool.jobs.userlog import event_log as events
+from pool.jobs.userlog.event import LogEvent, event_text
+from pool.jobs.userlog.reader import EventReader
+from pool.jobs.userlog.usage import Usage
+from pool.jobs.vocabulary.endings import Ending
+from protocol.messages.shadow import JobEnded, JobExecuting, JobNotice, JobUpdate
 from protocol.messages.starter import RunJob
-from protocol.rpc import Peer
+from protocol.rpc.endpoints import Peer
 
 LOG_MODE: Final = 0o664
 
@@ -39,7 +43,6 @@ class LocalLink:
         self._largest = 0
         self._began: JobExecuting | None = None
         self.over: str | None = None
-        self.is_over = trio.Event()
         """Never set: there is nobody who could stop waiting."""
 
     async def run(self) -> None:
@@ -71,25 +74,27 @@ class LocalLink:
     async def notice(self, message: JobNotice) -> None:
         """A hook's message."""
         host = self._job.slot_ad.eval_str("Name") or ""
-        self._write(events.RemoteError("starter", host, message.message, critical=False), time.time())
+        self._write(events.RemoteErrorEvent("starter", host, message.message, critical=False), time.time())
 
     async def ended(self, message: JobEnded) -> None:
         """It is over."""
         ad = message.ad
-        usage = events.Usage(ad.eval_float("RemoteUserCpu", 0.0), ad.eval_float("RemoteSysCpu", 0.0))
+        usage = Usage(ad.eval_float("RemoteUserCpu", 0.0), ad.eval_float("RemoteSysCpu", 0.0))
         if message.ending is Ending.EXITED:
             self._write(events.Terminated(_exit(ad), run_usage=usage, total_usage=usage), message.at)
         elif self._began is not None:
             self._write(events.Evicted(message.reason, run_usage=usage), message.at)
         else:
             host = self._job.slot_ad.eval_str("Name") or ""
-            self._write(events.RemoteError("starter", host, message.reason or "the job was not started"), message.at)
+            self._write(
+                events.RemoteErrorEvent("starter", host, message.reason or "the job was not started"), message.at
+            )
 
-    def _write(self, event: events.Event, at: float) -> None:
+    def _write(self, event: LogEvent, at: float) -> None:
         """Append an event; a log that cannot be written does not stop the job."""
         if not self._path:
             return
-        text = events.text(event, self._job.job_id, at)
+        text = event_text(event, self._job.job_id, at)
         if self._as_xml:
             text = "".join(f"{to_xml(one.ad())}\n" for one in EventReader().feed(text))
         try:
@@ -107,3 +112,7 @@ def _exit(ad: ClassAd) -> events.Exit:
     if ad.eval_bool("ExitBySignal", False):
         return events.Exit(signal=ad.eval_int("ExitSignal", 0))
     return events.Exit(code=ad.eval_int("ExitCode", 0))
+
+
+Link: TypeAlias = ShadowLink | LocalLink
+"""What a job's starter reports to: its shadow task in the schedd, or what stands for one."""

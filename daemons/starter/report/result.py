@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 
 from pool.classad import ClassAd
 from pool.execute.exit import Hold
-from protocol.messages.schedd import Ending
+from pool.jobs.vocabulary.endings import Ending
 
 
 @dataclass(frozen=True)
-class Result:
+class ActivationResult:
     """How an activation ended."""
 
     ending: Ending
@@ -18,6 +18,14 @@ class Result:
     reason: str = ""
 
     @classmethod
-    def held(cls, hold: Hold) -> Result:
+    def held(cls, hold: Hold) -> ActivationResult:
         """The job waits until somebody has mended what was wrong."""
         return cls(Ending.HOLD, hold.ad(), hold.reason)
+
+
+class HoldJob(Exception):
+    """The activation ends here: the job is put on hold, for a person must look."""
+
+    def __init__(self, hold: Hold) -> None:
+        super().__init__(hold.reason)
+        self.hold = hold

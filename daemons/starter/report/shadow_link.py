@@ -12,13 +12,14 @@ from typing import Final
 
 import trio
 
-from daemons.log import Log
-from daemons.starter.line import Line
-from pool.errors import PeerError, PoolError
-from protocol.message import replace
-from protocol.messages.schedd import JobEnded, JobExecuting, JobNotice, JobUpdate, StarterReady
+from daemons.base.log import Log
+from daemons.base.sync import Backoff, Signal
+from daemons.starter.report.line import SharedConnection
+from pool.base.errors import PeerError, PoolError
+from protocol.messages.shadow import JobEnded, JobExecuting, JobNotice, JobUpdate, StarterReady
 from protocol.messages.starter import RunJob
-from protocol.rpc import ConnectionLost, Peer, RemoteError, TimedOut
+from protocol.rpc.endpoints import ConnectionLost, Peer, RemoteError, TimedOut
+from protocol.wire.message import replace
 
 FIRST_PAUSE_S: Final = 0.2
 LONGEST_PAUSE_S: Final = 5.0
@@ -26,24 +27,23 @@ FIRST_CONTACT_S: Final = 60.0
 PASSING_CODES: Final = frozenset({"internal", "busy"})
 
 
-class Refused(PoolError):
+class ActivationRefused(PoolError):
     """The schedd does not want this activation (any more)."""
 
 
 class ShadowLink:
     """One activation's use of its claim's line; `run` keeps that up."""
 
-    def __init__(self, job: RunJob, line: Line, log: Log) -> None:
+    def __init__(self, job: RunJob, line: SharedConnection, log: Log) -> None:
         self._job = job
         self._line = line
         self._log = log
         self._peer: Peer | None = None
-        self._changed = trio.Event()
+        self._changed = Signal()
         self._executing: JobExecuting | None = None
         self._told = False
         self.over: str | None = None
-        self.is_over = trio.Event()
-        """Set when the schedd has refused, or the lease has run out; `over` says which, in words."""
+        """Why nobody waits for the job any more, in words: the schedd has refused it, or the lease has run out."""
 
     # ---- keeping it
 
@@ -55,7 +55,7 @@ class ShadowLink:
             try:
                 with trio.move_on_at(heard_at + patience):
                     peer = await self._meet_again_and_again()
-            except Refused as error:
+            except ActivationRefused as error:
                 self._give_up(str(error))
                 return
             if peer is None:
@@ -68,13 +68,10 @@ class ShadowLink:
             patience, heard_at = self._job.lease_s, peer.heard_at
 
     async def _meet_again_and_again(self) -> Peer:
-        pause = FIRST_PAUSE_S
-        while True:
-            peer = await self._meet()
-            if peer is not None:
-                return peer
-            await trio.sleep(pause)
-            pause = min(2 * pause, LONGEST_PAUSE_S)
+        backoff = Backoff(FIRST_PAUSE_S, LONGEST_PAUSE_S)
+        while (peer := await self._meet()) is None:
+            await backoff.wait()
+        return peer
 
     async def _meet(self) -> Peer | None:
         """Connect, if need be, and say who is here; None when it may work later."""
@@ -91,7 +88,7 @@ class ShadowLink:
                 self._told = True
         except RemoteError as error:
             if error.code not in PASSING_CODES:
-                raise Refused(str(error)) from None
+                raise ActivationRefused(str(error)) from None
             await peer.aclose()
             return None
         except (ConnectionLost, TimedOut):
@@ -101,13 +98,11 @@ class ShadowLink:
 
     def _set(self, peer: Peer | None) -> None:
         self._peer = peer
-        changed, self._changed = self._changed, trio.Event()
-        changed.set()
+        self._changed.fire()
 
     def _give_up(self, reason: str) -> None:
         self._log.always("The activation is over for the schedd", activation=self._job.activation, reason=reason)
         self.over = reason
-        self.is_over.set()
         self._set(None)
 
     # ---- speaking
@@ -116,7 +111,7 @@ class ShadowLink:
         """The connection, when there is one; Refused when there will be none."""
         while self._peer is None:
             if self.over is not None:
-                raise Refused(self.over)
+                raise ActivationRefused(self.over)
             await self._changed.wait()
         return self._peer
 
@@ -156,7 +151,7 @@ class ShadowLink:
 
     async def ended(self, message: JobEnded) -> None:
         """Report until it is acknowledged. Refused when nobody wants to know."""
-        pause = FIRST_PAUSE_S
+        backoff = Backoff(FIRST_PAUSE_S, LONGEST_PAUSE_S)
         while True:
             peer = await self.peer()
             try:
@@ -166,6 +161,5 @@ class ShadowLink:
                 peer.abort("no answer")
             except RemoteError as error:
                 if error.code not in PASSING_CODES:
-                    raise Refused(str(error)) from None
-            await trio.sleep(pause)
-            pause = min(2 * pause, LONGEST_PAUSE_S)
+                    raise ActivationRefused(str(error)) from None
+            await backoff.wait()

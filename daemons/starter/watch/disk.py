@@ -12,15 +12,15 @@ from typing import Final
 
 import trio
 
-from daemons.log import Log
-from daemons.starter.account import Account
-from daemons.starter.scratch import Order, ScratchError, Volume, volume_for
-from daemons.starter.settings import StarterSettings
+from daemons.base.log import Log
+from daemons.host.account import Account
+from daemons.host.child_settings import StarterSettings
+from daemons.host.volumes import ScratchError, Volume, VolumeOrder, volume_for
+from pool.base.errors import PoolError
 from pool.classad import ClassAd
-from pool.errors import PoolError
 from pool.execute.exit import Hold
 from pool.execute.scratch import ENCRYPTABLE, MOUNTED, Store, hides, hold_bytes, over_disk, wants_encryption
-from pool.execute.usage import Usage
+from pool.execute.usage import JobUsage
 
 PRIVATE: Final = 0o700
 PAUSE_MAX_S: Final = 60.0
@@ -48,7 +48,7 @@ class Disk:
     def make(self, account: Account) -> None:
         """Give the sandbox its size; ScratchError when this machine cannot, or not as the job wants it."""
         store = self._store if self.enforced else Store()
-        order = Order(self._sandbox, account, store, self._kib, self._hidden(store), self._encrypted(store))
+        order = VolumeOrder(self._sandbox, account, store, self._kib, self._hidden(store), self._encrypted(store))
         volume = volume_for(order)
         volume.make()
         self._volume = volume
@@ -80,7 +80,7 @@ class Disk:
             raise ScratchError("the sandbox was to be encrypted, and this machine cannot do that")
         return True
 
-    def measured(self, usage: Usage) -> Usage:
+    def measured(self, usage: JobUsage) -> JobUsage:
         """The usage with what the sandbox holds now."""
         if self._volume is None:
             return usage
@@ -92,14 +92,14 @@ class Disk:
         self._full = used.full
         return replace(usage.with_disk(used.bytes), files=used.files, disk_now=used.bytes)
 
-    def over(self, usage: Usage) -> Hold | None:
+    def over(self, usage: JobUsage) -> Hold | None:
         """Why the job is to be held: it has reached its limit, or nothing more can be written."""
         if not self.enforced:
             return None
         limit = hold_bytes(self._store, self._kib)
         return over_disk(self._kib * 1024, usage.disk_now) if usage.disk_now >= limit or self._full else None
 
-    def instead_of(self, hold: Hold, usage: Usage) -> Hold:
+    def instead_of(self, hold: Hold, usage: JobUsage) -> Hold:
         """Why a job is held whose input did not come: for want of disk, if that is what it was."""
         if (over := self.over(usage)) is not None:
             return over

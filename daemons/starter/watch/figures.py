@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import trio
 
-from daemons.starter.body import Body
-from daemons.starter.chirp import ChirpJob
-from daemons.starter.disk import Disk
-from daemons.starter.link import Link
-from daemons.starter.settings import StarterSettings
+from daemons.host.child_settings import StarterSettings
+from daemons.starter.chirp.job import ChirpJob
+from daemons.starter.launch.body import Body
+from daemons.starter.report.local_link import Link
+from daemons.starter.watch.disk import Disk
+from pool.base.errors import PeerError
 from pool.classad import ClassAd, Member, expr
-from pool.errors import PeerError
 from pool.execute.exit import Hold
-from pool.execute.usage import Usage
-from protocol.messages.schedd import JobUpdate
+from pool.execute.usage import JobUsage
+from protocol.messages.shadow import JobUpdate
 from protocol.messages.starter import JobInfo, RunJob
-from protocol.rpc import Peer
+from protocol.rpc.endpoints import Peer
 
 
 class Figures:
@@ -23,7 +23,7 @@ class Figures:
 
     def __init__(self, disk: Disk, chirp: ChirpJob, memory_metric: str = "") -> None:
         self._disk, self._chirp = disk, chirp
-        self.usage = Usage(memory_metric=expr(memory_metric) if memory_metric else None)
+        self.usage = JobUsage(memory_metric=expr(memory_metric) if memory_metric else None)
         self.of_devices = ClassAd()
         """What it has used of its devices, as the startd's monitors see it."""
         self.moved: dict[str, Member] = {}
@@ -97,6 +97,7 @@ async def tell_now_and_then(
         ad = figures.ad()
         await link.update(JobUpdate(job_id=request.job_id, activation=request.activation, ad=ad))
         try:
-            await startd.notify(JobInfo(activation=request.activation, ad=ad))
+            sandbox_kib = -(-figures.usage.disk_now // 1024)
+            await startd.notify(JobInfo(activation=request.activation, ad=ad, sandbox_kib=sandbox_kib))
         except PeerError:
             continue

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-import trio
-
-from daemons.starter.result import Result
+from daemons.base.sync import Signal
+from daemons.starter.report.result import ActivationResult
 from pool.classad import ClassAd
 from pool.execute.exit import Hold
+from pool.jobs.vocabulary.endings import Ending
 from protocol.messages.common import StopHow
-from protocol.messages.schedd import Ending
 from protocol.messages.starter import StopJob
 
 VACATE_DEFAULT_S: Final = 600.0
@@ -21,15 +20,14 @@ class Leaving:
 
     def __init__(self) -> None:
         self.told: StopJob | None = None
-        self._changed = trio.Event()
+        self._changed = Signal()
 
     def tell(self, request: StopJob) -> bool:
         """Whether that is news."""
         if self.told is not None and (request.how is not StopHow.FAST or self.at_once):
             return False
         self.told = request
-        changed, self._changed = self._changed, trio.Event()
-        changed.set()
+        self._changed.fire()
         return True
 
     @property
@@ -45,15 +43,14 @@ class Leaving:
 
     async def until_at_once(self) -> None:
         """Wait for the harder way."""
-        while not self.at_once:
-            await self._changed.wait()
+        await self._changed.until(lambda: self.at_once)
 
-    def result(self) -> Result:
+    def result(self) -> ActivationResult:
         """The end of a job that left because it was told to."""
         told = self.told
         if told is not None and told.hold_code:
-            return Result.held(Hold(told.reason, told.hold_code, told.hold_subcode))
-        return Result(Ending.EVICTED, reason=told.reason if told is not None else "")
+            return ActivationResult.held(Hold(told.reason, told.hold_code, told.hold_subcode))
+        return ActivationResult(Ending.EVICTED, reason=told.reason if told is not None else "")
 
 
 def vacate_s(request: StopJob, job: ClassAd) -> float:

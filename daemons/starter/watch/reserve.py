@@ -14,7 +14,7 @@ from typing import Final
 
 import trio
 
-from daemons.starter.figures import Figures
+from daemons.starter.watch.figures import Figures
 from pool.classad import ClassAd
 from pool.execute.exit import Hold
 from pool.execute.scratch import is_in_the_way, no_disk_left, reserve_bytes

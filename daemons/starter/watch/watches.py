@@ -9,16 +9,17 @@ from typing import Final
 
 import trio
 
-from daemons.log import Log
-from daemons.starter.body import BareBody, Body
-from daemons.starter.cgroup import Group
-from daemons.starter.disk import Disk
-from daemons.starter.figures import Figures
-from daemons.starter.result import Result
+from daemons.base.log import Log
+from daemons.host.cgroup import ControlGroup
+from daemons.starter.launch.bare import BareBody
+from daemons.starter.launch.body import Body
+from daemons.starter.report.result import ActivationResult
+from daemons.starter.watch.disk import Disk
+from daemons.starter.watch.figures import Figures
+from pool.base.ids import JobId
 from pool.classad import ClassAd
 from pool.execute.exit import Exited, Hold, over_memory, over_polled_memory
-from pool.ids import JobId
-from protocol.messages.schedd import Ending
+from pool.jobs.vocabulary.endings import Ending
 
 OOM_NOTICE_S: Final = 1.0
 """The kernel's notice comes before the kill; how long that is waited for."""
@@ -30,7 +31,7 @@ class Watches:
     """One activation's."""
 
     def __init__(
-        self, group: Group, disk: Disk, figures: Figures, job_id: JobId, log: Log, *, memory_poll_s: float = 1.0
+        self, group: ControlGroup, disk: Disk, figures: Figures, job_id: JobId, log: Log, *, memory_poll_s: float = 1.0
     ) -> None:
         self._group, self._disk, self._figures = group, disk, figures
         self._job_id, self._log = job_id, log
@@ -101,10 +102,10 @@ class Watches:
         if isinstance(body, BareBody):
             self._out_of_memory = self._out_of_memory or self._group.oom_killed()
 
-    def verdict(self, end: Exited, slot: ClassAd, limit_bytes: int, *, always_hold: bool) -> Result | None:
+    def verdict(self, end: Exited, slot: ClassAd, limit_bytes: int, *, always_hold: bool) -> ActivationResult | None:
         """What a program has come to that has used up what it had; None when it has ended by itself."""
         if self._over_memory is not None:
-            return Result.held(self._over_memory)
+            return ActivationResult.held(self._over_memory)
         if self._out_of_memory:
             limit = limit_bytes >> 20 or (slot.eval_int("Memory") or 0)
             used = max(self._group.peak() >> 20, self._figures.usage.resident_mb)
@@ -112,10 +113,10 @@ class Watches:
                 used = min(used, limit)
             hold = over_memory(limit, used, always_hold=always_hold)
             if hold is None:
-                return Result(Ending.EVICTED, reason="The machine ran out of memory")
-            return Result.held(hold)
+                return ActivationResult(Ending.EVICTED, reason="The machine ran out of memory")
+            return ActivationResult.held(hold)
         if self._no_disk:
-            return Result(Ending.FAILED, reason=f"This machine has no disk for the job: {self._no_disk}")
+            return ActivationResult(Ending.FAILED, reason=f"This machine has no disk for the job: {self._no_disk}")
         failed = end.signal is not None or end.code != 0
         over = self._out_of_disk or (self._figures.over_disk() if failed else None)
-        return Result.held(over) if over is not None else None
+        return ActivationResult.held(over) if over is not None else None

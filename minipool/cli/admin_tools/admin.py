@@ -1,19 +1,26 @@
-"""condor_on, _off, _restart, _reconfig, _reschedule and _set_shutdown: orders to the daemons of hosts."""
+"""condor_on, _off, _restart, _reconfig, _reschedule and _set_shutdown: orders to the daemons of hosts.
+
+The hosts are named, or chosen by one -constraint (never both), or all (-all); else this host is meant. Each host gets
+its order even when another does not answer, and then the exit status is 1. The sentence for each names the command as
+HTCondor calls it. Source: HTCondor's manual pages condor_on, condor_off, condor_restart, condor_reconfig,
+condor_reschedule and condor_set_shutdown.
+"""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from minipool.cli.context import open_session
-from minipool.cli.machines import nobody
-from minipool.cli.options import Opt, Parsed, UsageError
-from minipool.cli.tool import ADDR, DEBUG, HELP, NAME, POOL, VERSION_OPT, Tool, refused, run
-from minipool.session import NotFound, Session
-from pool.errors import PeerError, UserError
-from pool.hints import TYPE_CHECKING, Any, Final, NamedTuple, Sequence
+from minipool.cli.entry.context import open_session
+from minipool.cli.entry.machines import names_or_constraint, nobody, none_found
+from minipool.cli.entry.options import Opt, Parsed, UsageError
+from minipool.cli.entry.tool import ADDR, DEBUG, HELP, NAME, POOL, VERSION_OPT, Tool, refused, run
+from minipool.client.session import NotFound, Session
+from pool.base.errors import PeerError, UserError
 
 if TYPE_CHECKING:
-    from protocol.message import Request
+    from protocol.wire.message import Request
 
 _DAEMONS: Final = {"master": 1, "schedd": 2, "startd": 2, "collector": 3, "negotiator": 2}
 """Daemon -> how many letters of its option are enough."""
@@ -124,15 +131,7 @@ def _refuse_contradictions(verb: str, parsed: Parsed, daemon: str) -> None:
         raise UserError(f'ERROR: "{more[0]}" is not valid without -drain')
     if parsed.has("drain") and daemon not in ("", "master"):
         raise UserError(f"ERROR: -drain is about a whole host, not about its {daemon} (condor_drain empties a startd)")
-    if len(parsed.values("constraint")) > 1:
-        raise UserError("ERROR: only one -constraint argument is allowed")
-    if parsed.has("constraint") and (parsed.words or parsed.has("name") or parsed.has("addr")):
-        raise UsageError(
-            "ERROR: use of -constraint conflicts with other arguments containing names or addresses.\n"
-            "You can change the constraint to select daemons by name by adding\n"
-            '  (NAME == "daemon-name" || MACHINE == "daemon-name")\n'
-            "to your constraint."
-        )
+    names_or_constraint(parsed)
 
 
 def _targets(verb: str, parsed: Parsed, session: Session, daemon: str) -> list[Target]:
@@ -145,11 +144,7 @@ def _targets(verb: str, parsed: Parsed, session: Session, daemon: str) -> list[T
     to = order(verb, "", daemon)[0]
     ads = session.query(_KINDS.get(to, "DaemonMaster"), constraint=constraint, projection=["Name", "Machine"])
     if not ads:
-        which = f"for constraint '{constraint}'" if constraint is not None else "for -all"
-        raise UserError(
-            f"Found no ClassAds when querying pool ({session.pool or 'local'})\n"
-            f"Can't find addresses for {to}'s {which}\nPerhaps you need to query another pool."
-        )
+        raise none_found(session, to, constraint)
     return [Target(ad.eval_str("Name")) for ad in ads]
 
 

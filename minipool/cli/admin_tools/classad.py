@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator, Sequence
 from io import TextIOWrapper
+from typing import TYPE_CHECKING, TextIO
 
-from minipool.cli.context import install_surroundings
-from minipool.cli.options import Opt, Parsed, UsageError
-from minipool.cli.tool import HELP, Tool, run
-from pool.errors import PoolError, UserError
-from pool.hints import TYPE_CHECKING, Iterator, Sequence, TextIO
+from minipool.cli.entry.context import install_surroundings
+from minipool.cli.entry.options import Opt, Parsed, UsageError
+from minipool.cli.entry.tool import HELP, Tool, run
+from pool.base.errors import PoolError, UserError
 
 if TYPE_CHECKING:
     from pool.classad import ClassAd
@@ -33,7 +34,7 @@ TOOL = Tool(
 def main(verb: str, argv: Sequence[str]) -> int:
     """Run pool classad."""
     if argv and argv[0] == "eval":
-        from minipool.cli import classad_eval
+        from minipool.cli.admin_tools import classad_eval
 
         return classad_eval.main("classad_eval", argv[1:])
     return run(TOOL, _main, argv)
@@ -48,7 +49,7 @@ def _main(parsed: Parsed) -> int:
 
 
 def _answer_lines() -> int:
-    from pool.classad.requests import answer_line
+    from pool.classad.forms.requests import answer_line
 
     install_surroundings()
     _any_bytes()

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
+from typing import Final
 
-from minipool.cli.context import install_surroundings
+from minipool.cli.entry.context import install_surroundings
+from pool.base.errors import ClassAdError
 from pool.classad import ClassAd, expr, parse_ad
-from pool.classad.ad import text_of
-from pool.errors import ClassAdError
-from pool.hints import Final, Sequence
+from pool.classad.eval.ad import text_of
 
 USAGE: Final = """Usage: classad_eval [options] <ad|expr|assignment>[ <ad|expr|assignment>]*
 
@@ -68,7 +69,7 @@ class _Run:
             elif option == "-quiet":
                 self.quiet = True
             elif option == "-debug":
-                from pool.classad import environment
+                from pool.classad.values import environment
 
                 environment.install(debug=_say)
             elif option == "-help":

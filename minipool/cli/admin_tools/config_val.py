@@ -1,21 +1,27 @@
-"""condor_config_val: what the configuration says, and where."""
+"""condor_config_val: what the configuration says, and where.
+
+The knobs are this host's as its files have them, or a daemon's as that daemon tells them (-name, -addr or a kind of
+daemon). A knob that is not defined costs the exit status. Changes (-set, -rset) are the daemon's to refuse. Source:
+HTCondor's manual page condor_config_val.
+"""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
-from minipool.cli.context import open_session
-from minipool.cli.options import Opt, Parsed, UsageError
-from minipool.cli.tool import ADDR, DEBUG, HELP, JSON, NAME, POOL, VERSION_OPT, Tool, refused, run
-from minipool.session import NotFound
+from minipool.cli.entry.context import open_session
+from minipool.cli.entry.options import Opt, Parsed, UsageError
+from minipool.cli.entry.tool import ADDR, DEBUG, HELP, JSON, NAME, POOL, VERSION_OPT, Tool, refused, run
+from minipool.client.session import NotFound
+from pool.base.errors import ClassAdError, PeerError, UserError
 from pool.config import Config, load_config
-from pool.errors import ClassAdError, PeerError, UserError
-from pool.hints import TYPE_CHECKING, Iterable, Sequence
 from pool.macros.macro_set import Source
 
 if TYPE_CHECKING:
-    from protocol.blocking import BlockingPeer
     from protocol.messages.common import Settings
+    from protocol.rpc.blocking import BlockingPeer
 
 _DAEMONS = ("master", "schedd", "startd", "collector", "negotiator")
 TOOL = Tool(
@@ -119,13 +125,13 @@ def _daemon(parsed: Parsed, daemon: str) -> BlockingPeer:
         raise UserError(f"Can't find address for {which}\nPerhaps you need to query another pool.") from None
 
 
-def _asked_config(parsed: Parsed, daemon: str) -> Asked:
+def _asked_config(parsed: Parsed, daemon: str) -> ToldConfig:
     """What the daemon says of its own configuration."""
     from protocol.messages.common import GetConfig
 
     every = any(parsed.has(key) for key in ("dump", "summary", "config", "writeconfig", "macro"))
     with _daemon(parsed, daemon) as peer:
-        return Asked(peer.call(GetConfig(names=list(parsed.words), all=every)))
+        return ToldConfig(peer.call(GetConfig(names=list(parsed.words), all=every)))
 
 
 def _change(parsed: Parsed, daemon: str, key: str) -> int:
@@ -169,7 +175,7 @@ def _write_config(config: Shown, path: str, how: str) -> int:
     return 0
 
 
-class Asked:
+class ToldConfig:
     """A daemon's configuration as it has told it: what `Config` answers, of the knobs that were asked for."""
 
     def __init__(self, told: Settings) -> None:
@@ -205,12 +211,12 @@ class Asked:
         raise UserError("-macro and NAME=TEXT are expanded with this host's configuration, without asking a daemon")
 
 
-Shown = Config | Asked
+Shown = Config | ToldConfig
 
 
 def _as_json(config: Shown, parsed: Parsed, names: Iterable[str]) -> int:
     """An object for each knob: its value, its text as it was written, and where; none for one that is not defined."""
-    from minipool.cli.json_output import write_list
+    from minipool.cli.output.json_output import write_list
 
     found, status = [], 0
     for name in names:
@@ -255,8 +261,8 @@ def _text(config: Shown, parsed: Parsed, name: str, given: str | None) -> str | 
     text = config.expand(raw).strip() if given is not None else config[name]
     if text is None or not parsed.has("evaluate"):
         return text
-    from minipool.cli.context import install_clock
-    from minipool.cli.show import bare
+    from minipool.cli.entry.context import install_clock
+    from minipool.cli.output.show import bare
     from pool.classad import expr
 
     install_clock()
@@ -307,7 +313,7 @@ def _matches(pattern: str, name: str) -> bool:
 
 
 def _summary(config: Shown) -> Iterable[str]:
-    from pool.version import CONDOR_VERSION
+    from pool.base.version import CONDOR_VERSION
 
     yield f"# condor_config_val {CONDOR_VERSION}\n"
     by_file: dict[str, list[tuple[int, str]]] = {}

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 
-from minipool import host
-from minipool.cli.options import Opt, Parsed
-from minipool.cli.tool import HELP, VERSION_OPT, Tool, run
-from minipool.session import Session
-from pool.errors import UserError
-from pool.hints import Sequence
+from minipool.cli.entry.options import Opt, Parsed
+from minipool.cli.entry.tool import HELP, VERSION_OPT, Tool, run
+from minipool.client import host
+from minipool.client.session import Session
+from pool.base.errors import UserError
 
 TOOL = Tool(
     "pool down",

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
 
-from minipool.cli.context import open_session
-from minipool.cli.machines import Machine, at, named
-from minipool.cli.options import Opt, Parsed
-from minipool.cli.tool import DEBUG, HELP, JSON, POOL, VERSION_OPT, Tool, run, usage
-from pool.errors import PeerError, UserError
-from pool.hints import TYPE_CHECKING, Final, Sequence
+from minipool.cli.entry.context import open_session
+from minipool.cli.entry.machines import Machine, at, named
+from minipool.cli.entry.options import Opt, Parsed
+from minipool.cli.entry.tool import DEBUG, HELP, JSON, POOL, VERSION_OPT, Tool, run, usage
+from pool.base.errors import PeerError, UserError
 
 if TYPE_CHECKING:
     from protocol.messages.startd import DrainMachine
@@ -121,7 +122,7 @@ def _request(parsed: Parsed) -> DrainMachine:
 
 
 def _as_json(machine: Machine, **done: object) -> None:
-    from minipool.cli.json_output import write_object
+    from minipool.cli.output.json_output import write_object
 
     write_object({"Machine": machine.name, "MyAddress": machine.shown, **done})
 

@@ -8,13 +8,15 @@ import sys
 import tarfile
 import tempfile
 import time
+from collections.abc import Iterator, Sequence
+from typing import Final
 
-from minipool.cli.context import open_session
-from minipool.cli.options import Opt, Parsed, UsageError
-from minipool.cli.tool import HELP, VERSION_OPT, Tool, run
-from minipool.session import Session
-from pool.errors import UserError
-from pool.hints import Final, Iterator, Sequence
+from minipool.cli.entry.context import open_session
+from minipool.cli.entry.options import Opt, Parsed, UsageError
+from minipool.cli.entry.tool import HELP, VERSION_OPT, Tool, run
+from minipool.client.session import Session
+from pool.base.errors import UserError
+from pool.base.ids import names_jobs
 
 TOOL = Tool(
     "condor_gather_info",
@@ -71,8 +73,7 @@ def _main(parsed: Parsed) -> int:
 
 
 def _is_job(text: str) -> bool:
-    cluster, dot, proc = text.partition(".")
-    return cluster.isdigit() and bool(dot) and proc.isdigit()
+    return "." in text and names_jobs(text)
 
 
 def _profile(session: Session) -> Iterator[str]:
@@ -105,7 +106,7 @@ def _gather(session: Session, job: str, directory: str) -> None:
 
 
 def _tool(argv: Sequence[str]) -> str:
-    program = f"from minipool.cli.main import dispatch; import sys; sys.exit(dispatch({argv[0]!r}, sys.argv[1:]))"
+    program = f"from minipool.cli.entry.main import dispatch; import sys; sys.exit(dispatch({argv[0]!r}, sys.argv[1:]))"
     return _output([sys.executable, "-c", program, *argv[1:]])
 
 

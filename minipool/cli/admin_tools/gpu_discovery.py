@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-
-from pool.hints import Sequence
+from collections.abc import Sequence
 
 USAGE = """Usage: condor_gpu_discovery [options]
 Show the GPUs of this machine as ClassAd attributes.
@@ -18,10 +17,10 @@ Where options are:
     -mixed               do not look for properties that all devices share
     -device <N>          only device N, by its index or id; may come again
     -tag <name>          the name of the resource, instead of GPUs
-    -prefix <text>       the prefix of -not-nested and -by-index, instead of CUDA
+    -prefix <text>       the prefix of -not-nested and -by-index, instead of CUDA, GPU (HIP) or OCL (OpenCL)
     -short-uuid          ids are the first 8 digits of the UUID (default)
     -uuid                ids are whole UUIDs
-    -by-index            ids are CUDA0, CUDA1, ...
+    -by-index            ids are CUDA0, CUDA1, ...; OpenCL devices always have such ids, OCL0, OCL1, ...
     -simulate[:D[,N[,D2,N2...]]]   N devices of type D that are not there, where D is
                          0 - GeForce GT 330
                          1 - GeForce GTX 480
@@ -37,7 +36,11 @@ Where options are:
     -divide [<N>]        the same, and each gets an Nth of the memory
     -packed              repeat device by device, not the whole list
     -cron                leave out DetectedGPUs, for a cron job of the startd
-    -cuda                only CUDA devices; -hip and -opencl find none here
+    -cuda                look for CUDA devices
+    -hip                 look for HIP devices (AMD's)
+    -opencl              look for OpenCL devices, where those of other kinds asked for are not there;
+                         without any of the three, the first kind of which there are some
+    -fix-hip-guid <hex>  complete the UUIDs of ROCm 6 with this model, so that devices are known by them
     -dirty-environment   only what CUDA_VISIBLE_DEVICES names
     -verbose             say what is looked at
     -help                show this
@@ -46,23 +49,26 @@ Where options are:
 
 def main(verb: str, argv: Sequence[str]) -> int:
     """Run condor_gpu_discovery."""
-    from pool.errors import UserError
-    from pool.gpus.discover import discover, parse_options
-    from pool.gpus.nvml import nvidia_devices
+    from pool.base.errors import UserError
+    from pool.gpus.discover import GpuLibraries, discover, parse_options
 
     try:
         asked = parse_options(argv)
         if asked.help:
             sys.stdout.write(USAGE)
             return 0
-        if asked.verbose:
-            source = "NVML" if asked.simulate is None else "simulation"
-            sys.stderr.write(f"# devices of {source}\n")
-        for kind in sorted(asked.libraries & {"hip", "opencl"}):
-            sys.stderr.write(f"# -{kind}: only NVIDIA's devices are looked for here, through NVML\n")
-        lines = discover(asked, nvidia_devices, os.environ)
+        say = _tell if asked.verbose else _keep_quiet
+        lines = discover(asked, GpuLibraries(), os.environ, say)
     except UserError as error:
         sys.stderr.write(f"Error: {error}\n{USAGE}")
         return 1
     sys.stdout.write("".join(f"{line}\n" for line in lines))
     return 0
+
+
+def _tell(text: str) -> None:
+    sys.stderr.write(f"# {text}\n")
+
+
+def _keep_quiet(text: str) -> None:
+    pass

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-
-from pool.hints import Sequence
+from collections.abc import Sequence
 
 USAGE = """Usage: condor_gpu_utilization
 Print every ten seconds how long each GPU was busy since the last time, and how much of its memory was taken, as
@@ -19,9 +18,8 @@ def main(verb: str, argv: Sequence[str]) -> int:
         (sys.stdout if argv[0] in ("-help", "-h", "--help") else sys.stderr).write(USAGE)
         return 0 if argv[0] in ("-help", "-h", "--help") else 1
     from pool.gpus.meter import watch
-    from pool.gpus.nvml import load
 
-    watch(load(), write=say, complain=sys.stderr.write, now=time.monotonic, sleep=time.sleep)
+    watch(write=say, complain=sys.stderr.write, now=time.monotonic, sleep=time.sleep)
     return 0
 
 

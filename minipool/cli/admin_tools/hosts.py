@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
-from minipool.cli.context import open_session
-from minipool.cli.options import Parsed, UsageError
-from minipool.cli.tool import DEBUG, HELP, JSON, NAME, POOL, VERSION_OPT, Tool, run
-from pool.errors import PeerError, UserError
-from pool.hints import TYPE_CHECKING, Any, Sequence
+from minipool.cli.entry.context import open_session
+from minipool.cli.entry.options import Parsed, UsageError
+from minipool.cli.entry.tool import DEBUG, HELP, JSON, NAME, POOL, VERSION_OPT, Tool, run
+from minipool.cli.output.columns import aligned
+from pool.base.errors import PeerError, UserError
 
 if TYPE_CHECKING:
     from protocol.messages.master import HostEntry
@@ -42,7 +44,7 @@ def _main(parsed: Parsed) -> int:
     except PeerError as error:
         raise UserError(f"pool hosts: {error}") from None
     if parsed.has("json"):
-        from minipool.cli.json_output import write_list
+        from minipool.cli.output.json_output import write_list
 
         write_list(_fields(host) for host in found)
     elif what == "list":
@@ -65,9 +67,7 @@ def _said(host: HostEntry) -> str:
 def _show(hosts: list[HostEntry]) -> None:
     rows = [("Name", "Duties", "Serial", "Expires", "State")]
     rows += [(host.name, host.duties, host.serial, _date(host.ends_at), _state(host)) for host in hosts]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    for row in rows:
-        sys.stdout.write("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() + "\n")
+    sys.stdout.writelines(aligned(rows, left=len(rows[0])))
 
 
 def _fields(host: HostEntry) -> dict[str, Any]:

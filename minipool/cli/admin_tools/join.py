@@ -5,19 +5,20 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from minipool import host
-from minipool.cli.options import Opt, Parsed, UsageError
-from minipool.cli.tokens import read_join_word
-from minipool.cli.tool import HELP, VERSION_OPT, Tool, run
-from minipool.cli.up import setting_of
-from minipool.session import Session
-from pool.errors import PeerError, UserError
-from pool.hints import TYPE_CHECKING, Mapping, Sequence
+from minipool.cli.admin_tools.tokens import read_join_word
+from minipool.cli.admin_tools.up import setting_of
+from minipool.cli.entry.options import Opt, Parsed, UsageError
+from minipool.cli.entry.tool import HELP, VERSION_OPT, Tool, run
+from minipool.client import host
+from minipool.client.session import Session
+from pool.base.errors import PeerError, UserError
 
 if TYPE_CHECKING:
-    from protocol.address import Address
-    from protocol.blocking import BlockingPeer
+    from protocol.rpc.blocking import BlockingPeer
+    from protocol.wire.address import Address
 
 TOOL = Tool(
     "pool join",
@@ -77,10 +78,10 @@ def _word(given: str | None) -> str:
 
 def _join(session: Session, address: str, word: tuple[str, str], directory: str, settings: Mapping[str, str]) -> None:
     """Have this host's key signed. What the host has already stays as it is until the central manager has done so."""
-    from protocol import keys
-    from protocol.address import Address
     from protocol.messages.master import JoinPool
-    from protocol.remote import RemoteError
+    from protocol.rpc.remote import RemoteError
+    from protocol.security import keys
+    from protocol.wire.address import Address
 
     keys_dir = session.config.path("KEYS")
     name = session.config.str("FULL_HOSTNAME")
@@ -110,21 +111,24 @@ def _connected(where: Address, token: str, ca: str) -> BlockingPeer:
     """
     import tempfile
 
-    from protocol.blocking import connect
-    from protocol.security import CA_FILE, Security
+    from protocol.rpc.blocking import connect
+    from protocol.security.credentials import Security
+    from protocol.security.settings import CA_FILE, SecuritySettings
 
     with tempfile.TemporaryDirectory() as directory:
         path = os.path.join(directory, CA_FILE)
         with open(path, "w", encoding="utf-8") as file:
             file.write(ca)
         return connect(
-            where, Security(ca_files=(path,), tokens=(token,), offer=("TOKEN",), now=lambda: 0.0), timeout=20.0
+            where,
+            Security(SecuritySettings(ca_files=(path,), tokens=(token,), offer=("TOKEN",)), now=lambda: 0.0),
+            timeout=20.0,
         )
 
 
 def _spent(token: str) -> str:
     """What to say of a word whose time is over; nothing of others."""
-    from protocol.auth.idtoken import read_token
+    from protocol.security.idtoken import read_token
 
     said = read_token(token)
     if said.expires_at is None or said.expires_at > time.time():
@@ -135,7 +139,7 @@ def _spent(token: str) -> str:
 
 def _refuse_another_pools_ca(session: Session) -> None:
     """The keys of a pool's CA exist once; a host that has them is a central manager, and no member of another pool."""
-    from protocol.security import CA_KEY_FILE
+    from protocol.security.credentials import CA_KEY_FILE
 
     ca_key = os.path.join(session.config.path("KEYS"), CA_KEY_FILE)
     if os.path.lexists(ca_key):

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator, Sequence
+from typing import Final
 
-from minipool.cli.context import open_session
-from minipool.cli.options import Opt, Parsed, UsageError
-from minipool.cli.tool import HELP, VERSION_OPT, Tool, run
+from minipool.cli.entry.context import open_session
+from minipool.cli.entry.options import Opt, Parsed, UsageError
+from minipool.cli.entry.tool import HELP, VERSION_OPT, Tool, run
 from pool.config import Config
-from pool.hints import Final, Iterator, Sequence
 
 MAIL_FAILED: Final = 2
 TOOL = Tool(
@@ -63,7 +64,7 @@ def _main(parsed: Parsed) -> int:
 
 def _entries(config: Config) -> Iterator[tuple[str, bool]]:
     """Everything in the three directories, and whether it belongs there."""
-    from pool import preen
+    from pool.hosts import preen
 
     rules = preen.rules(config)
     mounts = _mounted()
@@ -109,7 +110,7 @@ def _remove(path: str) -> str:
 
 
 def _send(config: Config, lines: list[str]) -> int:
-    from protocol.mail import send
+    from pool.hosts.sendmail import send
 
     host = config.str("FULL_HOSTNAME")
     to = config.list("PREEN_ADMIN")

@@ -1,17 +1,25 @@
-"""condor_token_create, condor_token_list and `pool token create`: signed statements of who somebody is."""
+"""condor_token_create, condor_token_list and `pool token create`: signed statements of who somebody is.
+
+The master of the host makes every token; the tools ask it and store what it answers. A token stands for whoever asks
+unless -identity names somebody else. A stored token is readable by its owner alone, and a token for a host that joins
+(-for) is printed once and stored nowhere. Source: HTCondor's manual pages condor_token_create, condor_token_fetch and
+condor_token_list; `pool token` is minipool's own.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
 import time
+from collections.abc import Sequence
+from typing import Final
 
-from minipool.cli.context import open_session
-from minipool.cli.options import Opt, Parsed, UsageError
-from minipool.cli.tool import DEBUG, HELP, NAME, POOL, VERSION_OPT, Tool, refused, run
-from minipool.session import Session
-from pool.errors import PeerError, UserError
-from pool.hints import Final, Sequence
+from minipool.cli.entry.context import open_session
+from minipool.cli.entry.options import Opt, Parsed, UsageError
+from minipool.cli.entry.tool import DEBUG, HELP, NAME, POOL, VERSION_OPT, Tool, refused, run
+from minipool.client.session import Session
+from pool.base.errors import PeerError, UserError
+from pool.base.ids import is_number
 
 _AUTHZ = Opt("authz", 1, 1, "LEVEL", "limit the token to this level; may be repeated")
 _LIFETIME = Opt("lifetime", 1, 1, "SECONDS", "how long it is good (for ever, when not given)")
@@ -135,7 +143,7 @@ def _seconds(text: str) -> float | None:
 
 
 def _count(text: str) -> int:
-    if not text.isdigit() or int(text) < 1:
+    if not is_number(text) or int(text) < 1:
         raise UserError(f"-uses requires a number of hosts, not {text!r}")
     return int(text)
 
@@ -187,10 +195,10 @@ def read_join_word(word: str) -> tuple[str, str]:
 
 
 def _list(parsed: Parsed) -> int:
-    from protocol.auth.idtoken import BadToken, held_tokens, read_token
+    from protocol.security.idtoken import BadToken, held_tokens, read_token
 
     given = parsed.value("dir")
-    directories = [given] if given else list(open_session(parsed).security.token_directories)
+    directories = [given] if given else list(open_session(parsed).security.settings.token_directories)
     for directory in directories:
         for text in held_tokens([directory]):
             try:

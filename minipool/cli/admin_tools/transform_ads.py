@@ -7,19 +7,21 @@ order in which they are named. TRANSFORM takes the arguments of a queue statemen
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
 
-from minipool.cli.context import install_surroundings
-from minipool.cli.options import Opt, Parsed, UsageError
-from minipool.cli.tool import DEBUG, HELP, Tool, refused, run
+from minipool.cli.entry.context import install_language, install_surroundings
+from minipool.cli.entry.options import Opt, Parsed, UsageError
+from minipool.cli.entry.tool import DEBUG, HELP, Tool, refused, run
+from pool.base.errors import SubmitError, UserError
+from pool.base.words import split_list
 from pool.config import load_config
-from pool.errors import SubmitError, UserError
-from pool.hints import TYPE_CHECKING, Final, Iterator, Mapping, Sequence
 
 if TYPE_CHECKING:
     from pool.classad import ClassAd
     from pool.config import Config
     from pool.submit.rows import Rows
-    from pool.transform import Transform
+    from pool.transforms.transform import Transform
 
 KNOBS: Final = {"jobtransforms": "JOB_TRANSFORM_", "jobroute": "JOB_ROUTER_ROUTE_"}
 TOOL: Final = Tool(
@@ -55,12 +57,13 @@ def _main(parsed: Parsed) -> int:
     from pool.classad.forms.lists import FORMS, write_ads
 
     install_surroundings()
-    config = load_config()
+    config = load_config(subsystem="TOOL")
+    install_language(config)
     rules = list(_rules(parsed, config))
     if not rules:
         raise UsageError("ERROR : no transform rules specified.")
     form = next((key for key in ("long", "json", "xml") if parsed.has(key)), None)
-    qualifiers = (parsed.qualifier("out") or "").lower().replace(",", " ").split()
+    qualifiers = split_list((parsed.qualifier("out") or "").lower())
     written = next((word for word in qualifiers if word != "nosort"), form or "long")
     if written not in FORMS:
         raise UserError(f"-out:{written}: there is no such form", expected=", ".join(FORMS))
@@ -87,7 +90,7 @@ def _write(path: str | None, texts: Iterator[str]) -> None:
 
 def _rules(parsed: Parsed, config: Config) -> Iterator[tuple[Transform, Rows | None]]:
     """The transforms in their order; the rows are those of a TRANSFORM statement."""
-    from pool.transform import read_transform
+    from pool.transforms.transform import read_transform
 
     rows = None
     for one in parsed.given:
@@ -96,7 +99,7 @@ def _rules(parsed: Parsed, config: Config) -> Iterator[tuple[Transform, Rows | N
         if one.key == "rules":
             text, rows = _file(one.values[0])
             yield read_transform(one.values[0], text), rows
-        for name in one.values[0].replace(",", " ").split() if one.key in KNOBS else ():
+        for name in split_list(one.values[0]) if one.key in KNOBS else ():
             knob = f"{KNOBS[one.key]}{name}"
             body = config.raw(knob)
             if body is None:
@@ -106,7 +109,7 @@ def _rules(parsed: Parsed, config: Config) -> Iterator[tuple[Transform, Rows | N
 
 def _file(path: str) -> tuple[str, Rows | None]:
     """The rules of a file up to its TRANSFORM statement, and the rows of that."""
-    from minipool.cli.ad_files import text_of
+    from minipool.cli.output.ad_files import text_of
 
     lines = text_of(path, cannot="Can't open rules file: {path}").splitlines()
     for number, line in enumerate(lines):
@@ -146,7 +149,7 @@ def _transformed(
     macros: Mapping[str, str],
     form: str | None,
 ) -> Iterator[ClassAd]:
-    from minipool.cli.ad_files import form_of, read
+    from minipool.cli.output.ad_files import form_of, read
 
     inputs = [(one.values[0], form_of(one.qualifier) or form) for one in parsed.given if one.key == "in"]
     inputs += [(word, form) for word in parsed.words if "=" not in word]

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 
-from minipool import host
-from minipool.cli.options import Opt, Parsed
-from minipool.cli.tool import HELP, VERSION_OPT, Tool, run
-from minipool.session import Session
+from minipool.cli.entry.options import Opt, Parsed
+from minipool.cli.entry.tool import HELP, VERSION_OPT, Tool, run
+from minipool.client import host
+from minipool.client.session import Session
+from pool.base.errors import UserError
 from pool.config.refused import DAEMONS, check
 from pool.config.values import check_values
-from pool.errors import UserError
 from pool.execute import enforcement
-from pool.hints import Sequence
 
 TOOL = Tool(
     "pool up",

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from minipool.cli.context import open_session
-from minipool.cli.machines import Machine, local, named
-from minipool.cli.options import Parsed, UsageError
-from minipool.cli.tool import HELP, NAME, POOL, VERSION_OPT, Tool, run
-from pool.errors import PeerError, UserError
-from pool.hints import TYPE_CHECKING, Sequence
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from minipool.cli.entry.context import open_session
+from minipool.cli.entry.machines import Machine, local, named
+from minipool.cli.entry.options import Parsed, UsageError
+from minipool.cli.entry.tool import HELP, NAME, POOL, VERSION_OPT, Tool, run
+from pool.base.errors import PeerError, UserError
 
 if TYPE_CHECKING:
     from pool.classad import ClassAd
@@ -45,7 +47,7 @@ def _main(parsed: Parsed) -> int:
 
 
 def _read(path: str) -> ClassAd:
-    from minipool.cli.ad_files import read_one
+    from minipool.cli.output.ad_files import read_one
 
     update = read_one(path, cannot="can't open {path}: {why}")
     if not len(update):

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 
-from minipool.cli.context import open_session
-from minipool.cli.machines import Machine, at, local, matching, named
-from minipool.cli.options import Opt, Parsed, UsageError
-from minipool.cli.tool import DEBUG, HELP, POOL, VERSION_OPT, Tool, run
-from minipool.session import Session
-from pool.errors import PeerError, UserError
-from pool.hints import Sequence
+from minipool.cli.entry.context import open_session
+from minipool.cli.entry.machines import Machine, at, local, matching, named, names_or_constraint
+from minipool.cli.entry.options import Opt, Parsed
+from minipool.cli.entry.tool import DEBUG, HELP, POOL, VERSION_OPT, Tool, run
+from minipool.client.session import Session
+from pool.base.errors import PeerError, UserError
 
 TOOL = Tool(
     "condor_vacate",
@@ -39,21 +39,11 @@ def main(verb: str, argv: Sequence[str]) -> int:
 
 
 def _main(parsed: Parsed) -> int:
-    names = [*parsed.words, *parsed.values("name"), *parsed.values("addr")]
-    constraints = parsed.values("constraint")
-    if len(constraints) > 1:
-        raise UserError("ERROR: only one -constraint argument is allowed")
-    if constraints and names:
-        raise UsageError(
-            "ERROR: use of -constraint conflicts with other arguments containing names or addresses.\n"
-            "You can change the constraint to select daemons by name by adding\n"
-            '  (NAME == "daemon-name" || MACHINE == "daemon-name")\n'
-            "to your constraint."
-        )
+    names, constraint = names_or_constraint(parsed)
     fast, status = parsed.has("fast"), 0
     session = open_session(parsed)
-    if parsed.has("all") or constraints:
-        machines = matching(session, constraints[0] if constraints else None)
+    if parsed.has("all") or constraint is not None:
+        machines = matching(session, constraint)
     elif names:
         machines, status = _found(session, names)
     elif parsed.has("pool"):

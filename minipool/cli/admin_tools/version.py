@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import sys
+from collections.abc import Sequence
 
-from minipool.cli.options import Opt, Parsed
-from minipool.cli.tool import HELP, JSON, Tool, run
-from pool.hints import Sequence
+from minipool.cli.entry.options import Opt, Parsed
+from minipool.cli.entry.tool import HELP, JSON, Tool, run
 
 TOOL = Tool(
     "condor_version",
@@ -29,14 +28,14 @@ def main(verb: str, argv: Sequence[str]) -> int:
 
 
 def _main(parsed: Parsed) -> int:
-    from pool.version import CONDOR_PLATFORM, CONDOR_VERSION
+    from pool.base.version import CONDOR_PLATFORM, CONDOR_VERSION
 
     if parsed.has("json"):
-        from minipool.cli.json_output import write_object
+        from minipool.cli.output.json_output import write_object
 
         write_object({"CondorVersion": CONDOR_VERSION, "CondorPlatform": CONDOR_PLATFORM})
     elif parsed.has("arch"):
-        sys.stdout.write(f"{os.uname().machine.upper()}\n")
+        sys.stdout.write(CONDOR_PLATFORM.split()[1].partition("-")[0] + "\n")
     elif parsed.has("opsys"):
         sys.stdout.write(CONDOR_PLATFORM.split()[1].partition("-")[2] + "\n")
     else:

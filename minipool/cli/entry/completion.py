@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping, Sequence
 
-from minipool.cli import names
-from minipool.cli.options import Opt, Parsed, UsageError
-from minipool.cli.tool import HELP, VERSION_OPT, Tool, run
-from pool.hints import Mapping, Sequence
+from minipool.cli.entry import names
+from minipool.cli.entry.options import Opt, Parsed, UsageError
+from minipool.cli.entry.tool import HELP, VERSION_OPT, Tool, run
 
 TOOL = Tool(
     "pool completion",

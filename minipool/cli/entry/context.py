@@ -5,13 +5,26 @@ from __future__ import annotations
 import sys
 import time
 
-from minipool.cli.options import Parsed
-from minipool.session import Session
+from minipool.cli.entry.options import Parsed
+from minipool.client.session import Session
+from pool.base.errors import ConfigError
+from pool.config import Config
+
+_LANGUAGE = (
+    "CLASSAD_ENABLE_USER_HOME",
+    "CLASSAD_USER_LIBS",
+    "CLASSAD_USER_MAP_NAMES",
+    "CLASSAD_USER_PYTHON_MODULES",
+    "STRICT_CLASSAD_EVALUATION",
+    "TOOL_CLASSAD_USER_MAP_NAMES",
+)
+"""Knobs that say something of the language of expressions in a tool."""
 
 
 def open_session(parsed: Parsed) -> Session:
     """The pool of -pool, or the one that the configuration names."""
     session = Session.open(pool=parsed.value("pool"))
+    install_language(session.config)
     if parsed.has("debug"):
         sys.stderr.write("".join(f"{warning}\n" for warning in session.config.warnings))
     return session
@@ -29,19 +42,45 @@ def stamp(when: float | None = None) -> str:
 
 
 def install_clock() -> None:
-    """Let `time()` in expressions be the time of day."""
-    from pool.classad import environment
+    """Let `time()` in expressions be the time of day, in the zone of this host."""
+    from pool.classad.values import environment
 
-    environment.install(clock=time.time)
+    environment.install(clock=time.time, zone=_zone, zone_name=time.tzname[0])
+
+
+def install_language(config: Config) -> None:
+    """What the configuration adds to expressions; a tool goes on without what it cannot have, and says so."""
+    if not any(config.is_set(name) for name in _LANGUAGE):
+        return  # as in most pools; many tools evaluate nothing, and need not learn to
+    from pool.config import language
+
+    language.set_mode(config)
+    for said in language.install(config, "TOOL", _home):
+        sys.stderr.write(f"WARNING: ignoring {said}\n")
+    try:
+        language.load(config)
+    except ConfigError as error:
+        sys.stderr.write(f"WARNING: {error}\n")
+
+
+def _home(name: str) -> str | None:
+    """The home of an account."""
+    import pwd
+
+    try:
+        return pwd.getpwnam(name).pw_dir or None
+    except (KeyError, ValueError):
+        return None
 
 
 def install_surroundings() -> None:
-    """All that expressions may ask of this host: the time of day, its zone, chance."""
+    """The clock, and chance."""
     from random import Random
 
-    from pool.classad import environment
+    from pool.classad.values import environment
 
-    environment.install(clock=time.time, zone=_zone, rng=Random())
+    install_clock()
+    environment.install(rng=Random())
 
 
 def _zone(at: float, no_dst: bool) -> int:

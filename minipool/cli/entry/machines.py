@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from minipool.session import Session
-from pool.errors import UserError
-from pool.hints import TYPE_CHECKING, NamedTuple, Sequence
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from minipool.cli.entry.options import Parsed, UsageError
+from minipool.client.session import Session
+from pool.base.errors import UserError
 
 if TYPE_CHECKING:
     from pool.classad import ClassAd
-    from protocol.address import Address
+    from protocol.wire.address import Address
 
 
 class Machine(NamedTuple):
@@ -21,6 +24,31 @@ class Machine(NamedTuple):
     shown: str
     """Its address, as it prints."""
     slot: str = ""
+
+
+def names_or_constraint(parsed: Parsed) -> tuple[list[str], str | None]:
+    """The names and addresses on a command line, or its constraint; UsageError when it has both."""
+    names = [*parsed.words, *parsed.values("name"), *parsed.values("addr")]
+    constraints = parsed.values("constraint")
+    if len(constraints) > 1:
+        raise UserError("ERROR: only one -constraint argument is allowed")
+    if constraints and names:
+        raise UsageError(
+            "ERROR: use of -constraint conflicts with other arguments containing names or addresses.\n"
+            "You can change the constraint to select daemons by name by adding\n"
+            '  (NAME == "daemon-name" || MACHINE == "daemon-name")\n'
+            "to your constraint."
+        )
+    return names, constraints[0] if constraints else None
+
+
+def none_found(session: Session, daemon: str, constraint: str | None) -> UserError:
+    """What is said when the pool has no such daemons."""
+    which = f"for constraint '{constraint}'" if constraint is not None else "for -all"
+    return UserError(
+        f"Found no ClassAds when querying pool ({session.pool or 'local'})\n"
+        f"Can't find addresses for {daemon}'s {which}\nPerhaps you need to query another pool."
+    )
 
 
 def local(session: Session) -> Machine:
@@ -68,11 +96,7 @@ def matching(session: Session, constraint: str | None) -> list[Machine]:
     """Every slot that the expression is true for; without one every machine, once."""
     ads: Sequence[ClassAd] = session.query("Machine", constraint=constraint, projection=_SHOWN)
     if not ads:
-        which = f"for constraint '{constraint}'" if constraint is not None else "for -all"
-        raise UserError(
-            f"Found no ClassAds when querying pool ({session.pool or 'local'})\n"
-            f"Can't find addresses for startd's {which}\nPerhaps you need to query another pool."
-        )
+        raise none_found(session, "startd", constraint)
     if constraint is not None:
         return [_of(session, ad, slot=ad.eval_str("Name", "")) for ad in ads]
     return list({machine.shown: machine for machine in (_of(session, ad) for ad in ads)}.values())

@@ -8,9 +8,10 @@ from __future__ import annotations
 import gc
 import os
 import sys
+from collections.abc import Sequence
+from typing import NoReturn
 
-from minipool.cli.names import POOL_VERBS, TOOLS
-from pool.hints import NoReturn, Sequence
+from minipool.cli.entry.names import POOL_VERBS, TOOLS
 
 
 def condor() -> NoReturn:
@@ -41,7 +42,7 @@ def pool_main(argv: Sequence[str]) -> int:
         verb = "version"
     if verb in TOOLS or verb in POOL_VERBS:
         return dispatch(verb, argv[1:])
-    from pool.nearest import nearest_name
+    from pool.base.nearest import nearest_name
 
     near = nearest_name(verb, [*TOOLS, *POOL_VERBS])
     hint = f" (did you mean {near!r}?)" if near else ""

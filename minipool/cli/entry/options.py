@@ -7,8 +7,11 @@ An option may carry a qualifier after a colon (`-af:jh`).
 
 from __future__ import annotations
 
-from pool.errors import UserError
-from pool.hints import Final, Iterator, NamedTuple, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, NamedTuple
+
+from pool.base.errors import UserError
+from pool.base.ids import is_number
 
 MANY: Final = -1
 """The option takes all words up to the next option, at least one."""
@@ -100,15 +103,25 @@ class Parsed:
             raise MissingValue(f"-{key} requires a number, not {text!r}") from None
 
 
-def parse(table: Sequence[Opt], argv: Sequence[str], *, unknown: str, stop_at_word: bool = False) -> Parsed:
-    """Read `argv` by `table`. `unknown` is the tool's sentence about an option that no row takes (`{}`: the option)."""
+def parse(
+    table: Sequence[Opt],
+    argv: Sequence[str],
+    *,
+    unknown: str,
+    stop_at_word: bool = False,
+    value_follows: Callable[[Parsed], bool] | None = None,
+) -> Parsed:
+    """Read `argv` by `table`. `unknown` is the tool's sentence about an option that no row takes (`{}`: the option).
+
+    `value_follows` says of what was read so far whether the next word belongs to the last one, whatever it begins with.
+    """
     parsed = Parsed()
     words = list(argv)
     at = 0
     while at < len(words):
         word = words[at]
         at += 1
-        if not word.startswith("-") or word == "-" or _is_number(word):
+        if _is_word(word) or (value_follows is not None and value_follows(parsed)):
             parsed.words.append(word)
             if stop_at_word:
                 parsed.words.extend(words[at:])
@@ -152,5 +165,5 @@ def _values(row: Opt, word: str, words: list[str], at: int) -> tuple[tuple[str, 
     return tuple(words[at : at + row.takes]), at + row.takes
 
 
-def _is_number(word: str) -> bool:
-    return word[1:].isdigit()
+def _is_word(word: str) -> bool:
+    return not word.startswith("-") or word == "-" or is_number(word[1:])

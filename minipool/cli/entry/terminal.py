@@ -12,13 +12,14 @@ import signal
 import sys
 import termios
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from types import FrameType, TracebackType
+from typing import Any, Final
 
-from pool.errors import PeerError
-from pool.hints import Any, Callable, Final
-from protocol.blocking import BlockingPeer
+from pool.base.errors import PeerError
 from protocol.messages.live import SHELL_CHUNK_BYTES, OpenShell, ResizeShell, ShellInput, ShellOutput
+from protocol.rpc.blocking import BlockingPeer
 
 SILENCE_S: Final = 3600.0 * 24 * 365
 _STDIN: Final = 0
@@ -72,7 +73,7 @@ class Terminal:
             self._before = None
 
 
-class Conversation:
+class ShellSession:
     """A shell, from its begin to its end."""
 
     def __init__(

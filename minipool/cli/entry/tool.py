@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
-from minipool.cli.options import MissingValue, Opt, Parsed, UsageError, parse
-from pool.errors import PoolError
-from pool.hints import Callable, NamedTuple, Sequence
+from minipool.cli.entry.options import MissingValue, Opt, Parsed, UsageError, parse
+from pool.base.errors import PoolError
 
 
 class Tool(NamedTuple):
@@ -19,6 +20,8 @@ class Tool(NamedTuple):
     unknown: str = "Unrecognized option: {}"
     usage_on_stdout: bool = False
     stop_at_word: bool = False
+    value_follows: Callable[[Parsed], bool] | None = None
+    """Whether the next word is the value of the last one, even if it looks like an option (see `parse`)."""
     notes: str = ""
     missing: str = ""
     """What is said, before the usage, of an option (`{}`) without its value, where the tool has words of its own."""
@@ -53,7 +56,7 @@ def refused(names: str, why: str, least: int = 99) -> tuple[Opt, ...]:
 def usage(tool: Tool) -> str:
     """The text of -help: the usage line and a line for each option."""
     lines = [f"Usage: {tool.name} {tool.usage}".rstrip(), ""]
-    shown = [(_shown(row), row.says) for row in tool.options if not row.refused]
+    shown = [(shown_option(row), row.says) for row in tool.options if not row.refused]
     width = min(34, max((len(left) for left, _ in shown), default=0))
     for left, says in shown:
         lines.append(f"    {left:<{width}}  {says}" if len(left) <= width else f"    {left}\n    {'':<{width}}  {says}")
@@ -62,7 +65,8 @@ def usage(tool: Tool) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _shown(row: Opt) -> str:
+def shown_option(row: Opt) -> str:
+    """Its names and what follows them, as help and manual pages show it."""
     names = " | ".join(f"-{name}" for name in row.names.split())
     return " ".join(part for part in (names + ("[:...]" if row.colon else ""), row.metavar) if part)
 
@@ -70,12 +74,18 @@ def _shown(row: Opt) -> str:
 def run(tool: Tool, main: Main, argv: Sequence[str]) -> int:
     """Parse, do what every tool does alike (-help, -version, errors), and leave the rest to `main`."""
     try:
-        parsed = parse(tool.options, argv, unknown=tool.unknown, stop_at_word=tool.stop_at_word)
+        parsed = parse(
+            tool.options,
+            argv,
+            unknown=tool.unknown,
+            stop_at_word=tool.stop_at_word,
+            value_follows=tool.value_follows,
+        )
         if parsed.has("help"):
             sys.stdout.write(usage(tool))
             return 0
         if parsed.has("version"):
-            from pool.version import CONDOR_PLATFORM, CONDOR_VERSION
+            from pool.base.version import CONDOR_PLATFORM, CONDOR_VERSION
 
             sys.stdout.write(f"{CONDOR_VERSION}\n{CONDOR_PLATFORM}\n")
             return 0

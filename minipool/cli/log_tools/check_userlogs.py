@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sys
-import time
+from collections.abc import Sequence
+from typing import Any
 
-from minipool.cli.log_reader import ABORTED, EXECUTE, HELD, SUBMIT, TERMINATED
-from minipool.cli.options import Opt, Parsed
-from minipool.cli.tool import HELP, JSON, VERSION_OPT, Tool, run, usage
-from pool.hints import Any, Sequence
+from minipool.cli.entry.options import Opt, Parsed
+from minipool.cli.entry.tool import HELP, JSON, VERSION_OPT, Tool, run, usage
+from minipool.cli.log_tools.log_reader import ABORTED, EXECUTE, HELD, SUBMIT, TERMINATED
 
 TOOL = Tool(
     "condor_check_userlogs",
@@ -21,7 +21,7 @@ _NOT_EXECUTABLE, _POST_SCRIPT = 2, 16
 _ENDS = (_NOT_EXECUTABLE, TERMINATED, ABORTED)
 
 
-class Counts:
+class JobEvents:
     """What the logs have of one job."""
 
     def __init__(self) -> None:
@@ -32,7 +32,7 @@ class Checker:
     """Takes events in their order and says what is wrong with each."""
 
     def __init__(self) -> None:
-        self.jobs: dict[tuple[int, int, int], Counts] = {}
+        self.jobs: dict[tuple[int, int, int], JobEvents] = {}
 
     def check(self, event: dict[str, Any]) -> str:
         """What is wrong with this event, or nothing."""
@@ -40,7 +40,7 @@ class Checker:
         if number not in (SUBMIT, EXECUTE, _POST_SCRIPT, *_ENDS):
             return ""
         job = (event["cluster"], event["proc"], event["subproc"])
-        counts = self.jobs.setdefault(job, Counts())
+        counts = self.jobs.setdefault(job, JobEvents())
         wrong: list[tuple[str, int]] = []
         if number == SUBMIT:
             counts.submitted += 1
@@ -82,7 +82,7 @@ def main(verb: str, argv: Sequence[str]) -> int:
 
 
 def _main(parsed: Parsed) -> int:
-    from pool.jobs.event_requests import events_of
+    from pool.jobs.userlog.requests import events_of_file
 
     if parsed.has("usage") or not parsed.words:
         sys.stdout.write(usage(TOOL))
@@ -91,8 +91,7 @@ def _main(parsed: Parsed) -> int:
     events: list[dict[str, Any]] = []
     for path in parsed.words:
         try:
-            with open(path, encoding="utf-8", errors="replace") as file:
-                events += events_of(file.read(), year=time.localtime().tm_year)
+            events += events_of_file(path)
         except OSError as error:
             sys.stderr.write(f"Error monitoring log file {path}: {error.strerror}\n")
             status = 1
@@ -114,7 +113,7 @@ def _main(parsed: Parsed) -> int:
 
 def _as_json(events: Sequence[dict[str, Any]], checker: Checker, status: int) -> int:
     """One object: whether the logs are in order, how many jobs they have, and what is wrong."""
-    from minipool.cli.json_output import write_object
+    from minipool.cli.output.json_output import write_object
 
     wrong = [said for event in events if (said := checker.check(event))]
     wrong += [said for said in checker.check_all().split("; ") if said]

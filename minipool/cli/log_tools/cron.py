@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from minipool.cli.options import Opt, Parsed, UsageError
-from minipool.cli.tool import HELP, VERSION_OPT, Tool, run
-from pool.errors import UserError
-from pool.hints import TYPE_CHECKING, Sequence
+from minipool.cli.entry.options import Opt, Parsed, UsageError
+from minipool.cli.entry.tool import HELP, VERSION_OPT, Tool, run
+from pool.base.errors import UserError
 
 if TYPE_CHECKING:
     from pool.jobs.crontab import CronTab

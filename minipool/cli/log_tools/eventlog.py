@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Sequence
 
-from minipool.cli.options import Opt, Parsed, UsageError
-from minipool.cli.tool import HELP, VERSION_OPT, Tool, run
-from pool.errors import UserError
-from pool.hints import Sequence
+from minipool.cli.entry.options import Opt, Parsed, UsageError
+from minipool.cli.entry.tool import HELP, VERSION_OPT, Tool, run
+from pool.base.errors import UserError
 
 TOOL = Tool(
     "pool eventlog",
@@ -41,7 +41,7 @@ def _main(parsed: Parsed) -> int:
 
 
 def _answer_lines(year: int) -> int:
-    from pool.jobs.event_requests import answer_line
+    from pool.jobs.userlog.requests import answer_line
 
     while line := sys.stdin.readline():
         if not line.isspace():
@@ -53,7 +53,7 @@ def _answer_lines(year: int) -> int:
 def _show(path: str, year: int) -> None:
     from json import dumps
 
-    from pool.jobs.event_requests import events_of
+    from pool.jobs.userlog.requests import events_of
 
     try:
         with open(path, encoding="utf-8", errors="replace") as file:

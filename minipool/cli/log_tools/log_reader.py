@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-
-from pool.hints import IO, Any, Final, Iterator, Mapping, NamedTuple, Protocol
+from collections.abc import Iterator, Mapping
+from typing import IO, Any, Final, NamedTuple, Protocol
 
 SUBMIT: Final = 0
 EXECUTE: Final = 1
@@ -19,7 +19,7 @@ CLUSTER_REMOVE: Final = 36
 _HEADER = re.compile(r"(\d{3}) \((-?\d+)\.(-?\d+)\.(-?\d+)\) (\S+ \S+) (.*)\n")
 
 
-class Event(NamedTuple):
+class LogEntry(NamedTuple):
     """One event: its number, the job, when (as written), and its text with the closing line."""
 
     number: int
@@ -31,17 +31,17 @@ class Event(NamedTuple):
     text: str
 
 
-class Reader(Protocol):
+class GrowingLog(Protocol):
     """Reads a log that grows."""
 
-    def new_events(self) -> Iterator[Event]:
+    def new_events(self) -> Iterator[LogEntry]:
         """The events since the last call."""
 
     def close(self) -> None:
         """Done with the file."""
 
 
-def reader_of(path: str) -> Reader:
+def reader_of(path: str) -> GrowingLog:
     """A reader for the form that the log has, as its first letter shows; an empty log is taken for text."""
     with open(path, encoding="utf-8", errors="replace") as file:
         first = file.read(1)
@@ -56,11 +56,11 @@ class AdLogReader:
         self._end = end
         self._rest = ""
 
-    def new_events(self) -> Iterator[Event]:
+    def new_events(self) -> Iterator[LogEntry]:
         """The events since the last call."""
         import time
 
-        from pool.jobs.event_requests import events_of
+        from pool.jobs.userlog.requests import events_of
 
         self._rest += self._file.read()
         whole, end, self._rest = self._rest.rpartition(self._end)
@@ -72,7 +72,7 @@ class AdLogReader:
         self._file.close()
 
 
-def _event_of(found: Mapping[str, Any]) -> Event:
+def _event_of(found: Mapping[str, Any]) -> LogEntry:
     """An event of an ad, with the text that it would have had in a log of text."""
     import time
 
@@ -83,7 +83,7 @@ def _event_of(found: Mapping[str, Any]) -> Event:
     why = found["attrs"].get("HoldReason")
     more = f"\t{why}\n" if why else ""
     text = f"{number:03d} ({cluster:03d}.{proc:03d}.{subproc:03d}) {when} {headline}\n{more}...\n"
-    return Event(number, cluster, proc, subproc, when, headline, text)
+    return LogEntry(number, cluster, proc, subproc, when, headline, text)
 
 
 class LogReader:
@@ -93,7 +93,7 @@ class LogReader:
         self._file: IO[str] = open(path, encoding="utf-8", errors="replace")  # noqa: SIM115 - close() closes it
         self._rest = ""
 
-    def new_events(self) -> Iterator[Event]:
+    def new_events(self) -> Iterator[LogEntry]:
         """The events since the last call."""
         self._rest += self._file.read()
         while (end := self._end()) is not None:
@@ -101,7 +101,7 @@ class LogReader:
             header = _HEADER.match(text.lstrip())
             if header is not None:
                 number, cluster, proc, subproc = (int(header[at]) for at in range(1, 5))
-                yield Event(number, cluster, proc, subproc, header[5], header[6], text)
+                yield LogEntry(number, cluster, proc, subproc, header[5], header[6], text)
 
     def _end(self) -> int | None:
         if self._rest.startswith("...\n"):

@@ -1,15 +1,20 @@
-"""condor_userlog: how long jobs held which hosts, and how much of that was good for something, by their event logs."""
+"""condor_userlog: how long jobs held which hosts, and how much of that was good for something, by their event logs.
+
+A stay begins with an execute event and ends with what ends the execution; one without an end is not counted. It was
+good for something up to the job's end or its last checkpoint. Source: HTCondor's manual page condor_userlog.
+"""
 
 from __future__ import annotations
 
 import sys
-import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
-from minipool.cli.log_reader import EVICTED, EXECUTE, TERMINATED
-from minipool.cli.options import MissingValue, Opt, Parsed, UsageError
-from minipool.cli.show import date, duration
-from minipool.cli.tool import HELP, JSON, Tool, run
-from pool.hints import Any, Iterable, Iterator, Mapping, NamedTuple, Sequence
+from minipool.cli.entry.options import MissingValue, Opt, Parsed, UsageError
+from minipool.cli.entry.tool import HELP, JSON, Tool, run
+from minipool.cli.log_tools.log_reader import EVICTED, EXECUTE, TERMINATED
+from minipool.cli.output.show import date, duration
+from pool.base.ids import names_jobs
 
 TOOL = Tool(
     "condor_userlog",
@@ -74,7 +79,7 @@ def main(verb: str, argv: Sequence[str]) -> int:
 
 
 def _main(parsed: Parsed) -> int:
-    from pool.jobs.event_requests import events_of
+    from pool.jobs.userlog.requests import events_of_file
 
     if not parsed.words:
         raise UsageError("")
@@ -82,8 +87,7 @@ def _main(parsed: Parsed) -> int:
     read = False
     for path in parsed.words:
         try:
-            with open(path, encoding="utf-8", errors="replace") as file:
-                events = list(events_of(file.read(), year=time.localtime().tm_year))
+            events = events_of_file(path)
         except OSError as error:
             sys.stderr.write(f"Can't access file: {path} (errno={error.errno})\n")
             continue
@@ -93,7 +97,7 @@ def _main(parsed: Parsed) -> int:
         found = [one for one in found if one.evicted]
     shown = [one._replace(host=_host(one.host, by_name=parsed.has("hostname"))) for one in found]
     if parsed.has("json"):
-        from minipool.cli.json_output import write_list
+        from minipool.cli.output.json_output import write_list
 
         write_list(map(_as_ad, shown))
         return 0
@@ -107,9 +111,9 @@ def _main(parsed: Parsed) -> int:
 def _of_job(events: Events, wanted: str | None) -> Events:
     if wanted is None:
         return events
-    cluster, _, proc = wanted.partition(".")
-    if not cluster.isdigit() or (proc and not proc.isdigit()):
+    if not names_jobs(wanted):
         raise MissingValue(f"-j requires a job id, not {wanted!r}")
+    cluster, _, proc = wanted.partition(".")
     return (e for e in events if e["cluster"] == int(cluster) and (not proc or e["proc"] == int(proc)))
 
 

@@ -1,12 +1,20 @@
-"""condor_wait: wait until the jobs of an event log have ended."""
+"""condor_wait: wait until the jobs of an event log have ended.
+
+That nothing is known of a job is not its end: a log without it is an error. A held job is waited for, and that it is
+held is said once. The exit status is 0 when the jobs have ended and 1 when the time is over. Source: HTCondor's
+manual page condor_wait.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
 import time
+from collections.abc import Sequence
 
-from minipool.cli.log_reader import (
+from minipool.cli.entry.options import Opt, Parsed, UsageError
+from minipool.cli.entry.tool import DEBUG, HELP, JSON, VERSION_OPT, Tool, run
+from minipool.cli.log_tools.log_reader import (
     ABORTED,
     CLUSTER_REMOVE,
     CLUSTER_SUBMIT,
@@ -15,14 +23,12 @@ from minipool.cli.log_reader import (
     RELEASED,
     SUBMIT,
     TERMINATED,
-    Event,
-    Reader,
+    GrowingLog,
+    LogEntry,
     reader_of,
 )
-from minipool.cli.options import Opt, Parsed, UsageError
-from minipool.cli.tool import DEBUG, HELP, JSON, VERSION_OPT, Tool, run
-from pool.errors import UserError
-from pool.hints import Sequence
+from pool.base.errors import UserError
+from pool.base.ids import is_number
 
 TOOL = Tool(
     "condor_wait",
@@ -67,17 +73,20 @@ def _main(parsed: Parsed) -> int:
         log = reader_of(path)
     except OSError as error:
         raise UserError(f"Couldn't open {path}: {error.strerror}") from None
-    return Waiter(parsed, path, wanted).wait(log, deadline)
+    try:
+        return Waiter(parsed, path, wanted).wait(log, deadline)
+    finally:
+        log.close()
 
 
 def _numbers(text: str) -> tuple[int, ...]:
     parts = text.split(".")
-    if len(parts) > 3 or not all(part.isdigit() for part in parts):
+    if len(parts) > 3 or not all(is_number(part) for part in parts):
         raise UserError(f"{text!r} is not a job id (expected CLUSTER, CLUSTER.PROC or CLUSTER.PROC.SUBPROC)")
     return tuple(int(part) for part in parts)
 
 
-def _short_date(event: Event) -> str:
+def _short_date(event: LogEntry) -> str:
     """The event's text with its date as condor_wait writes it, `11/20 23:35:32`."""
     day, _, moment = event.when.partition(" ")
     if len(day) != 10 or day[4] != "-":
@@ -85,9 +94,9 @@ def _short_date(event: Event) -> str:
     return event.text.replace(event.when, f"{day[5:7]}/{day[8:]} {moment[:8]}", 1)
 
 
-def _formed(event: Event, options: Sequence[str]) -> str:
+def _formed(event: LogEntry, options: Sequence[str]) -> str:
     """The event's text in the form of -echo:FORM."""
-    from pool.jobs.event_forms import formed, read_form
+    from pool.jobs.userlog.forms import formed, read_form
 
     date, _, rest = event.when.partition(" ")
     moment = rest[:8]
@@ -121,7 +130,7 @@ class Waiter:
         """Jobs of which it was said that they are held: policies may hold and release a job again and again."""
         self.events = self.submitted = self.ended = 0
 
-    def wait(self, log: Reader, deadline: float | None) -> int:
+    def wait(self, log: GrowingLog, deadline: float | None) -> int:
         """Read until the jobs have ended (0) or the time is over (1)."""
         while True:
             for event in log.new_events():
@@ -167,14 +176,14 @@ class Waiter:
     def _over(self, said: str, status: int) -> int:
         """The last word, and the exit status."""
         if self.json:
-            from minipool.cli.json_output import write_object
+            from minipool.cli.output.json_output import write_object
 
             write_object({"Done": status == 0, "Ended": self.ended, "Waiting": len(self.open)})
         else:
             sys.stdout.write(f"{said}\n")
         return status
 
-    def _take(self, event: Event) -> None:
+    def _take(self, event: LogEntry) -> None:
         self.events += 1
         job = (event.cluster, event.proc, event.subproc)
         if event.number == CLUSTER_SUBMIT and self.wanted[:1] in ((), job[:1]):
@@ -199,7 +208,7 @@ class Waiter:
         elif event.number in (RELEASED, TERMINATED, ABORTED):
             self.held.pop(job, None)
 
-    def _say(self, event: Event) -> None:
+    def _say(self, event: LogEntry) -> None:
         name = f"{event.cluster}.{event.proc}.{event.subproc}"
         if event.number == EXECUTE:
             sys.stdout.write(f"{name} executing on host {event.headline.partition('host: ')[2]}\n")

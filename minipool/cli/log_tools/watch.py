@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
-from minipool.cli.context import open_session
-from minipool.cli.options import Opt, Parsed
-from minipool.cli.tool import DEBUG, HELP, NAME, POOL, VERSION_OPT, Tool, refused, run
-from pool.errors import PeerError, UserError
-from pool.hints import TYPE_CHECKING, Iterator, Sequence
-from pool.ids import names_jobs
+from minipool.cli.entry.context import open_session
+from minipool.cli.entry.options import Opt, Parsed
+from minipool.cli.entry.tool import DEBUG, HELP, NAME, POOL, VERSION_OPT, Tool, refused, run
+from minipool.client.job_ids import split
+from pool.base.errors import PeerError, UserError
 
 if TYPE_CHECKING:
     from rich.console import Group
 
-    from minipool.progress import Batch, Progress
+    from minipool.client.progress import Batch, Progress
 
 _ROWS = "there is one layout"
 _OPTIONS = (
@@ -57,21 +58,21 @@ def main(verb: str, argv: Sequence[str]) -> int:
 
 
 def _main(parsed: Parsed) -> int:
-    from minipool.progress import follow
+    from minipool.client.progress import follow
     from pool.classad import quote
     from protocol.messages.schedd import Selection
 
     session = open_session(parsed)
     words = [*parsed.words, *parsed.values("clusters")]
-    ids = [word for word in words if names_jobs(word)]
-    users = [word for word in words if word not in ids] + parsed.values("users")
+    ids, users = split(words)
+    users += parsed.values("users")
     if not ids and not users and not parsed.has("allusers"):
         users = [session.user()]
     names = parsed.values("batches")
     clauses = [" || ".join(f"JobBatchName == {quote(name)}" for name in names)]
     clauses += [f"ClusterId >= {parsed.number('larger-than', 0)}"] if parsed.has("larger-than") else []
     constraint = " && ".join(f"({text})" for text in clauses if text) or None
-    watched = Watched(parsed)
+    watched = WatchView(parsed)
     select = Selection(ids=ids, users=users, constraint=constraint, all=not (ids or users))
     steps = follow(session, select, name=parsed.value("name"))
     try:
@@ -80,11 +81,11 @@ def _main(parsed: Parsed) -> int:
         raise UserError(f"Error: {error}") from None
 
 
-class Watched:
+class WatchView:
     """What is shown of the jobs, and when the watch is over."""
 
     def __init__(self, parsed: Parsed) -> None:
-        from minipool.cli import watch_exit
+        from minipool.cli.log_tools import watch_exit
 
         self.conditions = [watch_exit.read(text) for text in parsed.values("exit")]
         self.forever = parsed.has("forever")
@@ -97,14 +98,14 @@ class Watched:
 
     def status(self, progress: Progress) -> int | None:
         """The exit status, when this is the end."""
-        from minipool.cli.watch_exit import status_of
+        from minipool.cli.log_tools.watch_exit import status_of
 
         met = status_of(self.conditions, progress.batches())
         return met if met is not None else 0 if progress.over and not self.forever else None
 
 
-def _plain(steps: Iterator[Progress], watched: Watched) -> int:
-    from minipool.progress import line
+def _plain(steps: Iterator[Progress], watched: WatchView) -> int:
+    from minipool.client.progress import line
 
     said: dict[str, str] = {}
     for progress in steps:
@@ -122,7 +123,7 @@ def _plain(steps: Iterator[Progress], watched: Watched) -> int:
     return 0
 
 
-def _live(steps: Iterator[Progress], watched: Watched) -> int:
+def _live(steps: Iterator[Progress], watched: WatchView) -> int:
     from rich.console import Console
     from rich.live import Live
 

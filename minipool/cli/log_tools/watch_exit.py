@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from minipool.progress import Batch
-from pool.errors import UserError
-from pool.hints import Final, NamedTuple, Sequence
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from minipool.client.progress import Batch
+from pool.base.errors import UserError
+from pool.base.ids import is_number
 
 GROUPERS: Final = ("all", "any", "none")
 STATES: Final = ("active", "done", "idle", "held")
 
 
-class Exit(NamedTuple):
+class ExitCondition(NamedTuple):
     """A condition: how many of the jobs, in which state, and the exit status."""
 
     grouper: str
@@ -30,18 +33,18 @@ def _count(batch: Batch, state: str) -> int:
     return {"done": batch.done, "idle": batch.idle, "held": batch.held}[state]
 
 
-def read(text: str) -> Exit:
+def read(text: str) -> ExitCondition:
     """One condition as it was written; UserError says what would be right."""
     grouper, _, rest = text.lower().partition(",")
     state, comma, status = rest.partition(",")
-    if grouper not in GROUPERS or state not in STATES or (comma and not (status.isdigit() and int(status) < 256)):
+    if grouper not in GROUPERS or state not in STATES or (comma and not (is_number(status) and int(status) < 256)):
         raise UserError(
             f"-exit {text} is not a condition",
             expected=f"GROUPER,JOB_STATUS[,EXIT_STATUS] with {', '.join(GROUPERS)} and {', '.join(STATES)}",
         )
-    return Exit(grouper, state, int(status or 0))
+    return ExitCondition(grouper, state, int(status or 0))
 
 
-def status_of(conditions: Sequence[Exit], batches: Sequence[Batch]) -> int | None:
+def status_of(conditions: Sequence[ExitCondition], batches: Sequence[Batch]) -> int | None:
     """The exit status of the first condition that is met; None while none is."""
     return next((one.status for one in conditions if one.is_met(batches)), None)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from pool.base.errors import UserError
 from pool.classad import ClassAd
-from pool.errors import UserError
 
 _FORMS = {"": None, "a": None, "l": "long", "x": "xml", "j": "json", "n": "new"}
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from minipool.cli.options import Parsed
+from collections.abc import Iterable, Sequence
+
+from minipool.cli.entry.options import Parsed
+from pool.base.words import split_list
 from pool.classad import ClassAd
-from pool.hints import Iterable, Sequence
 
 
 def wanted_form(parsed: Parsed) -> str | None:
@@ -23,7 +25,7 @@ def wanted_form(parsed: Parsed) -> str | None:
 
 def attribute_list(parsed: Parsed) -> list[str]:
     """The names given with -attributes."""
-    return [name for text in parsed.values("attributes") for name in text.replace(",", " ").split()]
+    return [name for text in parsed.values("attributes") for name in split_list(text)]
 
 
 def sorted_names(ad: ClassAd, only: Sequence[str] = ()) -> list[str]:

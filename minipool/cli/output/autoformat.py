@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from minipool.cli import mask
-from minipool.cli.mask import Mask, PrintAs
-from minipool.cli.options import Parsed
+from collections.abc import Iterable, Sequence
+
+from minipool.cli.entry.options import Parsed
+from minipool.cli.output import mask
+from minipool.cli.output.mask import Mask, PrintAs
+from pool.base.errors import UserError
 from pool.classad import ClassAd
-from pool.errors import UserError
-from pool.hints import Iterable, Sequence
 
 _LETTERS = frozenset("jlhVrToY,tng")
 _FORMATS = (("r", "%r"), ("o", "%r"), ("V", "%V"), ("Y", "%Y"), ("T", "%T"))

@@ -10,8 +10,8 @@
 from __future__ import annotations
 
 import sys
-
-from pool.hints import TYPE_CHECKING, Any, Iterable, Mapping
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pool.classad import ClassAd
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 def write_list(ads: Iterable[ClassAd | Mapping[str, Any]]) -> None:
     """Any number of things: a list, also when it is empty."""
-    from minipool.cli.ad_output import write_all
+    from minipool.cli.output.ad_output import write_all
 
     sys.stdout.writelines(write_all((_ad(one) for one in ads), "json", empty_json=True))
 
 
 def write_object(ad: ClassAd | Mapping[str, Any]) -> None:
     """The one thing that was asked for."""
-    from minipool.cli.ad_output import json_form
+    from minipool.cli.output.ad_output import json_form
 
     sys.stdout.write(json_form(_ad(ad)))
 

@@ -2,14 +2,19 @@
 
 A row is made in two steps. `render` takes the values out of an ad, and widens the columns that grow with their values;
 `display` lays the values out. A tool that renders all rows before it displays the first one has columns that fit all.
+
+Source: the sections on -format, -autoformat and -print-format of HTCondor's manual page condor_q, and its layouts,
+which `tests/cases/cli` holds.
 """
 
 from __future__ import annotations
 
-from minipool.cli import printf
-from minipool.cli.show import Source, clock_date, literal, number, span
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, NamedTuple
+
+from minipool.cli.output import printf
+from minipool.cli.output.show import ColumnSource, clock_date, literal, number, span
 from pool.classad import ClassAd
-from pool.hints import Any, Callable, Final, Iterable, NamedTuple, Sequence
 
 NO_PREFIX: Final = 0x01
 NO_SUFFIX: Final = 0x02
@@ -102,7 +107,7 @@ class Mask:
         self.needs: set[str] = set()
         self.columns: list[Column] = []
         self.widths: list[int] = []
-        self._sources: list[Source] = []
+        self._sources: list[ColumnSource] = []
         self._cells: list[tuple[Callable[[ClassAd], Cell], Callable[[Cell, int], str], printf.Conversion | None]] = []
         for one in columns:
             self.add(one)
@@ -113,7 +118,7 @@ class Mask:
     def add(self, one: Column) -> None:
         """One more column, at the right."""
         conversion = printf.read(one.printf) if one.printf is not None else None
-        source = Source(one.expression)
+        source = ColumnSource(one.expression)
         self.columns.append(one)
         self.widths.append(one.width)
         self._cells.append((_fetcher(one, source, conversion), _shower(one, conversion), conversion))
@@ -202,7 +207,7 @@ class Mask:
             yield self.display(self.render(ad))
 
 
-def _fetcher(one: Column, source: Source, conversion: printf.Conversion | None) -> Callable[[ClassAd], Cell]:
+def _fetcher(one: Column, source: ColumnSource, conversion: printf.Conversion | None) -> Callable[[ClassAd], Cell]:
     """What takes the column's value out of an ad."""
     how = one.how
     if how is not None and how.render is not None:
@@ -229,7 +234,7 @@ def _fetcher(one: Column, source: Source, conversion: printf.Conversion | None) 
     return _of_kind(conversion.kind, source)
 
 
-def _of_kind(kind: str, source: Source) -> Callable[[ClassAd], Cell]:
+def _of_kind(kind: str, source: ColumnSource) -> Callable[[ClassAd], Cell]:
     if kind == printf.RAW:
         return source.raw
     if kind == printf.VALUE:
@@ -246,7 +251,7 @@ def _of_kind(kind: str, source: Source) -> Callable[[ClassAd], Cell]:
     return amount
 
 
-def _renderer(one: Column, source: Source, takes: str, render: Render) -> Callable[[ClassAd], Cell]:
+def _renderer(one: Column, source: ColumnSource, takes: str, render: Render) -> Callable[[ClassAd], Cell]:
     if takes == "v":
         return lambda ad: render(source.value(ad), ad, one)
     if takes == "s":

@@ -1,23 +1,28 @@
-"""The functions that PRINTAS names: how a value, or what an ad says beside it, is put into words."""
+"""The functions that PRINTAS names: how a value, or what an ad says beside it, is put into words.
+
+A function gets the value of its column, the ad and the column; MISSING says that there is nothing to show, and then
+the column's OR counts. `needs` names what else it reads of the ad, so that it is fetched. Source: "Print Formats" in
+HTCondor's manual.
+"""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
+from typing import Any, Final
 
-from minipool.cli.mask import AUTO as GROWS
-from minipool.cli.mask import MISSING, Column, PrintAs
-from minipool.cli.show import clock_date, literal, span
+from minipool.cli.output.mask import AUTO as GROWS
+from minipool.cli.output.mask import MISSING, Column, PrintAs
+from minipool.cli.output.show import clock_date, literal, span
+from pool.base.words import split_list
 from pool.classad import UNDEFINED, ClassAd, Expr
-from pool.hints import Any, Final, Mapping
+from pool.jobs.vocabulary.states import JobStatus
+from pool.jobs.vocabulary.universes import UNIVERSES, Universe
 
 STATUS_LETTERS: Final = " IRXCH>SFBP"
 _STATUS_WORDS: Final = {
     1: "Idle   ", 2: "Running", 3: "Removed", 4: "Complet", 5: "Held   ", 6: "XFerOut", 7: "Suspend",
     8: "Failed ", 9: "Blocked", 10: "Preparing",
-}  # fmt: skip
-UNIVERSES: Final = {
-    1: "Standard", 2: "Pipe", 3: "Linda", 4: "PVM", 5: "Vanilla", 6: "PVMD", 7: "Scheduler", 8: "MPI",
-    9: "Grid", 10: "Java", 11: "Parallel", 12: "Local", 13: "VM",
 }  # fmt: skip
 _STATES: Final = {
     "owner": "O", "unclaimed": "U", "matched": "M", "claimed": "C", "preempting": "P", "shutdown": "S", "delete": "X",
@@ -39,7 +44,7 @@ def status_letter(ad: ClassAd) -> str:
     queued = bool(ad.eval_bool("TransferQueued"))
     if ad.eval_bool("TransferringInput"):
         first, second = "<", "q" if queued else " "
-    if ad.eval_bool("TransferringOutput") or status == 6:
+    if ad.eval_bool("TransferringOutput") or status == JobStatus.TRANSFERRING_OUTPUT:
         first, second = "q" if queued else " ", ">"
     return first + second
 
@@ -124,7 +129,7 @@ def batch_name(ad: ClassAd) -> str | None:
     name = ad.eval_str("JobBatchName")
     if name is not None:
         return name
-    if ad.eval_int("JobUniverse", 0) == 7:
+    if ad.eval_int("JobUniverse", 0) == Universe.SCHEDULER:
         return f"DAG: {ad.eval_int('ClusterId', 0)}"
     node = ad.eval_str("DAGNodeName") if "DAGManJobId" in ad else None
     return None if node is None else f"NODE: {node}"
@@ -209,7 +214,7 @@ def memory_usage(ad: ClassAd) -> float | None:
 
 
 def _remote_host(ad: ClassAd) -> str | None:
-    if ad.eval_int("JobUniverse", 5) == 9:
+    if ad.eval_int("JobUniverse", Universe.VANILLA) == Universe.GRID:
         return ad.eval_str("EC2RemoteVirtualMachineName") or ad.eval_str("GridResource")
     return ad.eval_str("RemoteHost")
 
@@ -273,7 +278,7 @@ def members(value: Any) -> list[Any] | None:
     """The members of a list, or of a text that holds one."""
     if isinstance(value, list):
         return value
-    return [word for word in value.replace(",", " ").split() if word] if isinstance(value, str) else None
+    return split_list(value) if isinstance(value, str) else None
 
 
 def _member_count(value: Any, _: ClassAd, __: Column) -> Any:

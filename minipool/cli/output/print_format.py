@@ -8,15 +8,20 @@
     [SUMMARY [STANDARD | NONE]]
 
 The views of the tools are written in it too. What is wrong is said with its line, and the rest holds.
+
+Source: "Print Formats" in HTCondor's manual.
 """
 
 from __future__ import annotations
 
-from minipool.cli import mask, printf
-from minipool.cli.mask import Mask, PrintAs
-from minipool.cli.show import Source
-from pool.errors import ClassAdError, UserError
-from pool.hints import Final, Iterable, Mapping, NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
+
+from minipool.cli.output import mask, printf
+from minipool.cli.output.mask import Mask, PrintAs
+from minipool.cli.output.show import ColumnSource
+from pool.base.errors import ClassAdError, UserError
+from pool.base.ids import is_number
 
 _BLANKS: Final = " \t\r\n"
 _ALTERNATIVES: Final = " ?*.-_#0"
@@ -32,7 +37,7 @@ _COLUMN_WORDS: Final = frozenset(
 class Key(NamedTuple):
     """One line of GROUP BY."""
 
-    source: Source
+    source: ColumnSource
     descending: bool
 
 
@@ -55,7 +60,7 @@ class PrintFormat:
         return sorted({*self.mask.needs, *(name for key in self.group_by for name in key.source.names())})
 
 
-class Token(NamedTuple):
+class FormatWord(NamedTuple):
     """A word of a line: its text, where it begins, whether it stood in quotes, and where the rest begins."""
 
     text: str
@@ -64,7 +69,7 @@ class Token(NamedTuple):
     after: int
 
 
-def tokens(line: str) -> Iterable[Token]:
+def tokens(line: str) -> Iterable[FormatWord]:
     """The words of a line; what stands in quotes of either kind is one word."""
     at = 0
     while True:
@@ -75,13 +80,13 @@ def tokens(line: str) -> Iterable[Token]:
         if line[at] in "\"'":
             end = line.find(line[at], at + 1)
             end = len(line) if end < 0 else end
-            yield Token(line[at + 1 : end], at, True, end + 1)
+            yield FormatWord(line[at + 1 : end], at, True, end + 1)
             at = end + 1
         else:
             end = at
             while end < len(line) and line[end] not in _BLANKS:
                 end += 1
-            yield Token(line[at:end], at, False, end)
+            yield FormatWord(line[at:end], at, False, end)
             at = end
 
 
@@ -142,7 +147,7 @@ class _Reader:
         else:
             self._column(line, words, self.into)
 
-    def _select(self, words: list[Token]) -> None:
+    def _select(self, words: list[FormatWord]) -> None:
         rest = iter(words)
         result = self.result
         for word in rest:
@@ -168,7 +173,7 @@ class _Reader:
             else:
                 self.complain(f"Warning: Unknown header argument {text} for SELECT")
 
-    def _summary(self, words: list[Token]) -> None:
+    def _summary(self, words: list[FormatWord]) -> None:
         self.result.summarized = self.result.own_summary = True
         for word in words:
             if word.text == "STANDARD":
@@ -182,30 +187,30 @@ class _Reader:
         if not text:
             return
         try:
-            Source(text)
+            ColumnSource(text)
         except ClassAdError:
             self.complain(f"WHERE expression is not valid: {text}")
             return
         self.result.where = text
 
-    def _group(self, line: str, words: list[Token]) -> None:
+    def _group(self, line: str, words: list[FormatWord]) -> None:
         word = next((one for one in words if not one.quoted and one.text in ("AS", "ASCENDING", "DESCENDING")), None)
         text = line[words[0].start : word.start if word else len(line)].strip()
         if not text or text.startswith("#"):
             return
         descending = any(one.text == "DESCENDING" for one in words)
         try:
-            self.result.group_by.append(Key(Source(text), descending))
+            self.result.group_by.append(Key(ColumnSource(text), descending))
         except ClassAdError:
             self.complain(f"GROUP BY expression is not valid: {text}")
 
-    def _column(self, line: str, words: list[Token], into: Mask) -> None:
+    def _column(self, line: str, words: list[FormatWord], into: Mask) -> None:
         try:
             self.add(line, words, into, heading=True)
         except ClassAdError:
             self.complain(f"attribute or expression is not valid: {expression_of(line, words)}")
 
-    def add(self, line: str, words: list[Token], into: Mask, *, heading: bool) -> None:
+    def add(self, line: str, words: list[FormatWord], into: Mask, *, heading: bool) -> None:
         """One line of SELECT as a column."""
         text = expression_of(line, words)
         if not text or text.startswith("#"):
@@ -219,7 +224,7 @@ class _Reader:
         into.add(given.column(text, self.label))
 
 
-def expression_of(line: str, words: list[Token]) -> str:
+def expression_of(line: str, words: list[FormatWord]) -> str:
     """What stands before the first keyword of a column's line."""
     word = next((one for one in words if not one.quoted and one.text in _COLUMN_WORDS), None)
     return line[: word.start if word else len(line)].strip()
@@ -238,7 +243,7 @@ class _Given:
         self.how: PrintAs | None = None
         self.alt = ""
 
-    def take(self, keyword: str, rest: Iterable[Token]) -> None:
+    def take(self, keyword: str, rest: Iterable[FormatWord]) -> None:
         """One keyword, and its argument where it has one."""
         simple = {
             "NOPREFIX": mask.NO_PREFIX, "NOSUFFIX": mask.NO_SUFFIX, "LEFT": mask.LEFT, "ALWAYS": mask.ALWAYS,
@@ -261,7 +266,7 @@ class _Given:
             else:
                 self._argument(keyword, argument)
 
-    def _argument(self, keyword: str, argument: Token) -> None:
+    def _argument(self, keyword: str, argument: FormatWord) -> None:
         text = argument.text
         if keyword == "AS":
             self.heading = printf.unescape(text) if argument.quoted else text
@@ -318,7 +323,7 @@ class _Given:
 
 def _leading_number(text: str) -> int:
     end = 1 if text[:1] in "+-" else 0
-    while text[end : end + 1].isdigit():
+    while is_number(text[end : end + 1]):
         end += 1
     return int(text[:end]) if text[:end].lstrip("+-") else 0
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from pool.hints import Final, NamedTuple
+from typing import Final, NamedTuple
+
+from pool.base.ids import is_number
 
 INT: Final = "int"
 FLOAT: Final = "float"
@@ -95,12 +97,12 @@ def _conversion(text: str, start: int) -> Conversion | None:
     while text[at : at + 1] and text[at] in "#0- +'":
         at += 1
     flags, end = text[end:at].replace("'", ""), at
-    while text[at : at + 1].isdigit():
+    while is_number(text[at : at + 1]):
         at += 1
     width, precision = int(text[end:at] or 0), -1
     if text[at : at + 1] == ".":
         end = at = at + 1
-        while text[at : at + 1].isdigit():
+        while is_number(text[at : at + 1]):
             at += 1
         precision = int(text[end:at] or 0) if at > end else -1
     long = text[at : at + 1] in ("l", "q", "j", "z", "t")

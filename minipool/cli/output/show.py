@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import time
 
+from pool.base.errors import ClassAdError
+from pool.base.units import show_seconds
 from pool.classad import ClassAd, Expr, Value, expr
-from pool.errors import ClassAdError
+
+_WIDTH = 80
 
 
 def literal(value: Value) -> str:
@@ -23,8 +26,7 @@ def duration(seconds: float) -> str:
     total = int(seconds)
     if total < 0:
         return "[?????]"
-    days, rest = divmod(total, 86400)
-    return f"{days:3d}+{rest // 3600:02d}:{rest % 3600 // 60:02d}:{rest % 60:02d}"
+    return f"{show_seconds(total):>12}"
 
 
 def date(seconds: float) -> str:
@@ -55,7 +57,7 @@ def number(value: object) -> float | int | None:
     return value if isinstance(value, int | float) else None
 
 
-class Source:
+class ColumnSource:
     """An attribute or an expression that a column shows, read once."""
 
     def __init__(self, text: str) -> None:
@@ -85,3 +87,27 @@ class Source:
             return [self.text]
         internal, external = self._expr.references(ClassAd())
         return sorted({*internal, *external})
+
+
+def wrapped(text: str, indent: int = 4, width: int = _WIDTH) -> str:
+    """An expression over several lines, broken after `&&` and `||` and indented by its parentheses."""
+    lines: list[str] = []
+    line_start, break_at, break_indent, column, depth = 0, 0, indent, indent, indent
+    margin = ""
+    for at, letter in enumerate(text):
+        after_operator = at >= 2 and text[at - 2 : at] in ("&&", "||")
+        if letter == "(":
+            depth += 2
+        elif letter == ")":
+            depth -= 2
+        if column >= width and break_at > line_start:
+            lines.append(margin + text[line_start:break_at])
+            margin = " " * break_indent
+            line_start = break_at + 1
+            column = len(margin) + at - line_start
+            break_at, break_indent = line_start, depth
+        if after_operator:
+            break_at, break_indent = at, depth
+        column += 1
+    lines.append(margin + text[line_start:])
+    return "\n".join(lines)

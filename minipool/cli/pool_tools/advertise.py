@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
 
-from minipool.cli.context import open_session
-from minipool.cli.options import Opt, Parsed, UsageError
-from minipool.cli.tool import DEBUG, HELP, POOL, VERSION_OPT, Tool, run
-from pool.errors import ClassAdError, PeerError, UserError
-from pool.hints import TYPE_CHECKING, Final, Sequence
+from minipool.cli.entry.context import open_session
+from minipool.cli.entry.options import Opt, Parsed, UsageError
+from minipool.cli.entry.tool import DEBUG, HELP, POOL, VERSION_OPT, Tool, run
+from pool.base.errors import ClassAdError, PeerError, UserError
 
 if TYPE_CHECKING:
     from pool.classad import ClassAd
@@ -109,7 +110,7 @@ def _command_of(ad: ClassAd) -> str:
 
 
 def _read(path: str, *, several: bool) -> list[ClassAd]:
-    from minipool.cli.ad_files import read, read_one
+    from minipool.cli.output.ad_files import read, read_one
 
     cannot = "couldn't open {path}: {why}"
     try:
@@ -122,11 +123,15 @@ def _read(path: str, *, several: bool) -> list[ClassAd]:
 
 
 def _invalidation(ad: ClassAd, my_type: str) -> InvalidateAds:
+    from pool.hosts.daemon_names import kept_name
     from protocol.messages.collector import InvalidateAds
 
+    ad_type = ad.eval_str("TargetType") or my_type
     constraint = ad.text("Requirements") if "Requirements" in ad else None
-    name = ad.eval_str("Name")
+    about = ad.copy()
+    about["MyType"] = ad_type
+    name = kept_name(about)
     names = [name] if name and constraint is None else []
     if constraint is None and not names:
         raise UserError("the ad says by neither Name nor Requirements which ads shall go")
-    return InvalidateAds(ad_type=ad.eval_str("TargetType") or my_type, names=names, constraint=constraint)
+    return InvalidateAds(ad_type=ad_type, names=names, constraint=constraint)

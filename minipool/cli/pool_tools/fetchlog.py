@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
+from typing import Final
 
-from minipool.cli.context import open_session
-from minipool.cli.options import Opt, Parsed, UsageError
-from minipool.cli.tool import DEBUG, HELP, POOL, VERSION_OPT, Tool, run
-from pool.errors import PeerError, UserError
-from pool.hints import Final, Sequence
+from minipool.cli.entry.context import open_session
+from minipool.cli.entry.options import Opt, Parsed, UsageError
+from minipool.cli.entry.tool import DEBUG, HELP, POOL, VERSION_OPT, Tool, run
+from pool.base.errors import PeerError, UserError
 
 DAEMONS: Final = ("master", "startd", "schedd", "collector", "negotiator")
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 
-from minipool.cli.context import install_clock, open_session
-from minipool.cli.options import Opt, Parsed, UsageError
-from minipool.cli.tool import Tool, run
+from minipool.cli.entry.context import install_clock, open_session
+from minipool.cli.entry.options import Opt, Parsed, UsageError
+from minipool.cli.entry.tool import Tool, run
+from pool.base.errors import ClassAdError, PeerError, UserError
 from pool.classad import ClassAd, Expr, expr
-from pool.errors import ClassAdError, PeerError, UserError
-from pool.hints import Sequence
 
 TOOL = Tool(
     "condor_findhost",
@@ -43,7 +43,7 @@ def _main(parsed: Parsed) -> int:
         raise UserError("condor_findhost: -n needs a number greater than zero")
     install_clock()
     constraint, rank = _expression(parsed, "c"), _expression(parsed, "r")
-    from minipool.session import Session
+    from minipool.client.session import Session
 
     session = Session.open(pool=parsed.value("p")) if parsed.has("p") else open_session(parsed)
     try:
@@ -52,7 +52,7 @@ def _main(parsed: Parsed) -> int:
         raise UserError(f"condor_findhost: {error}") from None
     found = machines(ads, rank, whole=parsed.has("m"))[:wanted]
     if parsed.has("json"):
-        from minipool.cli.json_output import write_list
+        from minipool.cli.output.json_output import write_list
 
         write_list({"Machine": name} for name in found)
     else:

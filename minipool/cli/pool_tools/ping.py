@@ -1,21 +1,26 @@
-"""condor_ping: is a daemon there, and who am I in its eyes?"""
+"""condor_ping: is a daemon there, and who am I in its eyes?
+
+One form of output at a time. The exit status is 0 when every level that was asked about is allowed. Source:
+HTCondor's manual page condor_ping.
+"""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
-from minipool.cli.ad_output import write_all
-from minipool.cli.autoformat import AutoFormat
-from minipool.cli.options import Opt, Parsed
-from minipool.cli.tool import DEBUG, FORMATTING, HELP, NAME, POOL, VERSION_OPT, Tool, run
-from minipool.session import NotFound, Session
+from minipool.cli.entry.options import Opt, Parsed
+from minipool.cli.entry.tool import DEBUG, FORMATTING, HELP, NAME, POOL, VERSION_OPT, Tool, run
+from minipool.cli.output.ad_output import write_all
+from minipool.cli.output.autoformat import AutoFormat
+from minipool.client.session import NotFound, Session
+from pool.base.errors import PeerError, UserError
 from pool.classad import ClassAd
-from pool.errors import PeerError, UserError
-from pool.hints import TYPE_CHECKING, Iterator, NamedTuple, Sequence
 
 if TYPE_CHECKING:
-    from protocol.blocking import BlockingPeer
     from protocol.messages.common import Pong
+    from protocol.rpc.blocking import BlockingPeer
 
 TOOL = Tool(
     "condor_ping",
@@ -48,7 +53,7 @@ _FORMS = ("quiet", "table", "verbose", "long", "json", "format", "autoformat")
 _UNPROVEN = ("NONE", "ANONYMOUS")
 
 
-class Answer(NamedTuple):
+class PingAnswer(NamedTuple):
     """What a daemon said, and over what."""
 
     pong: Pong
@@ -73,7 +78,7 @@ class Answer(NamedTuple):
 
     def ad(self, level: str) -> ClassAd:
         """The answer about one level."""
-        from pool.version import CONDOR_VERSION
+        from pool.base.version import CONDOR_VERSION
 
         return ClassAd(
             {
@@ -124,7 +129,7 @@ def _levels(words: Sequence[str]) -> list[str]:
     return levels
 
 
-def _answer(parsed: Parsed) -> Answer | None:
+def _answer(parsed: Parsed) -> PingAnswer | None:
     """What the daemon says; None, with a word about it, when it says nothing."""
     from protocol.messages.common import Ping
 
@@ -133,7 +138,7 @@ def _answer(parsed: Parsed) -> Answer | None:
     to = f"daemon at {address}" if address else f"{kind} {name}" if name else f"local {kind}"
     try:
         with _session(parsed).daemon(kind, name=name, addr=address) as peer:
-            return Answer(peer.call(Ping()), peer.address, to, _is_protected(peer))
+            return PingAnswer(peer.call(Ping()), peer.address, to, _is_protected(peer))
     except NotFound as error:
         said = f"ERROR: couldn't locate {name or (address or kind)}!\n{error}"
     except PeerError as error:
@@ -155,7 +160,7 @@ def _session(parsed: Parsed) -> Session:
     return Session.open(pool=parsed.value("pool"), config=[*session.config.files, more])
 
 
-def _text(parsed: Parsed, forms: Sequence[str], answer: Answer, levels: Sequence[str]) -> Iterator[str]:
+def _text(parsed: Parsed, forms: Sequence[str], answer: PingAnswer, levels: Sequence[str]) -> Iterator[str]:
     custom = AutoFormat(parsed, job_id=False)
     if custom:
         yield from custom.text(answer.ad(level) for level in levels)
@@ -172,14 +177,14 @@ def _text(parsed: Parsed, forms: Sequence[str], answer: Answer, levels: Sequence
         yield from ((_all if "verbose" in forms else _sentence)(answer, level) for level in levels)
 
 
-def _row(answer: Answer, level: str) -> str:
+def _row(answer: PingAnswer, level: str) -> str:
     if not answer.allows(level):
         return f"{level:>20}           FAIL       FAIL      FAIL     FAIL FAIL  (use -verbose for more info)\n"
     cipher = answer.cipher
     return f"{level:>20}{answer.method:>15}{cipher:>11}{cipher:>10}    ALLOW {answer.pong.identity}\n"
 
 
-def _sentence(answer: Answer, level: str) -> str:
+def _sentence(answer: PingAnswer, level: str) -> str:
     if not answer.allows(level):
         return f"{level} failed!  Use -verbose for more information.\n"
     how = ", ".join(
@@ -190,13 +195,13 @@ def _sentence(answer: Answer, level: str) -> str:
     return f"{level} command using ({how}, and {method}) succeeded as {answer.pong.identity} to {answer.to}.\n"
 
 
-def _all(answer: Answer, level: str) -> str:
+def _all(answer: PingAnswer, level: str) -> str:
     pong = answer.pong
     if not answer.allows(level):
         return (
             f"{level} failed!\n{pong.identity}, by {pong.method}, has {', '.join(pong.levels) or 'no level'} here.\n\n"
         )
-    from pool.version import CONDOR_VERSION
+    from pool.base.version import CONDOR_VERSION
 
     rows = (
         ("Destination", answer.to),

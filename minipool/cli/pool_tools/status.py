@@ -1,27 +1,32 @@
-"""condor_status: the machines and daemons of a pool, as the collector knows them."""
+"""condor_status: the machines and daemons of a pool, as the collector knows them.
+
+The options choose a view (`status_options.py`), whose columns, type of ads and totals are in `status_views.py`. Rows
+are ordered by machine and slot unless -sort says otherwise. A constraint that cannot be parsed is refused before the
+collector is asked. Source: HTCondor's manual page condor_status.
+"""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable, Sequence
 
-from minipool.cli.ad_output import attribute_list, wanted_form, write_all
-from minipool.cli.autoformat import AutoFormat
-from minipool.cli.console import terminal_width
-from minipool.cli.context import install_clock, open_session
-from minipool.cli.options import Parsed
-from minipool.cli.print_format import PrintFormat, append, from_file
-from minipool.cli.q_show import in_order
-from minipool.cli.show import Source
-from minipool.cli.status_compact import rolled_up
-from minipool.cli.status_options import TOOL, Mode
-from minipool.cli.status_print_as import FUNCTIONS
-from minipool.cli.status_totals import KINDS, slots_of, totals
-from minipool.cli.status_views import VIEWS, View, view
-from minipool.cli.tool import run
-from minipool.session import Session
+from minipool.cli.entry.console import line_width, terminal_width
+from minipool.cli.entry.context import install_clock, open_session
+from minipool.cli.entry.options import Parsed
+from minipool.cli.entry.tool import run
+from minipool.cli.output.ad_form import AdForm
+from minipool.cli.output.print_format import PrintFormat
+from minipool.cli.output.show import ColumnSource
+from minipool.cli.pool_tools.status_compact import rolled_up
+from minipool.cli.pool_tools.status_options import TOOL, StatusMode
+from minipool.cli.pool_tools.status_print_as import FUNCTIONS
+from minipool.cli.pool_tools.status_totals import KINDS, slots_of, totals
+from minipool.cli.pool_tools.status_views import VIEWS, View, view
+from minipool.cli.queue_tools.q_show import in_order
+from minipool.client.session import Session
+from pool.base.errors import ClassAdError, PeerError, UserError
+from pool.base.ids import is_number
 from pool.classad import ClassAd, expr, quote
-from pool.errors import ClassAdError, PeerError, UserError
-from pool.hints import Iterable, Sequence
 
 _NEEDED = (
     "Name", "Machine", "MyType", "Arch", "OpSys", "OpSysAndVer", "OpSysShortName", "State", "Activity", "LoadAvg",
@@ -44,7 +49,7 @@ def main(verb: str, argv: Sequence[str]) -> int:
 
 def _main(parsed: Parsed) -> int:
     install_clock()
-    asked = _Asked(parsed)
+    asked = StatusQuery(parsed)
     diagnose = parsed.qualifier("diagnose")
     if diagnose is not None:
         _say_query(asked)
@@ -52,7 +57,7 @@ def _main(parsed: Parsed) -> int:
             return 1
     ads = asked.ordered(_ads(asked))
     if diagnose:
-        from minipool.cli.status_diagnose import write_ads
+        from minipool.cli.pool_tools.status_diagnose import write_ads
 
         write_ads(ads, diagnose)
     path = parsed.value("merge")
@@ -63,9 +68,9 @@ def _main(parsed: Parsed) -> int:
     return 0
 
 
-def _say_query(asked: _Asked) -> None:
+def _say_query(asked: StatusQuery) -> None:
     """What -diagnose says of the query, on standard error, and what became of it."""
-    from minipool.cli.status_diagnose import query_ad, query_text
+    from minipool.cli.pool_tools.status_diagnose import query_ad, query_text
 
     parsed = asked.parsed
     session = None if parsed.has("ads") else open_session(parsed)
@@ -76,46 +81,42 @@ def _say_query(asked: _Asked) -> None:
     sys.stdout.write("Result of making query ad was:  0\n")
 
 
-class _Asked:
+class StatusQuery:
     """What the command line asks for."""
 
     def __init__(self, parsed: Parsed) -> None:
         self.parsed = parsed
-        self.mode = Mode(parsed)
+        self.mode = StatusMode(parsed)
         self.view: View = VIEWS[self.mode.kind]
-        self.form, self.custom = wanted_form(parsed), AutoFormat(parsed)
+        self.output = AdForm(parsed)
         self._take_aim()
-        if self.mode.name == "license" and not (self.form or self.custom):
-            self.form = "long"
+        if self.mode.name == "license" and self.output.is_table:
+            self.output.whole = "long"
         self.only_totals = parsed.has("totals")
-        self.sort_by = [] if _unsorted(parsed) else [Source(text) for text in parsed.values("sort")]
+        self.sort_by = [] if _unsorted(parsed) else [ColumnSource(text) for text in parsed.values("sort")]
         if self.only_totals and parsed.has("compact"):
             sys.stderr.write("Warning: ignoring -compact option because -total option is also set\n")
-        terminal = terminal_width()
-        chosen = parsed.qualifier("wide")
-        forced = int(chosen) if chosen and chosen.isdigit() else 0
-        self.wide = parsed.has("aaf") or (chosen is not None and (not forced or forced > 100))
-        self.width = 0 if self.wide else max(0, (forced or terminal) - 1)
-        self.format: PrintFormat | None = None
-        path = parsed.value("print-format")
-        if path is not None and path != "!":
-            self.format = from_file(path, FUNCTIONS, truncate=False)
-            if self.format.from_set.upper() == "AUTOCLUSTER" or self.format.unique:
-                raise UserError(f"print-format aggregation not supported\nError: invalid select file {path}")
-        roomy = (self.wide and not parsed.has("aaf")) or (terminal or forced) > 100
+        width = line_width(parsed)
+        self.wide = parsed.has("aaf") or (parsed.has("wide") and not 0 < width <= 100)
+        self.width = 0 if self.wide else max(0, width - 1)
+        self.format = self.output.print_format(FUNCTIONS, truncate=False)
+        if self.format is not None and (self.format.from_set.upper() == "AUTOCLUSTER" or self.format.unique):
+            path = parsed.value("print-format")
+            raise UserError(f"print-format aggregation not supported\nError: invalid select file {path}")
+        roomy = (self.wide and not parsed.has("aaf")) or (terminal_width() or width) > 100
         self.table = self.format or view(self.mode.kind, wide=roomy)
-        if not (self.custom or self.form):
-            append(self.table.mask, parsed.values("aaf"), FUNCTIONS, parsed.qualifier("aaf") or "")
+        if self.output.is_table:
+            self.output.append(self.table, FUNCTIONS)
 
     def _take_aim(self) -> None:
         """Evaluate what -format and -af name against the ad of -target."""
         path = self.parsed.value("target")
         if path is None:
             return
-        from minipool.cli.ad_files import read
+        from minipool.cli.output.ad_files import read
 
         ads = read(path, cannot="Cannot open file {path}: {why}")
-        self.custom.mask.aim(ads[0] if ads else ClassAd())
+        self.output.rows.mask.aim(ads[0] if ads else ClassAd())
 
     @property
     def ad_type(self) -> str:
@@ -125,13 +126,10 @@ class _Asked:
     def projection(self) -> list[str]:
         """The attributes to fetch; empty for all."""
         sorting = [name for source in self.sort_by for name in source.names()]
-        if self.form:
-            return attribute_list(self.parsed)
-        if self.custom:
-            return sorted({*self.custom.names(), "Name", "Machine", "SlotID", *sorting})
-        if self.mode.kind.startswith("compact"):
+        if self.output.is_table and self.mode.kind.startswith("compact"):
             return []
-        return sorted({*self.table.names(), *_NEEDED, *sorting})
+        shown = [*self.table.names(), *_NEEDED, *sorting]
+        return self.output.projection(shown, ("Name", "Machine", "SlotID", *sorting))
 
     def constraint(self, session: Session | None) -> str | None:
         """Which ads are asked for."""
@@ -168,7 +166,7 @@ class _Asked:
             ads.sort(key=_plain if self.parsed.qualifier("natural") == "off" else _natural)
         for source in reversed(self.sort_by):
 
-            def key(ad: ClassAd, source: Source = source) -> tuple[int, float, str]:
+            def key(ad: ClassAd, source: ColumnSource = source) -> tuple[int, float, str]:
                 value = source.value(ad)
                 if isinstance(value, float):
                     return (0 if value < 0 else 1, value, "")
@@ -181,11 +179,8 @@ class _Asked:
 
     def text(self, ads: list[ClassAd], *, counted: bool = True) -> Iterable[str]:
         """What is printed about these ads. `counted`: with totals, where the view has them."""
-        if self.form:
-            gap = "\n" if self.form == "xml" else ""
-            yield from write_all(ads, self.form, attribute_list(self.parsed), xml_gap=gap)
-        elif self.custom:
-            yield from self.custom.text(ads)
+        if not self.output.is_table:
+            yield from self.output.text(ads, xml_gap="\n")
         elif ads or self.format is not None:
             yield from self._table(ads, counted)
 
@@ -211,7 +206,7 @@ class _Asked:
             yield from self._gpus(ads, width)
 
     def _gpus(self, ads: list[ClassAd], width: int) -> Iterable[str]:
-        from minipool.cli.status_gpus import any_offered, totals
+        from minipool.cli.pool_tools.status_gpus import any_offered, totals
 
         if self.mode.kind == "compact gpus":
             yield "\n" + totals(ads, key_width=width)
@@ -247,14 +242,14 @@ def _crop(table: PrintFormat, width: int) -> None:
     table.mask.keep_widths([*at.values()])
 
 
-def _ads(asked: _Asked) -> list[ClassAd]:
+def _ads(asked: StatusQuery) -> list[ClassAd]:
     parsed = asked.parsed
     path = parsed.value("ads")
     session = None if path else open_session(parsed)
     constraint = asked.constraint(session)
     limit = parsed.number("limit", 0) if parsed.has("limit") else 0
     if session is None:
-        from minipool.cli.ad_files import form_of, read
+        from minipool.cli.output.ad_files import form_of, read
 
         wanted = expr(constraint or "true")
         found = [ad for ad in read(path or "", form=form_of(parsed.qualifier("ads"))) if wanted.eval(ad) is True]
@@ -262,7 +257,7 @@ def _ads(asked: _Asked) -> list[ClassAd]:
     direct = parsed.value("direct")
     where: object = ""
     try:
-        from minipool.cli.status_direct import DAEMONS, ask
+        from minipool.cli.pool_tools.status_direct import DAEMONS, ask
 
         if direct and asked.ad_type in DAEMONS:
             where = f"{DAEMONS[asked.ad_type]} {direct}"
@@ -300,24 +295,24 @@ def _numbered(text: str) -> list[tuple[int, int, str]]:
     parts: list[tuple[int, int, str]] = []
     at = 0
     while at < len(text):
-        end, digits = at, text[at].isdigit()
-        while end < len(text) and text[end].isdigit() == digits:
+        end, digits = at, is_number(text[at])
+        while end < len(text) and is_number(text[end]) == digits:
             end += 1
         parts.append((1, int(text[at:end]), "") if digits else (0, 0, text[at:end]))
         at = end
     return parts
 
 
-def _merged(asked: _Asked, ads: list[ClassAd], path: str) -> Iterable[str]:
+def _merged(asked: StatusQuery, ads: list[ClassAd], path: str) -> Iterable[str]:
     """The ads of the query beside those of a file: only in the query, in both, only in the file."""
-    from minipool.cli.ad_files import read
+    from minipool.cli.output.ad_files import read
 
     of_file = asked.ordered(read(path))
     there, here = {_identity(ad) for ad in of_file}, {_identity(ad) for ad in ads}
     only_here = [ad for ad in ads if _identity(ad) not in there]
     both = [ad for ad in ads if _identity(ad) in there]
     only_there = [ad for ad in of_file if _identity(ad) not in here]
-    if asked.form == "json":
+    if asked.output.whole == "json":
         parts = (("query-only", only_here), ("both", both), ("file-only", only_there))
         texts = [f'"{name}": ' + ("".join(asked.text(some)) or "[ ]") for name, some in parts]
         yield "{\n" + ",\n".join(texts) + "\n}\n"

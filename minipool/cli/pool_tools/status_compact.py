@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from minipool.cli.print_as import activity_code
+from collections.abc import Sequence
+
+from minipool.cli.output.print_as import activity_code
 from pool.classad import UNDEFINED, ClassAd
-from pool.hints import Sequence
 
 _BUSY = ("Matched", "Claimed", "Preempting")
 

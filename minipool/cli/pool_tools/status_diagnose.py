@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 
-from minipool.cli.ad_output import long_form
+from minipool.cli.output.ad_output import long_form
+from pool.base.errors import UserError
 from pool.classad import ClassAd
-from pool.errors import UserError
-from pool.hints import Sequence
 
 
 def query_text(words: Sequence[str], mode: str, totals: str, query: ClassAd, projection: Sequence[str]) -> str:

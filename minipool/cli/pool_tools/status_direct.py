@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
 from pool.classad import ClassAd, expr
-from pool.hints import TYPE_CHECKING, Final, Sequence
 
 if TYPE_CHECKING:
-    from minipool.session import Session
+    from minipool.client.session import Session
 
 DAEMONS: Final = {
     "Machine": "startd",
@@ -47,7 +49,7 @@ def ask(
         found = [ad for ad in _own(session, kind, name, ad_type) if wanted.eval(ad) is True][:limit]
     if not statistics:
         return found
-    from pool.published_statistics import parse
+    from pool.ads.published_statistics import parse
 
     shown = parse(statistics)
     return [shown.shown(ad) for ad in found]

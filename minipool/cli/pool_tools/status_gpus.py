@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from minipool.cli.status_totals import KINDS, lines
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from minipool.cli.pool_tools.status_totals import KINDS, lines
+from pool.base.ids import is_number
 from pool.classad import ClassAd
-from pool.hints import Any, Iterable, Iterator, Sequence
 
 
 def offered(ad: ClassAd) -> list[tuple[str, ClassAd]]:
@@ -48,4 +51,4 @@ def _short(name: str) -> str:
     """A device's name without its maker and its memory: `NVIDIA A100-SXM4-40GB` is `A100-SXM4`."""
     name = name.removeprefix("NVIDIA ")
     bare = name.removesuffix("GB")
-    return bare.rstrip("0123456789").removesuffix("-") if bare != name and bare[-1:].isdigit() else name
+    return bare.rstrip("0123456789").removesuffix("-") if bare != name and is_number(bare[-1:]) else name

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from minipool.cli.options import Opt, Parsed
-from minipool.cli.tool import FORMATTING, HELP, POOL, VERSION_OPT, Tool
-from pool.errors import UserError
-from pool.hints import Final
+from typing import Final
+
+from minipool.cli.entry.options import Opt, Parsed
+from minipool.cli.entry.tool import FORMATTING, HELP, POOL, VERSION_OPT, Tool
+from pool.base.errors import UserError
 
 TOOL: Final = Tool(
     "condor_status",
@@ -106,7 +107,7 @@ _SUBSYSTEMS: Final = {
 }  # fmt: skip
 
 
-class Mode:
+class StatusMode:
     """What the options come to: the view, and the type of ads where it is one without a view."""
 
     def __init__(self, parsed: Parsed) -> None:

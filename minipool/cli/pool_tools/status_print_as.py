@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from minipool.cli import print_as
-from minipool.cli.mask import MISSING, Column, PrintAs
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from minipool.cli.output import print_as
+from minipool.cli.output.mask import MISSING, Column, PrintAs
 from pool.classad import UNDEFINED, ClassAd
-from pool.hints import Any, Callable, Final, Mapping
 
 
 def _slot_letter(of_static: str) -> Callable[[Any, ClassAd, Column], Any]:

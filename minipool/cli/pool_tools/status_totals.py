@@ -1,16 +1,22 @@
-"""The totals under condor_status's tables: slots by platform and state, jobs by schedd or submitter."""
+"""The totals under condor_status's tables: slots by platform and state, jobs by schedd or submitter.
+
+Each view has a kind of totals, a row of KINDS: how an ad is grouped, what it adds, how sums are printed. An ad that
+cannot be counted is malformed, and is mentioned below. Source: HTCondor's manual page condor_status.
+"""
 
 from __future__ import annotations
 
-from minipool.cli.print_as import platform
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, NamedTuple
+
+from minipool.cli.output.print_as import platform
 from pool.classad import ClassAd
-from pool.hints import Callable, Final, Iterable, NamedTuple, Sequence
 
 STATES: Final = ("Owner", "Claimed", "Unclaimed", "Matched", "Preempting", "Drained", "Backfill")
 Counts = dict[str, float]
 
 
-class Kind(NamedTuple):
+class TotalsKind(NamedTuple):
     """How one view is counted: the group of an ad, what it adds, and how the sums print."""
 
     key: Callable[[ClassAd], str | None]
@@ -26,7 +32,7 @@ def totals(kind: str, ads: Sequence[ClassAd], *, key_width: int = 14) -> str:
     return "" if how is None else lines(how, ((how.key(ad), ad) for ad in ads), key_width=key_width)
 
 
-def lines(how: Kind, keyed: Iterable[tuple[str | None, ClassAd]], *, key_width: int) -> str:
+def lines(how: TotalsKind, keyed: Iterable[tuple[str | None, ClassAd]], *, key_width: int) -> str:
     """The block for ads that are counted under these keys; ads without a key are said to be malformed."""
     groups: dict[str, Counts] = {}
     whole: Counts = {}
@@ -183,35 +189,35 @@ def _health_line(sums: Counts) -> str:
 _NORMAL_HEADING = " Total Owner Claimed Unclaimed Matched Preempting  Drain Backfill BkIdle"
 _SCHEDD = ("TotalRunningJobs", "TotalIdleJobs", "TotalHeldJobs")
 _SUBMITTER = ("RunningJobs", "IdleJobs", "HeldJobs")
-KINDS: Final[dict[str, Kind]] = {
-    "normal": Kind(_slot_key, _add_state, _NORMAL_HEADING, _normal_line),
-    "compact": Kind(platform, _add_state, _NORMAL_HEADING, _normal_line),
-    "state": Kind(
+KINDS: Final[dict[str, TotalsKind]] = {
+    "normal": TotalsKind(_slot_key, _add_state, _NORMAL_HEADING, _normal_line),
+    "compact": TotalsKind(platform, _add_state, _NORMAL_HEADING, _normal_line),
+    "state": TotalsKind(
         lambda ad: ad.eval_str("Activity"),
         _add_state,
         " Total Owner Unclaimed Claimed Preempting Matched  Drain Backfill BkIdle",
         _state_line,
     ),
-    "server": Kind(
+    "server": TotalsKind(
         _slot_key, _add_server, "    Slots Avail  Memory        Disk        MIPS      KFLOPS", _server_line
     ),
-    "run": Kind(
+    "run": TotalsKind(
         _slot_key, _adder("Mips", "KFlops", "LoadAvg"), " Machines         MIPS       KFLOPS   AvgLoadAvg", _run_line
     ),
-    "schedd": Kind(
+    "schedd": TotalsKind(
         lambda _: " ", _adder(*_SCHEDD), "".join(name.rjust(19)[at == 0 :] for at, name in enumerate(_SCHEDD)),
         _jobs_line(_SCHEDD, (18, 18, 18)), groups_shown=False,
     ),
-    "submitter": Kind(
+    "submitter": TotalsKind(
         lambda ad: ad.eval_str("Name"), _adder(*_SUBMITTER), "RunningJobs   IdleJobs   HeldJobs",
         _jobs_line(_SUBMITTER, (11, 10, 10)),
     ),
-    "health": Kind(_health_key, _add_health, "  Healthy Unhealthy    Broken   Unknown", _health_line),
-    "ckptsrvr": Kind(
+    "health": TotalsKind(_health_key, _add_health, "  Healthy Unhealthy    Broken   Unknown", _health_line),
+    "ckptsrvr": TotalsKind(
         lambda _: " ", _adder("Disk"), " Servers AvailDisk  ",
         lambda sums: f" {_int(sums, 'Count'):7d} {_int(sums, 'Disk'):11d}", groups_shown=False,
     ),
-    "startd": Kind(
+    "startd": TotalsKind(
         platform, _add_startd,
         "Machines    Slots     Cpus BusyCpus   BkCpus     GPUs BusyGPUs   BkGPUs  Memory%   BkMem%", _startd_line,
     ),

@@ -1,11 +1,17 @@
-"""The tables of condor_status, in the language of -print-format: columns, which ads, and how they are counted."""
+"""The tables of condor_status, in the language of -print-format: columns, which ads, and how they are counted.
+
+A view is its text, the type of its ads, the constraint that they meet, and the kind of its totals. Source: HTCondor's
+manual page condor_status, and its layouts, which `tests/cases/cli` holds.
+"""
 
 from __future__ import annotations
 
-from minipool.cli import mask
-from minipool.cli.print_format import PrintFormat, parse
-from minipool.cli.status_print_as import FUNCTIONS
-from pool.hints import Final, Mapping, NamedTuple
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from minipool.cli.output import mask
+from minipool.cli.output.print_format import PrintFormat, parse
+from minipool.cli.pool_tools.status_print_as import FUNCTIONS
 
 _SLOT = """SELECT
     Name   WIDTH -34 FIT PRINTF %s OR ??

@@ -1,19 +1,26 @@
-"""condor_top: how busy a daemon is, and with what, between two looks at its ad."""
+"""condor_top: how busy a daemon is, and with what, between two looks at its ad.
+
+Two looks at the same life of a daemon are compared: ads with different start times, or of the same moment, are
+refused. Recent figures are of the time between the looks, the others of the daemon's whole life. Source: HTCondor's
+manual page condor_top.
+"""
 
 from __future__ import annotations
 
 import re
 import sys
 import time
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from minipool.cli.context import open_session
-from minipool.cli.options import Opt, Parsed
-from minipool.cli.tool import HELP, JSON, VERSION_OPT, Tool, refused, run
-from pool.errors import PeerError, UserError
-from pool.hints import TYPE_CHECKING, Final, Iterator, NamedTuple, Sequence
+from minipool.cli.entry.context import open_session
+from minipool.cli.entry.options import Opt, Parsed
+from minipool.cli.entry.tool import HELP, JSON, VERSION_OPT, Tool, refused, run
+from minipool.cli.output.columns import aligned
+from pool.base.errors import PeerError, UserError
 
 if TYPE_CHECKING:
-    from minipool.session import Session
+    from minipool.client.session import Session
     from pool.classad import ClassAd
 
 DAEMONS: Final = ("schedd", "startd", "collector", "negotiator", "master")
@@ -41,7 +48,7 @@ TOOL = Tool(
 )
 
 
-class Column(NamedTuple):
+class Figure(NamedTuple):
     """One column: its name, its heading, and the sets that show it."""
 
     name: str
@@ -50,19 +57,19 @@ class Column(NamedTuple):
 
 
 COLUMNS: Final = (
-    Column("Item", "Item", "default runtime count"),
-    Column("InstRt", "Recent Runtime", "default runtime"),
-    Column("InstAvg", "Recent Avg", "default runtime"),
-    Column("TotalRt", "Total Runtime", "runtime"),
-    Column("TotAvg", "Lifetime Avg", "default runtime"),
-    Column("TotMax", "Lifetime Max", "default runtime"),
-    Column("TotMin", "Lifetime Min", "runtime"),
-    Column("RtPctAvg", "Pct of Avg", "default runtime"),
-    Column("InstCt", "Recent Count", "count"),
-    Column("InstRate", "Recent Rate", "default count"),
-    Column("TotalCt", "Total Count", "count"),
-    Column("AvgRate", "Lifetime Rate", "default count"),
-    Column("CtPctAvg", "Pct of Rate", "count"),
+    Figure("Item", "Item", "default runtime count"),
+    Figure("InstRt", "Recent Runtime", "default runtime"),
+    Figure("InstAvg", "Recent Avg", "default runtime"),
+    Figure("TotalRt", "Total Runtime", "runtime"),
+    Figure("TotAvg", "Lifetime Avg", "default runtime"),
+    Figure("TotMax", "Lifetime Max", "default runtime"),
+    Figure("TotMin", "Lifetime Min", "runtime"),
+    Figure("RtPctAvg", "Pct of Avg", "default runtime"),
+    Figure("InstCt", "Recent Count", "count"),
+    Figure("InstRate", "Recent Rate", "default count"),
+    Figure("TotalCt", "Total Count", "count"),
+    Figure("AvgRate", "Lifetime Rate", "default count"),
+    Figure("CtPctAvg", "Pct of Rate", "count"),
 )
 COUNTS: Final = re.compile(r"(Jobs(Submitted|Started|Exited|Completed)|NegotiationCycles|Updates(Total|Lost))\Z")
 """What is counted in daemons' ads without a time of its own."""
@@ -107,7 +114,7 @@ def _main(parsed: Parsed) -> int:
         return 0
 
 
-def _columns(parsed: Parsed) -> list[Column]:
+def _columns(parsed: Parsed) -> list[Figure]:
     wanted = (parsed.value("columns") or "default").lower()
     chosen = [column for column in COLUMNS if wanted == "all" or wanted in column.sets.split()]
     if not chosen:
@@ -152,11 +159,11 @@ def _read(path: str) -> ClassAd:
 # ---- what is shown
 
 
-def _show(old: ClassAd, new: ClassAd, columns: Sequence[Column], parsed: Parsed) -> None:
+def _show(old: ClassAd, new: ClassAd, columns: Sequence[Figure], parsed: Parsed) -> None:
     if not parsed.has("json"):
         sys.stdout.writelines(report(old, new, columns, parsed))
         return
-    from minipool.cli.json_output import write_list
+    from minipool.cli.output.json_output import write_list
 
     rows = table(old, new, _between(old, new), _attributes(parsed))
     write_list({name: value for name, value in row.items() if value is not None} for row in rows)
@@ -166,7 +173,7 @@ def _attributes(parsed: Parsed) -> list[str]:
     return [name.strip() for name in (parsed.value("attrs") or "").split(",") if name]
 
 
-def report(old: ClassAd, new: ClassAd, columns: Sequence[Column], parsed: Parsed) -> Iterator[str]:
+def report(old: ClassAd, new: ClassAd, columns: Sequence[Figure], parsed: Parsed) -> Iterator[str]:
     """The lines about the daemon, and the table."""
     seconds = _between(old, new)
     yield from _head(old, new, seconds)
@@ -180,12 +187,8 @@ def report(old: ClassAd, new: ClassAd, columns: Sequence[Column], parsed: Parsed
         [column.heading for column in columns],
         *([_shown(row[column.name]) for column in columns] for row in rows),
     ]
-    widths = [max(len(line[at]) for line in cells) for at in range(len(columns))]
-    for number, line in enumerate(cells):
-        padded = [line[0].ljust(widths[0]), *(cell.rjust(w) for cell, w in zip(line[1:], widths[1:], strict=True))]
-        yield "  ".join(padded).rstrip() + "\n"
-        if number == 0:
-            yield "-" * (sum(widths) + 2 * (len(widths) - 1)) + "\n"
+    heading, *lines = aligned(cells, left=1)
+    yield from (heading, "-" * (len(heading) - 1) + "\n", *lines)
 
 
 def _between(old: ClassAd, new: ClassAd) -> float:

@@ -1,19 +1,24 @@
-"""condor_userprio: the priorities of users, as the negotiator's accountant has them."""
+"""condor_userprio: the priorities of users, as the negotiator's accountant has them.
+
+Rows (-autoformat) win over -json, that over -long, that over the table. Users who have used nothing for a day are
+left out unless they are named or -allusers asks for them. Source: HTCondor's manual page condor_userprio.
+"""
 
 from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Iterable, Sequence
+from typing import Final
 
-from minipool.cli.autoformat import AutoFormat
-from minipool.cli.context import install_clock, open_session
-from minipool.cli.options import Opt, Parsed, UsageError
-from minipool.cli.tool import DEBUG, FORMATTING, HELP, NAME, POOL, VERSION_OPT, Tool, run
-from minipool.cli.userprio_edit import KEYS, OPTIONS, edit
-from minipool.session import Session
+from minipool.cli.entry.context import install_clock, open_session
+from minipool.cli.entry.options import Opt, Parsed, UsageError
+from minipool.cli.entry.tool import DEBUG, FORMATTING, HELP, NAME, POOL, VERSION_OPT, Tool, run
+from minipool.cli.output.autoformat import AutoFormat
+from minipool.cli.pool_tools.userprio_edit import KEYS, OPTIONS, edit
+from minipool.client.session import Session
+from pool.base.errors import ClassAdError, PeerError, UserError
 from pool.classad import ClassAd
-from pool.errors import ClassAdError, PeerError, UserError
-from pool.hints import Final, Iterable, Sequence
 
 TOOL = Tool(
     "condor_userprio",
@@ -90,7 +95,7 @@ def _asked(session: Session, parsed: Parsed) -> list[ClassAd]:
 
 def _of_file(path: str) -> list[ClassAd]:
     """The records of a file: an ad for each, or one whose attributes are numbered."""
-    from minipool.cli.ad_files import read
+    from minipool.cli.output.ad_files import read
 
     ads = read(path, cannot="Can't open file of userprio ads: {path}")
     return _taken_apart(ads[0]) if len(ads) == 1 and "Name1" in ads[0] else ads
@@ -114,7 +119,7 @@ def _show(ads: Sequence[ClassAd], parsed: Parsed) -> int:
     if custom:
         sys.stdout.writelines(custom.text(ads))
     elif parsed.has("json"):
-        from minipool.cli.json_output import write_list
+        from minipool.cli.output.json_output import write_list
 
         write_list(ads)
     elif parsed.has("long"):
@@ -126,7 +131,7 @@ def _show(ads: Sequence[ClassAd], parsed: Parsed) -> int:
 
 def _long(ads: Sequence[ClassAd], parsed: Parsed) -> Iterable[str]:
     """Whole ads; -modular has the empty line before each, -legacy has one ad without."""
-    from minipool.cli.ad_output import long_form
+    from minipool.cli.output.ad_output import long_form
 
     if parsed.has("legacy"):
         yield long_form(_together(ads)).removesuffix("\n")
@@ -161,12 +166,12 @@ def _together(ads: Sequence[ClassAd]) -> ClassAd:
 
 
 def _table(ads: Sequence[ClassAd], parsed: Parsed) -> Iterable[str]:
-    from minipool.cli.userprio_table import SETS, Wanted, text
+    from minipool.cli.pool_tools.userprio_table import SETS, TableWanted, text
 
     columns: frozenset[str] = frozenset().union(*(names for key, names in SETS.items() if parsed.has(key)))
     nested = [one.key for one in parsed.given if one.key in ("hierarchical", "flat", "grouporder")]
     now = time.time()
-    wanted = Wanted(
+    wanted = TableWanted(
         columns or SETS["most"],
         _since(parsed, now),
         None if not nested else nested[-1] == "hierarchical",
@@ -191,14 +196,14 @@ def _since(parsed: Parsed, now: float) -> float:
 
 def _resources(session: Session, parsed: Parsed) -> int:
     """The slots that a user has, and since when."""
-    from minipool.cli.show import date, duration
+    from minipool.cli.output.show import date, duration
     from pool.classad import quote
 
     user = quote(parsed.value("getreslist") or "")
     holds = f'State == "Claimed" && !(PartitionableSlot ?: false) && (RemoteOwner =?= {user} || RemoteUser =?= {user})'
     ads = session.query("Machine", constraint=holds, projection=["Name", "EnteredCurrentState"])
     if parsed.has("json"):
-        from minipool.cli.json_output import write_list
+        from minipool.cli.output.json_output import write_list
 
         write_list(ads)
         return 0

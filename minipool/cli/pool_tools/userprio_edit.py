@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from minipool.cli.options import Given, Opt, Parsed
-from minipool.cli.tool import refused
-from pool.errors import UserError
-from pool.hints import TYPE_CHECKING, Callable, Final, NamedTuple
+from minipool.cli.entry.options import Given, Opt, Parsed
+from minipool.cli.entry.tool import refused
+from pool.base.errors import UserError
 
 if TYPE_CHECKING:
-    from minipool.session import Session
-    from protocol.blocking import BlockingPeer
+    from minipool.client.session import Session
+    from protocol.rpc.blocking import BlockingPeer
 
 
-class Setting(NamedTuple):
+class RecordSetting(NamedTuple):
     """A number of a user's record: what it is called, what is said when it is set, and what may not be set."""
 
     attribute: str
@@ -24,17 +25,17 @@ class Setting(NamedTuple):
 
 
 _TIME: Final = "Time must be greater than 0 seconds"
-SETTINGS: Final[dict[str, Setting]] = {
-    "setprio": Setting("Priority", "The priority of {} was set to {:f}", float("-inf")),
-    "setfactor": Setting(
+SETTINGS: Final[dict[str, RecordSetting]] = {
+    "setprio": RecordSetting("Priority", "The priority of {} was set to {:f}", float("-inf")),
+    "setfactor": RecordSetting(
         "PriorityFactor", "The priority factor of {} was set to {:f}", 1.0,
         "Priority factors must be greater than or equal to 1.",
     ),
-    "setbegin": Setting("BeginUsageTime", "The Begin Usage Time of {} was set to {:.0f}", 0.0, _TIME),
-    "setaccum": Setting(
+    "setbegin": RecordSetting("BeginUsageTime", "The Begin Usage Time of {} was set to {:.0f}", 0.0, _TIME),
+    "setaccum": RecordSetting(
         "AccumulatedUsage", "The Accumulated Usage of {} was set to {:f}", 0.0, "Usage must be greater than 0 seconds"
     ),
-    "setlast": Setting("LastUsageTime", "The Last Usage Time of {} was set to {:.0f}", 0.0, _TIME),
+    "setlast": RecordSetting("LastUsageTime", "The Last Usage Time of {} was set to {:.0f}", 0.0, _TIME),
 }  # fmt: skip
 OPTIONS: Final = (
     *(Opt(name, 1, 2, "USER VALUE", f"set {row.attribute}") for name, row in SETTINGS.items()),
@@ -88,7 +89,7 @@ def _number(text: str) -> float:
         raise UserError(f"{text!r} is not a number") from None
 
 
-def _set(peer: BlockingPeer, row: Setting, user: str, value: float) -> str:
+def _set(peer: BlockingPeer, row: RecordSetting, user: str, value: float) -> str:
     from protocol.messages.negotiator import SetPriority
 
     peer.call(SetPriority(submitter=user, attribute=row.attribute, value=value))

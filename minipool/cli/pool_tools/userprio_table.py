@@ -1,12 +1,18 @@
-"""The tables of condor_userprio: users and groups, which columns there are, and in which order the rows come."""
+"""The tables of condor_userprio: users and groups, which columns there are, and in which order the rows come.
+
+It is no table of `mask.py`: headings have two lines, and a column may be empty for users and not for groups. Groups
+come with their users below them unless -flat or -grouporder says otherwise. A number that does not fit loses digits,
+not its place. Source: HTCondor's manual page condor_userprio.
+"""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
 
-from minipool.cli.show import date
+from minipool.cli.output.show import date
 from pool.classad import ClassAd
-from pool.hints import Callable, Final, NamedTuple, Sequence
 
 _FOREVER: Final = 3.4028235e38
 """Where a group is that has no place of its own: behind all others."""
@@ -28,7 +34,7 @@ SETS: Final[dict[str, frozenset[str]]] = {
 """The columns that each option adds."""
 
 
-class Wanted(NamedTuple):
+class TableWanted(NamedTuple):
     """What the command line asks of the table. `since`: only who used something after it; -1 is everybody.
 
     `hierarchical`: users below their groups; None is where there are groups. `quotas`: also where there are none.
@@ -41,7 +47,7 @@ class Wanted(NamedTuple):
     quotas: bool = False
 
 
-class Row(NamedTuple):
+class UserRow(NamedTuple):
     """One user or group."""
 
     name: str
@@ -58,19 +64,19 @@ class Row(NamedTuple):
         return self.ad.eval_float(name, 0.0)
 
 
-class Column(NamedTuple):
+class Field(NamedTuple):
     """One column: its two lines of heading, and a row's cell; None where the row has nothing to show."""
 
     key: str
     width: int
     top: str
     bottom: str
-    cell: Callable[[Row, float], str | None]
+    cell: Callable[[UserRow, float], str | None]
     left: bool = False
 
 
-def _amount(name: str, width: int, decimals: int, scale: float = 1.0) -> Callable[[Row, float], str | None]:
-    def cell(row: Row, _: float) -> str | None:
+def _amount(name: str, width: int, decimals: int, scale: float = 1.0) -> Callable[[UserRow, float], str | None]:
+    def cell(row: UserRow, _: float) -> str | None:
         return _fitted(row.number(name) / scale, width, decimals) if name in row.ad else None
 
     return cell
@@ -81,61 +87,61 @@ def _fitted(value: float, width: int, decimals: int) -> str:
     return text if len(text) <= width else f"{value:.{width - 6}g}"
 
 
-def _group_id(row: Row, _: float) -> str | None:
+def _group_id(row: UserRow, _: float) -> str | None:
     return str(row.group_id) if row.group_id else None
 
 
-def _group_order(row: Row, _: float) -> str | None:
+def _group_order(row: UserRow, _: float) -> str | None:
     return None if row.order is None else _fitted(row.order, 9, 2)
 
 
-def _sort_key(row: Row, _: float) -> str | None:
+def _sort_key(row: UserRow, _: float) -> str | None:
     if not row.is_group or "GroupSortKey" not in row.ad:
         return None
     key = row.number("GroupSortKey")
     return "<last>" if key >= 3.40282001e38 else _fitted(key, 9, 2)
 
 
-def _surplus(row: Row, _: float) -> str | None:
+def _surplus(row: UserRow, _: float) -> str | None:
     if not row.is_group or not ("SurplusPolicy" in row.ad or "GroupAutoRegroup" in row.ad):
         return None
     return _policy(row) if row.group_id else "yes"
 
 
-def _policy(row: Row) -> str:
+def _policy(row: UserRow) -> str:
     policy = row.ad.eval_str("SurplusPolicy", "").lower()
     regroup = "regroup" if row.ad.eval_bool("GroupAutoRegroup") else "no"
     return {"regroup": "Regroup", "byquota": "ByQuota", "no": "no"}.get(policy or regroup, "n/a")
 
 
-def _priority(row: Row, _: float) -> str | None:
+def _priority(row: UserRow, _: float) -> str | None:
     return None if row.is_group else _fitted(row.number("Priority"), 12, 2)
 
 
-def _real_priority(row: Row, _: float) -> str | None:
+def _real_priority(row: UserRow, _: float) -> str | None:
     factor = row.number("PriorityFactor")
     return _fitted(row.number("Priority") / factor, 8, 2) if factor > 0 else None
 
 
-def _factor(row: Row, _: float) -> str | None:
+def _factor(row: UserRow, _: float) -> str | None:
     factor = row.number("PriorityFactor")
     return _fitted(factor, 9, 2) if factor > 0 else None
 
 
-def _in_use(row: Row, _: float) -> str | None:
+def _in_use(row: UserRow, _: float) -> str | None:
     name = "WeightedResourcesUsed" if "WeightedResourcesUsed" in row.ad else "ResourcesUsed"
     return _fitted(row.number(name), 6, 0) if name in row.ad else None
 
 
-def _moment(name: str) -> Callable[[Row, float], str | None]:
-    def cell(row: Row, _: float) -> str | None:
+def _moment(name: str) -> Callable[[UserRow, float], str | None]:
+    def cell(row: UserRow, _: float) -> str | None:
         at = row.number(name)
         return time.strftime("%m/%d/%Y %H:%M", time.localtime(at)) if at > 0 else ""
 
     return cell
 
 
-def _since(row: Row, updated: float) -> str | None:
+def _since(row: UserRow, updated: float) -> str | None:
     return _span(updated - row.last_used)
 
 
@@ -146,8 +152,8 @@ def _span(seconds: float) -> str:
     return f"{days:4d}+{rest // 3600:02d}:{rest % 3600 // 60:02d}"[:10]
 
 
-def _above(name: str, least: float) -> Callable[[Row, float], str | None]:
-    def cell(row: Row, _: float) -> str | None:
+def _above(name: str, least: float) -> Callable[[UserRow, float], str | None]:
+    def cell(row: UserRow, _: float) -> str | None:
         amount = row.ad.eval_float(name, least)
         return _fitted(amount, 9, 2) if amount > least else None
 
@@ -155,28 +161,28 @@ def _above(name: str, least: float) -> Callable[[Row, float], str | None]:
 
 
 COLUMNS: Final = (
-    Column("GroupId", 5, "Group", "Id", _group_id),
-    Column("Order", 9, "Group", "Order", _group_order),
-    Column("SortKey", 9, "Group", "Sort Key", _sort_key),
-    Column("EffectiveQuota", 9, "Effective", "Quota", _amount("EffectiveQuota", 9, 2)),
-    Column("ConfigQuota", 9, "Config", "Quota", _amount("ConfigQuota", 9, 2)),
-    Column("Surplus", 7, "Use", "Surplus", _surplus, left=True),
-    Column("SubtreeQuota", 9, "Subtree", "Quota", _amount("SubtreeQuota", 9, 2)),
-    Column("Priority", 12, "Effective", "Priority", _priority),
-    Column("RealPriority", 8, "Real", "Priority", _real_priority),
-    Column("Factor", 9, "Priority", "Factor", _factor),
-    Column("InUse", 6, "Wghted", "In Use", _in_use),
-    Column("Usage", 12, "Total Usage", "(wghted-hrs)", _amount("WeightedAccumulatedUsage", 12, 2, 3600.0)),
-    Column("Begin", 16, "Usage", "Start Time", _moment("BeginUsageTime")),
-    Column("Last", 16, "Last", "Usage Time", _moment("LastUsageTime")),
-    Column("Since", 10, "Time Since", "Last Usage", _since),
-    Column("Requested", 10, "Weighted", "Requested", _amount("Requested", 10, 0)),
-    Column("Floor", 9, "Submitter", "Floor", _above("Floor", 0.0)),
-    Column("Ceiling", 9, "Submitter", "Ceiling", _above("Ceiling", -1.0)),
+    Field("GroupId", 5, "Group", "Id", _group_id),
+    Field("Order", 9, "Group", "Order", _group_order),
+    Field("SortKey", 9, "Group", "Sort Key", _sort_key),
+    Field("EffectiveQuota", 9, "Effective", "Quota", _amount("EffectiveQuota", 9, 2)),
+    Field("ConfigQuota", 9, "Config", "Quota", _amount("ConfigQuota", 9, 2)),
+    Field("Surplus", 7, "Use", "Surplus", _surplus, left=True),
+    Field("SubtreeQuota", 9, "Subtree", "Quota", _amount("SubtreeQuota", 9, 2)),
+    Field("Priority", 12, "Effective", "Priority", _priority),
+    Field("RealPriority", 8, "Real", "Priority", _real_priority),
+    Field("Factor", 9, "Priority", "Factor", _factor),
+    Field("InUse", 6, "Wghted", "In Use", _in_use),
+    Field("Usage", 12, "Total Usage", "(wghted-hrs)", _amount("WeightedAccumulatedUsage", 12, 2, 3600.0)),
+    Field("Begin", 16, "Usage", "Start Time", _moment("BeginUsageTime")),
+    Field("Last", 16, "Last", "Usage Time", _moment("LastUsageTime")),
+    Field("Since", 10, "Time Since", "Last Usage", _since),
+    Field("Requested", 10, "Weighted", "Requested", _amount("Requested", 10, 0)),
+    Field("Floor", 9, "Submitter", "Floor", _above("Floor", 0.0)),
+    Field("Ceiling", 9, "Submitter", "Ceiling", _above("Ceiling", -1.0)),
 )
 
 
-def text(ads: Sequence[ClassAd], wanted: Wanted, now: float) -> str:
+def text(ads: Sequence[ClassAd], wanted: TableWanted, now: float) -> str:
     """The whole table; nothing without ads."""
     rows = _rows(ads, wanted.columns)
     if not rows:
@@ -185,7 +191,7 @@ def text(ads: Sequence[ClassAd], wanted: Wanted, now: float) -> str:
     return _Table(rows, wanted, updated).text()
 
 
-def _rows(ads: Sequence[ClassAd], columns: frozenset[str]) -> list[Row]:
+def _rows(ads: Sequence[ClassAd], columns: frozenset[str]) -> list[UserRow]:
     """The rows as they came, each with its group's number: groups are numbered by name, `<none>` is 0."""
     named = [(place, ad) for place, ad in enumerate(ads) if "Name" in ad and "Priority" in ad]
     groups = {ad.eval_str("Name", ""): ad for _, ad in named if ad.eval_bool("IsAccountingGroup")}
@@ -201,7 +207,7 @@ def _rows(ads: Sequence[ClassAd], columns: frozenset[str]) -> list[Row]:
         number = inner.index(group) + 1 if group in inner else 0
         of = groups.get(group)
         order = _order(of, number, columns, groups) if in_groups and of is not None else None
-        rows.append(Row(name, ad, place, is_group, group, number, order, ad.eval_int("LastUsageTime", 0) or -1))
+        rows.append(UserRow(name, ad, place, is_group, group, number, order, ad.eval_int("LastUsageTime", 0) or -1))
     return rows
 
 
@@ -223,7 +229,7 @@ def _order(group: ClassAd, number: int, columns: frozenset[str], groups: dict[st
 class _Table:
     """One table: who is in it, how it is sorted, how wide it is."""
 
-    def __init__(self, rows: list[Row], wanted: Wanted, updated: float) -> None:
+    def __init__(self, rows: list[UserRow], wanted: TableWanted, updated: float) -> None:
         self.wanted, self.updated = wanted, updated
         self.seen = [row for row in rows if row.last_used >= wanted.since]
         policies = [_policy(row) for row in rows if row.is_group]
@@ -241,15 +247,15 @@ class _Table:
         self.count = sum(not row.is_group for row in self.seen)
         self.name_width = self._name_width(len(rows))
 
-    def _sorted(self) -> list[Row]:
+    def _sorted(self) -> list[UserRow]:
         columns = self.wanted.columns
 
-        def own(row: Row) -> tuple[float, str]:
+        def own(row: UserRow) -> tuple[float, str]:
             if "Priority" in columns:
                 return row.number("Priority"), ""
             return (row.number("WeightedAccumulatedUsage"), "") if columns & _USE else (0.0, row.name)
 
-        def nested(row: Row) -> tuple[object, ...]:
+        def nested(row: UserRow) -> tuple[object, ...]:
             none = self.policy == "Regroup" and not row.group_id
             by_order = (row.order or 0.0) if columns & ({"Priority"} | _USE) else 0.0
             return none, by_order, row.group_id, not row.is_group, own(row)
@@ -287,7 +293,7 @@ class _Table:
     def _group_heading(self) -> str:
         return "Name" if self.nested else "Group Name"
 
-    def _is_shown(self, row: Row) -> bool:
+    def _is_shown(self, row: UserRow) -> bool:
         if not row.is_group:
             return self.users_shown
         return not self.groups_hidden and (self.in_groups or row.group_id > 0)
@@ -295,7 +301,7 @@ class _Table:
     def _line(self, name: str, cells: Sequence[str]) -> str:
         return " ".join([name.ljust(self.name_width)[: self.name_width], *cells])
 
-    def _row(self, row: Row) -> str:
+    def _row(self, row: UserRow) -> str:
         name = row.name
         if self.nested and not row.is_group:
             name = "  " + (name[len(row.group) + 1 :] if row.group_id else name)
@@ -307,7 +313,7 @@ class _Table:
             cells.append(cell.ljust(column.width) if column.left else cell.rjust(column.width))
         return self._line(name, cells)
 
-    def _total(self, column: Column) -> str:
+    def _total(self, column: Field) -> str:
         users = [row for row in self.rows if not row.is_group and self.users_shown]
         said = ""
         if column.key == "Surplus":

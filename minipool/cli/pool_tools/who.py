@@ -1,27 +1,32 @@
-"""condor_who: the daemons of this host, and the jobs that run on it."""
+"""condor_who: the daemons of this host, and the jobs that run on it.
+
+It asks the startd of this host itself, not the collector, so that it works while the pool is out of reach. Whole ads
+win over rows, and those over the table. Without a startd there is nothing to show, and that is no failure. Source:
+HTCondor's manual page condor_who.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
 
-from minipool.cli import print_as
-from minipool.cli.ad_output import attribute_list, wanted_form, write_all
-from minipool.cli.autoformat import AutoFormat
-from minipool.cli.context import install_clock, open_session
-from minipool.cli.mask import MISSING, Column, PrintAs
-from minipool.cli.options import Opt, Parsed
-from minipool.cli.print_format import append, from_file
-from minipool.cli.print_format import parse as parse_format
-from minipool.cli.show import duration
-from minipool.cli.tool import DEBUG, FORMATTING, HELP, VERSION_OPT, Tool, refused, run
-from minipool.session import Session
+from minipool.cli.entry.context import install_clock, open_session
+from minipool.cli.entry.options import Opt, Parsed
+from minipool.cli.entry.tool import DEBUG, FORMATTING, HELP, VERSION_OPT, Tool, refused, run
+from minipool.cli.output import print_as
+from minipool.cli.output.ad_form import AdForm
+from minipool.cli.output.mask import MISSING, Column, PrintAs
+from minipool.cli.output.print_format import parse as parse_format
+from minipool.cli.output.show import duration
+from minipool.client.session import Session
+from pool.base.errors import ClassAdError, PeerError, UserError
+from pool.base.ids import is_number
 from pool.classad import ClassAd, expr
-from pool.errors import ClassAdError, PeerError, UserError
-from pool.hints import TYPE_CHECKING, Any, Final, Sequence
 
 if TYPE_CHECKING:
-    from protocol.address import Address
+    from protocol.wire.address import Address
 
 TOOL = Tool(
     "condor_who",
@@ -111,14 +116,13 @@ def _main(parsed: Parsed) -> int:
     session = open_session(parsed)
     if parsed.has("quickdaemons") or parsed.has("wait-for-ready"):
         return _readiness(session, parsed)
-    form, custom = wanted_form(parsed), AutoFormat(parsed, job_id=False)
-    shown = not (form or custom)
+    shown = AdForm(parsed, job_id=False).is_table
     if parsed.has("daemons"):
         _print(_daemons(session), DAEMONS, parsed)
         return 0
     if shown and (parsed.has("verbose") or not os.path.basename(sys.argv[0]).startswith("condor_")):
         _show(DAEMONS, _daemons(session))
-    startd = Startd(session, parsed)
+    startd = AskedStartd(session, parsed)
     ads = _chosen(parsed, startd.ads())
     if not shown or parsed.has("snapshot"):
         _print(ads, "", parsed)
@@ -135,7 +139,7 @@ def _main(parsed: Parsed) -> int:
 
 def _readiness(session: Session, parsed: Parsed) -> int:
     """What scripts wait for that start a pool; without a master its ad says that it is dead."""
-    from minipool.cli.who_ready import ready_ad, wait
+    from minipool.cli.pool_tools.who_ready import ready_ad, wait
 
     text = parsed.value("wait-for-ready")
     if text is None:
@@ -146,7 +150,7 @@ def _readiness(session: Session, parsed: Parsed) -> int:
         except ClassAdError:
             raise UserError(f"Error: -wait-for-ready : invalid expression: {text}") from None
         seconds = parsed.qualifier("wait-for-ready") or "0"
-        if not seconds.isdigit():
+        if not is_number(seconds):
             raise UserError(f"Error: -wait-for-ready:{seconds} : {seconds} is not a number of seconds")
         ad = wait(session, wanted, float(seconds))
     _print([ad or ClassAd({"MASTER": "Dead", "IsReady": False})], "", parsed)
@@ -155,16 +159,16 @@ def _readiness(session: Session, parsed: Parsed) -> int:
 
 def _print(ads: Sequence[ClassAd], table: str, parsed: Parsed) -> None:
     """Ads in the form that the options ask for; else a table, or whole."""
-    form, custom = wanted_form(parsed), AutoFormat(parsed, job_id=False)
-    if custom:
-        sys.stdout.writelines(custom.text(ads))
-    elif form or not table:
-        sys.stdout.writelines(write_all(ads, form or "long", attribute_list(parsed), empty_json=True))
-    else:
+    output = AdForm(parsed, job_id=False)
+    if output.is_table and table:
         _show(table, ads)
+        return
+    if output.is_table:
+        output.whole = "long"
+    sys.stdout.writelines(output.text(ads, empty_json=True))
 
 
-class Startd:
+class AskedStartd:
     """The startd that is asked: this host's, or one at an address."""
 
     def __init__(self, session: Session, parsed: Parsed) -> None:
@@ -172,7 +176,7 @@ class Startd:
         self._address = self._found()
 
     def _found(self) -> Address | None:
-        from protocol.address import Address
+        from protocol.wire.address import Address
 
         given = self._parsed.value("address")
         if given is not None:
@@ -213,7 +217,7 @@ class Startd:
         wanted = self._parsed.value("statistics")
         if wanted is None:
             return ad
-        from pool.published_statistics import parse
+        from pool.ads.published_statistics import parse
 
         return parse(wanted).shown(ad)
 
@@ -238,10 +242,10 @@ def _chosen(parsed: Parsed, ads: list[ClassAd]) -> list[ClassAd]:
 
 
 def _show(text: str, ads: Sequence[ClassAd], parsed: Parsed | None = None) -> None:
-    path = parsed.value("print-format") if parsed is not None else None
-    table = from_file(path, FUNCTIONS) if path else parse_format(text.split("\n"), FUNCTIONS, truncate=False)
-    if parsed is not None:
-        append(table.mask, parsed.values("aaf"), FUNCTIONS, parsed.qualifier("aaf") or "")
+    if parsed is None:
+        table = parse_format(text.split("\n"), FUNCTIONS, truncate=False)
+    else:
+        table = AdForm(parsed).table(text, FUNCTIONS, truncate=False)
     wanted = expr(table.where or "true")
     rows = [table.mask.render(ad) for ad in ads if wanted.eval(ad) is True]
     sys.stdout.write(table.mask.heading() if table.header and table.mask.has_heading else "")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
+from typing import Final
 
-from minipool.session import Session
+from minipool.client.session import Session
+from pool.base.errors import PeerError
 from pool.classad import ClassAd, Expr
-from pool.errors import PeerError
-from pool.hints import Final, Iterable
 
 POLL_S: Final = 0.2
 _ALIVE: Final = {

@@ -2,23 +2,29 @@
 
 Each argument, or all clusters and jobs of mixed kinds together, is one request; what became of it is one sentence, on
 standard output when something was done, on standard error after an empty line when nothing was.
+
+Source: HTCondor's manual pages condor_rm, condor_hold, condor_release, condor_suspend, condor_continue and
+condor_vacate_job.
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from minipool.cli.context import open_session
-from minipool.cli.options import Opt, Parsed, UsageError
-from minipool.cli.tool import ADDR, DEBUG, HELP, JSON, NAME, POOL, VERSION_OPT, Tool, refused, run
-from minipool.session import NotFound
-from pool.errors import PeerError, UserError
-from pool.hints import TYPE_CHECKING, Final, Mapping, NamedTuple, Sequence
-from pool.ids import is_number, names_jobs
+from minipool.cli.entry.context import open_session
+from minipool.cli.entry.options import Opt, Parsed, UsageError
+from minipool.cli.entry.tool import ADDR, DEBUG, HELP, JSON, NAME, POOL, VERSION_OPT, Tool, refused, run
+from minipool.client.job_ids import clause, split
+from minipool.client.session import NotFound
+from pool.base.errors import PeerError, UserError
+from pool.base.ids import is_number, names_jobs
+from pool.jobs.vocabulary.states import JobStatus
 
 if TYPE_CHECKING:
-    from protocol.blocking import BlockingPeer
     from protocol.messages.schedd import Outcome, Selection
+    from protocol.rpc.blocking import BlockingPeer
 
 
 class Verb(NamedTuple):
@@ -151,7 +157,7 @@ def _main(verb: str, parsed: Parsed) -> int:
         raise UserError(f"Error: cannot get address of schedd {session.qualified(name)}") from None
 
 
-class Asked(NamedTuple):
+class ChosenJobs(NamedTuple):
     """One request: the jobs that are named, or all but for the constraint, and how they are called in the answer."""
 
     about: str
@@ -167,7 +173,7 @@ class Asked(NamedTuple):
         return not self.about
 
 
-def _requests(parsed: Parsed) -> list[Asked]:
+def _requests(parsed: Parsed) -> list[ChosenJobs]:
     """Single jobs are one request; clusters and users together, narrowed by constraints and -held, are another."""
     held = parsed.has("held")
     jobs = [word for word in parsed.words if names_jobs(word) and "." in word]
@@ -181,18 +187,17 @@ def _requests(parsed: Parsed) -> list[Asked]:
     if jobs and not held:
         if constraints:
             sys.stderr.write("Warning, -constraint is ignored for fully qualified job ids\n")
-        requests.append(Asked("", jobs, []))
+        requests.append(ChosenJobs("", jobs, []))
     chosen = [*others, *jobs] if held else others
     if chosen or not requests:
         requests.append(_narrowed(chosen, constraints, held=held))
     return requests
 
 
-def _narrowed(words: Sequence[str], constraints: Sequence[str], *, held: bool) -> Asked:
+def _narrowed(words: Sequence[str], constraints: Sequence[str], *, held: bool) -> ChosenJobs:
     """The jobs of clusters and users (and single ones, with -held) for which the constraints hold."""
-    ids = [word for word in words if names_jobs(word)]
-    users = [word for word in words if not names_jobs(word)]
-    said = [*constraints, " || ".join(map(_clause, words))] if words else list(constraints)
+    ids, users = split(words)
+    said = [*constraints, " || ".join(map(clause, words))] if words else list(constraints)
     if not said:
         about = ""
     elif not constraints and len(words) == 1 and is_number(words[0]):
@@ -201,18 +206,10 @@ def _narrowed(words: Sequence[str], constraints: Sequence[str], *, held: bool) -
         about = f' of user "{users[0]}"'
     else:
         about = f" matching constraint ({said[0] if len(said) == 1 else ' && '.join(f'({part})' for part in said)})"
-    narrowing = [*constraints, *(["JobStatus == 5"] if held else [])]
+    narrowing = [*constraints, *([f"JobStatus == {JobStatus.HELD}"] if held else [])]
     text = narrowing[0] if len(narrowing) == 1 else " && ".join(f"({part})" for part in narrowing)
     kind = "held jobs" if held else "jobs"
-    return Asked(f"{kind}{about}", ids, users, text or None, all=not words)
-
-
-def _clause(word: str) -> str:
-    """The jobs that a word names, as HTCondor's expression for them."""
-    cluster, dot, proc = word.partition(".")
-    if not names_jobs(word):
-        return f'Owner == "{word}"'
-    return f"(ClusterId == {cluster} && ProcId == {proc})" if dot else f"ClusterId == {cluster}"
+    return ChosenJobs(f"{kind}{about}", ids, users, text or None, all=not words)
 
 
 class Actor:
@@ -225,7 +222,7 @@ class Actor:
         self.reason = parsed.value("reason")  # the schedd adds who asked
         self.found: list[tuple[str, Outcome]] = []
 
-    def perform(self, peer: BlockingPeer, asked: Asked) -> int:
+    def perform(self, peer: BlockingPeer, asked: ChosenJobs) -> int:
         """One request; the exit status it deserves: success when anything was done."""
         from protocol.messages.schedd import Action, ActOnJobs, Outcome
 
@@ -261,7 +258,7 @@ class Actor:
 
     def write_json(self) -> None:
         """What became of each job, of all requests."""
-        from minipool.cli.json_output import write_list
+        from minipool.cli.output.json_output import write_list
 
         ids = [(*map(int, job.split(".")), outcome.value) for job, outcome in self.found]
         write_list({"ClusterId": cluster, "ProcId": proc, "Outcome": outcome} for cluster, proc, outcome in ids)
@@ -304,7 +301,7 @@ class Actor:
         return f"Job {job} {why[outcome]}"
 
 
-def _selection(asked: Asked) -> Selection:
+def _selection(asked: ChosenJobs) -> Selection:
     from protocol.messages.schedd import Selection
 
     return Selection(ids=asked.ids, users=asked.users, constraint=asked.constraint, all=asked.all)

@@ -1,25 +1,30 @@
-"""condor_history: jobs that left the queue, newest first; also their executions, and what files tell of jobs."""
+"""condor_history: jobs that left the queue, newest first; also their executions, and what files tell of jobs.
+
+Newest first unless -forwards. Files are read where they are; without one the schedd is asked. -limit counts the ads
+that match, -scanlimit those that are looked at, and -since stops before the ad that it names. What is not compatible
+is refused before anything is read. Source: HTCondor's manual page condor_history.
+"""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
 
-from minipool.cli.ad_output import XML_FOOT, XML_HEAD, attribute_list, sorted_names, wanted_form, write_all
-from minipool.cli.autoformat import AutoFormat
-from minipool.cli.console import terminal_width
-from minipool.cli.context import install_clock, open_session
-from minipool.cli.history_files import files_of, of_files, remove, with_earlier
-from minipool.cli.mask import Mask
-from minipool.cli.options import Opt, Parsed
-from minipool.cli.print_as import FUNCTIONS
-from minipool.cli.print_format import from_file
-from minipool.cli.print_format import parse as parse_format
-from minipool.cli.tool import DEBUG, FORMATTING, HELP, NAME, POOL, VERSION_OPT, Tool, refused, run
-from minipool.session import NotFound, Session
+from minipool.cli.entry.console import line_width
+from minipool.cli.entry.context import install_clock, open_session
+from minipool.cli.entry.options import Opt, Parsed
+from minipool.cli.entry.tool import DEBUG, FORMATTING, HELP, NAME, POOL, VERSION_OPT, Tool, refused, run
+from minipool.cli.output.ad_form import AdForm
+from minipool.cli.output.ad_output import XML_FOOT, XML_HEAD, attribute_list, sorted_names, write_all
+from minipool.cli.output.print_as import FUNCTIONS
+from minipool.cli.queue_tools.history_files import files_of, of_files, remove, with_earlier
+from minipool.client.job_ids import of_ad, split
+from minipool.client.session import NotFound, Session
+from pool.base.errors import ClassAdError, PeerError, UserError
+from pool.base.ids import names_jobs
+from pool.base.words import split_list
 from pool.classad import ClassAd, Expr, expr
-from pool.errors import ClassAdError, PeerError, UserError
-from pool.hints import Final, Iterable, Iterator, Sequence
-from pool.ids import names_jobs
 
 TOOL = Tool(
     "condor_history",
@@ -102,7 +107,7 @@ def main(verb: str, argv: Sequence[str]) -> int:
 
 def _main(parsed: Parsed) -> int:
     install_clock()
-    asked = _Asked(parsed)
+    asked = HistoryQuery(parsed)
     _show(asked, asked.found())
     if "d" in (parsed.qualifier("epochs") or "").lower():
         sys.stdout.flush()
@@ -110,7 +115,7 @@ def _main(parsed: Parsed) -> int:
     return 0
 
 
-class _Asked:
+class HistoryQuery:
     """What the command line asks for."""
 
     def __init__(self, parsed: Parsed) -> None:
@@ -119,28 +124,18 @@ class _Asked:
         self.read: list[str] = []
         """The files of single jobs that are looked through."""
         self._refuse_contradictions()
-        self.form, self.custom = wanted_form(parsed), AutoFormat(parsed)
+        self.output = AdForm(parsed)
         if parsed.has("jsonl"):
-            self.form = "jsonl"
-        path = parsed.value("print-format")
-        self.table: Mask | None = None
-        where = ""
-        if path is not None and path != "!":
-            given = from_file(path, FUNCTIONS)
-            self.table, where = given.mask, given.where
-            self.table.has_heading = self.table.has_heading and given.header
-        elif not (self.form or self.custom):
-            text = DAEMONS if parsed.has("daemon") else JOBS
-            self.table = parse_format(text.split("\n"), FUNCTIONS).mask
+            self.output.whole = "jsonl"
+        self.table = self.output.table(DAEMONS if parsed.has("daemon") else JOBS, FUNCTIONS)
         self.kinds = self._kinds()
-        if parsed.has("transfer-history") and not (self.form or self.custom or path):
+        if parsed.has("transfer-history") and self.output.is_table and not parsed.has("print-format"):
             raise UserError(
                 "Error: -transfer-history does not have a default print table. "
                 "Please use -long, -json, -xml, or a custom print format."
             )
-        self.constraint = self._constraint(where)
-        self.ids = [word for word in parsed.words if names_jobs(word)]
-        self.users = [word for word in parsed.words if not names_jobs(word)]
+        self.constraint = self._constraint(self.table.where)
+        self.ids, self.users = split(parsed.words)
         self.limit = self._count("limit")
         self.scan_limit = self._count("scanlimit")
         self.since = self._since()
@@ -168,7 +163,7 @@ class _Asked:
     def _kinds(self) -> list[str]:
         """The kinds of records to look for; none for finished jobs."""
         parsed = self.parsed
-        named = [kind.upper() for text in parsed.values("type") for kind in text.replace(",", " ").split()]
+        named = [kind.upper() for text in parsed.values("type") for kind in split_list(text)]
         if "TRANSFER" in named:
             named += _TRANSFERS.values()
         letters = (parsed.qualifier("transfer-history") or "").lower()
@@ -219,10 +214,8 @@ class _Asked:
 
     def projection(self) -> list[str]:
         """The attributes to fetch; empty for all."""
-        if self.form:
-            return attribute_list(self.parsed)
-        names = self.custom.names() if self.custom else self.table.names() if self.table else []
-        return sorted({*names, "ClusterId", "ProcId"})
+        ids = ("ClusterId", "ProcId")
+        return self.output.projection([*self.table.names(), *ids], ids)
 
     def found(self) -> Iterable[ClassAd]:
         """The ads, from where the options say."""
@@ -232,7 +225,7 @@ class _Asked:
             return self._chosen(of_files([path], self.kinds or ["JOB"], self.forwards))
         log = parsed.value("userlog")
         if log is not None:
-            from minipool.cli.log_ads import jobs_of_log
+            from minipool.cli.queue_tools.log_ads import jobs_of_log
 
             return self._chosen(jobs_of_log(log, cannot="Error: Can't open userlog {path}"))
         searched = self._searched()
@@ -271,14 +264,11 @@ class _Asked:
         for seen, ad in enumerate(ads):
             if seen == self.scan_limit or left == 0 or (since is not None and since.eval(ad) is True):
                 return
-            named = {_id(ad), _id(ad).partition(".")[0], ad.eval_str("Owner", "")}
+            id = of_ad(ad)
+            named = {str(id), str(id.cluster), ad.eval_str("Owner", "")}
             if (not words or words & named) and wanted.eval(ad) is True:
                 left = None if left is None else left - 1
                 yield ad
-
-
-def _id(ad: ClassAd) -> str:
-    return f"{ad.eval_int('ClusterId', 0)}.{ad.eval_int('ProcId', 0)}"
 
 
 def _since_expr(since: str | None) -> Expr | None:
@@ -291,36 +281,35 @@ def _since_expr(since: str | None) -> Expr | None:
     return expr(f"ClusterId == {cluster}" + (f" && ProcId == {proc}" if proc else ""))
 
 
-def _show(asked: _Asked, ads: Iterable[ClassAd]) -> None:
+def _show(asked: HistoryQuery, ads: Iterable[ClassAd]) -> None:
     """Everything that goes to standard output, ad by ad."""
     out, only = sys.stdout, attribute_list(asked.parsed)
     path = asked.parsed.value("extract")
     if path is not None:
         _extract(list(ads), path, asked.forwards)
-    elif asked.form == "xml":
+    elif asked.output.whole == "xml":
         out.write(XML_HEAD + "\n")
         for piece in write_all(ads, "xml", only, xml_gap="\n"):
             out.write(piece if piece not in (XML_HEAD, XML_FOOT) else XML_FOOT + "\n" if piece == XML_FOOT else "")
-    elif asked.form == "jsonl":
+    elif asked.output.whole == "jsonl":
         from pool.classad.forms.json_form import to_json
 
         for ad in ads:
             out.write(to_json(ad, sorted_names(ad, only), compact=True) + "\n")
-    elif asked.form:
-        out.writelines(write_all(ads, asked.form, only, empty_json=True))
-    elif asked.custom:
-        mask = asked.custom.mask
-        out.write(mask.heading() if mask.has_heading else "")
+    elif asked.output.whole:
+        out.writelines(asked.output.text(ads, empty_json=True))
+    else:
+        mask = asked.output.rows.mask if asked.output.rows else asked.table.mask
+        if asked.output.is_table:
+            width = line_width(asked.parsed)
+            mask.width = width if asked.parsed.has("wide") else max(0, width - 1)
+        out.write(mask.heading() if mask.has_heading and (asked.output.rows or asked.table.header) else "")
         out.writelines(mask.lines(ads))
-    elif asked.table is not None:
-        asked.table.width = _width(asked.parsed)
-        out.write(asked.table.heading() if asked.table.has_heading else "")
-        out.writelines(asked.table.lines(ads))
 
 
 def _extract(ads: Sequence[ClassAd], path: str, forwards: bool) -> None:
     """Copy ads into a file of the same kind, oldest first."""
-    from pool.jobs.history_file import job_banner
+    from pool.jobs.queue.history_file import job_banner
 
     sys.stdout.write(f"\nWriting {len(ads)} matched ads to {path}...\n")
     try:
@@ -331,15 +320,7 @@ def _extract(ads: Sequence[ClassAd], path: str, forwards: bool) -> None:
         raise UserError(f"Error: Failed to open extraction file {path}: {error.strerror}") from None
 
 
-def _width(parsed: Parsed) -> int:
-    chosen = parsed.qualifier("wide")
-    if chosen is not None:
-        return int(chosen) if chosen.isdigit() else 0
-    terminal = terminal_width()
-    return terminal - 1 if terminal else 0
-
-
-def _of_schedd(session: Session, asked: _Asked) -> Iterable[ClassAd]:
+def _of_schedd(session: Session, asked: HistoryQuery) -> Iterable[ClassAd]:
     from protocol.messages.schedd import QueryHistory, Selection
 
     select = Selection(

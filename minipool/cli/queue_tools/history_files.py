@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Iterator, Sequence
 
+from pool.base.errors import UserError
+from pool.base.ids import is_number
 from pool.classad import ClassAd
-from pool.errors import UserError
-from pool.hints import Iterable, Iterator, Sequence
 
 
 def of_files(paths: Iterable[str], kinds: Sequence[str], forwards: bool) -> Iterator[ClassAd]:
     """The ads of files in their order: of these kinds, or of all when there are none."""
-    from pool.jobs.history_file import records
+    from pool.jobs.queue.history_file import records
 
     for path in paths:
         try:
@@ -34,7 +35,7 @@ def _parsed(text: str, path: str) -> list[ClassAd]:
 
 def with_earlier(path: str, forwards: bool) -> list[str]:
     """A file and its earlier parts, in the order in which they are read."""
-    from pool.jobs.history_file import rotations
+    from pool.jobs.queue.history_file import rotations
 
     directory = os.path.dirname(path) or "."
     try:
@@ -62,5 +63,5 @@ def files_of(directory: str, forwards: bool) -> list[str]:
         names = [name for name in os.listdir(directory) if name.startswith("job.runs.") and name.endswith(".ads")]
     except OSError as error:
         raise UserError(f"Error: cannot read {directory}: {error.strerror}") from None
-    names.sort(key=lambda name: [int(part) for part in name.split(".") if part.isdigit()], reverse=not forwards)
+    names.sort(key=lambda name: [int(part) for part in name.split(".") if is_number(part)], reverse=not forwards)
     return [os.path.join(directory, name) for name in names]

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterable
 
+from pool.base.errors import UserError
 from pool.classad import ClassAd
-from pool.errors import UserError
-from pool.hints import Iterable
-from pool.jobs.event_reader import EventReader, LoggedEvent
-
-_IDLE, _RUNNING, _REMOVED, _COMPLETED, _HELD, _SUSPENDED = 1, 2, 3, 4, 5, 7
+from pool.jobs.userlog.reader import EventReader, LoggedEvent
+from pool.jobs.vocabulary.states import JobStatus
 
 
 def jobs_of_log(path: str, *, cannot: str) -> list[ClassAd]:
@@ -61,7 +60,7 @@ def _submitted(event: LoggedEvent, path: str) -> ClassAd:
             "GlobalJobId": f"localhost#{cluster}.{proc}#{at}",
             "ServerTime": int(time.time()),
             "SubmitHost": event.attributes.get("SubmitHost", ""),
-            "JobStatus": _IDLE,
+            "JobStatus": JobStatus.IDLE,
             "LastJobStatus": 0,
             "Owner": _owner(),
             "Cmd": "???",
@@ -100,14 +99,14 @@ def _leave_host(ad: ClassAd, at: float) -> None:
 
 
 def _executing(ad: ClassAd, event: LoggedEvent) -> None:
-    _enter(ad, _RUNNING, event.at)
+    _enter(ad, JobStatus.RUNNING, event.at)
     ad["JobCurrentStartDate"] = int(event.at)
     ad["NumJobStarts"] = ad.eval_int("NumJobStarts", 0) + 1
     ad["StartdIpAddr"] = ad["RemoteHost"] = event.attributes.get("ExecuteHost", "")
 
 
 def _terminated(ad: ClassAd, event: LoggedEvent) -> None:
-    _enter(ad, _COMPLETED, event.at)
+    _enter(ad, JobStatus.COMPLETED, event.at)
     ad["CompletionDate"] = int(event.at)
     normal = event.attributes.get("TerminatedNormally", True) is True
     ad["ExitBySignal"] = not normal
@@ -118,12 +117,12 @@ def _terminated(ad: ClassAd, event: LoggedEvent) -> None:
 
 
 def _evicted(ad: ClassAd, event: LoggedEvent) -> None:
-    _enter(ad, _IDLE, event.at)
+    _enter(ad, JobStatus.IDLE, event.at)
     _leave_host(ad, event.at)
 
 
 def _removed(ad: ClassAd, event: LoggedEvent) -> None:
-    _enter(ad, _REMOVED, event.at)
+    _enter(ad, JobStatus.REMOVED, event.at)
     _leave_host(ad, event.at)
     if "Reason" in event.attributes:
         ad["RemoveReason"] = event.attributes["Reason"]
@@ -136,17 +135,17 @@ def _image_size(ad: ClassAd, event: LoggedEvent) -> None:
 
 
 def _suspended(ad: ClassAd, event: LoggedEvent) -> None:
-    _enter(ad, _SUSPENDED, event.at)
+    _enter(ad, JobStatus.SUSPENDED, event.at)
     ad["LastSuspensionTime"] = int(event.at)
     ad["TotalSuspensions"] = ad.eval_int("TotalSuspensions", 0) + 1
 
 
 def _continued(ad: ClassAd, event: LoggedEvent) -> None:
-    _enter(ad, _RUNNING, event.at)
+    _enter(ad, JobStatus.RUNNING, event.at)
 
 
 def _held(ad: ClassAd, event: LoggedEvent) -> None:
-    _enter(ad, _HELD, event.at)
+    _enter(ad, JobStatus.HELD, event.at)
     _leave_host(ad, event.at)
     ad["NumSystemHolds"] = ad.eval_int("NumSystemHolds", 0) + 1
     for name in ("HoldReason", "HoldReasonCode", "HoldReasonSubCode"):
@@ -155,7 +154,7 @@ def _held(ad: ClassAd, event: LoggedEvent) -> None:
 
 
 def _released(ad: ClassAd, event: LoggedEvent) -> None:
-    _enter(ad, _IDLE, event.at)
+    _enter(ad, JobStatus.IDLE, event.at)
     for name in ("HoldReason", "HoldReasonCode", "HoldReasonSubCode"):
         if name in ad:
             ad[f"Last{name}"] = ad[name]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 
-from minipool.cli.context import open_session
-from minipool.cli.options import Parsed
-from minipool.cli.tool import DEBUG, HELP, NAME, POOL, Tool, run, usage
-from pool.errors import PeerError, UserError
-from pool.hints import Sequence
-from pool.ids import JobId
+from minipool.cli.entry.context import open_session
+from minipool.cli.entry.options import Parsed
+from minipool.cli.entry.tool import DEBUG, HELP, NAME, POOL, Tool, run, usage
+from minipool.client.job_ids import one_job
+from pool.base.errors import PeerError, UserError
 
 TOOL = Tool(
     "condor_now",
@@ -26,7 +26,7 @@ def main(verb: str, argv: Sequence[str]) -> int:
 
 
 def _main(parsed: Parsed) -> int:
-    ids = [_id(word) for word in parsed.words]
+    ids = [one_job(word) for word in parsed.words]
     jobs = [one for one in ids if one is not None]
     if len(jobs) < 2 or len(jobs) != len(ids):
         sys.stderr.write(usage(TOOL))
@@ -45,8 +45,3 @@ def _main(parsed: Parsed) -> int:
     except PeerError as error:
         raise UserError(f"Unable to reassign slot: {error}.") from None
     return 0
-
-
-def _id(word: str) -> JobId | None:
-    cluster, _, proc = word.partition(".")
-    return JobId(int(cluster), int(proc or "0")) if cluster.isdigit() and (proc or "0").isdigit() else None

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import re
 import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from minipool.cli.context import open_session
-from minipool.cli.options import Opt, Parsed, UsageError
-from minipool.cli.tool import DEBUG, HELP, NAME, POOL, VERSION_OPT, Tool, run
-from pool.errors import PeerError, UserError
-from pool.hints import TYPE_CHECKING, Sequence
-from pool.ids import names_jobs
-from pool.late_pattern import late_pattern
+from minipool.cli.entry.context import open_session
+from minipool.cli.entry.options import Opt, Parsed, UsageError
+from minipool.cli.entry.tool import DEBUG, HELP, NAME, POOL, VERSION_OPT, Tool, run
+from minipool.client.job_ids import split
+from pool.base.errors import PeerError, UserError
 
 if TYPE_CHECKING:
-    from protocol.blocking import BlockingPeer
+    from protocol.rpc.blocking import BlockingPeer
 
 TOOL = Tool(
     "condor_prio",
@@ -31,7 +32,7 @@ TOOL = Tool(
     notes="+N and -N raise and lower the priority that each job has.",
 )
 
-_STEP = late_pattern(r"[-+]\d+\Z")
+_STEP = re.compile(r"[-+]\d+\Z")
 
 
 def main(verb: str, argv: Sequence[str]) -> int:
@@ -48,8 +49,8 @@ def _main(parsed: Parsed) -> int:
     if (fixed is None) == (not steps) or not (names or parsed.has("a")):
         raise UsageError("You must say a priority (-p N, +N or -N) and which jobs")
     session = open_session(parsed)
-    ids = [name for name in names if names_jobs(name)]
-    select = Selection(ids=ids, users=[name for name in names if name not in ids], all=parsed.has("a"))
+    ids, users = split(names)
+    select = Selection(ids=ids, users=users, all=parsed.has("a"))
     try:
         with session.daemon("schedd", name=parsed.value("name")) as peer:
             request = QueryJobs(select=select, projection=["ClusterId", "ProcId", "JobPrio"])

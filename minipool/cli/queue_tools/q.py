@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import sys
-import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from minipool.cli import q_totals
-from minipool.cli.context import install_clock, open_session, short_address
-from minipool.cli.options import Parsed
-from minipool.cli.q_asked import Asked, without_projection
-from minipool.cli.q_options import TOOL
-from minipool.cli.q_show import show
-from minipool.cli.tool import run
-from minipool.session import NotFound, Session
+from minipool.cli.entry.context import install_clock, open_session, short_address
+from minipool.cli.entry.options import Parsed
+from minipool.cli.entry.tool import run
+from minipool.cli.queue_tools import q_totals
+from minipool.cli.queue_tools.q_asked import Asked
+from minipool.cli.queue_tools.q_fetch import connected, fetch, fetch_all, identity, stream
+from minipool.cli.queue_tools.q_options import TOOL
+from minipool.cli.queue_tools.q_show import show
+from minipool.client.job_ids import of_ad
+from minipool.client.session import NotFound, Session
+from pool.base.errors import ClassAdError, PeerError, UserError
 from pool.classad import ClassAd, expr
-from pool.errors import ClassAdError, PeerError, UserError
-from pool.hints import TYPE_CHECKING, Iterator, Sequence
 
 if TYPE_CHECKING:
-    from protocol.blocking import BlockingPeer
+    from protocol.rpc.blocking import BlockingPeer
 
 _NO_SCHEDD = """
 Extra Info: the schedd keeps the job queue of an access point. It may not be running: `pool up` starts a pool here, and
@@ -40,17 +42,17 @@ def _main(parsed: Parsed) -> int:
         return _from_file(asked)
     asked.me = session.user()
     if asked.analyze is not None:
-        from minipool.cli.q_analyze import analyze
+        from minipool.cli.queue_tools.q_analyze import analyze
 
         return analyze(session, asked)
     return _live(session, asked)
 
 
 def _from_file(asked: Asked) -> int:
-    from minipool.cli.ad_files import form_of, read
+    from minipool.cli.output.ad_files import form_of, read
 
     if asked.userlog is not None:
-        from minipool.cli.log_ads import jobs_of_log
+        from minipool.cli.queue_tools.log_ads import jobs_of_log
 
         ads, label = jobs_of_log(asked.userlog, cannot="\nCan't open user log: {path}"), f"Userlog: {asked.userlog}"
     else:
@@ -58,7 +60,7 @@ def _from_file(asked: Asked) -> int:
         ads, label = read(path, form=form_of(asked.parsed.qualifier("jobads"))), f"Jobads: {path}"
     chosen = _matching(asked, ads)
     if asked.analyze is not None:
-        from minipool.cli.q_analyze import analyze_ads
+        from minipool.cli.queue_tools.q_analyze import analyze_ads
 
         return analyze_ads(asked, chosen, label)
     show(asked, chosen, q_totals.Tally.of_ads(ads), label, "")
@@ -95,7 +97,7 @@ def _one_queue(session: Session, asked: Asked, peer: BlockingPeer, title: str) -
         return
     ads = [] if asked.counts_suffice else fetch(peer, asked, asked.projection())
     if asked.parsed.has("unmatchable"):
-        from minipool.cli.q_analyze import unmatchable
+        from minipool.cli.queue_tools.q_analyze import unmatchable
 
         ads = unmatchable(session, ads)
     everybody = fetch_all(peer) if asked.needs_totals else q_totals.Tally()
@@ -111,19 +113,6 @@ def _schedds(session: Session, asked: Asked) -> list[str | None]:
     return [ad.eval_str("Name") for ad in found]
 
 
-def connected(session: Session, asked: Asked, name: str | None) -> BlockingPeer:
-    """A connection to the schedd that the options name."""
-    return session.daemon("schedd", name=name, addr=asked.parsed.value("address"))
-
-
-def identity(session: Session, peer: BlockingPeer, name: str | None) -> tuple[str, str]:
-    """The schedd's name and address, as its own ad has them."""
-    from protocol.messages.common import GetAd
-
-    ad = peer.call(GetAd()).ad
-    return ad.eval_str("Name", name or "schedd"), ad.eval_str("MyAddress", session.sinful("schedd"))
-
-
 def banner(asked: Asked, session: Session, name: str, address: str) -> str:
     """What stands between `-- ` and the date."""
     submitter = asked.parsed.value("submitter")
@@ -133,51 +122,16 @@ def banner(asked: Asked, session: Session, name: str, address: str) -> str:
     return f"Schedd: {name} : {short_address(address)}"
 
 
-def stream(peer: BlockingPeer, asked: Asked, projection: Sequence[str]) -> Iterator[ClassAd]:
-    """The selected jobs as they come, by id; each knows the time at which it was asked for."""
-    from protocol.ad_table import ads_of
-    from protocol.messages.schedd import QueryJobs
-
-    request = QueryJobs(
-        select=asked.selection(),
-        projection=list(projection),
-        limit=asked.limit,
-        factories=asked.view == "factory" and asked.analyze is None,
-        job_sets=asked.view == "jobset" and asked.analyze is None,
-        tables=True,
-    )
-    timed, now = without_projection(projection), int(time.time())
-    for batch in peer.stream(request):
-        for ad in ads_of(batch):
-            if timed and "ServerTime" not in ad:
-                ad["ServerTime"] = now
-            yield ad
-
-
-def fetch(peer: BlockingPeer, asked: Asked, projection: Sequence[str]) -> list[ClassAd]:
-    """All selected jobs."""
-    return list(stream(peer, asked, projection))
-
-
-def fetch_all(peer: BlockingPeer) -> q_totals.Tally:
-    """All jobs of the queue, counted."""
-    from protocol.messages.schedd import CountJobs
-
-    tally = q_totals.Tally()
-    tally.rows = [(one.owner, one.status, one.scheduler, one.count) for one in peer.call(CountJobs()).counts]
-    return tally
-
-
 def _matching(asked: Asked, ads: Sequence[ClassAd]) -> list[ClassAd]:
     """The jobs of a file that the command line selects, by id."""
     wanted = expr(asked.constraint) if asked.constraint else None
     chosen = []
     for ad in ads:
-        cluster, proc = ad.eval_int("ClusterId", 0), ad.eval_int("ProcId", 0)
+        cluster, proc = of_ad(ad)
         named = f"{cluster}" in asked.ids or f"{cluster}.{proc}" in asked.ids or ad.eval_str("Owner") in asked.users
         if (asked.ids or asked.users) and not named:
             continue
         if wanted is None or wanted.eval(ad) is True:
             chosen.append(ad)
-    chosen.sort(key=lambda ad: (ad.eval_int("ClusterId", 0), ad.eval_int("ProcId", 0)))
+    chosen.sort(key=of_ad)
     return chosen if asked.limit is None else chosen[: asked.limit]

@@ -1,18 +1,28 @@
-"""condor_q -better-analyze: why jobs do not run, from the matchmaker's own comparison of each job with the slots."""
+"""condor_q -better-analyze: why jobs do not run, from the matchmaker's own comparison of each job with the slots.
+
+The slots are the collector's, or those of -slotads. The qualifier says whether the report is about each job, is a
+summary, goes from slots to jobs (-reverse-analyze), or only names jobs that match nothing. Source: HTCondor's manual
+page condor_q.
+"""
 
 from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
-from minipool.cli.context import short_address
-from minipool.session import Session
+from minipool.cli.entry.context import short_address
+from minipool.cli.output.show import wrapped
+from minipool.client.job_ids import of_ad
+from minipool.client.session import Session
+from pool.base.errors import PeerError, UserError
+from pool.base.ids import is_number
 from pool.classad import ClassAd, expr, quote
-from pool.errors import PeerError, UserError
-from pool.hints import TYPE_CHECKING, Iterable, Sequence
+from pool.jobs.vocabulary.states import EXECUTING, JobStatus
 
 if TYPE_CHECKING:
-    from minipool.cli.q_asked import Asked
+    from minipool.cli.queue_tools.q_asked import Asked
     from pool.matching.explain import Analysis
 
 _STATES = {
@@ -23,14 +33,13 @@ _STATES = {
     6: "Job is running.",
     7: "Job is suspended.",
 }
-_WIDTH = 80
 
 
 _SUMMARY, _REVERSE, _UNMATCHABLE = "summary", "reverse", "unmatchable"
 _DETAILS = ("priority", "noprune", "diagnostic", "show-work", "slot-exprs", "ifthenelse", "memory")
 
 
-class Mode:
+class AnalysisMode:
     """What the analysis is to be: qualifiers of -better-analyze and their like, and whether details are wanted."""
 
     def __init__(self, asked: Asked) -> None:
@@ -48,15 +57,15 @@ class Mode:
             self.summary = True
         elif word and _REVERSE.startswith(word):
             self.reverse = True
-        elif word and not word.isdigit() and not any(known.startswith(word) for known in _DETAILS):
+        elif word and not is_number(word) and not any(known.startswith(word) for known in _DETAILS):
             raise UserError(f"Error: -better-analyze:{whole} is not known (known: summary, reverse)")
 
 
 def analyze(session: Session, asked: Asked) -> int:
     """Print the analysis of the selected jobs."""
-    from minipool.cli.q import connected, fetch, identity
+    from minipool.cli.queue_tools.q_fetch import connected, fetch, identity
 
-    mode = Mode(asked)
+    mode = AnalysisMode(asked)
     name = asked.parsed.value("name")
     try:
         with connected(session, asked, name) as peer:
@@ -73,10 +82,10 @@ def analyze(session: Session, asked: Asked) -> int:
 
 def analyze_ads(asked: Asked, jobs: Sequence[ClassAd], label: str) -> int:
     """Print the analysis of jobs out of a file."""
-    mode = Mode(asked)
+    mode = AnalysisMode(asked)
     slots = _slots_of_file(asked)
     if slots is None:
-        from minipool.cli.context import open_session
+        from minipool.cli.entry.context import open_session
 
         slots = machine_ads(
             open_session(asked.parsed), asked.parsed.value("mconstraint"), asked.parsed.value("machine")
@@ -90,7 +99,7 @@ def _slots_of_file(asked: Asked) -> list[ClassAd] | None:
     path = asked.parsed.value("slotads")
     if path is None:
         return None
-    from minipool.cli.ad_files import form_of, read
+    from minipool.cli.output.ad_files import form_of, read
 
     wanted = expr(asked.parsed.value("mconstraint") or "true")
     machine = asked.parsed.value("machine")
@@ -102,10 +111,10 @@ def _slots_of_file(asked: Asked) -> list[ClassAd] | None:
     ]
 
 
-def _write(mode: Mode, title: str, jobs: Sequence[ClassAd], slots: Sequence[ClassAd]) -> None:
+def _write(mode: AnalysisMode, title: str, jobs: Sequence[ClassAd], slots: Sequence[ClassAd]) -> None:
     sys.stdout.write(f"\n\n-- {title}\n")
     if mode.reverse:
-        from minipool.cli.q_reverse import write
+        from minipool.cli.queue_tools.q_reverse import write
 
         write(jobs, slots, detailed=not mode.summary and (mode.detailed or len(slots) == 1))
     elif mode.unmatchable:
@@ -128,7 +137,7 @@ def _unmatched(jobs: Sequence[ClassAd], slots: Sequence[ClassAd]) -> Iterable[st
         found = compare(members[0], slots)
         if found.matches_nothing:
             why = "All slots reject" if found.rejected_by_job < found.slots else "No slots match"
-            ids = " ".join(f"{job.eval_int('ClusterId', 0)}.{job.eval_int('ProcId', 0)}" for job in members)
+            ids = " ".join(str(of_ad(job)) for job in members)
             yield f"{why} autocluster {max(number, -1)}, jobs : {ids}\n"
 
 
@@ -146,7 +155,7 @@ def report(job: ClassAd, slots: Sequence[ClassAd]) -> str:
     from pool.matching.explain import drained
 
     found = compare(job, slots)
-    cluster, proc = job.eval_int("ClusterId", 0), job.eval_int("ProcId", 0)
+    cluster, proc = of_ad(job)
     name, short = f"{cluster:03d}.{proc:03d}", f"{cluster}.{proc:03d}"
     return "".join(
         [
@@ -223,7 +232,7 @@ def _state(name: str, job: ClassAd) -> str:
     status = job.eval_int("JobStatus", 0)
     if status not in _STATES:
         return ""
-    why = f"\n\nHold reason: {job.eval_str('HoldReason', '')}" if status == 5 else ""
+    why = f"\n\nHold reason: {job.eval_str('HoldReason', '')}" if status == JobStatus.HELD else ""
     return f"\n{name}:  {_STATES[status]}{why}\n\n"
 
 
@@ -242,36 +251,12 @@ def _matches(job: ClassAd) -> str:
     return said
 
 
-def wrapped(text: str, indent: int = 4, width: int = _WIDTH) -> str:
-    """An expression over several lines, broken after `&&` and `||` and indented by its parentheses."""
-    lines: list[str] = []
-    line_start, break_at, break_indent, column, depth = 0, 0, indent, indent, indent
-    margin = ""
-    for at, letter in enumerate(text):
-        after_operator = at >= 2 and text[at - 2 : at] in ("&&", "||")
-        if letter == "(":
-            depth += 2
-        elif letter == ")":
-            depth -= 2
-        if column >= width and break_at > line_start:
-            lines.append(margin + text[line_start:break_at])
-            margin = " " * break_indent
-            line_start = break_at + 1
-            column = len(margin) + at - line_start
-            break_at, break_indent = line_start, depth
-        if after_operator:
-            break_at, break_indent = at, depth
-        column += 1
-    lines.append(margin + text[line_start:])
-    return "\n".join(lines)
-
-
 def unmatchable(session: Session, jobs: Iterable[ClassAd]) -> list[ClassAd]:
     """The idle jobs that no slot would run, not even a drained one."""
     from pool.matching.explain import analyze as compare
 
     slots = machine_ads(session)
-    return [job for job in jobs if job.eval_int("JobStatus") == 1 and compare(job, slots).matches_nothing]
+    return [job for job in jobs if job.eval_int("JobStatus") == JobStatus.IDLE and compare(job, slots).matches_nothing]
 
 
 def _summary(jobs: Sequence[ClassAd], slots: Sequence[ClassAd]) -> Iterable[str]:
@@ -280,7 +265,7 @@ def _summary(jobs: Sequence[ClassAd], slots: Sequence[ClassAd]) -> Iterable[str]
     groups: dict[tuple[int, str], list[ClassAd]] = {}
     for job in jobs:
         known = job.eval_int("AutoClusterId")
-        alone = f"{job.eval_int('ClusterId', 0)}.{job.eval_int('ProcId', 0)}" if known is None else ""
+        alone = str(of_ad(job)) if known is None else ""
         groups.setdefault((-1 if known is None else known, job.eval_str("User", "") + alone), []).append(job)
     yield f"Analyzing matches for {len(slots)} slots\n"
     heading = "{:<13} {:>12} {:>12} {:>11} {:>11} {:>10} {:>9} {}\n"
@@ -293,14 +278,14 @@ def _summary(jobs: Sequence[ClassAd], slots: Sequence[ClassAd]) -> Iterable[str]
         job = members[0]
         user = job.eval_str("User", "")
         found = compare(job, slots)
-        idle = sum(one.eval_int("JobStatus") == 1 for one in members)
-        running = sum(one.eval_int("JobStatus") in (2, 6, 7) for one in members)
+        idle = sum(one.eval_int("JobStatus") == JobStatus.IDLE for one in members)
+        running = sum(one.eval_int("JobStatus") in EXECUTING for one in members)
         users = [slot.eval_str("RemoteUser") for slot in slots if slot.eval_str("RemoteUser")]
         mine = users.count(user)
         count = f"{len(members)}/{idle}" if number >= 0 else ""
         running = running if number >= 0 else 0
         yield (
-            f"{job.eval_int('ClusterId', 0)}.{job.eval_int('ProcId', 0)}".ljust(13)
+            str(of_ad(job)).ljust(13)
             + f" {count:<12} {found.slots - found.rejected_by_job:12d} {found.reject_job:11d}"
             + f" {f'{running}/{mine}' if running else str(mine):>11} {len(users) - mine:10d} {found.willing:9d}"
             + f" {job.eval_str('Owner', '')}\n"

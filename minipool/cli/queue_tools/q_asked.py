@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from minipool.cli import q_batch, q_totals, q_views
-from minipool.cli.ad_output import attribute_list, wanted_form
-from minipool.cli.autoformat import AutoFormat
-from minipool.cli.options import Parsed, UsageError
-from minipool.cli.print_format import PrintFormat, append, from_file
-from pool.errors import UserError
-from pool.hints import TYPE_CHECKING, Sequence
-from pool.ids import names_jobs
+from minipool.cli.entry.options import Parsed, UsageError
+from minipool.cli.output.ad_form import AdForm
+from minipool.cli.output.print_format import PrintFormat
+from minipool.cli.queue_tools import q_batch, q_totals, q_views
+from minipool.client.job_ids import split
+from pool.base.errors import UserError
+from pool.base.ids import is_number
 
 if TYPE_CHECKING:
     from pool.config import Config
@@ -30,15 +31,11 @@ class Asked:
         self._shows_batches = config.bool("CONDOR_Q_DASH_BATCH_IS_DEFAULT")
         self.me = ""
         self._refuse_contradictions()
-        self.ids = [word for word in parsed.words if names_jobs(word)]
-        self.users = [word for word in parsed.words if not names_jobs(word)] + parsed.values("submitter")
-        self.form = wanted_form(parsed)
-        self.custom = AutoFormat(parsed)
+        self.ids, users = split(parsed.words)
+        self.users = users + parsed.values("submitter")
+        self.output = AdForm(parsed)
         self.clock = q_views.Clock(cpu=parsed.has("cputime"), current=not parsed.has("cumulative-time"))
-        path = parsed.value("print-format")
-        self.format: PrintFormat | None = None
-        if path is not None and path != "!":
-            self.format = from_file(path, q_views.functions(self.clock, dag=parsed.has("dag")))
+        self.format = self.output.print_format(q_views.functions(self.clock, dag=parsed.has("dag")))
         self.file = parsed.value("jobads")
         self.userlog = parsed.value("userlog")
         self.analyze = next((text for key in _ANALYSES if (text := parsed.qualifier(key)) is not None), None)
@@ -97,16 +94,16 @@ class Asked:
     def _table(self) -> PrintFormat | None:
         """The columns to print; None for batches, whole ads and -format."""
         names = self.parsed.values("aaf")
-        if names and self.view == "batch" and not self.custom and self.form is None:
+        if names and self.view == "batch" and self.output.is_table:
             raise UserError(
                 "Error: -aaf cannot be used with -batch mode output (the default), did you intend to use -af ?"
             )
-        if names and (self.custom or self.form):
+        if names and not self.output.is_table:
             raise UserError("Error: output formatting options conflict with -aaf options")
-        if self.custom or self.form or self.view == "batch":
+        if not self.output.is_table or self.view == "batch":
             return None
         table = self.format or q_views.view(self.view, self.clock)
-        append(table.mask, names, q_views.functions(self.clock), self.parsed.qualifier("aaf") or "")
+        self.output.append(table, q_views.functions(self.clock))
         return table
 
     def _own_constraints(self) -> list[str]:
@@ -125,7 +122,7 @@ class Asked:
         """Whether the queue has to be counted as well."""
         if self.only_totals:
             return True
-        if self.form or self.custom:
+        if not self.output.is_table:
             return False
         return self.table.summarized if self.table is not None else True
 
@@ -151,16 +148,11 @@ class Asked:
         """The attributes that the output needs; empty for all."""
         if self.only_totals:
             return [*q_totals.NEEDS]
-        if self.form:
-            return attribute_list(self.parsed)
-        if self.parsed.has("unmatchable"):
+        if self.parsed.has("unmatchable") and not self.output.whole:
             return []
-        if self.custom:
-            return sorted({*self.custom.names(), "ClusterId", "ProcId", "ServerTime"})
-        if self.table is None:
-            return [*q_batch.NEEDS]
         keys = ("ClusterId", "ProcId", "JobStatus", "JobUniverse", "AutoClusterId", "ServerTime", "Owner")
-        return sorted({*self.table.names(), *keys})
+        shown = q_batch.NEEDS if self.table is None else [*self.table.names(), *keys]
+        return self.output.projection(shown, ("ClusterId", "ProcId", "ServerTime"))
 
 
 def _hold_codes(text: str) -> str:
@@ -168,9 +160,9 @@ def _hold_codes(text: str) -> str:
     found = []
     for word in text.split(","):
         code, _, sub = word.strip().partition("/")
-        if code.lstrip("-").isdigit():
+        if is_number(code.lstrip("-")):
             both = f"HoldReasonCode == {code}"
-            found.append(f"({both} && HoldReasonSubCode == {sub})" if sub.isdigit() else f"({both})")
+            found.append(f"({both} && HoldReasonSubCode == {sub})" if is_number(sub) else f"({both})")
         elif word.strip():
             sys.stderr.write(f'Warning "{word}" is not a hold code and/or subcode. ignoring\n')
     return " || ".join(found)

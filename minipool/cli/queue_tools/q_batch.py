@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from minipool.cli.mask import LEFT, MISSING, Column, Mask
-from minipool.cli.q_views import HELD, IDLE, RUNNING, SUSPENDED, TRANSFERRING
-from minipool.cli.show import clock_date
+from collections.abc import Sequence
+
+from minipool.cli.output.mask import LEFT, MISSING, Column, Mask
+from minipool.cli.output.show import clock_date
+from minipool.client.job_ids import of_ad
 from pool.classad import ClassAd
-from pool.hints import Sequence
+from pool.jobs.vocabulary.states import JobStatus
+from pool.jobs.vocabulary.universes import Universe
 
 NEEDS = (
     "ClusterId", "ProcId", "Owner", "QDate", "JobStatus", "JobUniverse", "JobBatchName", "DAGManJobId", "DAGNodeName",
     "TotalSubmitProcs", "JobMaterializeNextProcId", "DAG_NodesTotal", "DAG_NodesDone",
 )  # fmt: skip
-
-SCHEDULER_UNIVERSE = 7
 
 
 class _Batch:
@@ -35,7 +36,7 @@ class _Batch:
             return
         status = ad.eval_int("JobStatus", 0)
         self.states[status] = self.states.get(status, 0) + 1
-        job = ad.eval_int("ClusterId", 0), ad.eval_int("ProcId", 0)
+        job = of_ad(ad)
         self.lowest = job if self.lowest is None else min(self.lowest, job)
         self.highest = job if self.highest is None else max(self.highest, job)
 
@@ -44,9 +45,9 @@ class _Batch:
         states = self.states
         counts = (
             0 if self.unknown_total else self.done,
-            states.get(RUNNING, 0) + states.get(TRANSFERRING, 0),
-            states.get(IDLE, 0) + states.get(SUSPENDED, 0),
-            states.get(HELD, 0),
+            states.get(JobStatus.RUNNING, 0) + states.get(JobStatus.TRANSFERRING_OUTPUT, 0),
+            states.get(JobStatus.IDLE, 0) + states.get(JobStatus.SUSPENDED, 0),
+            states.get(JobStatus.HELD, 0),
             0 if self.unknown_total else self.total,
         )
         shown = [f"{count:6d}" if count > 0 else MISSING for count in counts]
@@ -186,4 +187,4 @@ def _add_total(batch: _Batch, ad: ClassAd, present: int, partial: bool, of_clust
 
 
 def _is_dag(ad: ClassAd) -> bool:
-    return ad.eval_int("JobUniverse", 5) == SCHEDULER_UNIVERSE
+    return ad.eval_int("JobUniverse", Universe.VANILLA) == Universe.SCHEDULER

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from minipool.cli.options import Opt
-from minipool.cli.tool import DEBUG, FORMATTING, HELP, NAME, POOL, VERSION_OPT, Tool, refused
-from pool.hints import Final
+from typing import Final
+
+from minipool.cli.entry.options import Opt
+from minipool.cli.entry.tool import DEBUG, FORMATTING, HELP, NAME, POOL, VERSION_OPT, Tool, refused
 
 TOOL: Final = Tool(
     "condor_q",

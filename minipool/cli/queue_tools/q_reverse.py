@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
+from minipool.client.job_ids import of_ad
+from pool.base.errors import ClassAdError
 from pool.classad import ClassAd, accepts
-from pool.errors import ClassAdError
-from pool.hints import TYPE_CHECKING, Iterable, Sequence
 
 if TYPE_CHECKING:
     from pool.matching.explain import Analysis
@@ -43,12 +45,12 @@ def _counts(slot: ClassAd, jobs: Sequence[ClassAd]) -> tuple[int, int, int]:
 
 
 def _id(job: ClassAd) -> str:
-    return f"{job.eval_int('ClusterId', 0)}.{job.eval_int('ProcId', 0)}"
+    return str(of_ad(job))
 
 
 def report(slot: ClassAd, jobs: Sequence[ClassAd]) -> str:
     """All that is said about one slot."""
-    from minipool.cli.q_analyze import wrapped
+    from minipool.cli.output.show import wrapped
     from pool.matching.explain import analyze as compare
 
     name = slot.eval_str("Name", "")

@@ -1,19 +1,24 @@
-"""What condor_q prints about one queue: tables, whole ads, totals."""
+"""What condor_q prints about one queue: tables, whole ads, totals.
+
+Totals alone (-totals) come first, then whole ads or rows, then batches, then a table. A table is rendered whole
+before its first line is printed, for its columns grow with their values; -stream-results gives that up. Source:
+HTCondor's manual page condor_q.
+"""
 
 from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Iterable, Sequence
 
-from minipool.cli import q_batch, q_totals, q_views
-from minipool.cli.ad_output import attribute_list, write_all
-from minipool.cli.console import terminal_width
-from minipool.cli.context import stamp
-from minipool.cli.print_format import Key, PrintFormat
-from minipool.cli.q_asked import Asked
-from minipool.cli.show import literal
+from minipool.cli.entry.console import line_width
+from minipool.cli.entry.context import stamp
+from minipool.cli.output.print_format import Key, PrintFormat
+from minipool.cli.output.show import literal
+from minipool.cli.queue_tools import q_batch, q_totals, q_views
+from minipool.cli.queue_tools.q_asked import Asked
+from minipool.client.job_ids import of_ad
 from pool.classad import ClassAd
-from pool.hints import Iterable, Sequence
 
 
 def show(asked: Asked, ads: Iterable[ClassAd], everybody: q_totals.Tally, title: str, me: str) -> None:
@@ -21,13 +26,11 @@ def show(asked: Asked, ads: Iterable[ClassAd], everybody: q_totals.Tally, title:
     out = sys.stdout
     if asked.only_totals:
         out.writelines(_only_totals(asked, list(ads), everybody, title, me))
-    elif asked.form:
-        out.writelines(write_all(ads, asked.form, attribute_list(asked.parsed)))
-    elif asked.custom:
-        out.writelines(asked.custom.text(ads))
+    elif not asked.output.is_table:
+        out.writelines(asked.output.text(ads))
     elif asked.table is None:
         found = list(ads)
-        width = _width(asked)
+        width = line_width(asked.parsed)
         out.write(_title(asked, title, found))
         out.writelines(
             q_batch.batch_lines(
@@ -73,20 +76,12 @@ def _show_table(
 
 def _fitted(asked: Asked, table: PrintFormat, ads: Sequence[ClassAd]) -> int:
     """Make the columns of a standard table fit; the width at which lines are cut."""
-    width = 0 if asked.parsed.has("aaf") else _width(asked)
+    width = 0 if asked.parsed.has("aaf") else line_width(asked.parsed)
     if asked.format is None:
         table.mask.trim = not width
         if not asked.by_autocluster:
             q_views.widen(table.mask, ads, owner=max(14, width - 66) if width else 0)
     return max(0, width - 1)
-
-
-def _width(asked: Asked) -> int:
-    """The width that lines are made for: of the terminal, of -wide:N, or 0 for any."""
-    chosen = asked.parsed.qualifier("wide")
-    if chosen is not None:
-        return int(chosen) if chosen.isdigit() else 0
-    return terminal_width()
 
 
 def _title(asked: Asked, title: str, ads: Sequence[ClassAd]) -> str:
@@ -178,7 +173,7 @@ def unique(ads: Sequence[ClassAd], table: PrintFormat) -> list[ClassAd]:
 def _count_in(group: ClassAd, ad: ClassAd) -> None:
     """One more job in a group; its id joins the ids, as a range where they follow each other."""
     group["JobCount"] = group.eval_int("JobCount", 0) + 1
-    cluster, proc = ad.eval_int("ClusterId", 0), ad.eval_int("ProcId", 0)
+    cluster, proc = of_ad(ad)
     ids = group.eval_str("JobIds", "")
     before, _, last = ids.rpartition(" ")
     first, _, end = last.partition("-")
@@ -225,12 +220,10 @@ def _summary(asked: Asked, ads: Sequence[ClassAd], everybody: q_totals.Tally, me
 
 
 def _only_totals(asked: Asked, ads: Sequence[ClassAd], everybody: q_totals.Tally, title: str, me: str) -> Iterable[str]:
-    if not (asked.form or asked.custom):
+    if asked.output.is_table:
         yield _title(asked, title, ads) + _totals(asked, ads, everybody, me)
         return
     ad = _summary(asked, ads, everybody, me)
-    if asked.form:
-        yield from write_all([ad], asked.form, attribute_list(asked.parsed))
-    else:
-        yield from asked.custom.text([ad])
+    yield from asked.output.text([ad])
+    if not asked.output.whole:
         yield "\n"

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from minipool.cli.q_views import COMPLETED, HELD, IDLE, REMOVED, RUNNING, SUSPENDED, TRANSFERRING
+from collections.abc import Iterable
+
 from pool.classad import ClassAd
-from pool.hints import Iterable
+from pool.jobs.vocabulary.states import JobStatus
+from pool.jobs.vocabulary.universes import Universe
 
 _WORDS = (
-    (COMPLETED, "Completed"), (REMOVED, "Removed"), (IDLE, "Idle"),
-    (RUNNING, "Running"), (HELD, "Held"), (SUSPENDED, "Suspended"),
+    (JobStatus.COMPLETED, "Completed"), (JobStatus.REMOVED, "Removed"), (JobStatus.IDLE, "Idle"),
+    (JobStatus.RUNNING, "Running"), (JobStatus.HELD, "Held"), (JobStatus.SUSPENDED, "Suspended"),
 )  # fmt: skip
 _UNKNOWN_COLUMNS = 51
 _SCHEDULER_WORDS = ("Completed", "Held", "Idle", "Jobs", "Removed", "Running")
@@ -25,12 +27,14 @@ class Counts:
 
     def add_job(self, ad: ClassAd) -> None:
         """One more job."""
-        self.add(ad.eval_int("JobStatus", 0), scheduler=ad.eval_int("JobUniverse", 5) == 7)
+        self.add(
+            ad.eval_int("JobStatus", 0), scheduler=ad.eval_int("JobUniverse", Universe.VANILLA) == Universe.SCHEDULER
+        )
 
     def add(self, status: int, *, scheduler: bool = False, count: int = 1) -> None:
         """One more job, or several."""
         before = "Scheduler" if scheduler else ""
-        status = RUNNING if status == TRANSFERRING else status
+        status = JobStatus.RUNNING if status == JobStatus.TRANSFERRING_OUTPUT else status
         for word in ("Jobs", *(word for code, word in _WORDS if code == status)):
             self.by[before + word] = self.by.get(before + word, 0) + count
 
@@ -55,7 +59,7 @@ class Tally:
         """From the jobs themselves."""
         tally = cls()
         for ad in ads:
-            scheduler = ad.eval_int("JobUniverse", 5) == 7
+            scheduler = ad.eval_int("JobUniverse", Universe.VANILLA) == Universe.SCHEDULER
             tally.rows.append((ad.eval_str("Owner", ""), ad.eval_int("JobStatus", 0), scheduler, 1))
         return tally
 

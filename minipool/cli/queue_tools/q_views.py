@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from minipool.cli import mask, print_as
-from minipool.cli.mask import MISSING, Column, Mask, PrintAs
-from minipool.cli.print_format import PrintFormat, parse
-from pool.classad import ClassAd
-from pool.hints import Any, Final, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
-IDLE, RUNNING, REMOVED, COMPLETED, HELD, TRANSFERRING, SUSPENDED = range(1, 8)
+from minipool.cli.output import mask, print_as
+from minipool.cli.output.mask import MISSING, Column, Mask, PrintAs
+from minipool.cli.output.print_format import PrintFormat, parse
+from pool.classad import ClassAd
+from pool.jobs.vocabulary.states import EXECUTING, JobStatus
+from pool.jobs.vocabulary.universes import Universe
+
 _ID = """
     ClusterId  AS ' ID' NOSUFFIX WIDTH 5 PRINTF '%4d.'
     ProcId     AS ' '   NOPREFIX WIDTH 3 PRINTF '%-3d'
@@ -106,14 +109,14 @@ SUMMARY STANDARD
     Requirements  AS REQUIREMENTS PRINTF %r
     """,
 }
-_ACTIVE: Final = "JobStatus == 2 || JobStatus == 6 || JobStatus == 7"
+_ACTIVE: Final = " || ".join(f"JobStatus == {status}" for status in sorted(EXECUTING))
 CONSTRAINTS: Final = {
     "run": _ACTIVE,
-    "idle": "JobStatus == 1",
-    "hold": "JobStatus == 5",
-    "hold-codes": "JobStatus == 5",
-    "grid": "JobUniverse == 9",
-    "grid:ec2": "JobUniverse == 9",
+    "idle": f"JobStatus == {JobStatus.IDLE}",
+    "hold": f"JobStatus == {JobStatus.HELD}",
+    "hold-codes": f"JobStatus == {JobStatus.HELD}",
+    "grid": f"JobUniverse == {Universe.GRID}",
+    "grid:ec2": f"JobUniverse == {Universe.GRID}",
     "io": "TransferQueued =?= true || TransferringOutput =?= true || TransferringInput =?= true",
     "factory": "ProcId =?= undefined && JobMaterializeDigestFile =!= undefined",
     "jobset": "ProcId =?= undefined",
@@ -137,9 +140,9 @@ class Clock:
         if not now:
             return -1
         total = 0.0 if self.current else ad.eval_float("RemoteWallClockTime", 0.0)
-        if status in (RUNNING, TRANSFERRING, SUSPENDED) and born:
+        if status in EXECUTING and born:
             total += now - born
-        elif status in (IDLE, HELD) and self.current:
+        elif status in (JobStatus.IDLE, JobStatus.HELD) and self.current:
             total = ad.eval_float("LastRemoteWallClockTime", total)
         return total
 

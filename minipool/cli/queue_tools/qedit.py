@@ -4,19 +4,40 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
-from minipool.cli.context import open_session
-from minipool.cli.options import Opt, Parsed, UsageError
-from minipool.cli.tool import DEBUG, HELP, NAME, POOL, VERSION_OPT, Tool, refused, run
+from minipool.cli.entry.context import open_session
+from minipool.cli.entry.options import Opt, Parsed, UsageError
+from minipool.cli.entry.tool import DEBUG, HELP, NAME, POOL, VERSION_OPT, Tool, refused, run
+from pool.base.errors import ClassAdError, PeerError, UserError
+from pool.base.ids import names_jobs
+from pool.base.words import split_list
 from pool.classad import expr, quote
-from pool.errors import ClassAdError, PeerError, UserError
-from pool.hints import TYPE_CHECKING, NamedTuple, Sequence
-from pool.ids import names_jobs
-from pool.jobs.own_attributes import SCHEDDS
-from pool.late_pattern import late_pattern
+from pool.jobs.vocabulary.own_attributes import SCHEDDS
 
 if TYPE_CHECKING:
     from protocol.messages.schedd import Selection
+
+_ASSIGNMENT = re.compile(r"\s*([A-Za-z_]\w*)\s*=(?![=?!])\s*(.*)\Z", re.DOTALL)
+_NOTHING_SET = "Transaction failed.  No attributes were set."
+
+
+def _awaits_value(parsed: Parsed) -> bool:
+    """Whether the last word is the name of an attribute, so that the next one is its value, `-1.5` too."""
+    words = list(parsed.words)
+    if not any(map(parsed.has, ("jobids", "owner", "constraint"))) and words:
+        while words and names_jobs(words[0]):
+            words.pop(0)
+        if len(words) == len(parsed.words):
+            words.pop(0)  # an owner
+    while words:
+        if _ASSIGNMENT.match(words.pop(0)) is None:
+            if not words:
+                return True
+            words.pop(0)
+    return False
+
 
 TOOL = Tool(
     "condor_qedit",
@@ -35,10 +56,8 @@ TOOL = Tool(
         DEBUG,
         *refused("forward", "no job here is forwarded to another schedd", 3),
     ),
+    value_follows=_awaits_value,
 )
-
-_ASSIGNMENT = late_pattern(r"\s*([A-Za-z_]\w*)\s*=(?![=?!])\s*(.*)\Z", re.DOTALL)
-_NOTHING_SET = "Transaction failed.  No attributes were set."
 
 
 def main(verb: str, argv: Sequence[str]) -> int:
@@ -102,7 +121,7 @@ class Restriction(NamedTuple):
 
 def _restriction(parsed: Parsed, words: list[str]) -> Restriction:
     """What the options say, or the first words: ids of jobs and clusters, or an owner."""
-    ids = [job for text in parsed.values("jobids") for job in text.replace(",", " ").split()]
+    ids = [job for text in parsed.values("jobids") for job in split_list(text)]
     owner, constraints = parsed.value("owner") or "", parsed.values("constraint")
     if not (ids or owner or constraints):
         if not words:
@@ -142,7 +161,7 @@ def _edits(parsed: Parsed, words: list[str]) -> dict[str, str]:
 
 def _assignments(path: str, form: str) -> list[str]:
     """`Name = value` for each attribute of a file, which may be in any form of ads."""
-    from minipool.cli.ad_files import form_of, text_of
+    from minipool.cli.output.ad_files import form_of, text_of
 
     text = text_of(path, cannot="Can't open {path}: {why}")
     if form_of(form) in ("xml", "json", "new") or text.lstrip()[:1] in ("<", "{", "["):

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from minipool.cli.options import Opt, Parsed, UsageError
-from minipool.cli.tool import DEBUG, HELP, VERSION_OPT, Tool, run
-from pool.errors import PoolError, UserError
-from pool.hints import TYPE_CHECKING, Sequence
+from minipool.cli.entry.options import Opt, Parsed, UsageError
+from minipool.cli.entry.tool import DEBUG, HELP, VERSION_OPT, Tool, run
+from pool.base.errors import PoolError, UserError
 
 if TYPE_CHECKING:
-    from minipool.session import Session
+    from minipool.client.session import Session
 
 TOOL = Tool(
     "pool queue",
@@ -38,7 +39,7 @@ def _main(parsed: Parsed) -> int:
     what = words.pop(0) if words else ""
     if what not in ("dump", "load", "check") or len(words) > (what != "check") or (what == "load" and not words):
         raise UsageError("Say dump, load FILE or check")
-    from minipool.cli.context import open_session
+    from minipool.cli.entry.context import open_session
 
     session = open_session(parsed)
     path = parsed.value("file") or os.path.join(session.config.path("SPOOL"), "job_queue.sqlite")
@@ -50,8 +51,8 @@ def _main(parsed: Parsed) -> int:
 
 
 def _dump(path: str, where: str) -> int:
-    from pool.jobs import backup
-    from pool.jobs.store import open_for_reading
+    from pool.jobs.queue import backup
+    from pool.jobs.queue.store import open_for_reading
 
     connection = open_for_reading(path)
     if where == "-":
@@ -73,7 +74,7 @@ def _private(path: str, flags: int) -> int:
 def _load(session: Session, source: str, path: str) -> int:
     from pathlib import Path
 
-    from pool.jobs import backup
+    from pool.jobs.queue import backup
 
     if _schedd_runs(session):
         raise UserError("the schedd runs; stop it first (condor_off -daemon schedd)")
@@ -102,8 +103,8 @@ def _schedd_runs(session: Session) -> bool:
 
 
 def _check(path: str) -> int:
-    from pool.jobs import backup
-    from pool.jobs.store import open_for_reading
+    from pool.jobs.queue import backup
+    from pool.jobs.queue.store import open_for_reading
 
     problems = backup.check(open_for_reading(path))
     for said in problems:

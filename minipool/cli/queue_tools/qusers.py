@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
 
-from minipool.cli.context import open_session
-from minipool.cli.options import Opt, Parsed, UsageError
-from minipool.cli.tool import DEBUG, FORMATTING, HELP, NAME, POOL, VERSION_OPT, Tool, refused, run
+from minipool.cli.entry.context import open_session
+from minipool.cli.entry.options import Opt, Parsed, UsageError
+from minipool.cli.entry.tool import DEBUG, FORMATTING, HELP, NAME, POOL, VERSION_OPT, Tool, refused, run
+from pool.base.errors import PeerError, UserError
 from pool.classad import ClassAd
-from pool.errors import PeerError, UserError
-from pool.hints import TYPE_CHECKING, Final, Sequence
 
 if TYPE_CHECKING:
-    from protocol.blocking import BlockingPeer
+    from protocol.rpc.blocking import BlockingPeer
 
 ACTIONS: Final = ("add", "remove", "enable", "disable", "edit")
 TOOL = Tool(
@@ -63,6 +64,7 @@ def main(verb: str, argv: Sequence[str]) -> int:
 
 
 def _main(parsed: Parsed) -> int:
+    _refuse_two_forms(parsed)
     actions = [action for action in ACTIONS if parsed.has(action)]
     if len(actions) > 1:
         raise UsageError(f"-{actions[0]} and -{actions[1]} cannot be used together")
@@ -82,6 +84,12 @@ def _main(parsed: Parsed) -> int:
         raise UserError(f"Error: {actions[0] if actions else 'query'} failed - {error}") from None
     sys.stdout.writelines(_text(parsed, ads))
     return 0
+
+
+def _refuse_two_forms(parsed: Parsed) -> None:
+    rows = next((name for name, key in (("-format", "format"), ("-af", "autoformat")) if parsed.has(key)), None)
+    if rows is not None and parsed.has("long"):
+        raise UserError(f"Error: {rows} and -long cannot be used together")
 
 
 def _taken_apart(words: Sequence[str]) -> tuple[dict[str, str], list[str]]:
@@ -124,17 +132,9 @@ def _asked(peer: BlockingPeer, parsed: Parsed, names: list[str]) -> list[ClassAd
 
 
 def _text(parsed: Parsed, ads: Sequence[ClassAd]) -> Sequence[str]:
-    from minipool.cli.ad_output import attribute_list, wanted_form, write_all
-    from minipool.cli.autoformat import AutoFormat
+    from minipool.cli.output.ad_form import AdForm
 
-    own = AutoFormat(parsed, job_id=False)
-    if own:
-        return list(own.text(ads))
-    form = wanted_form(parsed)
-    if form is not None:
-        return [*write_all(ads, form, attribute_list(parsed), empty_json=True)]
-    from minipool.cli.print_format import append, parse
-
-    table = parse((PROJECTS if parsed.has("projects") else USERS).split("\n"), {})
-    append(table.mask, parsed.values("aaf"), {}, parsed.qualifier("aaf") or "")
-    return [table.mask.text(ads)]
+    output = AdForm(parsed, job_id=False)
+    if not output.is_table:
+        return [*output.text(ads, empty_json=True)]
+    return [output.table(PROJECTS if parsed.has("projects") else USERS, {}).mask.text(ads)]

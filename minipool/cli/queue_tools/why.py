@@ -1,24 +1,30 @@
 """`pool why`: in plain words, why jobs do not run, or why they were held, and what would change it.
 
 Of a job that is named, or without one of all that wait; those with the same reason are told together.
+
+The reasons are those of condor_q -better-analyze (`pool/matching/explain.py`); minipool's own tool.
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
 
-from minipool.cli.context import install_clock, open_session
-from minipool.cli.options import Opt, Parsed
-from minipool.cli.show import date
-from minipool.cli.tool import DEBUG, HELP, NAME, POOL, VERSION_OPT, Tool, run
-from minipool.session import Session
+from minipool.cli.entry.context import install_clock, open_session
+from minipool.cli.entry.options import Opt, Parsed
+from minipool.cli.entry.tool import DEBUG, HELP, NAME, POOL, VERSION_OPT, Tool, run
+from minipool.cli.output.show import date
+from minipool.client.job_ids import of_ad
+from minipool.client.session import Session
+from pool.base.errors import PeerError, UserError
 from pool.classad import ClassAd
-from pool.errors import PeerError, UserError
-from pool.hints import TYPE_CHECKING, Final, Iterable, Mapping, Sequence
+from pool.jobs.vocabulary.states import JobStatus
+from pool.jobs.vocabulary.universes import AT_ACCESS_POINT, UNIVERSES, Universe
 
 if TYPE_CHECKING:
-    from protocol.blocking import BlockingPeer
     from protocol.messages.schedd import Selection
+    from protocol.rpc.blocking import BlockingPeer
 
 TOOL = Tool(
     "pool why",
@@ -73,13 +79,16 @@ def _explain_all(session: Session, peer: BlockingPeer, everybody: bool) -> None:
     """What waits or is held, in groups of the same reason."""
     from protocol.messages.schedd import Selection
 
-    select = Selection(users=[] if everybody else [session.user()], constraint="JobStatus == 1 || JobStatus == 5")
+    select = Selection(
+        users=[] if everybody else [session.user()],
+        constraint=f"JobStatus == {JobStatus.IDLE} || JobStatus == {JobStatus.HELD}",
+    )
     groups: dict[tuple[str, ...], list[str]] = {}
     pool, known = _Pool(session, peer), dict[tuple[object, ...], tuple[str, ...]]()
     for job in _queued(peer, select, _BRIEF):
         alike = _alike(job)
         if alike not in known:
-            whole = [job] if _status(job) == 5 else _queued(peer, Selection(ids=[_id(job)]))
+            whole = [job] if _status(job) == JobStatus.HELD else _queued(peer, Selection(ids=[_id(job)]))
             known[alike] = tuple(_reasons(pool, whole[0])) if whole else ()
         groups.setdefault(known[alike], []).append(_id(job))
     groups.pop((), None)  # those that have begun or left meanwhile
@@ -91,7 +100,7 @@ def _explain_all(session: Session, peer: BlockingPeer, everybody: bool) -> None:
 
 def _alike(job: ClassAd) -> tuple[object, ...]:
     """What jobs have in common whose reason is the same."""
-    if _status(job) == 5:
+    if _status(job) == JobStatus.HELD:
         return 5, job.eval_str("HoldReason"), job.eval_int("HoldReasonCode"), job.eval_int("HoldReasonSubCode")
     group = job.eval_int("AutoClusterId")
     return 1, job.eval_str("User"), group if group is not None else _id(job)
@@ -110,7 +119,7 @@ def _queued(peer: BlockingPeer, select: Selection, projection: Iterable[str] = (
 
 
 def _id(job: ClassAd) -> str:
-    return f"{job.eval_int('ClusterId', 0)}.{job.eval_int('ProcId', 0)}"
+    return str(of_ad(job))
 
 
 def _status(job: ClassAd) -> int:
@@ -128,7 +137,7 @@ class _Pool:
     def slots(self) -> list[ClassAd]:
         """The slots' ads."""
         if self._slots is None:
-            from minipool.cli.q_analyze import machine_ads
+            from minipool.cli.queue_tools.q_analyze import machine_ads
 
             self._slots = machine_ads(self._session)
         return self._slots
@@ -167,9 +176,9 @@ def explain(pool: _Pool, job: ClassAd) -> list[str]:
 
 def _reasons(pool: _Pool, job: ClassAd) -> list[str]:
     """Why a job does not run, without the time; nothing when it does by now."""
-    if _status(job) == 5:
+    if _status(job) == JobStatus.HELD:
         return [f"On hold: {_held(job)}.", _MEND]
-    return _waits(pool, job) if _status(job) == 1 else []
+    return _waits(pool, job) if _status(job) == JobStatus.IDLE else []
 
 
 def _held(job: ClassAd) -> str:
@@ -177,7 +186,7 @@ def _held(job: ClassAd) -> str:
     return f"{job.eval_str('HoldReason', 'no reason is known')} (code {code}, subcode {subcode})"
 
 
-_AT_ACCESS_POINT: Final[Mapping[int, str]] = {12: "LOCAL", 7: "SCHEDULER"}
+_AT_ACCESS_POINT: Final[Mapping[int, str]] = {number: UNIVERSES[number].upper() for number in AT_ACCESS_POINT}
 
 
 def _waits(pool: _Pool, job: ClassAd) -> list[str]:
@@ -190,7 +199,7 @@ def _waits(pool: _Pool, job: ClassAd) -> list[str]:
 def _unmatched(pool: _Pool, job: ClassAd) -> list[str]:
     from pool.matching.explain import analyze
 
-    universe = _AT_ACCESS_POINT.get(job.eval_int("JobUniverse", 5))
+    universe = _AT_ACCESS_POINT.get(job.eval_int("JobUniverse", Universe.VANILLA))
     if universe is not None:
         return [
             f"It runs at the access point, as soon as START_{universe}_UNIVERSE and its own Requirements hold there."

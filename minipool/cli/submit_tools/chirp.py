@@ -1,15 +1,21 @@
-"""condor_chirp: what a running job does with its owner's files, its ad and its log, at the access point."""
+"""condor_chirp: what a running job does with its owner's files, its ad and its log, at the access point.
+
+It runs inside a job, finds its starter by `.chirp.config`, and proves with the cookie there which job it is. It
+speaks the Chirp protocol over TCP: a line for each call, answered by a line with a number, which is negative for an
+error. Source: HTCondor's manual page condor_chirp and the Chirp protocol of CCTools (`pool/execute/chirp.py`).
+"""
 
 from __future__ import annotations
 
 import os
 import sys
 import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from minipool.cli.options import Parsed
-from minipool.cli.tool import HELP, VERSION_OPT, Tool, run
-from pool.errors import UserError
-from pool.hints import TYPE_CHECKING, Callable, Final, Mapping, NamedTuple, Sequence
+from minipool.cli.entry.options import Parsed
+from minipool.cli.entry.tool import HELP, VERSION_OPT, Tool, run
+from pool.base.errors import UserError
 
 if TYPE_CHECKING:
     import socket
@@ -100,7 +106,7 @@ def _config() -> tuple[str, int, str]:
         raise ChirpError(f"{path} does not say where the starter is") from None
 
 
-class Command(NamedTuple):
+class ChirpCommand(NamedTuple):
     """One command: its words after the name, and what it does with them."""
 
     usage: str
@@ -284,33 +290,35 @@ def _chmod(words: list[str]) -> int:
     return Client().call("chmod", words[0], int(words[1], 8))
 
 
-COMMANDS: Final[Mapping[str, Command]] = {
-    "fetch": Command("remote_file local_file", 2, 2, _fetch),
-    "put": Command("[-mode mode] [-perm perm] local_file remote_file", 2, 6, _put),
-    "remove": Command("remote_file", 1, 1, _simple("unlink")),
-    "get_job_attr": Command("job_attribute", 1, 1, _text("get_job_attr")),
-    "get_job_attr_delayed": Command("job_attribute", 1, 1, _text("get_job_attr_delayed")),
-    "set_job_attr": Command("job_attribute attribute_value", 2, 2, _simple("set_job_attr")),
-    "set_job_attr_delayed": Command("job_attribute attribute_value", 2, 2, _simple("set_job_attr_delayed")),
-    "ulog": Command("text", 1, 1, _simple("ulog")),
-    "phase": Command("text", 1, 1, _simple("phase")),
-    "read": Command("[-offset offset] [-stride length skip] remote_file length", 2, 7, _read),
-    "write": Command("[-offset remote_offset] [-stride length skip] remote_file local_file [length]", 2, 8, _write),
-    "rmdir": Command("[-r] remotepath", 1, 2, _rmdir),
-    "getdir": Command("[-l] remotepath", 1, 2, _getdir),
-    "whoami": Command("", 0, 0, lambda words: _say(Client().text("whoami", 1024))),
-    "whoareyou": Command("remotepath", 1, 1, lambda words: _say(Client().text("whoareyou", words[0], 1024))),
-    "link": Command("[-s] oldpath newpath", 2, 3, _link),
-    "readlink": Command("remotepath length", 1, 2, _readlink),
-    "stat": Command("remotepath", 1, 1, _stat("stat", STAT)),
-    "lstat": Command("remotepath", 1, 1, _stat("lstat", STAT)),
-    "statfs": Command("remotepath", 1, 1, _stat("statfs", STATFS)),
-    "access": Command("remotepath mode(rwxf)", 2, 2, _access),
-    "chmod": Command("remotepath mode", 2, 2, _chmod),
-    "chown": Command("remotepath uid gid", 3, 3, _simple("chown")),
-    "lchown": Command("remotepath uid gid", 3, 3, _simple("lchown")),
-    "truncate": Command("remotepath length", 2, 2, _simple("truncate")),
-    "utime": Command("remotepath actime mtime", 3, 3, _simple("utime")),
+COMMANDS: Final[Mapping[str, ChirpCommand]] = {
+    "fetch": ChirpCommand("remote_file local_file", 2, 2, _fetch),
+    "put": ChirpCommand("[-mode mode] [-perm perm] local_file remote_file", 2, 6, _put),
+    "remove": ChirpCommand("remote_file", 1, 1, _simple("unlink")),
+    "get_job_attr": ChirpCommand("job_attribute", 1, 1, _text("get_job_attr")),
+    "get_job_attr_delayed": ChirpCommand("job_attribute", 1, 1, _text("get_job_attr_delayed")),
+    "set_job_attr": ChirpCommand("job_attribute attribute_value", 2, 2, _simple("set_job_attr")),
+    "set_job_attr_delayed": ChirpCommand("job_attribute attribute_value", 2, 2, _simple("set_job_attr_delayed")),
+    "ulog": ChirpCommand("text", 1, 1, _simple("ulog")),
+    "phase": ChirpCommand("text", 1, 1, _simple("phase")),
+    "read": ChirpCommand("[-offset offset] [-stride length skip] remote_file length", 2, 7, _read),
+    "write": ChirpCommand(
+        "[-offset remote_offset] [-stride length skip] remote_file local_file [length]", 2, 8, _write
+    ),
+    "rmdir": ChirpCommand("[-r] remotepath", 1, 2, _rmdir),
+    "getdir": ChirpCommand("[-l] remotepath", 1, 2, _getdir),
+    "whoami": ChirpCommand("", 0, 0, lambda words: _say(Client().text("whoami", 1024))),
+    "whoareyou": ChirpCommand("remotepath", 1, 1, lambda words: _say(Client().text("whoareyou", words[0], 1024))),
+    "link": ChirpCommand("[-s] oldpath newpath", 2, 3, _link),
+    "readlink": ChirpCommand("remotepath length", 1, 2, _readlink),
+    "stat": ChirpCommand("remotepath", 1, 1, _stat("stat", STAT)),
+    "lstat": ChirpCommand("remotepath", 1, 1, _stat("lstat", STAT)),
+    "statfs": ChirpCommand("remotepath", 1, 1, _stat("statfs", STATFS)),
+    "access": ChirpCommand("remotepath mode(rwxf)", 2, 2, _access),
+    "chmod": ChirpCommand("remotepath mode", 2, 2, _chmod),
+    "chown": ChirpCommand("remotepath uid gid", 3, 3, _simple("chown")),
+    "lchown": ChirpCommand("remotepath uid gid", 3, 3, _simple("lchown")),
+    "truncate": ChirpCommand("remotepath length", 2, 2, _simple("truncate")),
+    "utime": ChirpCommand("remotepath actime mtime", 3, 3, _simple("utime")),
 }
 
 TOOL = Tool(

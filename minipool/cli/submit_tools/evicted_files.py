@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
+from typing import Final
 
-from minipool.cli.context import open_session
-from minipool.cli.options import Parsed, UsageError
-from minipool.cli.tool import DEBUG, HELP, VERSION_OPT, Tool, run
-from pool.errors import UserError
-from pool.hints import Final, Sequence
-from pool.ids import JobId
+from minipool.cli.entry.context import open_session
+from minipool.cli.entry.options import Parsed, UsageError
+from minipool.cli.entry.tool import DEBUG, HELP, VERSION_OPT, Tool, run
+from pool.base.errors import UserError
+from pool.base.ids import JobId, is_number
 
 TOOL = Tool(
     "condor_evicted_files",
@@ -30,7 +31,7 @@ def main(verb: str, argv: Sequence[str]) -> int:
 def _main(parsed: Parsed) -> int:
     words = list(parsed.words)
     command = "dir"
-    if words and not words[0][:1].isdigit():
+    if words and not is_number(words[0][:1]):
         command = COMMANDS.get(words[0].lower(), "")
         if not command:
             print(f"Unknown command '{words[0]}', aborting.")
@@ -39,7 +40,7 @@ def _main(parsed: Parsed) -> int:
     if not words:
         raise UsageError("No job is named.\n")
     jobs = [_job_id(word) for word in words]
-    from pool.jobs.spool import spool_path
+    from pool.files.spool import spool_path
 
     spool = open_session(parsed).config.path("SPOOL")
     worst = 0

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
 
-from pool.errors import SubmitError
-from pool.hints import TYPE_CHECKING, Final, Iterator
+from pool.base.errors import SubmitError
 
 if TYPE_CHECKING:
-    from minipool.session import Session
+    from minipool.client.session import Session
 
 # The shell makes a directory that the program looks for: where processes are hidden from each other, the program's end
 # would be the shell's.

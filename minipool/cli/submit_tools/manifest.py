@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
 
-from minipool.cli.options import Parsed, UsageError
-from minipool.cli.tool import HELP, VERSION_OPT, Tool, run
-from pool.errors import UserError
-from pool.hints import Callable, Final, Iterator, Sequence
+from minipool.cli.entry.options import Parsed, UsageError
+from minipool.cli.entry.tool import HELP, VERSION_OPT, Tool, run
+from pool.base.errors import UserError
+from pool.base.ids import is_number
 
 CHUNK: Final = 1 << 20
 PREFIX: Final = "_condor_checkpoint_MANIFEST."
@@ -33,7 +35,7 @@ def _main(parsed: Parsed) -> int:
 def number_from_file_name(name: str) -> int:
     """Which checkpoint it is the manifest of: printed, and the exit status; -1 for none."""
     digits = name.removeprefix(PREFIX)
-    number = int(digits) if name.startswith(PREFIX) and digits.isascii() and digits.isdigit() else -1
+    number = int(digits) if name.startswith(PREFIX) and is_number(digits) else -1
     sys.stdout.write(f"{number}\n")
     return number & 0xFF
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
 
-from minipool.cli.options import Opt
-from minipool.cli.tool import Tool, usage
-from pool.errors import PoolError, SubmitError, UserError
-from pool.hints import TYPE_CHECKING, Final, Sequence
+from minipool.cli.entry.options import Opt
+from minipool.cli.entry.tool import Tool, usage
+from pool.base.errors import PoolError, SubmitError, UserError
+from pool.base.ids import is_number
 
 if TYPE_CHECKING:
-    from minipool.session import Session
     from pool.submit.qsub import Wishes
 
 TOOL = Tool(
@@ -71,7 +72,7 @@ def main(verb: str, argv: Sequence[str]) -> int:
             sys.stdout.write(usage(TOOL))
             return 0
         if wishes.has("version"):
-            from pool.version import CONDOR_VERSION
+            from pool.base.version import CONDOR_VERSION
 
             sys.stdout.write(f"{CONDOR_VERSION}\n")
             return 0
@@ -82,7 +83,8 @@ def main(verb: str, argv: Sequence[str]) -> int:
 
 
 def _submit(wishes: Wishes) -> int:
-    from minipool.session import Session
+    from minipool.client.session import Session
+    from minipool.client.submission import queue_text, read_plan
     from pool.submit.qsub import description, is_binary, job_name, place_of
 
     if not wishes.words:
@@ -107,32 +109,28 @@ def _submit(wishes: Wishes) -> int:
         sys.stdout.write(f"{path}\n")
     session = Session.open()
     if wishes.has("test"):
-        from minipool.submission import read_plan
-
         read_plan(session, text, file="condor_qsub")
         return 0
-    cluster = _queue(session, text)
-    if wishes.has("hold_jid"):
-        _queue(session, _sentinel(wishes.value("hold_jid"), cluster))
+    waited_for = _clusters(wishes.value("hold_jid"))
+    cluster = queue_text(session, text, file="condor_qsub").cluster
+    if waited_for:
+        queue_text(session, _sentinel(waited_for, cluster), file="condor_qsub")
     sys.stdout.write(f'Your job {cluster} ("{job_name(wishes)}") has been submitted\n')
     return 0
 
 
-def _queue(session: Session, text: str) -> int:
-    from minipool.submission import queue_jobs, read_plan
-
-    with session.daemon("schedd") as peer:
-        return queue_jobs(peer, read_plan(session, text, file="condor_qsub"))[1]
-
-
-def _sentinel(jobs: str, held: int) -> str:
-    """A job at the access point that waits for other jobs, and releases the one that waits for them."""
+def _clusters(jobs: str) -> list[str]:
     ids = [part for part in jobs.split(",") if part]
     for id in ids:
-        if not id.isdigit():
+        if not is_number(id):
             raise SubmitError(f"-hold_jid {jobs}: {id} is not the number of a cluster")
+    return ids
+
+
+def _sentinel(clusters: Sequence[str], held: int) -> str:
+    """A job at the access point that waits for other jobs, and releases the one that waits for them."""
     tools = os.path.dirname(os.path.abspath(sys.argv[0]))
-    listed = " ".join(ids)
+    listed = " ".join(clusters)
     wait = f'until left=$({tools}/condor_q {listed} -af ClusterId) && test -z "$left"; do sleep 3; done'
     failed = f"$({tools}/condor_history {listed} -af ExitCode | grep -cx 100)"
     release = f"test {failed} -eq 0 && {tools}/condor_release {held}"
@@ -161,7 +159,7 @@ def _deferral(text: str) -> int | None:
     if not text:
         return None
     digits, dot, seconds = text.partition(".")
-    if not digits.isdigit() or len(digits) not in (4, 6, 8, 10, 12) or (dot and not seconds.isdigit()):
+    if not is_number(digits) or len(digits) not in (4, 6, 8, 10, 12) or (dot and not is_number(seconds)):
         raise SubmitError(f"-a {text}: this is not [[[[CC]YY]MM]DD]hhmm[.SS]")
     now = time.localtime()
     full = time.strftime("%Y%m%d", now)[: 12 - len(digits)] + digits

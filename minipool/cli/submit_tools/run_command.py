@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 import time
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
 from types import FrameType
+from typing import IO, Final
 
-from minipool.cli.log_reader import ABORTED, TERMINATED, Event, LogReader
-from minipool.cli.options import Opt, Parsed, UsageError
-from minipool.cli.tool import Tool, run
-from minipool.session import Session
-from pool.errors import PoolError, UserError
-from pool.hints import IO, Final, Iterator, Mapping, Sequence
-from pool.late_pattern import late_pattern
+from minipool.cli.entry.options import Opt, Parsed, UsageError
+from minipool.cli.entry.tool import Tool, run
+from minipool.cli.log_tools.log_reader import ABORTED, TERMINATED, LogEntry, LogReader
+from minipool.client.session import Session
+from pool.base.errors import PoolError, UserError
 
 TOOL = Tool(
     "condor_run",
@@ -34,8 +35,8 @@ TOOL = Tool(
 _SIGNALS: Final = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM)
 _FILES: Final = ("run", "log", "out", "error")
 _POLL_S: Final = 0.05
-_RETURNED = late_pattern(r"termination \(return value (\d+)\)")
-_KILLED = late_pattern(r"termination \(signal (\d+)\)")
+_RETURNED = re.compile(r"termination \(return value (\d+)\)")
+_KILLED = re.compile(r"termination \(signal (\d+)\)")
 
 
 class Killed(Exception):
@@ -101,7 +102,11 @@ def description(parsed: Parsed, files: dict[str, str], env: Mapping[str, str]) -
         yield "getenv = True"
     parts = [env["CONDOR_REQUIREMENTS"]] if env.get("CONDOR_REQUIREMENTS") else []
     names = (("CONDOR_ARCH", "Arch"), ("CONDOR_OPSYS", "OpSys"))
-    parts += [f'{name} == "{env[key]}"' for key, name in names if key in env]
+    wanted = [(name, env[key]) for key, name in names if key in env]
+    if wanted:
+        from pool.classad import quote
+
+        parts += [f"{name} == {quote(text)}" for name, text in wanted]
     if parts:
         yield f"requirements = {' && '.join(parts)}"
     yield from parsed.values("a")
@@ -110,13 +115,10 @@ def description(parsed: Parsed, files: dict[str, str], env: Mapping[str, str]) -
 
 def _run_job(text: str, files: dict[str, str]) -> int:
     """Submit it and wait for its end; whoever is killed meanwhile takes the job out of the queue."""
-    from minipool.submission import queue_jobs, read_plan
+    from minipool.client.submission import queue_text
 
     session = Session.open()
-    with session.daemon("schedd") as peer:
-        plan, cluster, warnings = queue_jobs(peer, read_plan(session, text, file="condor_run"))
-    for warning in [*plan.warnings, *plan.unused(), *warnings]:
-        sys.stderr.write(f"WARNING: {warning}\n")
+    cluster = queue_text(session, text, file="condor_run").cluster
     try:
         return _wait(files["log"], cluster)
     except (Killed, KeyboardInterrupt):
@@ -136,14 +138,15 @@ def _wait(path: str, cluster: int) -> int:
         log = LogReader(path)
     except OSError as error:
         raise UserError(f"Failed to open the job's log file: {error.strerror}") from None
-    while True:
-        for event in log.new_events():
-            if event.cluster == cluster and event.number in (TERMINATED, ABORTED):
-                return _status(event)
-        time.sleep(_POLL_S)
+    with closing(log):
+        while True:
+            for event in log.new_events():
+                if event.cluster == cluster and event.number in (TERMINATED, ABORTED):
+                    return _status(event)
+            time.sleep(_POLL_S)
 
 
-def _status(event: Event) -> int:
+def _status(event: LogEntry) -> int:
     if event.number == ABORTED:
         sys.stderr.write("The job was aborted.\n")
         return 1

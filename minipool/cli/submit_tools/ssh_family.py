@@ -11,11 +11,11 @@ import shlex
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
+from typing import Final
 
-from minipool.cli.ssh_to_job import IN_PLACE_OF_SSH
-from pool.errors import UserError
-from pool.hints import Final, Sequence
-from pool.ids import JobId
+from pool.base.errors import UserError
+from pool.base.ids import JobId
 
 PROGRAMS: Final = ("scp", "sftp")
 SERVERS: Final = (
@@ -24,18 +24,22 @@ SERVERS: Final = (
     "/usr/libexec/sftp-server",
     "/usr/lib/ssh/sftp-server",
 )
-_PROGRAM: Final = "import sys; from minipool.cli.main import dispatch; sys.exit(dispatch('ssh_to_job', sys.argv[1:]))"
+_PROGRAM: Final = (
+    "import sys; from minipool.cli.entry.main import dispatch; sys.exit(dispatch('ssh_to_job', sys.argv[1:]))"
+)
 _NO_SERVER: Final = "echo there is no sftp-server on this machine >&2; exit 127"
 
 
-def run_over_shell(job: JobId, program: Sequence[str], words: Sequence[str], options: Sequence[str]) -> int:
-    """Run the program, with this tool in the place of ssh; `options` say which pool and schedd."""
+def run_over_shell(
+    job: JobId, program: Sequence[str], words: Sequence[str], options: Sequence[str], marker: str
+) -> int:
+    """Run the program, with this tool in the place of ssh; `options` say which pool and schedd, `marker` that it is."""
     name = os.path.basename(program[0])
     if name not in PROGRAMS:
         raise UserError(f"-ssh {program[0]}: only ssh, {' and '.join(PROGRAMS)} are known here")
     with tempfile.TemporaryDirectory(prefix="condor_ssh_to_job_") as directory:
         path = os.path.join(directory, "ssh")
-        call = shlex.join([sys.executable, "-c", _PROGRAM, *options, IN_PLACE_OF_SSH, str(job)])
+        call = shlex.join([sys.executable, "-c", _PROGRAM, *options, marker, str(job)])
         with open(path, "w", encoding="utf-8") as file:
             file.write(f'#!/bin/sh\nexec {call} "$@"\n')
         os.chmod(path, 0o700)

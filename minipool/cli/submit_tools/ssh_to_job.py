@@ -7,20 +7,23 @@ import shlex
 import signal
 import sys
 import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final
 
-from minipool.cli.options import Opt, Parsed, UsageError
-from minipool.cli.tool import DEBUG, HELP, NAME, POOL, Tool, run
-from minipool.session import Session
-from pool.errors import PeerError, PoolError, UserError
-from pool.hints import TYPE_CHECKING, Callable, Final, Sequence
-from pool.ids import JobId
+from minipool.cli.entry.options import Opt, Parsed, UsageError
+from minipool.cli.entry.tool import DEBUG, HELP, NAME, POOL, Tool, run
+from minipool.client.job_ids import one_job
+from minipool.client.session import Session
+from pool.base.errors import PeerError, PoolError, UserError
+from pool.base.ids import JobId, is_number
+from pool.jobs.vocabulary.states import JobStatus
 
 if TYPE_CHECKING:
     from types import FrameType
 
-    from minipool.cli.terminal import Terminal
-    from protocol.blocking import BlockingPeer
+    from minipool.cli.entry.terminal import Terminal
     from protocol.messages.live import OpenShell
+    from protocol.rpc.blocking import BlockingPeer
 
 TOOL = Tool(
     "condor_ssh_to_job",
@@ -60,19 +63,20 @@ def main(verb: str, argv: Sequence[str]) -> int:
 def _main(parsed: Parsed, *, for_ssh: bool) -> int:
     if not parsed.words:
         raise UsageError("ERROR: You must specify a job!\n")
-    from minipool.cli.context import open_session
+    from minipool.cli.entry.context import open_session
 
     job, words = _job_id(parsed.words[0]), parsed.words[1:]
     program = shlex.split(parsed.value("ssh") or "ssh") or ["ssh"]
     if for_ssh:
-        from minipool.cli.ssh_family import command_of
+        from minipool.cli.submit_tools.ssh_family import command_of
 
         words = [command_of(words)]
     elif os.path.basename(program[0]) != "ssh":
-        from minipool.cli.ssh_family import run_over_shell
+        from minipool.cli.submit_tools.ssh_family import run_over_shell
 
         options = [f"-{key}={value}" for key in ("name", "pool") if (value := parsed.value(key))]
-        return run_over_shell(job, program, words, [part for option in options for part in option.split("=", 1)])
+        told = [part for option in options for part in option.split("=", 1)]
+        return run_over_shell(job, program, words, told, IN_PLACE_OF_SSH)
     visit = Visit(open_session(parsed), job, parsed.value("name"))
     shells = parsed.value("shells")
     return visit.run(
@@ -90,10 +94,11 @@ def own_shells() -> list[str]:
 
 
 def _job_id(text: str) -> JobId:
-    parts = text.split(".")
-    if not all(part.isdigit() for part in parts) or len(parts) > 3:
+    parts = text.split(".")  # a third number means a node of a parallel job, and no job here has more than one
+    job = one_job(".".join(parts[:2]))
+    if job is None or len(parts) > 3 or not all(map(is_number, parts[2:])):
         raise UserError(f"Invalid job id: {text}")
-    return JobId(int(parts[0]), int(parts[1]) if len(parts) > 1 else 0)
+    return job
 
 
 class Visit:
@@ -109,7 +114,7 @@ class Visit:
 
     def run(self, command: str, shells: Sequence[str], *, retry: bool = False, remove: bool = False) -> int:
         """Until the shell's end; its exit status is ours."""
-        from minipool.cli.terminal import Terminal
+        from minipool.cli.entry.terminal import Terminal
 
         if remove:
             for number in (signal.SIGHUP, signal.SIGTERM, signal.SIGQUIT):
@@ -142,12 +147,12 @@ class Visit:
         )
 
     def _attempt(self, request: Callable[[], OpenShell], terminal: Terminal, *, retry: bool) -> int:
-        from minipool.cli.terminal import Conversation
+        from minipool.cli.entry.terminal import ShellSession
 
         pause = FIRST_PAUSE_S
         while True:
             with self.connect() as peer:
-                conversation = Conversation(peer, self.connect, request(), terminal)
+                conversation = ShellSession(peer, self.connect, request(), terminal)
                 try:
                     return conversation.run()
                 except PeerError as error:
@@ -168,7 +173,7 @@ class Visit:
             ads = [ad for batch in peer.stream(query) for ad in batch.ads]
         if not ads:
             raise UserError(f"No such job: {self.job}")
-        if ads[0].eval_int("JobStatus") == 5:
+        if ads[0].eval_int("JobStatus") == JobStatus.HELD:
             raise UserError(f'Job is held: "{ads[0].eval_str("HoldReason", "")}".')
 
     def _remove(self) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from minipool.cli.options import Opt, Parsed, UsageError
-from minipool.cli.tool import HELP, VERSION_OPT, Tool, run
-from pool.errors import UserError
-from pool.hints import Final, Sequence
+from collections.abc import Sequence
+from typing import Final
+
+from minipool.cli.entry.options import Opt, Parsed, UsageError
+from minipool.cli.entry.tool import HELP, VERSION_OPT, Tool, run
+from pool.base.errors import UserError
 
 ACTIONS: Final = ("add", "delete", "query")
 WHY: Final = {

@@ -1,21 +1,30 @@
-"""condor_submit: queue jobs from a submit description."""
+"""condor_submit: queue jobs from a submit description.
+
+Without an item no job is queued, and that is no failure. The cluster is printed before what follows it (input that is
+spooled, warnings), on standard output; warnings go to standard error. -terse prints ids alone. How jobs get into the
+queue is `minipool.client.submission`. Source: HTCondor's manual page condor_submit.
+"""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
 
-from minipool.cli.options import Opt, Parsed, UsageError, find_row
-from minipool.cli.tool import ADDR, DEBUG, HELP, NAME, POOL, VERSION_OPT, Tool, refused, run
-from minipool.session import NotFound, Session
-from pool.errors import PoolError, SubmitError, UserError
-from pool.hints import TYPE_CHECKING, Final, Sequence
+from minipool.cli.entry.options import Opt, Parsed, UsageError, find_row
+from minipool.cli.entry.tool import ADDR, DEBUG, HELP, NAME, POOL, VERSION_OPT, Tool, refused, run
+from minipool.client.session import NotFound, Session
+from pool.base.errors import PoolError, SubmitError, UserError
+from pool.base.ids import is_number
+from pool.base.words import split_list
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from minipool.client.submission import Queued
     from pool.classad import ClassAd
     from pool.submit import SubmitPlan
-    from protocol.blocking import BlockingPeer
+    from protocol.rpc.blocking import BlockingPeer
 
 TOOL = Tool(
     "condor_submit",
@@ -81,7 +90,7 @@ def _main(parsed: Parsed, queue: str | None) -> int:
     files = [word for word in parsed.words if "=" not in word] + parsed.values("file")
     if len(files) > 1:
         raise UsageError(f"There is more than one submit file: {' '.join(files)}")
-    from minipool.cli.context import open_session
+    from minipool.cli.entry.context import open_session
 
     submitter = Submitter(parsed, files[0] if files else "", queue)
     try:
@@ -116,7 +125,7 @@ class Submitter:
     def read(self, session: Session) -> str:
         """The text of the description."""
         if self.interactive:
-            from minipool.cli.interactive import default_description, one_job_only
+            from minipool.cli.submit_tools.interactive import default_description, one_job_only
 
             if self.described:
                 return one_job_only(self._read())
@@ -135,7 +144,7 @@ class Submitter:
 
     def plan(self, session: Session, text: str) -> SubmitPlan:
         """What the description asks for."""
-        from minipool.submission import read_plan
+        from minipool.client.submission import read_plan
 
         parsed = self.parsed
         appended = list(parsed.values("append"))
@@ -146,7 +155,7 @@ class Submitter:
             appended.append("allow_crlf_script = true")
         extra = [word for word in parsed.words if "=" in word]
         if self.interactive:
-            from minipool.cli.interactive import ALTERED, MARK, overrides
+            from minipool.cli.submit_tools.interactive import ALTERED, MARK, overrides
 
             extra += overrides(session) if self.described else ()
             appended += ALTERED if self.described else (MARK,)
@@ -165,25 +174,25 @@ class Submitter:
 
     def submit(self, session: Session, text: str) -> int:
         """Queue the jobs and say what became of them."""
+        from minipool.client.submission import tell
+
         with session.daemon("schedd", name=self.schedd, addr=self.parsed.value("addr")) as peer:
             if not self.terse:
                 sys.stdout.write("Submitting job(s)" if not self.verbose or not self.from_stdin else "\n")
                 sys.stdout.flush()
-            plan = self.plan(session, text)
-            if not plan.count:
-                return self._nothing(plan)
-            plan, cluster, warnings = self._send(peer, plan)
-            self._say(plan, cluster)
+            queued = self._send(peer, self.plan(session, text))
+            if not queued.jobs:
+                return self._nothing(queued.plan)
+            self._say(queued.plan, queued.cluster)
             if self.spools:
-                from minipool.spooling import spool_input
+                from minipool.client.spooling import spool_input
 
                 sys.stdout.flush()
-                spool_input(session, peer, cluster, plan.procs())
+                spool_input(session, peer, queued.cluster, queued.plan.procs())
         sys.stdout.flush()  # whoever reads both streams as one finds the cluster first
-        lost = [_LOST_OUTPUT] if plan.prints_nowhere and not self.interactive and not self.terse else []
-        for warning in [*plan.warnings, *plan.unused(), *warnings, *lost]:
-            sys.stderr.write(f"WARNING: {warning}\n")
-        return self._enter(session, cluster) if self.interactive else 0
+        lost = [_LOST_OUTPUT] if queued.plan.prints_nowhere and not self.interactive and not self.terse else []
+        tell([*queued.warnings, *lost])
+        return self._enter(session, queued.cluster) if self.interactive else 0
 
     def _nothing(self, plan: SubmitPlan) -> int:
         """No item, no job: the schedd is told nothing, and that is no failure."""
@@ -196,17 +205,17 @@ class Submitter:
 
     def _enter(self, session: Session, cluster: int) -> int:
         """Open the shell that the job is for."""
-        from minipool.cli.ssh_to_job import Visit, own_shells
-        from pool.ids import JobId
+        from minipool.cli.submit_tools.ssh_to_job import Visit, own_shells
+        from pool.base.ids import JobId
 
         visit = Visit(session, JobId(cluster, 0), self.parsed.value("name"), self.parsed.value("addr"))
         return visit.run("", own_shells(), retry=True, remove=True)
 
-    def _send(self, peer: BlockingPeer, plan: SubmitPlan) -> tuple[SubmitPlan, int, list[str]]:
-        from minipool.submission import queue_jobs
+    def _send(self, peer: BlockingPeer, plan: SubmitPlan) -> Queued:
+        from minipool.client.submission import queue, queue_over
 
         limit = self.parsed.number("maxjobs", 0) if self.parsed.has("maxjobs") else None
-        return queue_jobs(peer, plan, limit=limit, late=self.parsed.has("factory"), spool=self.spools)
+        return queue_over(peer, queue(plan, limit=limit, late=self.parsed.has("factory"), spool=self.spools))
 
     def _say(self, plan: SubmitPlan, cluster: int) -> None:
         out = sys.stdout
@@ -228,6 +237,8 @@ class Submitter:
 
     def dry_run(self, session: Session, text: str) -> int:
         """Write the ads and queue nothing."""
+        from minipool.client.submission import tell
+
         where = self.parsed.value("dry-run") or "-"
         sys.stdout.write("Dry-Run job(s)")
         sys.stdout.flush()
@@ -247,18 +258,17 @@ class Submitter:
                 raise SubmitError(f"Failed to open file -dry-run output file ({where}) ({error.strerror})") from None
             sys.stdout.write("." * plan.count + "\n")
         sys.stdout.write(f"{plan.count} job(s) dry-run to cluster {plan.cluster}.\n")
-        for warning in [*plan.warnings, *plan.unused()]:
-            sys.stderr.write(f"WARNING: {warning}\n")
+        tell([*plan.warnings, *plan.unused()])
         return 0
 
     def _dry_options(self) -> tuple[int, bool]:
         """The number of the cluster, and whether all ads are written whole."""
         cluster, whole = 1, False
-        for option in (self.parsed.qualifier("dry-run") or "").replace(",", " ").split():
+        for option in split_list(self.parsed.qualifier("dry-run")):
             name, _, number = option.partition("=")
             if option == "full":
                 whole = True
-            elif name == "cluster" and number.isdigit():
+            elif name == "cluster" and is_number(number):
                 cluster = max(1, int(number))
             else:
                 raise SubmitError(f"unknown option {option} for -dry-run:<opts>")

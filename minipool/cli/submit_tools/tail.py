@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
 
-from minipool.cli.context import open_session
-from minipool.cli.options import Opt, Parsed, UsageError
-from minipool.cli.tool import DEBUG, HELP, NAME, POOL, VERSION_OPT, Tool, run
-from minipool.session import NotFound
-from pool.errors import PeerError, UserError
-from pool.hints import TYPE_CHECKING, Final, Sequence
-from pool.ids import JobId
+from minipool.cli.entry.context import open_session
+from minipool.cli.entry.options import Opt, Parsed, UsageError
+from minipool.cli.entry.tool import DEBUG, HELP, NAME, POOL, VERSION_OPT, Tool, run
+from minipool.client.job_ids import one_job
+from minipool.client.session import NotFound
+from pool.base.errors import PeerError, UserError
+from pool.base.ids import JobId, is_number
 
 if TYPE_CHECKING:
-    from protocol.blocking import BlockingPeer
     from protocol.messages.live import TailFiles, Tails
+    from protocol.rpc.blocking import BlockingPeer
 
 TOOL = Tool(
     "condor_tail",
@@ -72,23 +74,22 @@ def _main(parsed: Parsed) -> int:
 def _job_id(parsed: Parsed) -> JobId:
     if not parsed.words:
         raise UsageError("Job ID not specified.")
-    text = parsed.words[0]
-    cluster, dot, proc = text.partition(".")
-    if not cluster.isdigit() or (dot and not proc.isdigit()):
-        raise UsageError(f"Invalid Job ID: {text}")
-    return JobId(int(cluster), int(proc or 0))
+    job = one_job(parsed.words[0])
+    if job is None:
+        raise UsageError(f"Invalid Job ID: {parsed.words[0]}")
+    return job
 
 
 def _bytes_max(parsed: Parsed) -> int:
     text = parsed.value("maxbytes", "1024") or ""
-    if not text.isdigit():
+    if not is_number(text):
         raise UsageError(f"Error: maxbytes ({text}) is not valid\n")
     return int(text)
 
 
 def _show(peer: BlockingPeer, request: TailFiles, *, follow: bool, retry: bool) -> int:
     """Print what comes, once or until the job ends."""
-    from protocol.message import replace
+    from protocol.wire.message import replace
 
     tails = _first(peer, request, retry=retry)
     _write(tails)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 
-from minipool.cli.options import MissingValue, Opt, Parsed, UsageError
-from minipool.cli.tool import DEBUG, HELP, POOL, VERSION_OPT, Tool, run
-from minipool.session import NotFound
-from pool.errors import PoolError, UserError
-from pool.hints import Sequence
+from minipool.cli.entry.options import MissingValue, Opt, Parsed, UsageError
+from minipool.cli.entry.tool import DEBUG, HELP, POOL, VERSION_OPT, Tool, run
+from minipool.client.job_ids import clause
+from minipool.client.session import NotFound
+from pool.base.errors import PoolError, UserError
+from pool.base.ids import names_jobs
 from protocol.messages.schedd import Selection
 
 TOOL = Tool(
@@ -37,8 +39,8 @@ def main(verb: str, argv: Sequence[str]) -> int:
 
 def _main(parsed: Parsed) -> int:
     select = selection(parsed)
-    from minipool.cli.context import open_session
-    from minipool.spooling import fetch_output
+    from minipool.cli.entry.context import open_session
+    from minipool.client.spooling import fetch_output
 
     session = open_session(parsed)
     try:
@@ -61,16 +63,12 @@ def selection(parsed: Parsed) -> Selection:
         return Selection(all=True)
     clauses = [f"({text})" for text in parsed.values("constraint")]
     for word in parsed.words:
-        cluster, dot, proc = word.partition(".")
-        if cluster.isdigit():
-            if int(cluster) <= 0:
+        if names_jobs(word):
+            if not int(word.partition(".")[0]):
                 raise MissingValue(f"Invalid cluster # from {word}.")
-            if dot and not proc.isdigit():
-                sys.stderr.write(f'Warning: unrecognized "{word}" skipped.\n')
-                continue
-            clauses.append(f"(ClusterId == {int(cluster)}{f' && ProcId == {int(proc)}' if dot else ''})")
+            clauses.append(f"({clause(word)})")
         elif word[:1].isalpha():
-            clauses.append(f"(Owner == {_quoted(word)})")
+            clauses.append(f"({clause(word)})")
         else:
             sys.stderr.write(f'Warning: unrecognized "{word}" skipped\n')
     if not clauses:
@@ -78,9 +76,3 @@ def selection(parsed: Parsed) -> Selection:
             raise MissingValue("Unable to create a job constraint!")
         raise UsageError("You did not specify any jobs")
     return Selection(constraint=" || ".join(clauses))
-
-
-def _quoted(text: str) -> str:
-    from pool.classad import quote
-
-    return quote(text)

@@ -7,10 +7,10 @@ from pool.classad.builtins import (
     jobs,
     lists,
     maths,
+    predicates,
     regexes,
     stringlists,
     strings,
-    types,
 )
 
 __all__ = [
@@ -20,8 +20,8 @@ __all__ = [
     "jobs",
     "lists",
     "maths",
+    "predicates",
     "regexes",
     "stringlists",
     "strings",
-    "types",
 ]

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
+from typing import Any, Final
 
-from pool.classad.attrs import Attrs
-from pool.classad.builtins.table import SLOWEST, framed, plain
-from pool.classad.environment import ENV, now
-from pool.classad.evaluate import Frame
-from pool.classad.strftime import Moment, strftime
-from pool.classad.values import ERROR, UNDEFINED, AbsTime, RelTime, int32_of, int_of, wrap32
-from pool.hints import Any, Final
+from pool.classad.eval.frame import Frame
+from pool.classad.eval.functions import SLOWEST, framed, plain
+from pool.classad.values.attrs import Attrs
+from pool.classad.values.environment import ENV, now
+from pool.classad.values.strftime import Moment, strftime
+from pool.classad.values.value import ERROR, UNDEFINED, AbsTime, RelTime, int32_of, int_of, wrap32
 
 
 @plain(0, 0, "time")
@@ -172,7 +172,7 @@ def _whole(frame: Frame, name: str) -> int | None:
 @plain(1, 1, "interval")
 def interval(value: Any) -> Any:
     """Seconds as `days+hh:mm:ss`, without the leading fields that are zero."""
-    from pool.classad.convert import to_int
+    from pool.classad.eval.convert import to_int
 
     found = to_int(value)
     if type(found) is not int:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from pool.classad.attrs import MISSING
-from pool.classad.builtins.table import framed, lazy
-from pool.classad.convert import show, to_string
-from pool.classad.environment import ENV
-from pool.classad.evaluate import BoundList, Frame, evaluate, member, members, outermost, select, spend_on_parts
-from pool.classad.nodes import ListNode, Node, Ref, RootRef, Select
-from pool.classad.operators import truth
-from pool.classad.patterns import Pattern, compile_pattern
-from pool.classad.values import ERROR, UNDEFINED
-from pool.errors import ClassAdError
-from pool.hints import Any
+from typing import Any
+
+from pool.base.errors import ClassAdError
+from pool.classad.eval.convert import show, to_string
+from pool.classad.eval.evaluate import evaluate, spend_on_parts
+from pool.classad.eval.frame import BoundList, Frame, member, members, outermost, select
+from pool.classad.eval.functions import framed, lazy
+from pool.classad.eval.operators import truth
+from pool.classad.eval.patterns import Pattern, compile_pattern
+from pool.classad.syntax.nodes import ListNode, Node, Ref, RootRef, Select
+from pool.classad.values.attrs import MISSING
+from pool.classad.values.environment import ENV
+from pool.classad.values.value import ERROR, UNDEFINED
 
 
 @lazy(3, 3, "ifThenElse")
@@ -27,7 +29,7 @@ def if_then_else(args: tuple[Node, ...], frame: Frame) -> Any:
 @framed(1, 1, "eval")
 def eval_text(frame: Frame, value: Any) -> Any:
     """The value of the expression that a string holds."""
-    from pool.classad.expression import expr  # expressions are evaluated by what is entered here
+    from pool.classad.eval.expression import expr  # expressions are evaluated by what is entered here
 
     text = to_string(value)
     if type(text) is not str:
@@ -43,7 +45,7 @@ def eval_text(frame: Frame, value: Any) -> Any:
 @lazy(1, 1, "debug")
 def debug(args: tuple[Node, ...], frame: Frame) -> Any:
     """The argument's value, reported to the log."""
-    from pool.classad.unparse import unparse
+    from pool.classad.syntax.unparse import unparse
 
     value = evaluate(args[0], frame)
     ENV.debug(f"Classad debug: {unparse(args[0])} --> {show(value)}")
@@ -61,7 +63,7 @@ def unparse_attribute(args: tuple[Node, ...], frame: Frame) -> Any:
     stored = frame.attrs.lookup(node.key)
     if stored is MISSING:
         return ""
-    from pool.classad.pretty import pretty
+    from pool.classad.eval.pretty import pretty
 
     spend_on_parts(frame.budget, stored)
     return pretty(stored)
@@ -95,7 +97,7 @@ def unresolved(args: tuple[Node, ...], frame: Frame) -> Any:
     found = _dereference(args[0], frame)
     if found is None:
         return UNDEFINED
-    from pool.classad.references import unresolved_names
+    from pool.classad.eval.references import unresolved_names
 
     names = unresolved_names(found[1], found[0])
     if len(args) == 1:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from pool.classad.builtins.table import plain, register
-from pool.classad.convert import to_int, to_real, to_string
-from pool.classad.environment import ENV, now
-from pool.classad.values import ERROR, UNDEFINED, AbsTime, RelTime, fold, int32_of, int_of, wrap32
-from pool.hints import Any
+from typing import Any
+
+from pool.classad.eval.convert import to_int, to_real, to_string
+from pool.classad.eval.functions import plain, register
+from pool.classad.values.environment import ENV, now
+from pool.classad.values.value import ERROR, UNDEFINED, AbsTime, RelTime, fold, int32_of, int_of, wrap32
 
 register("int", 1, 1, to_int)
 register("real", 1, 1, to_real)

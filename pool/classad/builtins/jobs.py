@@ -3,62 +3,24 @@
 from __future__ import annotations
 
 import re
+from typing import Any, Final
 
-from pool.classad.budget import Budget
-from pool.classad.builtins.table import MANY, SLOWEST, framed, metered, plain
-from pool.classad.environment import ENV
-from pool.classad.evaluate import BoundList, Frame, members
-from pool.classad.values import ERROR, UNDEFINED, fold, wrap32
-from pool.hints import Any, Final
-from pool.late_pattern import late_pattern
+from pool.base.argv import BLANKS, BadQuoting, join_new, split_new, split_old
+from pool.classad.eval.budget import Budget
+from pool.classad.eval.frame import BoundList, Frame, members
+from pool.classad.eval.functions import MANY, SLOWEST, framed, metered, plain
+from pool.classad.values.environment import ENV
+from pool.classad.values.value import ERROR, UNDEFINED, fold, wrap32
 
-_SPACE: Final = " \t\n\r"
 _DELIMITERS: Final = "!#$%&*+,-/:;<>?@^`|~\x1f"
-_TOKEN: Final = late_pattern(r"'(?:[^']|'')*'|[^ \t\n\r']")
 
 
 def split_arguments(text: str) -> list[str] | None:
-    """Arguments in the new syntax: parted by space, single quotes protect, two of them are one; None: unbalanced."""
-    found: list[str] = []
-    current: list[str] = []
-    at = 0
-    while at < len(text):
-        if text[at] in _SPACE:
-            if current:
-                found.append("".join(current))
-                current = []
-            at += 1
-            continue
-        piece = _TOKEN.match(text, at)
-        if piece is None:
-            return None
-        whole = piece[0]
-        current.append(whole[1:-1].replace("''", "'") if whole[0] == "'" else whole)
-        at = piece.end()
-    if current:
-        found.append("".join(current))
-    return found
-
-
-def join_arguments(items: list[str]) -> str:
-    """Arguments as one string in the new syntax."""
-    out: list[str] = []
-    for item in items:
-        if out:
-            out.append(" ")
-        if not item:
-            out.append("''")
-        for c in item:
-            if c in " \t\n\r'":
-                # A quoted part right behind another one continues it.
-                if out and out[-1].endswith("'"):
-                    out[-1] = out[-1][:-1]
-                else:
-                    out.append("'")
-                out.append(("'" if c == "'" else "") + c + "'")
-            else:
-                out.append(c)
-    return "".join(out)
+    """Arguments in the new syntax; None: unbalanced."""
+    try:
+        return split_new(text)
+    except BadQuoting:
+        return None
 
 
 def _version(value: Any) -> int | None:
@@ -73,7 +35,7 @@ def args_to_list(frame: Frame, text: Any, version: Any = 2) -> Any:
     which = _version(version)
     if which is None or type(text) is not str:
         return ERROR
-    found = split_arguments(text) if which == 2 else [word for word in re.split(r"[ \t\n\r]+", text) if word]
+    found = split_arguments(text) if which == 2 else split_old(text)
     return ERROR if found is None else BoundList(found, frame, fresh=True)
 
 
@@ -88,8 +50,8 @@ def list_to_args(frame: Frame, items: Any, version: Any = 2) -> Any:
     if any(type(word) is not str for word in words):
         return ERROR
     if which == 2:
-        return join_arguments(words)
-    if any(not word or any(c in word for c in _SPACE) for word in words):
+        return join_new(words)
+    if any(not word or any(c in word for c in BLANKS) for word in words):
         return ERROR
     return " ".join(words)
 
@@ -110,7 +72,7 @@ def _entries(texts: list[str]) -> dict[str, str | None] | None:
 
 def _environment(variables: dict[str, str | None]) -> str:
     ordered = sorted(variables.items(), key=lambda pair: pair[0].encode("utf-8", "surrogateescape"))
-    return join_arguments([name if value is None else f"{name}={value}" for name, value in ordered])
+    return join_new([name if value is None else f"{name}={value}" for name, value in ordered])
 
 
 @plain(1, 1, "envV1ToV2", cost=SLOWEST)
@@ -124,7 +86,7 @@ def env_v1_to_v2(text: Any) -> Any:
     if text and text[0] in _DELIMITERS:
         delimiter, text = text[0], text[1:]
     pieces = re.split("[\n" + re.escape(delimiter) + "]", text)
-    texts = [stripped for piece in pieces if (stripped := piece.lstrip(_SPACE))]
+    texts = [stripped for piece in pieces if (stripped := piece.lstrip(BLANKS))]
     variables = _entries(texts)
     return ERROR if variables is None else _environment(variables)
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from pool.classad.builtins.table import framed, plain
-from pool.classad.evaluate import CHARS_COMPARED, BoundList, Frame, members
-from pool.classad.limits import LONG_STRING
-from pool.classad.operators import BINARY, add, divide, equal, greater, identical, less
-from pool.classad.values import ERROR, UNDEFINED, to_bytes
-from pool.hints import Any, Iterator
+from collections.abc import Iterator
+from typing import Any
+
+from pool.classad.eval.evaluate import CHARS_COMPARED
+from pool.classad.eval.frame import BoundList, Frame, members
+from pool.classad.eval.functions import framed, plain
+from pool.classad.eval.operators import BINARY, add, divide, equal, greater, identical, less
+from pool.classad.values.limits import LONG_STRING
+from pool.classad.values.value import ERROR, UNDEFINED, to_bytes
 
 
 def _compared(items: BoundList, with_value: Any, frame: Frame) -> Iterator[Any]:

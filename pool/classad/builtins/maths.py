@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import Any
 
-from pool.classad.builtins.table import framed, plain, register
-from pool.classad.convert import to_real
-from pool.classad.environment import chance
-from pool.classad.evaluate import BoundList, Frame, members
-from pool.classad.values import ERROR, INT_MIN, int_of, wrap, wrap32
-from pool.hints import Any, Callable
+from pool.classad.eval.convert import to_real
+from pool.classad.eval.frame import BoundList, Frame, members
+from pool.classad.eval.functions import framed, plain, register
+from pool.classad.values.environment import chance
+from pool.classad.values.value import ERROR, INT_MIN, int_of, wrap, wrap32
 
 
 def _rounded(to_whole: Callable[[float], float]) -> Callable[[Any], Any]:

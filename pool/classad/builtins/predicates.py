@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from pool.classad.builtins.table import register
-from pool.classad.evaluate import BoundList, Frame
-from pool.classad.values import AbsTime, Error, RelTime, Undefined
-from pool.hints import Any
+from typing import Any
+
+from pool.classad.eval.frame import BoundList, Frame
+from pool.classad.eval.functions import register
+from pool.classad.values.value import AbsTime, Error, RelTime, Undefined
 
 _TYPES: dict[str, type] = {
     "isUndefined": Undefined,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from pool.classad.budget import Budget
-from pool.classad.builtins.table import framed, metered
-from pool.classad.evaluate import BoundList, Frame, members
-from pool.classad.patterns import Pattern, compile_pattern, substitute
-from pool.classad.values import ERROR, UNDEFINED
-from pool.hints import Any
+from typing import Any
+
+from pool.classad.eval.budget import Budget
+from pool.classad.eval.frame import BoundList, Frame, members
+from pool.classad.eval.functions import framed, metered
+from pool.classad.eval.patterns import Pattern, compile_pattern, substitute
+from pool.classad.values.value import ERROR, UNDEFINED
 
 
 def _exceptional(*values: Any) -> Any:

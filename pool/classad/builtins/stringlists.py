@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
+from typing import Any, Final
 
-from pool.classad.budget import Budget
-from pool.classad.builtins.table import SLOW, metered, plain, register
-from pool.classad.convert import leading_real
-from pool.classad.patterns import Pattern, compile_pattern
-from pool.classad.values import ERROR, UNDEFINED, fold, int_of
-from pool.hints import Any, Final
+from pool.classad.eval.budget import Budget
+from pool.classad.eval.convert import leading_real
+from pool.classad.eval.functions import SLOW, metered, plain, register
+from pool.classad.eval.patterns import Pattern, compile_pattern
+from pool.classad.values.value import ERROR, UNDEFINED, fold, int_of
 
 _SPACES: Final = " \t\n\v\f\r"
 

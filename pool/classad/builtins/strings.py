@@ -1,15 +1,20 @@
-"""Functions of strings: joining, cutting, comparing, splitting, and versions."""
+"""Functions of strings: joining, cutting, comparing, splitting, and versions.
+
+As HTCondor's manual page classad-builtin-functions has them. Strings are cut and compared as bytes of UTF-8, and only
+a to z have two cases. strcat and join take numbers as their text. No string grows beyond MAX_STRING.
+"""
 
 from __future__ import annotations
 
 import re
+from typing import Any, Final
 
-from pool.classad.builtins.table import MANY, SLOW, SLOWEST, framed, plain, register
-from pool.classad.convert import to_string
-from pool.classad.evaluate import CHARS_BUILT, BoundList, Frame, members
-from pool.classad.limits import MAX_STRING
-from pool.classad.values import ERROR, UNDEFINED, compare, compare_folded, from_bytes, to_bytes, wrap32
-from pool.hints import Any, Final
+from pool.classad.eval.convert import to_string
+from pool.classad.eval.evaluate import CHARS_BUILT
+from pool.classad.eval.frame import BoundList, Frame, members
+from pool.classad.eval.functions import MANY, SLOW, SLOWEST, framed, plain, register
+from pool.classad.values.limits import MAX_STRING
+from pool.classad.values.value import ERROR, UNDEFINED, compare, compare_folded, from_bytes, to_bytes, wrap32
 
 _UPPER: Final = {i: i - 32 for i in range(97, 123)}
 _LOWER: Final = {i: i + 32 for i in range(65, 91)}

@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from pool.classad.attrs import MISSING, SCOPE_NAMES
-from pool.classad.budget import Brief, Budget, OverBudget, Uncounted
 from pool.classad.columns.vector import (
     MIXED,
     TEXT,
@@ -30,16 +28,19 @@ from pool.classad.columns.vector import (
     ternary,
     unary,
 )
-from pool.classad.environment import ENV
-from pool.classad.evaluate import SURROUNDINGS, builtin_named
-from pool.classad.expression import Expr
-from pool.classad.flatten import _UNSTABLE
-from pool.classad.nodes import Binary, Call, Lit, Node, Paren, Ref, Select, Ternary, Unary, spine
-from pool.classad.values import PLAIN, UNDEFINED, RelTime
+from pool.classad.eval.budget import Brief, Budget, OverBudget, Uncounted
+from pool.classad.eval.evaluate import builtin_named
+from pool.classad.eval.expression import Expr
+from pool.classad.eval.flatten import UNSTABLE
+from pool.classad.eval.frame import SURROUNDINGS
+from pool.classad.syntax.nodes import Binary, Call, Lit, Node, Paren, Ref, Select, Ternary, Unary, spine
+from pool.classad.values.attrs import MISSING, SCOPE_NAMES
+from pool.classad.values.environment import ENV
+from pool.classad.values.value import PLAIN, UNDEFINED, RelTime
 
 if TYPE_CHECKING:
-    from pool.classad.ad import ClassAd
     from pool.classad.columns.table import Table
+    from pool.classad.eval.ad import ClassAd
 
 _SPECIAL: Final = (SCOPE_NAMES | SURROUNDINGS) - {"currenttime"}
 _SCOPES: Final = {"my": True, "target": False, "other": False}
@@ -147,7 +148,7 @@ class Evaluation:
             raise NoColumn
         if not builtin.least <= len(node.args) <= builtin.most:
             raise NoColumn
-        if node.key in _UNSTABLE:
+        if node.key in UNSTABLE:
             self._touched = True
         operands = [self._node(arg) for arg in node.args]
         if any(map(_has_long_text, operands)):

@@ -1,4 +1,8 @@
-"""Ads as columns. `Table(ads).matches(job)` says for every ad at once whether it and the job want each other."""
+"""Ads as columns. `Table(ads).matches(job)` says for every ad at once whether it and the job want each other.
+
+The rules are those of HTCondor's manual page classad-mechanism, as the scalar evaluator has them: what a column cannot
+say exactly as that does is left to it, row by row. A column is made when an expression first asks for its attribute.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +12,6 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from pool.classad.ad import ClassAd
-from pool.classad.attrs import MISSING
-from pool.classad.budget import Uncounted
 from pool.classad.columns.vector import (
     BOOL,
     INT,
@@ -24,15 +25,18 @@ from pool.classad.columns.vector import (
     logical,
     vector,
 )
-from pool.classad.expression import Expr
-from pool.classad.match import accepts, rank
-from pool.classad.values import UNDEFINED
+from pool.classad.eval.ad import ClassAd
+from pool.classad.eval.budget import Uncounted
+from pool.classad.eval.expression import Expr
+from pool.classad.eval.match import accepts, rank
+from pool.classad.values.attrs import MISSING
+from pool.classad.values.value import UNDEFINED
 
 _MAX_KEPT: Final = 5_000
 _KIND: Final[dict[type, str]] = {int: INT, float: REAL, bool: BOOL}
 
 
-class Column:
+class AttributeColumn:
     """What the rows store for one attribute, and the parts of it that evaluate alike.
 
     `plain` holds the rows with values (undefined where there is none); every other part is some rows with one
@@ -77,7 +81,7 @@ class Table:
 
     def __init__(self, ads: Sequence[ClassAd]) -> None:
         self.ads = list(ads)
-        self._columns: dict[str, Column | None] = {}
+        self._columns: dict[str, AttributeColumn | None] = {}
         #: Values of nodes that depend on the rows alone, by the node's identity (the node is kept alive beside it).
         self.kept: dict[tuple[int, bool], tuple[object, Operand]] = {}
         self._odd = {row for row, ad in enumerate(self.ads) if not _is_plain(ad)}
@@ -110,11 +114,11 @@ class Table:
         if stale:
             self.kept.clear()
 
-    def column(self, key: str) -> Column:
+    def column(self, key: str) -> AttributeColumn:
         """What the rows store for an attribute, by its name in lower case; NoColumn when that has no column form."""
         if key not in self._columns:
             try:
-                self._columns[key] = Column([ad.attrs.lookup(key) for ad in self.ads])
+                self._columns[key] = AttributeColumn([ad.attrs.lookup(key) for ad in self.ads])
             except NoColumn:
                 self._columns[key] = None
         found = self._columns[key]

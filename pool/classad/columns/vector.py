@@ -12,10 +12,10 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from pool.classad.budget import Uncounted
-from pool.classad.limits import LONG_STRING
-from pool.classad.operators import QUICK_BINARY, UNARY, truth
-from pool.classad.values import ERROR, PLAIN, UNDEFINED, Error, Undefined, fold
+from pool.classad.eval.budget import Uncounted
+from pool.classad.eval.operators import QUICK_BINARY, UNARY, truth
+from pool.classad.values.limits import LONG_STRING
+from pool.classad.values.value import ERROR, PLAIN, UNDEFINED, Error, Undefined, fold
 
 Array: TypeAlias = npt.NDArray[Any]
 Mask: TypeAlias = "npt.NDArray[np.bool_] | None"

@@ -1,20 +1,21 @@
-"""The ad: a mapping from names, whose letter case does not matter, to values and expressions."""
+"""The ad: a mapping from names, whose letter case does not matter, to values and expressions.
+
+An ad keeps its attributes in the order in which they were set, each in the spelling of the first time (HTCondor's
+manual page classads). Values are kept as values, everything else as an expression; what an ad cannot hold is refused
+when it is set. An ad may have a parent, as a job's ad has its cluster's: what it does not say itself, the parent says.
+"""
 
 from __future__ import annotations
 
-from pool.classad.attrs import MISSING, Attrs
-from pool.classad.expression import (
-    Expr,
-    bounded,
-    expr,
-    node_of,
-    public,
-    storable,
-    stored_value,
-)
-from pool.classad.unparse import identifier, quote, scalar, unparse
-from pool.classad.values import PLAIN, UNDEFINED, Member, RelTime, Value
-from pool.hints import Any, Callable, Iterable, Iterator, Mapping, MutableMapping, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
+from typing import Any, TypeVar
+
+from pool.classad.eval.above import ABOVE
+from pool.classad.eval.budget import bounded
+from pool.classad.eval.expression import Expr, expr, node_of, public, storable, stored_value
+from pool.classad.syntax.unparse import identifier, quote, scalar, unparse
+from pool.classad.values.attrs import MISSING, Attrs
+from pool.classad.values.value import PLAIN, UNDEFINED, Member, RelTime, Value
 
 T = TypeVar("T")
 
@@ -177,7 +178,7 @@ class ClassAd(MutableMapping[str, Member]):
         return self._value(name, target, stored_value)
 
     def _value(self, name: str, target: ClassAd | None, form: Callable[[Any], Value]) -> Value:
-        from pool.classad.evaluate import frames, member
+        from pool.classad.eval.frame import frames, member
 
         stored = self.attrs.lookup(name.lower())
         if stored is MISSING:
@@ -192,7 +193,7 @@ class ClassAd(MutableMapping[str, Member]):
         if kind is int or kind is bool:
             return int(value)  # type: ignore[arg-type]
         if kind is float:
-            from pool.classad.values import int_of
+            from pool.classad.values.value import int_of
 
             return int_of(value)  # type: ignore[arg-type]
         return default
@@ -214,15 +215,15 @@ class ClassAd(MutableMapping[str, Member]):
 
     def flatten(self, name: str) -> Member:
         """The attribute as far as this ad alone decides it: a value, or an expression on what is not known here."""
-        from pool.classad.expression import store
-        from pool.classad.flatten import flatten
+        from pool.classad.eval.expression import store
+        from pool.classad.eval.flatten import flatten
 
         stored = self.attrs.lookup(name.lower())
         return UNDEFINED if stored is MISSING else store(flatten(node_of(stored), self.attrs))
 
     def references(self, name: str) -> tuple[set[str], set[str]]:
         """Names that attribute `name` reads from this ad and from the other one; see `Expr.references`."""
-        from pool.classad.references import references
+        from pool.classad.eval.references import references
 
         stored = self.attrs.lookup(name.lower())
         return (set(), set()) if stored is MISSING else references(node_of(stored), self.attrs)
@@ -302,3 +303,6 @@ def text_of(stored: Any, *, old: bool = False) -> str:
     if kind is Expr:
         return stored.old_text if old else stored.text  # type: ignore[no-any-return]
     return unparse(node_of(stored), old=old)
+
+
+ABOVE.ad_class = ClassAd

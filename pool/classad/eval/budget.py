@@ -10,18 +10,22 @@ and who wants to know which evaluations ended so, and why, watches for them.
 from __future__ import annotations
 
 from _thread import _local  # threading.local, without the module that few tools need
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, TypeVar
 
-from pool.classad.environment import ENV
-from pool.classad.limits import DEAR_CPU, MAX_CPU, MAX_DEPTH, MAX_STEPS
-from pool.errors import UserError
-from pool.hints import TYPE_CHECKING, Final
+from pool.base.errors import UserError
+from pool.classad.values.environment import ENV
+from pool.classad.values.limits import DEAR_CPU, MAX_CPU, MAX_DEPTH, MAX_STEPS
+from pool.classad.values.value import ERROR, Error
 
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from pool.classad.ad import ClassAd
-    from pool.classad.expression import Expr
-    from pool.classad.values import Value
+    from pool.classad.eval.ad import ClassAd
+    from pool.classad.eval.expression import Expr
+    from pool.classad.values.value import Value
+
+T = TypeVar("T")
 
 NEVER: Final = 1 << 60
 _LOOK_STEPS: Final = 250
@@ -193,3 +197,16 @@ class Patience:
         """The value for an ad."""
         with self._overruns:
             return self._expression.eval(my)
+
+
+def bounded(work: Callable[[Budget], T], *, counted: bool = False) -> T | Error:
+    """What `work` computes within one budget; an error when that is used up. With `counted` nothing compiled runs."""
+    try:
+        return work(Counted() if counted else Budget())
+    except Uncounted:
+        return bounded(work, counted=True)
+    except OverBudget as over:
+        overrun(over)
+        return ERROR
+    except RecursionError:
+        return ERROR

@@ -10,18 +10,20 @@ long strings (`Uncounted`), upon which the evaluator begins again.
 
 from __future__ import annotations
 
-from pool.classad.attrs import MISSING, NOTHING, SCOPE_NAMES
-from pool.classad.budget import Budget
-from pool.classad.environment import ENV
-from pool.classad.evaluate import SURROUNDINGS, Frame, builtin_named, evaluate
-from pool.classad.nodes import Binary, Call, Lit, Node, Paren, Ref, Select, Ternary, Unary, spine
-from pool.classad.operators import BINARY, QUICK_BINARY, UNARY, truth
-from pool.classad.values import ERROR, PLAIN, UNDEFINED, RelTime, fold
-from pool.hints import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final
+
+from pool.classad.eval.budget import Budget
+from pool.classad.eval.evaluate import builtin_named, evaluate
+from pool.classad.eval.frame import SURROUNDINGS, Frame
+from pool.classad.eval.operators import BINARY, QUICK_BINARY, UNARY, truth
+from pool.classad.syntax.nodes import Binary, Call, Lit, Node, Paren, Ref, Select, Ternary, Unary, spine
+from pool.classad.values.attrs import MISSING, NOTHING, SCOPE_NAMES
+from pool.classad.values.environment import ENV
+from pool.classad.values.value import ERROR, PLAIN, UNDEFINED, RelTime, fold
 
 if TYPE_CHECKING:
-    from pool.classad.attrs import Attrs
-    from pool.classad.expression import Compiled
+    from pool.classad.eval.expression import Compiled
+    from pool.classad.values.attrs import Attrs
 
 _OPERATOR_NAMES: Final = {op: f"op{i}" for i, op in enumerate(BINARY)}
 _UNARY_NAMES: Final = {op: f"un{i}" for i, op in enumerate(UNARY)}
@@ -73,15 +75,16 @@ class _TooComplex(Exception):
     """Not worth compiling; internal to this module."""
 
 
-def compile_node(node: Node) -> Compiled:
-    """The compiled form of an expression; very deep ones are evaluated as they are."""
-    from pool.classad.expression import Expr
+def compile_node(node: Node, stored: type) -> Compiled:
+    """The compiled form of an expression; very deep ones are evaluated as they are.
 
+    `stored` is the class of the expressions that ads hold.
+    """
     try:
         writer = _Writer()
         result, _ = writer.value(node, 0)
         source = "\n".join(["def run(m, t, x):", *writer.opening(), *writer.lines, f"    return {result}"])
-        scope = {**_GLOBALS, "Expr": Expr, **writer.constants}
+        scope = {**_GLOBALS, "Expr": stored, **writer.constants}
         exec(compile(source, "<classad>", "exec"), scope)
         return scope["run"]  # type: ignore[no-any-return]
     except (_TooComplex, RecursionError, MemoryError, SyntaxError):
@@ -349,9 +352,9 @@ class _Writer:
 
     def _call(self, node: Call, level: int) -> str:
         builtin = builtin_named(node.key)
-        if builtin is None:
-            return self.constant(ERROR)
-        from pool.classad.builtins.table import UNCOUNTED
+        if builtin is None:  # nobody has such a function yet
+            return self._evaluate(node, level)
+        from pool.classad.eval.functions import UNCOUNTED
 
         if builtin.lazy is not None or not builtin.least <= len(node.args) <= builtin.most:
             return self._evaluate(node, level)

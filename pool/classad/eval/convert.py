@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import math
+import re
+from typing import Any, Final
 
-from pool.classad.evaluate import BoundList, Frame, spend_on_parts
-from pool.classad.times import show_abstime, show_reltime
-from pool.classad.unparse import scalar, unparse
-from pool.classad.values import ERROR, UNDEFINED, AbsTime, RelTime, int_of
-from pool.hints import Any, Final
-from pool.late_pattern import ASCII, IGNORECASE, late_pattern
+from pool.classad.eval.evaluate import spend_on_parts
+from pool.classad.eval.frame import BoundList, Frame
+from pool.classad.syntax.unparse import scalar, unparse
+from pool.classad.values.times import show_abstime, show_reltime
+from pool.classad.values.value import ERROR, UNDEFINED, AbsTime, RelTime, int_of
 
-_NUMBER: Final = late_pattern(
+_NUMBER: Final = re.compile(
     r"[ \t\n\v\f\r]*([+-]?)(?:(inf(?:inity)?)|(nan)|(0x(?:[0-9a-f]+\.?[0-9a-f]*|\.[0-9a-f]+)(?:p[+-]?[0-9]+)?)"
     r"|((?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?))",
-    IGNORECASE | ASCII,
+    re.IGNORECASE | re.ASCII,
 )
 
 
@@ -39,8 +40,8 @@ def leading_real(text: str) -> float | None:
 def show(value: Any) -> str:
     """A value in the new form, as it prints."""
     if value.__class__ is Frame or value.__class__ is BoundList:
-        from pool.classad.expression import node_of  # lists and ads print as what an ad would store
-        from pool.classad.pretty import arranged
+        from pool.classad.eval.expression import node_of  # lists and ads print as what an ad would store
+        from pool.classad.eval.pretty import arranged
 
         budget = value.budget if isinstance(value, Frame) else value.frame.budget
         spend_on_parts(budget, value)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pool.classad.ad import ClassAd, same
-from pool.classad.attrs import MISSING, Attrs
+from pool.classad.eval.ad import ClassAd, same
+from pool.classad.values.attrs import MISSING, Attrs
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,31 +1,39 @@
 """An expression as a value: `expr("TARGET.Memory > 1024")`. Immutable, parsed once per text, compiled when it is used
-often, and built from others with Python's operators.
+often, and built from others with Python's operators (`building`).
+
+An expression that is used more than `HOT` times becomes Python code; both ways agree, and `evaluate` is the reference
+where HTCondor's manual page classad-mechanism leaves a question. What is evaluated costs steps (`budget`): compiled
+code costs by its length, and leaves to the reference, which counts each step, what that says too little of. Below are
+the ways between the values that Python sees, what an ad stores, nodes, and what evaluation hands around.
 """
 
 from __future__ import annotations
 
-from pool.classad.attrs import NOTHING, Attrs
-from pool.classad.budget import Budget, Counted, OverBudget, Uncounted, overrun
-from pool.classad.environment import ENV
-from pool.classad.evaluate import BoundList, Frame, evaluate, frames
-from pool.classad.kept import Kept
-from pool.classad.limits import MAX_EXPRESSION, MAX_TEXT
-from pool.classad.nodes import (
-    PRECEDENCE,
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+
+from pool.base.errors import ClassAdError
+from pool.classad.eval.above import ABOVE
+from pool.classad.eval.budget import Budget, OverBudget, Uncounted, bounded, overrun
+from pool.classad.eval.building import Operators
+from pool.classad.eval.evaluate import evaluate
+from pool.classad.eval.frame import BoundList, Frame, frames
+from pool.classad.syntax.nodes import (
     AdNode,
-    Binary,
     ListNode,
     Lit,
     Node,
-    Paren,
     Ref,
     Select,
-    Ternary,
-    Unary,
     children,
 )
-from pool.classad.unparse import unparse
-from pool.classad.values import (
+from pool.classad.syntax.unparse import unparse
+from pool.classad.values.attrs import NOTHING, Attrs
+from pool.classad.values.environment import ENV
+from pool.classad.values.kept import Kept
+from pool.classad.values.limits import MAX_EXPRESSION, MAX_TEXT
+from pool.classad.values.value import (
     ERROR,
     INT_MAX,
     INT_MIN,
@@ -39,12 +47,9 @@ from pool.classad.values import (
     Value,
     int_of,
 )
-from pool.errors import ClassAdError
-from pool.hints import TYPE_CHECKING, Any, Callable, Final, Iterable, Mapping, TypeVar, cast
-from pool.late_pattern import DOTALL, late_pattern
 
 if TYPE_CHECKING:
-    from pool.classad.ad import ClassAd
+    from pool.classad.eval.ad import ClassAd
 
 #: A compiled expression: the ad's table, the other ad's, and the frame if there is one already.
 Compiled = Callable[[Attrs, Attrs, "Frame | None"], Any]
@@ -59,20 +64,7 @@ _BYTES_PER_CHARACTER: Final = 150
 T = TypeVar("T")
 
 
-def bounded(work: Callable[[Budget], T], *, counted: bool = False) -> T | Error:
-    """What `work` computes within one budget; an error when that is used up. With `counted` nothing compiled runs."""
-    try:
-        return work(Counted() if counted else Budget())
-    except Uncounted:
-        return bounded(work, counted=True)
-    except OverBudget as over:
-        overrun(over)
-        return ERROR
-    except RecursionError:
-        return ERROR
-
-
-class Expr:
+class Expr(Operators):
     """A parsed expression. Equality is that of the text; build comparisons with `eq`, `ne`, `is_` and `isnt`."""
 
     __slots__ = ("_old", "_text", "_uses", "compiled", "node", "weight")
@@ -148,136 +140,28 @@ class Expr:
     def compile(self) -> Expr:
         """Compile now rather than after a few uses."""
         if self.compiled is None:
-            from pool.classad.compile import compile_node  # only long-lived programs need it
+            from pool.classad.eval.compile import compile_node  # only long-lived programs need it
 
-            self.compiled = compile_node(self.node)
+            self.compiled = compile_node(self.node, Expr)
             self.weight = 1 + _nodes(self.node) // _NODES_PER_STEP
         return self
 
     def references(self, my: ClassAd | None = None) -> tuple[set[str], set[str]]:
         """Names (as spelt) that the expression reads from `my`, through its attributes too, and from the other ad."""
-        from pool.classad.references import references
+        from pool.classad.eval.references import references
 
         return references(self.node, NOTHING if my is None else my.attrs)
 
     def flatten(self, my: ClassAd | None = None) -> Member:
         """Partial evaluation: what `my` decides is computed; the rest stays an expression."""
-        from pool.classad.flatten import flatten
+        from pool.classad.eval.flatten import flatten
 
         return store(flatten(self.node, NOTHING if my is None else my.attrs))
 
-    # Building expressions. Operands in parentheses where their operator binds less tightly.
-
-    def _with(self, op: str, other: object, *, swapped: bool = False) -> Expr:
-        left, right = (node_of(other), self.node) if swapped else (self.node, node_of(other))
-        level = PRECEDENCE[op]
-        return Expr(Binary(op, _wrapped(left, level), _wrapped(right, level + 1)))
-
-    def __add__(self, other: object) -> Expr:
-        return self._with("+", other)
-
-    def __radd__(self, other: object) -> Expr:
-        return self._with("+", other, swapped=True)
-
-    def __sub__(self, other: object) -> Expr:
-        return self._with("-", other)
-
-    def __rsub__(self, other: object) -> Expr:
-        return self._with("-", other, swapped=True)
-
-    def __mul__(self, other: object) -> Expr:
-        return self._with("*", other)
-
-    def __rmul__(self, other: object) -> Expr:
-        return self._with("*", other, swapped=True)
-
-    def __truediv__(self, other: object) -> Expr:
-        return self._with("/", other)
-
-    def __rtruediv__(self, other: object) -> Expr:
-        return self._with("/", other, swapped=True)
-
-    def __mod__(self, other: object) -> Expr:
-        return self._with("%", other)
-
-    def __rmod__(self, other: object) -> Expr:
-        return self._with("%", other, swapped=True)
-
-    def __and__(self, other: object) -> Expr:
-        return self._with("&", other)
-
-    def __or__(self, other: object) -> Expr:
-        return self._with("|", other)
-
-    def __xor__(self, other: object) -> Expr:
-        return self._with("^", other)
-
-    def __lshift__(self, other: object) -> Expr:
-        return self._with("<<", other)
-
-    def __rshift__(self, other: object) -> Expr:
-        return self._with(">>", other)
-
-    def __lt__(self, other: object) -> Expr:
-        return self._with("<", other)
-
-    def __le__(self, other: object) -> Expr:
-        return self._with("<=", other)
-
-    def __gt__(self, other: object) -> Expr:
-        return self._with(">", other)
-
-    def __ge__(self, other: object) -> Expr:
-        return self._with(">=", other)
-
-    def __neg__(self) -> Expr:
-        return Expr(Unary("-", _wrapped(self.node, 11)))
-
-    def __invert__(self) -> Expr:
-        return Expr(Unary("~", _wrapped(self.node, 11)))
-
-    def __getitem__(self, index: object) -> Expr:
-        return Expr(Binary("[]", _wrapped(self.node, 12), node_of(index)))
-
-    def eq(self, other: object) -> Expr:
-        """`self == other`."""
-        return self._with("==", other)
-
-    def ne(self, other: object) -> Expr:
-        """`self != other`."""
-        return self._with("!=", other)
-
-    def is_(self, other: object) -> Expr:
-        """`self =?= other`."""
-        return self._with("=?=", other)
-
-    def isnt(self, other: object) -> Expr:
-        """`self =!= other`."""
-        return self._with("=!=", other)
-
-    def and_(self, other: object) -> Expr:
-        """`self && other`."""
-        return self._with("&&", other)
-
-    def or_(self, other: object) -> Expr:
-        """`self || other`."""
-        return self._with("||", other)
-
-    def not_(self) -> Expr:
-        """`!self`."""
-        return Expr(Unary("!", _wrapped(self.node, 11)))
-
-    def if_else(self, yes: object, no: object) -> Expr:
-        """`self ? yes : no`."""
-        return Expr(Ternary(_wrapped(self.node, 1), node_of(yes), node_of(no)))
-
-    def default(self, other: object) -> Expr:
-        """`self ?: other`: `other` where this is undefined."""
-        return Expr(Binary("?:", _wrapped(self.node, 12), _wrapped(node_of(other), 12)))
-
-    def dot(self, name: str) -> Expr:
-        """`self.name`."""
-        return Expr(Select(_wrapped(self.node, 12), name, name.lower()))
+    @staticmethod
+    def operand(value: object) -> Node:
+        """The node of whatever an operator is given."""
+        return node_of(value)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Expr) and (self.node is other.node or self.text == other.text)
@@ -330,7 +214,7 @@ class _Reader:
 
 READER: Final = _Reader()
 #: What is inside quotation marks may be long: it is read as it is, and not evaluated.
-_STRINGS: Final = late_pattern(r'"(?:[^"\\]|\\.)*"', DOTALL)
+_STRINGS: Final = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 
 
 def expr(text: str, *, old: bool = False) -> Expr:
@@ -349,7 +233,7 @@ def expr(text: str, *, old: bool = False) -> Expr:
         raise ClassAdError(
             f"an expression of {len(text)} characters: {text[:40]}...", expected=f"at most {MAX_EXPRESSION}"
         )
-    from pool.classad.parse import parse_expression  # a tool may meet no expression at all
+    from pool.classad.syntax.parse import parse_expression  # a tool may meet no expression at all
 
     READER.characters += len(text)
     try:
@@ -365,21 +249,6 @@ def attr(name: str, *, scope: str | None = None) -> Expr:
     if scope is None:
         return Expr(Ref(name, name.lower()))
     return Expr(Select(Ref(scope, scope.lower()), name, name.lower()))
-
-
-def _wrapped(node: Node, level: int) -> Node:
-    """`node`, in parentheses if it binds less tightly than `level`."""
-    kind = type(node)
-    if kind is Binary:
-        op = node.op  # type: ignore[union-attr]
-        own = 11 if op == "?:" else PRECEDENCE.get(op, 12)
-    elif kind is Ternary:
-        own = 0
-    elif kind is Unary:
-        own = 11
-    else:
-        own = 13
-    return node if own >= level else Paren(node)
 
 
 def node_of(value: object) -> Node:
@@ -407,7 +276,7 @@ def store(node: Node) -> Member:
     if kind is ListNode:
         return [store(item) for item in node.items]  # type: ignore[union-attr, arg-type]
     if kind is AdNode:
-        return _ad_class()(attrs=attrs_of(node))  # type: ignore[arg-type]
+        return ABOVE.ad_class(attrs=attrs_of(node))  # type: ignore[arg-type]
     return Expr(node)
 
 
@@ -422,10 +291,7 @@ def attrs_of(node: AdNode) -> Attrs:
     return attrs
 
 
-def _ad_class() -> type[ClassAd]:
-    from pool.classad.ad import ClassAd  # ads know expressions, and these make ads
-
-    return ClassAd
+ABOVE.attrs_of = attrs_of
 
 
 def storable(value: object) -> Member:
@@ -439,10 +305,10 @@ def storable(value: object) -> Member:
         return store(value.node) if type(value.node) in (Lit, ListNode, AdNode) else value
     if value is None:
         return UNDEFINED
-    if isinstance(value, _ad_class()):
+    if isinstance(value, ABOVE.ad_class):
         return value
     if isinstance(value, Mapping):
-        return _ad_class()(value)
+        return ABOVE.ad_class(value)
     if isinstance(value, (list, tuple)):
         return [storable(item) for item in value]
     # Subclasses (enumerations of strings, numpy's bool and such) as the plain type they extend.
@@ -461,7 +327,7 @@ def stored_value(value: Any) -> Value:
         # Evaluation hands out whole seconds, as HTCondor does.
         return RelTime(float(int_of(value.secs)))
     if kind is Frame:
-        return _ad_class()(attrs=value.attrs)
+        return ABOVE.ad_class(attrs=value.attrs)
     if kind is BoundList:
         value.frame.budget.spend(len(value.items))
         return [stored_item(item) for item in value.items]
@@ -475,7 +341,7 @@ def stored_item(item: Any) -> Member:
         return cast("Member", item)
     if kind is Frame or kind is BoundList:
         return stored_value(item)
-    if isinstance(item, _ad_class()):
+    if isinstance(item, ABOVE.ad_class):
         return item
     return store(item)
 

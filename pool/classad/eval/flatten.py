@@ -6,16 +6,31 @@ into a value.
 
 from __future__ import annotations
 
-from pool.classad.attrs import MISSING, Attrs
-from pool.classad.evaluate import evaluate, frames
-from pool.classad.expression import bounded
-from pool.classad.nodes import AdNode, Binary, Call, ListNode, Lit, Node, Paren, Ref, Select, Ternary, Unary, spine
-from pool.classad.references import reads
-from pool.classad.values import ERROR, PLAIN, UNDEFINED
-from pool.hints import Final
+from typing import Final
+
+from pool.classad.eval.budget import bounded
+from pool.classad.eval.evaluate import evaluate
+from pool.classad.eval.frame import frames
+from pool.classad.eval.references import reads
+from pool.classad.syntax.nodes import (
+    AdNode,
+    Binary,
+    Call,
+    ListNode,
+    Lit,
+    Node,
+    Paren,
+    Ref,
+    Select,
+    Ternary,
+    Unary,
+    spine,
+)
+from pool.classad.values.attrs import MISSING, Attrs
+from pool.classad.values.value import ERROR, PLAIN, UNDEFINED
 
 #: Functions whose value changes though their arguments do not, or that look at names rather than values.
-_UNSTABLE: Final = frozenset(
+UNSTABLE: Final = frozenset(
     {
         "time",
         "currenttime",
@@ -78,7 +93,7 @@ class _Flattener:
     def decided(self, node: Node) -> Node | None:
         """The literal for a node that depends on nothing but the ad."""
         names, calls = reads(node, self.attrs)
-        if names or calls & _UNSTABLE:
+        if names or calls & UNSTABLE:
             return None
         value = bounded(lambda budget: evaluate(node, frames(self.attrs, None, budget)))
         return Lit(value) if type(value) in PLAIN else None

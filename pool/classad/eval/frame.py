@@ -1,44 +1,30 @@
-"""A node and its scopes to a value. This is the reference; compile.py does the common cases faster and agrees.
+"""Ads and lists in their places, and what names mean there.
 
 An ad that is being evaluated is a `Frame`: its attributes, the frame around it, the other ad of the match, and what was
 computed already. Within one evaluation an attribute is computed once; one that is still being computed (a circular
 reference) is undefined, and what was computed from such a cut is not remembered, because elsewhere it may differ.
+
+A name is looked for from the innermost ad outwards, then in the other ad of the match (HTCondor's manual page
+classad-mechanism). MY, TARGET, PARENT and the like are names that every ad has, unless it says otherwise; what
+surrounds the two ads of a match is in `surroundings`. Where the manual is silent, rules are what HTCondor 25.14 does.
 """
 
 from __future__ import annotations
 
-from pool.classad.attrs import MISSING, NOTHING, Attrs
-from pool.classad.budget import NEVER, Budget
-from pool.classad.environment import ENV
-from pool.classad.limits import LONG_STRING, MAX_DEPTH
-from pool.classad.nodes import (
-    AdNode,
-    Binary,
-    Call,
-    ListNode,
-    Lit,
-    Node,
-    Paren,
-    Ref,
-    RootRef,
-    Select,
-    Ternary,
-    Unary,
-    children,
-    spine,
-)
-from pool.classad.operators import BINARY, UNARY, truth
-from pool.classad.values import ERROR, PLAIN, UNDEFINED, RelTime, wrap32
-from pool.hints import TYPE_CHECKING, Any, Callable, Final, Iterator
+from collections.abc import Callable, Iterator
+from typing import Any, Final, get_args
 
-if TYPE_CHECKING:
-    from pool.classad.builtins.table import Builtin
+from pool.classad.eval.above import ABOVE
+from pool.classad.eval.budget import NEVER, Budget
+from pool.classad.syntax.nodes import AdNode, ListNode, Node
+from pool.classad.values.attrs import MISSING, NOTHING, Attrs
+from pool.classad.values.environment import ENV
+from pool.classad.values.limits import MAX_DEPTH
+from pool.classad.values.value import ERROR, PLAIN, UNDEFINED, RelTime, wrap32
 
-#: Characters of two strings that are compared in a step, and of one that is written in a step.
-CHARS_COMPARED: Final = 256
-CHARS_BUILT: Final = 64
-#: Steps for each part of a list or an ad that somebody goes through.
-PART_STEPS: Final = 4
+NODES: Final = frozenset(get_args(Node))
+#: Nodes whose value depends on where they stand, as opposed to lists and ads, which know their place.
+_REFERRING: Final = NODES - {ListNode, AdNode}
 
 
 class Busy:
@@ -56,7 +42,7 @@ _BUSY: Final = tuple(Busy(depth) for depth in range(MAX_DEPTH + 1))
 class Frame:
     """An ad in its place: what `attrs` means here."""
 
-    __slots__ = ("_leads", "_match", "_other", "attrs", "budget", "memo", "opposite", "outer", "target")
+    __slots__ = ("_leads", "_match", "_other", "attrs", "budget", "closed", "memo", "opposite", "outer", "target")
 
     def __init__(self, attrs: Attrs, outer: Frame | None, budget: Budget, opposite: Attrs | None = None) -> None:
         self.attrs = attrs
@@ -68,9 +54,19 @@ class Frame:
         self.target = NOTHING if opposite is None or not attrs.plain else opposite
         self.memo: dict[str, Any] | None = None
         self._other: Frame | None = None
-        self._match: Match | None = None
+        self._match: MatchContext | None = None
+        #: Whether an index has named this ad: as in HTCondor, `MY["n"].x` is undefined, and `MY["n"]["x"]` is not.
+        self.closed = False
         #: Whether this is the left ad of its match, the one that was asked.
         self._leads = True
+
+    def as_closed(self) -> Frame:
+        """The same ad, named by an index."""
+        if self.memo is None:
+            self.memo = {}
+        frame = Frame(self.attrs, self.outer, self.budget, self.opposite)
+        frame.memo, frame.closed = self.memo, True
+        return frame
 
     @property
     def other(self) -> Frame | None:
@@ -82,13 +78,13 @@ class Frame:
         return self._other
 
     @property
-    def match(self) -> Match | None:
+    def match(self) -> MatchContext | None:
         """What surrounds both ads of a match."""
         other = self.other
         if other is None or self.outer is not None:
             return None
         if self._match is None:
-            self._match = other._match = Match(self, other) if self._leads else Match(other, self)
+            self._match = other._match = MatchContext(self, other) if self._leads else MatchContext(other, self)
         return self._match
 
     def beside(self, other: Frame | None) -> None:
@@ -190,7 +186,7 @@ class Frame:
         return frame
 
 
-class Match:
+class MatchContext:
     """What surrounds the two ads of a match: HTCondor nests each in a context, and both contexts in a match ad, whose
     names can be seen from inside. Built only when something asks for more than TARGET.
     """
@@ -224,9 +220,7 @@ class Match:
     def root(self) -> Frame:
         """The match ad."""
         if self._root is None:
-            from pool.classad.surroundings import surround  # rarely needed, and it knows expressions
-
-            self._root = surround(self.left, self.right)
+            self._root = ABOVE.surround(self.left, self.right)
         return self._root
 
 
@@ -254,6 +248,8 @@ _SPECIAL: Final[dict[str, Callable[[Frame], Any]]] = {
     "toplevel": outermost,
     "currenttime": _current_time,
 }
+
+
 #: Names that can be seen in a match and belong to neither ad.
 SURROUNDINGS: Final = frozenset(
     {
@@ -318,12 +314,12 @@ def member(stored: Any, frame: Frame) -> Any:
     if kind is Frame or kind is BoundList:
         return stored
     run = getattr(stored, "run", None)
-    if run is not None or kind in _EVALUATE:
+    if run is not None or kind in NODES:
         if budget.depth >= MAX_DEPTH:
             raise budget.too_deep()
         budget.depth += 1
         if run is None:
-            found = evaluate(stored, frame)
+            found = ABOVE.evaluate(stored, frame)
         else:
             budget.spend(stored.weight)
             found = run(frame)
@@ -349,38 +345,11 @@ def members(bound: BoundList, frame: Frame) -> Iterator[Any]:
             yield member(stored, frame if refers else bound.frame)
 
 
-def spend_on_parts(budget: Budget, value: Any) -> None:
-    """Count all that is inside a list or an ad, as many times as it is there, before somebody goes through it."""
-    todo = [value]
-    while todo:
-        here = todo.pop()
-        kind = type(here)
-        if kind in PLAIN:
-            if kind is str:
-                budget.spend(len(here) // CHARS_BUILT)
-            continue
-        parts: Any
-        if kind is BoundList or kind is ListNode:
-            parts = here.items
-        elif kind is AdNode:
-            parts = [inner for _, inner in here.items]
-        elif kind is list:
-            parts = here
-        elif getattr(here, "attrs", None) is not None:
-            parts = here.attrs.values()
-        else:
-            node = getattr(here, "node", here)
-            parts = children(node) if type(node) in _EVALUATE else ()
-        if parts:
-            budget.spend(PART_STEPS * len(parts))
-            todo.extend(parts)
-
-
 def select(base: Any, key: str, frame: Frame) -> Any:
     """The value of `base.key`, where `base` was computed already."""
     kind = base.__class__
     if kind is Frame:
-        return base.own(key)
+        return UNDEFINED if base.closed else base.own(key)
     if base is UNDEFINED:
         return UNDEFINED
     if kind is BoundList:
@@ -408,149 +377,9 @@ def subscript(base: Any, index: Any) -> Any:
     if base.__class__ is Frame and type(index) is str:
         key = index.lower()
         stored = base.attrs.lookup(key)
-        return UNDEFINED if stored is MISSING else base.value(key, stored)
+        value = UNDEFINED if stored is MISSING else base.value(key, stored)
+        return value.as_closed() if value.__class__ is Frame else value
     return ERROR
-
-
-def evaluate(node: Node, frame: Frame) -> Any:
-    """The value of `node` in `frame`."""
-    return _EVALUATE[type(node)](node, frame)
-
-
-def _lit(node: Lit, _frame: Frame) -> Any:
-    value = node.value
-    return float(value.secs) if type(value) is RelTime else value
-
-
-def _ref(node: Ref, frame: Frame) -> Any:
-    return frame.ref(node.key)
-
-
-def _root_ref(node: RootRef, frame: Frame) -> Any:
-    return outermost(frame).own(node.key)
-
-
-def _select(node: Select, frame: Frame) -> Any:
-    keys = [node.key]
-    base: Node = node.base
-    while type(base) is Select:
-        keys.append(base.key)
-        base = base.base
-    value = evaluate(base, frame)
-    for key in reversed(keys):
-        value = select(value, key, frame)
-    return value
-
-
-def _paren(node: Paren, frame: Frame) -> Any:
-    return evaluate(node.inner, frame)
-
-
-def _unary(node: Unary, frame: Frame) -> Any:
-    return UNARY[node.op](evaluate(node.operand, frame))
-
-
-def _ternary(node: Ternary, frame: Frame) -> Any:
-    test = truth(evaluate(node.test, frame))
-    if test is True:
-        return evaluate(node.yes, frame)
-    if test is False:
-        return evaluate(node.no, frame)
-    return test
-
-
-def _binary(node: Binary, frame: Frame) -> Any:
-    first, tail = spine(node)
-    budget = frame.budget
-    budget.steps -= len(tail)
-    if budget.steps < 0:
-        budget.look()
-    value = _EVALUATE[type(first)](first, frame)
-    for op, right in tail:
-        if op == "&&":
-            value = conjunction(value, right, frame)
-        elif op == "||":
-            value = disjunction(value, right, frame)
-        elif op == "?:":
-            if value is UNDEFINED:
-                value = evaluate(right, frame)
-        elif op == "[]":
-            value = subscript(value, evaluate(right, frame))
-        else:
-            other = _EVALUATE[type(right)](right, frame)
-            if type(value) is str and len(value) > LONG_STRING and type(other) is str:
-                budget.spend(len(value) // CHARS_COMPARED)
-            value = BINARY[op](value, other)
-    return value
-
-
-def conjunction(left: Any, right: Node, frame: Frame) -> Any:
-    """`left && right`: decided from the left where it can be."""
-    left = truth(left)
-    if left is False or left is ERROR:
-        return left
-    value = truth(evaluate(right, frame))
-    return value if left is True or value is not True else UNDEFINED
-
-
-def disjunction(left: Any, right: Node, frame: Frame) -> Any:
-    """`left || right`: decided from the left where it can be."""
-    left = truth(left)
-    if left is True or left is ERROR:
-        return left
-    value = truth(evaluate(right, frame))
-    return value if left is False or value is not False else UNDEFINED
-
-
-def _call(node: Call, frame: Frame) -> Any:
-    builtin = _BUILTINS.get(node.key) or builtin_named(node.key)
-    budget = frame.budget
-    budget.steps -= 1
-    if budget.steps < 0:
-        budget.look()
-    return ERROR if builtin is None else builtin.call(node.args, frame)
-
-
-def _list(node: ListNode, frame: Frame) -> Any:
-    return BoundList(node.items, frame)
-
-
-def _ad(node: AdNode, frame: Frame) -> Any:
-    from pool.classad.expression import attrs_of  # the stored form knows expressions, and they know this module
-
-    spend_on_parts(frame.budget, node)
-    return Frame(attrs_of(node), frame, frame.budget)
-
-
-_BUILTINS: dict[str, Builtin] = {}
-
-
-def builtin_named(key: str) -> Builtin | None:
-    """The function of this name (in lower case). The modules of functions are imported when the first is wanted:
-    most tools never call one."""
-    found = _BUILTINS.get(key)
-    if found is None:
-        import pool.classad.builtins  # noqa: F401 (enters the functions)
-
-        found = _BUILTINS.get(key)
-    return found
-
-
-_EVALUATE: Final[dict[type, Callable[[Any, Frame], Any]]] = {
-    Lit: _lit,
-    Ref: _ref,
-    RootRef: _root_ref,
-    Select: _select,
-    Paren: _paren,
-    Unary: _unary,
-    Ternary: _ternary,
-    Binary: _binary,
-    Call: _call,
-    ListNode: _list,
-    AdNode: _ad,
-}
-#: Nodes whose value depends on where they stand, as opposed to lists and ads, which know their place.
-_REFERRING: Final = frozenset(_EVALUATE) - {ListNode, AdNode}
 
 
 def frames(my: Attrs, target: Attrs | None, budget: Budget | None = None) -> Frame:

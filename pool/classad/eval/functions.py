@@ -11,9 +11,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
-from pool.classad.evaluate import _BUILTINS, Frame, builtin_named, evaluate
-from pool.classad.nodes import Node
-from pool.classad.values import ERROR
+from pool.classad.eval.evaluate import BUILTINS, builtin_named, evaluate
+from pool.classad.eval.frame import Frame
+from pool.classad.syntax.nodes import Node
+from pool.classad.values.value import ERROR
 
 #: Any stands for a value in evaluation.
 Plain = Callable[..., Any]
@@ -65,7 +66,7 @@ def framed(least: int, most: int, *names: str, cost: int = QUICK) -> Callable[[F
 
     def enter(function: F) -> F:
         for name in names:
-            _BUILTINS[name.lower()] = Builtin(name, least, most, plain=function, framed=True, cost=cost)
+            BUILTINS[name.lower()] = Builtin(name, least, most, plain=function, framed=True, cost=cost)
         return function
 
     return enter
@@ -76,7 +77,7 @@ def metered(least: int, most: int, *names: str) -> Callable[[F], F]:
 
     def enter(function: F) -> F:
         for name in names:
-            _BUILTINS[name.lower()] = Builtin(name, least, most, plain=function, metered=True)
+            BUILTINS[name.lower()] = Builtin(name, least, most, plain=function, metered=True)
         return function
 
     return enter
@@ -90,7 +91,7 @@ def plain(least: int, most: int, *names: str, cost: int = QUICK) -> Callable[[F]
 
     def enter(function: F) -> F:
         for name in names:
-            _BUILTINS[name.lower()] = Builtin(name, least, most, plain=function, cost=cost)
+            BUILTINS[name.lower()] = Builtin(name, least, most, plain=function, cost=cost)
         return function
 
     return enter
@@ -101,7 +102,7 @@ def lazy(least: int, most: int, *names: str) -> Callable[[F], F]:
 
     def enter(function: F) -> F:
         for name in names:
-            _BUILTINS[name.lower()] = Builtin(name, least, most, lazy=function)
+            BUILTINS[name.lower()] = Builtin(name, least, most, lazy=function)
         return function
 
     return enter
@@ -109,13 +110,13 @@ def lazy(least: int, most: int, *names: str) -> Callable[[F], F]:
 
 def register(name: str, least: int, most: int, function: Plain, *, framed: bool = False, cost: int = QUICK) -> None:
     """Enter or replace one function of values."""
-    _BUILTINS[name.lower()] = Builtin(name, least, most, plain=function, framed=framed, cost=cost)
+    BUILTINS[name.lower()] = Builtin(name, least, most, plain=function, framed=framed, cost=cost)
 
 
 def table() -> Mapping[str, Builtin]:
     """All functions, by their names in lower case."""
     builtin_named("")
-    return _BUILTINS
+    return BUILTINS
 
 
 def names() -> list[str]:

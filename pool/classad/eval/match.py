@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from pool.classad.ad import ClassAd
-from pool.classad.attrs import MISSING
-from pool.classad.expression import Expr
+from pool.classad.eval.ad import ClassAd
+from pool.classad.eval.expression import Expr
+from pool.classad.values.attrs import MISSING
 
 
 def accepts(ad: ClassAd, other: ClassAd) -> bool:

@@ -2,16 +2,22 @@
 evaluator; here is the rest: types, promotion, 64-bit wrap-around, three-valued logic.
 
 A nested ad and a list arrive here as opaque values (`Frame`, `BoundList`), for which every operator gives an error.
+
+The rules are those of HTCondor's manual page classad-mechanism: an error among the operands makes an error, and an
+undefined one an undefined value, except for `=?=` and `=!=`, which always answer yes or no. `==` on strings looks past
+letter case, `=?=` does not.
 """
 
 from __future__ import annotations
 
 import math
 import operator
+from collections.abc import Callable
+from typing import Any, Final
 
-from pool.classad.budget import Uncounted
-from pool.classad.limits import LONG_STRING
-from pool.classad.values import (
+from pool.classad.eval.budget import Uncounted
+from pool.classad.values.limits import LONG_STRING
+from pool.classad.values.value import (
     ERROR,
     INT_MAX,
     INT_MIN,
@@ -23,7 +29,6 @@ from pool.classad.values import (
     wrap,
     wrap32,
 )
-from pool.hints import Any, Callable, Final
 
 # Any stands for a value in evaluation: a scalar, a RelTime, a Frame or a BoundList.
 Operator = Callable[[Any, Any], Any]

@@ -13,11 +13,11 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from pool.classad.budget import Budget, OverBudget
-from pool.classad.environment import ENV
-from pool.classad.kept import Kept
-from pool.classad.limits import MAX_STRING
-from pool.classad.values import ERROR, Error, to_bytes
+from pool.classad.eval.budget import Budget, OverBudget
+from pool.classad.values.environment import ENV
+from pool.classad.values.kept import Kept
+from pool.classad.values.limits import MAX_STRING
+from pool.classad.values.value import ERROR, Error, to_bytes
 
 if TYPE_CHECKING:
     import regex
@@ -68,6 +68,8 @@ class Pattern:
     """A compiled pattern."""
 
     compiled: regex.Pattern[bytes]
+    text: str
+    options: str
 
     def match(self, data: bytes, at: int, budget: Budget) -> regex.Match[bytes] | None:
         """The first match from `at` on; OverBudget when looking takes too long."""
@@ -90,6 +92,14 @@ class Pattern:
             raise OverBudget("a regular expression takes too long") from None
         budget.look()
         return found
+
+    def not_empty_here(self, budget: Budget) -> Pattern | Error:
+        """What matches exactly where the search begins, and not nothing; ERROR when it cannot be had."""
+        return compile_pattern(
+            f"\\G(?:{self.text}\n)(?!\\G)" if "x" in self.options else f"\\G(?:{self.text})(?!\\G)",
+            self.options,
+            budget,
+        )
 
     def search(self, text: str, budget: Budget) -> bool:
         """Whether the pattern is found in `text`."""
@@ -134,7 +144,7 @@ def _compile(text: str, options: str) -> Pattern | Error:
     if len(data) > 2 * MAX_PATTERN or parts_of(data) > MAX_PARTS:
         return ERROR
     try:
-        return Pattern(regex.compile(data, flags | regex.V0, cache_pattern=False))
+        return Pattern(regex.compile(data, flags | regex.V0, cache_pattern=False), text, options)
     except (regex.error, ValueError, OverflowError, IndexError, KeyError, RecursionError, MemoryError, TypeError):
         return ERROR
 
@@ -167,18 +177,24 @@ def parts_of(pattern: bytes) -> int:
 
 
 def substitute(pattern: Pattern, target: str, template: str, budget: Budget, *, whole: bool, everywhere: bool) -> Any:
-    """`template` filled in for the first match (or each); with `whole` put into `target` where the match was."""
+    """`template` filled in for the first match (or each); with `whole` put into `target` where the match was.
+
+    As in HTCondor: behind an empty match a longer one is looked for in the same place, else one byte is copied, without
+    `whole` as well, and the search goes on behind it. An empty match at the end of the text leaves no byte to copy:
+    that is an error.
+    """
     data, form = to_bytes(target), re.split(rb"\\([0-9])", to_bytes(template))
     budget.spend((len(data) + len(template)) // BYTES_BUILT)
     out = bytearray()
-    at, empty = 0, False
-    while True:
-        found = pattern.match(data, at, budget)
-        if empty and found is not None and found.end() == at:
-            # The same empty place again: go on behind the next byte.
-            found = pattern.match(data, at + 1, budget) if at < len(data) else None
-        if len(out) > MAX_STRING:
-            return ERROR
+    at, looked_for = 0, pattern
+    while len(out) <= MAX_STRING:
+        found = looked_for.match(data, at, budget)
+        if found is None and looked_for is not pattern:
+            if at == len(data):
+                return ERROR
+            out += data[at : at + 1]
+            at, looked_for = at + 1, pattern
+            continue
         if found is None:
             break
         if whole:
@@ -189,9 +205,15 @@ def substitute(pattern: Pattern, target: str, template: str, budget: Budget, *, 
         budget.spend(len(filled) // BYTES_BUILT)
         out += filled
         at = found.end()
-        empty = found.start() == found.end()
         if not everywhere:
             break
+        if found.start() == at and looked_for is pattern:
+            longer = pattern.not_empty_here(budget)
+            if not isinstance(longer, Pattern):
+                return ERROR
+            looked_for = longer
+    else:
+        return ERROR
     if whole:
         out += data[at:]
     return out.decode("utf-8", "surrogateescape")

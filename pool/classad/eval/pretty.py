@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from pool.classad.nodes import (
+from typing import Any
+
+from pool.classad.syntax.nodes import (
     AdNode,
     Binary,
     Call,
@@ -14,8 +16,7 @@ from pool.classad.nodes import (
     Unary,
     spine,
 )
-from pool.classad.unparse import identifier, selected, unparse
-from pool.hints import Any
+from pool.classad.syntax.unparse import identifier, selected, unparse
 
 _AD = 4
 _LIST = 3
@@ -23,7 +24,7 @@ _LIST = 3
 
 def pretty(stored: Any) -> str:
     """What an ad stores, laid out."""
-    from pool.classad.expression import node_of
+    from pool.classad.eval.expression import node_of
 
     out: list[str] = []
     _write(arranged(node_of(stored)), 0, out)

@@ -4,12 +4,14 @@ match. The negotiator groups jobs by what they read, so a name too many is bette
 
 from __future__ import annotations
 
-from pool.classad.attrs import MISSING, SCOPE_NAMES, Attrs
-from pool.classad.evaluate import BoundList, Frame, evaluate, outermost
-from pool.classad.nodes import Call, Node, Ref, RootRef, Select, children
-from pool.classad.unparse import unparse
-from pool.classad.values import PLAIN, UNDEFINED
-from pool.hints import Any
+from typing import Any
+
+from pool.classad.eval.evaluate import evaluate
+from pool.classad.eval.frame import BoundList, Frame, outermost
+from pool.classad.syntax.nodes import Call, Node, Ref, RootRef, Select, children
+from pool.classad.syntax.unparse import unparse
+from pool.classad.values.attrs import MISSING, SCOPE_NAMES, Attrs
+from pool.classad.values.value import PLAIN, UNDEFINED
 
 _MY = frozenset({"my", "self"})
 _THEIRS = frozenset({"target", "other"})

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from pool.classad.attrs import Attrs
-from pool.classad.evaluate import Frame
-from pool.classad.expression import expr
+from pool.classad.eval.expression import expr
+from pool.classad.eval.frame import Frame
+from pool.classad.values.attrs import Attrs
 
 _MATCH = {
     "symmetricMatch": "RIGHT.requirements && LEFT.requirements",

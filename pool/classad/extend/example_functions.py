@@ -1,14 +1,14 @@
-"""The classic example of user functions: CLASSAD_USER_PYTHON_MODULES = pool.classad.example_functions
+"""The classic example of user functions: CLASSAD_USER_PYTHON_MODULES = pool.classad.extend.example_functions
 
 condor_status -format "%s\\n" 'todays_date()' then prints the day.
 """
 
 from __future__ import annotations
 
-from pool.classad.environment import ENV, now
-from pool.classad.times import show_moment
-from pool.classad.user import register
-from pool.classad.values import ERROR, Value
+from pool.classad.extend.user import register
+from pool.classad.values.environment import ENV, now
+from pool.classad.values.times import show_moment
+from pool.classad.values.value import ERROR, Value
 
 
 @register

@@ -10,17 +10,18 @@ from __future__ import annotations
 
 import importlib
 import sys
+from collections.abc import Callable, Iterable
 from inspect import Parameter, signature
 from types import FrameType, ModuleType
+from typing import Any, Final
 
-from pool.classad.builtins.table import MANY, find, framed, table
-from pool.classad.builtins.table import register as enter
-from pool.classad.environment import ENV
-from pool.classad.evaluate import BoundList, Frame
-from pool.classad.expression import public, storable
-from pool.classad.values import ERROR, PLAIN, RelTime
-from pool.errors import ConfigError
-from pool.hints import Any, Callable, Final, Iterable
+from pool.base.errors import ConfigError
+from pool.classad.eval.expression import public, storable
+from pool.classad.eval.frame import BoundList, Frame
+from pool.classad.eval.functions import MANY, framed, table
+from pool.classad.eval.functions import register as enter
+from pool.classad.values.environment import ENV
+from pool.classad.values.value import ERROR, PLAIN, RelTime
 
 MAX_LINES: Final = 1_000_000
 _MODULES: Final[dict[str, ModuleType]] = {}
@@ -127,26 +128,9 @@ def load_modules(names: Iterable[str]) -> list[str]:
     return problems
 
 
-def refuse_libraries(libraries: str) -> None:
-    """CLASSAD_USER_LIBS names C++ libraries, which Python cannot call: ConfigError with the way out."""
-    if libraries.strip():
-        raise ConfigError(
-            f"CLASSAD_USER_LIBS = {libraries.strip()}: C++ libraries cannot be loaded",
-            expected="their functions in Python, in a module named in CLASSAD_USER_PYTHON_MODULES"
-            " (pool.classad.example_functions shows how)",
-        )
-
-
-def is_registered(name: str) -> bool:
-    """Whether a user's function of this name can be called."""
-    return name.lower() in _REGISTERED and find(name) is not None
-
-
 __all__ = [
     "MAX_LINES",
-    "is_registered",
     "load_modules",
     "python_invoke",
-    "refuse_libraries",
     "register",
 ]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterable
+from typing import Any
 
-from pool.classad.ad import ClassAd
-from pool.classad.expression import Expr
-from pool.classad.unparse import real, scalar
-from pool.classad.values import AbsTime, Error, RelTime, Undefined
-from pool.hints import Any, Iterable
+from pool.classad.eval.ad import ClassAd
+from pool.classad.eval.expression import Expr
+from pool.classad.syntax.unparse import real, scalar
+from pool.classad.values.value import AbsTime, Error, RelTime, Undefined
 
 
 def to_json(ad: ClassAd, names: Iterable[str] | None = None, *, compact: bool = False) -> str:

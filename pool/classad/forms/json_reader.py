@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import json
 import re
+from typing import Any, Final
 
-from pool.classad.ad import ClassAd
-from pool.classad.attrs import Attrs
-from pool.classad.expression import expr, store
-from pool.classad.lex import fail
-from pool.classad.limits import MAX_NESTING
-from pool.classad.values import INT_MAX, INT_MIN, UNDEFINED, Member
-from pool.errors import ClassAdError
-from pool.hints import Any, Final
-from pool.late_pattern import late_pattern
+from pool.base.errors import ClassAdError
+from pool.classad.eval.ad import ClassAd
+from pool.classad.eval.expression import expr, store
+from pool.classad.syntax.lex import fail
+from pool.classad.values.attrs import Attrs
+from pool.classad.values.limits import MAX_NESTING
+from pool.classad.values.value import INT_MAX, INT_MIN, UNDEFINED, Member
 
 _START: Final = "/Expr("
 _END: Final = ")/"
@@ -106,7 +105,7 @@ _DECODER: Final = json.JSONDecoder(object_pairs_hook=_ad, parse_int=_integer, pa
 
 
 #: Strings (the last one may be cut short) and brackets; everything else is passed over.
-_MARKS: Final = late_pattern(r'"(?:[^"\\]|\\.)*(?:"|\\?\Z)|[{}\[\]]', re.DOTALL)
+_MARKS: Final = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\\?\Z)|[{}\[\]]', re.DOTALL)
 
 
 def _check_nesting(text: str, at: int, end: int, file: str) -> None:

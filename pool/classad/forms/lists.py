@@ -1,18 +1,23 @@
 """Many ads in any form: told apart by how they begin, read one after another from a stream, and written.
 
 Reading holds one ad at a time (and the piece of text that it is in), whatever the size of the file.
+
+The forms are those of `-long`, `-json` and `-xml` of HTCondor's tools, and the new form of the manual page
+classad-mechanism.
 """
 
 from __future__ import annotations
 
-from pool.classad.ad import ClassAd
+import re
+from collections.abc import Iterable, Iterator
+from typing import Final, Protocol
+
+from pool.base.errors import ClassAdError, Span
+from pool.classad.eval.ad import ClassAd
 from pool.classad.forms.new_form import parse_ad
 from pool.classad.forms.old_form import parse_longs
-from pool.classad.lex import fail
-from pool.classad.limits import MAX_TEXT
-from pool.errors import ClassAdError, Span
-from pool.hints import Final, Iterable, Iterator, Protocol
-from pool.late_pattern import DOTALL, late_pattern
+from pool.classad.syntax.lex import fail
+from pool.classad.values.limits import MAX_TEXT
 
 FORMS: Final = ("long", "new", "xml", "json")
 PIECE: Final = 1 << 16
@@ -20,13 +25,13 @@ ENOUGH: Final = 1000
 """Characters from which the form of an ad can be told, with comments before it."""
 
 
-class Source(Protocol):
+class TextSource(Protocol):
     """A text file, open for reading."""
 
     def read(self, size: int, /) -> str: ...
 
 
-_BLANKS: Final = late_pattern(r"(?:\s+|//[^\n]*\n|/\*(?:[^*]|\*(?!/))*\*/)*")
+_BLANKS: Final = re.compile(r"(?:\s+|//[^\n]*\n|/\*(?:[^*]|\*(?!/))*\*/)*")
 
 
 def detect(text: str) -> str:
@@ -42,7 +47,7 @@ def detect(text: str) -> str:
     return "long"
 
 
-def read_ads(source: Source, *, form: str | None = None, file: str = "ads") -> Iterator[ClassAd]:
+def read_ads(source: TextSource, *, form: str | None = None, file: str = "ads") -> Iterator[ClassAd]:
     """The ads of a stream, in the given form or the one it begins with; ClassAdError with the place of a mistake."""
     window = _Window(source, file)
     while len(window.text.lstrip()) < ENOUGH and window.more():
@@ -66,7 +71,7 @@ def read_text(text: str, *, form: str | None = None, file: str = "ads") -> list[
 class _Window:
     """The part of a stream that is being looked at, and where in the file it begins."""
 
-    def __init__(self, source: Source, file: str) -> None:
+    def __init__(self, source: TextSource, file: str) -> None:
         self.text = ""
         self.at = 0
         self.file = file
@@ -193,8 +198,8 @@ def _at_file(window: _Window, error: ClassAdError) -> Span | None:
     return placed.span if placed.span is None else placed.span._replace(text=text)
 
 
-_INSIDE: Final = late_pattern(
-    r"[^\"'/\[\]]+|\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'|//[^\n]*|/\*(?:[^*]|\*(?!/))*\*/|/(?![/*])|[\[\]]", DOTALL
+_INSIDE: Final = re.compile(
+    r"[^\"'/\[\]]+|\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'|//[^\n]*|/\*(?:[^*]|\*(?!/))*\*/|/(?![/*])|[\[\]]", re.DOTALL
 )
 
 

@@ -5,16 +5,18 @@ Lines whose value is a plain literal, nearly all of them, never see the parser.
 
 from __future__ import annotations
 
-from pool.classad.ad import ClassAd
-from pool.classad.attrs import Attrs, is_usual
-from pool.classad.expression import expr, store
-from pool.errors import ClassAdError, Span
-from pool.hints import Any, Final, Iterable, Iterator
-from pool.late_pattern import late_pattern
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
 
-_LINE: Final = late_pattern(r"[ \t]*(?:'((?:[^'\\]|\\.)+)'|([A-Za-z_][A-Za-z0-9_]*))[ \t]*=(?![=?!])[ \t]*")
+from pool.base.errors import ClassAdError, Span
+from pool.classad.eval.ad import ClassAd
+from pool.classad.eval.expression import expr, store
+from pool.classad.values.attrs import Attrs, is_usual
+
+_LINE: Final = re.compile(r"[ \t]*(?:'((?:[^'\\]|\\.)+)'|([A-Za-z_][A-Za-z0-9_]*))[ \t]*=(?![=?!])[ \t]*")
 #: A whole line with a plain literal, as ads print it.
-_FAST: Final = late_pattern(
+_FAST: Final = re.compile(
     r"([A-Za-z_][A-Za-z0-9_]*) = "
     r"(?:(-?(?:[1-9][0-9]{0,17}|0))|\"([^\"\\\n\0]*)\"|(true|false)|(-?(?:[1-9][0-9]*|0)\.[0-9]+(?:E[+-]?[0-9]+)?))\Z"
 )
@@ -91,7 +93,7 @@ def _parse(line: str, at: int, number: int, file: str) -> object:
     try:
         return store(expr(line[at:].rstrip(" \t\r"), old=True).node)
     except ClassAdError as error:
-        from pool.classad.lex import fail
+        from pool.classad.syntax.lex import fail
 
         span = error.span
         column = at + (span.column if span is not None else 1)

@@ -5,15 +5,16 @@ around this.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from typing import Any, Final
 
-from pool.classad.ad import ClassAd, text_of
-from pool.classad.expression import expr
+from pool.base.errors import ClassAdError
+from pool.classad.eval.ad import ClassAd, text_of
+from pool.classad.eval.expression import expr
+from pool.classad.eval.match import accepts, is_match, rank
 from pool.classad.forms.new_form import parse_ad
 from pool.classad.forms.old_form import parse_long
-from pool.classad.match import accepts, is_match, rank
-from pool.classad.values import AbsTime, Error, RelTime, Undefined, Value
-from pool.errors import ClassAdError
-from pool.hints import Any, Callable, Final
+from pool.classad.values.value import AbsTime, Error, RelTime, Undefined, Value
 
 Request = dict[str, Any]
 Answer = dict[str, Any]

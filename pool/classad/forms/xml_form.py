@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
+from typing import Any
 
-from pool.classad.ad import ClassAd
-from pool.classad.expression import Expr
-from pool.classad.unparse import quote, real
-from pool.classad.values import AbsTime, Error, RelTime, Undefined
-from pool.hints import Any, Iterable
+from pool.classad.eval.ad import ClassAd
+from pool.classad.eval.expression import Expr
+from pool.classad.syntax.unparse import quote, real
+from pool.classad.values.value import AbsTime, Error, RelTime, Undefined
 
 
 def to_xml(ad: ClassAd, names: Iterable[str] | None = None, *, indent: int = 0) -> str:
@@ -51,7 +52,7 @@ def _real(value: float) -> str:
 
 
 def _time(value: AbsTime | RelTime) -> str:
-    from pool.classad.unparse import scalar
+    from pool.classad.syntax.unparse import scalar
 
     inside = scalar(value)[len('absTime("') : -len('")')]
     return f"<at>{inside}</at>" if isinstance(value, AbsTime) else f"<rt>{inside}</rt>"

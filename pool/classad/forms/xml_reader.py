@@ -5,18 +5,18 @@ Entities and external subsets are refused: an ad needs none, and they are how XM
 
 from __future__ import annotations
 
+from typing import Any, Final
 from xml.parsers import expat
 
-from pool.classad.ad import ClassAd
-from pool.classad.attrs import Attrs
-from pool.classad.convert import leading_real
-from pool.classad.expression import expr, store
-from pool.classad.lex import unescape
-from pool.classad.limits import MAX_NESTING
-from pool.classad.times import read_abstime, read_reltime
-from pool.classad.values import ERROR, INT_MAX, INT_MIN, UNDEFINED, Member
-from pool.errors import ClassAdError, Span
-from pool.hints import Any, Final
+from pool.base.errors import ClassAdError, Span
+from pool.classad.eval.ad import ClassAd
+from pool.classad.eval.convert import leading_real
+from pool.classad.eval.expression import expr, store
+from pool.classad.syntax.lex import unescape
+from pool.classad.values.attrs import Attrs
+from pool.classad.values.limits import MAX_NESTING
+from pool.classad.values.times import read_abstime, read_reltime
+from pool.classad.values.value import ERROR, INT_MAX, INT_MIN, UNDEFINED, Member
 
 _AROUND: Final = frozenset({"classads"})
 _LEAVES: Final = frozenset({"i", "r", "s", "b", "un", "er", "at", "rt", "e"})

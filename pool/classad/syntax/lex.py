@@ -4,10 +4,12 @@ unless a quote follows.
 
 from __future__ import annotations
 
-from pool.classad.values import ERROR, INT_MAX, INT_MIN, UNDEFINED, Scalar, from_bytes, to_bytes
-from pool.errors import ClassAdError, Span
-from pool.hints import Final, Match, NamedTuple, Pattern
-from pool.late_pattern import DOTALL, late_pattern
+import re
+from re import Match, Pattern
+from typing import Final, NamedTuple
+
+from pool.base.errors import ClassAdError, Span
+from pool.classad.values.value import ERROR, INT_MAX, INT_MIN, UNDEFINED, Scalar, from_bytes, to_bytes
 
 END: Final = "end"
 LITERAL: Final = "literal"
@@ -24,6 +26,8 @@ class Token(NamedTuple):
 
 # Possessive repeats: a quote that is never closed must not cost time that doubles with each letter after it.
 _BLANK: Final = r"(?P<blank>(?:[ \t\n\v\f\r]+|//[^\n]*|/\*(?:[^*]|\*(?!/))*\*/)+)"
+#: Blanks that end in a comment without the end of its line.
+_OPEN_COMMENT: Final = re.compile(r"(?:[ \t\n\v\f\r]+|//[^\n]*\n|/\*(?:[^*]|\*(?!/))*\*/)*//[^\n]*")
 _NAME: Final = r"(?P<name>[A-Za-z_][A-Za-z0-9_]*)"
 _NUMBER: Final = (
     r"(?P<number>(?:0[xX][0-9a-fA-F]*|[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?|\.[0-9]+(?:[eE][+-]?[0-9]+)?))"
@@ -37,7 +41,7 @@ _OPERATOR: Final = (
 
 def _tokens(string: str) -> Pattern[str]:
     quoted = [string.format("text", '"'), string.format("quoted", "'")]
-    return late_pattern("|".join([_BLANK, _NAME, _NUMBER, *quoted, _OPERATOR]), DOTALL)
+    return re.compile("|".join([_BLANK, _NAME, _NUMBER, *quoted, _OPERATOR]), re.DOTALL)
 
 
 _NEW: Final = _tokens(_NEW_STRING)
@@ -55,9 +59,9 @@ _WORDS: Final[dict[str, tuple[str, Scalar]]] = {
 _OPERANDS: Final = frozenset({LITERAL, NAME, "]", ")", "}", "."})
 
 _ESCAPES: Final = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
-_ESCAPE: Final = late_pattern(r"\\([0-3][0-7]{1,2}|[0-7]{1,2}|.)", DOTALL)
-_GLUE: Final = {q: late_pattern(rf"(?<!\\)((?:\\\\)*){q}[ \t\n\v\f\r]*{q}") for q in "\"'"}
-_SUFFIX: Final = late_pattern(r"[bBkKmMgGtT](?![A-Za-z0-9_])")
+_ESCAPE: Final = re.compile(r"\\([0-3][0-7]{1,2}|[0-7]{1,2}|.)", re.DOTALL)
+_GLUE: Final = {q: re.compile(rf"(?<!\\)((?:\\\\)*){q}[ \t\n\v\f\r]*{q}") for q in "\"'"}
+_SUFFIX: Final = re.compile(r"[bBkKmMgGtT](?![A-Za-z0-9_])")
 _SCALE: Final = {"b": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 
 
@@ -72,10 +76,14 @@ def fail(text: str, at: int, message: str, *, expected: str | None = None, file:
 
 
 def tokenize(text: str, *, old: bool, strict: bool, file: str) -> list[Token]:
-    """All tokens of `text` and an end token; ClassAdError for what is none."""
+    """All tokens of `text` and an end token; ClassAdError for what is none.
+
+    The end token's value is whether the text ends within a `//` comment.
+    """
     match = (_OLD if old else _NEW).match
     tokens: list[Token] = []
     at, last, size = 0, "", len(text)
+    open_comment = False
     while at < size:
         found = match(text, at)
         if found is None:
@@ -85,6 +93,7 @@ def tokenize(text: str, *, old: bool, strict: bool, file: str) -> list[Token]:
         kind, piece, start = found.lastgroup, found[0], at
         at = found.end()
         if kind == "blank":
+            open_comment = at == size and "//" in piece and _OPEN_COMMENT.fullmatch(piece) is not None
             continue
         if kind == "name":
             last, value = _WORDS.get(piece.lower(), (NAME, piece))
@@ -105,7 +114,7 @@ def tokenize(text: str, *, old: bool, strict: bool, file: str) -> list[Token]:
                 raise fail(text, start, "a string may not contain the character 0", file=file)
             value = piece[1:-1].replace("\\" + piece[0], piece[0]) if old else _unescape(text, start, piece, file)
         tokens.append(Token(last, value, start))
-    tokens.append(Token(END, UNDEFINED, min(at, size)))
+    tokens.append(Token(END, open_comment, min(at, size)))
     return tokens
 
 

@@ -6,8 +6,9 @@ They are written out rather than made by `dataclass`, which would cost every too
 
 from __future__ import annotations
 
-from pool.classad.values import Scalar
-from pool.hints import Final, TypeAlias, final
+from typing import Final, TypeAlias, final
+
+from pool.classad.values.value import Scalar
 
 
 class _Node:

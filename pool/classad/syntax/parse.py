@@ -1,12 +1,17 @@
 """Text to nodes: the grammar of grammar.lark, by hand, because a tool's start-up pays for a parser generator's tables
 (a test parses the same texts with both).
+
+An error names the place and what was expected. Nesting is limited, chains of operators are not: they are read in loops.
+The language is that of HTCondor's manual page classad-mechanism; where that is silent, 25.14's own parser decides.
 """
 
 from __future__ import annotations
 
-from pool.classad.lex import END, LITERAL, NAME, Token, fail, tokenize
-from pool.classad.limits import MAX_NESTING, MAX_TEXT
-from pool.classad.nodes import (
+from typing import Final
+
+from pool.base.errors import ClassAdError
+from pool.classad.syntax.lex import END, LITERAL, NAME, Token, fail, tokenize
+from pool.classad.syntax.nodes import (
     PRECEDENCE,
     AdNode,
     Binary,
@@ -21,20 +26,25 @@ from pool.classad.nodes import (
     Ternary,
     Unary,
 )
-from pool.classad.times import read_abstime, read_reltime
-from pool.classad.values import UNDEFINED, Scalar
-from pool.errors import ClassAdError
-from pool.hints import Final
+from pool.classad.values.limits import MAX_NESTING, MAX_TEXT
+from pool.classad.values.times import read_abstime, read_reltime
+from pool.classad.values.value import UNDEFINED, Scalar
 
 _PREFIXES: Final = frozenset("-+~!")
 _POSTFIXES: Final = frozenset((".", "[", "?:"))
 
 
 def parse_expression(text: str, *, old: bool = False, strict: bool = False, file: str = "expression") -> Node:
-    """The node of a whole expression; `old` reads strings as the long form writes them."""
+    """The node of a whole expression; `old` reads strings as the long form writes them.
+
+    As in HTCondor a `//` comment at the very end is a mistake, but for the long form, whose lines end.
+    """
     parser = Parser(text, old=old, strict=strict, file=file)
     node = parser.expression()
     parser.finish("an operator or the end")
+    if parser.token.value is True and not old:
+        at = text.index("//", text.rfind("\n") + 1)
+        raise fail(text, at, "a // comment must end with its line", expected="the end of the line", file=file)
     return node
 
 

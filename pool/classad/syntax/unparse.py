@@ -5,8 +5,11 @@ expressions (`a =?= 2`), character for character.
 from __future__ import annotations
 
 import math
+import re
+from re import Match
+from typing import TYPE_CHECKING, Final
 
-from pool.classad.nodes import (
+from pool.classad.syntax.nodes import (
     AdNode,
     Binary,
     Call,
@@ -21,17 +24,15 @@ from pool.classad.nodes import (
     Unary,
     spine,
 )
-from pool.classad.times import show_abstime, show_reltime
-from pool.classad.values import AbsTime, Error, RelTime, Scalar, Undefined, from_bytes, to_bytes
-from pool.hints import TYPE_CHECKING, Final, Match
-from pool.late_pattern import late_pattern
+from pool.classad.values.times import show_abstime, show_reltime
+from pool.classad.values.value import AbsTime, Error, RelTime, Scalar, Undefined, to_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _RESERVED: Final = frozenset({"error", "false", "is", "isnt", "parent", "true", "undefined"})
 _WORDS: Final = _RESERVED - {"parent"}
-_TO_ESCAPE: Final = late_pattern(r"[^ !#-\[\]-~]")
+_TO_ESCAPE: Final = re.compile(r"[^ !#-\[\]-~]")
 _PLAIN: Final = frozenset(map(chr, range(32, 127))) - {'"', "\\"}
 """Characters that stand in a string literal as they are."""
 _ESCAPES: Final = {
@@ -192,8 +193,3 @@ def _write_many(start: str, nodes: Iterable[Node], end: str, old: bool, out: lis
             out.append(",")
         _write(node, old, out)
     out.append(end)
-
-
-def unescaped(text: str) -> str:
-    """`text` with the bytes that were not UTF-8 replaced, for the eyes of people."""
-    return from_bytes(to_bytes(text)).encode("utf-8", "replace").decode("utf-8")

@@ -6,8 +6,9 @@ one subscription, whatever the ad. A stored value is a scalar, a list, an ad or 
 
 from __future__ import annotations
 
-from pool.classad.limits import MAX_INTERNED_NAME
-from pool.hints import Any, Final, final
+from typing import Any, Final, final
+
+from pool.classad.values.limits import MAX_INTERNED_NAME
 
 
 @final

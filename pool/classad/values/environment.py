@@ -6,18 +6,19 @@ Everything is handed in with `install`; without it there is no time (the epoch),
 
 from __future__ import annotations
 
-from pool.hints import TYPE_CHECKING, Callable, Mapping
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import random
 
-    from pool.classad.budget import Budget
+    from pool.classad.eval.budget import Budget
 
 
 class Environment:
     """The one environment of a process; tools and daemons install theirs at start, tests hand in their own."""
 
-    __slots__ = ("clock", "cpu", "debug", "rng", "strict", "user_home", "user_maps", "zone")
+    __slots__ = ("clock", "cpu", "debug", "rng", "strict", "user_home", "user_maps", "zone", "zone_name")
 
     def __init__(self) -> None:
         self.clock: Callable[[], float] = lambda: 0.0
@@ -27,9 +28,11 @@ class Environment:
         self.rng: random.Random | None = None
         #: Offset of local time from UTC, in seconds, at a moment in epoch seconds; without daylight saving if asked.
         self.zone: Callable[[int, bool], int] = lambda _at, _no_dst: 0
-        #: Name of a user's home directory, or None; None itself while CLASSAD_ENABLE_USER_HOME is off.
+        #: What local time is called while there is no daylight saving.
+        self.zone_name = "UTC"
+        #: An account's home directory, or None; None itself where expressions may not ask.
         self.user_home: Callable[[str], str | None] | None = None
-        #: Mapping functions by map name: user -> comma-separated groups, or None (CLASSAD_USER_MAP_NAMES).
+        #: Mapping functions by map name: user -> comma-separated groups, or None (<SUBSYS>_CLASSAD_USER_MAP_NAMES).
         self.user_maps: Mapping[str, Callable[[str, Budget], str | None]] = {}
         #: Where debug() reports to.
         self.debug: Callable[[str], None] = lambda _line: None
@@ -46,6 +49,7 @@ def install(
     cpu: Callable[[], float] | None = None,
     rng: random.Random | None = None,
     zone: Callable[[int, bool], int] | None = None,
+    zone_name: str | None = None,
     user_home: Callable[[str], str | None] | None = None,
     user_maps: Mapping[str, Callable[[str, Budget], str | None]] | None = None,
     debug: Callable[[str], None] | None = None,
@@ -60,6 +64,8 @@ def install(
         ENV.rng = rng
     if zone is not None:
         ENV.zone = zone
+    if zone_name is not None:
+        ENV.zone_name = zone_name
     if user_home is not None:
         ENV.user_home = user_home
     if user_maps is not None:

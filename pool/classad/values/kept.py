@@ -7,7 +7,7 @@ than the bound, and what is in use stays.
 
 from __future__ import annotations
 
-from pool.hints import Generic, TypeVar
+from typing import Generic, TypeVar
 
 K = TypeVar("K")
 V = TypeVar("V")

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-
-from pool.hints import Final
+from typing import Final
 
 MAX_NESTING: Final = 150  # brackets, unary operators and the like inside one another, in one text
 MAX_DEPTH: Final = 400  # attributes and nested evaluations in progress at one time

@@ -1,14 +1,19 @@
-"""strftime as the C locale has it, for any year and without asking the platform."""
+"""strftime as the C locale has it, for any year and without asking the platform.
+
+As in HTCondor a time has no zone of its own: %Z is the name of local standard time whatever the time, %z is +0000, and
+%s takes the time for local standard time.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from re import Match
 from typing import Final
 
-from pool.classad.times import civil, days_before
-from pool.hints import Match
-from pool.late_pattern import DOTALL, late_pattern
+from pool.classad.values.environment import ENV
+from pool.classad.values.times import civil, days_before
 
 _DAYS: Final = ("Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday")
 _MONTHS: Final = (
@@ -112,6 +117,10 @@ def _weeks(year: int) -> int:
     return 53 if dec31(year) == 4 or dec31(year - 1) == 3 else 52
 
 
+def _seconds(m: Moment) -> int:
+    return days_before(m.year) * 86400 + m.yearday * 86400 + m.hour * 3600 + m.minute * 60 + m.second
+
+
 def _hour12(m: Moment) -> int:
     return 12 if m.hour in (0, 12) else m.hour - 12 if m.hour > 12 else m.hour
 
@@ -142,7 +151,7 @@ _FIELDS: Final[dict[str, Callable[[Moment], str]]] = {
     "P": lambda m: "pm" if m.hour > 11 else "am",
     "r": lambda m: strftime("%I:%M:%S %p", m),
     "R": lambda m: strftime("%H:%M", m),
-    "s": lambda m: str(days_before(m.year) * 86400 + m.yearday * 86400 + m.hour * 3600 + m.minute * 60 + m.second),
+    "s": lambda m: str(_seconds(m) - ENV.zone(0, True)),
     "S": lambda m: f"{m.second:02d}",
     "t": lambda _m: "\t",
     "T": lambda m: strftime("%H:%M:%S", m),
@@ -156,10 +165,10 @@ _FIELDS: Final[dict[str, Callable[[Moment], str]]] = {
     "y": lambda m: f"{m.year % 100:02d}",
     "Y": lambda m: str(m.year),
     "z": lambda _m: "+0000",
-    "Z": lambda _m: "",
+    "Z": lambda _m: ENV.zone_name,
     "%": lambda _m: "%",
 }
-_DIRECTIVE: Final = late_pattern(r"%[EO]?(.)", DOTALL)
+_DIRECTIVE: Final = re.compile(r"%[EO]?(.)", re.DOTALL)
 
 
 def strftime(form: str, moment: Moment) -> str:

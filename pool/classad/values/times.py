@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import math
-import time
+import re
+from typing import Final
 
-from pool.classad.environment import ENV
-from pool.classad.values import AbsTime, RelTime, int32_of, wrap32
-from pool.hints import Final
-from pool.late_pattern import ASCII, DOTALL, late_pattern
+from pool.classad.values.environment import ENV
+from pool.classad.values.value import AbsTime, RelTime, int32_of, wrap32
 
 _SPACE: Final = " \t\n\v\f\r"
-_ZONE: Final = late_pattern(r"([+-])(\d\d):?(\d\d)\Z", ASCII)
-_YEAR: Final = late_pattern(r"\D*(\d...)", ASCII | DOTALL)
-_FIELD: Final = late_pattern(r"\D*(\d.)", ASCII | DOTALL)
-_DIGIT: Final = late_pattern(r"\D*\d", ASCII)
+_ZONE: Final = re.compile(r"([+-])(\d\d):?(\d\d)\Z", re.ASCII)
+_YEAR: Final = re.compile(r"\D*(\d...)", re.ASCII | re.DOTALL)
+_FIELD: Final = re.compile(r"\D*(\d.)", re.ASCII | re.DOTALL)
+_DIGIT: Final = re.compile(r"\D*\d", re.ASCII)
 
 
 def read_abstime(text: str) -> AbsTime | None:
@@ -179,15 +178,6 @@ def show_reltime(secs: float) -> str:
 def _g(seconds: float) -> str:
     shown = format(seconds, "02g")
     return "-nan" if shown == "nan" else shown
-
-
-def utc(secs: int) -> time.struct_time:
-    """The broken-down UTC time of any moment that fits; out of range it is the epoch."""
-    days, rest = divmod(secs, 86400)
-    year, month, day = civil(days)
-    weekday = (days + 3) % 7
-    yearday = days - days_before(year) + 1
-    return time.struct_time((year, month, day, rest // 3600, rest // 60 % 60, rest % 60, weekday, yearday, 0))
 
 
 def days_before(year: int) -> int:

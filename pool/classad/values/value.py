@@ -7,12 +7,11 @@ surrogates, and lengths and order are those of the bytes, as in HTCondor.
 from __future__ import annotations
 
 import math
-
-from pool.hints import TYPE_CHECKING, Final, TypeAlias, Union, final
+from typing import TYPE_CHECKING, Final, TypeAlias, Union, final
 
 if TYPE_CHECKING:
-    from pool.classad.ad import ClassAd
-    from pool.classad.expression import Expr
+    from pool.classad.eval.ad import ClassAd
+    from pool.classad.eval.expression import Expr
 
 INT_MAX: Final = 2**63 - 1
 INT_MIN: Final = -(2**63)

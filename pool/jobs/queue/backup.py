@@ -13,9 +13,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from pool.errors import ClassAdError, UserError
-from pool.jobs.pack import unpack
-from pool.jobs.store import VERSION, migrate, open_queue
+from pool.base.errors import ClassAdError, UserError
+from pool.jobs.queue.pack import read_packed
+from pool.jobs.queue.store import VERSION, migrate, open_queue
 
 TABLES: Final = ("counters", "clusters", "jobs", "events", "claims", "factories", "history")
 FORM: Final = "minipool-queue"
@@ -158,7 +158,7 @@ def _ads(connection: sqlite3.Connection) -> list[str]:
     ):
         for name, text in connection.execute(query):
             try:
-                unpack(text)
+                read_packed(text).unpack()
             except (ValueError, KeyError, TypeError, AttributeError, ClassAdError) as error:
                 problems.append(f"the ad of {what} {name} cannot be read: {error}")
                 if len(problems) >= PROBLEMS_MAX:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from pool.classad import ClassAd
-from pool.jobs.job_queue import global_job_id
-from pool.jobs.pack import unpack
+from pool.jobs.queue.cluster import global_job_id
+from pool.jobs.queue.pack import like, read_packed
 
 ROWS_PER_PAGE: Final = 200
 CLUSTERS_KEPT_MAX: Final = 200
@@ -60,9 +60,8 @@ class HistoryReader:
 
     def ended_in_set(self, set_id: int) -> dict[int, int]:
         """How many jobs of a job set have left the queue, by their last state."""
-        mark = f'%"JobSetId":{set_id}%'
         rows = self._connection.execute(
-            "SELECT cluster FROM clusters WHERE cluster >= ? AND ad LIKE ?", (set_id, mark)
+            "SELECT cluster FROM clusters WHERE cluster >= ? AND ad LIKE ?", (set_id, like("JobSetId", set_id))
         ).fetchall()
         ended: dict[int, int] = {}
         for (cluster,) in rows:
@@ -80,7 +79,7 @@ class HistoryReader:
         self._connection.close()
 
     def _ad(self, cluster: int, proc: int, status: int, packed: str) -> ClassAd:
-        ad = unpack(packed, self._cluster_ad(cluster))
+        ad = read_packed(packed).unpack(self._cluster_ad(cluster))
         ad["ProcId"], ad["JobStatus"] = proc, status
         ad["GlobalJobId"] = global_job_id(self._name, cluster, proc, ad.eval_int("QDate") or 0)
         return ad
@@ -89,7 +88,7 @@ class HistoryReader:
         ad = self._clusters.get(cluster)
         if ad is None:
             row = self._connection.execute("SELECT ad FROM clusters WHERE cluster = ?", (cluster,)).fetchone()
-            ad = unpack(row[0]) if row is not None else ClassAd({"ClusterId": cluster})
+            ad = read_packed(row[0]).unpack() if row is not None else ClassAd({"ClusterId": cluster})
             if len(self._clusters) >= CLUSTERS_KEPT_MAX:
                 self._clusters.clear()
             self._clusters[cluster] = ad

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from pool.classad import ClassAd, parse_long
-from pool.classad.ad import text_of
+from pool.classad.eval.ad import text_of
 
 EPOCH: Final = "EPOCH"
 TRANSFERS: Final = ("INPUT", "OUTPUT", "CHECKPOINT")
@@ -19,7 +19,7 @@ OF_TRANSFERS: Final = ("ClusterId", "ProcId", "Owner", "RemoteHost")
 """What of a job is in the record of a transfer in any case."""
 
 
-class Record(NamedTuple):
+class HistoryRecord(NamedTuple):
     """One ad of a file, not yet parsed; `kind` is the banner's first word, or JOB where it has none."""
 
     kind: str
@@ -66,18 +66,18 @@ def own_lines(ad: ClassAd) -> str:
     return "".join([f"{name} = {text_of(value, old=True)}\n" for name, value in ad.own()])
 
 
-def records(text: str, *, backwards: bool = False) -> Iterator[Record]:
+def records(text: str, *, backwards: bool = False) -> Iterator[HistoryRecord]:
     """The records of a file's text; what no banner closes is a job too."""
     return _backwards(text) if backwards else _forwards(text)
 
 
-def _forwards(text: str) -> Iterator[Record]:
+def _forwards(text: str) -> Iterator[HistoryRecord]:
     start = 0
     while start < len(text):
         at = 0 if text.startswith("***", start) else text.find("\n***", start) + 1
         if at == 0 and not text.startswith("***", start):
             if text[start:].strip():
-                yield Record("JOB", "", text[start:])
+                yield HistoryRecord("JOB", "", text[start:])
             return
         at = start if text.startswith("***", start) else at
         end = text.find("\n", at)
@@ -87,18 +87,18 @@ def _forwards(text: str) -> Iterator[Record]:
         start = end + 1
 
 
-def _backwards(text: str) -> Iterator[Record]:
+def _backwards(text: str) -> Iterator[HistoryRecord]:
     end = len(text)
     while end > 0:
         at = text.rfind("\n***", 0, end) + 1
         if at == 0 and not text.startswith("***"):
             if text[:end].strip():
-                yield Record("JOB", "", text[:end])
+                yield HistoryRecord("JOB", "", text[:end])
             return
         closing = text.find("\n", at)
         closing = end if closing < 0 else closing
         if text[closing:end].strip():  # an ad that no banner closes
-            yield Record("JOB", "", text[closing:end])
+            yield HistoryRecord("JOB", "", text[closing:end])
         before = text.rfind("\n***", 0, at - 1 if at else 0)
         start = 0
         if before >= 0:
@@ -110,10 +110,10 @@ def _backwards(text: str) -> Iterator[Record]:
         end = start
 
 
-def _record(banner: str, text: str) -> Record:
+def _record(banner: str, text: str) -> HistoryRecord:
     words = banner.split(None, 2)
     first = words[1] if len(words) > 1 else ""
-    return Record(first.upper() if first and "=" not in first and first != "Offset" else "JOB", banner, text)
+    return HistoryRecord(first.upper() if first and "=" not in first and first != "Offset" else "JOB", banner, text)
 
 
 def rotated_name(path: str, now: float) -> str:

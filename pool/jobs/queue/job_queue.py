@@ -5,157 +5,44 @@ its ad is made when somebody looks. A job that runs, or has changed since the la
 
 Changes are made between two awaits, so a batch never holds half of one: `take` hands out all that changed since the
 last time, in the order in which the store needs it, and forgets it.
+
+* What is the schedd's own (`own_attributes`) no change sets, whoever asks for it; states move by `states.MOVES` alone.
+* A job's id and state are fields here and columns there: its ad shows them (`MADE_UP`), the text of its row does not.
+* A cluster leaves with its last job, unless a factory still makes jobs; its ad stays for the history.
+* Events are pending from the batch that has them until `written`: a log may lag behind the queue, never be ahead.
+
+Source: HTCondor manual, "Job ClassAd Attributes" for the attributes; HTCondor's job_queue.log has the same contents.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain, groupby
 from operator import itemgetter
 from typing import Final
 
-from pool.ad_limits import size_of
+from pool.ads.limits import size_of
+from pool.base.ids import JobId
 from pool.classad import ClassAd, Expr
-from pool.ids import JobId
 from pool.jobs.accounting_groups import GROUP
-from pool.jobs.own_attributes import MADE_UP, NO_JOBS, SCHEDDS, stamp, strip, without_own
-from pool.jobs.pack import pack, unpack
-from pool.jobs.states import JobEvent, JobStatus, step
-from pool.jobs.store import Batch, ClaimRow, ClaimWork, ClusterRow, EventRow, HistoryRow, JobRow
+from pool.jobs.queue.cluster import Cluster, Job, NewJobs, any_may_have, global_job_id
+from pool.jobs.queue.pack import PackedAd, lower_names, pack, read_packed
+from pool.jobs.queue.store import ClaimRow, ClaimWork, ClusterRow, EventRow, HistoryRow, JobRow, WriteBatch
+from pool.jobs.vocabulary.own_attributes import MADE_UP, NO_JOBS, SCHEDDS, strip, without_own
+from pool.jobs.vocabulary.states import JobEvent, JobStatus, step
 
-_OWN_WORDS: Final = tuple(f'"{name}":' for name in sorted(NO_JOBS))
 _GROUP_KEY: Final = GROUP.lower()
-_GROUP_WORDS: Final = (f'"{_GROUP_KEY}":',)
-_NOTHING: Final = "{}"
-"""The row of a job that is like its cluster: one text for all of them."""
+_GROUP: Final = lower_names(GROUP)
 
 
 NOBODYS: Final = ""
 """The owner of events that are for no user's log, but for the schedd's."""
 
 
-class Cluster:
-    """Jobs that were submitted together. `procs` is how many were made so far, the next ProcId."""
-
-    __slots__ = (
-        *("ad", "autocluster", "charges_severally", "counted", "crontab", "factory", "id", "jobs"),
-        *("macros", "owner", "periodic", "procs", "qdate", "user"),
-    )
-
-    def __init__(self, id: int, ad: ClassAd, *, user: str, owner: str, procs: int = 0) -> None:
-        self.id = id
-        self.ad = ad
-        self.user = user
-        self.owner = owner
-        self.procs = procs
-        self.qdate = ad.eval_int("QDate") or 0
-        self.jobs: dict[int, Job] = {}
-        self.factory: str | None = None
-        """The recipe of jobs that are still to be made; while there is one, the cluster stays without jobs too."""
-        self.autocluster: tuple[int, int] | None = None
-        self.periodic: bool | None = None
-        self.macros: bool | None = None
-        """Whether its ad has `$$(...)` macros; None until somebody looks."""
-        self.crontab: bool | None = None
-        self.counted = 0
-        """Bytes of its ad, as the queue has counted them for its owner."""
-        self.charges_severally = False
-        """Whether a job of it may have an accounting group of its own."""
-        self.stamp()
-
-    def stamp(self) -> None:
-        """Have its ad say whose it is; called whenever others have had a hand in the ad."""
-        stamp(self.ad, owner=self.owner, user=self.user)
-
-    def pages(self, size: int = 500) -> Iterator[list[Job]]:
-        """Its jobs, in order of id, in lists of at most so many; without those that leave before their list is made."""
-        procs = sorted(self.jobs)
-        for at in range(0, len(procs), size):
-            jobs = self.jobs
-            if page := [jobs[proc] for proc in procs[at : at + size] if proc in jobs]:
-                yield page
-
-
-class Job:
-    """One job. Change it through the queue only."""
-
-    __slots__ = ("_ad", "busy", "cluster", "group", "packed", "prio", "proc", "status")
-
-    def __init__(self, cluster: Cluster, proc: int, status: JobStatus, prio: int, packed: str) -> None:
-        self.cluster = cluster
-        self.proc = proc
-        self.status = status
-        self.prio = prio
-        self.packed = packed
-        self.busy = False
-        """An execution of it is not over yet."""
-        self.group: object = None
-        """Where it waits for a slot, if it does."""
-        self._ad: ClassAd | None = None
-
-    @property
-    def id(self) -> JobId:
-        """Its name in the queue."""
-        return JobId(self.cluster.id, self.proc)
-
-    def may_have(self, *beginnings: str) -> bool:
-        """Whether the job may have, apart from its cluster, an attribute whose name begins so (lower case).
-
-        Perhaps said in vain, for it is found out without making the job's ad.
-        """
-        if self._ad is not None:
-            return True
-        packed = self.packed.lower()
-        return any(f'"{one}' in packed for one in beginnings)
-
-    @property
-    def has_ad(self) -> bool:
-        """Whether its ad is at hand, and perhaps says more than its row."""
-        return self._ad is not None
-
-    def __lt__(self, other: Job) -> bool:
-        return (self.cluster.id, self.proc) < (other.cluster.id, other.proc)
-
-
-class NewJobs:
-    """Jobs of one cluster on their way into the queue: gathered bit by bit, so that nobody is held up by many."""
-
-    __slots__ = ("by_proc", "cluster", "procs", "rows", "states")
-
-    def __init__(self, cluster: Cluster) -> None:
-        self.cluster = cluster
-        self.by_proc: dict[int, Job] = {}
-        self.rows: list[JobRow] = []
-        self.states: Counter[JobStatus] = Counter()
-        self.procs = 0
-
-    def add(self, jobs: Sequence[Job]) -> None:
-        """Some more; the cluster has its id by now."""
-        number = self.cluster.id
-        self.by_proc.update((job.proc, job) for job in jobs)
-        self.rows += [JobRow(number, job.proc, job.status.value, job.prio, job.packed) for job in jobs]
-        self.states.update([job.status for job in jobs])
-        self.procs = max([self.procs, *(job.proc + 1 for job in jobs)])
-
-
-def mention(jobs: Iterable[Job], words: Iterable[str]) -> bool:
-    """Whether one of the jobs may have, apart from its cluster, an attribute with one of the words (lower case) in it.
-
-    Perhaps said in vain. Much quicker than to ask the jobs one by one.
-    """
-    texts = []
-    for job in jobs:
-        if job._ad is not None:
-            return True
-        texts.append(job.packed)
-    packed = "\n".join(texts).lower()
-    return any(word in packed for word in words)
-
-
-def _stripped(packed: str) -> str:
+def _stripped(packed: PackedAd) -> PackedAd:
     """A row that an older version may have written, less what is the schedd's own."""
-    ad = unpack(packed)
+    ad = packed.unpack()
     strip(ad)
     return pack(ad)
 
@@ -171,9 +58,28 @@ def _text_bytes(attributes: Mapping[str, object]) -> int:
     return size
 
 
-def global_job_id(schedd_name: str, cluster: int, proc: int, qdate: int) -> str:
-    """`schedd#12.0#1795217732`: unique in the world."""
-    return f"{schedd_name}#{cluster}.{proc}#{qdate}"
+class _Changes:
+    """What changed since the last batch was taken."""
+
+    __slots__ = (
+        *("claim_work", "claims", "claims_gone", "clusters", "entered", "events", "factories", "factories_gone"),
+        *("gone", "history", "jobs", "new_jobs", "written"),
+    )
+
+    def __init__(self) -> None:
+        self.jobs: dict[Job, set[str] | None] = {}
+        self.new_jobs: list[JobRow] = []
+        self.entered: list[Iterable[Job]] = []
+        self.clusters: dict[int, Cluster] = {}
+        self.gone: list[tuple[int, int]] = []
+        self.events: list[EventRow] = []
+        self.written: list[tuple[int]] = []
+        self.claims: dict[str, ClaimRow] = {}
+        self.claim_work: dict[str, ClaimWork] = {}
+        self.claims_gone: list[tuple[str]] = []
+        self.history: list[HistoryRow] = []
+        self.factories: dict[int, str] = {}
+        self.factories_gone: list[tuple[int]] = []
 
 
 class JobQueue:
@@ -190,20 +96,9 @@ class JobQueue:
         """The part of that by which jobs have grown since their rows were written last."""
         self.next_cluster = next_cluster
         self.next_event = 1
-        self._dirty: dict[Job, set[str] | None] = {}
-        self._new_jobs: list[JobRow] = []
-        self._entered: list[Iterable[Job]] = []
-        self._clusters: dict[int, Cluster] = {}
-        self._gone: list[tuple[int, int]] = []
-        self._cluster_gone: list[ClusterRow] = []
-        self._events: list[EventRow] = []
-        self._written: list[tuple[int]] = []
-        self._claims: dict[str, ClaimRow] = {}
-        self._claim_work: dict[str, ClaimWork] = {}
-        self._claims_gone: list[tuple[str]] = []
-        self._history: list[HistoryRow] = []
-        self._factories: dict[int, str] = {}
-        self._factories_gone: list[tuple[int]] = []
+        self._collected = _Changes()
+        self._is_told = False
+        self._tell: Callable[[], None] = lambda: None
         self._next_cluster_dirty = False
         self._made: tuple[Job, ClassAd] | None = None
         """The ad that was made last; forgotten when any ad is given up."""
@@ -232,13 +127,13 @@ class JobQueue:
 
     def ad(self, job: Job) -> ClassAd:
         """The job's effective ad, its cluster's behind it. Not to be written to."""
-        return job._ad if job._ad is not None else self._make_ad(job)
+        return job.live_ad if job.live_ad is not None else self._make_ad(job)
 
     def _make_ad(self, job: Job) -> ClassAd:
         if self._made is not None and self._made[0] is job:  # who looks often writes next
             return self._made[1]
         cluster = job.cluster
-        ad = unpack(job.packed, cluster.ad)
+        ad = job.packed.unpack(cluster.ad)
         ad["ProcId"] = job.proc
         ad["JobStatus"] = int(job.status)
         ad["GlobalJobId"] = global_job_id(self.name, cluster.id, job.proc, cluster.qdate)
@@ -264,7 +159,7 @@ class JobQueue:
         cluster = new.cluster
         cluster.stamp()
         self.clusters.setdefault(cluster.id, cluster)
-        self._clusters[cluster.id] = cluster
+        self._changes.clusters[cluster.id] = cluster
         if cluster.jobs:
             cluster.jobs.update(new.by_proc)
         else:
@@ -274,8 +169,8 @@ class JobQueue:
         self.bytes_of[cluster.owner] += sum([len(row.ad) for row in new.rows])
         self.counts.update(new.states)
         self.by_owner.setdefault(cluster.owner, Counter()).update(new.states)
-        self._new_jobs += new.rows
-        self._entered.append(new.by_proc.values())
+        self._changes.new_jobs += new.rows
+        self._changes.entered.append(new.by_proc.values())
 
     def _count(self, cluster: Cluster) -> None:
         """Count what the cluster's ad has now."""
@@ -285,18 +180,18 @@ class JobQueue:
 
     def add_factory(self, cluster: Cluster, recipe: str) -> None:
         """The cluster makes its jobs one after another."""
-        cluster.factory = self._factories[cluster.id] = recipe
+        cluster.factory = self._changes.factories[cluster.id] = recipe
 
     def end_factory(self, cluster: Cluster) -> None:
         """The cluster makes no more jobs; without any, it leaves the queue."""
         cluster.factory = None
-        self._factories.pop(cluster.id, None)
-        self._factories_gone.append((cluster.id,))
+        self._changes.factories.pop(cluster.id, None)
+        self._changes.factories_gone.append((cluster.id,))
         self._forget_if_empty(cluster)
 
     def _forget_if_empty(self, cluster: Cluster) -> None:
         if not cluster.jobs and cluster.factory is None and self.clusters.pop(cluster.id, None) is not None:
-            self._clusters[cluster.id] = cluster
+            self._changes.clusters[cluster.id] = cluster
             self._count(cluster)
 
     def change(self, job: Job, attributes: Mapping[str, object], drop: Iterable[str] = ()) -> None:
@@ -305,7 +200,7 @@ class JobQueue:
 
     def _change(self, job: Job, attributes: Mapping[str, object], drop: Iterable[str] = ()) -> None:
         ad = self._writable(job)
-        names = self._dirty.setdefault(job, set())
+        names = self._changes.jobs.setdefault(job, set())
         ad.update(attributes)
         grown = _text_bytes(attributes)
         if grown:
@@ -348,139 +243,134 @@ class JobQueue:
         cluster.stamp()
         self._count(cluster)
         cluster.autocluster = cluster.periodic = cluster.macros = cluster.crontab = None
-        self._clusters[cluster.id] = cluster
+        self._changes.clusters[cluster.id] = cluster
         for job in cluster.jobs.values():
-            if job._ad is not None:
-                job._ad.parent = ad
+            if job.live_ad is not None:
+                job.live_ad.parent = ad
 
     def set_busy(self, job: Job, busy: bool) -> None:
         """An execution of the job begins or is over; while it lasts, its ad is kept at hand."""
         job.busy = busy
-        if busy and job._ad is None:
-            job._ad = self._make_ad(job)
-        elif not busy and job not in self._dirty:
+        if busy and job.live_ad is None:
+            job.live_ad = self._make_ad(job)
+        elif not busy and job not in self._collected.jobs:
             self._settle(job)
 
     def leave(self, job: Job, now: float) -> None:
         """The job leaves the queue for the history."""
         cluster = job.cluster
         ad = self.ad(job)
-        packed = pack(ad, MADE_UP)
-        self._history.append(HistoryRow(cluster.id, job.proc, cluster.owner, int(job.status), now, packed))
-        self._gone.append((cluster.id, job.proc))
-        self._dirty[job] = None
+        packed = pack(ad, MADE_UP).text
+        self._changes.history.append(HistoryRow(cluster.id, job.proc, cluster.owner, int(job.status), now, packed))
+        self._changes.gone.append((cluster.id, job.proc))
+        self._changes.jobs[job] = None
         del cluster.jobs[job.proc]
         self.counts[job.status] -= 1
         self.by_owner[cluster.owner][job.status] -= 1
-        self.bytes_of[cluster.owner] -= len(job.packed) + self._grown.pop(job, 0)
-        job._ad = ad  # the last watchers are told
+        self.bytes_of[cluster.owner] -= len(job.text) + self._grown.pop(job, 0)
+        job.live_ad = ad  # the last watchers are told
         self._forget_if_empty(cluster)
 
     def log(self, cluster: Cluster, log: str, text: str) -> EventRow:
         """A log shall have this event; durable with the next batch, and pending until `written`."""
         row = EventRow(self.next_event, cluster.owner, log, text)
         self.next_event += 1
-        self._events.append(row)
+        self._changes.events.append(row)
         return row
 
     def log_overall(self, log: str, text: str) -> None:
         """The same of the log of all jobs' events, which is no user's."""
-        self._events.append(EventRow(self.next_event, NOBODYS, log, text))
+        self._changes.events.append(EventRow(self.next_event, NOBODYS, log, text))
         self.next_event += 1
 
     def written(self, seqs: Iterable[int]) -> None:
         """The logs have these events."""
-        self._written.extend((seq,) for seq in seqs)
+        self._changes.written.extend((seq,) for seq in seqs)
 
     def put_claim(self, row: ClaimRow) -> None:
         """Remember a slot that we hold."""
-        self._claims[row.claim] = row
+        self._changes.claims[row.claim] = row
 
     def claim_works(self, work: ClaimWork) -> None:
         """A slot that we hold runs another job, or its lease was renewed."""
-        self._claim_work[work.claim] = work
+        self._changes.claim_work[work.claim] = work
 
     def drop_claim(self, claim: str) -> None:
         """Forget a slot."""
-        self._claims.pop(claim, None)
-        self._claim_work.pop(claim, None)
-        self._claims_gone.append((claim,))
+        self._changes.claims.pop(claim, None)
+        self._changes.claim_work.pop(claim, None)
+        self._changes.claims_gone.append((claim,))
 
     # Becoming durable.
+
+    def on_change(self, tell: Callable[[], None]) -> None:
+        """Call back at the first change after each `take`. An id that was given out is none until a cluster has it."""
+        self._tell = tell
+
+    @property
+    def _changes(self) -> _Changes:
+        """What the next batch will have. Whoever asks for it adds to it, so that no change is left without a commit."""
+        if not self._is_told:
+            self._is_told = True
+            self._tell()
+        return self._collected
 
     @property
     def dirty(self) -> bool:
         """Whether there is anything to make durable."""
-        return bool(
-            self._dirty
-            or self._new_jobs
-            or self._clusters
-            or self._events
-            or self._written
-            or self._claims
-            or self._claim_work
-            or self._claims_gone
-            or self._factories
-            or self._factories_gone
-            or self._next_cluster_dirty
-        )
+        return self._is_told or self._next_cluster_dirty
 
-    def take(self) -> tuple[Batch, dict[Job, set[str] | None]]:
+    def take(self) -> tuple[WriteBatch, dict[Job, set[str] | None]]:
         """All changes since the last time, and the names of what changed of each job (None: all of it)."""
-        dirty, self._dirty = self._dirty, {}
+        changes, self._collected, self._is_told = self._collected, _Changes(), False
         self._made = None
-        rows = self._new_jobs
-        touched: dict[Job, set[str] | None] = dict.fromkeys(chain.from_iterable(self._entered))
-        for job, names in dirty.items():
+        rows = changes.new_jobs
+        touched: dict[Job, set[str] | None] = dict.fromkeys(chain.from_iterable(changes.entered))
+        for job, names in changes.jobs.items():
             if job not in touched:
                 touched[job] = names
             if job.cluster.jobs.get(job.proc) is job:
-                assert job._ad is not None
-                self._repack(job, job._ad)
-                rows.append(JobRow(job.cluster.id, job.proc, int(job.status), job.prio, job.packed))
+                assert job.live_ad is not None
+                self._repack(job, job.live_ad)
+                rows.append(JobRow(job.cluster.id, job.proc, int(job.status), job.prio, job.text))
                 if not job.busy:
-                    job._ad = None
-        batch = Batch(
-            clusters=[self._cluster_row(cluster) for cluster in self._clusters.values()],
+                    job.live_ad = None
+        batch = WriteBatch(
+            clusters=[self._cluster_row(cluster) for cluster in changes.clusters.values()],
             jobs=rows,
-            jobs_gone=self._gone,
-            events=self._events,
-            events_written=self._written,
-            claims=list(self._claims.values()),
-            claim_work=list(self._claim_work.values()),
-            claims_gone=self._claims_gone,
-            history=self._history,
+            jobs_gone=changes.gone,
+            events=changes.events,
+            events_written=changes.written,
+            claims=list(changes.claims.values()),
+            claim_work=list(changes.claim_work.values()),
+            claims_gone=changes.claims_gone,
+            history=changes.history,
             next_cluster=self.next_cluster if self._next_cluster_dirty else None,
-            factories=list(self._factories.items()),
-            factories_gone=self._factories_gone,
+            factories=list(changes.factories.items()),
+            factories_gone=changes.factories_gone,
         )
-        self._factories, self._factories_gone = {}, []
-        self._entered = []
-        self._new_jobs, self._gone, self._events, self._written = [], [], [], []
-        self._clusters, self._claims, self._claim_work, self._claims_gone = {}, {}, {}, []
-        self._history = []
         self._next_cluster_dirty = False
         return batch, touched
 
     def _cluster_row(self, cluster: Cluster) -> ClusterRow:
         live = int(cluster.id in self.clusters)
-        return ClusterRow(cluster.id, live, cluster.user, cluster.owner, cluster.procs, pack(cluster.ad))
+        return ClusterRow(cluster.id, live, cluster.user, cluster.owner, cluster.procs, pack(cluster.ad).text)
 
     def _writable(self, job: Job) -> ClassAd:
-        if job._ad is None:
-            job._ad = self._make_ad(job)
-        return job._ad
+        if job.live_ad is None:
+            job.live_ad = self._make_ad(job)
+        return job.live_ad
 
     def _settle(self, job: Job) -> None:
-        if job._ad is not None:
-            self._repack(job, job._ad)
-            job._ad = self._made = None
+        if job.live_ad is not None:
+            self._repack(job, job.live_ad)
+            job.live_ad = self._made = None
 
     def _repack(self, job: Job, ad: ClassAd) -> None:
         """Make the job's row from its ad; what it has grown by was counted already, roughly."""
-        before, job.packed = len(job.packed), pack(ad, MADE_UP)
+        before, job.packed = len(job.text), pack(ad, MADE_UP)
         if job.cluster.jobs.get(job.proc) is job:
-            self.bytes_of[job.cluster.owner] += len(job.packed) - before - self._grown.pop(job, 0)
+            self.bytes_of[job.cluster.owner] += len(job.text) - before - self._grown.pop(job, 0)
 
     # At a start.
 
@@ -493,22 +383,22 @@ class JobQueue:
         """Fill the empty queue from what the store has, jobs in order of id."""
         for row in clusters:
             self.clusters[row.cluster] = Cluster(
-                row.cluster, unpack(row.ad), user=row.user, owner=row.owner, procs=row.procs
+                row.cluster, read_packed(row.ad).unpack(), user=row.user, owner=row.owner, procs=row.procs
             )
         statuses = {int(status): status for status in JobStatus}
         for number, rows in groupby(jobs, key=itemgetter(0)):
             cluster = self.clusters[number]
             own = cluster.jobs
-            for _, proc, status, prio, packed in rows:
-                own[proc] = Job(cluster, proc, statuses[status], prio, _NOTHING if packed == _NOTHING else packed)
-            cluster.charges_severally = mention(own.values(), _GROUP_WORDS)
-            if mention(own.values(), _OWN_WORDS):
+            for _, proc, status, prio, text in rows:
+                own[proc] = Job(cluster, proc, statuses[status], prio, read_packed(text))
+            cluster.charges_severally = any_may_have(own.values(), _GROUP)
+            if any_may_have(own.values(), NO_JOBS):
                 for job in own.values():
                     job.packed = _stripped(job.packed)
             states = Counter([job.status for job in own.values()])
             self.counts.update(states)
             self.by_owner.setdefault(cluster.owner, Counter()).update(states)
-            self.bytes_of[cluster.owner] += sum([len(job.packed) for job in own.values()])
+            self.bytes_of[cluster.owner] += sum([len(job.text) for job in own.values()])
         for number, recipe in (factories or {}).items():
             self.clusters[number].factory = recipe
         idle = [number for number, cluster in self.clusters.items() if not cluster.jobs and cluster.factory is None]

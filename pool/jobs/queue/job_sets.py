@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from pool.classad import ClassAd
-from pool.jobs.job_queue import Cluster
-from pool.jobs.states import JobStatus
+from pool.jobs.queue.cluster import Cluster
+from pool.jobs.vocabulary.states import JobStatus
 
 ID: Final = "JobSetId"
 NAME: Final = "JobSetName"

@@ -1,7 +1,15 @@
 """The queue's SQLite file: opened, migrated, read once at the start, and written in batches.
 
-A `Batch` is all that changed since the last one; it becomes one transaction, on disk when `commit` returns (WAL with
-synchronous=FULL). Batches are plain values, so that the thread which commits shares nothing with anybody.
+A `WriteBatch` is all that changed since the last one; it becomes one transaction, on disk when `commit` returns
+(WAL with synchronous=FULL). Batches are plain values, so that the thread which commits shares nothing with anybody.
+
+* The file has the version of its schema (PRAGMA user_version). `SCHEMAS` leads from each version to the next; a file of
+  a later version than this one knows is refused.
+* A text that is no UTF-8 (names of files may be none) is stored as a blob; everything else is text and numbers.
+* What a migration takes out is overwritten (secure_delete), also in the write-ahead log: it may have been a secret.
+* `checkpoint` is called where it holds nobody up, never by SQLite itself.
+
+Source: SQLite's documentation of "Write-Ahead Logging" and of PRAGMA synchronous, secure_delete and user_version.
 """
 
 from __future__ import annotations
@@ -12,9 +20,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from pool.errors import ConfigError
-from pool.ids import ClaimId
-from pool.private_file import keep_private
+from pool.base.errors import ConfigError
+from pool.base.ids import ClaimId
+from pool.base.private_file import keep_private
 
 SCHEMAS: Final = ("schema.sql", "schema_2.sql", "schema_3.sql", "schema_4.sql")
 """What leads from each version of the file to the next; a new file goes through all of them."""
@@ -97,7 +105,7 @@ class HistoryRow(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class WriteBatch:
     """Changes that become durable together."""
 
     clusters: Sequence[ClusterRow] = ()
@@ -119,11 +127,15 @@ def open_queue(path: str | Path, *, schema: int = VERSION) -> sqlite3.Connection
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     keep_private(path)
     connection = sqlite3.connect(path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False)
-    connection.execute("PRAGMA journal_mode = WAL")
-    connection.execute("PRAGMA synchronous = FULL")
-    connection.execute("PRAGMA journal_size_limit = 67108864")
-    connection.execute("PRAGMA wal_autocheckpoint = 0")  # `checkpoint` is called instead, where it holds nobody up
-    migrate(connection, str(path), schema)
+    try:
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA journal_size_limit = 67108864")
+        connection.execute("PRAGMA wal_autocheckpoint = 0")  # `checkpoint` is called instead, where it holds nobody up
+        migrate(connection, str(path), schema)
+    except BaseException:
+        connection.close()
+        raise
     return connection
 
 
@@ -156,7 +168,7 @@ def migrate(connection: sqlite3.Connection, path: str, schema: int = VERSION) ->
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()  # nor in the write-ahead log
 
 
-def commit(connection: sqlite3.Connection, batch: Batch) -> None:
+def commit(connection: sqlite3.Connection, batch: WriteBatch) -> None:
     """Write the batch as one transaction; nothing of it is there when this raises."""
     run = connection.execute
     many = connection.executemany

@@ -10,8 +10,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from pool.base.errors import UserError
+from pool.base.words import split_list
 from pool.classad import Member
-from pool.errors import UserError
 
 SUMS: Final = (
     "UploadBytes",
@@ -27,7 +28,7 @@ SUMS: Final = (
 def read_spans(text: str) -> dict[str, float]:
     """TRANSFER_IO_REPORT_TIMESPANS: `1m:60 5m:300`."""
     spans: dict[str, float] = {}
-    for word in text.replace(",", " ").split():
+    for word in split_list(text):
         name, mark, seconds = word.partition(":")
         try:
             spans[name] = float(seconds)

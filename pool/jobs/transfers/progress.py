@@ -10,9 +10,10 @@ from __future__ import annotations
 from typing import Final
 
 from pool.classad import ClassAd
-from pool.jobs.event_log import Event, FileTransfer
+from pool.jobs.userlog.event import LogEvent
+from pool.jobs.userlog.event_log import FileTransfer
 
-TimedEvent = tuple[float, Event]
+TimedEvent = tuple[float, LogEvent]
 
 IN_QUEUED, IN_STARTED, IN_FINISHED, OUT_QUEUED, OUT_STARTED, OUT_FINISHED = range(1, 7)
 STATES: Final = ("TransferQueued", "TransferringInput", "TransferringOutput")

@@ -42,7 +42,7 @@ class TransferLimits:
 
 
 @dataclass(frozen=True)
-class Figures:
+class QueueFigures:
     """The queue in numbers, for one direction."""
 
     moving: int = 0
@@ -138,7 +138,7 @@ class TransferQueue:
         """Whether somebody waits."""
         return len(self._turns) > self._moving.total()
 
-    def figures(self, now: float, *, upload: bool, user: str | None = None) -> Figures:
+    def figures(self, now: float, *, upload: bool, user: str | None = None) -> QueueFigures:
         """One direction, of all users or of one."""
         moving = waiting = size = 0
         waited = 0.0
@@ -150,7 +150,7 @@ class TransferQueue:
             else:
                 waiting, size = waiting + 1, size + turn.size
                 waited = max(waited, now - turn.asked_at)
-        return Figures(moving, waiting, size, waited)
+        return QueueFigures(moving, waiting, size, waited)
 
     def users(self) -> set[str]:
         """Whose files move or wait."""

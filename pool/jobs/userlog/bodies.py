@@ -2,6 +2,11 @@
 
 Where HTCondor 25's own reader loses a part (the former value in 033, all of it when the attribute is new), the ad
 lacks it too: programs get the same from both.
+
+* Each kind has a function in `_READERS`, by its number. A line that it does not know is passed over.
+* A user may have written into the log: what cannot be read is left out.
+
+Source: HTCondor manual, "Job Event Log Codes", and the ads that HTCondor's reader makes of its own logs.
 """
 
 from __future__ import annotations
@@ -10,9 +15,9 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from pool.base.errors import ClassAdError
 from pool.classad import ClassAd, parse_ad, parse_long
-from pool.errors import ClassAdError
-from pool.jobs.event_log import TRANSFER_TYPES
+from pool.jobs.userlog.event_log import TRANSFER_TYPES
 
 Attributes = dict[str, object]
 Lines = tuple[str, ...]

@@ -1,24 +1,27 @@
-"""The user's event log as HTCondor 25.14 writes it: each event is a value, and `text` is what goes into the file.
+"""The events of a job's log as HTCondor 25.14 writes them: each is a value, and its lines are what goes into the file.
 
-    text(Held("via condor_hold (by user ann)", 1), JobId(7, 0), at=now)
+Source: HTCondor manual, "Job Event Log Codes" (codes/job-event-log-codes), and the files that HTCondor's tools write.
+What holds of each event:
 
-An event is a header line (number, job, local time, first words), lines of its own, and a line of three dots.
-`event_reader` reads the same.
+* `number` is HTCondor's, and `kinds` has its name. The first of `lines()` follows the header's time; the others
+  begin with a tab or four spaces, and none has a line end within (`one_line`).
+* What the user or a machine says is cut after LINE_CHARS_MAX characters where HTCondor's reader would cut it.
+* Amounts are those of the last execution ("Run") and of all of them ("Total"); local usage is always zero.
+
+`event` has the header, `cluster_events` the events of clusters; `reader` reads the same.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
-from typing import ClassVar, Final
+from typing import Final
 
+from pool.base.words import split_list
 from pool.classad import ClassAd, Error, Undefined
-from pool.ids import JobId
-from pool.jobs.usage_table import Number, usage_lines
-
-LINE_CHARS_MAX: Final = 8191
+from pool.jobs.userlog.event import LINE_CHARS_MAX, LogEvent, one_line
+from pool.jobs.userlog.usage import NO_USAGE, Usage
+from pool.jobs.userlog.usage_table import Number, usage_lines
 
 TRANSFER_TYPES: Final = (
     "NONE",
@@ -31,76 +34,11 @@ TRANSFER_TYPES: Final = (
 )
 
 
-@dataclass(frozen=True)
-class Event:
-    """Something that a job's log tells."""
-
-    number: ClassVar[int]
-
-    def lines(self) -> Iterator[str]:
-        """The event after its header, without line ends; the first line follows the time."""
-        raise NotImplementedError
-
-
-def text(event: Event, job: JobId, at: float) -> str:
-    """The whole event, ready to be appended to a log."""
-    header = f"{event.number:03d} ({job.cluster:03d}.{job.proc:03d}.000) {local_time(at)} "
-    return header + "\n".join(event.lines()) + "\n...\n"
-
-
-def cluster_text(event: Event, cluster: int, at: float) -> str:
-    """An event of a whole cluster (035, 036), which has -1 for its job."""
-    return f"{event.number:03d} ({cluster:03d}.-01.000) {local_time(at)} " + "\n".join(event.lines()) + "\n...\n"
-
-
-_last_time: tuple[int, int, str] = (-1, 0, "")
-
-
-def local_time(at: float) -> str:
-    """`2026-11-20 23:51:08`, in the zone of this host."""
-    global _last_time
-    second = int(at)
-    if _last_time[0] != second or _last_time[1] != time.timezone:
-        _last_time = (second, time.timezone, time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(second)))
-    return _last_time[2]
-
-
-def one_line(reason: str) -> str:
-    """A reason as one line of the log."""
-    return reason.replace("\n", "|").replace("\r", " ")
-
-
-@dataclass(frozen=True)
-class Usage:
-    """Seconds of processor time."""
-
-    user: float = 0.0
-    system: float = 0.0
-
-    def __str__(self) -> str:
-        return f"Usr {_days(self.user)}, Sys {_days(self.system)}"
-
-    def __add__(self, other: Usage) -> Usage:
-        return Usage(self.user + other.user, self.system + other.system)
-
-
-def _days(seconds: float) -> str:
-    return _in_days(int(seconds))
-
-
-@lru_cache(256)
-def _in_days(seconds: int) -> str:
-    minutes, second = divmod(seconds, 60)
-    hours, minute = divmod(minutes, 60)
-    day, hour = divmod(hours, 24)
-    return f"{day} {hour:02d}:{minute:02d}:{second:02d}"
-
-
 _NO_TIME: Final = "\t\tUsr 0 00:00:00, Sys 0 00:00:00  -  "
 
 
 @dataclass(frozen=True)
-class Submitted(Event):
+class Submitted(LogEvent):
     """000. Attributes of the job, as `submit_notes` says them, or `log_notes`, and the user's own notes."""
 
     number = 0
@@ -128,7 +66,7 @@ def submit_notes(ad: ClassAd) -> str:
 
     What has no value is left out; without any the text is empty.
     """
-    asked = (ad.eval_str("SubmitEventNotesAttrs") or "").replace(",", " ").split()
+    asked = split_list(ad.eval_str("SubmitEventNotesAttrs"))
     found = ClassAd()
     for name in (*asked, "DAGNodeName", "JobBatchName"):
         value = ad.eval(name)
@@ -138,64 +76,7 @@ def submit_notes(ad: ClassAd) -> str:
 
 
 @dataclass(frozen=True)
-class ClusterSubmitted(Event):
-    """035: a cluster whose jobs are made as they are needed."""
-
-    number = 35
-    host: str
-
-    def lines(self) -> Iterator[str]:
-        yield f"Cluster submitted from host: {self.host}"
-
-
-@dataclass(frozen=True)
-class ClusterRemoved(Event):
-    """036: the last job of such a cluster is gone."""
-
-    number = 36
-    jobs: int
-    items: int
-    complete: bool = True
-
-    def lines(self) -> Iterator[str]:
-        yield "Cluster removed"
-        how = "Complete" if self.complete else "Incomplete"
-        yield f"\tMaterialized {self.jobs} jobs from {self.items} items.\t{how}"
-
-
-@dataclass(frozen=True)
-class FactoryPaused(Event):
-    """037: no more jobs of such a cluster are made for now."""
-
-    number = 37
-    reason: str
-    pause_code: int
-    hold_code: int = 0
-
-    def lines(self) -> Iterator[str]:
-        yield "Job Materialization Paused"
-        yield f"\t{one_line(self.reason)}"
-        if self.pause_code:
-            yield f"\tPauseCode {self.pause_code}"
-        if self.hold_code:
-            yield f"\tHoldCode {self.hold_code}"
-
-
-@dataclass(frozen=True)
-class FactoryResumed(Event):
-    """038: they are made again."""
-
-    number = 38
-    reason: str
-
-    def lines(self) -> Iterator[str]:
-        yield "Job Materialization Resumed"
-        if self.reason:
-            yield f"\t{one_line(self.reason)}"
-
-
-@dataclass(frozen=True)
-class Executing(Event):
+class Executing(LogEvent):
     """001: the program was started. `properties` are what the slot gives: Cpus, Memory, CondorScratchDir ..."""
 
     number = 1
@@ -213,7 +94,7 @@ class Executing(Event):
 
 
 @dataclass(frozen=True)
-class ImageSize(Event):
+class ImageSize(LogEvent):
     """006: how much memory the job takes (KB, MB, KB)."""
 
     number = 6
@@ -250,13 +131,13 @@ class Exit:
 
 
 @dataclass(frozen=True)
-class Terminated(Event):
+class Terminated(LogEvent):
     """005: the job is done. Bytes and processor time of its last execution, and of all of them."""
 
     number = 5
     exit: Exit
-    run_usage: Usage = Usage()
-    total_usage: Usage = Usage()
+    run_usage: Usage = NO_USAGE
+    total_usage: Usage = NO_USAGE
     sent: float = 0.0
     received: float = 0.0
     total_sent: float = 0.0
@@ -278,11 +159,11 @@ class Terminated(Event):
 
 
 @dataclass(frozen=True)
-class Checkpointed(Event):
+class Checkpointed(LogEvent):
     """003: files that the job can go on from are kept."""
 
     number = 3
-    run_usage: Usage = Usage()
+    run_usage: Usage = NO_USAGE
     sent: float = 0.0
 
     def lines(self) -> Iterator[str]:
@@ -293,7 +174,7 @@ class Checkpointed(Event):
 
 
 @dataclass(frozen=True)
-class Evicted(Event):
+class Evicted(LogEvent):
     """004: the job left its slot before it was done; with `exit`, it ended and shall run again."""
 
     number = 4
@@ -301,7 +182,7 @@ class Evicted(Event):
     code: int = 0
     subcode: int = 0
     exit: Exit | None = None
-    run_usage: Usage = Usage()
+    run_usage: Usage = NO_USAGE
     sent: float = 0.0
     received: float = 0.0
     table: Mapping[str, Number] = field(default_factory=dict)
@@ -321,7 +202,7 @@ class Evicted(Event):
 
 
 @dataclass(frozen=True)
-class ShadowException(Event):
+class ShadowException(LogEvent):
     """007: the job could not be watched over any longer, or not be started; it runs again."""
 
     number = 7
@@ -337,7 +218,7 @@ class ShadowException(Event):
 
 
 @dataclass(frozen=True)
-class Generic(Event):
+class Generic(LogEvent):
     """008: anything that has no event of its own."""
 
     number = 8
@@ -348,7 +229,7 @@ class Generic(Event):
 
 
 @dataclass(frozen=True)
-class Aborted(Event):
+class Aborted(LogEvent):
     """009: the job was removed."""
 
     number = 9
@@ -361,7 +242,7 @@ class Aborted(Event):
 
 
 @dataclass(frozen=True)
-class Suspended(Event):
+class Suspended(LogEvent):
     """010."""
 
     number = 10
@@ -373,7 +254,7 @@ class Suspended(Event):
 
 
 @dataclass(frozen=True)
-class Continued(Event):
+class Continued(LogEvent):
     """011."""
 
     number = 11
@@ -383,7 +264,17 @@ class Continued(Event):
 
 
 @dataclass(frozen=True)
-class Held(Event):
+class DataflowSkipped(LogEvent):
+    """046: the job's output was newer than its input, so that it did not run."""
+
+    number = 46
+
+    def lines(self) -> Iterator[str]:
+        yield "Dataflow job was skipped."
+
+
+@dataclass(frozen=True)
+class Held(LogEvent):
     """012."""
 
     number = 12
@@ -398,7 +289,7 @@ class Held(Event):
 
 
 @dataclass(frozen=True)
-class Released(Event):
+class Released(LogEvent):
     """013."""
 
     number = 13
@@ -411,7 +302,7 @@ class Released(Event):
 
 
 @dataclass(frozen=True)
-class RemoteError(Event):
+class RemoteErrorEvent(LogEvent):
     """021: what `daemon` on the execution host has to say; with a hold code when the job is held for it."""
 
     number = 21
@@ -431,7 +322,7 @@ class RemoteError(Event):
 
 
 @dataclass(frozen=True)
-class Disconnected(Event):
+class Disconnected(LogEvent):
     """022."""
 
     number = 22
@@ -446,7 +337,7 @@ class Disconnected(Event):
 
 
 @dataclass(frozen=True)
-class Reconnected(Event):
+class Reconnected(LogEvent):
     """023."""
 
     number = 23
@@ -461,7 +352,7 @@ class Reconnected(Event):
 
 
 @dataclass(frozen=True)
-class ReconnectFailed(Event):
+class ReconnectFailed(LogEvent):
     """024: the job will be started anew."""
 
     number = 24
@@ -475,7 +366,7 @@ class ReconnectFailed(Event):
 
 
 @dataclass(frozen=True)
-class JobAdInformation(Event):
+class JobAdInformation(LogEvent):
     """028: attributes of the job that its owner or the administrator wants in the log."""
 
     number = 28
@@ -488,17 +379,17 @@ class JobAdInformation(Event):
             yield f"{name} = {ad.text(name)}"
 
 
-def information(job: ClassAd, event: Event) -> JobAdInformation:
+def information(job: ClassAd, event: LogEvent) -> JobAdInformation:
     """What goes along with an event: the attributes that job_ad_information_attrs names, and which event it was."""
     attributes: dict[str, object] = {"TriggerEventTypeNumber": event.number}
-    for name in (job.eval_str("JobAdInformationAttrs") or "").replace(",", " ").split():
+    for name in split_list(job.eval_str("JobAdInformationAttrs")):
         if name in job:
             attributes[name] = job.eval(name)
     return JobAdInformation(attributes)
 
 
 @dataclass(frozen=True)
-class AttributeUpdated(Event):
+class AttributeUpdated(LogEvent):
     """033: somebody changed the job's ad; values as expression texts."""
 
     number = 33
@@ -514,7 +405,7 @@ class AttributeUpdated(Event):
 
 
 @dataclass(frozen=True)
-class FileTransfer(Event):
+class FileTransfer(LogEvent):
     """040: `kind` is an index into TRANSFER_TYPES."""
 
     number = 40
@@ -528,8 +419,3 @@ class FileTransfer(Event):
             yield f"\tSeconds spent in queue: {self.queueing_delay}"
         if self.host:
             yield f"\tTransferring to host: {self.host}"
-
-
-def split(joined: str) -> Sequence[str]:
-    """The events of a text that holds several, each complete."""
-    return [part + "\n...\n" for part in joined.split("\n...\n")[:-1]]

@@ -13,12 +13,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from pool.base.ids import JobId
 from pool.classad.forms.json_form import to_json
 from pool.classad.forms.xml_form import to_xml
-from pool.ids import JobId
-from pool.jobs import event_log
-from pool.jobs.event_log import Event
-from pool.jobs.event_reader import EventReader, LoggedEvent
+from pool.jobs.userlog.event import LogEvent, cluster_text, event_text
+from pool.jobs.userlog.reader import EventReader, LoggedEvent
 
 
 @dataclass(frozen=True)
@@ -55,13 +54,13 @@ def read_form(options: Iterable[str], form: Form = TEXT) -> Form:
     return TEXT if form == TEXT else form
 
 
-def write(event: Event, job: JobId, at: float, form: Form = TEXT) -> str:
+def write(event: LogEvent, job: JobId, at: float, form: Form = TEXT) -> str:
     """The whole event, ready to be appended to a log of this form."""
-    text = event_log.text(event, job, at)
+    text = event_text(event, job, at)
     return text if form is TEXT else formed(text, at, form)
 
 
-def write_events(event: Event, jobs: Sequence[JobId], at: float, form: Form = TEXT) -> str:
+def write_events(event: LogEvent, jobs: Sequence[JobId], at: float, form: Form = TEXT) -> str:
     """The same event of several jobs."""
     if form.xml or form.json or not jobs:
         return "".join([write(event, job, at, form) for job in jobs])
@@ -71,9 +70,9 @@ def write_events(event: Event, jobs: Sequence[JobId], at: float, form: Form = TE
     return "".join([f"{before}({cluster:03d}.{proc:03d}.000){after}" for cluster, proc in jobs])
 
 
-def write_cluster(event: Event, cluster: int, at: float, form: Form = TEXT) -> str:
+def write_cluster(event: LogEvent, cluster: int, at: float, form: Form = TEXT) -> str:
     """An event of a whole cluster."""
-    text = event_log.cluster_text(event, cluster, at)
+    text = cluster_text(event, cluster, at)
     return text if form is TEXT else formed(text, at, form)
 
 

@@ -16,10 +16,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from pool.base.ids import JobId
 from pool.classad import ClassAd
-from pool.ids import JobId
-from pool.jobs.event_bodies import read_body
-from pool.jobs.event_kinds import kind_of
+from pool.jobs.userlog.bodies import read_body
+from pool.jobs.userlog.kinds import kind_of
 
 _HEADER: Final = re.compile(
     r"(?P<number>\d{3}) \((?P<cluster>-?\d+)\.(?P<proc>-?\d+)\.(?P<subproc>-?\d+)\) "

@@ -9,18 +9,19 @@ Times without a zone are taken as UTC, so that an answer depends on nothing but 
 from __future__ import annotations
 
 import json
+import math
 import time
 from calendar import timegm
 from collections.abc import Iterator
 from io import StringIO
 from typing import Any
 
+from pool.base.errors import ClassAdError, UserError
 from pool.classad import ClassAd
 from pool.classad.forms.json_form import to_json
 from pool.classad.forms.lists import read_ads
-from pool.errors import ClassAdError
-from pool.jobs.event_kinds import kind_of
-from pool.jobs.event_reader import EventReader, LoggedEvent
+from pool.jobs.userlog.kinds import kind_of
+from pool.jobs.userlog.reader import EventReader, LoggedEvent
 
 Answer = dict[str, Any]
 
@@ -61,6 +62,19 @@ def events_of(text: str, *, year: int, utc: bool = False) -> Iterator[Answer]:
         yield of_event(event, utc=utc)
 
 
+def events_of_file(path: str) -> list[Answer]:
+    """The complete events of a log, which may be empty; UserError when the file is no log."""
+    with open(path, encoding="utf-8", errors="replace") as file:
+        text = file.read()
+    try:
+        events = list(events_of(text, year=time.localtime().tm_year))
+    except ClassAdError as error:
+        raise UserError(f"{path} is not a job event log: {error.message}") from None
+    if text.strip() and not any(event["type"] >= 0 for event in events):
+        raise UserError(f"{path} is not a job event log: it holds no event")
+    return events
+
+
 def of_event(event: LoggedEvent, *, utc: bool = False) -> Answer:
     """One event of a text."""
     return {
@@ -77,14 +91,20 @@ def of_event(event: LoggedEvent, *, utc: bool = False) -> Answer:
 def of_ad(ad: ClassAd, *, utc: bool = False) -> Answer:
     """One event of a log in XML or JSON."""
     number = ad.eval_int("EventTypeNumber", -1)
+    written = ad.eval_str("EventTime", "") or ""
+    seconds = _seconds(written, utc=utc)
+    attributes = _attributes(ad)
+    if written.endswith("Z") and seconds:  # HTCondor's reader shows the time without a zone
+        moment = time.gmtime(seconds) if utc else time.localtime(seconds)
+        attributes["EventTime"] = time.strftime("%Y-%m-%dT%H:%M:%S", moment) + written[19:].removesuffix("Z")
     return {
         "type": number,
         "name": kind_of(number).name,
         "cluster": ad.eval_int("Cluster", -1),
         "proc": ad.eval_int("Proc", -1),
         "subproc": ad.eval_int("Subproc", 0),
-        "time": _seconds(ad.eval_str("EventTime", ""), utc=utc),
-        "attrs": _attributes(ad),
+        "time": seconds,
+        "attrs": attributes,
     }
 
 
@@ -103,7 +123,7 @@ def _attributes(ad: ClassAd) -> dict[str, Any]:
         value = ad[name]
         if isinstance(value, ClassAd):
             plain[name] = {"text": value.project(sorted(value, key=_as_htcondor_keeps_them)).new()}
-        elif isinstance(value, bool | int | float | str):
+        elif isinstance(value, bool | int | str) or (isinstance(value, float) and math.isfinite(value)):
             plain[name] = value
         else:
             plain[name] = json.loads(to_json(ad, [name]))[name]

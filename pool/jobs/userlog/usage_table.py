@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
+from pool.base.words import split_list
 from pool.classad import ClassAd
-from pool.classad.attrs import MISSING
+from pool.classad.values.attrs import MISSING
 
 _LABELS: Final = {
     "memory": "Memory (MB)",
@@ -61,7 +62,7 @@ def usage_ad(job: ClassAd) -> dict[str, Number]:
 def _shown_of(resources: str) -> list[tuple[str, str, str]]:
     """For each row of the table its name, the attribute that it shows, and that in lower case."""
     shown = []
-    for name in resources.replace(",", " ").split():
+    for name in split_list(resources):
         shown += [
             (name, f"{name}Provisioned"),
             (f"Request{name}", f"Request{name}"),

@@ -7,11 +7,14 @@ from the connection that submitted it, and which it is, from its place in the qu
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+from typing import Final, NamedTuple
+
 from pool.classad import ClassAd
-from pool.hints import Final, Iterable, Mapping, NamedTuple, StrEnum
 
 
-class Place(StrEnum):
+class OwnPlace(StrEnum):
     """Where such an attribute is."""
 
     CLUSTER = "cluster"  # the schedd puts it into the cluster's ad; no job has another
@@ -23,50 +26,50 @@ class Place(StrEnum):
 class Own(NamedTuple):
     """A row. `is_sent`: submitters' tools send it as a matter of course, so nobody is warned that it is ignored."""
 
-    place: Place
+    place: OwnPlace
     is_sent: bool = False
 
 
 OWN: Final[Mapping[str, Own]] = {
-    "Owner": Own(Place.CLUSTER),
-    "User": Own(Place.CLUSTER),
-    "OsUser": Own(Place.NOWHERE),
-    "NTDomain": Own(Place.NOWHERE),
-    "AuthTokenSubject": Own(Place.NOWHERE),
-    "AuthTokenIssuer": Own(Place.NOWHERE),
-    "AuthTokenGroups": Own(Place.NOWHERE),
-    "AuthTokenId": Own(Place.NOWHERE),
-    "AuthTokenScopes": Own(Place.NOWHERE),
-    "AuthTokenProject": Own(Place.NOWHERE),
-    "ClusterId": Own(Place.CLUSTER, is_sent=True),
-    "QDate": Own(Place.CLUSTER, is_sent=True),
-    "MyType": Own(Place.CLUSTER),
-    "TargetType": Own(Place.CLUSTER),
-    "TotalSubmitProcs": Own(Place.CLUSTER),
-    "JobSetId": Own(Place.CLUSTER),
-    "EditedClusterAttrs": Own(Place.CLUSTER),
-    "JobUniverse": Own(Place.CHOSEN, is_sent=True),
-    "ProcId": Own(Place.JOB, is_sent=True),
-    "JobStatus": Own(Place.JOB, is_sent=True),
-    "GlobalJobId": Own(Place.JOB, is_sent=True),
+    "Owner": Own(OwnPlace.CLUSTER),
+    "User": Own(OwnPlace.CLUSTER),
+    "OsUser": Own(OwnPlace.NOWHERE),
+    "NTDomain": Own(OwnPlace.NOWHERE),
+    "AuthTokenSubject": Own(OwnPlace.NOWHERE),
+    "AuthTokenIssuer": Own(OwnPlace.NOWHERE),
+    "AuthTokenGroups": Own(OwnPlace.NOWHERE),
+    "AuthTokenId": Own(OwnPlace.NOWHERE),
+    "AuthTokenScopes": Own(OwnPlace.NOWHERE),
+    "AuthTokenProject": Own(OwnPlace.NOWHERE),
+    "ClusterId": Own(OwnPlace.CLUSTER, is_sent=True),
+    "QDate": Own(OwnPlace.CLUSTER, is_sent=True),
+    "MyType": Own(OwnPlace.CLUSTER),
+    "TargetType": Own(OwnPlace.CLUSTER),
+    "TotalSubmitProcs": Own(OwnPlace.CLUSTER),
+    "JobSetId": Own(OwnPlace.CLUSTER),
+    "EditedClusterAttrs": Own(OwnPlace.CLUSTER),
+    "JobUniverse": Own(OwnPlace.CHOSEN, is_sent=True),
+    "ProcId": Own(OwnPlace.JOB, is_sent=True),
+    "JobStatus": Own(OwnPlace.JOB, is_sent=True),
+    "GlobalJobId": Own(OwnPlace.JOB, is_sent=True),
 }
 
 _SPELT: Final = {name.lower(): name for name in OWN}
 
 
-def _at(*places: Place) -> frozenset[str]:
+def _at(*places: OwnPlace) -> frozenset[str]:
     return frozenset(name.lower() for name, own in OWN.items() if own.place in places)
 
 
 SCHEDDS: Final = frozenset(_SPELT)
 """All of them, in lower case, as in the sets below."""
-MADE_UP: Final = _at(Place.JOB)
+MADE_UP: Final = _at(OwnPlace.JOB)
 """They are in a job's ad, not in its row."""
 NO_JOBS: Final = SCHEDDS - MADE_UP
 """What no job has apart from its cluster."""
-NO_SUBMITTERS: Final = SCHEDDS - _at(Place.CHOSEN) - {"jobstatus"}
+NO_SUBMITTERS: Final = SCHEDDS - _at(OwnPlace.CHOSEN) - {"jobstatus"}
 """What no submitter says of a cluster, who may well say that its jobs begin on hold."""
-NOBODYS_TO_SET: Final = SCHEDDS - _at(Place.CHOSEN)
+NOBODYS_TO_SET: Final = SCHEDDS - _at(OwnPlace.CHOSEN)
 """What no transform changes either."""
 
 
@@ -127,7 +130,7 @@ def is_no_starters(name: str) -> bool:
 
 
 ODD_FROM: Final = 2**53
-_NOWHERE: Final = _at(Place.NOWHERE)
+_NOWHERE: Final = _at(OwnPlace.NOWHERE)
 
 
 def stamp(cluster: ClassAd, *, owner: str, user: str) -> None:

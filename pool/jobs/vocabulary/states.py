@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from enum import Enum, IntEnum
 from typing import Final
 
-from pool.errors import PoolError
+from pool.base.errors import PoolError
 
 
 class JobStatus(IntEnum):
@@ -41,7 +41,7 @@ class JobEvent(Enum):
     COMPLETE = "complete"
 
 
-class IllegalMove(PoolError):
+class IllegalJobMove(PoolError):
     """Something was to happen to a job that cannot happen in its state."""
 
 
@@ -84,7 +84,7 @@ def step(status: JobStatus, event: JobEvent) -> JobStatus:
     try:
         return MOVES[status, event]
     except KeyError:
-        raise IllegalMove(f"a job that is {status.name.lower()} cannot {event.value}") from None
+        raise IllegalJobMove(f"a job that is {status.name.lower()} cannot {event.value}") from None
 
 
 def allowed(status: JobStatus, event: JobEvent) -> bool:

@@ -2,7 +2,7 @@
 
 Two jobs are of one autocluster when they agree in all *significant* attributes: those that jobs' Requirements and Rank
 read, those that slots read of jobs, and those that SIGNIFICANT_ATTRIBUTES adds. When a slot is met that reads one more,
-all that waits is sorted anew (`generation`; `pool/jobs/waiting.py`).
+all that waits is sorted anew (`generation`; `pool/jobs/waiting/groups.py`).
 """
 
 from __future__ import annotations
@@ -11,11 +11,12 @@ from collections.abc import Iterable
 from typing import Final
 
 from pool.classad import UNDEFINED, ClassAd, Expr, Member
-from pool.classad.expression import node_of
-from pool.classad.references import reads
-from pool.classad.values import PLAIN
-from pool.jobs.job_queue import Cluster, Job, JobQueue, mention
-from pool.jobs.own_attributes import MADE_UP
+from pool.classad.eval.expression import node_of
+from pool.classad.eval.references import reads
+from pool.classad.values.value import PLAIN
+from pool.jobs.queue.cluster import Cluster, Job, any_may_have
+from pool.jobs.queue.job_queue import JobQueue
+from pool.jobs.vocabulary.own_attributes import MADE_UP
 
 ALWAYS: Final = frozenset(
     name.lower()
@@ -122,7 +123,7 @@ class Autoclusters:
         """Whether one of these jobs of a cluster may be of another autocluster than the cluster itself."""
         if not MADE_UP.isdisjoint(self._significant):
             return True
-        return mention(jobs, [f'"{name}":' for name in self._significant])
+        return any_may_have(jobs, self._significant)
 
     def number_of_cluster(self, cluster: Cluster) -> int:
         """The autocluster of those jobs of a cluster that do not differ from it."""
@@ -135,12 +136,9 @@ class Autoclusters:
         """Whether the job has a significant attribute of its own; rather too often than too seldom."""
         if not MADE_UP.isdisjoint(self._significant):
             return True
-        if job._ad is not None:  # what was just changed is not packed yet
-            return not self._significant.isdisjoint(job._ad.attrs)
-        if len(job.packed) <= 2:
-            return False
-        packed = job.packed.lower()
-        return any(f'"{name}":' in packed for name in self._significant)
+        if job.live_ad is not None:  # what was just changed is not packed yet
+            return not self._significant.isdisjoint(job.live_ad.attrs)
+        return job.may_have(self._significant)
 
     def _learn_job(self, ad: ClassAd) -> None:
         texts = tuple(ad.text(name) if name in ad else "" for name in ("Requirements", "Rank"))

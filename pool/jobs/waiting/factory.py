@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Final
 
+from pool.base.words import split_list
 from pool.classad import ClassAd
 
 
@@ -55,4 +56,4 @@ def edited(ad: ClassAd, names: list[str]) -> str:
 
 def edited_names(ad: ClassAd) -> list[str]:
     """The names in EditedClusterAttrs."""
-    return ad.eval_str(EDITED, "").replace(",", " ").split()
+    return split_list(ad.eval_str(EDITED, ""))

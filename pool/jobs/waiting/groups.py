@@ -1,4 +1,17 @@
-"""What waits for slots, in which order: groups of jobs that are alike to every slot, sorted anew when more matters."""
+"""What waits for slots, in which order: groups of jobs that are alike to every slot, sorted anew when more matters.
+
+A schedd asks for slots by group, and a slot that it gets runs the first job of its group that still waits.
+
+* A group's key is (submitter, autocluster), and within it the priority: higher ones are served first, then lower ids.
+* A group is a heap of jobs. A job that no longer waits stays in it until it comes to the top, and is dropped there: to
+  leave costs nothing, and to find the first costs as much as was left before it. `count` is how many really wait.
+* When another attribute becomes significant, jobs that were alike may differ. They are sorted anew in short steps
+  (`sort_some`), between which jobs come and go: what is not sorted yet waits as it did.
+* A whole group moves at once where none of its jobs differs from its cluster, else it is divided job by job.
+
+Source: HTCondor manual, "Configuration Macros", SIGNIFICANT_ATTRIBUTES, and "Job ClassAd Attributes", AutoClusterId
+and JobPrio.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +20,9 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 from operator import attrgetter
 from typing import Final
 
-from pool.ids import JobId
-from pool.jobs.autocluster import Autoclusters
-from pool.jobs.job_queue import Cluster, Job
+from pool.base.ids import JobId
+from pool.jobs.queue.cluster import Cluster, Job
+from pool.jobs.waiting.autoclusters import Autoclusters
 
 REJECTIONS_MAX: Final = 10_000
 
@@ -24,7 +37,7 @@ _OVER: Final = object()
 _proc: Final = attrgetter("proc")
 
 
-class Group:
+class WaitingGroup:
     """Jobs of one submitter, autocluster and priority that wait for a slot, in order of id."""
 
     __slots__ = ("_heap", "_highest", "autocluster", "clusters", "count", "prio", "submitter")
@@ -103,7 +116,7 @@ class Waiting:
     def __init__(self, autoclusters: Autoclusters) -> None:
         self._autoclusters = autoclusters
         self._generation = autoclusters.generation
-        self._groups: dict[tuple[str, int], dict[int, Group]] = {}
+        self._groups: dict[tuple[str, int], dict[int, WaitingGroup]] = {}
         self._rejected: dict[tuple[str, int], tuple[str, float]] = {}
         self._steps: Iterator[None] | None = None
         """What is left of the sorting under way."""
@@ -114,13 +127,13 @@ class Waiting:
             self._rejected.clear()
         self._rejected[submitter, autocluster] = (reason, now)
 
-    def rejected(self, group: Group) -> tuple[str, float] | None:
+    def rejected(self, group: WaitingGroup) -> tuple[str, float] | None:
         """Why the group got no slot, and when that was said."""
         return self._rejected.get((group.submitter, group.autocluster))
 
-    def add(self, job: Job, submitter: str) -> Group:
+    def add(self, job: Job, submitter: str) -> WaitingGroup:
         """The job wants a slot."""
-        if isinstance(job.group, Group):
+        if isinstance(job.group, WaitingGroup):
             return job.group
         group = self._group(submitter, self._autoclusters.number_of(job), job.prio)
         group.add(job)
@@ -142,7 +155,7 @@ class Waiting:
     def discard(self, job: Job) -> None:
         """The job does not want a slot."""
         group = job.group
-        if not isinstance(group, Group):
+        if not isinstance(group, WaitingGroup):
             return
         group.discard(job)
         if not group.count:
@@ -153,7 +166,7 @@ class Waiting:
         by_prio = self._groups.get((submitter, autocluster))
         return by_prio[max(by_prio)].first() if by_prio else None
 
-    def groups(self) -> Iterator[Group]:
+    def groups(self) -> Iterator[WaitingGroup]:
         """All groups with jobs in them."""
         for by_prio in self._groups.values():
             yield from by_prio.values()
@@ -194,7 +207,7 @@ class Waiting:
                 yield from self._renumber(group, number)
             yield
 
-    def _still_alike(self, group: Group) -> Generator[None, None, int | None]:
+    def _still_alike(self, group: WaitingGroup) -> Generator[None, None, int | None]:
         """The one autocluster of all jobs of a group; None if they may be of several."""
         numbers = set()
         for at, cluster in enumerate(list(group.clusters), 1):
@@ -209,7 +222,7 @@ class Waiting:
             yield
         return numbers.pop()
 
-    def _renumber(self, group: Group, number: int) -> Iterator[None]:
+    def _renumber(self, group: WaitingGroup, number: int) -> Iterator[None]:
         """All jobs of the group are of this autocluster now; others may be of it already."""
         other = self._groups.get((group.submitter, number), {}).get(group.prio)
         if other is group:
@@ -223,7 +236,7 @@ class Waiting:
         if other is not None:
             yield from self._divide(other)
 
-    def _divide(self, group: Group) -> Iterator[None]:
+    def _divide(self, group: WaitingGroup) -> Iterator[None]:
         """Let each job of the group wait where it belongs now."""
         for some in _portions(group.entries()):
             by_cluster: dict[int, list[Job]] = {}
@@ -237,7 +250,7 @@ class Waiting:
         if not group.count:
             self._take_out(group)
 
-    def _take_out(self, group: Group) -> None:
+    def _take_out(self, group: WaitingGroup) -> None:
         key = (group.submitter, group.autocluster)
         by_prio = self._groups.get(key)
         if by_prio is not None and by_prio.get(group.prio) is group:
@@ -245,11 +258,11 @@ class Waiting:
             if not by_prio:
                 del self._groups[key]
 
-    def _group(self, submitter: str, autocluster: int, prio: int) -> Group:
+    def _group(self, submitter: str, autocluster: int, prio: int) -> WaitingGroup:
         by_prio = self._groups.setdefault((submitter, autocluster), {})
         group = by_prio.get(prio)
         if group is None:
-            group = by_prio[prio] = Group(submitter, autocluster, prio)
+            group = by_prio[prio] = WaitingGroup(submitter, autocluster, prio)
         return group
 
 

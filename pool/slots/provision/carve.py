@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Final
 
+from pool.base.errors import UserError
 from pool.classad import ClassAd, Expr
-from pool.errors import UserError
-from pool.slots.consumption import consumed, has_policy
-from pool.slots.pieces import choose, without
-from pool.slots.resources import CPUS, DISK, MEMORY, STANDARD, SWAP, Amount, Amounts, exact
+from pool.slots.provision.consumption import consumed, has_policy
+from pool.slots.provision.pieces import choose, without
+from pool.slots.provision.resources import CPUS, DISK, MEMORY, STANDARD, SWAP, Amount, Amounts, exact
 
 DEFAULT_REQUEST: Final = {CPUS: 1, MEMORY: 1, DISK: 1}
 """What a job takes that does not say what it needs; nothing of a custom resource."""

@@ -11,9 +11,9 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
+from pool.base.errors import UserError
 from pool.classad import ClassAd, Expr, expr
-from pool.errors import UserError
-from pool.slots.resources import CPUS, DISK, MEMORY, SWAP, Amounts, exact
+from pool.slots.provision.resources import CPUS, DISK, MEMORY, SWAP, Amounts, exact
 
 DEFAULTS: Final[Mapping[str, str]] = {
     CPUS: "quantize(target.RequestCpus,{1})",

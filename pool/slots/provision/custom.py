@@ -14,10 +14,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from pool.base.errors import ConfigError
 from pool.classad import ClassAd, Expr
-from pool.errors import ConfigError
-from pool.slots.inventory import Inventory, attribute_of
-from pool.slots.resources import Amount, exact
+from pool.slots.provision.inventory import Inventory, attribute_of
+from pool.slots.provision.resources import Amount, exact
 
 _KNOB = re.compile(r"MACHINE_RESOURCE_(?!NAMES$|INVENTORY_)(\w+)\Z", re.IGNORECASE)
 _NUMBER = re.compile(r"\d+(\.\d+)?\Z")

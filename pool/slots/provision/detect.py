@@ -2,6 +2,9 @@
 
 `hardware_facts` and `system_facts` do not change while a startd lives; `look` is taken anew for each evaluation of
 policy.
+
+Source: HTCondor's manual, "Machine ClassAd Attributes" (Arch, OpSys, DetectedCpus, KeyboardIdle, LoadAvg and their
+kin).
 """
 
 from __future__ import annotations
@@ -17,11 +20,11 @@ from typing import Final
 
 import psutil
 
-from pool.slots.limits import cpus_allowed, memory_allowed
+from pool.base.version import arch
+from pool.slots.provision.limits import cpus_allowed, memory_allowed
 
 MIB: Final = 1024 * 1024
 SSHD: Final = "/usr/sbin/sshd"
-_ARCHES: Final = {"x86_64": "X86_64", "amd64": "X86_64", "i686": "INTEL", "i386": "INTEL"}
 _NAMES: Final = {
     "debian": "Debian",
     "ubuntu": "Ubuntu",
@@ -146,7 +149,7 @@ def system_facts() -> dict[str, str | int | bool]:
     """Arch, OpSys and its kin, kernel and processor: attributes that are the same for all slots."""
     uname = os.uname()
     facts: dict[str, str | int | bool] = {
-        "Arch": _ARCHES.get(uname.machine, uname.machine),
+        "Arch": arch(uname.machine),
         "OpSys": uname.sysname.upper(),
         "OpSysLegacy": uname.sysname.upper(),
         "UtsnameSysname": uname.sysname,

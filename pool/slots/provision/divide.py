@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 
 from pool.classad import Expr
-from pool.slots.pieces import answers, take_distinct
-from pool.slots.resources import CPUS, DISK, MEMORY, STANDARD, SWAP, Amount, Amounts
-from pool.slots.shape import Hardware, Layout, SlotSpec, SlotType
-from pool.slots.sizes import Auto, Least, Share, Size
+from pool.slots.provision.pieces import answers, take_distinct
+from pool.slots.provision.resources import CPUS, DISK, MEMORY, STANDARD, SWAP, Amount, Amounts
+from pool.slots.provision.shape import Hardware, Layout, SlotSpec, SlotType
+from pool.slots.provision.sizes import Auto, Least, Size, SizeShare
 
 
 class _NotEnough(Exception):
@@ -39,6 +39,7 @@ class Divider:
         self._resources = [*STANDARD, *self._customs]
         self._left: dict[tuple[str, str], Amount] = {}
         self._autos: dict[tuple[str, str], int] = {}
+        self._takers: dict[tuple[str, str], list[int]] = {}
         self._ids = {name: list(custom.usable_ids) for name, custom in self._customs.items()}
 
     def divide(self, types: Sequence[SlotType]) -> Layout:
@@ -109,24 +110,29 @@ class Divider:
             if wanted[name] > left:
                 taken = total - left
                 sums = f"{taken} + {wanted[name]} = {taken + wanted[name]}, and there are {total}"
-                raise _NotEnough(f"not enough {name}: {sums}")
+                raise _NotEnough(f"not enough {name}: {sums}{self._taken_by_others(name, slot_type, slot_id)}")
         for name in self._resources:
             key = self._key(name, slot_id)
             if name in wanted:
                 self._left[key] = self._remaining(name, slot_id) - wanted[name]
+                self._takers.setdefault(key, []).append(slot_type.number)
             else:
                 self._autos[key] = self._autos.get(key, 0) + 1
         return wanted
+
+    def _taken_by_others(self, name: str, slot_type: SlotType, slot_id: int) -> str:
+        others = sorted({*self._takers.get(self._key(name, slot_id), ())} - {slot_type.number})
+        return f"; taken by {', '.join(f'SLOT_TYPE_{number}' for number in others)}" if others else ""
 
     def _amount(self, name: str, size: Size, slot_id: int) -> Amount:
         """A size as an amount: whole units, and never less than one core."""
         assert not isinstance(size, Auto)
         if isinstance(size, Least):
             return 1 if name in (CPUS, MEMORY) else 0
-        much = self._total(name, slot_id) * size.of_all if isinstance(size, Share) else size
+        much = self._total(name, slot_id) * size.of_all if isinstance(size, SizeShare) else size
         if name == CPUS:
-            return max(1, math.floor(much)) if much or not isinstance(size, Share) else 0
-        return math.floor(much) if isinstance(size, Share) or name in STANDARD else much
+            return max(1, math.floor(much)) if much or not isinstance(size, SizeShare) else 0
+        return math.floor(much) if isinstance(size, SizeShare) or name in STANDARD else much
 
     def _share_rest(self, part: _Part) -> Amounts:
         amounts: dict[str, Amount] = dict(part.explicit)

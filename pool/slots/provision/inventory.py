@@ -14,9 +14,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from pool.base.errors import ClassAdError, ConfigError
 from pool.classad import ClassAd, Expr, expr
-from pool.errors import ClassAdError, ConfigError
-from pool.slots.resources import Amount, exact
+from pool.slots.provision.resources import Amount, exact
 
 _LINE = re.compile(r"\s*([A-Za-z_]\w*)\s*=(?!=)\s*(.*?)\s*\Z")
 

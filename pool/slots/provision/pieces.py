@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from pool.classad import ClassAd, Expr, expr
+from pool.classad.values.truth import is_true
 
 _SUITS: Final = expr("countMatches(MY.RequiredPieces, { TARGET.OnePiece }) > 0")
 
@@ -19,7 +20,7 @@ def answers(which: Expr, piece: ClassAd) -> bool:
     value = which.eval(piece)
     if isinstance(value, str):
         return value == piece.eval_str("Id")
-    return isinstance(value, bool | int | float) and bool(value)
+    return is_true(value)
 
 
 def suits(job: ClassAd, required: object, piece: ClassAd) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from fractions import Fraction
 from typing import Final
 
-from pool.errors import UserError
+from pool.base.errors import UserError
 
 Amount = int | Fraction
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from pool.slots.custom import Custom
-from pool.slots.resources import Amounts
-from pool.slots.sizes import Sizes
+from pool.slots.provision.custom import Custom
+from pool.slots.provision.resources import Amounts
+from pool.slots.provision.sizes import TypeSizes
 
 
 class SlotKind(StrEnum):
@@ -38,7 +38,7 @@ class SlotType:
     number: int
     kind: SlotKind
     count: int
-    sizes: Sizes
+    sizes: TypeSizes
     said: str = ""
 
 

@@ -14,9 +14,9 @@ from enum import Enum
 from fractions import Fraction
 from typing import Final
 
+from pool.base.errors import ClassAdError, ConfigError
 from pool.classad import Expr, expr
-from pool.errors import ClassAdError, ConfigError
-from pool.slots.resources import CPUS, DISK, MEMORY, SWAP, exact
+from pool.slots.provision.resources import CPUS, DISK, MEMORY, SWAP, exact
 
 
 class Auto(Enum):
@@ -32,18 +32,18 @@ class Least(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class SizeShare:
     """A part of the whole: 1/4, 25%."""
 
     of_all: Fraction
 
 
-Size = Auto | Least | Share | int | Fraction
+Size = Auto | Least | SizeShare | int | Fraction
 """How much of a resource a slot type takes."""
 
 
 @dataclass(frozen=True)
-class Sizes:
+class TypeSizes:
     """What one slot of a type takes: by resource, or `rest`; `which` limits the pieces of a custom resource."""
 
     sizes: Mapping[str, Size] = field(default_factory=dict)
@@ -61,7 +61,7 @@ _NUMBER = re.compile(r"\d+(?:\.\d+)?\Z")
 _BY_LETTER: Final = {"c": CPUS, "r": MEMORY, "m": MEMORY, "d": DISK, "s": SWAP, "v": SWAP}
 
 
-def parse_sizes(knob: str, text: str, customs: Mapping[str, str] | None = None) -> Sizes:
+def parse_sizes(knob: str, text: str, customs: Mapping[str, str] | None = None) -> TypeSizes:
     """What a SLOT_TYPE_<N> says; `customs` are the names of custom resources by their lower case."""
     sizes: dict[str, Size] = {}
     which: dict[str, Expr] = {}
@@ -78,7 +78,7 @@ def parse_sizes(knob: str, text: str, customs: Mapping[str, str] | None = None) 
         sizes[resource] = _size(knob, value.strip())
         if colon:
             which[resource] = _constraint(knob, resource, constraint.strip())
-    return Sizes(sizes, rest, which)
+    return TypeSizes(sizes, rest, which)
 
 
 def _parts(text: str) -> Iterator[str]:
@@ -122,7 +122,7 @@ def _size(knob: str, text: str) -> Size:
     if share is not None:
         if share > 1:
             raise ConfigError(f"{knob}: {text} is more than all there is")
-        return Share(share)
+        return SizeShare(share)
     if _NUMBER.match(text):
         return exact(text)
     raise ConfigError(f"{knob}: {text!r} is no size", expected="a number, 1/4, 25% or auto")

@@ -12,11 +12,12 @@ from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
 from typing import Final
 
+from pool.base.errors import ClassAdError, ConfigError
+from pool.base.words import truth_word
 from pool.classad import expr
-from pool.errors import ClassAdError, ConfigError
-from pool.slots.divide import Divider, broken_reason
-from pool.slots.shape import Hardware, Layout, SlotKind, SlotSpec, SlotType
-from pool.slots.sizes import Auto, Share, Sizes, parse_sizes
+from pool.slots.provision.divide import Divider, broken_reason
+from pool.slots.provision.shape import Hardware, Layout, SlotKind, SlotSpec, SlotType
+from pool.slots.provision.sizes import Auto, SizeShare, TypeSizes, parse_sizes
 
 __all__ = [
     "SLOTS_MAX",
@@ -24,11 +25,11 @@ __all__ = [
     "FailureMode",
     "Hardware",
     "Layout",
-    "Share",
-    "Sizes",
+    "SizeShare",
     "SlotKind",
     "SlotSpec",
     "SlotType",
+    "TypeSizes",
     "failure_mode",
     "layout",
     "parse_sizes",
@@ -121,8 +122,8 @@ def _with_place(said: str, place: str) -> str:
 
 
 def _kind(number: int, get: Get, *, default: bool) -> SlotKind:
-    text = (get(f"SLOT_TYPE_{number}_PARTITIONABLE") or str(default)).strip().lower()
-    return SlotKind.PARTITIONABLE if text in ("true", "t", "yes", "1") else SlotKind.STATIC
+    text = get(f"SLOT_TYPE_{number}_PARTITIONABLE") or str(default)
+    return SlotKind.PARTITIONABLE if truth_word(text) else SlotKind.STATIC
 
 
 def _count(knob: str, text: str) -> int:

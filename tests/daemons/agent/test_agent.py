@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from daemons.file_stream import send_files
-from protocol import rpc
+from protocol.files.file_stream import send_files
 from protocol.messages.agent import (
     AppendEvents,
     CloseTransfer,
@@ -18,7 +17,8 @@ from protocol.messages.agent import (
     OutputStored,
     PushOutput,
 )
-from protocol.rpc import RemoteError
+from protocol.rpc import endpoints
+from protocol.rpc.endpoints import RemoteError
 from tests.daemons.starter.bench import Bench, bench
 
 
@@ -73,9 +73,9 @@ async def test_p10_without_the_ticket_of_an_open_activation_no_file_moves() -> N
         assert b.agent is not None
         address = await _open(b)
         with pytest.raises(Exception, match="ticket"):
-            async with rpc.connected(address, security=b.security.with_ticket("wrong")):
+            async with endpoints.connected(address, security=b.security.with_ticket("wrong")):
                 pass
-        async with rpc.connected(address, security=b.security.with_ticket("files")) as peer:
+        async with endpoints.connected(address, security=b.security.with_ticket("files")) as peer:
             with pytest.raises(RemoteError, match="no files move"):
                 await peer.call(FetchInput(activation="another"))
             with pytest.raises(RemoteError):
@@ -99,7 +99,7 @@ async def test_p10_without_the_ticket_of_an_open_activation_no_file_moves() -> N
 async def test_p9_a_starter_cannot_send_what_the_job_has_not(entry: FileEntry) -> None:
     async with bench(agent=True, start=False) as b:
         address = await _open(b)
-        async with rpc.connected(address, security=b.security.with_ticket("files")) as peer:
+        async with endpoints.connected(address, security=b.security.with_ticket("files")) as peer:
             with pytest.raises(RemoteError):
                 await peer.call(PushOutput(activation="activation", files=[entry]))
         assert os.listdir(b.iwd) == []
@@ -114,7 +114,7 @@ async def test_nothing_is_written_through_a_link_that_was_sent() -> None:
             FileEntry(name="d/b", kind="dir", mode=0o755),
             FileEntry(name="d/a/x", size=1),
         ]
-        async with rpc.connected(address, security=b.security.with_ticket("files")) as peer:
+        async with endpoints.connected(address, security=b.security.with_ticket("files")) as peer:
             await peer.call(PushOutput(activation="activation", files=files))
             await send_files(peer, files, lambda _: os.open("/dev/zero", os.O_RDONLY))
             stored = await peer.call(OutputStored(activation="activation"))
@@ -124,9 +124,9 @@ async def test_nothing_is_written_through_a_link_that_was_sent() -> None:
 async def test_a_push_that_breaks_off_leaves_nothing() -> None:
     async with bench(agent=True, start=False) as b:
         address = await _open(b)
-        async with rpc.connected(address, security=b.security.with_ticket("files")) as peer:
+        async with endpoints.connected(address, security=b.security.with_ticket("files")) as peer:
             await peer.call(PushOutput(activation="activation", files=[FileEntry(name="half", size=10)]))
-            await peer.send_bulk(b"12345")
+            await peer.bulk.send(b"12345")
             with trio.fail_after(60):
                 while not os.listdir(b.iwd):
                     await trio.sleep(0.02)

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from daemons.agent.event_log import LogBusy, append_events
-from pool.errors import UserError
-from protocol.messages.agent import LogEvent
+from daemons.agent.event_log import LogBusy, append_to
+from pool.base.errors import UserError
+from protocol.messages.agent import AppendEvents, LogEvent
+from tests.daemons.starter.bench import bench
 
 FIRST = "000 (001.000.000) 2026-11-22 01:02:03 Job submitted from host: <1>\n...\n"
 SECOND = "001 (001.000.000) 2026-11-22 01:02:04 Job executing on host: <2>\n\tSlotName: slot1_1@x\n...\n"
@@ -18,18 +19,17 @@ SECOND = "001 (001.000.000) 2026-11-22 01:02:04 Job executing on host: <2>\n\tSl
 
 def _append(path: Path, *texts: str, check: bool = False, **options: bool) -> None:
     events = [LogEvent(log=str(path), text=text, check=check) for text in texts]
-    append_events(events, **({"fsync": True, "lock": True} | options))
+    append_to(str(path), events, **({"fsync": True, "lock": True} | options))
 
 
-def test_events_are_appended_in_order_each_to_its_log(tmp_path: Path) -> None:
-    one, two = tmp_path / "one", tmp_path / "two"
-    append_events(
-        [LogEvent(log=str(one), text="a"), LogEvent(log=str(two), text="b"), LogEvent(log=str(one), text="c")],
-        fsync=False,
-        lock=True,
-    )
-    assert one.read_text() == "ac"
-    assert two.read_text() == "b"
+async def test_events_are_appended_in_order_each_to_its_log() -> None:
+    async with bench(agent=True, start=False) as b:
+        assert b.agent is not None
+        one, two = b.iwd / "one", b.iwd / "two"
+        events = [LogEvent(log=str(path), text=text) for path, text in ((one, "a"), (two, "b"), (one, "c"))]
+        await b.agent.call(AppendEvents(events=events))
+        assert one.read_text() == "ac"
+        assert two.read_text() == "b"
 
 
 def test_p3_an_event_that_is_there_is_not_written_again(tmp_path: Path) -> None:

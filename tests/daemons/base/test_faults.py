@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from daemons import faults
+from daemons.base import faults
 
 
 @pytest.fixture

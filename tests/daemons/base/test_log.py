@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from daemons.log import Log, log_times
+from daemons.base.log import Log, log_times
 from pool.config import load_config
 
 
 def test_a_line_has_time_category_message_and_fields(tmp_path: Path) -> None:
     log = Log(tmp_path / "SchedLog", wall=lambda: 1_795_000_000.0)
     log.always("claim granted", slot="slot1@h", reason='it "fits"', took=0.25)
+    log.close()
     (line,) = (tmp_path / "SchedLog").read_text().splitlines()
     assert re.fullmatch(r"\d\d/\d\d/\d\d \d\d:\d\d:\d\d \(D_ALWAYS\) .*", line)
     assert line.endswith('claim granted slot=slot1@h reason="it \\"fits\\"" took=0.25')
@@ -33,12 +34,14 @@ def test_lines_tell_the_time_as_the_configuration_wants_it(tmp_path: Path, lines
     config = load_config([str(tmp_path / "config")], environ={})
     log = Log(tmp_path / "log", wall=lambda: 1_795_000_000.0, times=log_times(config))
     log.always("here")
+    log.close()
     assert re.fullmatch(rf"{time} \(D_ALWAYS\) here\n", (tmp_path / "log").read_text())
 
 
 def test_p9_a_value_cannot_forge_a_line(tmp_path: Path) -> None:
     log = Log(tmp_path / "log")
     log.always("submit", name="x\n11/22/26 01:02:03 (D_ALWAYS) root did it", long="y" * 99_999)
+    log.close()
     (line,) = (tmp_path / "log").read_text().splitlines()
     assert len(line) < 5000
 
@@ -64,6 +67,7 @@ def test_a_full_log_is_set_aside(tmp_path: Path, old_max: int, names: int) -> No
     log = Log(tmp_path / "log", bytes_max=1000, old_max=old_max, wall=lambda: float(next(now)))
     for number in range(200):
         log.always(f"line {number}")
+    log.close()
     found = sorted(path.name for path in tmp_path.iterdir())
     assert len(found) == names
     assert all((tmp_path / name).stat().st_size <= 1000 for name in found)
@@ -72,13 +76,12 @@ def test_a_full_log_is_set_aside(tmp_path: Path, old_max: int, names: int) -> No
 
 
 def test_what_libraries_log_comes_too(tmp_path: Path) -> None:
-    root = logging.getLogger()
+    root, log = logging.getLogger(), Log(tmp_path / "log")
     before, level = root.handlers[:], root.level
     try:
-        log = Log(tmp_path / "log")
         log.capture_logging()
-        logging.getLogger("protocol.rpc").warning("%s broke the protocol", "eve")
-        logging.getLogger("protocol.rpc").debug("detail")
+        logging.getLogger("protocol.rpc.endpoints").warning("%s broke the protocol", "eve")
+        logging.getLogger("protocol.rpc.endpoints").debug("detail")
         try:
             raise ValueError("inside")
         except ValueError:
@@ -86,6 +89,7 @@ def test_what_libraries_log_comes_too(tmp_path: Path) -> None:
     finally:
         root.handlers[:] = before
         root.setLevel(level)
+        log.close()
     text = (tmp_path / "log").read_text()
     assert "(D_ALWAYS) eve broke the protocol" in text
     assert "(D_ERROR) a handler failed" in text

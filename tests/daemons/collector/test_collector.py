@@ -9,18 +9,19 @@ import pytest
 import trio
 
 from pool.classad import ClassAd, expr
-from protocol.authorize import Level
-from protocol.message import StreamRequest
+from pool.hosts.daemon_names import kept_name
 from protocol.messages.collector import (
+    AdChange,
     AdUpdate,
-    Change,
     InvalidateAds,
     QueryAds,
     UpdateAds,
     WatchAds,
 )
 from protocol.messages.common import GetAd, Ping, Reconfigure
-from protocol.rpc import Peer, RemoteError
+from protocol.rpc.endpoints import Peer, RemoteError
+from protocol.security.authorize import Level
+from protocol.wire.message import StreamRequest
 from tests.daemons.one_host import OneHost, one_host
 
 
@@ -84,18 +85,37 @@ async def test_a_watcher_hears_what_is_there_and_then_each_change(
             request = WatchAds(ad_types=["Machine"], constraint="Memory > 5", private=True)
             async with watcher.stream(request) as deltas:
                 first = await deltas.__anext__()
-                assert (first.change, first.name) == (Change.UPDATE, "b@n")
+                assert (first.change, first.name) == (AdChange.UPDATE, "b@n")
                 assert first.private is not None
                 assert first.private["ClaimId"] == "<a>#1#1#secret-of-b@n"
-                assert (await deltas.__anext__()).change is Change.SYNCED
+                assert (await deltas.__anext__()).change is AdChange.SYNCED
                 await peer.call(UpdateAds(updates=[an_update("a@n", Memory=2), an_update("c@n", Memory=7)]))
                 assert (await deltas.__anext__()).name == "c@n"
                 await peer.call(UpdateAds(updates=[an_update("b@n", Memory=3)]))
                 gone = await deltas.__anext__()
-                assert (gone.change, gone.name) == (Change.REMOVE, "b@n")
+                assert (gone.change, gone.name) == (AdChange.REMOVE, "b@n")
                 await peer.call(InvalidateAds(ad_type="Machine", names=["c@n"]))
                 gone = await deltas.__anext__()
-                assert (gone.change, gone.name) == (Change.REMOVE, "c@n")
+                assert (gone.change, gone.name) == (AdChange.REMOVE, "c@n")
+
+
+async def test_a_users_ads_of_several_schedds_stand_side_by_side(
+    tmp_path: Path, autojump_clock: trio.testing.MockClock
+) -> None:
+    async def schedds() -> list[str]:
+        return sorted(ad.eval_str("ScheddName", "") for ad in await host.query("Submitter"))
+
+    async with one_host(tmp_path) as host:
+        await host.start("collector")
+        async with host.connected("collector") as peer:
+            about = {"MyType": "Submitter", "Name": "alice@n", "Machine": "n"}
+            ads = [ClassAd({**about, "ScheddName": name}) for name in ("one@n", "two@n")]
+            for _ in range(2):
+                await peer.call(UpdateAds(updates=[AdUpdate(ad=ad) for ad in ads]))
+                assert await schedds() == ["one@n", "two@n"]
+            answer = await peer.call(InvalidateAds(ad_type="Submitter", names=[kept_name(ads[0])]))
+            assert answer.count == 1
+            assert await schedds() == ["two@n"]
 
 
 async def test_ads_are_taken_back_by_name_or_by_constraint(

@@ -9,11 +9,11 @@ from typing import Any, cast
 import trio
 import trio.testing
 
-from daemons import own_history
-from daemons.run import DaemonStart
+from daemons.daemon_core import own_history
+from daemons.daemon_core.run import DaemonStart
 from pool.classad import ClassAd
 from pool.config import load_config
-from pool.jobs.history_file import records
+from pool.jobs.queue.history_file import records
 
 Clock = trio.testing.MockClock
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 
-from daemons.self_monitor import RECENT_S, SelfMonitor
+from daemons.daemon_core.self_monitor import RECENT_S, SelfMonitor
 
 
 def test_a_process_looks_at_itself() -> None:

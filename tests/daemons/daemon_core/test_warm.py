@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-BORN = "from daemons import born, first_zygote\nimport sys\nborn.warm_up()\n"
+BORN = "from daemons.master import born\nimport sys\nborn.warm_up()\n"
 
 
 def said(program: str) -> str:
@@ -19,13 +19,11 @@ def test_what_all_daemons_share_has_no_module_that_few_of_them_need(module: str)
     assert said(f"{BORN}print({module!r} in sys.modules)") == "False\n"
 
 
-def test_after_warming_up_patterns_and_messages_are_ready_and_nothing_runs() -> None:
+def test_after_warming_up_messages_are_ready_and_nothing_runs() -> None:
     program = (
         f"{BORN}import threading\n"
-        "from pool import late_pattern\n"
-        "from protocol.message import MESSAGES\n"
-        "print(all('match' in vars(one) for one in late_pattern._known))\n"
+        "from protocol.wire.message import MESSAGES\n"
         "print(all(one._plan for one in MESSAGES.values()))\n"
         "print(threading.active_count())\n"
     )
-    assert said(program) == "True\nTrue\n1\n"
+    assert said(program) == "True\n1\n"

@@ -12,11 +12,12 @@ from pathlib import Path
 import pytest
 import trio
 
-from daemons.cron_manager import CronManager
-from daemons.log import Log
-from daemons.programs import MARK
-from daemons.run import DaemonStart, Source
-from daemons.world import World
+from daemons.base.log import Log
+from daemons.daemon_core.run import DaemonStart
+from daemons.daemon_core.source import ConfigSource
+from daemons.daemon_core.world import World
+from daemons.host.cron_manager import CronManager
+from daemons.host.programs import MARK
 from pool.classad import ClassAd
 from pool.cron_jobs.jobs import STARTD, read_table
 
@@ -50,7 +51,7 @@ class Setting:
         return self._manager
 
     def begin(self) -> CronManager:
-        source = Source(str(self.directory), (), self.knobs)
+        source = ConfigSource(str(self.directory), (), self.knobs)
         log = Log(self.directory / "log" / "StartLog", level="D_ALL")
         self._start = DaemonStart("startd", source, World.real(), log=log)
         self._manager = CronManager(
@@ -63,7 +64,7 @@ class Setting:
 
     def reconfigure(self, **knobs: str) -> None:
         assert self._start is not None
-        self._start.source = Source(str(self.directory), (), {**self.knobs, **knobs})
+        self._start.source = ConfigSource(str(self.directory), (), {**self.knobs, **knobs})
         self._start.reconfigure()
         self.manager.reconfigure(read_table(self._start.config, STARTD))
 

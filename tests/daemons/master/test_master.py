@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,6 @@ from typing import Any
 import pytest
 
 from pool.classad import ClassAd
-from protocol import keys
-from protocol.address import Address
-from protocol.blocking import connect
 from protocol.messages.common import Ping, Reconfigure, SetLogLevel, StopHow
 from protocol.messages.master import (
     CreateToken,
@@ -26,8 +24,12 @@ from protocol.messages.master import (
     RestartDaemons,
     SetShutdown,
 )
-from protocol.remote import RemoteError
-from protocol.security import Security
+from protocol.rpc.blocking import connect
+from protocol.rpc.remote import RemoteError
+from protocol.security import keys
+from protocol.security.credentials import Security
+from protocol.security.settings import SecuritySettings
+from protocol.wire.address import Address
 from tests.fakes.host_keys import make_host_key
 from tests.whole.real_pool import DEADLINE_S, RealPool, real_pool
 
@@ -159,7 +161,7 @@ def test_the_shared_port_leads_to_each_daemon_over_tls(central: RealPool) -> Non
     directory.mkdir()
     (directory / "alice").write_text(token)
     (directory / "alice").chmod(0o600)
-    security = Security(ca_files=(ca,), token_directories=(str(directory),))
+    security = Security(SecuritySettings(ca_files=(ca,), token_directories=(str(directory),)))
     for daemon in ("master", "collector", "negotiator"):
         address = (central.run_dir / f"{daemon}.address").read_text().splitlines()[0]
         with connect(address, security) as peer:
@@ -171,8 +173,8 @@ def test_p10_a_token_for_another_needs_an_administrator(central: RealPool) -> No
     if os.geteuid() != 0:
         pytest.skip("takes two accounts")
     script = (
-        "import sys; from protocol.blocking import connect; from protocol.security import Security; "
-        "from protocol.address import Address; from protocol.messages.master import CreateToken\n"
+        "import sys; from protocol.rpc.blocking import connect; from protocol.security.credentials import Security; "
+        "from protocol.wire.address import Address; from protocol.messages.master import CreateToken\n"
         f"peer = connect(Address.unix({str(central.run_dir / 'master.sock')!r}), Security()).__enter__()\n"
         "own = peer.call(CreateToken())\n"
         "for request in (CreateToken(identity='root'), CreateToken(duty='execute')):\n"
@@ -180,7 +182,7 @@ def test_p10_a_token_for_another_needs_an_administrator(central: RealPool) -> No
         "    except Exception as error:\n        assert 'ADMINISTRATOR' in str(error), error\n"
     )
     found = subprocess.run(
-        [os.sys.executable, "-c", script],
+        [sys.executable, "-c", script],
         user=65534,
         group=65534,
         extra_groups=[],
@@ -198,7 +200,7 @@ def test_a_host_joins_with_a_token_of_its_duty_and_keeps_its_name(central: RealP
     tokens.mkdir()
     (tokens / "join").write_text(token)
     (tokens / "join").chmod(0o600)
-    security = Security(ca_files=(ca,), token_directories=(str(tokens),))
+    security = Security(SecuritySettings(ca_files=(ca,), token_directories=(str(tokens),)))
     address = (central.run_dir / "master.address").read_text().splitlines()[0]
     csr = make_host_key(tmp_path / "keys", "exec1.pool.test")
     with connect(address, security) as peer:
@@ -213,7 +215,7 @@ def test_a_host_joins_with_a_token_of_its_duty_and_keeps_its_name(central: RealP
         tmp_path / "keys", joined.certificate, joined.ca, key=keys.host_key(tmp_path / "keys")
     )
     assert "DAEMON_LIST = MASTER, STARTD\n" in joined.config
-    member = Security(keys=str(tmp_path / "keys"), ca_files=(str(tmp_path / "keys" / "ca.pem"),))
+    member = Security(SecuritySettings(keys=str(tmp_path / "keys"), ca_files=(str(tmp_path / "keys" / "ca.pem"),)))
     with connect(address, member) as peer:
         said = peer.call(Ping())
     assert said.method == "SSL"

@@ -8,8 +8,8 @@ import pytest
 import trio
 from trio.testing import MockClock
 
+from daemons.host.programs import Finished
 from daemons.master import preen
-from daemons.programs import Finished
 from tests.daemons.one_host import one_host
 
 

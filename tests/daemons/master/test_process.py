@@ -32,8 +32,8 @@ def test_a_master_that_made_the_pools_keys_has_not_imported_what_makes_them(tmp_
     asked = (
         "import sys\n"
         "from daemons.master.process import make_directories, make_keys\n"
-        "from daemons.run import Source\n"
-        f"config = Source({str(tmp_path)!r}).load('MASTER', {{}})\n"
+        "from daemons.daemon_core.source import ConfigSource\n"
+        f"config = ConfigSource({str(tmp_path)!r}).load('MASTER', {{}})\n"
         "make_directories(config)\n"
         "make_keys(config)\n"
         "print('cryptography' in sys.modules)\n"

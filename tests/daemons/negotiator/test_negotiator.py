@@ -11,8 +11,7 @@ import pytest
 import trio
 
 from pool.classad import ClassAd, expr
-from pool.matching.accounting import SUBMITTER_CHARS_MAX, Accountant, Use
-from protocol import needs
+from pool.matching.accounting import SUBMITTER_CHARS_MAX, Accountant, SubmitterUse
 from protocol.messages.collector import AdUpdate, UpdateAds
 from protocol.messages.common import GetAd
 from protocol.messages.negotiator import (
@@ -25,8 +24,9 @@ from protocol.messages.negotiator import (
     SetPriority,
 )
 from protocol.messages.schedd import MatchesTaken, OfferMatches, RejectRequests
-from protocol.rpc import Peer, RemoteError
-from protocol.service import Service
+from protocol.rpc.endpoints import Peer, RemoteError
+from protocol.rpc.service import Service, answer
+from protocol.security import needs
 from tests.daemons.one_host import OneHost, one_host
 
 Clock = trio.testing.MockClock
@@ -68,8 +68,12 @@ class FakeSchedd:
         self.news = trio.Event()
         self.peer: Peer | None = None
         self.service = Service("schedd", needs.SCHEDD_TO_NEGOTIATOR)
-        self.service.on(OfferMatches, self._offered)
-        self.service.on(RejectRequests, self._rejected)
+        self.service.offer(
+            [
+                answer(OfferMatches, self._offered),
+                answer(RejectRequests, self._rejected),
+            ]
+        )
 
     def _offered(self, peer: Peer, request: OfferMatches) -> MatchesTaken:
         self.offers += [match.claim_id for match in request.matches]
@@ -303,7 +307,7 @@ async def test_a_submitter_whose_name_is_a_book_has_no_account(tmp_path: Path, a
 
 def test_a_slot_makes_no_account_of_a_book() -> None:
     accountant = Accountant()
-    accountant.charge({"x" * 1000: Use(1, 1.0), "alice": Use(1, 1.0)}, now=1.0)
+    accountant.charge({"x" * 1000: SubmitterUse(1, 1.0), "alice": SubmitterUse(1, 1.0)}, now=1.0)
     assert set(accountant.accounts) == {"alice"}
 
 

@@ -6,7 +6,7 @@ import os
 import signal
 import time
 
-from daemons.zygote import Birth
+from daemons.process.zygote import Birth
 
 
 def echo(birth: Birth) -> int:

@@ -1,17 +1,17 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 from pathlib import Path
 
 import pytest
 import trio
 
-from daemons.linux import is_zombie
-from daemons.spawn_child import SpawnError, Zygote
+from daemons.process.children import SpawnError, Zygote
 
 ROOT = Path(__file__).parents[3]
-HERE = "tests.daemons.zygote.children"
+HERE = "tests.daemons.process.children"
 NAMES = "echo until_orphaned die_at_once leave_orphan leave_stubborn_orphans write_to_given"
 KINDS = {name: f"{HERE}:{name}" for name in NAMES.split()}
 
@@ -66,6 +66,7 @@ async def test_a_child_can_be_killed_by_its_owner(zygote: Zygote) -> None:
     child.kill(signal.SIGTERM)
     assert await child.wait() == signal.SIGTERM
     child.kill(signal.SIGTERM)
+    await child.channel.aclose()
 
 
 async def test_descriptors_travel_with_the_request(zygote: Zygote) -> None:
@@ -73,6 +74,7 @@ async def test_descriptors_travel_with_the_request(zygote: Zygote) -> None:
     child = await zygote.fork("write_to_given", b"through the pipe", [writable])
     os.close(writable)
     await child.wait()
+    await child.channel.aclose()
     assert os.read(readable, 100) == b"through the pipe"
     os.close(readable)
 
@@ -88,6 +90,7 @@ async def test_when_the_zygote_dies_its_children_live_and_the_next_one_forks(zyg
     assert await old.channel.receive_some(100) == b"STILL THERE"
     await old.channel.send_eof()
     assert await old.wait() == 7 << 8
+    await old.channel.aclose()
     await new.channel.aclose()
     assert await new.wait() == 7 << 8
 
@@ -121,14 +124,15 @@ async def test_children_see_the_end_of_their_life_pipe_when_the_owner_stops() ->
         nursery.cancel_scope.cancel()
     with trio.fail_after(30):
         assert await child.channel.receive_some(1) == b""  # it is gone
-        while not is_zombie(zygote.pid):  # it has reaped its child and left
-            await trio.sleep(0.02)
+    await child.channel.aclose()
+    assert not Path(f"/proc/{zygote.pid}").exists()  # it has reaped its child and left, and was collected
 
 
 async def test_orphans_of_children_are_reaped_by_the_zygote(zygote: Zygote) -> None:
     child = await zygote.fork("leave_orphan")
     orphan = int(await child.channel.receive_some(100))
     await child.wait()
+    await child.channel.aclose()
     with trio.fail_after(30):
         while Path(f"/proc/{orphan}").exists():
             await trio.sleep(0.05)
@@ -140,6 +144,7 @@ async def test_strays_are_ended_and_children_are_not(zygote: Zygote) -> None:
     child = await zygote.fork("leave_stubborn_orphans")
     orphans = [int(pid) for pid in (await child.channel.receive_some(100)).split()]
     await child.wait()
+    await child.channel.aclose()
     assert await zygote.kill_strays() == 0
     with trio.fail_after(30):
         while any(Path(f"/proc/{pid}").exists() for pid in orphans):
@@ -148,6 +153,7 @@ async def test_strays_are_ended_and_children_are_not(zygote: Zygote) -> None:
     assert await living.channel.receive_some(100) == b"THERE"
     await living.channel.send_eof()
     await living.wait()
+    await living.channel.aclose()
 
 
 async def test_a_request_that_is_too_large_is_refused(zygote: Zygote) -> None:
@@ -161,3 +167,38 @@ async def test_a_zygote_that_cannot_start_says_so() -> None:
         async with trio.open_nursery() as nursery:
             await nursery.start(zygote.run)
     assert caught.group_contains(SpawnError, match="could not start")
+
+
+async def test_a_zygote_that_cannot_be_executed_for_now_is_executed_when_it_can_be(zygote: Zygote) -> None:
+    async def said() -> str:
+        try:
+            child = await zygote.fork("die_at_once")
+        except SpawnError as error:
+            return str(error)
+        await child.channel.aclose()
+        return "a child"
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with trio.fail_after(60):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))  # what is open stays so, and nothing more can be opened
+        try:
+            os.kill(zygote.pid, signal.SIGKILL)
+            while "the zygote cannot be executed: Too many open files" not in await said():
+                await trio.lowlevel.checkpoint()
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        while await said() != "a child":
+            await trio.sleep(0.01)
+
+
+async def test_children_outlive_one_zygote_after_another(zygote: Zygote) -> None:
+    children = [await zygote.fork("until_orphaned")]
+    for _ in range(3):
+        os.kill(zygote.pid, signal.SIGKILL)
+        children.append(await zygote.fork("until_orphaned"))
+    for child in children:
+        assert child.alive
+        child.kill()
+        with trio.fail_after(30):
+            assert await child.wait() == signal.SIGKILL
+        await child.channel.aclose()

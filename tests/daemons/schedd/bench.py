@@ -22,15 +22,12 @@ from typing import Any
 
 import trio
 
+from pool.base.errors import PoolError
+from pool.base.ids import ClaimId, JobId
 from pool.classad import ClassAd, expr
-from pool.errors import PoolError
-from pool.ids import ClaimId, JobId
-from pool.jobs.event_reader import EventReader
-from pool.jobs.states import JobStatus
-from protocol import needs, rpc
-from protocol.address import Address
-from protocol.codec import pack_ads
-from protocol.message import DONE, Done
+from pool.jobs.userlog.reader import EventReader
+from pool.jobs.vocabulary.endings import Ending
+from pool.jobs.vocabulary.states import JobStatus
 from protocol.messages.common import StopHow
 from protocol.messages.negotiator import AnnounceWork, ReturnMatches
 from protocol.messages.schedd import (
@@ -38,18 +35,15 @@ from protocol.messages.schedd import (
     ActOnJobs,
     ClaimChange,
     ClaimChanged,
-    Ending,
-    JobEnded,
-    JobExecuting,
-    Match,
+    OfferedMatch,
     OfferMatches,
     Outcome,
     QueryHistory,
     QueryJobs,
     Selection,
-    StarterReady,
     SubmitJobs,
 )
+from protocol.messages.shadow import JobEnded, JobExecuting, StarterReady
 from protocol.messages.startd import (
     ActivateAnswer,
     ActivateClaim,
@@ -64,9 +58,15 @@ from protocol.messages.startd import (
     RequestClaim,
     SuspendClaim,
 )
-from protocol.rpc import Peer
-from protocol.security import Security
-from protocol.service import Service
+from protocol.rpc import endpoints
+from protocol.rpc.endpoints import Peer
+from protocol.rpc.service import Service, answer
+from protocol.security import needs
+from protocol.security.credentials import Security
+from protocol.security.settings import SecuritySettings
+from protocol.wire.address import Address
+from protocol.wire.codec import pack_ads
+from protocol.wire.message import DONE, Done
 from tests.daemons.one_host import OneHost, one_host
 from tests.fakes.agents import Agents
 
@@ -122,22 +122,25 @@ class FakeStartd:
         self.peers: dict[str, Peer] = {}
         self._up = trio.CancelScope()
         self.service = Service("startd", needs.STARTD)
-        on = self.service.on
-        on(RequestClaim, self.claim)
-        on(ActivateClaim, self.activate)
-        on(DeactivateClaim, self.deactivate)
-        on(ReleaseClaim, self.release)
-        on(KeepAlive, self.keep_alive)
-        on(ReconnectClaim, self.reconnect)
-        on(SuspendClaim, lambda peer, asked: DONE)
-        on(ContinueClaim, lambda peer, asked: DONE)
+        self.service.offer(
+            [
+                answer(RequestClaim, self.claim),
+                answer(ActivateClaim, self.activate),
+                answer(DeactivateClaim, self.deactivate),
+                answer(ReleaseClaim, self.release),
+                answer(KeepAlive, self.keep_alive),
+                answer(ReconnectClaim, self.reconnect),
+                answer(SuspendClaim, lambda peer, asked: DONE),
+                answer(ContinueClaim, lambda peer, asked: DONE),
+            ]
+        )
 
     async def serve(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Listen until `vanish`."""
         network = self.bench.host.network
         with trio.CancelScope() as self._up:
             listener = await network.listen(Address.unix(self.address))
-            await rpc.serve(self.service, [listener], security=self.bench.host.security, task_status=task_status)
+            await endpoints.serve(self.service, [listener], security=self.bench.host.security, task_status=task_status)
 
     async def vanish(self) -> None:
         """The machine is gone, with all that runs there."""
@@ -238,11 +241,13 @@ class FakeStartd:
 
     async def _report(self, nursery: trio.Nursery, running: Running) -> None:
         order = running.order
-        security = Security(trust_domain="pool.test", uid_domain="pool.test").with_ticket(order.ticket)
+        security = Security(SecuritySettings(trust_domain="pool.test", uid_domain="pool.test")).with_ticket(
+            order.ticket
+        )
         began, ran, ended = self.bench.host.world.wall(), False, None
         while True:
             try:
-                peer = await rpc.open_peer(
+                peer = await endpoints.open_peer(
                     nursery, order.shadow_address, security=security, network=self.bench.host.network
                 )
                 await peer.call(StarterReady(job_id=order.job_id, activation=order.activation))
@@ -257,7 +262,7 @@ class FakeStartd:
                 await peer.call(ended, timeout=None)
                 running.acknowledged = True
                 return
-            except rpc.RemoteError:
+            except endpoints.RemoteError:
                 return
             except PoolError:
                 await trio.sleep(1)
@@ -303,11 +308,17 @@ class Bench:
     async def start(self) -> None:
         """Start the fake negotiator, and the schedd."""
         service = Service("negotiator", needs.NEGOTIATOR)
-        service.on(AnnounceWork, self._announce)
-        service.on(ReturnMatches, lambda peer, message: self.returned.extend(message.claim_ids))
+        service.offer(
+            [
+                answer(AnnounceWork, self._announce),
+                answer(ReturnMatches, lambda peer, message: self.returned.extend(message.claim_ids)),
+            ]
+        )
         listener = await self.host.network.listen(Address.unix(str(self.host.directory / "run" / "negotiator.sock")))
         await self.nursery.start(
-            lambda task_status: rpc.serve(service, [listener], security=self.host.security, task_status=task_status)
+            lambda task_status: endpoints.serve(
+                service, [listener], security=self.host.security, task_status=task_status
+            )
         )
         await self.host.start("schedd")
 
@@ -331,7 +342,7 @@ class Bench:
         request = self.announced.requests[0]
         free = [offer for offer in startd.offers if offer not in startd.claims][:count]
         matches = [
-            Match(
+            OfferedMatch(
                 submitter=request.submitter,
                 autocluster=request.autocluster,
                 claim_id=str(offer),
@@ -355,8 +366,8 @@ class Bench:
         """A connection as an ordinary user."""
         uid = pwd.getpwnam(user).pw_uid
         address = Address.unix(str(self.host.directory / "run" / "schedd.sock"))
-        security = Security(trust_domain="pool.test", uid_domain="pool.test")
-        async with rpc.connected(address, network=self.host.network.as_user(uid), security=security) as peer:
+        security = Security(SecuritySettings(trust_domain="pool.test", uid_domain="pool.test"))
+        async with endpoints.connected(address, network=self.host.network.as_user(uid), security=security) as peer:
             yield peer
 
     async def submit(self, cluster_ad: ClassAd, *procs: Mapping[str, object], user: str = USER, **more: Any) -> int:

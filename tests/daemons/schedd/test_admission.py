@@ -8,9 +8,9 @@ import pytest
 import trio.testing
 
 from pool.classad import ClassAd
-from protocol.codec import pack_ads
 from protocol.messages.schedd import Action, SubmitJobs
-from protocol.rpc import RemoteError
+from protocol.rpc.endpoints import RemoteError
+from protocol.wire.codec import pack_ads
 from tests.daemons.schedd.bench import LOG, USER, a_bench, a_job
 from tests.daemons.schedd.test_factories import factories, submit
 

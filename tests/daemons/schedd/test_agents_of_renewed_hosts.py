@@ -7,9 +7,9 @@ from typing import Any
 import trio
 import trio.testing
 
-from daemons.log import Log
-from daemons.schedd.agents import Agents
-from pool.jobs.store import EventRow
+from daemons.base.log import Log
+from daemons.schedd.files.agents import Agents
+from pool.jobs.queue.store import EventRow
 
 
 class AnAgent:

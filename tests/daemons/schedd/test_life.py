@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import pytest
@@ -9,10 +10,10 @@ import trio
 import trio.testing
 
 from pool.classad import ClassAd, expr
-from pool.jobs.states import JobStatus
-from protocol.auth.ticket import digest_of
+from pool.jobs.vocabulary.states import JobStatus
 from protocol.messages.schedd import Action, ClaimChange, Outcome
-from protocol.rpc import RemoteError
+from protocol.rpc.endpoints import RemoteError
+from protocol.security.ticket import digest_of
 from tests.daemons.schedd.bench import LOG, USER, a_bench, a_job
 
 Clock = trio.testing.MockClock
@@ -311,6 +312,22 @@ async def test_a_crontab_sets_the_next_run_again_and_again(tmp_path: Path, autoj
         await bench.until_events("1.0", [0, 1, 4])
         await bench.until(lambda: len(startd.released) == 1)  # its next run is far away
         assert (await bench.ad("1.0"))["DeferralTime"] == missed + 600
+
+
+async def test_a_job_of_a_slot_may_run_more_often_than_the_schedd_looks(tmp_path: Path, autojump_clock: Clock) -> None:
+    """SCHEDD_INTERVAL is 300; where it limits how often, a job with `cron_minute = *` runs every fifth minute."""
+    async with a_bench(tmp_path) as bench:
+        startd = await bench.startd()
+        in_time = expr("time() >= DeferralTime")
+        await bench.submit(a_job(CronMinute="*", OnExitRemove=False, Requirements=in_time, RunsFor=5))
+        moments = []
+        for _ in range(3):
+            moments.append((await bench.ad("1.0")).eval_int("DeferralTime", 0))
+            await trio.sleep(moments[-1] - bench.host.world.wall())
+            await bench.match(startd)
+            await bench.until_status(running=1)
+            await bench.until_status(idle=1)
+        assert [later - sooner for sooner, later in itertools.pairwise(moments)] == [60, 60]
 
 
 async def test_a_wrong_crontab_holds_the_job(tmp_path: Path, autojump_clock: Clock) -> None:

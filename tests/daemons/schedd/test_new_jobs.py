@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from daemons.schedd.new_jobs import new_cluster, new_job, new_jobs
+from daemons.schedd.queue.new_jobs import new_cluster, new_job, new_jobs
 from pool.classad import ClassAd, expr
 from pool.jobs.accounting_groups import ChargeRules
 from pool.jobs.edits import EditRules
-from pool.jobs.job_queue import Job
-from protocol.ad_table import AdTable
+from pool.jobs.queue.cluster import Job
+from protocol.wire.ad_table import AdTable
 
 
 def _seen(job: Job) -> tuple[object, ...]:

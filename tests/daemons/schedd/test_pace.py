@@ -9,7 +9,7 @@ import pytest
 import trio.testing
 
 from protocol.messages.schedd import Action
-from protocol.rpc import RemoteError
+from protocol.rpc.endpoints import RemoteError
 from tests.daemons.schedd.bench import Bench, a_bench, a_job
 
 Clock = trio.testing.MockClock

@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 import trio.testing
 
+from pool.base.ids import JobId
 from pool.classad import expr
-from pool.ids import JobId
-from protocol.ad_table import ads_of
 from protocol.messages.collector import QueryAds
 from protocol.messages.schedd import (
     Action,
@@ -24,7 +23,8 @@ from protocol.messages.schedd import (
     Selection,
     WatchJobs,
 )
-from protocol.rpc import Items, RemoteError
+from protocol.rpc.endpoints import Items, RemoteError
+from protocol.wire.ad_table import ads_of
 from tests.daemons.schedd.bench import USER, Bench, a_bench, a_job
 
 Clock = trio.testing.MockClock

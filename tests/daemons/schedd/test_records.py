@@ -7,7 +7,7 @@ from pathlib import Path
 import trio.testing
 
 from pool.classad import parse_long
-from pool.jobs.history_file import records
+from pool.jobs.queue.history_file import records
 from protocol.messages.schedd import Action, QueryHistory, Selection
 from tests.daemons.schedd.bench import Bench, a_bench, a_job
 

@@ -9,7 +9,7 @@ import trio.testing
 
 from protocol.messages.common import StopHow
 from protocol.messages.schedd import Action, EditJobs, Selection, SetUsers, UserAction
-from protocol.rpc import RemoteError
+from protocol.rpc.endpoints import RemoteError
 from tests.daemons.schedd.bench import USER, Bench, a_bench, a_job
 from tests.whole.real_pool import pool_directory
 

@@ -8,10 +8,10 @@ import pytest
 import trio.testing
 
 from pool.classad import ClassAd, expr
-from protocol.ad_table import pack_table
-from protocol.codec import pack_ads
 from protocol.messages.schedd import EditJobs, Selection, SubmitJobs
-from protocol.rpc import RemoteError
+from protocol.rpc.endpoints import RemoteError
+from protocol.wire.ad_table import pack_table
+from protocol.wire.codec import pack_ads
 from tests.daemons.schedd.bench import a_bench, a_job
 
 Clock = trio.testing.MockClock
@@ -61,7 +61,7 @@ async def test_a_job_grows_no_further_by_edits(autojump_clock: Clock, tmp_path: 
 async def test_one_message_brings_so_many_new_expressions(autojump_clock: Clock, tmp_path: Path) -> None:
     many = {f"New{i}": expr("1 + " * 1_500 + f"nobody_has_sent_{i}") for i in range(60)}
     packed = pack_ads([ClassAd(many)])
-    from pool.classad.expression import _INTERNED
+    from pool.classad.eval.expression import _INTERNED
 
     async with a_bench(tmp_path) as bench, bench.connected() as peer:
         _INTERNED.young.clear()

@@ -8,21 +8,17 @@ from typing import Any, cast
 import pytest
 import trio
 
-from daemons.schedd.shadow import Shadow
-from daemons.schedd.starters import Starters
-from pool.errors import PeerError
-from pool.ids import JobId
-from protocol import needs
-from protocol.messages.schedd import StarterReady
-from protocol.service import Service
+from daemons.schedd.execution.shadow import Shadow
+from daemons.schedd.execution.starters import Starters
+from pool.base.errors import PeerError
+from pool.base.ids import JobId
+from protocol.messages.shadow import StarterReady
 
 READY = StarterReady(job_id=JobId(1, 0), activation="a")
 
 
 def _schedd(shadow: object | None) -> tuple[Starters, Any]:
-    core = SimpleNamespace(
-        start=SimpleNamespace(service=Service("schedd", needs.SCHEDD)), shadows={"a": shadow} if shadow else {}
-    )
+    core = SimpleNamespace(executions=SimpleNamespace(shadows={"a": shadow} if shadow else {}))
     return Starters(cast(Any, core)), SimpleNamespace(ticket="claim")
 
 
@@ -63,7 +59,7 @@ async def test_a_starter_of_an_execution_that_was_never_committed_is_refused() -
 def _shadow() -> Shadow:
     core = SimpleNamespace(log=SimpleNamespace(always=lambda said: None))
     claim, job = _claim(), SimpleNamespace(id="1.0")
-    return Shadow(cast(Any, core), cast(Any, None), cast(Any, claim), cast(Any, job), "activation", {})
+    return Shadow(cast(Any, core), cast(Any, None), cast(Any, None), cast(Any, claim), cast(Any, job), "activation", {})
 
 
 async def test_p2_a_starter_of_an_execution_that_was_given_up_is_refused() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import trio.testing
 
-from daemons.schedd.transfer_turns import LOOK_S, TURNS_PER_EXECUTION_MAX
+from daemons.schedd.files.transfer_turns import LOOK_S, TURNS_PER_EXECUTION_MAX
 from pool.classad import ClassAd
 from protocol.messages.common import GetAd
 from protocol.messages.schedd import AskTurn, EndTurn, TransferReport
@@ -51,7 +51,7 @@ async def test_jobs_take_turns_and_show_what_they_do(tmp_path: Path, autojump_cl
         await ask(agent, "b", second)
         await ask(agent, "c", third, upload=False)
         await bench.until(lambda: agent.given == ["a", "c"])
-        ads = {ad["TransferQueued"]: ad for ad in (await bench.ads()).values() if ad.get("TransferringInput")}
+        ads = {bool(ad["TransferQueued"]): ad for ad in (await bench.ads()).values() if ad.get("TransferringInput")}
         assert sorted(ads) == [False, True]
         ad = await own_ad(bench)
         assert [ad[f"TransferQueueNum{what}"] for what in ("Uploading", "Downloading", "WaitingToUpload")] == [1, 1, 1]

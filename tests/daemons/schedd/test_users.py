@@ -8,7 +8,7 @@ import pytest
 import trio.testing
 
 from protocol.messages.schedd import QueryUsers, SetUsers, UserAction
-from protocol.rpc import RemoteError
+from protocol.rpc.endpoints import RemoteError
 from tests.daemons.schedd.bench import USER, Bench, a_bench, a_job
 
 Clock = trio.testing.MockClock

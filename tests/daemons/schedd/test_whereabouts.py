@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import trio
 
-from daemons.schedd.whereabouts import is_same_host
-from pool.jobs.states import JobStatus
+from daemons.schedd.claims.whereabouts import is_same_host
+from pool.jobs.vocabulary.states import JobStatus
 from protocol.messages.collector import AdUpdate, UpdateAds
 from tests.daemons.schedd.bench import Bench, FakeStartd, a_bench, a_job
 

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 import trio
 
-from daemons.startd import ads, load
+from daemons.startd.slots import load
 from pool.classad import expr
-from pool.slots.detect import Look
+from pool.slots.provision import detect
+from pool.slots.provision.detect import Look
 from protocol.messages.schedd import ClaimChange
 from tests.daemons.one_host import EPOCH
 from tests.daemons.startd.schedd import Bench, FakeSchedd, Held, a_bench, a_job
@@ -194,7 +195,7 @@ class Player:
 def _attributes(words: list[str]) -> dict[str, object]:
     found: dict[str, object] = {}
     for word in words:
-        name, _, text = word.partition("=")
+        name, _, text = word.lstrip("+").partition("=")
         if text == "now":
             found[name] = int(EPOCH + trio.current_time())
         else:
@@ -205,7 +206,7 @@ def _attributes(words: list[str]) -> dict[str, object]:
 async def play(case: Case, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Run one case; a step that fails names its file and line."""
     machine = Machine()
-    monkeypatch.setattr(ads.detect, "look", machine.look)
+    monkeypatch.setattr(detect, "look", machine.look)
     monkeypatch.setattr(load, "processes_seconds", machine.burnt)
     file = directory / "policy"
     file.write_text(case.machine())

@@ -10,10 +10,9 @@ from typing import Any
 
 import trio
 
+from pool.base.ids import JobId
 from pool.classad import ClassAd
-from pool.ids import JobId
-from protocol import needs
-from protocol.messages.collector import Change, QueryAds, WatchAds
+from protocol.messages.collector import AdChange, QueryAds, WatchAds
 from protocol.messages.common import StopHow
 from protocol.messages.schedd import ClaimChange, ClaimChanged
 from protocol.messages.startd import (
@@ -25,8 +24,9 @@ from protocol.messages.startd import (
     ReleaseClaim,
     RequestClaim,
 )
-from protocol.rpc import Peer
-from protocol.service import Service
+from protocol.rpc.endpoints import Peer
+from protocol.rpc.service import Service, answer
+from protocol.security import needs
 from tests.daemons.one_host import OneHost, one_host
 from tests.fakes.starters import FakeStarter, Farm
 
@@ -138,7 +138,7 @@ class Bench:
         service = Service("schedd", needs.SCHEDD_TO_STARTD)
         async with self.host.connected("startd", service=service) as peer:
             schedd = FakeSchedd(peer, name)
-            service.on(ClaimChanged, schedd.hear)
+            service.offer([answer(ClaimChanged, schedd.hear)])
             yield schedd
 
     async def ads(self) -> dict[str, ClassAd]:
@@ -158,11 +158,11 @@ class Bench:
         seen = ""
         async with self.host.connected("collector") as peer, peer.stream(watch) as deltas:
             async for delta in deltas:
-                if delta.change is not Change.SYNCED:
+                if delta.change is not AdChange.SYNCED:
                     if delta.name.partition("@")[0] != slot.partition("@")[0]:
                         continue
                     seen = f"{delta.ad['State']}/{delta.ad['Activity']}" if delta.ad is not None else ""
-                if seen == where and (seen or delta.change is not Change.UPDATE):
+                if seen == where and (seen or delta.change is not AdChange.UPDATE):
                     return
 
     async def offers(self, slot: str = "slot1") -> list[str]:
@@ -170,7 +170,7 @@ class Bench:
         watch = WatchAds(ad_types=["Machine"], private=True)
         async with self.host.connected("collector") as peer, peer.stream(watch) as deltas:
             async for delta in deltas:
-                if delta.change is Change.SYNCED:
+                if delta.change is AdChange.SYNCED:
                     break
                 if delta.name.partition("@")[0] == slot and delta.private is not None:
                     private: Any = delta.private

@@ -7,12 +7,13 @@ from pathlib import Path
 import trio
 from trio.testing import MockClock
 
+from pool.base.ids import ClaimId
 from pool.classad import expr
-from pool.ids import ClaimId
 from protocol.messages.common import StopHow
 from protocol.messages.schedd import ClaimChange
 from protocol.messages.startd import ContinueClaim, KeepAlive, ReconnectClaim, SuspendClaim
 from tests.daemons.startd.schedd import a_bench, a_job
+from tests.own_attributes import own
 
 
 async def test_a_partitionable_slot_is_carved_and_made_whole_again(tmp_path: Path, autojump_clock: MockClock) -> None:
@@ -52,13 +53,13 @@ async def test_dynamic_slots_end_together_for_a_larger_claim(tmp_path: Path, aut
         for held in small:
             assert (await schedd.run(held)).started
         room = [await bench.offer(held.slot.partition("@")[0]) for held in small]
-        large = await better.claim(room[0], a_job(RequestCpus=2, Loved=1), room=room)
+        large = await better.claim(room[0], a_job(RequestCpus=2, **own(Loved=1)), room=room)
         assert large.answer.granted, large.answer.reason
         assert large.answer.slot_ad is not None
         assert large.answer.slot_ad["Cpus"] == 2
         assert sorted(await bench.ads()) == ["slot1", "slot1_1"]
         assert await schedd.alive(*small) == [False, False]
-        again = await better.claim(room[0], a_job(RequestCpus=2, Loved=1), room=room)
+        again = await better.claim(room[0], a_job(RequestCpus=2, **own(Loved=1)), room=room)
         assert again.answer.slot_name == large.answer.slot_name
 
 
@@ -67,7 +68,7 @@ async def test_dynamic_slots_do_not_end_for_a_claim_that_they_rank_lower_or_whil
 ) -> None:
     knobs = {"NUM_CPUS": "2", "RANK": "TARGET.Loved ?: 0", "MAXJOBRETIREMENTTIME": "TARGET.Patience ?: 0"}
     async with a_bench(tmp_path, **knobs) as bench, bench.schedd() as schedd, bench.schedd("b@pool.test") as other:
-        loved, patient = a_job(Loved=5), a_job(Patience=1000)
+        loved, patient = a_job(**own(Loved=5)), a_job(**own(Patience=1000))
         for job, reason in ((loved, "ranks its present job higher"), (patient, "retirement left")):
             held = await schedd.claim(await bench.offer(), job)
             assert (await schedd.run(held)).started

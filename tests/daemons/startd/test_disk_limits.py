@@ -7,31 +7,31 @@ from pathlib import Path
 
 import pytest
 
-from daemons.startd.disk_limits import Found, file_system_type, look
-from daemons.starter.scratch.group import BackingFile, Size
-from pool.config.config import load_config
-from pool.execute.scratch import Kind, Store
+from daemons.host.volumes.group import BackingFile, Size
+from daemons.startd.machine.disk_limits import FoundLimits, file_system_type, look
+from pool.config.load import load_config
+from pool.execute.scratch import ScratchKind, Store
 
 GIB = 1 << 30
 
 
-def _look(root: Path, **knobs: str) -> Found:
+def _look(root: Path, **knobs: str) -> FoundLimits:
     overrides = {"LOCAL_DIR": str(root), "EXECUTE": str(root), **knobs}
     return look(load_config([], overrides=overrides, environ={}), str(root))
 
 
 def test_nothing_is_held_to_a_size_unless_somebody_says_so(tmp_path: Path) -> None:
     found = _look(tmp_path)
-    assert found == Found()
+    assert found == FoundLimits()
     assert found.attributes() == {"HasEncryptExecuteDirectory": False}
     assert found.kib(1000, 4) == 1000
 
 
 def test_where_nothing_else_can_be_had_files_are_added_up_and_the_log_says_why(tmp_path: Path) -> None:
     found = _look(tmp_path, STARTD_ENFORCE_DISK_LIMITS="true", SCRATCH_FILE_SYSTEMS="quota walk")
-    if found.store.kind is Kind.QUOTA:
+    if found.store.kind is ScratchKind.QUOTA:
         pytest.skip("this file system has project quotas")
-    assert found.store.kind is Kind.WALK
+    assert found.store.kind is ScratchKind.WALK
     if os.geteuid() != 0:
         assert found.said[0] == "Jobs have no file systems of their own: it is not root's"
     else:
@@ -60,7 +60,7 @@ def test_encryption_that_cannot_be_had_is_told(tmp_path: Path, knobs: dict[str, 
 
 def test_a_volume_group_is_advertised_under_htcondors_names() -> None:
     backing = BackingFile("/var/spool/startd_disk.img", 10240, "vg", "pool")
-    found = Found(Store(Kind.LVM, "vg", "pool"), Size(10 * GIB, GIB, 4 << 20), backing)
+    found = FoundLimits(Store(ScratchKind.LVM, "vg", "pool"), Size(10 * GIB, GIB, 4 << 20), backing)
     ad = found.attributes()
     assert ad["LvmBackingStore"] == "vg/pool"
     assert (ad["LvmIsThinProvisioning"], ad["LvmUsingLoopback"]) == (True, True)

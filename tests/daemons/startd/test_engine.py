@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from daemons.startd.engine import containers, images_size, look
-from daemons.starter.container_records import ContainerRecord, ContainerRecords
+from daemons.host.container_records import ContainerRecord, ContainerRecords
+from daemons.startd.machine.engine import containers, images_size, look
 from pool.config import Config, load_config
 from tests.fakes.engine import VERSION, ScriptedEngine, scripted_engine
 

@@ -9,13 +9,13 @@ from typing import Any, cast
 import trio
 import trio.testing
 
-from daemons.run import DaemonStart
-from daemons.startd.history import History
-from daemons.startd.slot import Slot
+from daemons.daemon_core.run import DaemonStart
+from daemons.startd.slots.history import History
+from daemons.startd.slots.slot import Slot
+from pool.base.ids import JobId
 from pool.classad import ClassAd
 from pool.config import load_config
-from pool.ids import JobId
-from pool.jobs.history_file import records
+from pool.jobs.queue.history_file import records
 from pool.slots.claim import Activation
 
 

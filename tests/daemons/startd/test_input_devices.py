@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from daemons.startd.input_devices import InputDevices
+from daemons.startd.machine.input_devices import InputDevices
 
 
 def test_a_key_press_is_seen_once_and_never_read(tmp_path: Path) -> None:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from daemons.startd.inventory import take_stock
+from daemons.startd.machine.inventory import take_stock
+from pool.base.errors import ConfigError
 from pool.config import Config, load_config
-from pool.errors import ConfigError
 
 NO_GPUS = "STARTD_DETECT_GPUS = false"
 

@@ -11,6 +11,7 @@ from trio.testing import MockClock
 from protocol.messages.startd import MatchMade, VacateSlots
 from tests.daemons.negotiator.test_negotiator import a_schedd, wants
 from tests.daemons.startd.schedd import Bench, a_bench, a_job
+from tests.own_attributes import own
 
 STATIC = {"SLOT_TYPE_1": "100%", "NUM_SLOTS_TYPE_1": "1", "MATCH_TIMEOUT": "120"}
 
@@ -108,7 +109,7 @@ async def test_a_claimed_slot_that_is_matched_takes_no_third_match_until_it_was_
         assert (await bench.ads())["slot1"].eval("Requirements") is not False
         third = await until_offered(bench, better)
         await tell(bench, third)
-        answer = (await schedd.claim(third, a_job(Loved=1))).answer
+        answer = (await schedd.claim(third, a_job(**own(Loved=1)))).answer
         assert answer.granted, answer.reason
         assert await bench.where() == "Claimed/Idle"
 

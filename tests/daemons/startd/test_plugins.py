@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from daemons.startd.plugins import METHODS, ask, known_at_once
+from daemons.startd.machine.plugins import METHODS, ask, known_at_once
 from pool.config import Config, load_config
 
 WORKS = """#!/bin/sh

@@ -8,16 +8,17 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from daemons.startd import ads
+from pool.base.errors import ConfigError
 from pool.classad import ClassAd, expr
-from pool.errors import ConfigError
-from pool.jobs.codes import HoldCode
-from pool.slots.detect import Look
+from pool.jobs.vocabulary.hold_codes import HoldCode
+from pool.slots.provision import detect
+from pool.slots.provision.detect import Look
 from protocol.messages.common import Reconfigure, StopHow
 from protocol.messages.schedd import ClaimChange
 from protocol.messages.startd import CancelDrain, DrainMachine, VacateSlots
-from protocol.rpc import RemoteError
+from protocol.rpc.endpoints import RemoteError
 from tests.daemons.startd.schedd import Bench, FakeSchedd, Held, a_bench, a_job
+from tests.own_attributes import own
 
 STATIC = {"SLOT_TYPE_1": "100%", "NUM_SLOTS_TYPE_1": "1"}
 LONG_S = 1_000_000.0
@@ -280,7 +281,7 @@ async def test_a_busy_cpu_shows_since_when(
     tmp_path: Path, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     load = 0.0
-    monkeypatch.setattr(ads.detect, "look", lambda *_: Look(load, 0, 0, 720, 1))
+    monkeypatch.setattr(detect, "look", lambda *_: Look(load, 0, 0, 720, 1))
     knobs = {**STATIC, "CpuBusy": "LoadAvg >= 0.5", "POLLING_INTERVAL": "5"}
     async with a_bench(tmp_path, **knobs) as bench:
         shown = (await bench.ads())["slot1"]
@@ -299,7 +300,7 @@ async def test_a_busy_cpu_shows_since_when(
 async def test_a_job_with_which_the_policy_costs_too_much_is_held(tmp_path: Path, autojump_clock: MockClock) -> None:
     knobs = {**STATIC, "START": "true", "PREEMPT": "TARGET.Trap =?= 3", "POLLING_INTERVAL": "5"}
     async with a_bench(tmp_path, **knobs) as bench, bench.schedd() as schedd:
-        await a_running_job(bench, schedd, L=list(range(1_000)), Trap=expr(DEAR))
+        await a_running_job(bench, schedd, **own(L=list(range(1_000)), Trap=expr(DEAR)))
         word = await schedd.until_told(ClaimChange.VACATING)
         assert word.hold_code == HoldCode.EXPRESSION_TOO_COSTLY
         assert "it takes more than" in word.reason

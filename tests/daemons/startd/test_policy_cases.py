@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from trio.testing import MockClock
 
-from pool.errors import ConfigError
+from pool.base.errors import ConfigError
 from tests.daemons.startd.policy_case import CASES, Case, play
 from tests.daemons.startd.schedd import a_bench
 

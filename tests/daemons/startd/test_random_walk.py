@@ -12,13 +12,14 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from daemons.startd import ads
-from pool.slots.detect import Look
-from pool.slots.machine import MOVES
+from pool.slots.provision import detect
+from pool.slots.provision.detect import Look
+from pool.slots.state_machine import MOVES
 from protocol.messages.common import StopHow
 from protocol.messages.startd import CancelDrain, ContinueClaim, DrainMachine, MatchMade, SuspendClaim, VacateSlots
-from protocol.rpc import RemoteError
+from protocol.rpc.endpoints import RemoteError
 from tests.daemons.startd.schedd import Bench, FakeSchedd, Held, a_bench, a_job
+from tests.own_attributes import own
 
 STEPS = 60
 VACATE_S, RETIREMENT_S, KILLING_S = 20, 60, 10
@@ -101,7 +102,7 @@ class Walk:
         if offers:
             job = a_job(
                 RequestCpus=self.rng.choice([1, 2]),
-                Loved=self.rng.choice([0, 5]),
+                **own(Loved=self.rng.choice([0, 5])),
                 LeavesIn=self.rng.choice([0, 10, 10_000]),
                 RunsFor=self.rng.choice([30, 200, 10_000]),
             )
@@ -137,7 +138,7 @@ async def test_p7_p8_a_random_walk_over_policy_values_stays_on_the_diagram(
 ) -> None:
     async with a_bench(tmp_path, **KNOBS) as bench, bench.schedd() as schedd:
         walk = Walk(bench, schedd, random.Random(seed))
-        monkeypatch.setattr(ads.detect, "look", walk.look)
+        monkeypatch.setattr(detect, "look", walk.look)
         for _ in range(STEPS):
             await walk.step()
         walk.mood = 1 << BITS.index("PREEMPT") | 1 << BITS.index("WANT_VACATE")

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from daemons.startd import refusals
-from daemons.starter.namespaces import can_isolate
-from daemons.starter.settings import StarterSettings, starter_payload
+from daemons.host.child_settings import StarterSettings, starter_payload
+from daemons.host.namespaces import can_isolate
+from daemons.startd.machine import refusals
 from pool.config import Config
-from pool.config.config import load_config
+from pool.config.load import load_config
 from pool.execute.cgroup import Trees
 from pool.execute.isolation import MOUNTS, PIDS
 
@@ -20,9 +20,9 @@ ROOTS = pytest.mark.skipif(not can_isolate(), reason="namespaces are root's to m
 
 IN_A_CHROOT = """
 import os, sys
-from daemons.startd.refusals import refused, said
-from daemons.starter.namespaces import can_isolate
-from pool.config.config import load_config
+from daemons.startd.machine.refusals import refused, said
+from daemons.host.namespaces import can_isolate
+from pool.config.load import load_config
 config = load_config([], overrides={"USE_PID_NAMESPACES": "true", "LOCAL_DIR": "/"}, environ={})
 can_isolate()
 os.chroot(sys.argv[1])

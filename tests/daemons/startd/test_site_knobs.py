@@ -8,12 +8,14 @@ from typing import Any
 import trio
 from trio.testing import MockClock
 
-from protocol import needs, rpc
-from protocol.address import Address
-from protocol.message import DONE
 from protocol.messages.common import Stop, StopHow
-from protocol.service import Service
+from protocol.rpc import endpoints
+from protocol.rpc.service import Service, answer
+from protocol.security import needs
+from protocol.wire.address import Address
+from protocol.wire.message import DONE
 from tests.daemons.startd.schedd import a_bench, a_job
+from tests.own_attributes import own
 
 
 async def test_slots_show_what_is_listed_by_whatever_name(tmp_path: Path, autojump_clock: MockClock) -> None:
@@ -26,7 +28,7 @@ async def test_slots_show_what_is_listed_by_whatever_name(tmp_path: Path, autoju
     }
     async with a_bench(tmp_path, **knobs) as bench, bench.schedd() as schedd:
         assert not (await schedd.claim(await bench.offer(), a_job())).answer.granted
-        job = a_job(Small=True, Project="x", Stage=2, DiskUsage=7, RunsFor=1000)
+        job = a_job(DiskUsage=7, RunsFor=1000, **own(Small=True, Project="x", Stage=2))
         held = await schedd.claim(await bench.offer(), job)
         await schedd.run(held, job)
         await bench.until_running()
@@ -39,15 +41,17 @@ async def test_a_host_that_nobody_claims_leaves_with_all_its_daemons(tmp_path: P
     told: list[tuple[float, StopHow]] = []
     service = Service("master", needs.MASTER)
 
-    def stop(_peer: rpc.Peer, asked: Stop) -> object:
+    def stop(_peer: endpoints.Peer, asked: Stop) -> object:
         told.append((trio.current_time(), asked.how))
         return DONE
 
-    service.on(Stop, stop)
+    service.offer([answer(Stop, stop)])
     async with a_bench(tmp_path, STARTD_NOCLAIM_SHUTDOWN="100") as bench, trio.open_nursery() as nursery:
         listener = await bench.host.network.listen(Address.unix(str(bench.host.directory / "run" / "master.sock")))
         await nursery.start(
-            lambda task_status: rpc.serve(service, [listener], security=bench.host.security, task_status=task_status)
+            lambda task_status: endpoints.serve(
+                service, [listener], security=bench.host.security, task_status=task_status
+            )
         )
         async with bench.schedd() as schedd:
             held = await schedd.claim(await bench.offer())

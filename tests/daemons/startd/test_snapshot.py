@@ -9,6 +9,7 @@ from trio.testing import MockClock
 from pool.classad import ClassAd
 from protocol.messages.collector import QueryAds
 from tests.daemons.startd.schedd import Bench, a_bench, a_job
+from tests.own_attributes import own
 
 
 async def asked(bench: Bench, constraint: str | None = None) -> list[ClassAd]:
@@ -19,7 +20,7 @@ async def asked(bench: Bench, constraint: str | None = None) -> list[ClassAd]:
 
 async def test_each_slot_is_followed_by_the_job_of_its_claim(tmp_path: Path, autojump_clock: MockClock) -> None:
     async with a_bench(tmp_path) as bench, bench.schedd() as schedd:
-        job = a_job(RunsFor=1000, ClaimId="secret", Stage=3)
+        job = a_job(RunsFor=1000, **own(ClaimId="secret", Stage=3))
         held = await schedd.claim(await bench.offer(), job)
         await schedd.run(held, job)
         await bench.until_running()
@@ -31,7 +32,7 @@ async def test_each_slot_is_followed_by_the_job_of_its_claim(tmp_path: Path, aut
 
 async def test_a_constraint_may_be_about_the_job(tmp_path: Path, autojump_clock: MockClock) -> None:
     async with a_bench(tmp_path) as bench, bench.schedd() as schedd:
-        job = a_job(RunsFor=1000, Stage=3)
+        job = a_job(RunsFor=1000, **own(Stage=3))
         await schedd.run(await schedd.claim(await bench.offer(), job), job)
         await bench.until_running()
         assert [ad["MyType"] for ad in await asked(bench, "Stage == 3")] == ["Machine", "Slot.Claim"]

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from daemons.startd.sweep import Place, Records
+from daemons.startd.starters.sweep import StarterPlace, StarterRecords
 from pool.execute.cgroup import Trees
 from tests.daemons.startd.schedd import a_bench
 
@@ -63,8 +63,8 @@ def test_p6_when_a_starter_is_gone_so_is_its_job_and_its_sandbox(
     tmp_path: Path, starter: tuple[subprocess.Popen[str], int]
 ) -> None:
     process, job = starter
-    records = Records(tmp_path / "run", Trees(0))
-    records.write(process.pid, Place(str(tmp_path / "execute")))
+    records = StarterRecords(tmp_path / "run", Trees(0))
+    records.write(process.pid, StarterPlace(str(tmp_path / "execute")))
     process.kill()
     process.wait()
     assert alive(job)
@@ -78,11 +78,11 @@ def test_p6_a_startd_that_starts_removes_what_another_life_left(
     tmp_path: Path, starter: tuple[subprocess.Popen[str], int]
 ) -> None:
     process, job = starter
-    Records(tmp_path / "run", Trees(0)).write(process.pid, Place(str(tmp_path / "execute")))
+    StarterRecords(tmp_path / "run", Trees(0)).write(process.pid, StarterPlace(str(tmp_path / "execute")))
     (tmp_path / "execute" / "dir_999999999").mkdir()
     (tmp_path / "execute" / "keep").touch()
     (tmp_path / "run" / "starters" / "5.json").write_text("{ half a rec")
-    assert Records(tmp_path / "run", Trees(0)).clean_all([str(tmp_path / "execute")]) == []
+    assert StarterRecords(tmp_path / "run", Trees(0)).clean_all([str(tmp_path / "execute")]) == []
     process.wait()
     assert until_gone(job)
     assert os.listdir(tmp_path / "execute") == ["keep"]
@@ -90,15 +90,15 @@ def test_p6_a_startd_that_starts_removes_what_another_life_left(
 
 
 def test_a_later_process_with_the_number_of_a_starter_is_left_alone(tmp_path: Path) -> None:
-    records = Records(tmp_path / "run", Trees(0))
-    records.write(os.getpid(), Place(str(tmp_path)))
+    records = StarterRecords(tmp_path / "run", Trees(0))
+    records.write(os.getpid(), StarterPlace(str(tmp_path)))
     file = tmp_path / "run" / "starters" / f"{os.getpid()}.json"
     file.write_text(file.read_text().replace('"started": ', '"started": 1'))
     assert records.clean(os.getpid()) == []
 
 
 def test_a_starter_without_record_needs_no_cleaning(tmp_path: Path) -> None:
-    assert Records(tmp_path / "run", Trees(0)).clean(12345) == []
+    assert StarterRecords(tmp_path / "run", Trees(0)).clean(12345) == []
 
 
 async def test_a_backfill_client_of_an_earlier_life_ends_although_backfill_is_off_now(tmp_path: Path) -> None:

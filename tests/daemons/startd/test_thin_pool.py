@@ -8,10 +8,10 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from daemons.startd import thin_pool
-from daemons.startd.disk_limits import Found
+from daemons.startd.machine import thin_pool
+from daemons.startd.machine.disk_limits import FoundLimits
 from daemons.startd.main import Startd
-from pool.execute.scratch import Kind, Store
+from pool.execute.scratch import ScratchKind, Store
 from pool.execute.thin_pool import PoolUse
 from tests.daemons.startd.schedd import Bench, a_bench, a_job
 
@@ -25,7 +25,7 @@ async def test_slots_take_no_jobs_while_it_is_full(
 
     def with_pool(self: Startd, *args: object) -> None:
         made(self, *args)  # type: ignore[arg-type]  # the same arguments
-        self.disk = Found(Store(Kind.LVM, "vg", "pool"))
+        self.disk = FoundLimits(Store(ScratchKind.LVM, "vg", "pool"))
 
     monkeypatch.setattr(Startd, "__init__", with_pool)
     async with a_bench(tmp_path) as bench, bench.schedd() as schedd:

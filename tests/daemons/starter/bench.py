@@ -14,38 +14,33 @@ from typing import Any
 
 import trio
 
-from daemons.schedd.agent_process import own_directory
-from daemons.spawn_child import Child, Zygote
-from daemons.starter.cgroup import usable_trees
-from daemons.starter.settings import AgentSettings, StarterSettings
-from daemons.zygote import KINDS
+from daemons.host.cgroup_trees import usable_trees
+from daemons.host.child_settings import AgentSettings, StarterSettings
+from daemons.process.children import Child, Zygote
+from daemons.process.zygote import KINDS
+from daemons.schedd.files.agent_process import own_directory
+from pool.base.errors import PeerError
+from pool.base.ids import JobId
 from pool.classad import ClassAd
-from pool.errors import PeerError
 from pool.execute.cgroup import Trees, claim_group
-from pool.ids import JobId
-from protocol import needs, rpc
-from protocol.address import Address
-from protocol.auth.ticket import Bearer, digest_of
-from protocol.authorize import Level
-from protocol.identity import Link
-from protocol.message import DONE, Done
 from protocol.messages.agent import OpenTransfer
 from protocol.messages.common import StopHow
-from protocol.messages.schedd import (
-    AskTurn,
-    EndTurn,
-    JobEnded,
-    JobExecuting,
-    JobNotice,
-    JobUpdate,
-    StarterReady,
-    TransferReport,
-)
+from protocol.messages.schedd import AskTurn, EndTurn, TransferReport
+from protocol.messages.shadow import JobEnded, JobExecuting, JobNotice, JobUpdate, StarterReady
 from protocol.messages.starter import ActivationOver, EngineTrouble, JobInfo, LeaveNow, RunJob, StopJob
-from protocol.net import Channel, RealNetwork
-from protocol.rpc import Peer
-from protocol.security import Security
-from protocol.service import Service
+from protocol.network.channel import Channel
+from protocol.network.net import RealNetwork
+from protocol.rpc import endpoints
+from protocol.rpc.endpoints import Peer
+from protocol.rpc.service import Service, answer
+from protocol.security import needs
+from protocol.security.authorize import Level
+from protocol.security.credentials import Security
+from protocol.security.identity import Link
+from protocol.security.settings import SecuritySettings
+from protocol.security.ticket import Bearer, digest_of
+from protocol.wire.address import Address
+from protocol.wire.message import DONE, Done
 
 ME = Bearer(uids=[os.getuid()])
 SLOT = "slot1_1@test"
@@ -109,11 +104,15 @@ class Bench:
     async def open_schedd(self) -> None:
         """Be a schedd that hears starters."""
         service = Service("schedd", needs.SCHEDD)
-        service.on(StarterReady, self._hear)
-        service.on(JobExecuting, self._hear)
-        service.on(JobUpdate, self._hear)
-        service.on(JobNotice, self._hear)
-        service.on(JobEnded, self._hear)
+        service.offer(
+            [
+                answer(StarterReady, self._hear),
+                answer(JobExecuting, self._hear),
+                answer(JobUpdate, self._hear),
+                answer(JobNotice, self._hear),
+                answer(JobEnded, self._hear),
+            ]
+        )
         await self._closed.wait()
         self._schedd, self._closed = trio.CancelScope(), trio.Event()
         scope, closed = self._schedd, self._closed
@@ -121,7 +120,7 @@ class Bench:
         async def serve(*, task_status: Any) -> None:
             listener = await RealNetwork().listen(Address.unix(str(self.root / "schedd.sock")))
             with scope:
-                await rpc.serve(service, [listener], security=self.security, task_status=task_status)
+                await endpoints.serve(service, [listener], security=self.security, task_status=task_status)
             closed.set()
 
         await self.nursery.start(serve)
@@ -262,7 +261,7 @@ class Bench:
         self.agent_child = await self.zygote.fork("agent", settings.pack())
         service = Service("schedd", needs.SCHEDD_TO_AGENT)
         for message in (AskTurn, EndTurn, TransferReport):
-            service.on(message, self._hear)
+            service.offer([answer(message, self._hear)])
         self.agent = await self._pair(self.agent_child, service)
 
     async def start_starter(self, **settings: Any) -> None:
@@ -281,15 +280,19 @@ class Bench:
             }
         )
         service = Service("startd", needs.STARTD_TO_STARTER)
-        service.on(JobInfo, self._hear)
-        service.on(ActivationOver, self._hear)
-        service.on(EngineTrouble, self._hear)
+        service.offer(
+            [
+                answer(JobInfo, self._hear),
+                answer(ActivationOver, self._hear),
+                answer(EngineTrouble, self._hear),
+            ]
+        )
         self.starter = await self.zygote.fork("starter", given.pack())
         self.startd = await self._pair(self.starter, service)
 
     async def _pair(self, child: Child, service: Service) -> Peer:
         channel = Channel(child.channel, Link(kind="pair", label="child", verified=True))
-        return await rpc.open_pair(self.nursery, channel, parent=True, security=self.security, service=service)
+        return await endpoints.open_pair(self.nursery, channel, parent=True, security=self.security, service=service)
 
 
 def _set(event: trio.Event) -> trio.Event:
@@ -333,7 +336,7 @@ async def bench(*, agent: bool = False, start: bool = True, **settings: Any) -> 
                     await zygote.run(task_status=task_status)
 
             await nursery.start(own)
-            security = Security(uid_domain="test", trust_domain="test")
+            security = Security(SecuritySettings(uid_domain="test", trust_domain="test"))
             made = Bench(root, zygote, nursery, security, starter=None)  # type: ignore[arg-type]
             made.owner = owner
             await made.open_schedd()

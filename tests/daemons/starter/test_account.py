@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from daemons.starter.account import Account, NotInGroup, account_for, with_primary_group
+from daemons.host.account import Account, NotInGroup, account_for, with_primary_group
 from pool.classad import ClassAd
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root runs jobs as others")

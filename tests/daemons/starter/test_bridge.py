@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from daemons.starter.bridge import address_of, host_of
+from daemons.starter.chirp.server import address_of, host_of
 
 
 def test_an_interface_has_its_address() -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from protocol.messages.schedd import Ending, JobUpdate
+from pool.jobs.vocabulary.endings import Ending
+from protocol.messages.shadow import JobUpdate
 
 from .bench import bench
 

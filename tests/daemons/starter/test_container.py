@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 import trio
 
+from pool.base.ids import JobId
 from pool.classad import ClassAd
-from pool.ids import JobId
+from pool.jobs.vocabulary.endings import Ending
 from protocol.messages.common import StopHow
 from protocol.messages.live import OpenShell, TailFiles
-from protocol.messages.schedd import Ending, JobExecuting, JobUpdate
+from protocol.messages.shadow import JobExecuting, JobUpdate
 from protocol.messages.starter import ContinueJob, EngineTrouble, SuspendJob
 from tests.fakes.engine import ScriptedEngine, scripted_engine
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import trio
 
-from protocol.messages.schedd import Ending
+from pool.jobs.vocabulary.endings import Ending
 
 from .bench import Bench, bench
 
@@ -32,9 +32,13 @@ class Cutter:
 
     async def serve(self, *, task_status: Any) -> None:
         listener = trio.socket.socket(trio.socket.AF_UNIX, trio.socket.SOCK_STREAM)
-        await listener.bind(self.path)
-        os.chmod(self.path, 0o666)
-        listener.listen()
+        with listener:
+            await listener.bind(self.path)
+            os.chmod(self.path, 0o666)
+            listener.listen()
+            await self._accept(listener, task_status)
+
+    async def _accept(self, listener: Any, task_status: Any) -> None:
         async with trio.open_nursery() as nursery:
             task_status.started()
             while True:

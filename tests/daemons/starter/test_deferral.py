@@ -10,8 +10,9 @@ import trio
 
 from daemons.starter.deferral import wait_for_moment
 from pool.classad import ClassAd, expr
+from pool.jobs.vocabulary.endings import Ending
 from protocol.messages.common import StopHow
-from protocol.messages.schedd import Ending, JobExecuting
+from protocol.messages.shadow import JobExecuting
 from protocol.messages.starter import SuspendJob
 
 from .bench import PATIENCE_S, bench

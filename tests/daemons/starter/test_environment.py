@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from daemons.starter.settings import StarterSettings, starter_payload
+from daemons.host.child_settings import StarterSettings, starter_payload
 from pool.classad import ClassAd, parse_longs
-from pool.config.config import load_config
+from pool.config.load import load_config
 from pool.execute.cgroup import Trees
-from pool.execute.plan import Surroundings, plan_job
+from pool.execute.plan import ExecuteSurroundings, plan_job
 
 from .bench import bench
 
@@ -53,7 +53,7 @@ NOT_DOCUMENTED = {
 }
 """What HTCondor's starter sets without its manual saying so."""
 OF_THE_SHELL = {"PWD", "OLDPWD", "SHLVL", "_"}
-AROUND = Surroundings(sandbox="/execute/dir_7", slot="slot1_1", starter_pid=7, home="/home/u", user="u")
+AROUND = ExecuteSurroundings(sandbox="/execute/dir_7", slot="slot1_1", starter_pid=7, home="/home/u", user="u")
 
 
 async def test_a_job_has_the_documented_variables_its_own_and_no_others() -> None:

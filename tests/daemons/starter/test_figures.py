@@ -6,9 +6,9 @@ from typing import Any, cast
 
 import trio.testing
 
-from daemons.starter.figures import Figures, look_now_and_then
+from daemons.starter.watch.figures import Figures, look_now_and_then
 from pool.classad import ClassAd
-from pool.execute.usage import Sample
+from pool.execute.usage import UsageSample
 
 MIB = 1 << 20
 
@@ -16,8 +16,8 @@ MIB = 1 << 20
 class Swelling:
     """A program that is large for a moment."""
 
-    def sample(self) -> Sample:
-        return Sample(resident=80 * MIB if 42 < trio.current_time() < 48 else MIB)
+    def sample(self) -> UsageSample:
+        return UsageSample(resident=80 * MIB if 42 < trio.current_time() < 48 else MIB)
 
     def told(self) -> ClassAd:
         return ClassAd()

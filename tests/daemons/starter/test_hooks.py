@@ -13,14 +13,15 @@ from typing import Any
 import pytest
 import trio
 
-from daemons.linux import is_zombie
-from daemons.starter.leftovers import Trace, sweep
-from daemons.starter.tree import start_ticks
+from daemons.base.linux import is_zombie
+from daemons.host.tree import start_ticks
+from daemons.startd.starters.leftovers import Trace, sweep
 from pool.classad import ClassAd, parse_long
 from pool.execute.cgroup import Trees
 from pool.hooks.table import TIMEOUTS, Hook
+from pool.jobs.vocabulary.endings import Ending
 from protocol.messages.common import StopHow
-from protocol.messages.schedd import Ending, JobExecuting, JobNotice
+from protocol.messages.shadow import JobExecuting, JobNotice
 from protocol.messages.starter import SuspendJob
 
 from .bench import PATIENCE_S, Bench, bench, job_user

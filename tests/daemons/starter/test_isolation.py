@@ -14,21 +14,23 @@ from typing import Any
 import pytest
 import trio
 
-from daemons.linux import is_zombie
-from daemons.starter import namespaces
-from daemons.starter.account import Account, named_account
-from daemons.starter.cgroup import Group
-from daemons.starter.launch import LaunchError, launch
-from daemons.starter.leftovers import Trace, sweep
-from daemons.starter.namespaces import IsolationError, can_isolate
-from daemons.starter.spawn import Spawner
-from daemons.starter.terms import Terms
-from daemons.starter.tree import start_ticks
+from daemons.base.linux import is_zombie
+from daemons.host import namespaces
+from daemons.host.account import Account, named_account
+from daemons.host.cgroup import ControlGroup
+from daemons.host.namespaces import IsolationError, can_isolate
+from daemons.host.tree import start_ticks
+from daemons.startd.starters.leftovers import Trace, sweep
+from daemons.starter.launch.bare import start_process
+from daemons.starter.launch.fork import LaunchError
+from daemons.starter.launch.spawn import JobSpawner
+from daemons.starter.launch.terms import Terms
 from pool.execute.cgroup import Trees
 from pool.execute.isolation import Isolation
-from pool.execute.plan import NULL, Plan
+from pool.execute.plan import NULL, RunPlan
+from pool.jobs.vocabulary.endings import Ending
 from protocol.messages.common import StopHow
-from protocol.messages.schedd import Ending, JobExecuting
+from protocol.messages.shadow import JobExecuting
 
 from .bench import bench, group_settings, job_user, trees_of
 
@@ -41,7 +43,7 @@ class Scratch:
     def __init__(self, root: Path, account: Account) -> None:
         self.root, self.account = root, account
         self.sandbox, self.other = self.make("dir_1"), self.make("dir_2")
-        self.spawner = Spawner(Group(Trees(0), ""))
+        self.spawner = JobSpawner(ControlGroup(Trees(0), ""))
 
     def make(self, name: str) -> Path:
         path = self.root / name
@@ -59,8 +61,8 @@ class Scratch:
         }
         return Isolation(**fields)
 
-    def plan(self, command: str) -> Plan:
-        return Plan(
+    def plan(self, command: str) -> RunPlan:
+        return RunPlan(
             program="/bin/sh",
             arguments=("-c", command),
             environment={"PATH": "/bin:/usr/bin"},
@@ -74,7 +76,7 @@ class Scratch:
 
     async def run(self, command: str, isolation: Isolation, **terms: Any) -> tuple[list[str], int]:
         """What the program printed, and its wait status."""
-        started = launch(self.plan(command), self.account, self.spawner, Terms(isolation=isolation, **terms))
+        started = start_process(self.plan(command), self.account, self.spawner, Terms(isolation=isolation, **terms))
         try:
             await started.begun()
         finally:
@@ -161,7 +163,7 @@ async def test_a_job_cannot_end_its_namespaces_first_process_nor_look_into_it(sc
 
 async def test_a_pid_namespace_ends_when_nobody_holds_its_first_process(scratch: Scratch) -> None:
     plan = replace(scratch.plan("sleep 1000"), stdout=NULL)
-    started = launch(plan, scratch.account, scratch.spawner, Terms(isolation=scratch.everything(processes=True)))
+    started = start_process(plan, scratch.account, scratch.spawner, Terms(isolation=scratch.everything(processes=True)))
     assert started.first is not None
     started.first.let_go()
     assert os.WTERMSIG(os.waitpid(started.pid, 0)[1]) == signal.SIGKILL

@@ -8,32 +8,33 @@ from pathlib import Path
 import pytest
 import trio
 
-from daemons.starter.line import Line
-from pool.errors import PeerError
-from protocol import rpc
-from protocol.address import Address
-from protocol.auth.ticket import Bearer, digest_of
-from protocol.authorize import Level
-from protocol.net import RealNetwork
-from protocol.security import Security
-from protocol.service import Service
+from daemons.starter.report.line import SharedConnection
+from pool.base.errors import PeerError
+from protocol.network.net import RealNetwork
+from protocol.rpc import endpoints
+from protocol.rpc.service import Service
+from protocol.security.authorize import Level
+from protocol.security.credentials import Security
+from protocol.security.settings import SecuritySettings
+from protocol.security.ticket import Bearer, digest_of
+from protocol.wire.address import Address
 
 TICKET = "ticket"
 ME = Bearer(uids=[os.getuid()])
 
 
 @asynccontextmanager
-async def line_to(path: Path) -> AsyncIterator[tuple[Line, str]]:
+async def line_to(path: Path) -> AsyncIterator[tuple[SharedConnection, str]]:
     """A line, and the address of somebody who answers there."""
-    security = Security(uid_domain="test", trust_domain="test")
+    security = Security(SecuritySettings(uid_domain="test", trust_domain="test"))
     security.tickets.add(digest_of(TICKET), identity="starter@test", levels=[Level.READ], bearer=ME, label="claim")
     address = Address.unix(str(path / "sock"))
     listener = await RealNetwork().listen(address)
     async with trio.open_nursery() as nursery:
         await nursery.start(
-            lambda task_status: rpc.serve(Service("", {}), [listener], security=security, task_status=task_status)
+            lambda task_status: endpoints.serve(Service("", {}), [listener], security=security, task_status=task_status)
         )
-        yield Line(nursery, security, RealNetwork()), str(address)
+        yield SharedConnection(nursery, security, RealNetwork()), str(address)
         nursery.cancel_scope.cancel()
 
 

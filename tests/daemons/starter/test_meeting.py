@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from protocol.auth.ticket import digest_of
-from protocol.authorize import Level
-from protocol.messages.schedd import Ending
+from pool.jobs.vocabulary.endings import Ending
 from protocol.messages.starter import MeetSchedd
+from protocol.security.authorize import Level
+from protocol.security.ticket import digest_of
 
 from .bench import ME, bench
 

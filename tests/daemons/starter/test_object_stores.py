@@ -21,8 +21,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from pool.classad import ClassAd
-from pool.execute.s3 import Place, signature_of
-from protocol.messages.schedd import Ending
+from pool.files.s3 import Endpoint, signature_of
+from pool.jobs.vocabulary.endings import Ending
 
 from .bench import Bench, bench
 
@@ -81,7 +81,7 @@ class _StoreHandler(BaseHTTPRequestHandler):
         signature = query.get("X-Amz-Signature", "")
         access, _, scope = query.get("X-Amz-Credential", "").partition("/")
         canonical = parts.query.rpartition("&X-Amz-Signature=")[0]
-        place = Place(self.headers["Host"], parts.path, "")
+        place = Endpoint(self.headers["Host"], parts.path, "")
         right = signature_of(self.command, place, canonical, SECRET, query.get("X-Amz-Date", ""), scope)
         if access == ACCESS and signature == right and scope.split("/")[1] == "here":
             return True

@@ -3,8 +3,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from daemons.starter import sandbox
-from daemons.starter.account import own_account
+from daemons.host import sandbox
+from daemons.host.account import own_account
 from pool.classad import ClassAd
 
 

@@ -16,27 +16,28 @@ from typing import Any
 import pytest
 import trio
 
-from daemons.startd.disk_limits import Found, look
-from daemons.starter.leftovers import Trace, sweep
-from daemons.starter.namespaces import mounted_below
-from daemons.starter.scratch.leftovers import sandboxes_with_volumes
-from daemons.starter.scratch.rootly import backing_files
-from daemons.starter.scratch.tools import find
-from daemons.starter.tree import start_ticks
-from pool.config.config import load_config
-from pool.errors import PeerError
+from daemons.host.namespaces import mounted_below
+from daemons.host.tree import start_ticks
+from daemons.host.volumes.found import sandboxes_with_volumes
+from daemons.host.volumes.rootly import backing_files
+from daemons.host.volumes.tools import find
+from daemons.startd.machine.disk_limits import FoundLimits, look
+from daemons.startd.starters.leftovers import Trace, sweep
+from pool.base.errors import PeerError
+from pool.config.load import load_config
 from pool.execute.cgroup import Trees
-from pool.execute.scratch import ENCRYPTABLE, MOUNTED, Kind
-from protocol.messages.schedd import Ending, JobExecuting, JobUpdate
+from pool.execute.scratch import ENCRYPTABLE, MOUNTED, ScratchKind
+from pool.jobs.vocabulary.endings import Ending
+from protocol.messages.shadow import JobExecuting, JobUpdate
 
 from .bench import Bench, bench
 
 DISK_KIB = 20 * 1024
 FILL = "head -c 60000000 /dev/zero > $_CONDOR_SCRATCH_DIR/big"
-KINDS = [*Kind]
+KINDS = [*ScratchKind]
 
 
-def _look(execute: Path, **knobs: str) -> Found:
+def _look(execute: Path, **knobs: str) -> FoundLimits:
     overrides = {
         "LOCAL_DIR": str(execute.parent),
         "EXECUTE": str(execute),
@@ -55,10 +56,10 @@ class Machine:
 
     root: Path
     stack: ExitStack
-    known: dict[str, tuple[Path, Found] | str] = field(default_factory=dict)
+    known: dict[str, tuple[Path, FoundLimits] | str] = field(default_factory=dict)
     """By kind and knobs; a string says why not."""
 
-    def have(self, kind: Kind, **knobs: str) -> tuple[Path, Found]:
+    def have(self, kind: ScratchKind, **knobs: str) -> tuple[Path, FoundLimits]:
         """An EXECUTE whose sandboxes are of this kind; the test is skipped with the reason where there is none."""
         key = f"{kind} {knobs}"
         if key not in self.known:
@@ -70,11 +71,11 @@ class Machine:
             pytest.skip(known)
         return known
 
-    def _try(self, kind: Kind, execute: Path, knobs: dict[str, str]) -> tuple[Path, Found] | str:
+    def _try(self, kind: ScratchKind, execute: Path, knobs: dict[str, str]) -> tuple[Path, FoundLimits] | str:
         problem = ""
-        if os.geteuid() == 0 and kind is Kind.BTRFS:
+        if os.geteuid() == 0 and kind is ScratchKind.BTRFS:
             problem = self._mount(execute, "mkfs.btrfs", "-q")
-        if os.geteuid() == 0 and kind is Kind.QUOTA:
+        if os.geteuid() == 0 and kind is ScratchKind.QUOTA:
             problem = self._mount(execute, "mkfs.xfs", "-q", options="loop,prjquota")
         if problem:
             return problem
@@ -107,7 +108,7 @@ def machine() -> Iterator[Machine]:
     shutil.rmtree(root, ignore_errors=True)
 
 
-def _settings(execute: Path, found: Found, **others: Any) -> dict[str, Any]:
+def _settings(execute: Path, found: FoundLimits, **others: Any) -> dict[str, Any]:
     return {"execute": str(execute), "scratch": found.store.packed(), "disk_poll_s": 0.1, **others}
 
 
@@ -129,7 +130,9 @@ def _trace(b: Bench, execute: Path) -> Trace:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_a_job_that_fills_its_disk_is_held_and_the_next_has_all_of_its_own(machine: Machine, kind: Kind) -> None:
+async def test_a_job_that_fills_its_disk_is_held_and_the_next_has_all_of_its_own(
+    machine: Machine, kind: ScratchKind
+) -> None:
     execute, found = machine.have(kind)
     async with bench(**_settings(execute, found), job_namespaces=True) as b:
         end = await b.ended(await b.run(b.job_ad(f"{FILL}; exit 3"), disk=DISK_KIB))
@@ -144,8 +147,10 @@ async def test_a_job_that_fills_its_disk_is_held_and_the_next_has_all_of_its_own
         await _until_nothing_is_left(execute)
 
 
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind is not Kind.WALK])
-async def test_what_a_job_writes_ends_at_its_disk_and_it_is_held_while_it_goes_on(machine: Machine, kind: Kind) -> None:
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind is not ScratchKind.WALK])
+async def test_what_a_job_writes_ends_at_its_disk_and_it_is_held_while_it_goes_on(
+    machine: Machine, kind: ScratchKind
+) -> None:
     execute, found = machine.have(kind)
     async with bench(**_settings(execute, found)) as b:
         activation = await b.run(b.job_ad(f"{FILL} || echo no room >&2; sleep 1000"), disk=DISK_KIB)
@@ -158,7 +163,7 @@ async def test_what_a_job_writes_ends_at_its_disk_and_it_is_held_while_it_goes_o
 async def test_a_thin_volume_has_room_beyond_the_disk_so_that_the_job_is_held_before_its_writes_fail(
     machine: Machine,
 ) -> None:
-    execute, found = machine.have(Kind.LVM, LVM_USE_THIN_PROVISIONING="true")
+    execute, found = machine.have(ScratchKind.LVM, LVM_USE_THIN_PROVISIONING="true")
     async with bench(**_settings(execute, found)) as b:
         command = "head -c 25000000 /dev/zero > $_CONDOR_SCRATCH_DIR/x && echo room > room; sleep 1000"
         end = await b.ended(await b.run(b.job_ad(command), disk=DISK_KIB))
@@ -167,7 +172,7 @@ async def test_a_thin_volume_has_room_beyond_the_disk_so_that_the_job_is_held_be
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_usage_is_what_the_file_system_says(machine: Machine, kind: Kind) -> None:
+async def test_usage_is_what_the_file_system_says(machine: Machine, kind: ScratchKind) -> None:
     execute, found = machine.have(kind)
     async with bench(**_settings(execute, found)) as b:
         command = "cd $_CONDOR_SCRATCH_DIR; touch a b; mkdir c; head -c 4000000 /dev/zero > c/d; sync c/d; sleep 1000"
@@ -186,7 +191,7 @@ async def test_usage_is_what_the_file_system_says(machine: Machine, kind: Kind) 
 
 @pytest.mark.parametrize("hide", ["true", "false"])
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind in MOUNTED])
-async def test_a_hidden_file_system_is_seen_by_the_job_alone(machine: Machine, kind: Kind, hide: str) -> None:
+async def test_a_hidden_file_system_is_seen_by_the_job_alone(machine: Machine, kind: ScratchKind, hide: str) -> None:
     execute, found = machine.have(kind, LVM_HIDE_MOUNT=hide)
     async with bench(**_settings(execute, found), job_namespaces=True, pid_namespaces=True) as b:
         activation = await b.run(
@@ -204,8 +209,8 @@ async def test_a_hidden_file_system_is_seen_by_the_job_alone(machine: Machine, k
 
 
 async def test_a_neighbours_namespace_does_not_keep_what_a_job_had(machine: Machine) -> None:
-    execute, seen = machine.have(Kind.EXT4, LVM_HIDE_MOUNT="false")
-    _, hidden = machine.have(Kind.EXT4)
+    execute, seen = machine.have(ScratchKind.EXT4, LVM_HIDE_MOUNT="false")
+    _, hidden = machine.have(ScratchKind.EXT4)
     async with bench(start=False) as first, bench(start=False) as second:
         await first.start_starter(**_settings(execute, seen))
         await second.start_starter(**_settings(execute, hidden), job_namespaces=True)
@@ -226,17 +231,21 @@ async def test_a_neighbours_namespace_does_not_keep_what_a_job_had(machine: Mach
 
 STAGES = ["scratch_attached", "scratch_mounted", "job_started", "job_exited", "scratch_unmounted"]
 KILLED = [
-    *((Kind.EXT4, "true", stage) for stage in STAGES),
-    *(pytest.param(Kind.EXT4, "false", stage, marks=pytest.mark.slow) for stage in STAGES),
-    *(pytest.param(Kind.LVM, hide, stage, marks=pytest.mark.slow) for hide in ("true", "false") for stage in STAGES),
-    (Kind.BTRFS, "auto", "job_started"),
-    (Kind.QUOTA, "auto", "job_started"),
+    *((ScratchKind.EXT4, "true", stage) for stage in STAGES),
+    *(pytest.param(ScratchKind.EXT4, "false", stage, marks=pytest.mark.slow) for stage in STAGES),
+    *(
+        pytest.param(ScratchKind.LVM, hide, stage, marks=pytest.mark.slow)
+        for hide in ("true", "false")
+        for stage in STAGES
+    ),
+    (ScratchKind.BTRFS, "auto", "job_started"),
+    (ScratchKind.QUOTA, "auto", "job_started"),
 ]
 
 
 @pytest.mark.parametrize(("kind", "hide", "stage"), KILLED)
 async def test_p6_whenever_its_starter_is_killed_the_space_comes_back(
-    machine: Machine, kind: Kind, hide: str, stage: str
+    machine: Machine, kind: ScratchKind, hide: str, stage: str
 ) -> None:
     execute, found = machine.have(kind, LVM_HIDE_MOUNT=hide)
     async with bench(start=False) as b:
@@ -252,7 +261,7 @@ async def test_p6_whenever_its_starter_is_killed_the_space_comes_back(
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind in ENCRYPTABLE])
-async def test_an_encrypted_sandbox_is_on_a_device_whose_key_is_forgotten(machine: Machine, kind: Kind) -> None:
+async def test_an_encrypted_sandbox_is_on_a_device_whose_key_is_forgotten(machine: Machine, kind: ScratchKind) -> None:
     execute, found = machine.have(kind)
     if not found.store.encrypts:
         pytest.skip("this kernel has no dm-crypt, or cryptsetup is not installed")
@@ -272,7 +281,7 @@ async def test_an_encrypted_sandbox_is_on_a_device_whose_key_is_forgotten(machin
 
 
 async def test_a_sandbox_that_cannot_be_encrypted_runs_no_job_that_wants_that(machine: Machine) -> None:
-    execute, found = machine.have(Kind.WALK)
+    execute, found = machine.have(ScratchKind.WALK)
     async with bench(**_settings(execute, found)) as b:
         end = await b.ended(await b.run(b.job_ad("true", EncryptExecuteDirectory=True), disk=DISK_KIB))
         assert (end.ending, end.reason) == (
@@ -283,7 +292,7 @@ async def test_a_sandbox_that_cannot_be_encrypted_runs_no_job_that_wants_that(ma
 
 
 async def test_input_that_does_not_fit_holds_the_job_for_its_disk(machine: Machine) -> None:
-    execute, found = machine.have(Kind.EXT4)
+    execute, found = machine.have(ScratchKind.EXT4)
     async with bench(agent=True, **_settings(execute, found)) as b:
         (b.iwd / "input").write_bytes(os.urandom(30_000_000))
         job = b.job_ad("true", ShouldTransferFiles="YES", TransferInput="input", WhenToTransferOutput="ON_EXIT")

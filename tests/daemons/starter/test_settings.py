@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from daemons.starter.settings import StarterSettings, payload_of_neighbour, starter_payload
-from pool.config.config import load_config
+from daemons.host.child_settings import StarterSettings, payload_of_neighbour, starter_payload
+from pool.config.load import load_config
 from pool.execute.cgroup import Trees
 
 

@@ -8,23 +8,25 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
+import trio
 
-from daemons.startd.singularity import ask
-from pool.config import load_config
+from pool.jobs.vocabulary.endings import Ending
 from protocol.messages.common import StopHow
-from protocol.messages.schedd import Ending, JobExecuting
+from protocol.messages.shadow import JobExecuting
 
-from .bench import bench
+from .bench import PATIENCE_S, bench
 
 SCRIPT = """#!/bin/sh
-# Writes its words down, and runs what stands behind the image on this host.
+# Writes its words down, and runs what stands behind the image on this host. The test of an image goes well, in time.
 [ "$1" = --version ] && { echo "singularity-ce version 4.1.0"; exit 0; }
+[ "$3" = test ] && { echo "$@" > {notes}/tested; [ -e {notes}/slow ] && exec sleep 1000; exit 0; }
 echo "$@" > {notes}/words
 while [ "$1" != -C ]; do shift; done
 [ -e "$2" ] || { echo "FATAL: could not open image $2" >&2; exit 255; }
 shift 2
 exec env "IN=$SINGULARITYENV_WORD" "$@"
 """
+PIDS = {"SINGULARITY_USE_PID_NAMESPACES": "true"}
 
 
 @pytest.fixture
@@ -40,7 +42,7 @@ def program() -> Iterator[Path]:
 
 
 def settings(program: Path, **knobs: str) -> dict[str, Any]:
-    return {"docker": {"SINGULARITY": str(program), "SINGULARITY_VERBOSITY": "-s", **knobs}}
+    return {"docker": {"SINGULARITY": str(program), "SINGULARITY_VERBOSITY": "-s", **PIDS, **knobs}}
 
 
 async def test_a_job_runs_in_the_image_that_it_brings(program: Path) -> None:
@@ -61,6 +63,8 @@ async def test_a_job_runs_in_the_image_that_it_brings(program: Path) -> None:
         assert (b.iwd / "out").read_text() == "carried\nan image"
         said = (program.parent / "words").read_text().replace(str(b.sandbox), "S")
         assert said.startswith("-s exec -W S --pwd S -B S --home S -C S/tool.sif /bin/sh -c ")
+        tested = (program.parent / "tested").read_text().replace(str(b.sandbox), "S")
+        assert tested == "-s -q test -W S --pwd S -B S --home S -C S/tool.sif\n"
         assert not b.sandbox.exists()
 
 
@@ -73,30 +77,19 @@ async def test_the_owner_puts_jobs_into_an_image_and_they_leave_when_told(progra
         assert (await b.ended(activation)).ending is Ending.EVICTED
 
 
+async def test_a_job_leaves_while_its_image_is_tested(program: Path) -> None:
+    (program.parent / "slow").touch()
+    async with bench(**settings(program, SINGULARITY_JOB="true", SINGULARITY_IMAGE_EXPR='"/"')) as b:
+        activation = await b.run(b.job_ad("true"))
+        with trio.fail_after(PATIENCE_S):
+            while not (program.parent / "tested").exists():
+                await trio.sleep(0.01)
+        await b.stop(activation, StopHow.FAST)
+        assert (await b.ended(activation)).ending is Ending.EVICTED
+
+
 async def test_an_image_that_is_not_named_holds_the_job(program: Path) -> None:
     async with bench(**settings(program, SINGULARITY_JOB="true")) as b:
         end = await b.ended(await b.run(b.job_ad("true")))
         assert end.ending is Ending.HOLD
         assert "Singularity image, and names none" in end.reason
-
-
-@pytest.mark.parametrize(
-    ("script", "facts"),
-    [
-        ("echo 'apptainer version 1.3.0'", {"HasSingularity": True, "SingularityVersion": "apptainer version 1.3.0"}),
-        ("exit 3", {"HasSingularity": False, "SingularityOfflineReason": "--version' exited with status 3"}),
-        ("", {"HasSingularity": False}),
-        (None, {}),
-    ],
-)
-def test_what_the_machines_ad_says_of_it(tmp_path: Path, script: str | None, facts: dict[str, Any]) -> None:
-    program = tmp_path / "apptainer"
-    if script is not None:
-        program.write_text(f"#!/bin/sh\n{script}\n")
-        program.chmod(0o755)
-    (tmp_path / "config").write_text(f"SINGULARITY = {program}\n")
-    found = ask(load_config([str(tmp_path / "config")], environ={}))
-    assert set(facts) <= set(found)
-    assert all(str(value) in str(found[name]) for name, value in facts.items())
-    assert ("HasSIF" in found) is (facts.get("HasSingularity") is True)
-    assert bool(found) is bool(facts)

@@ -6,26 +6,35 @@ import os
 import pwd
 import resource
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import trio
+import trio.testing
 
-from daemons.starter import launch as launching
-from daemons.starter.account import Account, named_account, own_account
-from daemons.starter.cgroup import VISIT_BYTES, Group, usable_trees
-from daemons.starter.launch import launch
-from daemons.starter.spawn import OOM_SCORE, Spawner
-from pool.execute.cgroup import Limits, Trees
-from pool.execute.plan import NULL, Plan
+from daemons.base.log import Log
+from daemons.host.account import Account, named_account, own_account
+from daemons.host.cgroup import VISIT_BYTES, ControlGroup
+from daemons.host.cgroup_trees import usable_trees
+from daemons.host.child_settings import StarterSettings
+from daemons.host.processes import Processes
+from daemons.starter.launch import bare
+from daemons.starter.launch.bare import start_process
+from daemons.starter.launch.context import Context
+from daemons.starter.launch.spawn import OOM_SCORE, JobSpawner
+from daemons.starter.launch.terms import Terms
+from pool.execute.cgroup import CgroupLimits, Trees
+from pool.execute.plan import NULL, RunPlan
+from pool.jobs.vocabulary.endings import Ending
 from protocol.messages.common import StopHow
-from protocol.messages.schedd import Ending
 
 from .bench import bench, job_user
 
@@ -44,12 +53,12 @@ def home() -> Iterator[Path]:
 
 
 @pytest.fixture
-def group() -> Iterator[Group]:
+def group() -> Iterator[ControlGroup]:
     trees = usable_trees("minipool-test")
     if not trees.version:
         pytest.skip("no control groups can be made")
-    made = Group(trees, f"minipool-test/spawn-{os.getpid()}")
-    made.prepare(Limits(memory=256 << 20))
+    made = ControlGroup(trees, f"minipool-test/spawn-{os.getpid()}")
+    made.prepare(CgroupLimits(memory=256 << 20))
     yield made
     made.kill()
     made.remove()
@@ -59,7 +68,7 @@ def _account() -> Account:
     return named_account(job_user()) if AS_ROOT else own_account()
 
 
-def _plan(home: Path, *words: str, **changes: Any) -> Plan:
+def _plan(home: Path, *words: str, **changes: Any) -> RunPlan:
     fields: dict[str, Any] = {
         "program": words[0] if words else "/bin/true",
         "arguments": words[1:],
@@ -72,16 +81,16 @@ def _plan(home: Path, *words: str, **changes: Any) -> Plan:
         "rlimits": {},
         **changes,
     }
-    return Plan(**fields)
+    return RunPlan(**fields)
 
 
-def _spawn(plan: Plan, group: Group | None = None) -> int | None:
-    with closing(Spawner(group if group is not None else Group(Trees(0), ""))) as spawner:
+def _spawn(plan: RunPlan, group: ControlGroup | None = None) -> int | None:
+    with closing(JobSpawner(group if group is not None else ControlGroup(Trees(0), ""))) as spawner:
         spawned = spawner.spawn(plan, _account())
     return spawned[0] if spawned is not None else None
 
 
-def _run(plan: Plan, group: Group | None = None) -> str:
+def _run(plan: RunPlan, group: ControlGroup | None = None) -> str:
     pid = _spawn(plan, group)
     assert pid is not None
     assert os.waitpid(pid, 0)[1] == 0
@@ -141,7 +150,7 @@ def test_output_and_error_in_one_file_share_their_place(home: Path) -> None:
     assert _run(plan) == "one\ntwo\nthree\n"
 
 
-def test_a_program_is_born_inside_its_group(home: Path, group: Group) -> None:
+def test_a_program_is_born_inside_its_group(home: Path, group: ControlGroup) -> None:
     groups = _run(_plan(home, "/bin/cat", "/proc/self/cgroup"), group)
     assert groups.count(group.name) == len(group.trees.mounts)
     assert not group.members()
@@ -158,7 +167,7 @@ def test_a_program_is_born_inside_its_group(home: Path, group: Group) -> None:
     ],
     ids=lambda changes: next(iter(changes), "nothing"),
 )
-def test_the_starter_is_afterwards_what_it_was(home: Path, group: Group, changes: dict[str, Any]) -> None:
+def test_the_starter_is_afterwards_what_it_was(home: Path, group: ControlGroup, changes: dict[str, Any]) -> None:
     before = _state()
     pid = _spawn(_plan(home, **changes), group)
     if pid is not None:
@@ -174,18 +183,18 @@ def test_what_may_keep_the_starter_waiting_is_left_to_a_fork(home: Path) -> None
         assert _spawn(_plan(home, **{name: str(home / "pipe")})) is None
 
 
-def test_nobody_visits_a_group_whose_memory_is_nearly_full(home: Path, group: Group) -> None:
+def test_nobody_visits_a_group_whose_memory_is_nearly_full(home: Path, group: ControlGroup) -> None:
     if not group.limits_memory:
         pytest.skip("no memory controller")
-    group.prepare(Limits(memory=VISIT_BYTES // 2))
+    group.prepare(CgroupLimits(memory=VISIT_BYTES // 2))
     assert _spawn(_plan(home), group) is None
 
 
-def test_a_group_that_was_left_frozen_is_thawed_for_the_next_job(home: Path, group: Group) -> None:
+def test_a_group_that_was_left_frozen_is_thawed_for_the_next_job(home: Path, group: ControlGroup) -> None:
     if not group.can_freeze:
         pytest.skip("no freezer")
     group.freeze(True)
-    group.prepare(Limits(memory=256 << 20))
+    group.prepare(CgroupLimits(memory=256 << 20))
     assert _run(_plan(home, "/bin/echo", "moves"), group) == "moves\n"
 
 
@@ -193,9 +202,9 @@ def test_a_usual_job_is_not_forked(home: Path, monkeypatch: pytest.MonkeyPatch) 
     def fork(*_: object) -> None:
         raise AssertionError("forked")
 
-    monkeypatch.setattr(launching, "_fork", fork)
-    with closing(Spawner(Group(Trees(0), ""))) as spawner:
-        started = launch(_plan(home), _account(), spawner)
+    monkeypatch.setattr(bare, "fork", fork)
+    with closing(JobSpawner(ControlGroup(Trees(0), ""))) as spawner:
+        started = start_process(_plan(home), _account(), spawner)
     assert os.waitpid(started.pid, 0)[1] == 0
 
 
@@ -203,7 +212,7 @@ def test_what_a_starter_was_born_with_is_not_its_programs() -> None:
     """Descriptors that somebody left open for children, above all."""
     script = (
         "import os\n"
-        "from daemons.linux import leave_nothing_to_programs\n"
+        "from daemons.base.linux import leave_nothing_to_programs\n"
         "os.set_inheritable(os.dup2(0, 7), True)\n"
         "leave_nothing_to_programs()\n"
         "pid = os.posix_spawn('/bin/ls', ['ls', '/proc/self/fd'], {})\n"
@@ -228,3 +237,40 @@ async def test_a_job_that_waits_for_a_pipe_keeps_nobody_else_waiting() -> None:
             await pipe.write("through a pipe\n")
         assert (await b.ended(activation)).ad.eval_int("ExitCode") == 0
         assert (b.iwd / "out").read_text() == "through a pipe\n"
+
+
+class _HeldByTheKernel(Processes):
+    """The job's processes, one of which does not end for an hour, whatever signal it gets."""
+
+    async def end_all(self, group: ControlGroup) -> None:
+        await trio.sleep(3600)
+
+
+async def test_a_process_that_does_not_end_keeps_a_starter_only_so_long(
+    home: Path, autojump_clock: trio.testing.MockClock
+) -> None:
+    os.mkfifo(home / "pipe", 0o666)
+    (home / "pipe").chmod(0o666)
+    nothing: Any = None
+    group, processes = ControlGroup(Trees(0), ""), _HeldByTheKernel()
+    with closing(JobSpawner(group)) as spawner:
+        context = Context(
+            StarterSettings(slot="slot1", execute=str(home)),
+            Log(None),
+            nothing,
+            nothing,
+            processes,
+            group,
+            spawner,
+            nothing,
+            nothing,
+            nothing,
+        )
+        plan = replace(_plan(home), stdin=str(home / "pipe"))
+        with trio.move_on_after(1.0) as told_to_leave:
+            await bare.start_bare(context, plan, _account(), Terms(), CgroupLimits(memory=256 << 20))
+    (child,) = processes._watched
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    assert told_to_leave.cancelled_caught
+    assert trio.current_time() <= 1.0 + bare.END_S

@@ -8,17 +8,18 @@ from pathlib import Path
 import pytest
 import trio
 
-from daemons.linux import is_zombie
-from daemons.starter.leftovers import Trace, sweep
-from daemons.starter.tree import start_ticks
+from daemons.base.linux import is_zombie
+from daemons.host.tree import start_ticks
+from daemons.startd.starters.leftovers import Trace, sweep
+from pool.base.ids import JobId
 from pool.classad import ClassAd
 from pool.execute.cgroup import Trees
-from pool.ids import JobId
-from protocol.message import replace
+from pool.jobs.vocabulary.endings import Ending
 from protocol.messages.common import StopHow
-from protocol.messages.schedd import Ending, JobEnded, JobExecuting, JobUpdate, StarterReady
+from protocol.messages.shadow import JobEnded, JobExecuting, JobUpdate, StarterReady
 from protocol.messages.starter import ActivationOver, ContinueJob, RunJob, SuspendJob
-from protocol.rpc import RemoteError
+from protocol.rpc.endpoints import RemoteError
+from protocol.wire.message import replace
 
 from .bench import Bench, bench, group_settings, trees_of
 
@@ -113,7 +114,7 @@ async def test_a_job_has_nothing_of_its_starters() -> None:
         ({"In": "missing"}, 8, 2, "missing"),
         ({"Out": "no/such/out"}, 7, 2, "no/such/out"),
         ({"Err": "/proc/err"}, 7, None, "/proc/err"),
-        ({"Arguments": "'open"}, 6, 0, "unbalanced"),
+        ({"Arguments": "'open"}, 6, 0, "Unbalanced quote"),
     ],
 )
 async def test_what_cannot_start_is_held_with_a_reason(

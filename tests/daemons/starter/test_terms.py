@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from daemons.starter.settings import StarterSettings, starter_payload
-from daemons.starter.terms import renice
-from daemons.starter.tokens import take
-from daemons.starter.tracking import Tracking
+from daemons.host.child_settings import StarterSettings, starter_payload
+from daemons.host.tokens import take
+from daemons.host.tracking import Tracking
+from daemons.starter.launch.terms import renice
 from pool.classad import ClassAd
-from pool.config.config import load_config
+from pool.config.load import load_config
 from pool.execute.cgroup import Trees
-from protocol.messages.schedd import Ending
+from pool.jobs.vocabulary.endings import Ending
 
 from .bench import Bench, bench, group_settings
 

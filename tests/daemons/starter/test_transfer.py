@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import trio
 
+from pool.jobs.vocabulary.endings import Ending
 from protocol.messages.common import StopHow
-from protocol.messages.schedd import Ending
 
 from .bench import bench, job_user
 

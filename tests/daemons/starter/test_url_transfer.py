@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from daemons.starter.settings import StarterSettings
+from daemons.host.child_settings import StarterSettings
 from pool.classad import ClassAd
-from protocol.messages.schedd import Ending
+from pool.jobs.vocabulary.endings import Ending
 
 from .bench import bench
 

@@ -7,13 +7,13 @@ from typing import Any, cast
 
 import trio
 
-from daemons.log import Log
-from daemons.starter.body import BareBody
-from daemons.starter.watches import Watches
+from daemons.base.log import Log
+from daemons.starter.launch.bare import BareBody
+from daemons.starter.watch.watches import Watches
+from pool.base.ids import JobId
 from pool.classad import ClassAd
 from pool.execute.exit import Exited
-from pool.ids import JobId
-from protocol.messages.schedd import Ending
+from pool.jobs.vocabulary.endings import Ending
 
 
 class Troubled:

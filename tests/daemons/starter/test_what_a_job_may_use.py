@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from daemons.starter.settings import StarterSettings, starter_payload
-from daemons.starter.terms import renice
+from daemons.host.child_settings import StarterSettings, starter_payload
+from daemons.starter.launch.terms import renice
+from pool.base.errors import ConfigError
 from pool.classad import ClassAd, expr
-from pool.config.config import load_config
-from pool.errors import ConfigError
+from pool.config.load import load_config
 from pool.execute.cgroup import Trees
 from pool.execute.isolation import private_directories
-from pool.execute.scratch import DEFAULT_ORDER, Hide, Kind, hide_mode, kinds_in_order, over_disk
+from pool.execute.scratch import DEFAULT_ORDER, Hide, ScratchKind, hide_mode, kinds_in_order, over_disk
 
 from .bench import bench
 
@@ -30,7 +30,7 @@ def _settings(tmp_path: Path, containing: str) -> StarterSettings:
     overrides = {"LOCAL_DIR": str(tmp_path), "EXECUTE": str(tmp_path / "execute")}
     file = tmp_path / "config"
     file.write_text(block)
-    config = load_config([file], overrides=overrides, environ={})
+    config = load_config([str(file)], overrides=overrides, environ={})
     return StarterSettings.unpack(starter_payload(config, "slot1_2@host", trees=Trees(0)))
 
 
@@ -40,7 +40,7 @@ def test_accounts(tmp_path: Path) -> None:
     assert re.fullmatch(settings.dedicated_accounts, settings.fallback_account)
     assert expr(settings.run_as_owner).eval(ClassAd()) is False
     assert _settings(tmp_path, "NOBODY_SLOT_USER").fallback_account == "slot1_2"
-    staff = expr(_settings(tmp_path, "AcctGroup").run_as_owner)
+    staff = expr(_settings(tmp_path, "ALLOW_RUNAS_OWNER = TARGET").run_as_owner)
     assert [staff.eval(ClassAd(), ClassAd({"AcctGroup": group})) for group in ("staff", "x")] == [True, False]
 
 
@@ -64,7 +64,7 @@ def test_limits(tmp_path: Path) -> None:
     assert expr(_settings(tmp_path, "ASSIGN_CPU").assign_cpus).eval(ClassAd()) is True
     assert _settings(tmp_path, "ENFORCE_CPU").cpu_affinity == [0, 1]
     nice = _settings(tmp_path, "RENICE").nice
-    assert [renice(nice, ClassAd({"NiceUser": value})) for value in (True, False)] == [19, 5]
+    assert [renice(nice, ClassAd({"AcctGroup": group})) for group in ("nice-user", "physics")] == [19, 5]
     assert _settings(tmp_path, "MIN_TRACKING").tracking_gids == [750, 757]
     assert _settings(tmp_path, "USER_JOB_WRAPPER").wrapper == "/usr/local/libexec/job-wrapper"
 
@@ -84,18 +84,18 @@ def test_the_disk(tmp_path: Path, index: int, knobs: dict[str, object]) -> None:
     block = [block for block in _blocks("condor-config") if "ENFORCE_DISK" in block][index]
     file = tmp_path / "config"
     file.write_text(block)
-    config = load_config([file], overrides={"LOCAL_DIR": str(tmp_path)}, environ={})
+    config = load_config([str(file)], overrides={"LOCAL_DIR": str(tmp_path)}, environ={})
     readers = {bool: config.bool, int: config.int, float: config.float, str: config.str, list: config.list}
     assert {name: readers[type(value)](name) for name, value in knobs.items()} == knobs
     kinds = kinds_in_order(config.list("SCRATCH_FILE_SYSTEMS"))
-    assert kinds == [Kind.EXT4, Kind.WALK] if index == 1 else kinds == list(DEFAULT_ORDER)
+    assert kinds == [ScratchKind.EXT4, ScratchKind.WALK] if index == 1 else kinds == list(DEFAULT_ORDER)
     assert hide_mode(config.str("LVM_HIDE_MOUNT")) is Hide.AUTO
 
 
 def test_the_page_names_every_kind_in_its_order_and_the_words_of_a_hold() -> None:
     page = PAGE.read_text()
-    kinds = [Kind(word) for word in re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)]
-    assert kinds == [*DEFAULT_ORDER, Kind.TMPFS, Kind.WALK]
+    kinds = [ScratchKind(word) for word in re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)]
+    assert kinds == [*DEFAULT_ORDER, ScratchKind.TMPFS, ScratchKind.WALK]
     (said,) = re.findall(r"`(Job has exceeded allocated disk[^`]*)`", page)
     assert over_disk(1 << 30, int(1001.31 * (1 << 20))).reason == " ".join(said.split())
 

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import io
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import redirect_stderr, redirect_stdout
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from minipool.cli.main import dispatch
+from minipool.cli.entry.main import dispatch
+from minipool.cli.entry.names import TOOLS
 from pool.classad import ClassAd, expr, parse_longs
 from pool.config import load_config
-from protocol.message import Message
 from protocol.messages.common import AdBatch, AdReply, GetAd
 from protocol.messages.schedd import (
     ActOnJobs,
@@ -27,6 +27,7 @@ from protocol.messages.schedd import (
     QueryJobs,
     Selection,
 )
+from protocol.wire.message import Message
 
 CASES = Path(__file__).parents[2] / "cases" / "cli"
 
@@ -81,7 +82,7 @@ def selected(select: Selection, ad: ClassAd) -> bool:
 
 
 class FakeSession:
-    """Stands for `minipool.session.Session`."""
+    """Stands for `minipool.client.session.Session`."""
 
     uid_domain = "pool.test"
     pool = None
@@ -145,9 +146,9 @@ def run_tool(
     monkeypatch: pytest.MonkeyPatch, verb: str, argv: Sequence[str], session: FakeSession
 ) -> tuple[int, str, str]:
     """Run a tool in this process against a fake session: exit status, standard output, standard error."""
-    for name in ("q", "status", "history", "act", "prio", "qedit"):
-        __import__(f"minipool.cli.{name}")
-        monkeypatch.setattr(sys.modules[f"minipool.cli.{name}"], "open_session", lambda _: session)
+    for name in ("q", "status", "history", "rm", "prio", "qedit"):
+        module = import_module(f"minipool.cli.{TOOLS[name][0]}")
+        monkeypatch.setattr(module, "open_session", lambda _: session)
     out, err = io.StringIO(), io.StringIO()
     with redirect_stdout(out), redirect_stderr(err):
         status = dispatch(verb, argv)

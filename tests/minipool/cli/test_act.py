@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from minipool.cli.tool import Tool
-from pool.classad import ClassAd
-from pool.ids import JobId
+from minipool.cli.entry.tool import Tool
+from pool.base.ids import JobId
+from pool.classad import ClassAd, expr
 from protocol.messages.schedd import ActOnJobs, ActResult, ActResults, Outcome
 from tests.minipool.cli.fake_pool import FakeSession, a_peer, run_tool
 
@@ -114,7 +114,7 @@ def test_the_reason_reaches_the_schedd(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_each_program_has_a_table() -> None:
-    from minipool.cli.act import TOOLS
+    from minipool.cli.queue_tools.act import TOOLS
 
     assert all(isinstance(tool, Tool) for tool in TOOLS)
 
@@ -153,6 +153,19 @@ def test_single_jobs_are_one_request_and_the_rest_another(monkeypatch: pytest.Mo
     assert out.startswith("Job 104.1 marked for removal\nAll jobs matching constraint ((x==1) && (ClusterId == 105))")
     asked = [one.select for one in peer.asked if isinstance(one, ActOnJobs)]
     assert [(one.ids, one.constraint) for one in asked] == [(["104.1"], None), (["105"], "x==1")]
+
+
+@pytest.mark.parametrize(
+    ("name", "clause"), [('na"me', r'Owner == "na\"me"'), ("back\\slash", r'Owner == "back\\slash"')]
+)
+def test_a_user_name_is_quoted_in_the_expression(monkeypatch: pytest.MonkeyPatch, name: str, clause: str) -> None:
+    peer = a_peer(QUEUE, act=results(j1_0=D))
+    status, out, err = run_tool(monkeypatch, "rm", [name, "105"], FakeSession(peer))
+    shown = f"({clause} || ClusterId == 105)"
+    assert (status, out, err) == (0, f"All jobs matching constraint {shown} have been marked for removal\n", "")
+    assert expr(shown).eval(ClassAd({"Owner": name, "ClusterId": 1})) is True
+    [asked] = [one.select for one in peer.asked if isinstance(one, ActOnJobs)]
+    assert asked.users == [name]
 
 
 @pytest.mark.parametrize("argv", ["-all 104", "-all -constraint x==1", "-all bob"])

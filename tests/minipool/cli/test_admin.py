@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from minipool.cli import admin
-from minipool.session import NotFound
+from minipool.cli.admin_tools import admin
+from minipool.client.session import NotFound
 from pool.classad import ClassAd
-from protocol.message import DONE
 from protocol.messages.common import Reconfigure, Stop, StopHow
 from protocol.messages.master import DaemonsOff, DaemonsOn, DrainFirst, RestartDaemons, SetShutdown
+from protocol.wire.message import DONE
 from tests.minipool.cli.fake_pool import FakePeer, FakeSession, run_tool
 
 MASTERS = [ClassAd({"MyType": "DaemonMaster", "Name": name, "Machine": name}) for name in ("n1", "n2")]
@@ -23,9 +23,10 @@ class Session(FakeSession):
     def __init__(self) -> None:
         requests = (DaemonsOff, DaemonsOn, DrainFirst, RestartDaemons, SetShutdown, Reconfigure, Stop)
         super().__init__(FakePeer([], dict.fromkeys(requests, DONE)), MASTERS)
-        self.told: list[tuple[str, str | None]] = []
+        self.told: list[tuple[str, object]] = []
 
-    def daemon(self, kind: str, *, name: str | None = None, addr: str | None = None, **_: object) -> FakePeer:
+    def daemon(self, kind: str, **which: object) -> FakePeer:
+        name, addr = which.get("name"), which.get("addr")
         if name == "localhost":
             raise NotFound("nobody")
         self.told.append((kind, addr or name))

@@ -1,4 +1,8 @@
-"""pool classad and classad_eval, as processes: HTCondor's answers, in any order, and mistakes shown in their place."""
+"""pool classad and classad_eval, as processes: HTCondor's answers, in any order, and mistakes shown in their place.
+
+That the language itself is HTCondor's, all cases say to the library (tests/pool/classad/test_conformance.py); here one of
+each kind goes through the program.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +19,25 @@ import pytest
 from pool.classad import parse_ad
 from tests.pool.classad.cases import alike, load
 
-FILES = ("eval", "roundtrip", "parse_errors", "json", "xml")
+
+def first_of_each(cases: list[dict[str, Any]], kind: Callable[[dict[str, Any]], object]) -> list[dict[str, Any]]:
+    """One case of each kind."""
+    found: dict[object, dict[str, Any]] = {}
+    for case in cases:
+        found.setdefault(kind(case), case)
+    return list(found.values())
+
+
+EVAL = first_of_each(load("classad/eval.jsonl"), lambda case: (case["type"], "target" in case))
+PARSE = first_of_each(load("classad/roundtrip.jsonl"), lambda case: case["new"][:1])
+REFUSED = load("classad/parse_errors.jsonl")[:3]
+JSON, XML = load("classad/json.jsonl"), load("classad/xml.jsonl")
+MATCH = first_of_each(load("match/pairs.jsonl"), lambda case: (case["job_accepts"], case["machine_accepts"]))
 
 
 def run(program: str, *words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
     """Run one of the tools, in UTC."""
-    code = f"import sys; sys.argv[0] = {program!r}; from minipool.cli.main import condor, pool; " + (
+    code = f"import sys; sys.argv[0] = {program!r}; from minipool.cli.entry.main import condor, pool; " + (
         "pool()" if program == "pool" else "condor()"
     )
     return subprocess.run(
@@ -44,8 +62,8 @@ def answers(requests: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
 @pytest.fixture(scope="module")
 def conformance() -> dict[str, dict[str, Any]]:
     """All cases asked of one process, in one go."""
-    cases = [case for name in FILES for case in load(f"classad/{name}.jsonl")]
-    pairs = [{"op": "match", **pair} for pair in load("match/pairs.jsonl")]
+    cases = [*EVAL, *PARSE, *REFUSED, *JSON, *XML]
+    pairs = [{"op": "match", **pair} for pair in MATCH]
     keep = ("id", "op", "my", "target", "expr", "text", "job", "machine")
     return answers([{key: case[key] for key in keep if key in case} for case in _with_op(cases) + pairs])
 
@@ -66,37 +84,37 @@ def by_id(case: dict[str, Any]) -> str:
     return str(case["id"])
 
 
-@pytest.mark.parametrize("case", load("classad/eval.jsonl"), ids=by_id)
+@pytest.mark.parametrize("case", EVAL, ids=by_id)
 def test_eval_answers_as_htcondor_does(conformance: dict[str, Any], case: dict[str, Any]) -> None:
     said = conformance[case["id"]]
     assert said["type"] == case["type"]
     assert any(alike(stored(said["result"]), stored(case[key])) for key in ("result", "alt") if key in case), said
 
 
-@pytest.mark.parametrize("case", load("classad/roundtrip.jsonl"), ids=by_id)
+@pytest.mark.parametrize("case", PARSE, ids=by_id)
 def test_parse_answers_as_htcondor_does(conformance: dict[str, Any], case: dict[str, Any]) -> None:
     said = conformance[case["id"]]
     assert (said["new"], said["old"]) == (case["new"], case["old"] or said["old"])
 
 
-@pytest.mark.parametrize("case", load("classad/parse_errors.jsonl"), ids=by_id)
+@pytest.mark.parametrize("case", REFUSED, ids=by_id)
 def test_parse_refuses_as_htcondor_does(conformance: dict[str, Any], case: dict[str, Any]) -> None:
     said = conformance[case["id"]]
     assert said["error"]
     assert said["column"] > 0
 
 
-@pytest.mark.parametrize("case", load("classad/json.jsonl"), ids=by_id)
+@pytest.mark.parametrize("case", JSON, ids=by_id)
 def test_to_json_answers_as_htcondor_does(conformance: dict[str, Any], case: dict[str, Any]) -> None:
     assert conformance[case["id"]]["json"] == case["json"]
 
 
-@pytest.mark.parametrize("case", load("classad/xml.jsonl"), ids=by_id)
+@pytest.mark.parametrize("case", XML, ids=by_id)
 def test_to_xml_answers_as_htcondor_does(conformance: dict[str, Any], case: dict[str, Any]) -> None:
     assert sorted(conformance[case["id"]]["xml"].splitlines()) == sorted(case["xml"].splitlines())
 
 
-@pytest.mark.parametrize("case", load("match/pairs.jsonl"), ids=by_id)
+@pytest.mark.parametrize("case", MATCH, ids=by_id)
 def test_match_answers_as_htcondor_does(conformance: dict[str, Any], case: dict[str, Any]) -> None:
     said = conformance[case["id"]]
     for key in ("job_accepts", "machine_accepts", "match"):
@@ -183,7 +201,7 @@ def test_what_is_no_text_does_not_end_the_conversation() -> None:
         '{"id":1,"op":"eval","expr":"strcat(\\"\\ud800\\", \\"\\\\303\\\\251\\")"}',
         '{"id":2,"op":"eval","expr":"size(\\"\udcff\\")"}',
     ]
-    code = "import sys; sys.argv[0] = 'pool'; from minipool.cli.main import pool; pool()"
+    code = "import sys; sys.argv[0] = 'pool'; from minipool.cli.entry.main import pool; pool()"
     sent = "\n".join(lines).encode("utf-8", "surrogateescape") + b"\n"
     found = subprocess.run(
         [sys.executable, "-c", code, "classad", "--jsonl"], input=sent, capture_output=True, timeout=100, check=True

@@ -17,7 +17,7 @@ printf '%s\\n' "${{COMPREPLY[@]}}"
 
 @pytest.fixture(scope="module")
 def script(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    code = "import sys; from minipool.cli.main import dispatch; sys.exit(dispatch('completion', ['bash']))"
+    code = "import sys; from minipool.cli.entry.main import dispatch; sys.exit(dispatch('completion', ['bash']))"
     path = tmp_path_factory.mktemp("completion") / "pool.bash"
     path.write_text(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout)
     return path

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from pool.base.ids import JobId
 from pool.classad import ClassAd
-from pool.ids import JobId
 from protocol.messages.schedd import ActResult, ActResults, EditJobs, Outcome
 from tests.minipool.cli.fake_pool import FakeSession, a_peer, run_tool
 
@@ -29,6 +29,8 @@ def answered(outcome: Outcome, count: int = 1) -> ActResults:
             'Set attribute "A" for 1 matching jobs.\nSet attribute "B" for 1 matching jobs.\n',
         ),
         (["-constraint", "JobStatus==5", "N", "1"], 3, 'Set attribute "N" for 3 matching jobs.\n'),
+        (["105.0", "RequestCpus", "-1.5"], 1, 'Set attribute "RequestCpus" for 1 matching jobs.\n'),
+        (["alice", "N", "-name"], 3, 'Set attribute "N" for 3 matching jobs.\n'),
     ],
 )
 def test_an_edit_says_how_many_jobs_it_changed(

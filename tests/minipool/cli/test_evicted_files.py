@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from minipool.cli.evicted_files import main
+from minipool.cli.submit_tools.evicted_files import main
 
 
 @pytest.fixture

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from minipool.cli.main import dispatch
+from minipool.cli.entry.main import dispatch
 from pool.classad import ClassAd
-from pool.jobs.history_file import daemon_banner, own_lines, run_banner
+from pool.jobs.queue.history_file import daemon_banner, own_lines, run_banner
 
 
 def epochs(directory: Path) -> None:

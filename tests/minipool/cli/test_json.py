@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
-from minipool.cli import drain, findhost
-from minipool.cli.machines import Machine
-from minipool.cli.main import dispatch
+from minipool.cli.admin_tools import drain
+from minipool.cli.entry.machines import Machine
+from minipool.cli.entry.main import dispatch
+from minipool.cli.pool_tools import findhost
 from pool.classad import ClassAd
-from protocol.message import DONE
 from protocol.messages.startd import CancelDrain, DrainMachine, DrainStarted
+from protocol.wire.message import DONE
 from tests.minipool.cli.fake_pool import FakePeer, FakeSession, run_tool
 
 LOGS = Path(__file__).parents[2] / "cases" / "eventlog"

@@ -10,14 +10,14 @@ import io
 import os
 import re
 import shlex
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import redirect_stdout
 
 import pytest
 
-from minipool.cli import context, q_show
+from minipool.cli.entry import context
+from minipool.cli.queue_tools import q_show
 from tests.minipool.cli.fake_pool import CASES, FakeSession, a_peer, read_ads, run_tool
 
 NOW = 1795217742
@@ -81,4 +81,4 @@ def fill() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(fill())
+    fill()

@@ -7,9 +7,9 @@ from contextlib import redirect_stderr, redirect_stdout
 
 import pytest
 
-from minipool.cli.admin import order
-from minipool.cli.machines import nobody
-from minipool.cli.main import dispatch
+from minipool.cli.admin_tools.admin import order
+from minipool.cli.entry.machines import nobody
+from minipool.cli.entry.main import dispatch
 
 DRAIN = [
     ("", "ERROR: must specify one target machine\n"),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from minipool.cli.manifest import main
+from minipool.cli.submit_tools.manifest import main
 
 
 def said(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, str]:

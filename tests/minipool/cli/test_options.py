@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from minipool.cli.options import MANY, MissingValue, Opt, UsageError, parse
+from minipool.cli.entry.options import MANY, MissingValue, Opt, Parsed, UsageError, parse
 
 TABLE = (
     Opt("help", 1),
@@ -16,7 +16,7 @@ TABLE = (
 )
 
 
-def parsed(*argv: str):
+def parsed(*argv: str) -> Parsed:
     return parse(TABLE, argv, unknown="what is {}?")
 
 

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from minipool.cli import ping
-from minipool.session import NotFound
+from minipool.cli.pool_tools import ping
+from minipool.client.session import NotFound
 from protocol.messages.common import Ping, Pong
 from tests.minipool.cli.fake_pool import FakePeer, FakeSession, run_tool
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from minipool.cli.preen import main
+from minipool.cli.admin_tools.preen import main
 from tests.whole.real_pool import pool_directory
 
 

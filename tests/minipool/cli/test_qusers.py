@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from minipool.cli import qusers
+from minipool.cli.queue_tools import qusers
 from pool.classad import ClassAd
-from protocol.message import DONE
 from protocol.messages.common import AdBatch
 from protocol.messages.schedd import QueryUsers, SetUsers, UserAction
+from protocol.wire.message import DONE
 from tests.minipool.cli.fake_pool import FakePeer, FakeSession, run_tool
 
 COUNTS = {"NumIdle": 0, "NumRunning": 2, "NumHeld": 0, "NumRemoved": 9, "NumCompleted": 0}
@@ -70,6 +70,8 @@ WRONG = (
     (("bob", "A=1"), "<attr>=<expr> arguments only work with -edit"),
     (("-add", "-remove", "bob"), "cannot be used together"),
     (("-usage",), "condor_userprio -usage"),
+    (("-long", "-af", "User"), "Error: -af and -long cannot be used together"),
+    (("-format", "%s", "User", "-long"), "Error: -format and -long cannot be used together"),
 )
 
 

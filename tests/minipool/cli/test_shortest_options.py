@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from minipool.cli.options import find_row
-from pool.errors import UserError
+from minipool.cli.entry.options import find_row
+from pool.base.errors import UserError
 from pool.gpus.discover import parse_options
 from tests.minipool.cli.fake_pool import CASES
 from tests.minipool.cli.test_manual_options import table

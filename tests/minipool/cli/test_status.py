@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from minipool.cli import status
+from minipool.cli.pool_tools import status
 from pool.classad import ClassAd
 from protocol.messages.common import AdReply, GetAd
 from protocol.messages.negotiator import GetPriorities, Priorities

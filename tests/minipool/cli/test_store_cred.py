@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from minipool.cli.main import dispatch
+from minipool.cli.entry.main import dispatch
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-import minipool.cli.context
-from minipool.session import Session
-from protocol.ad_table import unpack_ads
+import minipool.cli.entry.context
+from minipool.client.session import Session
 from protocol.messages.schedd import ReserveCluster, ReservedCluster, SubmitJobs, Submitted
+from protocol.wire.ad_table import unpack_ads
 from tests.minipool.cli.fake_pool import FakePeer
 
 Result = tuple[int, str, str]
@@ -31,7 +31,7 @@ def peer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakePeer:
         SubmitJobs: lambda request: Submitted(cluster=104, count=sum(len(unpack_ads(one)) for one in request.procs)),
     }
     monkeypatch.setattr(Session, "daemon", lambda *_, **__: peer)
-    monkeypatch.setattr(minipool.cli.context, "open_session", lambda _: Session.open())
+    monkeypatch.setattr(minipool.cli.entry.context, "open_session", lambda _: Session.open())
     return peer
 
 
@@ -39,7 +39,7 @@ def peer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakePeer:
 def submit(
     peer: FakePeer, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> Callable[..., Result]:
-    from minipool.cli.main import dispatch
+    from minipool.cli.entry.main import dispatch
 
     def run(*argv: str, text: str = "") -> Result:
         monkeypatch.setattr(sys, "stdin", io.StringIO(text))
@@ -127,7 +127,7 @@ def test_many_jobs_travel_in_chunks(submit: Callable[..., Result], peer: FakePee
         ("arguments = 1\nqueue\n", "No 'executable' parameter was provided"),
         (
             "executable = /bin/true\nuniverse = planet\nqueue\n",
-            "<stdin>:2:1: I don't know about the 'planet' universe.",
+            "<stdin>:2:12: I don't know about the 'planet' universe.",
         ),
         ("executable = /bin/true\nqueue 1 in (\n", "<stdin>"),
         ("executable = /bin/true\nqueue from nofile.txt\n", "nofile.txt: No such file or directory"),

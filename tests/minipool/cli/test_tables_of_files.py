@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from minipool.cli.main import dispatch
+from minipool.cli.entry.main import dispatch
 from tests.minipool.cli.fake_pool import CASES
 
 FILES = CASES / "files"

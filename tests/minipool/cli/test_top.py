@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from minipool.cli.main import dispatch
+from minipool.cli.entry.main import dispatch
 
 OLD = """MyType = "Scheduler"
 Name = "ap"

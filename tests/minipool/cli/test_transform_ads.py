@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from minipool.cli.transform_ads import main
+from minipool.cli.admin_tools.transform_ads import main
 
 MANUAL = """ResidentSetSize = 500
 DiskUsage = 2500000

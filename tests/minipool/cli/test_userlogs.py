@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from minipool.cli.main import dispatch
-from pool.ids import JobId
-from pool.jobs import event_log as log
+from minipool.cli.entry.main import dispatch
+from pool.base.ids import JobId
+from pool.jobs.userlog import event_log as log
+from pool.jobs.userlog.event import LogEvent, event_text
+from pool.jobs.userlog.usage import Usage
 
 CASES = Path(__file__).parents[2] / "cases" / "eventlog"
 AT = 1_795_218_668
@@ -31,16 +33,16 @@ def utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def two_jobs(tmp_path: Path) -> str:
     """One job that is evicted and then done, and one that still runs."""
-    done = log.Terminated(log.Exit(code=0), log.Usage(1800, 0), log.Usage(1800, 0))
+    done = log.Terminated(log.Exit(code=0), Usage(1800, 0), Usage(1800, 0))
     path = tmp_path / "log"
     path.write_text(
-        log.text(log.Submitted("<10.0.0.9:1>", log_notes="DAG Node: A"), A, AT)
-        + log.text(log.Submitted("<10.0.0.9:1>"), B, AT)
-        + log.text(log.Executing(HOST), A, AT + 60)
-        + log.text(log.Evicted("too hot", 1, 2), A, AT + 660)
-        + log.text(log.Executing("<10.0.0.2:9618>"), A, AT + 720)
-        + log.text(log.Executing(HOST), B, AT + 720)
-        + log.text(done, A, AT + 720 + 3600)
+        event_text(log.Submitted("<10.0.0.9:1>", log_notes="DAG Node: A"), A, AT)
+        + event_text(log.Submitted("<10.0.0.9:1>"), B, AT)
+        + event_text(log.Executing(HOST), A, AT + 60)
+        + event_text(log.Evicted("too hot", 1, 2), A, AT + 660)
+        + event_text(log.Executing("<10.0.0.2:9618>"), A, AT + 720)
+        + event_text(log.Executing(HOST), B, AT + 720)
+        + event_text(done, A, AT + 720 + 3600)
     )
     return str(path)
 
@@ -92,6 +94,28 @@ def test_logs_that_cannot_be_read_are_named(tmp_path: Path, capsys: pytest.Captu
     assert "Error monitoring log file" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    "text", ["executable = /bin/true\nqueue\n", "[ A = 1 ]\n", '{"A" 1}', '{"A": 1}', "<c><a/></c>\n", "...\n"]
+)
+@pytest.mark.parametrize("tool", ["userlog", "check_userlogs"])
+def test_a_file_that_is_no_log_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], tool: str, text: str
+) -> None:
+    path = tmp_path / "job.sub"
+    path.write_text(text)
+    assert dispatch(tool, [str(path)]) == 1
+    out, err = capsys.readouterr()
+    assert f"{path} is not a job event log" in err
+    assert out == ""
+
+
+@pytest.mark.parametrize("tool", ["userlog", "check_userlogs"])
+def test_an_empty_log_is_one(tmp_path: Path, capsys: pytest.CaptureFixture[str], tool: str) -> None:
+    (tmp_path / "log").write_text("")
+    assert dispatch(tool, [str(tmp_path / "log")]) == 0
+    assert capsys.readouterr().err == ""
+
+
 def test_a_log_in_order_is_okay(capsys: pytest.CaptureFixture[str]) -> None:
     assert dispatch("check_userlogs", [str(CASES / "suspend.log")]) == 0
     out, err = capsys.readouterr()
@@ -118,9 +142,9 @@ def test_a_job_without_an_end_is_an_error(tmp_path: Path, capsys: pytest.Capture
     ],
 )
 def test_what_cannot_be_is_told(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], events: list[log.Event], said: str
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], events: list[LogEvent], said: str
 ) -> None:
-    (tmp_path / "log").write_text("".join(log.text(event, A, AT + at) for at, event in enumerate(events)))
+    (tmp_path / "log").write_text("".join(event_text(event, A, AT + at) for at, event in enumerate(events)))
     assert dispatch("check_userlogs", [str(tmp_path / "log")]) == 1
     assert f"BAD EVENT: job (104.0.0) {said}" in capsys.readouterr().err
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from minipool.cli import userprio
+from minipool.cli.pool_tools import userprio
 from pool.classad import ClassAd
-from protocol.message import DONE
 from protocol.messages.negotiator import ForgetSubmitter, GetPriorities, Priorities, ResetUsage, SetPriority
+from protocol.wire.message import DONE
 from tests.minipool.cli.fake_pool import FakePeer, FakeSession, run_tool
 
 USERS = [

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from minipool.cli.log_reader import LogReader, reader_of
-from minipool.cli.main import dispatch
+from minipool.cli.entry.main import dispatch
+from minipool.cli.log_tools.log_reader import LogReader, reader_of
 
 
 def event(number: int, job: str, text: str) -> str:

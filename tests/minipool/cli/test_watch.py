@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from minipool import progress
-from minipool.cli import watch
-from minipool.cli.watch_exit import read, status_of
-from minipool.progress import Batch, Progress
-from pool.errors import UserError
+from minipool.cli.log_tools import watch
+from minipool.cli.log_tools.watch_exit import read, status_of
+from minipool.client import progress
+from minipool.client.progress import Batch, Progress
+from pool.base.errors import UserError
 from tests.minipool.cli.fake_pool import FakePeer, FakeSession, run_tool
 
 IDLE, MIXED, DONE = Batch("b", 3, 3, 0, 0, 0, 0), Batch("b", 3, 0, 1, 1, 1, 0), Batch("b", 3, 0, 0, 0, 3, 0)

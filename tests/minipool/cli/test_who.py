@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from minipool.cli import who, who_ready
+from minipool.cli.pool_tools import who, who_ready
+from pool.base.errors import PeerError
 from pool.classad import ClassAd
-from pool.errors import PeerError
 from protocol.messages.common import AdReply, GetAd
 from protocol.messages.master import DaemonStates, GetDaemons
 from tests.minipool.cli.fake_pool import FakePeer, FakeSession, run_tool
@@ -85,6 +85,7 @@ def test_other_ads_are_shown_when_asked_for(monkeypatch: pytest.MonkeyPatch) -> 
     assert ran(monkeypatch, "-snap", "-af", "MyType")[1] == "Machine\nMachine\nSlot.Claim\n"
     assert ran(monkeypatch, "-snap", "-limit", "1", "-af", "MyType")[1] == "Machine\n"
     assert [ad["Name"] for ad in json.loads(ran(monkeypatch, "-dae", "-json")[1])] == ["startd", "schedd"]
+    assert ran(monkeypatch, "-startd", "-long", "-af", "Name")[1] == ran(monkeypatch, "-startd", "-long")[1]
     assert ran(monkeypatch, "-verbose")[1].startswith("Daemon       State    PID ")
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from pool.ads.published_statistics import collection_of, parse
+from pool.base.errors import UserError
 from pool.classad import ClassAd
-from pool.errors import UserError
-from pool.published_statistics import collection_of, parse
 
 AD = ClassAd(
     {

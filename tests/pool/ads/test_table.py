@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from pool.adtable import AdTable
+from pool.ads.table import AdStore
+from pool.base.errors import UserError
 from pool.classad import ClassAd, expr
-from pool.errors import UserError
 
 
 def an_ad(name: str = "x", ad_type: str = "Machine", **attributes: object) -> ClassAd:
@@ -14,7 +14,7 @@ def an_ad(name: str = "x", ad_type: str = "Machine", **attributes: object) -> Cl
 
 
 def test_an_ad_replaces_the_one_of_its_type_and_name_whatever_the_case() -> None:
-    table = AdTable()
+    table = AdStore()
     table.put(an_ad("Slot1@N", A=1), now=0)
     table.put(an_ad("slot1@n", "MACHINE", A=2), now=0)
     table.put(an_ad("slot1@n", "Scheduler", A=3), now=0)
@@ -23,7 +23,7 @@ def test_an_ad_replaces_the_one_of_its_type_and_name_whatever_the_case() -> None
 
 
 def test_each_ad_lives_for_its_own_time_from_when_it_was_heard_last() -> None:
-    table = AdTable(lifetime_s=100)
+    table = AdStore(lifetime_s=100)
     table.put(an_ad("a"), now=0)
     table.put(an_ad("b", ClassAdLifetime=10), now=0)
     assert table.next_expiry() == 10
@@ -35,7 +35,7 @@ def test_each_ad_lives_for_its_own_time_from_when_it_was_heard_last() -> None:
 
 
 def test_p9_one_sender_cannot_fill_the_table() -> None:
-    table = AdTable(per_sender_max=2)
+    table = AdStore(per_sender_max=2)
     for name in "ab":
         table.put(an_ad(name), now=0, sender="eve")
     with pytest.raises(UserError, match="eve has 2 ads"):
@@ -47,7 +47,7 @@ def test_p9_one_sender_cannot_fill_the_table() -> None:
 
 
 def test_often_renewed_ads_do_not_grow_the_table() -> None:
-    table = AdTable(lifetime_s=10)
+    table = AdStore(lifetime_s=10)
     for second in range(20_000):
         table.put(an_ad("a"), now=second)
     assert len(table._expiries) < 3000
@@ -56,7 +56,7 @@ def test_often_renewed_ads_do_not_grow_the_table() -> None:
 
 def test_a_watcher_is_told_the_last_of_many_changes_once() -> None:
     woken: list[int] = []
-    table = AdTable()
+    table = AdStore()
     table.put(an_ad("a"), now=0)
     watch = table.watch(["machine"], None, lambda: woken.append(1))
     for n in range(5):
@@ -74,7 +74,7 @@ def test_a_watcher_is_told_the_last_of_many_changes_once() -> None:
 
 
 def test_a_watchers_constraint_makes_ads_come_and_go() -> None:
-    table = AdTable()
+    table = AdStore()
     watch = table.watch(["Any"], expr("N > 3"), lambda: None)
     told = []
     for n in (1, 4, 5, 2, 3, 9):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pool.timeslice import interval_s
+from pool.base.timeslice import interval_s
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pool.nearest import nearest_name
-from pool.units import parse_bytes, parse_in_units, parse_seconds, show_seconds
+from pool.base.nearest import nearest_name
+from pool.base.units import parse_bytes, parse_in_units, parse_seconds, show_seconds
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from pool.classad import ClassAd, Expr, parse_ad
-from pool.classad.nodes import AdNode, Lit
-from pool.classad.unparse import unparse
+from pool.classad.syntax.nodes import AdNode, Lit
+from pool.classad.syntax.unparse import unparse
 
 CASES = Path(__file__).parents[2] / "cases"
 

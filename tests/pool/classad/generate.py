@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from random import Random
 
 INTEGERS = [
@@ -197,7 +198,7 @@ class Generator:
         """A list."""
         return "{" + ",".join(self.expression(depth) for _ in range(self.rng.randrange(4))) + "}"
 
-    def ad(self, depth: int, names: list[str] = ATTRIBUTES, least: int = 0) -> str:
+    def ad(self, depth: int, names: Sequence[str] = ATTRIBUTES, least: int = 0) -> str:
         """An ad with some of `names`."""
         rng = self.rng
         chosen = rng.sample(names, rng.randint(least, min(len(names), least + 4)))

@@ -9,11 +9,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from pool.base.errors import ClassAdError
 from pool.classad import ERROR, AbsTime, ClassAd, Expr, expr, parse_ad
-from pool.classad.ad import text_of
-from pool.classad.evaluate import frames
-from pool.classad.expression import stored_value
-from pool.errors import ClassAdError
+from pool.classad.eval.ad import text_of
+from pool.classad.eval.expression import stored_value
+from pool.classad.eval.frame import frames
 from tests.pool.classad.cases import alike
 
 AVAILABLE = find_spec("classad2") is not None

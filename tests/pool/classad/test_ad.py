@@ -6,9 +6,9 @@ import pickle
 
 import pytest
 
+from pool.base.errors import ClassAdError
 from pool.classad import ERROR, UNDEFINED, AbsTime, ClassAd, RelTime, expr, parse_ad, parse_long, parse_longs
-from pool.classad.delta import apply_delta, delta
-from pool.errors import ClassAdError
+from pool.classad.eval.delta import apply_delta, delta
 
 
 def an_ad() -> ClassAd:

@@ -9,14 +9,15 @@ from random import Random
 
 import pytest
 
-from pool.classad import ERROR, ClassAd, environment, expr
-from pool.classad.budget import Overruns
+from pool.base.errors import ClassAdError
+from pool.classad import ERROR, ClassAd, expr
 from pool.classad.columns import Table
-from pool.classad.environment import ENV
-from pool.classad.kept import Kept
-from pool.classad.limits import MAX_CPU, MAX_EXPRESSION
-from pool.classad.patterns import MAX_PARTS, parts_of
-from pool.errors import ClassAdError
+from pool.classad.eval.budget import Overruns
+from pool.classad.eval.patterns import MAX_PARTS, parts_of
+from pool.classad.values import environment
+from pool.classad.values.environment import ENV
+from pool.classad.values.kept import Kept
+from pool.classad.values.limits import MAX_CPU, MAX_EXPRESSION
 from tests.pool.classad.bombs import SHAPES
 
 MOST_S = 3 * MAX_CPU

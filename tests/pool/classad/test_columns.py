@@ -10,9 +10,9 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from pool.classad import UNDEFINED, ClassAd, Expr, accepts, expr, is_match, parse_ad, rank
-from pool.classad.ad import same
 from pool.classad.columns import Table
 from pool.classad.columns.vector import NoColumn
+from pool.classad.eval.ad import same
 from tests.pool.classad.generate import Generator
 
 NAMES = ["a", "b", "c", "d", "s", "t", "e", "f"]

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from pool.base.errors import ClassAdError
 from pool.classad import ERROR, UNDEFINED, AbsTime, ClassAd, RelTime, expr, parse_ad, parse_long, rank
-from pool.classad.match import accepts, is_match
-from pool.errors import ClassAdError
+from pool.classad.eval.match import accepts, is_match
 from tests.pool.classad.cases import ad, alike, load
 
 TYPES = {

@@ -25,7 +25,7 @@ def place(tmp_path: Path) -> Path:
             (tmp_path / name).write_text(body)
     for tool, entry in (("pool", "pool"), ("classad_eval", "condor")):
         program = tmp_path / tool
-        program.write_text(f"#!{sys.executable}\nfrom minipool.cli.main import {entry}\n{entry}()\n")
+        program.write_text(f"#!{sys.executable}\nfrom minipool.cli.entry.main import {entry}\n{entry}()\n")
         program.chmod(program.stat().st_mode | stat.S_IXUSR)
     return tmp_path
 

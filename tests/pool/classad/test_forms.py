@@ -8,6 +8,7 @@ from random import Random
 
 import pytest
 
+from pool.base.errors import ClassAdError
 from pool.classad import ClassAd, parse_ad
 from pool.classad.forms import lists
 from pool.classad.forms.json_form import to_json
@@ -15,7 +16,6 @@ from pool.classad.forms.json_reader import parse_json
 from pool.classad.forms.lists import FORMS, detect, read_ads, read_text, write_ads
 from pool.classad.forms.xml_form import to_xml
 from pool.classad.forms.xml_reader import parse_xml
-from pool.errors import ClassAdError
 from tests.pool.classad.generate import Generator
 
 AD = r"""[ a = 1; b = "x\ty\303\251<&>\"\\ \377"; c = { 1,2,[ d = 3 ] }; e = [ f = 1; g = { 1,"a" } ]; j = undefined;

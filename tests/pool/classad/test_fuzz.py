@@ -7,9 +7,9 @@ from random import Random
 
 import pytest
 
+from pool.base.errors import ClassAdError
 from pool.classad import expr, parse_ad, parse_long
 from pool.classad.forms.lists import FORMS, read_text, write_ads
-from pool.errors import ClassAdError
 from tests.pool.classad.generate import Generator
 
 PIECES = ['"', "'", "\\", "[", "]", "{", "}", "(", ")", "=", ";", ",", "?:", "/*", "*/", "//", "\n", "\0", "\ud800", "é", "\x7f",

@@ -11,8 +11,9 @@ from lark import Lark, Token, Tree
 from lark.exceptions import LarkError
 
 import pool.classad
+from pool.base.errors import ClassAdError
 from pool.classad import expr
-from pool.classad.nodes import (
+from pool.classad.syntax.nodes import (
     AdNode,
     Binary,
     Call,
@@ -26,10 +27,9 @@ from pool.classad.nodes import (
     Ternary,
     Unary,
 )
-from pool.errors import ClassAdError
 from tests.pool.classad.generate import Generator
 
-GRAMMAR = Path(pool.classad.__file__).with_name("grammar.lark")
+GRAMMAR = Path(pool.classad.__file__).parent / "syntax" / "grammar.lark"
 HAND_PICKED = [
     "a + b * c - d", "a || b && c | d ^ e & f == g < h << i + j * !k", "-a ?: b.c[0]", "a ?: b ?: c", "a ? b : c ? d : e",
     "!!a", "- - 3", "a is b isnt c", "IS_x IS y", "f(a, b; c,)", "{}", "{1, 2,}", "[a = 1; b = [c = 2;];]", "[;;a = 1;;]",

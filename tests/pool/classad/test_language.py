@@ -8,10 +8,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from pool.classad import ERROR, UNDEFINED, ClassAd, Value, attr, expr, is_match, parse_ad, rank, user
-from pool.classad.environment import ENV, install, set_clock
-from pool.classad.limits import MAX_NESTING
-from pool.errors import ClassAdError, ConfigError
+from pool.base.errors import ClassAdError, ConfigError
+from pool.classad import ERROR, UNDEFINED, ClassAd, Value, attr, expr, is_match, parse_ad, rank
+from pool.classad.extend import user
+from pool.classad.values.environment import ENV, install, set_clock
+from pool.classad.values.limits import MAX_NESTING
 
 
 @pytest.fixture(autouse=True)
@@ -199,13 +200,13 @@ def test_match_and_rank() -> None:
 
 
 def test_the_example_functions_work_and_errors_are_contained() -> None:
-    assert user.load_modules(["pool.classad.example_functions"]) == []
+    assert user.load_modules(["pool.classad.extend.example_functions"]) == []
     set_clock(lambda: 1709210096.0)
     assert expr("todays_date()").eval() == "2024-02-29"
     assert expr("double(21) + double(0.5)").eval() == 43.0
     assert expr('double("x")').eval() is ERROR
     assert expr("double()").eval() is ERROR
-    assert expr('python_invoke("pool.classad.example_functions", "double", 4)').eval() == 8
+    assert expr('python_invoke("pool.classad.extend.example_functions", "double", 4)').eval() == 8
     assert expr('python_invoke("os", "getcwd")').eval() is ERROR
     (problem,) = user.load_modules(["no.such.module"])
     assert "cannot import no.such.module" in problem
@@ -229,9 +230,3 @@ def test_a_user_function_that_fails_or_runs_away_is_an_error() -> None:
     assert expr("runs_away()").eval() is ERROR
     with pytest.raises(ConfigError, match="cannot be replaced"):
         user.register(fails_always, "strcat")
-
-
-def test_a_c_library_is_refused_with_the_way_out() -> None:
-    user.refuse_libraries("")
-    with pytest.raises(ConfigError, match="CLASSAD_USER_PYTHON_MODULES"):
-        user.refuse_libraries("/usr/lib/shared.so")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from pool.base.errors import ClassAdError
 from pool.classad import ERROR, UNDEFINED, ClassAd, expr, parse_ad
-from pool.errors import ClassAdError
 
 LETTERS = {True: "T", False: "F"}
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from pool.base.errors import ConfigError
 from pool.config import Config, load_config
 from pool.config.restart import changed, waiting_for_restart
-from pool.errors import ConfigError
 
 
 def a_config(tmp_path: Path, text: str, **options: object) -> Config:

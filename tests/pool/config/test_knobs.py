@@ -2,25 +2,57 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
+from pool.base.errors import ClassAdError
 from pool.config import knobs, load_config, templates
-from pool.errors import ClassAdError
 
-KINDS = {"string", "int", "bool", "float", "seconds", "bytes", "path", "list", "expr"}
 ALL = [knob for _, section in knobs.sections() for knob in section]
 
 
-def test_every_row_is_whole() -> None:
-    for knob in ALL:
-        assert knob.kind in KINDS, knob.name
-        assert knob.sentence.endswith("."), knob.name
-        assert knob.bounds() is not None
+LINE = "A_LIMIT int 1..9 restart no-effect = 3 # How many there may be."
 
 
-def test_names_are_listed_once() -> None:
-    names = [knob.name.lower() for knob in ALL]
-    assert len(names) == len(set(names))
+def test_a_line_says_all_about_a_knob() -> None:
+    knob = knobs.KnobTable(f"# a comment\n\n[Some section]\n{LINE}\n").find("a_limit")
+    assert knob is not None
+    assert {name: getattr(knob, name) for name in knob.__slots__} == {
+        "name": "A_LIMIT",
+        "section": "Some section",
+        "kind": "int",
+        "range": "1..9",
+        "restart": True,
+        "has_effect": False,
+        "default": "3",
+        "sentence": "How many there may be.",
+    }
+
+
+@pytest.mark.parametrize(
+    ("line", "trouble"),
+    [
+        ("WRONG", "expected NAME TYPE = DEFAULT # One sentence."),
+        ("WRONG = 3 # No type.", "expected NAME TYPE"),
+        ("WRONG int # No default.", "expected NAME TYPE"),
+        ("WRONG int = 3", "expected NAME TYPE"),
+        ("WRONG integer = 3 # A type of another name.", '"integer" is not a type'),
+        ("WRONG int 1.. restrat = 3 # A wrong word.", '"1.. restrat" is neither LOW..HIGH, restart nor no-effect'),
+        ("WRONG int 5 = 3 # No range.", '"5" is neither LOW..HIGH'),
+        ("WRONG int = 3 # No full stop", "the sentence has no full stop"),
+        ("a_Limit int = 3 # Another of that name.", "an earlier line has this knob"),
+    ],
+)
+def test_a_wrong_line_of_the_table_is_named(line: str, trouble: str) -> None:
+    with pytest.raises(knobs.KnobTableError, match=rf"knobs\.txt:3: {re.escape(trouble)}.*: {re.escape(line)}$"):
+        knobs.KnobTable(f"[Some section]\n{LINE}\n{line}\n").knobs()
+
+
+def test_the_pages_table_has_every_line_of_the_file() -> None:
+    with open(knobs.FILE, encoding="utf-8") as file:
+        lines = [line for line in file if line.strip() and line[0] not in "#["]
+    assert len(ALL) == len(lines) > 800
 
 
 @pytest.mark.parametrize(
@@ -82,15 +114,16 @@ def test_every_template_reads_without_error() -> None:
     for category in templates.categories():
         for name in templates.names(category):
             text = f"FOO = true\nuse {category} : {name}{arguments.get(name, '')}\n"
-            config = load_config(["f"], environ={}, read=lambda _, text=text: text)
+            config = load_config(["f"], environ={}, read={"f": text}.get)
             for known in config.names(with_defaults=False):
                 config[known]
 
 
-def test_a_registered_template_can_be_used() -> None:
-    templates.register("FEATURE", "OfATest", "OF_A_TEST = $(1:none)")
-    try:
-        config = load_config(["f"], environ={}, read=lambda _: "use feature : ofatest(x)\n")
-        assert config["OF_A_TEST"] == "x"
-    finally:
-        templates.TEXTS["FEATURE"].pop("OfATest")
+def test_every_heading_of_the_templates_file_is_a_template() -> None:
+    with open(templates.FILE, encoding="utf-8") as file:
+        heads = [line.strip() for line in file if line.startswith("[")]
+    assert len(heads) == len(set(heads)) == 60
+    assert [head for head in heads if not re.fullmatch(r"\[[A-Z]+ : \S+\]", head)] == []
+    for head in heads:
+        category, _, name = head.strip("[]").partition(" : ")
+        assert templates.text(category, name), head

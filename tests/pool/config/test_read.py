@@ -17,16 +17,15 @@ import daemons
 import minipool
 import pool
 import protocol
-from pool.config import knobs, load_config
+from pool.config import knobs, load_config, templates
 from pool.config.htcondors_own import HTCONDORS_OWN
-from pool.config.knob_table import ROWS
-from pool.config.places import Facts
-from pool.config.template_texts import TEXTS
-from pool.config.without_effect import WITHOUT_EFFECT
+from pool.config.places import HostFacts
 from pool.hooks.table import Hook
 from pool.macros.expand import references
 
-TABLES = ("htcondors_own.py", "knob_table.py", "refused.py", "template_texts.py", "without_effect.py")
+KNOBS = {knob.name: knob for _, section in knobs.sections() for knob in section}
+WITHOUT_EFFECT = frozenset(name for name, knob in KNOBS.items() if not knob.has_effect)
+TABLES = ("htcondors_own.py", "refused.py")
 READERS = frozenset(("str", "path", "list", "bool", "int", "float", "seconds", "bytes", "expr", "evaluate"))
 
 
@@ -50,20 +49,25 @@ RESOURCE = "one for each resource of a machine"
 CRON = "of each manager and job"
 
 BUILT = (
-    Built("daemons/remote_config.py", 'f"SETTABLE_ATTRS_{level.value}"', "SETTABLE_ATTRS_<LEVEL>", KINDS),
-    Built("daemons/run.py", 'f"{subsystem}_LOG"', "<SUBSYS>_LOG COLLECTOR_LOG NEGOTIATOR_LOG", DAEMON),
+    Built("daemons/daemon_core/remote_config.py", 'f"SETTABLE_ATTRS_{level.value}"', "SETTABLE_ATTRS_<LEVEL>", KINDS),
+    Built("daemons/daemon_core/log_file.py", 'f"{subsystem}_LOG"', "<SUBSYS>_LOG COLLECTOR_LOG NEGOTIATOR_LOG", DAEMON),
     Built(
-        "daemons/run.py", 'f"{subsystem}_DEBUG"', "<SUBSYS>_DEBUG NEGOTIATOR_DEBUG SCHEDD_DEBUG STARTER_DEBUG", DAEMON
+        "daemons/daemon_core/log_file.py",
+        'f"{subsystem}_DEBUG"',
+        "<SUBSYS>_DEBUG NEGOTIATOR_DEBUG SCHEDD_DEBUG STARTER_DEBUG",
+        DAEMON,
     ),
-    Built("daemons/run.py", 'f"TRUNC_{subsystem}_LOG_ON_OPEN"', "TRUNC_<SUBSYS>_LOG_ON_OPEN", DAEMON),
-    Built("daemons/run.py", 'f"MAX_{subsystem}_LOG"', "MAX_<SUBSYS>_LOG", DAEMON),
-    Built("daemons/run.py", 'f"MAX_NUM_{subsystem}_LOG"', "MAX_NUM_<SUBSYS>_LOG", DAEMON),
-    Built("daemons/own_history.py", 'f"{start.subsystem}_DAEMON_HISTORY"', "*_DAEMON_HISTORY", DAEMON),
-    Built("daemons/open_files.py", 'f"{subsystem}_MAX_FILE_DESCRIPTORS"', "<SUBSYS>_MAX_FILE_DESCRIPTORS", DAEMON),
+    Built("daemons/daemon_core/log_file.py", 'f"TRUNC_{subsystem}_LOG_ON_OPEN"', "TRUNC_<SUBSYS>_LOG_ON_OPEN", DAEMON),
+    Built("daemons/daemon_core/log_file.py", 'f"MAX_{subsystem}_LOG"', "MAX_<SUBSYS>_LOG", DAEMON),
+    Built("daemons/daemon_core/log_file.py", 'f"MAX_NUM_{subsystem}_LOG"', "MAX_NUM_<SUBSYS>_LOG", DAEMON),
+    Built("daemons/daemon_core/own_history.py", 'f"{start.subsystem}_DAEMON_HISTORY"', "*_DAEMON_HISTORY", DAEMON),
+    Built("daemons/base/open_files.py", 'f"{subsystem}_MAX_FILE_DESCRIPTORS"', "<SUBSYS>_MAX_FILE_DESCRIPTORS", DAEMON),
     Built("pool/config/attributes.py", 'f"{subsystem}_ATTRS"', "<SUBSYS>_ATTRS", DAEMON),
     Built("pool/config/attributes.py", 'f"{subsystem}_EXPRS"', "<SUBSYS>_EXPRS", DAEMON),
-    Built("pool/config/user_maps.py", 'f"{subsystem}_CLASSAD_USER_MAP_NAMES"', "SCHEDD_CLASSAD_USER_MAP_NAMES", DAEMON),
-    Built("daemons/schedd/settings.py", '"SCHEDD_NAME"', "<SUBSYS>_NAME", "each daemon says its own in full"),
+    Built(
+        "pool/config/user_maps.py", 'f"{subsystem}_CLASSAD_USER_MAP_NAMES"', "<SUBSYS>_CLASSAD_USER_MAP_NAMES", DAEMON
+    ),
+    Built("daemons/schedd/core/settings.py", '"SCHEDD_NAME"', "<SUBSYS>_NAME", "each daemon says its own in full"),
     Built(
         "daemons/master/supervise.py", 'f"MASTER_{name}"', "MASTER_BACKOFF_* MASTER_RECOVER_FACTOR", "of all daemons"
     ),
@@ -71,16 +75,20 @@ BUILT = (
     Built("daemons/master/main.py", 'f"MASTER_SHUTDOWN_{request.name.upper()}"', "MASTER_SHUTDOWN_<NAME>", AUTHOR),
     Built("pool/config/user_maps.py", 'f"CLASSAD_USER_MAPFILE_{name}"', "CLASSAD_USER_MAPFILE_<NAME>", AUTHOR),
     Built("pool/config/user_maps.py", 'f"CLASSAD_USER_MAPDATA_{name}"', "CLASSAD_USER_MAPDATA_<NAME>", AUTHOR),
+    Built("pool/config/user_maps.py", 'f"CLASSAD_USER_MAP_PREFIX_{name}"', "CLASSAD_USER_MAP_PREFIX_<NAME>", AUTHOR),
     Built("pool/submit/plan.py", 'f"SUBMIT_TEMPLATE_{name}"', "SUBMIT_TEMPLATE_<NAME>", AUTHOR),
     Built("pool/jobs/admission.py", 'f"JOB_TRANSFORM_{name}"', "JOB_TRANSFORM_<NAME>", AUTHOR),
     Built("pool/jobs/admission.py", 'f"SUBMIT_REQUIREMENT_{name}"', "SUBMIT_REQUIREMENT_<NAME>", AUTHOR),
     Built("pool/jobs/admission.py", '_REASON"', "SUBMIT_REQUIREMENT_<NAME>_REASON", AUTHOR),
     Built("pool/jobs/admission.py", '_IS_WARNING"', "SUBMIT_REQUIREMENT_<NAME>_IS_WARNING", AUTHOR),
-    Built("daemons/startd/plugins.py", 'f"{method}_TEST_URL"', "<METHOD>_TEST_URL", AUTHOR),
-    Built("daemons/starter/settings.py", 'f"{name}_MOUNT_IF"', "DOCKER_VOLUME_DIR_<NAME>*", AUTHOR),
-    Built("protocol/security.py", 'f"{kind}_{level.value}"', LEVELS, "both lists of each level"),
+    Built("daemons/startd/machine/plugins.py", 'f"{method}_TEST_URL"', "<METHOD>_TEST_URL", AUTHOR),
+    Built("daemons/host/child_settings.py", 'f"{name}_MOUNT_IF"', "DOCKER_VOLUME_DIR_<NAME>*", AUTHOR),
+    Built("protocol/security/settings.py", 'f"{kind}_{level.value}"', LEVELS, "both lists of each level"),
     Built(
-        "protocol/security.py", 'f"SEC_{level}_AUTHENTICATION_METHODS"', "SEC_*_AUTHENTICATION_METHODS", "of each level"
+        "protocol/security/settings.py",
+        'f"SEC_{level}_AUTHENTICATION_METHODS"',
+        "SEC_*_AUTHENTICATION_METHODS",
+        "of each level",
     ),
     Built(
         "pool/jobs/edits.py",
@@ -89,41 +97,51 @@ BUILT = (
         KINDS,
     ),
     Built("pool/jobs/policy.py", 'f"SYSTEM_PERIODIC_{word}"', "SYSTEM_PERIODIC_*", KINDS),
-    Built("daemons/schedd/local_jobs.py", 'f"START_{word}_UNIVERSE"', "START_*_UNIVERSE", KINDS),
-    Built("daemons/schedd/transfer_turns.py", 'f"{name}_SHORT_HORIZON"', "FILE_TRANSFER_DISK_LOAD_THROTTLE_*", KINDS),
-    Built("daemons/starter/settings.py", 'f"ENABLE_CHIRP{part}"', "ENABLE_CHIRP*", KINDS),
-    Built("daemons/startd/settings.py", 'f"SLOT{slot_id}_EXECUTE"', "SLOT<N>_EXECUTE", SLOT),
-    Built("daemons/startd/settings.py", 'f"SLOT{spec.slot_id}_STARTD_ATTRS"', "SLOT<N>_STARTD_ATTRS", SLOT),
-    Built("daemons/startd/settings.py", 'f"SLOT{spec.slot_id}_"', "SLOT<N>_<KNOB>", SLOT),
+    Built("daemons/schedd/execution/local_jobs.py", 'f"START_{word}_UNIVERSE"', "START_*_UNIVERSE", KINDS),
     Built(
-        "daemons/startd/settings.py", 'f"SLOT_TYPE_{spec.type_id}_"', "SLOT_TYPE_<N>_<KNOB> SLOT_TYPE_<N>_START", SLOT
+        "daemons/schedd/files/transfer_turns.py", 'f"{name}_SHORT_HORIZON"', "FILE_TRANSFER_DISK_LOAD_THROTTLE_*", KINDS
+    ),
+    Built("daemons/host/child_settings.py", 'f"ENABLE_CHIRP{part}"', "ENABLE_CHIRP*", KINDS),
+    Built("daemons/startd/machine/settings.py", 'f"SLOT{slot_id}_EXECUTE"', "SLOT<N>_EXECUTE", SLOT),
+    Built("daemons/startd/machine/settings.py", 'f"SLOT{spec.slot_id}_STARTD_ATTRS"', "SLOT<N>_STARTD_ATTRS", SLOT),
+    Built("daemons/startd/machine/settings.py", 'f"SLOT{spec.slot_id}_"', "SLOT<N>_<KNOB>", SLOT),
+    Built(
+        "daemons/startd/machine/settings.py",
+        'f"SLOT_TYPE_{spec.type_id}_"',
+        "SLOT_TYPE_<N>_<KNOB> SLOT_TYPE_<N>_START",
+        SLOT,
     ),
     Built(
-        "daemons/startd/settings.py",
+        "daemons/startd/machine/settings.py",
         'f"SLOT_TYPE_{spec.type_id}_CONSUMPTION_POLICY"',
         "SLOT_TYPE_<N>_CONSUMPTION_*",
         SLOT,
     ),
     Built("daemons/startd/main.py", 'f"SLOT_TYPE_{spec.type_id}_NAME_PREFIX"', "SLOT_TYPE_<N>_NAME_PREFIX", SLOT),
-    Built("daemons/startd/fetch_work.py", 'f"SLOT{number}_JOB_HOOK_KEYWORD"', "<SLOT>_JOB_HOOK_KEYWORD", SLOT),
-    Built("daemons/starter/settings.py", 'f"SLOT{found[1]}_CPU_AFFINITY"', "SLOT<N>_CPU_AFFINITY", SLOT),
-    Built("daemons/starter/settings.py", 'f"{name}_USER"', "SLOT<N>_USER", SLOT),
-    Built("pool/slots/slot_types.py", 'f"SLOT_TYPE_{number}"', "SLOT_TYPE_<N>", SLOT),
-    Built("pool/slots/slot_types.py", 'f"SLOT_TYPE_{number}_PARTITIONABLE"', "SLOT_TYPE_<N>_PARTITIONABLE", SLOT),
-    Built("pool/slots/slot_types.py", 'f"NUM_SLOTS_TYPE_{number}"', "NUM_SLOTS_TYPE_<N>", SLOT),
-    Built("pool/slots/policy.py", 'f"{name}_{universe}"', "<EXPR>_VANILLA", "of each universe"),
-    Built("pool/slots/custom.py", 'f"MACHINE_RESOURCE_{name}"', "MACHINE_RESOURCE_<NAME>", RESOURCE),
+    Built("daemons/startd/owner/fetch_work.py", 'f"SLOT{number}_JOB_HOOK_KEYWORD"', "<SLOT>_JOB_HOOK_KEYWORD", SLOT),
+    Built("daemons/host/child_settings.py", 'f"SLOT{found[1]}_CPU_AFFINITY"', "SLOT<N>_CPU_AFFINITY", SLOT),
+    Built("daemons/host/child_settings.py", 'f"{name}_USER"', "SLOT<N>_USER", SLOT),
+    Built("pool/slots/provision/slot_types.py", 'f"SLOT_TYPE_{number}"', "SLOT_TYPE_<N>", SLOT),
     Built(
-        "pool/slots/custom.py", 'f"OFFLINE_MACHINE_RESOURCE_{custom.name}"', "OFFLINE_MACHINE_RESOURCE_<NAME>", RESOURCE
+        "pool/slots/provision/slot_types.py", 'f"SLOT_TYPE_{number}_PARTITIONABLE"', "SLOT_TYPE_<N>_PARTITIONABLE", SLOT
     ),
-    Built("pool/slots/custom.py", "MACHINE_RESOURCE_", "MACHINE_RESOURCE_INVENTORY_<NAME>", RESOURCE),
+    Built("pool/slots/provision/slot_types.py", 'f"NUM_SLOTS_TYPE_{number}"', "NUM_SLOTS_TYPE_<N>", SLOT),
+    Built("pool/slots/policy.py", 'f"{name}_{universe}"', "<EXPR>_VANILLA", "of each universe"),
+    Built("pool/slots/provision/custom.py", 'f"MACHINE_RESOURCE_{name}"', "MACHINE_RESOURCE_<NAME>", RESOURCE),
     Built(
-        "daemons/startd/settings.py",
+        "pool/slots/provision/custom.py",
+        'f"OFFLINE_MACHINE_RESOURCE_{custom.name}"',
+        "OFFLINE_MACHINE_RESOURCE_<NAME>",
+        RESOURCE,
+    ),
+    Built("pool/slots/provision/custom.py", "MACHINE_RESOURCE_", "MACHINE_RESOURCE_INVENTORY_<NAME>", RESOURCE),
+    Built(
+        "daemons/startd/machine/settings.py",
         'f"MODIFY_REQUEST_EXPR_REQUEST{name.upper()}"',
         "MODIFY_REQUEST_EXPR_REQUEST*",
         RESOURCE,
     ),
-    Built("pool/slots/consumption.py", 'f"CONSUMPTION_{name}"', "CONSUMPTION_*", RESOURCE),
+    Built("pool/slots/provision/consumption.py", 'f"CONSUMPTION_{name}"', "CONSUMPTION_*", RESOURCE),
     Built("pool/execute/assigned.py", '"ENVIRONMENT_FOR_Assigned"', "ENVIRONMENT_FOR_Assigned*", RESOURCE),
     Built(
         "pool/execute/assigned.py", '"ENVIRONMENT_VALUE_FOR_UnAssigned"', "ENVIRONMENT_VALUE_FOR_UnAssigned*", RESOURCE
@@ -218,23 +236,20 @@ def said() -> frozenset[str]:
 @cache
 def built() -> dict[str, Built]:
     """The knobs whose names are put together, and where."""
-    names = [row[0] for _, rows in ROWS for row in rows]
-    return {name: one for one in BUILT for name in names if any(fnmatchcase(name, glob) for glob in one.names.split())}
+    return {name: one for one in BUILT for name in KNOBS if any(fnmatchcase(name, glob) for glob in one.names.split())}
 
 
 @cache
 def read() -> frozenset[str]:
     """The rows of the table that are read: by the code, or as a part of what it reads."""
-    rows = {row[0]: row for _, rows in ROWS for row in rows}
-    found = {name for name in rows if name in said()} | built().keys()
-    templates = " ".join(text for category in TEXTS.values() for text in category.values())
+    found = {name for name in KNOBS if name in said()} | built().keys()
     waiting = list(found)
-    referred = {one.name.lower() for one in references(templates)}
-    waiting += [name for name in rows if name.lower() in referred]
+    referred = {one.name.lower() for one in references(Path(templates.FILE).read_text())}
+    waiting += [name for name in KNOBS if name.lower() in referred]
     while waiting:
         name = waiting.pop()
         found.add(name)
-        for one in references(rows[name][2]):
+        for one in references(KNOBS[name].default):
             knob = knobs.find(one.name)
             if knob is not None and knob.name not in found:
                 waiting.append(knob.name)
@@ -242,7 +257,7 @@ def read() -> frozenset[str]:
 
 
 def test_every_knob_is_read_or_marked() -> None:
-    names = [row[0] for section, rows in ROWS if section != "Texts for policies" for row in rows]
+    names = [knob.name for knob in KNOBS.values() if knob.section != "Texts for policies"]
     assert [name for name in names if name not in read() | WITHOUT_EFFECT | FOR_REFERENCES] == []
 
 
@@ -250,21 +265,15 @@ def test_nothing_that_is_marked_is_read() -> None:
     assert [name for name in sorted(WITHOUT_EFFECT) if name in (said() - {"<SUBSYS>"}) | built().keys()] == []
 
 
-def test_all_that_is_marked_is_known() -> None:
-    names = {row[0] for _, rows in ROWS for row in rows}
-    assert sorted(WITHOUT_EFFECT - names) == []
-
-
 @pytest.mark.parametrize("one", BUILT, ids=lambda one: one.code)
 def test_names_are_put_together_where_the_list_says(one: Built) -> None:
     assert one.code in sources()[one.file]
-    names = [row[0] for _, rows in ROWS for row in rows]
     for glob in one.names.split():
-        assert any(fnmatchcase(name, glob) for name in names), glob
+        assert any(fnmatchcase(name, glob) for name in KNOBS), glob
 
 
 def test_what_the_code_asks_a_configuration_for_is_in_the_table() -> None:
-    unknown, facts = set(), {*Facts({}, {}).names()}
+    unknown, facts = set(), {*HostFacts({}, {}).names()}
     for file, tree in trees().items():
         for node in ast.walk(tree):
             if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args):

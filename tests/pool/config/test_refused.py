@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from pool.base.errors import ConfigError
 from pool.config import load_config
 from pool.config.refused import check
-from pool.errors import ConfigError
 
 
 def refusal(tmp_path: Path, text: str) -> str:
@@ -24,7 +24,7 @@ def refusal(tmp_path: Path, text: str) -> str:
 @pytest.mark.parametrize("name", ["DEFRAG", "JOB_ROUTER", "HAD", "ROOSTER", "KBDD", "CREDD"])
 def test_daemons_that_do_not_exist(tmp_path: Path, name: str) -> None:
     said = refusal(tmp_path, f"NUM_CPUS = 1\nDAEMON_LIST = MASTER, COLLECTOR, {name}\n")
-    assert f"{tmp_path}/config:2: DAEMON_LIST: there is no daemon {name} (there are MASTER, COLLECTOR," in said
+    assert f"{tmp_path}/config:2:15: DAEMON_LIST: there is no daemon {name} (there are MASTER, COLLECTOR," in said
 
 
 def test_a_misspelt_daemon_is_told_the_right_name(tmp_path: Path) -> None:
@@ -48,7 +48,7 @@ def test_the_master_is_the_shared_port(tmp_path: Path) -> None:
     ],
 )
 def test_limits_that_a_central_manager_would_not_keep(tmp_path: Path, line: str, says: str) -> None:
-    assert f"{tmp_path}/config:1: {says}" in refusal(tmp_path, f"{line}\n")
+    assert f"{tmp_path}/config:1:{line.index('=') + 3}: {says}" in refusal(tmp_path, f"{line}\n")
     assert refusal(tmp_path, f"{line}\nDAEMON_LIST = MASTER STARTD\n") == "", "a host of the pool may share the file"
 
 

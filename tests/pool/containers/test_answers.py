@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from pool.base.errors import ConfigError
 from pool.containers import probe_image
 from pool.containers.answers import Inspected, exit_of, host_ports, inspected, judged, runs_on
 from pool.containers.devices import device_numbers, gpu_devices
 from pool.containers.engine import EngineError, extra_words, program_words, slot_facts, version_of
-from pool.errors import ConfigError
 from pool.execute.exit import Exited, Hold
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from pool.base.errors import UserError
 from pool.classad import ClassAd
 from pool.containers.create import (
     ContainerPlan,
@@ -18,7 +19,6 @@ from pool.containers.create import (
     moved,
     without_values,
 )
-from pool.errors import UserError
 
 PLAN = ContainerPlan(
     name="HTCJob1_0_slot1_1_PID7",

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from pool.base.errors import UserError
 from pool.classad import ClassAd
 from pool.containers.image import (
     StoredImage,
@@ -19,7 +20,6 @@ from pool.containers.image import (
     with_tag,
 )
 from pool.containers.volumes import volumes_of
-from pool.errors import UserError
 from pool.execute.exit import Hold
 
 NOBODY = ClassAd()

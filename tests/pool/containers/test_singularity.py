@@ -7,21 +7,27 @@ from typing import Any
 
 import pytest
 
+from pool.base.errors import UserError
 from pool.classad import ClassAd
-from pool.containers.singularity import in_singularity, runs_in_singularity
-from pool.errors import UserError
-from pool.execute.plan import Plan
+from pool.containers.singularity import NoSingularity, complaint_of, in_singularity, runs_in_singularity
+from pool.execute.plan import RunPlan
 
 SCRATCH = "/execute/dir_7"
-KNOBS = {"SINGULARITY": "/usr/bin/singularity", "SINGULARITY_VERBOSITY": "-s"}
+KNOBS = {"SINGULARITY": "/usr/bin/singularity", "SINGULARITY_VERBOSITY": "-s", "SINGULARITY_USE_PID_NAMESPACES": "true"}
 SIF = {"WantContainer": True, "WantSIF": True, "ContainerImage": "a.sif"}
 
 
-def a_plan(**more: Any) -> Plan:
+def a_plan(**more: Any) -> RunPlan:
     given: dict[str, Any] = {
         "program": f"{SCRATCH}/demo",
         "arguments": ("3",),
-        "environment": {"A": "b", "HOME": "/root", "SINGULARITY_BIND": "/etc", "TMPDIR": SCRATCH},
+        "environment": {
+            "A": "b",
+            "HOME": "/root",
+            "SINGULARITY_BIND": "/etc",
+            "SINGULARITY_DOCKER_PASSWORD": "secret",
+            "TMPDIR": SCRATCH,
+        },
         "directory": SCRATCH,
         "stdin": "/dev/null",
         "stdout": "/dev/null",
@@ -30,7 +36,7 @@ def a_plan(**more: Any) -> Plan:
         "rlimits": {},
         **more,
     }
-    return Plan(**given)
+    return RunPlan(**given)
 
 
 @pytest.mark.parametrize(
@@ -86,6 +92,7 @@ def test_the_whole_line() -> None:
         ({"SINGULARITY_BIND_EXPR": '"/data:/x:ro /gone"'}, {}, "-B /data:/x:ro --home"),
         ({}, {"SingularityBind": "/data"}, "-B /data --home"),
         ({"SINGULARITY_USE_PID_NAMESPACES": "False"}, {}, "--contain --ipc --cleanenv S/a.sif"),
+        ({"SINGULARITY_USE_PID_NAMESPACES": "auto"}, {}, "--contain --ipc --cleanenv S/a.sif"),
         ({"SINGULARITY_EXTRA_ARGUMENTS": "--net --writable"}, {}, "-C --net --writable S/a.sif"),
         ({"SINGULARITY_EXTRA_ARGUMENTS": 'ifThenElse(TARGET.Big, "--net", "")'}, {"Big": True}, "-C --net S/a.sif"),
         ({"SINGULARITY_IMAGE_EXPR": '"/cvmfs/x"'}, {}, "-C /cvmfs/x S/demo"),
@@ -108,8 +115,45 @@ def test_a_target_that_an_unpacked_image_lacks_may_be_skipped(skips: str, bound:
     assert "-B /data --home" in line
 
 
-def test_a_slot_with_gpus_shows_them() -> None:
-    assert " --nv " in words(slot={"AssignedGPUs": "CUDA0"})
+@pytest.mark.parametrize(
+    ("slot", "knobs", "options"),
+    [
+        ({"GPUs_NvidiaDriver": "550.54"}, {}, ["--nv"]),
+        ({"GPUs_Rocm": 6}, {}, ["--rocm"]),
+        ({"GPUs_OpenCLVersion": 3.0}, {}, []),
+        ({"GPUs_OpenCLVersion": 3.0}, {"SINGULARITY_ADD_ROCM_FLAG": "true"}, ["--rocm"]),
+    ],
+)
+def test_a_slot_with_gpus_shows_them_by_the_option_of_their_maker(
+    slot: dict[str, object], knobs: dict[str, str], options: list[str]
+) -> None:
+    line = words(slot={"AssignedGPUs": "GPU-12345678", **slot}, knobs=knobs).split()
+    assert [word for word in line if word in ("--nv", "--rocm")] == options
+    assert not {"--nv", "--rocm"} & set(words(slot=slot, knobs=knobs).split())
+
+
+def test_a_machine_that_has_seen_pid_namespaces_work_uses_them() -> None:
+    knobs = {"SINGULARITY_USE_PID_NAMESPACES": "auto"}
+    assert " -C S/a.sif" in words(slot={"HasPidNamespaces": True}, knobs=knobs)
+    assert " --cleanenv S/a.sif" in words(slot={"HasPidNamespaces": False}, knobs=knobs)
+
+
+def test_the_test_of_an_image_uses_it_as_the_job_will() -> None:
+    def test(**knobs: str) -> str:
+        job, all_knobs = ClassAd(SIF), {**KNOBS, **knobs}
+        made = in_singularity(a_plan(), job, ClassAd(), all_knobs, SCRATCH, is_there=lambda path: False)
+        return " ".join(made.test).replace(SCRATCH, "S")
+
+    assert test() == "/usr/bin/singularity -s -q test -W S --pwd S -B S --home S -C S/a.sif"
+    assert test(SINGULARITY_RUN_TEST_BEFORE_JOB="false") == ""
+
+
+@pytest.mark.parametrize(
+    ("output", "says"),
+    [("\n\x1b[31mFATAL:\x1b[0m   no image\nmore", "FATAL:   no image"), ("x" * 999, "x" * 255), ("\n", "")],
+)
+def test_what_a_failed_test_says(output: str, says: str) -> None:
+    assert complaint_of(output) == says
 
 
 def test_a_job_in_its_own_directory_has_that_mounted_too() -> None:
@@ -124,6 +168,9 @@ def test_variables_go_along_but_for_those_that_are_the_programs() -> None:
     assert made["SINGULARITYENV_TMPDIR"] == "/in"
     assert "HOME" not in made
     assert "SINGULARITY_BIND" not in made
+    assert made["SINGULARITY_DOCKER_PASSWORD"] == "secret"
+    knobs = {**KNOBS, "SINGULARITY_ALLOWED_JOB_ENV_VARS": "SINGULARITY_BIND, X"}
+    assert in_singularity(a_plan(), job, slot, knobs, SCRATCH, is_there=bool).environment["SINGULARITY_BIND"] == "/etc"
     apptainer = {**KNOBS, "SINGULARITY": "/usr/bin/apptainer"}
     made = in_singularity(a_plan(), job, slot, apptainer, SCRATCH, is_there=lambda path: False).environment
     assert made["APPTAINERENV_A"] == "b"
@@ -134,3 +181,10 @@ def test_variables_go_along_but_for_those_that_are_the_programs() -> None:
 def test_without_an_image_the_job_is_told(image: str) -> None:
     with pytest.raises(UserError, match="names none"):
         words({**SIF, "ContainerImage": image})
+
+
+def test_a_machine_that_has_lost_the_program_runs_no_job_without_its_image() -> None:
+    job, knobs = ClassAd({"Owner": "ann"}), {"SINGULARITY": "", "SINGULARITY_JOB": "true"}
+    assert runs_in_singularity(job, ClassAd(), knobs)
+    with pytest.raises(NoSingularity, match="has no such program"):
+        in_singularity(a_plan(), job, ClassAd(), knobs, SCRATCH, is_there=lambda path: True)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from pool.classad import ClassAd, expr
 from pool.cron_jobs.job_usage import JobUsage
-from pool.cron_jobs.jobs import CronJob, Metric, Mode
+from pool.cron_jobs.jobs import CronJob, CronMode, Metric
 from pool.cron_jobs.merge import Published
 from pool.cron_jobs.output import CronAd
 
 JOB = CronJob(
     "GPUs_MONITOR",
     "/monitor",
-    Mode.WAIT_FOR_EXIT,
+    CronMode.WAIT_FOR_EXIT,
     metrics={"uptimegpusseconds": Metric.SUM, "uptimegpusmemorypeakusage": Metric.PEAK},
 )
 BOTH = ClassAd({"Name": "slot1@host", "AssignedGPUs": "GPU-a,GPU-b"})

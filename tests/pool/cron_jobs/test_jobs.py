@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pool.config import load_config
-from pool.cron_jobs.jobs import BENCHMARKS, SCHEDD, STARTD, CronTable, Metric, Mode, read_table
+from pool.cron_jobs.jobs import BENCHMARKS, SCHEDD, STARTD, CronMode, CronTable, Metric, read_table
 
 MANUAL = """
 MODULES = /opt/modules
@@ -67,7 +67,7 @@ def test_the_complete_example_of_the_manual(tmp_path: Path) -> None:
     assert (startd.max_load, startd.logs_failures) == (0.2, True)
     test, date, foo = startd.jobs.values()
     assert (test.mode, test.prefix, test.arguments, test.slots) == (
-        Mode.ONE_SHOT,
+        CronMode.ONE_SHOT,
         "test_",
         ("abc", "123"),
         frozenset({1}),
@@ -76,16 +76,16 @@ def test_the_complete_example_of_the_manual(tmp_path: Path) -> None:
     assert test.runs_at_reconfiguration
     assert test.executable == "/opt/modules/test"
     assert test.environment["STARTD_CRON_CONFIG_VAL"].endswith("bin/condor_config_val")
-    assert (date.mode, date.period_s, date.load, date.prefix) == (Mode.PERIODIC, 15, 0.01, "")
+    assert (date.mode, date.period_s, date.load, date.prefix) == (CronMode.PERIODIC, 15, 0.01, "")
     assert (foo.period_s, foo.prefix, foo.load) == (600, "Foo", 0.2)
     benchmarks = read_table(config, BENCHMARKS)
     assert benchmarks.max_load == 1.0
     assert {name: (job.mode, job.load) for name, job in benchmarks.jobs.items()} == {
-        "mips": (Mode.ON_DEMAND, 1.0),
-        "kflops": (Mode.ON_DEMAND, 1.0),
+        "mips": (CronMode.ON_DEMAND, 1.0),
+        "kflops": (CronMode.ON_DEMAND, 1.0),
     }
     schedd = read_table(config, SCHEDD)
-    assert schedd.jobs["test"].mode is Mode.ONE_SHOT
+    assert schedd.jobs["test"].mode is CronMode.ONE_SHOT
     assert schedd.problems == ()
 
 
@@ -181,12 +181,12 @@ def test_the_benchmarks_of_every_machine_are_programs_of_libexec() -> None:
 @pytest.mark.parametrize(
     ("feature", "mode"),
     [
-        ("StartdCronOneShot(tag, /bin/a, x)", Mode.ONE_SHOT),
-        ("StartdCronPeriodic(tag, 30, /bin/a, x)", Mode.PERIODIC),
-        ("StartdCronContinuous(tag, /bin/a, x)", Mode.WAIT_FOR_EXIT),
+        ("StartdCronOneShot(tag, /bin/a, x)", CronMode.ONE_SHOT),
+        ("StartdCronPeriodic(tag, 30, /bin/a, x)", CronMode.PERIODIC),
+        ("StartdCronContinuous(tag, /bin/a, x)", CronMode.WAIT_FOR_EXIT),
     ],
 )
-def test_templates_describe_whole_jobs(tmp_path: Path, feature: str, mode: Mode) -> None:
+def test_templates_describe_whole_jobs(tmp_path: Path, feature: str, mode: CronMode) -> None:
     file = tmp_path / "config"
     file.write_text(f"use FEATURE : {feature}\n")
     found = read_table(load_config([str(file)], environ={}), STARTD)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pool.classad import ClassAd
-from pool.cron_jobs.jobs import CronJob, Metric, Mode
+from pool.cron_jobs.jobs import CronJob, CronMode, Metric
 from pool.cron_jobs.merge import Published, merge
 from pool.cron_jobs.output import CronAd, OutputReader
 
@@ -13,7 +13,7 @@ NOW = 1_700_000_000.0
 
 
 def a_job(**options: object) -> CronJob:
-    return CronJob("job", "/bin/job", Mode.PERIODIC, 60, **options)  # type: ignore[arg-type]
+    return CronJob("job", "/bin/job", CronMode.PERIODIC, 60, **options)  # type: ignore[arg-type]
 
 
 def read(text: str, job: CronJob, *, piece: int = 7) -> tuple[list[CronAd], list[str]]:

@@ -6,15 +6,15 @@ import math
 
 import pytest
 
-from pool.cron_jobs.jobs import CronJob, Mode
+from pool.cron_jobs.jobs import CronJob, CronMode
 from pool.cron_jobs.schedule import NEVER, Runs, has_room, next_start
 
 
-def job(mode: Mode, period_s: int = 0, *, kills: bool = False, load: float = 0.01) -> CronJob:
+def job(mode: CronMode, period_s: int = 0, *, kills: bool = False, load: float = 0.01) -> CronJob:
     return CronJob("j", "/bin/j", mode, period_s, kills=kills, load=load)
 
 
-P, W, ONCE, D = Mode.PERIODIC, Mode.WAIT_FOR_EXIT, Mode.ONE_SHOT, Mode.ON_DEMAND
+P, W, ONCE, D = CronMode.PERIODIC, CronMode.WAIT_FOR_EXIT, CronMode.ONE_SHOT, CronMode.ON_DEMAND
 
 
 @pytest.mark.parametrize(

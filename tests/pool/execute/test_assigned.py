@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from pool.base.errors import ConfigError
 from pool.classad import ClassAd, expr
-from pool.errors import ConfigError
 from pool.execute.assigned import DEFAULTS, assigned_environment
 
 SLOT = {"MachineResources": "Cpus Memory Disk Swap GPUs Toys"}

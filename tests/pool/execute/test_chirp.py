@@ -7,7 +7,17 @@ import errno
 import pytest
 
 from pool.classad import ClassAd
-from pool.execute.chirp import Call, Error, Right, error_of, may_be_delayed, quote, read_call, rights_of, split
+from pool.execute.chirp import (
+    ChirpCall,
+    ChirpError,
+    Right,
+    error_of,
+    may_be_delayed,
+    quote,
+    read_call,
+    rights_of,
+    split,
+)
 
 ALL = frozenset(Right)
 
@@ -15,18 +25,18 @@ ALL = frozenset(Right)
 @pytest.mark.parametrize(
     ("line", "call"),
     [
-        ("open a.txt rw 438", Call("open", ("a.txt", "rw"), (438,))),
-        (r"open with\ blank\\ r 0", Call("open", ("with blank\\", "r"), (0,))),
-        ("  read   3\t100 ", Call("read", (), (3, 100))),
-        ("ulog several words", Call("ulog", ("several",), ())),  # what is too much is ignored, as HTCondor does
-        ("version", Call("version", (), ())),
+        ("open a.txt rw 438", ChirpCall("open", ("a.txt", "rw"), (438,))),
+        (r"open with\ blank\\ r 0", ChirpCall("open", ("with blank\\", "r"), (0,))),
+        ("  read   3\t100 ", ChirpCall("read", (), (3, 100))),
+        ("ulog several words", ChirpCall("ulog", ("several",), ())),  # what is too much is ignored, as HTCondor does
+        ("version", ChirpCall("version", (), ())),
         ("read 3", None),
         ("read three 100", None),
         ("", None),
         ("format_disk now", None),
     ],
 )
-def test_a_line_is_a_call_or_it_is_refused(line: str, call: Call | None) -> None:
+def test_a_line_is_a_call_or_it_is_refused(line: str, call: ChirpCall | None) -> None:
     assert read_call(line, ALL) == call
 
 
@@ -70,4 +80,4 @@ def test_attributes_that_can_wait_begin_as_the_machine_says() -> None:
 
 
 def test_faults_of_the_system_have_numbers_of_their_own() -> None:
-    assert (error_of(errno.ENOENT), error_of(errno.EACCES), error_of(12345)) == (-3, -2, Error.UNKNOWN)
+    assert (error_of(errno.ENOENT), error_of(errno.EACCES), error_of(12345)) == (-3, -2, ChirpError.UNKNOWN)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from pool.base.errors import UserError
 from pool.classad import ClassAd
-from pool.errors import UserError
 from pool.execute.java import java_argv, java_facts
-from pool.execute.plan import Surroundings, plan_job
+from pool.execute.plan import ExecuteSurroundings, plan_job
 
 JOB = {"JobUniverse": 10, "Cmd": "java", "Args": "Hello one two"}
 PRINTED = """Property settings:
@@ -55,7 +55,7 @@ def test_a_job_without_a_main_class_is_its_users_fault() -> None:
 
 
 def test_the_plan_of_a_java_job_starts_java() -> None:
-    around = Surroundings(sandbox="/s", slot="slot1", starter_pid=1, transfers=True)
+    around = ExecuteSurroundings(sandbox="/s", slot="slot1", starter_pid=1, transfers=True)
     plan = plan_job(ClassAd(JOB), ClassAd(), around)
     assert plan.argv == ["/usr/bin/java", "-classpath", ".", "Hello", "one", "two"]
     assert plan.directory == "/s"

@@ -4,9 +4,9 @@ import signal
 
 import pytest
 
-from pool.errors import ConfigError
+from pool.base.errors import ConfigError
 from pool.execute.cgroup import (
-    Limits,
+    CgroupLimits,
     claim_group,
     find_trees,
     memory_limits,
@@ -16,7 +16,7 @@ from pool.execute.cgroup import (
     writes_v2,
 )
 from pool.execute.exit import cannot_execute, exited, over_memory
-from pool.execute.usage import Sample, Usage
+from pool.execute.usage import JobUsage, UsageSample
 
 MIB = 1 << 20
 
@@ -65,13 +65,13 @@ def test_the_name_of_a_claims_group() -> None:
 @pytest.mark.parametrize(
     ("policy", "swap_off", "expected"),
     [
-        ("hard", True, Limits(memory=100 * MIB, memory_soft=90 * MIB, memory_and_swap=100 * MIB)),
-        ("soft", True, Limits(memory=1000 * MIB, memory_soft=100 * MIB, memory_and_swap=1000 * MIB)),
-        ("none", True, Limits()),
-        ("HARD", False, Limits(memory=100 * MIB, memory_soft=90 * MIB)),
+        ("hard", True, CgroupLimits(memory=100 * MIB, memory_soft=90 * MIB, memory_and_swap=100 * MIB)),
+        ("soft", True, CgroupLimits(memory=1000 * MIB, memory_soft=100 * MIB, memory_and_swap=1000 * MIB)),
+        ("none", True, CgroupLimits()),
+        ("HARD", False, CgroupLimits(memory=100 * MIB, memory_soft=90 * MIB)),
     ],
 )
-def test_memory_limits_by_policy(policy: str, swap_off: bool, expected: Limits) -> None:
+def test_memory_limits_by_policy(policy: str, swap_off: bool, expected: CgroupLimits) -> None:
     assert memory_limits(policy, 100, machine_mb=1000, disable_swap=swap_off) == expected
 
 
@@ -86,7 +86,7 @@ def test_an_unknown_policy_is_refused() -> None:
 
 
 def test_values_for_both_versions() -> None:
-    limits = Limits(memory=100, memory_soft=90, memory_and_swap=100, cpus=2, processes=50)
+    limits = CgroupLimits(memory=100, memory_soft=90, memory_and_swap=100, cpus=2, processes=50)
     v1 = {(w.controller, w.file): w.value for w in writes_v1(limits)}
     assert v1["memory", "memory.limit_in_bytes"] == "100"
     assert v1["memory", "memory.memsw.limit_in_bytes"] == "100"
@@ -95,9 +95,9 @@ def test_values_for_both_versions() -> None:
     v2 = {w.file: w.value for w in writes_v2(limits)}
     assert (v2["memory.max"], v2["memory.swap.max"], v2["cpu.weight"], v2["pids.max"]) == ("100", "0", "200", "50")
     assert v2["memory.low"] == "90"
-    own = {w.file: w.value for w in writes_v2(Limits(memory=100, memory_soft=90, memory_low=40))}
+    own = {w.file: w.value for w in writes_v2(CgroupLimits(memory=100, memory_soft=90, memory_low=40))}
     assert own["memory.low"] == "40"
-    free = {w.file: w.value for w in writes_v2(Limits())}
+    free = {w.file: w.value for w in writes_v2(CgroupLimits())}
     assert (free["memory.max"], free["memory.swap.max"], free["pids.max"]) == ("max", "max", "max")
 
 
@@ -136,9 +136,9 @@ def test_a_program_that_cannot_start_is_held_with_the_errno() -> None:
 
 def test_usage_never_goes_down() -> None:
     usage = (
-        Usage()
-        .seen(Sample(image=5000, resident=3 * MIB, user_s=1.5, processes=2))
-        .seen(Sample(resident=MIB, user_s=1.0))
+        JobUsage()
+        .seen(UsageSample(image=5000, resident=3 * MIB, user_s=1.5, processes=2))
+        .seen(UsageSample(resident=MIB, user_s=1.0))
     )
     ad = usage.with_disk(2049).ad()
     assert ad.eval_int("ResidentSetSize") == 3072

@@ -27,8 +27,8 @@ def test_the_reserve_is_a_twentieth_of_a_small_disk() -> None:
     ],
 )
 def test_who_has_taken_too_much_goes(used: float, allocated: float, free: float, for_s: float, goes: bool) -> None:
-    amounts = [int(amount * GB) for amount in (used, allocated, free)]
-    assert is_in_the_way(*amounts, GB, for_s=for_s) is goes
+    taken, given, left = (int(amount * GB) for amount in (used, allocated, free))
+    assert is_in_the_way(taken, given, left, GB, for_s=for_s) is goes
 
 
 def test_the_hold_says_what_there_was() -> None:

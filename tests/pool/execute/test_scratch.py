@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from pool.base.errors import ConfigError
 from pool.classad import ClassAd
-from pool.errors import ConfigError
 from pool.execute.scratch import (
     Hide,
-    Kind,
+    ScratchKind,
     Store,
     hide_mode,
     hides,
@@ -24,8 +24,8 @@ from pool.execute.scratch import (
 )
 
 MIB = 1 << 20
-THICK = Store(Kind.LVM, "vg")
-THIN = Store(Kind.LVM, "vg", "pool", extra_mb=2000)
+THICK = Store(ScratchKind.LVM, "vg")
+THIN = Store(ScratchKind.LVM, "vg", "pool", extra_mb=2000)
 
 
 @pytest.mark.parametrize(
@@ -33,9 +33,9 @@ THIN = Store(Kind.LVM, "vg", "pool", extra_mb=2000)
     [
         (THICK, 1024 * 1024, 1 << 30, int((1 << 30) * 0.98)),
         (THIN, 1024 * 1024, (1 << 30) + 2000 * MIB, 1 << 30),
-        (Store(Kind.TMPFS, margin=0.5), 8192, 8 * MIB, 4 * MIB),
-        (Store(Kind.QUOTA), 100, 4 * MIB, int(100 * 1024 * 0.98)),
-        (Store(Kind.WALK), 8192, 8 * MIB, 8 * MIB),
+        (Store(ScratchKind.TMPFS, margin=0.5), 8192, 8 * MIB, 4 * MIB),
+        (Store(ScratchKind.QUOTA), 100, 4 * MIB, int(100 * 1024 * 0.98)),
+        (Store(ScratchKind.WALK), 8192, 8 * MIB, 8 * MIB),
     ],
 )
 def test_how_large_a_volume_is_and_when_its_job_is_held(store: Store, disk_kib: int, volume: int, hold: int) -> None:
@@ -45,7 +45,7 @@ def test_how_large_a_volume_is_and_when_its_job_is_held(store: Store, disk_kib: 
 
 @pytest.mark.parametrize("disk_kib", [1, 4096, 20 * 1024, 10**6, 10**9])
 def test_files_of_all_promised_disks_fit_into_what_is_free(disk_kib: int) -> None:
-    store, jobs = Store(Kind.EXT4), 4
+    store, jobs = Store(ScratchKind.EXT4), 4
     free_kib = 4 * -(-volume_bytes(store, disk_kib) // 1024)
     assert volume_bytes(store, disk_kib) % 4096 == 0
     share = max(1, promised_kib(store, free_kib, jobs) // jobs)
@@ -103,7 +103,7 @@ def test_what_is_no_mode_and_no_kind_is_told() -> None:
         hide_mode("perhaps")
     with pytest.raises(ConfigError, match="SCRATCH_FILE_SYSTEMS names 'zfs'"):
         kinds_in_order(["ext4", "zfs"])
-    assert kinds_in_order(["TMPFS", "walk"]) == [Kind.TMPFS, Kind.WALK]
+    assert kinds_in_order(["TMPFS", "walk"]) == [ScratchKind.TMPFS, ScratchKind.WALK]
 
 
 def test_a_volumes_name_leads_back_to_its_sandbox_and_no_other_execute_has_it() -> None:
@@ -124,6 +124,8 @@ def test_who_wants_encryption(said: bool | None, everywhere: bool, wants: bool) 
     assert wants_encryption(job, everywhere=everywhere) is wants
 
 
-@pytest.mark.parametrize("store", [Store(), THICK, THIN, Store(Kind.EXT4, hide=Hide.NEVER, encrypts=True, margin=0.5)])
+@pytest.mark.parametrize(
+    "store", [Store(), THICK, THIN, Store(ScratchKind.EXT4, hide=Hide.NEVER, encrypts=True, margin=0.5)]
+)
 def test_a_store_comes_out_of_the_payload_as_it_went_in(store: Store) -> None:
     assert Store.unpacked(store.packed()) == store

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pool.errors import PoolError
+from pool.base.errors import PoolError
 from pool.execute.thin_pool import FULL_PERCENT, REFUSE_PERCENT, PoolUse, read_use
 
 

@@ -6,15 +6,15 @@ import pytest
 
 from pool.classad import expr
 from pool.execute.cgroup import disk_traffic
-from pool.execute.usage import DiskTraffic, Sample, Usage
+from pool.execute.usage import DiskTraffic, JobUsage, UsageSample
 
 KIB, MIB = 1024, 1 << 20
 
 
 def test_the_largest_sizes_and_the_whole_traffic_are_told() -> None:
-    usage = Usage()
+    usage = JobUsage()
     for resident, read, reads in ((5 * MIB, 3 * KIB, None), (2 * MIB, 9 * KIB, 4), (MIB, KIB, 2)):
-        usage = usage.seen(Sample(resident=resident, traffic=DiskTraffic(read, 2 * read, reads, None)))
+        usage = usage.seen(UsageSample(resident=resident, traffic=DiskTraffic(read, 2 * read, reads, None)))
     ad = usage.ad()
     assert [ad[name] for name in ("ResidentSetSize", "BlockReadKbytes", "BlockWriteKbytes", "BlockReads")] == [
         5 * KIB,
@@ -27,7 +27,7 @@ def test_the_largest_sizes_and_the_whole_traffic_are_told() -> None:
 
 @pytest.mark.parametrize(("metric", "value"), [("", 5), ("ResidentSetSize / 512", 10), ("ImageSize / 1024 + 1", 6)])
 def test_memory_usage_is_what_the_machine_says_it_is(metric: str, value: int) -> None:
-    usage = Usage(memory_metric=expr(metric) if metric else None).seen(Sample(resident=5 * MIB))
+    usage = JobUsage(memory_metric=expr(metric) if metric else None).seen(UsageSample(resident=5 * MIB))
     assert usage.ad().eval_int("MemoryUsage") == value
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from daemons import checkpoint_cleaner
+from daemons.libexec import checkpoint_cleaner
 from pool.classad import ClassAd
-from pool.execute.checkpoint_cleanup import command_for, read_map, removals
+from pool.files.checkpoint_cleanup import command_for, read_map, removals
 
 MAP = """# destinations
 *   file:///mnt/      short,-x

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from pool.classad import ClassAd, expr
-from pool.execute.plugins import (
+from pool.files.plugins import (
     BadPlugin,
     Plugin,
     UrlFailed,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pool.errors import UserError
-from pool.execute.s3 import SKEW_S, Keys, Place, needs_signature, place_of, signature_of, signed
+from pool.base.errors import UserError
+from pool.files.s3 import SKEW_S, Endpoint, Keys, needs_signature, place_of, signature_of, signed
 
 # The example of Amazon's documentation of presigned URLs (signature version 4).
 AMAZON = Keys("AKIAIOSFODNN7EXAMPLE", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY")
@@ -19,7 +19,7 @@ def test_the_signature_is_that_of_the_documentation() -> None:
         "X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential=AKIAIOSFODNN7EXAMPLE%2F20130524%2Fus-east-1%2Fs3%2Faws4_request"
         "&X-Amz-Date=20130524T000000Z&X-Amz-Expires=86400&X-Amz-SignedHeaders=host"
     )
-    place = Place("examplebucket.s3.amazonaws.com", "/test.txt", "us-east-1")
+    place = Endpoint("examplebucket.s3.amazonaws.com", "/test.txt", "us-east-1")
     assert place_of("s3://examplebucket/test.txt") == place
     assert signature_of("GET", place, query, AMAZON.secret, "20130524T000000Z", scope) == SIGNATURE
 
@@ -49,7 +49,7 @@ def test_a_signed_url_says_who_signed_and_for_how_long() -> None:
 )
 def test_where_an_object_is(url: str, region: str, host: str, path: str, signs_for: str) -> None:
     assert needs_signature(url)
-    assert place_of(url, region) == Place(host, path, signs_for)
+    assert place_of(url, region) == Endpoint(host, path, signs_for)
 
 
 @pytest.mark.parametrize("url", ["s3://box", "s3:///key", "s3://box.amazonaws.com/key"])

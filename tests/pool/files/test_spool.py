@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
+from pool.base.errors import PeerError
+from pool.base.ids import JobId
 from pool.classad import ClassAd
-from pool.errors import PeerError
-from pool.ids import JobId
-from pool.jobs.spool import fetched_to, job_of, outputs, spool_path, spooled, spooled_items
+from pool.files.spool import fetched_to, job_of, outputs, spool_path, spooled, spooled_items
 
 JOB = ClassAd(
     {

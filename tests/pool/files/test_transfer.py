@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
+from pool.base.errors import PeerError, UserError
 from pool.classad import ClassAd
-from pool.errors import PeerError, UserError
-from pool.execute.transfer import (
+from pool.files.transfer import (
     Destinations,
     InputItem,
     Stamp,

@@ -5,13 +5,14 @@ from __future__ import annotations
 import ctypes
 from pathlib import Path
 
+import pynvml
 import pytest
 
-from pool.errors import UserError
+from pool.base.errors import UserError
 from pool.gpus.device import Device
-from pool.gpus.discover import discover, parse_options
-from pool.gpus.nvml import LIBRARIES, Nvml, nvidia_devices
-from pool.slots.inventory import read_inventory
+from pool.gpus.discover import GpuLibraries, discover, parse_options
+from pool.gpus.nvml import LIBRARY, nvidia_devices
+from pool.slots.provision.inventory import read_inventory
 
 CASES = Path(__file__).parents[2] / "cases/gpus/discovery.cases"
 
@@ -22,7 +23,8 @@ def cases() -> list[tuple[str, list[str]]]:
 
 
 def answer(options: str, devices: list[Device] | None = None, environ: dict[str, str] | None = None) -> list[str]:
-    return discover(parse_options(options.split()), lambda: devices or [], environ or {})
+    hardware = GpuLibraries(lambda: devices or [], lambda say, fix: None, lambda say: None)
+    return discover(parse_options(options.split()), hardware, environ or {})
 
 
 @pytest.mark.parametrize(("options", "words"), cases(), ids=[options or "plain" for options, _ in cases()])
@@ -41,6 +43,9 @@ def test_every_option_prints_what_htcondor_prints(options: str, words: list[str]
         ("-device", "requires an argument"),
         ("-repeat 99999", "shared by 99999"),
         ("-tag:x", "not valid"),
+        ("-fix-hip-guid", "requires a hex argument"),
+        ("-fix-hip-guid 74xy", "requires a hex argument"),
+        ("-opencl -simulate:1", "cannot be simulated"),
     ],
 )
 def test_wrong_options_are_named(options: str, says: str) -> None:
@@ -50,7 +55,7 @@ def test_wrong_options_are_named(options: str, says: str) -> None:
 
 def test_without_a_driver_there_are_no_gpus() -> None:
     assert answer("-properties -extra") == ["DetectedGPUs=0"]
-    assert answer("-hip -simulate:3,2") == ["DetectedGPUs=0"]
+    assert answer("-hip") == answer("-cuda -opencl") == ["DetectedGPUs=0"]
 
 
 def test_the_environment_limits_only_when_it_is_asked() -> None:
@@ -75,7 +80,7 @@ def test_a_real_device_says_what_it_is() -> None:
     devices = nvidia_devices()
     if not devices:
         assert answer("-properties") == ["DetectedGPUs=0"]
-        pytest.skip(f"no NVIDIA driver here ({' and '.join(LIBRARIES)} cannot be loaded)")
+        pytest.skip(f"no NVIDIA driver here ({LIBRARY} cannot be loaded)")
     for device in devices:
         assert len(device.uuid) >= 36
         assert device.properties["GlobalMemoryMb"]
@@ -86,7 +91,7 @@ class Driver:
     """A management library with one device that knows little."""
 
     def __getattr__(self, name: str) -> object:
-        def nvmlInit_v2() -> int:
+        def nvmlInitWithFlags(flags: int) -> int:
             return 0
 
         def nvmlShutdown() -> int:
@@ -114,7 +119,8 @@ class Driver:
 
 
 def test_what_a_driver_does_not_know_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pool.gpus.nvml.load", lambda: Nvml(Driver()))
+    monkeypatch.setattr(pynvml, "nvmlLib", Driver())
+    monkeypatch.setattr(pynvml, "_nvmlGetFunctionPointer_cache", {})
     (device,) = nvidia_devices()
     assert device.uuid == "01234567-89ab-cdef-0123-456789abcdef"
     assert device.properties == {"DeviceName": "Old Card", "DeviceUuid": device.uuid}

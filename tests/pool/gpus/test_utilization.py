@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import ctypes
 from dataclasses import dataclass, field
 from typing import Any
 
+import pynvml
 import pytest
 
-from pool.gpus.meter import GpuTrouble, meters, watch
-from pool.gpus.nvml import Nvml
-from pool.gpus.utilization import Sample, Use
+from pool.gpus.meter import DeviceMeter, GpuTrouble, meters, watch
+from pool.gpus.utilization import DeviceSample, DeviceUtilization
 
 UUID = "0b1c2d3e-aaaa-bbbb-cccc-0123456789ab"
 MIB = 1 << 20
@@ -42,7 +41,6 @@ class FakeNvml:
         return 0
 
     def on_DeviceGetHandleByIndex_v2(self, index: Any, handle: Any) -> int:
-        handle._obj.value = index.value + 1
         return 0
 
     def on_DeviceGetUUID(self, handle: Any, text: Any, size: Any) -> int:
@@ -67,6 +65,23 @@ class FakeNvml:
         return 0 if times else 6
 
 
+@pytest.fixture(autouse=True)
+def bindings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bindings as a new process has them, on a machine without a driver."""
+
+    def nothing(name: str) -> None:
+        raise OSError(f"{name}: cannot open shared object file")
+
+    monkeypatch.setattr(pynvml, "CDLL", nothing)
+    monkeypatch.setattr(pynvml, "nvmlLib", None)
+    monkeypatch.setattr(pynvml, "_nvmlGetFunctionPointer_cache", {})
+
+
+def found(library: FakeNvml) -> list[DeviceMeter]:
+    pynvml.nvmlLib = library
+    return meters()
+
+
 def watched(library: FakeNvml | None, seconds: float) -> tuple[list[str], list[str]]:
     """What is printed and complained of in so many seconds of a clock that jumps."""
     printed: list[str] = []
@@ -81,9 +96,9 @@ def watched(library: FakeNvml | None, seconds: float) -> tuple[list[str], list[s
         if clock > seconds:
             raise Over
 
+    pynvml.nvmlLib = library
     with pytest.raises(Over):
         watch(
-            Nvml(library) if library is not None else None,
             write=printed.append,
             complain=complaints.append,
             now=lambda: clock,
@@ -107,16 +122,16 @@ def test_a_report_every_ten_seconds_says_whose_the_device_is_and_what_was_used_s
 
 
 def test_samples_are_seconds_whatever_their_order_and_the_first_only_begins() -> None:
-    use = Use(meters(Nvml(FakeNvml()))[0])
-    use.add([Sample(3_000_000, 100), Sample(1_000_000, 100), Sample(2_000_000, 50)])
+    use = DeviceUtilization(found(FakeNvml())[0])
+    use.add([DeviceSample(3_000_000, 100), DeviceSample(1_000_000, 100), DeviceSample(2_000_000, 50)])
     assert use.report().splitlines()[1] == "UptimeGPUsSeconds = 1.500000"
-    use.add([Sample(2_500_000, 100), Sample(4_000_000, 25)])  # the older one is known already
+    use.add([DeviceSample(2_500_000, 100), DeviceSample(4_000_000, 25)])  # the older one is known already
     assert use.report().splitlines()[1] == "UptimeGPUsSeconds = 0.250000"
 
 
 def test_a_device_that_has_nothing_new_is_idle_and_is_asked_for_what_is_newer() -> None:
     library = FakeNvml()
-    (meter,) = meters(Nvml(library))
+    (meter,) = found(library)
     assert meter.samples(0)
     assert meter.samples(library.now_us) == []
     assert library.asked_from == [0, library.now_us]
@@ -127,7 +142,7 @@ def test_a_device_that_has_nothing_new_is_idle_and_is_asked_for_what_is_newer() 
     [
         (None, "libnvidia-ml.so.1) is not there, aborting."),
         (FakeNvml(devices=0), "Found 0 devices that can be watched, aborting."),
-        (FakeNvml(answers={"nvmlInit_v2": 9}), "nvmlInit() failed (9), aborting."),
+        (FakeNvml(answers={"nvmlInitWithFlags": 9}), "nvmlInit() failed (9), aborting."),
         (FakeNvml(answers={"nvmlDeviceGetSamples": 3}), "nvmlDeviceGetSamples(0) failed"),
         (FakeNvml(answers={"nvmlDeviceGetMemoryInfo": 15}), "nvmlDeviceGetMemoryInfo(0) failed (15), aborting."),
     ],
@@ -141,10 +156,4 @@ def test_a_monitor_that_cannot_watch_says_why_and_stays(library: FakeNvml | None
 
 def test_devices_that_this_process_may_not_look_at_are_left_out() -> None:
     with pytest.raises(GpuTrouble, match="Found 0 devices"):
-        meters(Nvml(FakeNvml(answers={"nvmlDeviceGetHandleByIndex_v2": 4})))
-
-
-def test_the_fake_takes_ctypes_as_the_library_does() -> None:
-    count = ctypes.c_uint()
-    assert Nvml(FakeNvml(devices=3)).call("nvmlDeviceGetCount_v2", ctypes.byref(count))
-    assert count.value == 3
+        found(FakeNvml(answers={"nvmlDeviceGetHandleByIndex_v2": 4}))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from pool.base.errors import ClassAdError
 from pool.classad import ClassAd
-from pool.errors import ClassAdError
-from pool.execute.plan import Surroundings, plan_job
+from pool.execute.plan import ExecuteSurroundings, plan_job
 from pool.hooks.fetched import BadWork, complete, log_path, read_work
 
 SIZED = {"RequestCpus": 1, "RequestMemory": 64, "RequestDisk": 1024}
@@ -86,7 +86,7 @@ def test_what_a_starter_runs_for_it() -> None:
         Env="A=1;B=two words",
         Args="one two",
     )
-    plan = plan_job(ad, ClassAd(), Surroundings(sandbox="/dir_1", slot="slot1", starter_pid=1, transfers=False))
+    plan = plan_job(ad, ClassAd(), ExecuteSurroundings(sandbox="/dir_1", slot="slot1", starter_pid=1, transfers=False))
     assert plan.argv == ["/home/ann/bin/run", "one", "two"]
     assert (plan.directory, plan.stdin, plan.stdout, plan.stderr) == (
         "/home/ann",
@@ -106,7 +106,7 @@ def test_what_a_starter_runs_for_it() -> None:
 )
 def test_a_java_program_runs_with_its_jars(attributes: dict[str, str], words: list[str]) -> None:
     ad = completed(Cmd="Main", Owner="ann", JobUniverse=10, JarFiles="a.jar b.jar", **attributes)
-    plan = plan_job(ad, ClassAd(), Surroundings(sandbox="/dir_1", slot="slot1", starter_pid=1, transfers=False))
+    plan = plan_job(ad, ClassAd(), ExecuteSurroundings(sandbox="/dir_1", slot="slot1", starter_pid=1, transfers=False))
     assert plan.argv == ["/usr/bin/java", "-classpath", ".:a.jar:b.jar", *words]
 
 

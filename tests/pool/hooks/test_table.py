@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from pool.base.errors import ConfigError
 from pool.classad import ClassAd
 from pool.config import load_config
-from pool.errors import ConfigError
 from pool.hooks.table import STARTD_HOOKS, STARTER_HOOKS, TIMEOUTS, Hook, HookTable, job_keyword, read_hooks
 
 KNOBS = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pool.errors import UserError
+from pool.base.errors import UserError
 from pool.hosts.names import check_name, collide
 
 

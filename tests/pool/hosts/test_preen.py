@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from pool.config import load_config
-from pool.preen import in_execute, rules
+from pool.hosts.preen import in_execute, rules
 
 
 def test_what_nobody_looks_after_does_not_belong_into_spool(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pool.errors import UserError
+from pool.base.errors import UserError
 from pool.hosts.register import REMEMBERED_S, Issued, Register, Word, as_serial, renewal_due, transaction
 
 WORD = Word(id="w1", duty="execute", ends_at=1000.0)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from pool.base.errors import SubmitError, UserError
 from pool.classad import UNDEFINED, ClassAd, expr
-from pool.errors import SubmitError, UserError
 from pool.jobs.accounting_groups import ChargeRules
 
 RULES = ChargeRules(

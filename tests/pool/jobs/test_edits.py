@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from pool.base.errors import SubmitError, UserError
 from pool.classad import ClassAd
 from pool.config import load_config
-from pool.errors import SubmitError, UserError
 from pool.jobs.edits import EditRules, edit_rules
-from pool.jobs.own_attributes import SCHEDDS, is_no_starters
-from pool.submit.commands import ROWS
+from pool.jobs.vocabulary.own_attributes import SCHEDDS, is_no_starters
+from pool.submit.commands import COMMANDS
 
 
 def rules(tmp_path: Path, *lines: str) -> EditRules:
@@ -73,7 +73,7 @@ def test_a_starter_reports_use_and_nothing_of_whose_the_job_is_or_what_it_runs(t
 
 
 def test_what_the_submit_language_sets_is_no_report_of_an_execute_host() -> None:
-    said = {attribute.lower() for _, rows in ROWS for _, attribute, *_ in rows if attribute}
+    said = {one.attribute.lower() for one in COMMANDS if one.attribute}
     measured = {"imagesize", "diskusage"}  # begun by the submitter, and gone on with by who sees the job run
     names = {name.replace("<service>", "web").replace("<name>", "x") for name in said} - measured
     assert {name for name in names - SCHEDDS if not is_no_starters(name)} == set()

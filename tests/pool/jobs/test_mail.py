@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from pool.classad import ClassAd
-from pool.jobs import event_log as log
-from pool.jobs.mail import Wish, letter
+from pool.jobs.mail import Notification, letter
+from pool.jobs.userlog import event_log as log
+from pool.jobs.userlog.event import LogEvent
 
 ENDED = log.Terminated(log.Exit(code=0))
 STARTED = log.Executing("<a>")
@@ -14,38 +15,38 @@ BROKEN = log.Held("it broke", 13, 2)
 ASKED = log.Held("by me", 1, 0)
 
 
-def job(wish: Wish, **more: object) -> ClassAd:
+def job(wish: Notification, **more: object) -> ClassAd:
     return ClassAd({"ClusterId": 7, "ProcId": 1, "Owner": "ann", "JobNotification": int(wish), "Cmd": "/x", **more})
 
 
 @pytest.mark.parametrize(
     ("wish", "event", "code", "wanted"),
     [
-        (Wish.NEVER, ENDED, 1, False),
-        (Wish.ALWAYS, ENDED, 0, True),
-        (Wish.ALWAYS, BROKEN, 0, True),
-        (Wish.ALWAYS, STARTED, 0, False),
-        (Wish.COMPLETE, ENDED, 0, True),
-        (Wish.COMPLETE, BROKEN, 0, False),
-        (Wish.ERROR, ENDED, 0, False),
-        (Wish.ERROR, ENDED, 3, True),
-        (Wish.ERROR, BROKEN, 0, True),
-        (Wish.ERROR, ASKED, 0, False),
-        (Wish.START, STARTED, 0, True),
-        (Wish.START, ENDED, 0, False),
+        (Notification.NEVER, ENDED, 1, False),
+        (Notification.ALWAYS, ENDED, 0, True),
+        (Notification.ALWAYS, BROKEN, 0, True),
+        (Notification.ALWAYS, STARTED, 0, False),
+        (Notification.COMPLETE, ENDED, 0, True),
+        (Notification.COMPLETE, BROKEN, 0, False),
+        (Notification.ERROR, ENDED, 0, False),
+        (Notification.ERROR, ENDED, 3, True),
+        (Notification.ERROR, BROKEN, 0, True),
+        (Notification.ERROR, ASKED, 0, False),
+        (Notification.START, STARTED, 0, True),
+        (Notification.START, ENDED, 0, False),
     ],
 )
-def test_owners_hear_what_they_want_to_hear(wish: Wish, event: log.Event, code: int, wanted: bool) -> None:
+def test_owners_hear_what_they_want_to_hear(wish: Notification, event: LogEvent, code: int, wanted: bool) -> None:
     assert (letter(job(wish, ExitCode=code), event, "here") is not None) is wanted
 
 
 def test_a_success_is_what_the_job_says_it_is() -> None:
-    assert letter(job(Wish.ERROR, ExitCode=3, JobSuccessExitCode=3), ENDED, "here") is None
-    assert letter(job(Wish.ERROR, ExitBySignal=True, ExitSignal=9), ENDED, "here") is not None
+    assert letter(job(Notification.ERROR, ExitCode=3, JobSuccessExitCode=3), ENDED, "here") is None
+    assert letter(job(Notification.ERROR, ExitBySignal=True, ExitSignal=9), ENDED, "here") is not None
 
 
 def test_the_letter_says_which_job_and_how_it_ended() -> None:
-    one = letter(job(Wish.ALWAYS, ExitCode=3, Args="a b", EmailAttributes="Cmd,Nothing"), ENDED, "here")
+    one = letter(job(Notification.ALWAYS, ExitCode=3, Args="a b", EmailAttributes="Cmd,Nothing"), ENDED, "here")
     assert one is not None
     assert (one.to, one.subject) == (("ann@here",), "[Condor] Condor Job 7.1")
     assert "/x a b" in one.body
@@ -64,5 +65,5 @@ def test_the_letter_says_which_job_and_how_it_ended() -> None:
     ],
 )
 def test_only_addresses_are_written_to(named: str, to: tuple[str, ...]) -> None:
-    one = letter(job(Wish.ALWAYS, NotifyUser=named), ENDED, "here")
+    one = letter(job(Notification.ALWAYS, NotifyUser=named), ENDED, "here")
     assert (() if one is None else one.to) == to

@@ -6,8 +6,8 @@ import pytest
 
 from pool.classad import UNDEFINED, ClassAd, expr
 from pool.jobs import policy
-from pool.jobs.policy import Action, Decision, SystemPolicy, system_policy
-from pool.jobs.states import JobStatus
+from pool.jobs.policy import Decision, PolicyAction, SystemPolicy, system_policy
+from pool.jobs.vocabulary.states import JobStatus
 
 NOW = 1_700_000_000.0
 S = JobStatus
@@ -31,26 +31,26 @@ def test_a_job_without_policy_is_left_alone() -> None:
 @pytest.mark.parametrize(
     ("attributes", "status", "expected"),
     [
-        ({"PeriodicHold": expr("QDate > 5")}, S.IDLE, (Action.HOLD, 3, 0)),
-        ({"PeriodicHold": expr("QDate > 5"), "PeriodicHoldSubCode": 42}, S.RUNNING, (Action.HOLD, 3, 42)),
+        ({"PeriodicHold": expr("QDate > 5")}, S.IDLE, (PolicyAction.HOLD, 3, 0)),
+        ({"PeriodicHold": expr("QDate > 5"), "PeriodicHoldSubCode": 42}, S.RUNNING, (PolicyAction.HOLD, 3, 42)),
         ({"PeriodicHold": True}, S.HELD, None),
         ({"PeriodicHold": UNDEFINED}, S.IDLE, None),
         ({"PeriodicHold": expr("NoSuch > 3")}, S.IDLE, None),
         ({"PeriodicHold": "true"}, S.IDLE, None),
-        ({"PeriodicHold": 2}, S.IDLE, (Action.HOLD, 3, 0)),
-        ({"PeriodicRelease": True, "HoldReasonCode": 3}, S.HELD, (Action.RELEASE, 3, 0)),
+        ({"PeriodicHold": 2}, S.IDLE, (PolicyAction.HOLD, 3, 0)),
+        ({"PeriodicRelease": True, "HoldReasonCode": 3}, S.HELD, (PolicyAction.RELEASE, 3, 0)),
         ({"PeriodicRelease": True, "HoldReasonCode": 1}, S.HELD, None),
         ({"PeriodicRelease": True}, S.IDLE, None),
-        ({"PeriodicRemove": True}, S.HELD, (Action.REMOVE, 3, 0)),
+        ({"PeriodicRemove": True}, S.HELD, (PolicyAction.REMOVE, 3, 0)),
         ({"PeriodicRemove": True}, S.REMOVED, None),
-        ({"PeriodicVacate": True}, S.RUNNING, (Action.VACATE, 1000, 0)),
+        ({"PeriodicVacate": True}, S.RUNNING, (PolicyAction.VACATE, 1000, 0)),
         ({"PeriodicVacate": True}, S.IDLE, None),
-        ({"PeriodicVacate": True, "PeriodicHold": True}, S.RUNNING, (Action.VACATE, 1000, 0)),
-        ({"PeriodicHold": True, "PeriodicRemove": True}, S.IDLE, (Action.HOLD, 3, 0)),
-        ({"TimerRemove": int(NOW) - 1}, S.IDLE, (Action.REMOVE, 0, 0)),
+        ({"PeriodicVacate": True, "PeriodicHold": True}, S.RUNNING, (PolicyAction.VACATE, 1000, 0)),
+        ({"PeriodicHold": True, "PeriodicRemove": True}, S.IDLE, (PolicyAction.HOLD, 3, 0)),
+        ({"TimerRemove": int(NOW) - 1}, S.IDLE, (PolicyAction.REMOVE, 0, 0)),
         ({"TimerRemove": int(NOW) + 1}, S.IDLE, None),
-        ({"TimerRemove": int(NOW) - 1, "PeriodicHold": True}, S.IDLE, (Action.REMOVE, 0, 0)),
-        ({"AllowedJobDuration": 60, "ShadowBday": int(NOW) - 60}, S.RUNNING, (Action.HOLD, 46, 0)),
+        ({"TimerRemove": int(NOW) - 1, "PeriodicHold": True}, S.IDLE, (PolicyAction.REMOVE, 0, 0)),
+        ({"AllowedJobDuration": 60, "ShadowBday": int(NOW) - 60}, S.RUNNING, (PolicyAction.HOLD, 46, 0)),
         ({"AllowedJobDuration": 60, "ShadowBday": int(NOW) - 59}, S.RUNNING, None),
         ({"AllowedJobDuration": 60, "ShadowBday": int(NOW) - 60}, S.IDLE, None),
         (
@@ -60,7 +60,7 @@ def test_a_job_without_policy_is_left_alone() -> None:
                 "JobCurrentStartExecutingDate": int(NOW) - 61,
             },
             S.SUSPENDED,
-            (Action.HOLD, 47, 0),
+            (PolicyAction.HOLD, 47, 0),
         ),
         (
             {
@@ -74,7 +74,7 @@ def test_a_job_without_policy_is_left_alone() -> None:
     ],
 )
 def test_periodic_policy(
-    attributes: dict[str, object], status: JobStatus, expected: tuple[Action, int, int] | None
+    attributes: dict[str, object], status: JobStatus, expected: tuple[PolicyAction, int, int] | None
 ) -> None:
     decision = policy.periodic(a_job(**attributes), status, NOW, NOTHING)
     assert (None if decision is None else (decision.action, decision.code, decision.subcode)) == expected
@@ -83,17 +83,17 @@ def test_periodic_policy(
 @pytest.mark.parametrize(
     ("attributes", "expected"),
     [
-        ({}, Action.COMPLETE),
-        ({"OnExitRemove": True}, Action.COMPLETE),
-        ({"OnExitRemove": UNDEFINED}, Action.COMPLETE),
-        ({"OnExitRemove": expr("ExitCode == 0")}, Action.REQUEUE),
-        ({"OnExitHold": expr("ExitCode == 3")}, Action.HOLD),
-        ({"OnExitHold": expr("ExitCode == 3"), "OnExitRemove": False}, Action.HOLD),
-        ({"PeriodicRemove": True, "OnExitHold": True}, Action.REMOVE),
-        ({"PeriodicVacate": True}, Action.COMPLETE),
+        ({}, PolicyAction.COMPLETE),
+        ({"OnExitRemove": True}, PolicyAction.COMPLETE),
+        ({"OnExitRemove": UNDEFINED}, PolicyAction.COMPLETE),
+        ({"OnExitRemove": expr("ExitCode == 0")}, PolicyAction.REQUEUE),
+        ({"OnExitHold": expr("ExitCode == 3")}, PolicyAction.HOLD),
+        ({"OnExitHold": expr("ExitCode == 3"), "OnExitRemove": False}, PolicyAction.HOLD),
+        ({"PeriodicRemove": True, "OnExitHold": True}, PolicyAction.REMOVE),
+        ({"PeriodicVacate": True}, PolicyAction.COMPLETE),
     ],
 )
-def test_exit_policy(attributes: dict[str, object], expected: Action) -> None:
+def test_exit_policy(attributes: dict[str, object], expected: PolicyAction) -> None:
     ad = a_job(ExitBySignal=False, ExitCode=3, **attributes)
     assert policy.on_exit(ad, S.RUNNING, NOW, NOTHING).action is expected
 
@@ -104,7 +104,7 @@ def test_the_reason_is_the_jobs_own_words_or_the_expression() -> None:
     assert decision is not None
     assert decision.reason == "The job attribute PeriodicHold expression 'QDate > 5' evaluated to TRUE"
     ad["PeriodicHoldReason"] = expr('strcat("too old: ", QDate)')
-    assert policy.periodic(ad, S.IDLE, NOW, NOTHING) == Decision(Action.HOLD, f"too old: {int(NOW) - 100}", 3, 0)
+    assert policy.periodic(ad, S.IDLE, NOW, NOTHING) == Decision(PolicyAction.HOLD, f"too old: {int(NOW) - 100}", 3, 0)
 
 
 def test_the_administrators_rules_come_after_the_jobs_own() -> None:
@@ -123,7 +123,7 @@ def test_the_administrators_rules_come_after_the_jobs_own() -> None:
     )
     assert (len(system.hold), system.remove, system.release, system.ignored) == (2, (), (), ["SYSTEM_PERIODIC_REMOVE"])
     big = a_job(ImageSize=200)
-    assert policy.periodic(big, S.IDLE, NOW, system) == Decision(Action.HOLD, "size 200", 26, 7)
+    assert policy.periodic(big, S.IDLE, NOW, system) == Decision(PolicyAction.HOLD, "size 200", 26, 7)
     old = a_job(QDate=1)
     decision = policy.periodic(old, S.IDLE, NOW, system)
     assert decision is not None

@@ -5,12 +5,16 @@ from __future__ import annotations
 import pytest
 
 from pool.classad import ClassAd, expr
-from pool.jobs import run
-from pool.jobs.event_log import Event, Executing
-from pool.jobs.job_queue import Cluster, Job, JobQueue
+from pool.jobs import conclusion, holds, run
+from pool.jobs.changes import Changes, End, Fate, StopReason
 from pool.jobs.policy import SystemPolicy
-from pool.jobs.run import Changes, End, Ending, Fate, Stop
-from pool.jobs.states import JobStatus
+from pool.jobs.queue.cluster import Cluster, Job
+from pool.jobs.queue.job_queue import JobQueue
+from pool.jobs.queue.pack import EMPTY
+from pool.jobs.userlog.event import LogEvent
+from pool.jobs.userlog.event_log import Executing
+from pool.jobs.vocabulary.endings import Ending
+from pool.jobs.vocabulary.states import JobStatus
 
 NOW = 1_700_000_000.0
 NOTHING = SystemPolicy()
@@ -34,9 +38,9 @@ class Life:
         self.queue = JobQueue("ap")
         ad = ClassAd({"QDate": int(NOW) - 10, "RequestCpus": 1, "ExitBySignal": False, **attributes})
         cluster = Cluster(1, ad, user="ann@here", owner="ann")
-        self.job = Job(cluster, 0, JobStatus.IDLE, 0, "{}")
+        self.job = Job(cluster, 0, JobStatus.IDLE, 0, EMPTY)
         self.queue.add(cluster, [self.job])
-        self.events: list[Event] = []
+        self.events: list[LogEvent] = []
         self.now = NOW
 
     @property
@@ -55,9 +59,9 @@ class Life:
     def execute(self) -> None:
         self.do(run.executing(self.ad, SLOT, "<a>", ClassAd({"CondorScratchDir": "/x", "JobPid": 7}), self.now))
 
-    def end(self, ending: Ending, stop: Stop | None = None, reason: str = "", **ad: object) -> Fate:
+    def end(self, ending: Ending, stop: StopReason | None = None, reason: str = "", **ad: object) -> Fate:
         end = End(ending, ClassAd(ad), reason, self.now)
-        changes, fate = run.ended(self.ad, self.job.status, end, stop, self.now, NOTHING)
+        changes, fate = conclusion.ended(self.ad, self.job.status, end, stop, self.now, NOTHING)
         self.do(changes)
         return fate
 
@@ -134,7 +138,7 @@ def test_max_retries_end_after_so_many_ends() -> None:
     for _ in range(2):  # evictions are no ends
         life.begin()
         life.execute()
-        assert life.end(Ending.EVICTED, Stop("Startd was draining", 1014)) is Fate.WAITS
+        assert life.end(Ending.EVICTED, StopReason("Startd was draining", 1014)) is Fate.WAITS
     life.begin()
     life.execute()
     assert life.end(Ending.EXITED, ExitCode=3) is Fate.LEAVES
@@ -143,7 +147,7 @@ def test_max_retries_end_after_so_many_ends() -> None:
 
 def test_an_eviction_says_why_and_lets_the_job_wait_again() -> None:
     life = a_running_life()
-    assert life.end(Ending.EVICTED, Stop("Startd was draining", 1014)) is Fate.WAITS
+    assert life.end(Ending.EVICTED, StopReason("Startd was draining", 1014)) is Fate.WAITS
     assert (life.job.status, life.numbers) == (JobStatus.IDLE, [1, 4])
     lines = list(life.events[-1].lines())
     assert lines[0] == "Job was evicted. Code 1014 Subcode 0"
@@ -153,7 +157,7 @@ def test_an_eviction_says_why_and_lets_the_job_wait_again() -> None:
 
 def test_a_hold_while_running_is_told_when_the_job_is_off_its_slot() -> None:
     life = a_running_life()
-    life.do(run.hold(life.ad, "via condor_hold (by user ann)", 1, 5, life.now))
+    life.do(holds.hold(life.ad, "via condor_hold (by user ann)", 1, 5, life.now))
     assert (life.job.status, life.numbers) == (JobStatus.HELD, [1])
     assert life.end(Ending.EVICTED) is Fate.HELD
     assert life.numbers == [1, 4, 12]
@@ -164,7 +168,7 @@ def test_a_hold_while_running_is_told_when_the_job_is_off_its_slot() -> None:
 
 def test_a_removal_while_running_ends_with_004_and_009() -> None:
     life = a_running_life()
-    life.do(run.remove("via condor_rm (by user ann)"))
+    life.do(holds.remove("via condor_rm (by user ann)"))
     assert life.end(Ending.EXITED, ExitCode=0) is Fate.LEAVES
     assert (life.job.status, life.numbers) == (JobStatus.REMOVED, [1, 4, 9])
     assert list(life.events[1].lines())[0] == "Job was evicted. Code 1023 Subcode 0"
@@ -200,7 +204,7 @@ def test_on_exit_hold_holds() -> None:
 
 def test_a_lost_job_runs_again_and_says_so() -> None:
     life = a_running_life()
-    changes, fate = run.lost(life.ad, life.job.status, "the lease expired", life.now, NOTHING)
+    changes, fate = conclusion.lost(life.ad, life.job.status, "the lease expired", life.now, NOTHING)
     life.do(changes)
     assert (fate, life.job.status, life.numbers) == (Fate.WAITS, JobStatus.IDLE, [1, 24])
 
@@ -239,8 +243,8 @@ def test_the_log_hears_of_the_jobs_size_when_it_grows() -> None:
 
 def test_a_release_remembers_the_hold() -> None:
     life = Life()
-    life.do(run.hold(life.ad, "why", 3, 4, life.now))
-    life.do(run.release(life.ad, "via condor_release (by user ann)", life.now))
+    life.do(holds.hold(life.ad, "why", 3, 4, life.now))
+    life.do(holds.release(life.ad, "via condor_release (by user ann)", life.now))
     ad = life.ad
     assert (life.job.status, life.numbers) == (JobStatus.IDLE, [13])
     assert (ad["LastHoldReason"], ad["LastHoldReasonCode"], ad["LastHoldReasonSubCode"]) == ("why", 3, 4)
@@ -260,11 +264,11 @@ def test_every_end_leads_to_a_state_from_which_the_job_goes_on_or_out(ending: En
     for before in ("run", "hold", "remove", "hold and release"):
         life = a_running_life()
         if before.startswith("hold"):
-            life.do(run.hold(life.ad, "why", 1, 0, life.now))
+            life.do(holds.hold(life.ad, "why", 1, 0, life.now))
         if before == "remove":
-            life.do(run.remove("why"))
+            life.do(holds.remove("why"))
         if before.endswith("release"):
-            life.do(run.release(life.ad, "why", life.now))
+            life.do(holds.release(life.ad, "why", life.now))
         fate = life.end(ending, ExitCode=0, HoldReason="x", HoldReasonCode=6)
         expected = {
             Fate.WAITS: {JobStatus.IDLE},

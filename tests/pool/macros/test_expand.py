@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pool.errors import UserError
+from pool.base.errors import UserError
 from pool.macros.expand import Expander, next_reference, references
 
 NAMES = {

@@ -97,7 +97,7 @@ def test_conditions_that_cannot_be_judged(condition: str) -> None:
 
 def active_lines(text: str) -> list[str]:
     conditions = Conditions()
-    kept = []
+    kept: list[str] = []
     for _, line in logical_lines(text):
         if not conditions.take(line, holds) and conditions.active:
             kept.append(line)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from pool.errors import UserError
-from pool.matching import Accountant, Factors, Use
+from pool.base.errors import UserError
+from pool.classad import ClassAd
+from pool.matching import Accountant, Factors, SubmitterUse
+from pool.matching.accounting import weight_of
 
 DAY = 86400.0
 
@@ -14,8 +16,8 @@ def after(days: float, slots: int, *, start: float = 0.5) -> float:
     """The real priority after a time with so many slots."""
     accountant = Accountant(DAY, Factors(default=1.0))
     accountant.set("a@p", "Priority", start, now=1.0)
-    accountant.charge({"a@p": Use(slots, float(slots))}, now=1000.0)
-    accountant.charge({"a@p": Use(slots, float(slots))}, now=1000.0 + days * DAY)
+    accountant.charge({"a@p": SubmitterUse(slots, float(slots))}, now=1000.0)
+    accountant.charge({"a@p": SubmitterUse(slots, float(slots))}, now=1000.0 + days * DAY)
     return accountant.account("a@p").priority
 
 
@@ -29,7 +31,7 @@ def test_half_of_the_way_is_gone_after_the_half_life(days: float, slots: int, st
 
 def test_usage_adds_up_by_slots_and_by_weight() -> None:
     accountant = Accountant(DAY)
-    accountant.charge({"a@p": Use(2, 8.0)}, now=100.0)
+    accountant.charge({"a@p": SubmitterUse(2, 8.0)}, now=100.0)
     accountant.charge({}, now=160.0)
     accountant.charge({}, now=260.0)
     account = accountant.account("a@p")
@@ -39,9 +41,9 @@ def test_usage_adds_up_by_slots_and_by_weight() -> None:
 
 def test_a_clock_that_goes_back_charges_nothing() -> None:
     accountant = Accountant(DAY)
-    accountant.charge({"a@p": Use(1, 1.0)}, now=1000.0)
-    accountant.charge({"a@p": Use(1, 1.0)}, now=500.0)
-    accountant.charge({"a@p": Use(1, 1.0)}, now=1010.0)
+    accountant.charge({"a@p": SubmitterUse(1, 1.0)}, now=1000.0)
+    accountant.charge({"a@p": SubmitterUse(1, 1.0)}, now=500.0)
+    accountant.charge({"a@p": SubmitterUse(1, 1.0)}, now=1010.0)
     assert accountant.account("a@p").usage_s == 10.0
 
 
@@ -65,3 +67,18 @@ def test_setting_the_priority_sets_the_effective_one_and_wrong_attributes_are_na
         accountant.set("a@p", "Colour", 1.0, now=0.0)
     with pytest.raises(UserError, match="too small"):
         accountant.set("a@p", "PriorityFactor", 0.5, now=0.0)
+
+
+@pytest.mark.parametrize(
+    ("slot", "weight"),
+    [
+        ({"SlotWeight": 2.5, "Cpus": 4}, 2.5),
+        ({"SlotWeight": 0, "Cpus": 4}, 0.0),
+        ({"SlotWeight": -1, "Cpus": 4}, 4.0),
+        ({"SlotWeight": 1e300, "Cpus": 4}, 4.0),
+        ({"SlotWeight": "much", "Cpus": 4}, 4.0),
+        ({}, 1.0),
+    ],
+)
+def test_a_slot_counts_for_its_weight_or_its_cpus_or_one(slot: dict[str, object], weight: float) -> None:
+    assert weight_of(ClassAd(slot)) == weight

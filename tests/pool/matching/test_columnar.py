@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from pool.classad import expr
-from pool.matching import Offer, Order, Request, Settings, Snapshot, negotiate
+from pool.matching import CycleSettings, JobRequest, Offer, RankOrder, Snapshot, negotiate
 from pool.matching.columnar import ColumnEvaluator
 from tests.pool.matching.test_cycle import a_pslot, a_request, a_slot
 
@@ -24,7 +24,7 @@ def a_pool(rng: Random) -> Snapshot:
             claimed = rng.random() < 0.3
             start = rng.choice([True, expr("TARGET.RequestMemory < MY.Memory / 2")])
             slots.append(a_slot(f"s{number}", claimed=claimed, Memory=memory, Start=start, **(held if claimed else {})))
-    requests: list[Request] = [
+    requests: list[JobRequest] = [
         a_request(
             f"{rng.choice(['alice', 'bob', 'carol'])}@pool",
             rng.randrange(1, 12),
@@ -36,8 +36,8 @@ def a_pool(rng: Random) -> Snapshot:
         )
         for _ in range(6)
     ]
-    order = Order(pre=rng.choice([None, expr("isUndefined(RemoteUser)")]), post=rng.choice([None, expr("-Memory")]))
-    return Snapshot(slots, requests, priority={"bob@pool": 10.0}, settings=Settings(order=order), now=1000.0)
+    order = RankOrder(pre=rng.choice([None, expr("isUndefined(RemoteUser)")]), post=rng.choice([None, expr("-Memory")]))
+    return Snapshot(slots, requests, priority={"bob@pool": 10.0}, settings=CycleSettings(order=order), now=1000.0)
 
 
 @pytest.mark.parametrize("seed", range(25))

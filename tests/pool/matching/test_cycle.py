@@ -11,9 +11,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pool.classad import ClassAd, environment, expr
-from pool.classad.environment import ENV
-from pool.matching import Offer, Order, Plan, PreemptionPolicy, Request, Settings, Snapshot, negotiate, shares
+from pool.classad import ClassAd, expr
+from pool.classad.values import environment
+from pool.classad.values.environment import ENV
+from pool.matching import (
+    CyclePlan,
+    CycleSettings,
+    JobRequest,
+    Offer,
+    PreemptionPolicy,
+    RankOrder,
+    Snapshot,
+    negotiate,
+    shares,
+)
 from pool.matching.preempt import may_be_preempted
 
 
@@ -48,12 +59,12 @@ def a_pslot(name: str, cpus: int, *, memory: int = 16384, **attributes: object) 
 
 def a_request(
     submitter: str = "alice@pool", count: int = 1, *, schedd: str = "ap1", prio: int = 0, **ad: object
-) -> Request:
+) -> JobRequest:
     job = {"RequestCpus": 1, "RequestMemory": 1, "RequestDisk": 1, "Requirements": True, **ad}
-    return Request(schedd, submitter, abs(hash((submitter, str(ad)))) % 1000, ClassAd(job), count, prio)
+    return JobRequest(schedd, submitter, abs(hash((submitter, str(ad)))) % 1000, ClassAd(job), count, prio)
 
 
-def by_submitter(plan: Plan) -> dict[str, int]:
+def by_submitter(plan: CyclePlan) -> dict[str, int]:
     return dict(Counter(matched.request.submitter for matched in plan.matches))
 
 
@@ -124,9 +135,9 @@ def test_the_jobs_rank_orders_its_slots() -> None:
 
 def test_the_pre_job_rank_comes_before_the_jobs_rank_and_the_post_job_rank_after() -> None:
     slots = [a_slot("a", Pre=0, Mips=9, Post=9), a_slot("b", Pre=1, Mips=5, Post=1), a_slot("c", Pre=1, Mips=5, Post=2)]
-    order = Order(pre=expr("MY.Pre"), post=expr("MY.Post"))
+    order = RankOrder(pre=expr("MY.Pre"), post=expr("MY.Post"))
     wanted = a_request(count=3, Rank=expr("TARGET.Mips"))
-    plan = negotiate(Snapshot(slots, [wanted], settings=Settings(order)))
+    plan = negotiate(Snapshot(slots, [wanted], settings=CycleSettings(order)))
     assert [m.slot for m in plan.matches] == ["c", "b", "a"]
 
 
@@ -174,7 +185,7 @@ BY_PRIORITY = PreemptionPolicy(
 )
 
 
-def a_full_pool(held: dict[str, str], *requests: Request, **priority: float) -> Snapshot:
+def a_full_pool(held: dict[str, str], *requests: JobRequest, **priority: float) -> Snapshot:
     """Slots with their holders, and submitters' effective priorities."""
     slots = [a_slot(name, claimed=True, RemoteOwner=f"{who}@p", CurrentRank=0.0) for name, who in held.items()]
     counts = Counter(f"{who}@p" for who in held.values())
@@ -184,7 +195,7 @@ def a_full_pool(held: dict[str, str], *requests: Request, **priority: float) -> 
         priority={f"{name}@p": value for name, value in priority.items()},
         use={name: float(count) for name, count in counts.items()},
         slots_of=counts,
-        settings=Settings(order=Order(preemption=BY_PRIORITY)),
+        settings=CycleSettings(order=RankOrder(preemption=BY_PRIORITY)),
     )
 
 
@@ -232,7 +243,7 @@ def a_family(ranks: dict[str, float], cpus: int = 0, **attributes: object) -> Sn
     ]
     policy = PreemptionPolicy(together=True)
     found = [*slots, parent] if cpus else slots
-    return Snapshot(found, [], settings=Settings(order=Order(preemption=policy)), parents=[parent])
+    return Snapshot(found, [], settings=CycleSettings(order=RankOrder(preemption=policy)), parents=[parent])
 
 
 def test_dynamic_slots_end_together_for_a_job_that_is_larger_than_each_the_least_ranked_first() -> None:

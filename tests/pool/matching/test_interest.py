@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from pool.classad import ClassAd, expr
-from pool.matching import Request
+from pool.matching import JobRequest
 from pool.matching.interest import Interest
 
 
-def _request(requirements: str, number: int = 1, **ad: object) -> Request:
-    return Request("ap", "ann@pool", number, ClassAd({"Requirements": expr(requirements), **ad}), 1)
+def _request(requirements: str, number: int = 1, **ad: object) -> JobRequest:
+    return JobRequest("ap", "ann@pool", number, ClassAd({"Requirements": expr(requirements), **ad}), 1)
 
 
 @pytest.mark.parametrize(

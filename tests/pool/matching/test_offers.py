@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from pool.classad import ClassAd
-from pool.matching import HandedOut, Holders, Offers, Use
-from pool.slots.resources import Amounts
+from pool.matching import HandedOut, Offers, SlotHolders, SubmitterUse
+from pool.slots.provision.resources import Amounts
 
 
 def a_slot(name: str = "p", cpus: int = 4, **attributes: object) -> ClassAd:
@@ -61,7 +61,7 @@ def test_a_lost_schedd_and_a_timeout_give_back_too() -> None:
 
 
 def test_use_is_what_slots_and_schedds_agree_on_and_pending_what_was_handed_out() -> None:
-    holders = Holders()
+    holders = SlotHolders()
     holders.hear("ap", {"d1": "alice@p", "d2": "alice@p", "d3": "bob@p", "p": "alice@p"}, [], anew=True)
     offers = Offers()
     claimed = {"State": "Claimed", "RemoteOwner": "alice@p", "RemoteUser": "alice@p"}
@@ -71,7 +71,7 @@ def test_use_is_what_slots_and_schedds_agree_on_and_pending_what_was_handed_out(
     offers.put(a_slot("d4", cpus=9, **claimed), None)
     offers.put(a_slot("p", PartitionableSlot=True, **claimed), a_purse("i1"))
     offers.hand_out(handed("i1", cpus=3))
-    assert offers.use(holders) == {"alice@p": Use(2, 7.0)}
+    assert offers.use(holders) == {"alice@p": SubmitterUse(2, 7.0)}
     assert offers.pending() == {"alice@p": 3}
 
 

@@ -6,15 +6,15 @@ from dataclasses import replace
 
 import pytest
 
+from pool.base.ids import ClaimId, JobId
 from pool.classad import ClassAd, expr, is_match
-from pool.ids import ClaimId, JobId
 from pool.slots.ad import SlotView, limits_expr, private_ad, share_between_slots, slot_ad
-from pool.slots.carve import Holding
 from pool.slots.claim import Activation, Claim, Holder
 from pool.slots.lease import Lease
-from pool.slots.machine import Activity, SlotState, State
-from pool.slots.resources import CPUS, DISK, MEMORY, Amounts
-from pool.slots.slot_types import SlotKind
+from pool.slots.provision.carve import Holding
+from pool.slots.provision.resources import CPUS, DISK, MEMORY, Amounts
+from pool.slots.provision.slot_types import SlotKind
+from pool.slots.state_machine import Activity, SlotState, State
 
 WHOLE = Amounts({CPUS: 4, MEMORY: 4096, DISK: 100_000, "GPUs": 2})
 VIEW = SlotView(

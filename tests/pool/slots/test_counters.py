@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
+from pool.base.errors import UserError
 from pool.classad import ClassAd
-from pool.errors import UserError
-from pool.slots.draining import DrainingCost, Running, expected_draining
+from pool.slots.counters import MachineStatistics, Preempted
+from pool.slots.draining import DrainingCost, RunningJob, expected_draining
 from pool.slots.overrides import overridden
-from pool.slots.statistics import Preempted, Statistics
 
 
 def test_jobs_are_counted_since_the_start_and_for_twenty_minutes() -> None:
-    counts = Statistics()
+    counts = MachineStatistics()
     for at in (0.0, 100.0, 1000.0):
         counts.started(at)
     counts.preempted(Preempted.RANK, 50.0)
@@ -26,7 +26,7 @@ def test_jobs_are_counted_since_the_start_and_for_twenty_minutes() -> None:
 
 
 def test_how_long_jobs_took_is_averaged() -> None:
-    counts = Statistics()
+    counts = MachineStatistics()
     counts.ended(10.0, 100.0)
     counts.ended(30.0, 1500.0)
     shown = counts.attributes(1600.0)
@@ -36,7 +36,7 @@ def test_how_long_jobs_took_is_averaged() -> None:
 
 
 def test_what_starters_have_said_of_their_jobs() -> None:
-    counts = Statistics()
+    counts = MachineStatistics()
     nothing = counts.attributes(0.0)
     assert "JobDurationCount" not in nothing
     assert [nothing[f"{kind}Transfer{way}MB"] for kind in ("Avg", "Total") for way in ("Input", "Output")] == [0] * 4
@@ -49,7 +49,7 @@ def test_what_starters_have_said_of_their_jobs() -> None:
 
 
 def test_claims_and_jobs_are_counted_as_they_are_asked_for() -> None:
-    counts = Statistics()
+    counts = MachineStatistics()
     for at in (0.0, 1.0, 1300.0):
         counts.claim_asked(at)
     counts.activation_asked(5.0)
@@ -71,7 +71,7 @@ def test_draining_has_cost_the_run_time_that_was_lost_and_the_cores_that_nobody_
 
 
 def test_draining_costs_what_jobs_have_run_and_gracefully_what_they_still_would() -> None:
-    jobs = [Running(2, ran_s=100, retirement_left_s=50, vacate_s=10), Running(1, 30, 0, 600)]
+    jobs = [RunningJob(2, ran_s=100, retirement_left_s=50, vacate_s=10), RunningJob(1, 30, 0, 600)]
     assert expected_draining(jobs, 1000.0) == {
         "ExpectedMachineGracefulDrainingBadput": 330,
         "ExpectedMachineGracefulDrainingCompletion": 1600,

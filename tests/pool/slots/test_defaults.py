@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pool.classad import ClassAd, expr
-from pool.classad.environment import ENV
+from pool.classad.values.environment import ENV
 from pool.config import load_config
 from pool.slots.policy import DEFAULTS
 

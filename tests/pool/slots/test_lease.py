@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from itertools import count
 
+from pool.base.ids import ClaimId, JobId
 from pool.classad import ClassAd
-from pool.ids import ClaimId, JobId
 from pool.slots.claim import OFFERS_MAX, Activation, ClaimIds, Purse
 from pool.slots.lease import LEASE_MAX_S, alive_interval, begin_lease
 
@@ -21,6 +21,7 @@ def test_silence_for_a_whole_lease_ends_it_and_each_word_renews_it() -> None:
 def test_a_lease_without_length_lasts_for_six_alive_intervals() -> None:
     assert begin_lease(0, 300, now=0).expires_at == 1800
     assert begin_lease(-1, 0, now=0).expires_at == 1800
+    assert begin_lease(1, 300, now=0).expires_at == 1
 
 
 def test_no_schedd_that_is_gone_keeps_a_slot_for_longer_than_a_day() -> None:

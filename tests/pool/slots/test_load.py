@@ -6,8 +6,8 @@ import math
 
 import pytest
 
-from pool.slots.load import AVERAGED_S, Cores, Place, assign_owner_load, jobs_share
-from pool.slots.machine import State
+from pool.slots.load import AVERAGED_S, Cores, LoadedSlot, assign_owner_load, jobs_share
+from pool.slots.state_machine import State
 
 TICK_S = 5.0
 
@@ -53,14 +53,14 @@ def test_without_jobs_all_load_is_the_owners() -> None:
     ],
 )
 def test_load_beyond_idle_cores_goes_to_dynamic_slots(load: float, expected: dict[str, float]) -> None:
-    slot = Place("slot1", 4.0, 2.0, State.UNCLAIMED, [("slot1_1", 1.0), ("slot1_2", 1.0)])
+    slot = LoadedSlot("slot1", 4.0, 2.0, State.UNCLAIMED, [("slot1_1", 1.0), ("slot1_2", 1.0)])
     assert assign_owner_load(load, [slot]) == pytest.approx(expected)
 
 
 def test_slots_without_jobs_take_the_load_first() -> None:
     places = [
-        Place("slot1", 1.0, 1.0, State.CLAIMED),
-        Place("slot2", 1.0, 1.0, State.UNCLAIMED),
-        Place("slot3", 1.0, 1.0, State.OWNER),
+        LoadedSlot("slot1", 1.0, 1.0, State.CLAIMED),
+        LoadedSlot("slot2", 1.0, 1.0, State.UNCLAIMED),
+        LoadedSlot("slot3", 1.0, 1.0, State.OWNER),
     ]
     assert assign_owner_load(2.5, places) == {"slot1": 0.5, "slot2": 1.0, "slot3": 1.0}

@@ -8,11 +8,10 @@ from collections.abc import Mapping
 import pytest
 
 from pool.classad import ClassAd, expr
-from pool.slots.machine import Activity, Event, Leaving, SlotState, State
 from pool.slots.policy import (
     Eviction,
-    Facts,
     Policy,
+    PolicyFacts,
     eviction_times,
     leave_event,
     next_event,
@@ -20,6 +19,8 @@ from pool.slots.policy import (
     retirement_s,
     wants_hold,
 )
+from pool.slots.state_machine import Activity, Event, EvictionCause, SlotState, State
+from tests.own_attributes import own
 
 
 def policy(**knobs: str) -> Policy:
@@ -32,8 +33,8 @@ def wanted(
     *,
     ad: Mapping[str, object] | None = None,
     job: Mapping[str, object] | None = None,
-    leaving: Leaving = Leaving.NO,
-    facts: Facts = Facts(),
+    leaving: EvictionCause = EvictionCause.NO,
+    facts: PolicyFacts = PolicyFacts(),
 ) -> Event | None:
     state, activity = where.split("/")
     slot = SlotState(State(state), Activity(activity), leaving=leaving)
@@ -83,18 +84,18 @@ def test_what_the_policy_wants(where: str, knobs: dict[str, str], event: Event |
 
 
 def test_deadlines_move_a_slot_on() -> None:
-    leaving = Leaving.FOR_GOOD
-    assert wanted("Claimed/Retiring", {}, leaving=leaving, facts=Facts(retirement_over=True)) is Event.VACATE
-    assert wanted("Claimed/Suspended", {}, leaving=leaving, facts=Facts(retirement_over=True)) is Event.VACATE
+    leaving = EvictionCause.FOR_GOOD
+    assert wanted("Claimed/Retiring", {}, leaving=leaving, facts=PolicyFacts(retirement_over=True)) is Event.VACATE
+    assert wanted("Claimed/Suspended", {}, leaving=leaving, facts=PolicyFacts(retirement_over=True)) is Event.VACATE
     no_vacate = {"WANT_VACATE": "false"}
-    assert wanted("Claimed/Retiring", no_vacate, leaving=leaving, facts=Facts(retirement_over=True)) is Event.KILL
-    assert wanted("Preempting/Vacating", {}, leaving=leaving, facts=Facts(vacate_over=True)) is Event.KILL
-    assert wanted("Matched/Idle", {}, facts=Facts(match_over=True)) is Event.MATCH_OVER
-    assert wanted("Claimed/Idle", {}, facts=Facts(worklife_over=True)) is Event.VACATE
+    assert wanted("Claimed/Retiring", no_vacate, leaving=leaving, facts=PolicyFacts(retirement_over=True)) is Event.KILL
+    assert wanted("Preempting/Vacating", {}, leaving=leaving, facts=PolicyFacts(vacate_over=True)) is Event.KILL
+    assert wanted("Matched/Idle", {}, facts=PolicyFacts(match_over=True)) is Event.MATCH_OVER
+    assert wanted("Claimed/Idle", {}, facts=PolicyFacts(worklife_over=True)) is Event.VACATE
 
 
 def test_draining_takes_every_slot_towards_drained() -> None:
-    draining = Facts(draining=True)
+    draining = PolicyFacts(draining=True)
     for where, event in {
         "Owner/Idle": Event.DRAIN,
         "Unclaimed/Idle": Event.DRAIN,
@@ -146,15 +147,15 @@ def test_a_peaceful_shutdown_waits_for_ever() -> None:
     assert eviction_times(ran_s=5, retirement_s=math.inf, machine_s=600, job_s=None) == Eviction(math.inf, 600)
 
 
-def test_a_job_may_only_lower_its_retirement_and_nice_ones_have_none() -> None:
+def test_a_job_may_only_lower_its_retirement() -> None:
     granting = policy(MAXJOBRETIREMENTTIME="3600")
     slot = ClassAd()
     assert retirement_s(granting, slot, ClassAd()) == 3600
     assert retirement_s(granting, slot, ClassAd({"MaxJobRetirementTime": 60})) == 60
     assert retirement_s(granting, slot, ClassAd({"MaxJobRetirementTime": 7200})) == 3600
-    assert retirement_s(granting, slot, ClassAd({"NiceUser": True})) == 0
+    assert retirement_s(granting, slot, ClassAd({"MaxJobRetirementTime": 0})) == 0
     per_type = policy(MAXJOBRETIREMENTTIME="(IsDesktop =!= True) * 100")
-    assert retirement_s(per_type, ClassAd({"IsDesktop": True}), ClassAd()) == 0
+    assert retirement_s(per_type, ClassAd(own(IsDesktop=True)), ClassAd()) == 0
     assert retirement_s(per_type, slot, ClassAd()) == 100
 
 

@@ -7,14 +7,14 @@ from dataclasses import replace
 
 import pytest
 
-from pool.slots.machine import (
+from pool.slots.state_machine import (
     MOVES,
     VIA,
     Activity,
     Effect,
     Event,
-    IllegalMove,
-    Leaving,
+    EvictionCause,
+    IllegalSlotMove,
     SlotState,
     State,
     begin,
@@ -73,7 +73,7 @@ TRANSITIONS = """
 ROWS = [line.split() for line in TRANSITIONS.strip().splitlines()]
 
 
-def at(where: str, leaving: Leaving = Leaving.NO, *, since: float = 0.0) -> SlotState:
+def at(where: str, leaving: EvictionCause = EvictionCause.NO, *, since: float = 0.0) -> SlotState:
     """A slot that has been at `where` ("Claimed/Busy") since then."""
     state, activity = where.split("/")
     return SlotState(State(state), Activity(activity), since, since, leaving)
@@ -82,7 +82,7 @@ def at(where: str, leaving: Leaving = Leaving.NO, *, since: float = 0.0) -> Slot
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: "_".join(row[:1] + row[2:4]))
 def test_transition(row: list[str]) -> None:
     number, start, event, leaving, end = row
-    slot = at(start, Leaving.NO if leaving == "no" else Leaving[leaving])
+    slot = at(start, EvictionCause.NO if leaving == "no" else EvictionCause[leaving])
     after, _effects = step(slot, Event[event], now=5.0)
     assert f"{after.state.value}/{after.activity.value}" == end
     moves = [m for m in MOVES if m.number == int(number) and m.event is Event[event] and m.end == after.where]
@@ -104,7 +104,7 @@ def test_no_two_rows_hold_at_once() -> None:
 
 
 def test_a_move_that_is_not_in_the_table_is_refused_by_name() -> None:
-    with pytest.raises(IllegalMove, match="Unclaimed/Idle cannot follow ACTIVATE"):
+    with pytest.raises(IllegalSlotMove, match="Unclaimed/Idle cannot follow ACTIVATE"):
         step(at("Unclaimed/Idle"), Event.ACTIVATE, now=0.0)
 
 
@@ -114,7 +114,7 @@ def test_an_unclaimed_slot_cannot_be_activated() -> None:
 
 
 def test_a_release_of_a_busy_claim_skips_retirement_and_asks_the_job_to_leave() -> None:
-    slot, effects = step(leave(at("Claimed/Busy"), Leaving.FOR_GOOD), Event.VACATE, now=3.0)
+    slot, effects = step(leave(at("Claimed/Busy"), EvictionCause.FOR_GOOD), Event.VACATE, now=3.0)
     assert slot.where == (State.PREEMPTING, Activity.VACATING)
     assert effects == (Effect.SOFT_KILL,)
     slot, effects = step(slot, Event.JOB_GONE, now=4.0)
@@ -135,9 +135,9 @@ def test_a_benchmarking_slot_can_be_claimed() -> None:
 
 def test_retirement_for_the_owner_cannot_be_undone_by_a_claim_that_goes_away() -> None:
     slot, _ = step(at("Claimed/Busy"), Event.PREEMPT, now=1.0)
-    assert slot.leaving is Leaving.FOR_GOOD
+    assert slot.leaving is EvictionCause.FOR_GOOD
     assert not can(slot, Event.PREEMPTION_OVER)
-    assert leave(slot, Leaving.BETTER_CLAIM).leaving is Leaving.FOR_GOOD
+    assert leave(slot, EvictionCause.BETTER_CLAIM).leaving is EvictionCause.FOR_GOOD
 
 
 def test_times_of_entry_and_totals_are_recorded() -> None:
@@ -156,7 +156,7 @@ def test_times_of_entry_and_totals_are_recorded() -> None:
 
 def test_every_detour_ends_where_the_event_is_understood() -> None:
     for (state, activity), event in VIA:
-        for leaving in Leaving:
+        for leaving in EvictionCause:
             slot = replace(SlotState(state, activity), leaving=leaving)
             after, _ = step(slot, event, now=1.0)
             assert after.where != (state, activity)
@@ -171,9 +171,9 @@ def test_random_walks_stay_on_the_diagram_and_account_for_every_second(seed: int
         now += rng.random() * 10
         event = rng.choice(list(Event))
         if rng.random() < 0.1:
-            slot = leave(slot, rng.choice([Leaving.BETTER_CLAIM, Leaving.FOR_GOOD]))
+            slot = leave(slot, rng.choice([EvictionCause.BETTER_CLAIM, EvictionCause.FOR_GOOD]))
         if not can(slot, event):
-            with pytest.raises(IllegalMove):
+            with pytest.raises(IllegalSlotMove):
                 step(slot, event, now=now)
             continue
         before = slot
@@ -186,5 +186,5 @@ def test_random_walks_stay_on_the_diagram_and_account_for_every_second(seed: int
             State.CLAIMED,
             State.PREEMPTING,
         ):
-            assert slot.leaving is not Leaving.NO
+            assert slot.leaving is not EvictionCause.NO
         assert any(can(slot, e) for e in Event), "a slot is never stuck"

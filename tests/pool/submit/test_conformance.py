@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pool.errors import SubmitError
+from pool.base.errors import SubmitError
 from tests.pool.submit.build import CASES, Place, long
 
 _LINES = (CASES / "cases.jsonl").read_text().splitlines()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pool.errors import SubmitError
+from pool.base.errors import SubmitError
 from tests.pool.submit.build import Place
 
 PLAIN = "executable = job.sh\n"
@@ -40,7 +40,7 @@ def test_a_second_queue_statement_is_accepted_with_a_warning(place: Place) -> No
 
 def test_a_second_queue_statement_is_refused_where_the_site_says_so(place: Place) -> None:
     error = refused(place, PLAIN + "queue\nqueue\n", knobs={"SUBMIT_PREVENT_MULTI_QUEUE": "true"})
-    assert str(error).startswith("t.sub:3: Extra data found after queue statement")
+    assert str(error).startswith("t.sub:3:1: Extra data found after queue statement")
 
 
 def test_the_cluster_id_is_put_in_when_it_is_known(place: Place) -> None:
@@ -156,3 +156,15 @@ def test_a_program_that_is_not_there_is_not_looked_for_where_checks_are_skipped(
     assert place.ad("executable = nowhere\nqueue\n", skip_checks=True)["Cmd"] == str(place.where / "nowhere")
     with pytest.raises(SubmitError, match="Can't access executable file nowhere"):
         place.ad("executable = nowhere\nqueue\n")
+
+
+def test_a_job_does_not_repeat_the_numbers_that_its_cluster_says(place: Place) -> None:
+    ads = list(
+        place.plan(
+            PLAIN + "universe = local\nhold = $(h)\narguments = $(Process)\nqueue h in (true true true)\n"
+        ).procs()
+    )
+    own = {name for name, _ in ads[2].own()}
+    assert "Args" in own
+    assert own.isdisjoint({"JobUniverse", "HoldReasonCode"})
+    assert (ads[2]["JobUniverse"], ads[2]["HoldReasonCode"]) == (12, 15)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pool.errors import SubmitError
+from pool.base.errors import SubmitError
 from pool.submit.qsub import Wishes, description, read_wishes
 
 

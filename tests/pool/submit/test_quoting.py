@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from pool.base.argv import BadQuoting, join_new, split_new
 from pool.submit.quoting import (
-    BadQuoting,
     EnvironmentFilter,
     arguments_old_style,
     join_environment,
-    join_new_style,
     parse_environment,
-    split_new_style,
     unquote_new_style,
 )
 
@@ -30,18 +28,18 @@ from pool.submit.quoting import (
     ],
 )
 def test_new_style_arguments(text: str, words: list[str]) -> None:
-    assert split_new_style(unquote_new_style(text)) == words
+    assert split_new(unquote_new_style(text)) == words
 
 
 @pytest.mark.parametrize("words", [[], [""], ["a b"], ["it's"], ["'"], ["a", "", "b c'd"], ["\t"], ["''", "x y  z"]])
 def test_new_style_round_trip(words: list[str]) -> None:
-    assert split_new_style(join_new_style(words)) == words
+    assert split_new(join_new(words)) == words
 
 
 @pytest.mark.parametrize("text", ['"a', '"a" b', '"\'a"'])
 def test_bad_quoting_is_refused(text: str) -> None:
     with pytest.raises(BadQuoting):
-        split_new_style(unquote_new_style(text))
+        split_new(unquote_new_style(text))
 
 
 def test_old_style_arguments() -> None:

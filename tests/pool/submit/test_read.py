@@ -11,7 +11,7 @@ from pool.submit import commands, read_submit
 from pool.submit.without_effect import WITHOUT_EFFECT, idle_line
 from tests.pool.config.test_read import constants, trees
 
-BEFORE = ("pool/submit/", "minipool/", "pool/jobs/own_attributes.py")
+BEFORE = ("pool/submit/", "minipool/", "pool/jobs/vocabulary/own_attributes.py")
 """Code that only passes attributes on."""
 
 AT_SUBMISSION = {
@@ -48,7 +48,7 @@ def read() -> frozenset[str]:
 
 
 def rows() -> list[tuple[str, str]]:
-    return [(name, attribute) for _, found in commands.ROWS for name, attribute, _, _ in found]
+    return [(one.name, one.attribute) for one in commands.COMMANDS]
 
 
 def test_every_command_is_read_or_marked() -> None:
@@ -73,8 +73,6 @@ def test_each_draws_a_warning_unless_it_asks_for_what_is_done_anyway(name: str) 
 
 
 def test_the_warning_comes_for_an_attribute_too() -> None:
-    text = "executable = /bin/true\n+SkipIfDataflow = true\nwant_job_networking = true\nqueue\n"
+    text = "executable = /bin/true\n+ManifestDesired = true\nwant_job_networking = true\nqueue\n"
     plan = read_submit(text, config=load_config([], environ={}))
-    assert plan.unused() == [
-        "the command 'MY.SkipIfDataflow' has no effect: every job runs, whatever the ages of its files"
-    ]
+    assert plan.unused() == ["the command 'MY.ManifestDesired' has no effect: no lists of the sandbox's files are made"]

@@ -7,8 +7,8 @@ import random
 
 import pytest
 
+from pool.base.errors import SubmitError
 from pool.classad import ClassAd
-from pool.errors import SubmitError
 from pool.submit.recipe import SIZES, made_later, plan_of, recipe
 from tests.pool.submit.build import Place, a_config
 

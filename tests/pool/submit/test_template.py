@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from pool.errors import SubmitError
+from pool.base.errors import SubmitError
 from pool.submit.template import JobTemplate
 from tests.pool.submit.build import Place, long
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pool.errors import SubmitError
+from pool.base.errors import SubmitError
 from tests.pool.submit.build import CASES, Place
 
 LINES = [line for line in (CASES / "wrong.cases").read_text().splitlines() if line and not line.startswith("#")]

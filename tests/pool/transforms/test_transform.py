@@ -7,17 +7,18 @@ from pathlib import Path
 
 import pytest
 
+from pool.base.errors import UserError
 from pool.classad import ClassAd, parse_long
-from pool.errors import UserError
-from pool.transform import read_transform
+from pool.transforms.transform import read_transform
 
-CASES = Path(__file__).parents[1] / "cases" / "transform" / "transforms.cases"
+CASES = Path(__file__).parents[2] / "cases" / "transform" / "transforms.cases"
 
 
 def cases() -> Iterator[tuple[str, list[str]]]:
     for block in CASES.read_text().split("\n== ")[1:]:
         name, _, rest = block.partition("\n")
-        parts, part = [], []
+        parts: list[str] = []
+        part: list[str] = []
         for line in rest.rstrip("\n").split("\n"):
             if line == "--":
                 parts.append("\n".join(part))
@@ -48,8 +49,8 @@ def test_transform(name: str, parts: list[str]) -> None:
         ("\nDELETE\n", "T:2", "DELETE needs an attribute"),
         ("REQUIREMENTS ((\n", "T:1", "no expression"),
         ("SET /a/ 1\n", "T:1", "no regular expression"),
-        ("COPY /(/ b\n", "T:1", "COPY needs"),
-        ("[ a = ", "", "no ad"),
+        ("COPY /a(b/ c\n", "T:1:8", "/a(b/ is no regular expression: missing ), unterminated subpattern"),
+        ("[ a = 1;\n  b = (;\n]", "T:2:8", "the transform T is no ad: ; has no place here"),
     ],
 )
 def test_what_is_no_transform_is_refused_with_its_line(text: str, where: str, message: str) -> None:

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from pool.errors import UserError
-from protocol.auth import possession
-from protocol.auth.idtoken import BadToken, Token, create_token, held_tokens, read_token
-from protocol.authorize import ALL_LEVELS, Level
-from protocol.identity import Greeting
+from pool.base.errors import UserError
+from protocol.security import possession
+from protocol.security.authorize import ALL_LEVELS, Level
+from protocol.security.identity import Greeting
+from protocol.security.idtoken import BadToken, IdToken, held_tokens, read_token
+from protocol.security.signed_token import create_token
 
 KEY = b"k" * 32
 NOW = 1_700_000_000.0
@@ -23,7 +24,7 @@ def a_token(**changes: object) -> str:
     return create_token(KEY, **{**values, **changes})  # type: ignore[arg-type]
 
 
-def check(text: str, *, now: float = NOW, key: bytes = KEY, issuer: str = "pool.test") -> Token:
+def check(text: str, *, now: float = NOW, key: bytes = KEY, issuer: str = "pool.test") -> IdToken:
     """What a server learns that is shown this token."""
     handshake = possession.Transcript(trust_domain=issuer, greeting=Greeting(nonce=b"n" * 32), binding=b"here")
     token, _ = possession.check(possession.prove(text, handshake).proof, handshake, {"POOL": key}, now=now)

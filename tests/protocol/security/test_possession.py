@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import jwt
 import pytest
 
-from protocol import keys
-from protocol.auth import idtoken, possession
-from protocol.auth.idtoken import BadToken, create_token
-from protocol.auth.possession import Shown, Transcript, prove
-from protocol.identity import Greeting
-from protocol.message import replace
+from protocol.security import idtoken, keys, possession
+from protocol.security.identity import Greeting
+from protocol.security.idtoken import BadToken
+from protocol.security.possession import ShownProof, Transcript, prove
+from protocol.security.signed_token import create_token
+from protocol.wire.message import replace
 
 KEY = b"k" * 32
 NOW = 1_700_000_000.0
@@ -35,7 +36,7 @@ def token(request: pytest.FixtureRequest, ca: Path) -> str:
     )
 
 
-def check(shown: Shown, ca: Path, handshake: Transcript = HERE) -> tuple[str, bytes]:
+def check(shown: ShownProof, ca: Path, handshake: Transcript = HERE) -> tuple[str, bytes]:
     stated, answer = possession.check(shown.proof, handshake, {"POOL": KEY}, now=NOW, ca=(ca / "ca.pem").read_text())
     return stated.subject, answer
 
@@ -75,7 +76,7 @@ def test_what_is_shown_is_not_the_token(token: str, ca: Path) -> None:
 def test_a_token_alone_is_refused(token: str, ca: Path, missing: str) -> None:
     proof = {name: value for name, value in prove(token, HERE).proof.items() if name != missing}
     with pytest.raises(BadToken, match="without proof that its sender holds it"):
-        check(Shown(proof=proof), ca)
+        check(ShownProof(proof=proof), ca)
 
 
 def test_two_proofs_of_one_token_differ(token: str) -> None:
@@ -90,13 +91,10 @@ def test_the_server_proves_that_it_knows_the_signing_key(ca: Path) -> None:
 
 def test_a_token_of_the_ca_without_a_key_of_its_holder_is_refused(ca: Path) -> None:
     """As they were made once: whoever had heard one could show it."""
-    from protocol.auth import signature
-
     key = (ca / "ca.key").read_bytes()
     claims = {"sub": "alice@pool.test", "iss": "pool.test", "iat": int(NOW)}
-    signed = idtoken._signed("ES256", "CA", claims)
-    old = f"{signed}.{idtoken.b64(signature.sign(key, signed.encode()))}"
+    old = jwt.encode(claims, key, algorithm="ES256", headers={"kid": "CA"})
     with pytest.raises(BadToken, match="no key of its holder"):
         prove(old, HERE)
     with pytest.raises(BadToken, match="make a new one with condor_token_create"):
-        check(Shown(proof={"token": old, "nonce": b"", "proof": b""}), ca)
+        check(ShownProof(proof={"token": old, "nonce": b"", "proof": b""}), ca)

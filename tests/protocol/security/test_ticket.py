@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from pool.errors import PeerError
-from protocol.auth.ticket import ANY_PEER, Bearer, TicketBook, digest_of, new_secret
-from protocol.authorize import Level
-from protocol.identity import Certificate, Credentials, Link
+from pool.base.errors import PeerError
+from protocol.security.authorize import Level
+from protocol.security.identity import Certificate, Credentials, Link
+from protocol.security.ticket import ANY_PEER, Bearer, TicketBook, digest_of, new_secret
 
 ANYBODY = Bearer(duty=ANY_PEER)
 SOMEWHERE = Link(kind="tls")

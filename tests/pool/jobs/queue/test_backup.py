@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from contextlib import closing
 from importlib.resources import files
 from pathlib import Path
 
 import pytest
 
+from pool.base.errors import UserError
 from pool.classad import ClassAd
-from pool.errors import UserError
-from pool.jobs import backup, store
-from pool.jobs.job_queue import Cluster, Job, JobQueue
-from pool.jobs.states import JobStatus
+from pool.jobs.queue import backup, store
+from pool.jobs.queue.cluster import Cluster, Job
+from pool.jobs.queue.job_queue import JobQueue
+from pool.jobs.queue.pack import EMPTY
+from pool.jobs.vocabulary.states import JobStatus
 
 
 def a_queue(path: Path) -> sqlite3.Connection:
@@ -22,7 +25,7 @@ def a_queue(path: Path) -> sqlite3.Connection:
     queue = JobQueue("ap")
     for _ in range(2):
         cluster = Cluster(queue.new_id(), ClassAd({"Cmd": "/x", "Note": 'a\n"b" ü'}), user="ann@here", owner="ann")
-        queue.add(cluster, [Job(cluster, proc, JobStatus.IDLE, 0, "{}") for proc in range(3)])
+        queue.add(cluster, [Job(cluster, proc, JobStatus.IDLE, 0, EMPTY) for proc in range(3)])
     queue.add_factory(cluster, '{"lines":[]}')
     queue.log(cluster, "/log", "000 ...\n")
     queue.leave(cluster.jobs[0], 1.5)
@@ -32,14 +35,14 @@ def a_queue(path: Path) -> sqlite3.Connection:
 
 
 def test_a_dump_makes_the_same_queue_again(tmp_path: Path) -> None:
-    before = a_queue(tmp_path / "a")
-    lines = list(backup.dump(before))
+    with closing(a_queue(tmp_path / "a")) as before:
+        lines = list(backup.dump(before))
     assert backup.load(lines, tmp_path / "b") == json.loads(lines[-1])["rows"]
-    after = store.open_queue(tmp_path / "b")
-    assert list(backup.dump(after)) == lines
-    assert backup.check(after) == []
-    queue = JobQueue("ap", next_cluster=store.read_counter(after, "next_cluster", 1))
-    queue.load(store.read_clusters(after), store.read_jobs(after), store.read_factories(after))
+    with closing(store.open_queue(tmp_path / "b")) as after:
+        assert list(backup.dump(after)) == lines
+        assert backup.check(after) == []
+        queue = JobQueue("ap", next_cluster=store.read_counter(after, "next_cluster", 1))
+        queue.load(store.read_clusters(after), store.read_jobs(after), store.read_factories(after))
     assert (len(queue), queue.next_cluster) == (5, 3)
     assert queue.clusters[2].factory is not None
 
@@ -61,7 +64,8 @@ def test_a_dump_makes_the_same_queue_again(tmp_path: Path) -> None:
     ],
 )
 def test_a_dump_that_is_not_whole_makes_no_queue(tmp_path: Path, spoil: object, said: str) -> None:
-    lines = list(backup.dump(a_queue(tmp_path / "a")))
+    with closing(a_queue(tmp_path / "a")) as before:
+        lines = list(backup.dump(before))
     with pytest.raises(UserError, match=said):
         backup.load(spoil(lines), tmp_path / "b")  # type: ignore[operator]
     assert sorted(path.name for path in tmp_path.iterdir() if path.name.startswith("b")) == []
@@ -79,19 +83,19 @@ def test_a_dump_that_is_not_whole_makes_no_queue(tmp_path: Path, spoil: object, 
     ],
 )
 def test_a_check_says_what_is_wrong(tmp_path: Path, spoil: str, said: str) -> None:
-    connection = a_queue(tmp_path / "a")
-    connection.execute(spoil)
-    assert any(said in one for one in backup.check(connection))
+    with closing(a_queue(tmp_path / "a")) as connection:
+        connection.execute(spoil)
+        assert any(said in one for one in backup.check(connection))
 
 
 def test_a_file_of_the_first_version_gets_what_came_later(tmp_path: Path) -> None:
     old = sqlite3.connect(tmp_path / "a")
-    first = files("pool.jobs").joinpath("schema.sql").read_text()
+    first = files("pool.jobs.queue").joinpath("schema.sql").read_text()
     old.executescript(first + "PRAGMA user_version = 1;")
     old.execute("INSERT INTO counters VALUES ('next_cluster', 7)")
     old.commit()
     old.close()
-    new = store.open_queue(tmp_path / "a")
-    assert store.read_counter(new, "next_cluster", 1) == 7
-    assert store.read_factories(new) == {}
-    assert new.execute("PRAGMA user_version").fetchone() == (store.VERSION,)
+    with closing(store.open_queue(tmp_path / "a")) as new:
+        assert store.read_counter(new, "next_cluster", 1) == 7
+        assert store.read_factories(new) == {}
+        assert new.execute("PRAGMA user_version").fetchone() == (store.VERSION,)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from pool.classad import ClassAd
-from pool.jobs import history_file
-from pool.jobs.history_file import Record, records
+from pool.jobs.queue import history_file
+from pool.jobs.queue.history_file import HistoryRecord, records
 
 ADS = [ClassAd({"ClusterId": number, "ProcId": 0, "Owner": "alice", "NumShadowStarts": 1}) for number in (1, 2, 3)]
 
@@ -31,7 +31,7 @@ def test_records_come_in_both_directions_even_without_a_last_banner(backwards: b
 
 def test_a_text_without_banners_is_one_record() -> None:
     text = "ClusterId = 1\n\nClusterId = 2\n"
-    assert list(records(text)) == list(records(text, backwards=True)) == [Record("JOB", "", text)]
+    assert list(records(text)) == list(records(text, backwards=True)) == [HistoryRecord("JOB", "", text)]
 
 
 def test_the_banner_names_the_job_and_the_run() -> None:

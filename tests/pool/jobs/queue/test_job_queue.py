@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import sqlite3
 import tracemalloc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from pool.base.errors import ConfigError
+from pool.base.ids import JobId
 from pool.classad import UNDEFINED, ClassAd, expr
-from pool.errors import ConfigError
-from pool.ids import JobId
-from pool.jobs import history, store
-from pool.jobs.history import HistoryReader
-from pool.jobs.job_queue import Cluster, Job, JobQueue
-from pool.jobs.own_attributes import MADE_UP
-from pool.jobs.pack import pack, unpack
-from pool.jobs.states import IllegalMove, JobEvent, JobStatus
-from pool.jobs.store import ClaimRow, ClaimWork
+from pool.jobs.queue import history, store
+from pool.jobs.queue.cluster import Cluster, Job
+from pool.jobs.queue.history import HistoryReader
+from pool.jobs.queue.job_queue import JobQueue
+from pool.jobs.queue.pack import pack, read_packed
+from pool.jobs.queue.store import ClaimRow, ClaimWork
+from pool.jobs.vocabulary.own_attributes import MADE_UP
+from pool.jobs.vocabulary.states import IllegalJobMove, JobEvent, JobStatus
 
 NOW = 1_700_000_000.0
 
@@ -85,7 +86,7 @@ def test_an_ad_is_its_clusters_with_what_differs_and_what_follows() -> None:
 )
 def test_every_value_survives_its_packing(value: object) -> None:
     ad = ClassAd({"X": value})
-    assert unpack(pack(ad)) == ad
+    assert pack(ad).unpack() == ad
 
 
 def test_a_restart_finds_what_was_committed_and_nothing_else(connection: sqlite3.Connection) -> None:
@@ -117,7 +118,9 @@ def test_a_batch_is_committed_whole_or_not_at_all(connection: sqlite3.Connection
     queue = a_queue()
     batch, _ = queue.take()
     connection.execute("DROP TABLE history")
-    bad = store.Batch(clusters=batch.clusters, jobs=batch.jobs, history=[store.HistoryRow(1, 0, "ann", 4, NOW, "{}")])
+    bad = store.WriteBatch(
+        clusters=batch.clusters, jobs=batch.jobs, history=[store.HistoryRow(1, 0, "ann", 4, NOW, "{}")]
+    )
     with pytest.raises(sqlite3.Error):
         store.commit(connection, bad)
     assert list(store.read_jobs(connection)) == []
@@ -185,8 +188,8 @@ def test_nobody_changes_whose_a_job_is() -> None:
 def test_what_an_older_version_let_jobs_say_is_taken_out_at_a_start() -> None:
     queue = JobQueue("ap")
     old = ClassAd({"ClusterId": 1, "Owner": "bob", "User": "ann@here", "OsUser": "bob", "Cmd": "/x", "QDate": 7})
-    row = store.ClusterRow(1, 1, "ann@here", "ann", 2, pack(old))
-    mine = [pack(ClassAd({"owner": "bob", "osuser": "bob", "Args": "1"})), pack(ClassAd({"Args": "2"}))]
+    row = store.ClusterRow(1, 1, "ann@here", "ann", 2, pack(old).text)
+    mine = [pack(ClassAd({"owner": "bob", "osuser": "bob", "Args": "1"})).text, pack(ClassAd({"Args": "2"})).text]
     queue.load([row], [(1, proc, 1, 0, packed) for proc, packed in enumerate(mine)])
     for proc, ad in enumerate(map(queue.ad, queue.jobs())):
         assert (ad["Owner"], ad["User"], ad["Args"]) == ("ann", "ann@here", str(proc + 1))
@@ -195,7 +198,7 @@ def test_what_an_older_version_let_jobs_say_is_taken_out_at_a_start() -> None:
 
 def test_a_move_that_cannot_be_changes_nothing() -> None:
     queue = a_queue()
-    with pytest.raises(IllegalMove):
+    with pytest.raises(IllegalJobMove):
         queue.move(job(queue, "1.0"), JobEvent.RELEASE, NOW)
     assert queue.counts[JobStatus.IDLE] == 2
 
@@ -327,11 +330,11 @@ def test_old_history_is_forgotten_with_its_clusters(connection: sqlite3.Connecti
 )
 def test_every_expression_that_is_packed_can_be_unpacked(text: str) -> None:
     ad = ClassAd({"Foo": expr(text)})
-    assert unpack(pack(ad)).new() == ad.new()
+    assert pack(ad).unpack().new() == ad.new()
 
 
 def test_expressions_of_older_queues_are_read_in_the_long_form() -> None:
-    assert unpack('{"Foo":{"x":"strcat(\\"a\\\\b\\")"}}').new() == '[ Foo = strcat("a\\\\b") ]'
+    assert read_packed('{"Foo":{"x":"strcat(\\"a\\\\b\\")"}}').unpack().new() == '[ Foo = strcat("a\\\\b") ]'
 
 
 def test_what_an_owner_has_is_counted_as_it_comes_grows_and_goes() -> None:
@@ -350,3 +353,36 @@ def test_what_an_owner_has_is_counted_as_it_comes_grows_and_goes() -> None:
         queue.leave(job, 1.0)
     queue.take()
     assert queue.bytes_of["alice"] == 0
+
+
+ROW = ClaimRow("c", "d", "startd", "ann", "ann", "{}", "t", "f", 1.0, 1.0, 0.0, None, None, "")
+CHANGES: dict[str, Callable[[JobQueue], object]] = {
+    "add": lambda queue: queue.add(a_cluster(queue.new_id()), []),
+    "change": lambda queue: queue.change(job(queue, "1.0"), {"A": 1}),
+    "move": lambda queue: queue.move(job(queue, "1.0"), JobEvent.HOLD, NOW),
+    "leave": lambda queue: queue.leave(job(queue, "1.0"), NOW),
+    "change_cluster": lambda queue: queue.change_cluster(queue.clusters[1], {"A": 1}),
+    "add_factory": lambda queue: queue.add_factory(queue.clusters[1], "recipe"),
+    "end_factory": lambda queue: queue.end_factory(queue.clusters[1]),
+    "log": lambda queue: queue.log(queue.clusters[1], "/log", "text"),
+    "log_overall": lambda queue: queue.log_overall("/log", "text"),
+    "written": lambda queue: queue.written([1]),
+    "put_claim": lambda queue: queue.put_claim(ROW),
+    "claim_works": lambda queue: queue.claim_works(ClaimWork(1, 0, "a", 0.0, "c")),
+    "drop_claim": lambda queue: queue.drop_claim("c"),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_its_first_change_after_each_batch_is_told(change: str) -> None:
+    queue = a_queue()
+    queue.take()
+    told: list[bool] = []
+    queue.on_change(lambda: told.append(True))
+    CHANGES[change](queue)
+    queue.log(queue.clusters.get(1) or a_cluster(), "/log", "one more")
+    assert (told, queue.dirty) == ([True], True)
+    queue.take()
+    assert not queue.dirty
+    queue.written([2])
+    assert told == [True, True]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from pool.classad import ClassAd, expr
-from pool.jobs import job_sets
-from pool.jobs.job_queue import Cluster
+from pool.jobs.queue import job_sets
+from pool.jobs.queue.cluster import Cluster
 
 
 def test_a_name_is_worked_out_once() -> None:

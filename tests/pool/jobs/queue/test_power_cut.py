@@ -16,10 +16,11 @@ import apsw
 import pytest
 
 from pool.classad import ClassAd
-from pool.jobs import store
-from pool.jobs.job_queue import Cluster, Job, JobQueue
-from pool.jobs.pack import pack
-from pool.jobs.states import JobEvent, JobStatus
+from pool.jobs.queue import store
+from pool.jobs.queue.cluster import Cluster, Job
+from pool.jobs.queue.job_queue import JobQueue
+from pool.jobs.queue.pack import pack
+from pool.jobs.vocabulary.states import JobEvent, JobStatus
 
 
 class Disk(apsw.VFS):  # type: ignore[misc]
@@ -64,7 +65,7 @@ class _File(apsw.VFSFile):  # type: ignore[misc]
 
 
 class _Connection:
-    """What `pool.jobs.store` uses of a connection."""
+    """What `pool.jobs.queue.store` uses of a connection."""
 
     def __init__(self, path: Path) -> None:
         self._db = apsw.Connection(str(path), vfs=DISK)

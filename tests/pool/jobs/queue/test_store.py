@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from pool.ids import ClaimId
-from pool.jobs import backup, store
+from pool.base.ids import ClaimId
+from pool.jobs.queue import backup, store
 
 CLAIM = ClaimId("<127.0.0.1:9618?sock=startd>#1795217732#4#0123456789abcdef0123")
 TICKET = "5ec4e7" * 8

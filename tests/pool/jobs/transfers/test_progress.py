@@ -5,13 +5,14 @@ from __future__ import annotations
 import htcondor2
 import pytest
 
+from pool.base.ids import JobId
 from pool.classad import ClassAd
-from pool.ids import JobId
 from pool.jobs import run
-from pool.jobs.event_forms import read_form, write
-from pool.jobs.event_reader import EventReader
-from pool.jobs.run import Changes, Ending
-from pool.jobs.transfer_life import MOMENTS, STATES
+from pool.jobs.changes import Changes
+from pool.jobs.transfers.progress import MOMENTS, STATES
+from pool.jobs.userlog.forms import read_form, write
+from pool.jobs.userlog.reader import EventReader
+from pool.jobs.vocabulary.endings import Ending
 from tests.pool.jobs.test_run import NOW, SLOT, Life
 
 MOVED_IN = {"TransferInStarted": int(NOW) + 1, "TransferInFinished": int(NOW) + 3}

@@ -6,9 +6,9 @@ import random
 
 import pytest
 
-from pool.errors import UserError
-from pool.jobs.transfer_load import Load, Throttle, ThrottleKnobs, read_spans, read_throttle
-from pool.jobs.transfer_queue import TransferLimits, TransferQueue, Turn
+from pool.base.errors import UserError
+from pool.jobs.transfers.load import Load, Throttle, ThrottleKnobs, read_spans, read_throttle
+from pool.jobs.transfers.transfer_queue import TransferLimits, TransferQueue, Turn
 
 SPANS = {"1m": 60.0, "5m": 300.0}
 

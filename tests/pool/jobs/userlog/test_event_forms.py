@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from pool.ids import JobId
-from pool.jobs import event_log as log
-from pool.jobs.event_forms import TEXT, Form, read_form, write, write_cluster
-from tests.pool.jobs.test_event_log import AT, EVENTS, JOB
+from pool.base.ids import JobId
+from pool.jobs.userlog import cluster_events
+from pool.jobs.userlog import event_log as log
+from pool.jobs.userlog.forms import TEXT, Form, read_form, write, write_cluster
+from tests.pool.jobs.userlog.test_event_log import AT, EVENTS, JOB
 
 
 @pytest.fixture(autouse=True)
@@ -53,7 +54,7 @@ def test_options_add_up(options: list[str], form: Form) -> None:
 def test_times_are_written_as_the_options_say(options: list[str], moment: str) -> None:
     text = write(log.Continued(), JOB, AT + 0.25, read_form(options))
     assert text == f"011 (008.000.000) {moment} Job was unsuspended.\n...\n"
-    text = write_cluster(log.ClusterSubmitted("<h>"), 8, AT + 0.25, read_form(options))
+    text = write_cluster(cluster_events.ClusterSubmitted("<h>"), 8, AT + 0.25, read_form(options))
     assert text == f"035 (008.-01.000) {moment} Cluster submitted from host: <h>\n...\n"
 
 

@@ -9,14 +9,15 @@ from pathlib import Path
 
 import pytest
 
+from pool.base.ids import JobId
 from pool.classad import ClassAd, parse_ad
-from pool.ids import JobId
-from pool.jobs import event_log as log
-from pool.jobs.event_log import Event
-from pool.jobs.event_reader import EventReader, LoggedEvent
-from pool.jobs.event_requests import answer_line
+from pool.jobs.userlog import event_log as log
+from pool.jobs.userlog.event import LogEvent, event_text, split_events
+from pool.jobs.userlog.reader import EventReader, LoggedEvent
+from pool.jobs.userlog.requests import answer_line, events_of
+from pool.jobs.userlog.usage import Usage
 
-CASES = Path(__file__).parents[2] / "cases" / "eventlog"
+CASES = Path(__file__).parents[3] / "cases" / "eventlog"
 AT = 1_795_218_668.0
 JOB = JobId(8, 0)
 TABLE = {
@@ -73,13 +74,13 @@ def test_htcondors_own_logs_are_read_as_it_reads_them(name: str) -> None:
 
 def written_and_expected() -> Iterator[tuple[str, str]]:
     """Each event of the cases, made here, and its text there."""
-    texts = [text for name in ("exitcode", "suspend") for text in log.split((CASES / f"{name}.log").read_text())]
+    texts = [text for name in ("exitcode", "suspend") for text in split_events((CASES / f"{name}.log").read_text())]
     host = "<127.0.0.1:3427?addrs=127.0.0.1-3427&alias=localhost>"
     startd = "<127.0.0.1:6687?addrs=127.0.0.1-6687&alias=localhost>"
     scratch = "/var/lib/condor/execute/dir_93/scratch"
     given = {"Cpus": 1, "Disk": 10240, "GPUs": 0, "Memory": 128, "CondorScratchDir": scratch}
     two = JobId(2, 0)
-    exitcode: list[tuple[Event, float]] = [
+    exitcode: list[tuple[LogEvent, float]] = [
         (log.Submitted(host), 0),
         (log.FileTransfer(2, host="<127.0.0.1:16683?addrs=127.0.0.1-16683&alias=localhost>"), 0),
         (log.FileTransfer(3), 0),
@@ -95,18 +96,18 @@ def written_and_expected() -> Iterator[tuple[str, str]]:
         ),
     ]
     for (event, later), text in zip(exitcode, texts, strict=False):
-        yield log.text(event, two, AT + later), text
+        yield event_text(event, two, AT + later), text
     reason = "via condor_rm (by user peer)"
     table = {**TABLE, "Disk": 1048576, "RequestDisk": 1048576, "DiskUsage": 47, "RequestMemory": 128}
     table |= {"TimeExecuteUsage": 43, "TimeSlotBusyUsage": 43}
-    suspend: dict[int, tuple[Event, float]] = {
+    suspend: dict[int, tuple[LogEvent, float]] = {
         3: (log.Suspended(2), 26),
         4: (log.Continued(), 29),
         5: (log.Evicted(reason, 1023, 0, table=table), 57),
         6: (log.Aborted(reason), 57),
     }
     for at, (event, later) in suspend.items():
-        yield log.text(event, JOB, AT + later), texts[len(exitcode) + at]
+        yield event_text(event, JOB, AT + later), texts[len(exitcode) + at]
 
 
 @pytest.mark.parametrize(("made", "expected"), list(written_and_expected()))
@@ -118,14 +119,12 @@ def test_events_are_written_as_25_14_writes_them(made: str, expected: str) -> No
     assert without_time(made) == without_time(expected)
 
 
-EVENTS: list[Event] = [
+EVENTS: list[LogEvent] = [
     log.Submitted("<1.2.3.4:9618>", attributes='[ JobBatchName = "a batch" ]'),
     log.Submitted("<1.2.3.4:9618>", log_notes="DAG Node: A", user_notes="mine"),
     log.Executing("<1.2.3.4:9618>", "slot1_1@host", {"Cpus": 2, "CondorScratchDir": "/x"}),
     log.ImageSize(100, 1, 90, 80),
-    log.Terminated(
-        log.Exit(signal=11, core_file="/tmp/core"), log.Usage(3725.0, 1.5), log.Usage(90061, 0), table=TABLE
-    ),
+    log.Terminated(log.Exit(signal=11, core_file="/tmp/core"), Usage(3725.0, 1.5), Usage(90061, 0), table=TABLE),
     log.Terminated(log.Exit(code=1), table={"Cpus": 1.5, "CpusUsage": 0.25, "RequestCpus": 1, "AssignedGPUs": '"g0"'}),
     log.Evicted("too slow", 1000, 3),
     log.Evicted("The job attribute OnExitRemove expression 'false' evaluated to FALSE", exit=log.Exit(code=2)),
@@ -136,7 +135,7 @@ EVENTS: list[Event] = [
     log.Held("via condor_hold (by user ann)", 1, 5),
     log.Held(),
     log.Released("via condor_release (by user ann)"),
-    log.RemoteError("starter", "slot1@host", "cannot\nrun", code=6, subcode=2),
+    log.RemoteErrorEvent("starter", "slot1@host", "cannot\nrun", code=6, subcode=2),
     log.Disconnected("lost", "slot1@host", "<1.2.3.4:9618>"),
     log.Reconnected("slot1@host", "<1.2.3.4:9618>", "<1.2.3.4:1>"),
     log.ReconnectFailed("too late", "slot1@host"),
@@ -147,10 +146,10 @@ EVENTS: list[Event] = [
 
 
 @pytest.mark.parametrize("event", EVENTS, ids=lambda event: type(event).__name__)
-def test_every_event_is_read_back_by_htcondor(event: Event, tmp_path: Path) -> None:
+def test_every_event_is_read_back_by_htcondor(event: LogEvent, tmp_path: Path) -> None:
     htcondor2 = pytest.importorskip("htcondor2")
     path = tmp_path / "log"
-    path.write_text(log.text(event, JOB, AT))
+    path.write_text(event_text(event, JOB, AT))
     (theirs,) = list(htcondor2.JobEventLog(str(path)).events(stop_after=0))
     (ours,) = read(path.read_text())
     assert (int(theirs.type), theirs.cluster, theirs.proc) == (event.number, 8, 0) == (ours.number, *ours.job)
@@ -167,7 +166,7 @@ def test_every_event_is_read_back_by_htcondor(event: Event, tmp_path: Path) -> N
 
 
 def test_a_log_is_read_as_it_grows() -> None:
-    text = log.text(log.Held("why", 1), JOB, AT) + log.text(log.Released(), JOB, AT)
+    text = event_text(log.Held("why", 1), JOB, AT) + event_text(log.Released(), JOB, AT)
     reader = EventReader()
     numbers = [event.number for at in range(len(text)) for event in reader.feed(text[at])]
     assert numbers == [12, 13]
@@ -177,12 +176,12 @@ def test_a_log_is_read_as_it_grows() -> None:
 
 
 def test_several_events_come_apart_again() -> None:
-    texts = [log.text(event, JOB, AT) for event in EVENTS]
-    assert list(log.split("".join(texts))) == texts
+    texts = [event_text(event, JOB, AT) for event in EVENTS]
+    assert list(split_events("".join(texts))) == texts
 
 
 def test_a_reason_with_line_ends_stays_on_its_line() -> None:
-    (event,) = read(log.text(log.Held("one\ntwo\r\n...\nthree", 1), JOB, AT))
+    (event,) = read(event_text(log.Held("one\ntwo\r\n...\nthree", 1), JOB, AT))
     assert event.attributes["HoldReason"] == "one|two |...|three"
 
 
@@ -219,7 +218,7 @@ def test_a_question_about_nothing_is_answered_with_an_error(line: str, said: str
 
 
 def test_what_is_no_event_is_skipped() -> None:
-    good = log.text(log.Continued(), JOB, AT)
+    good = event_text(log.Continued(), JOB, AT)
     assert [event.number for event in read(f"rubbish\n...\n{good}999 nonsense\n...\n{good}")] == [11, 11]
 
 
@@ -229,7 +228,40 @@ def test_old_dates_get_the_year_that_is_given() -> None:
 
 
 def test_an_event_is_an_ad() -> None:
-    (event,) = read(log.text(log.Held("why", 1, 2), JOB, AT))
+    (event,) = read(event_text(log.Held("why", 1, 2), JOB, AT))
     assert isinstance(event.ad(), ClassAd)
     assert event.ad().eval("EventTypeNumber") == 12
     assert event.ad().eval("EventTime") == "2026-11-20T23:51:08"
+
+
+@pytest.mark.parametrize(
+    ("written", "seconds", "shown"),
+    [
+        ("2024-07-01T12:00:00", 1719849600, "2024-07-01T12:00:00"),
+        ("2024-07-01T12:00:00Z", 1719835200, "2024-07-01T08:00:00"),
+        ("2024-07-01T12:00:00.250", 1719849600, "2024-07-01T12:00:00.250"),
+        ("2024-07-01T12:00:00.250Z", 1719835200, "2024-07-01T08:00:00.250"),
+        ("2024-01-01T12:00:00", 1704128400, "2024-01-01T12:00:00"),
+    ],
+)
+def test_times_in_json_are_local_unless_they_say_otherwise_as_htcondors_reader_has_them(
+    written: str, seconds: int, shown: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TZ", "America/New_York")
+    time.tzset()
+    try:
+        ad = {"MyType": "ExecuteEvent", "EventTypeNumber": 1, "EventTime": written, "Cluster": 1, "Proc": 0}
+        (event,) = events_of(json.dumps(ad), year=2024)
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    assert (event["time"], event["attrs"]["EventTime"]) == (seconds, shown)
+
+
+def test_reals_beyond_the_largest_are_expressions_in_answers() -> None:
+    ad = '{"MyType": "JobAdInformationEvent", "EventTypeNumber": 28, "Cluster": 1, "Big": 1e309, "Least": -1e400, "A": 1e308}'
+    said = answer_line(json.dumps({"id": 1, "text": ad}), year=2024)
+    assert "Infinity" not in said  # which is no JSON
+    (event,) = json.loads(said)["events"]
+    told = {name: event["attrs"][name] for name in ("Big", "Least", "A")}
+    assert told == {"Big": '/Expr(real("INF"))/', "Least": '/Expr(real("-INF"))/', "A": 1e308}

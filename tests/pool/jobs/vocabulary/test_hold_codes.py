@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from pool.jobs.codes import HoldCode, VacateCode, hold_code_name, vacate_code_name
+from pool.jobs.vocabulary.hold_codes import HoldCode, VacateCode, hold_code_name, vacate_code_name
 
-CASES = Path(__file__).parents[2] / "cases" / "jobs" / "codes.cases"
+CASES = Path(__file__).parents[3] / "cases" / "jobs" / "codes.cases"
 ROWS = [line for line in CASES.read_text().splitlines() if line and not line.startswith("#")]
 
 

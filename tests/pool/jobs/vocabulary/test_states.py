@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pool.jobs.states import EXECUTING, MOVES, OVER, IllegalMove, JobEvent, JobStatus, allowed, step
+from pool.jobs.vocabulary.states import EXECUTING, MOVES, OVER, IllegalJobMove, JobEvent, JobStatus, allowed, step
 
 
 def test_the_numbers_are_htcondors() -> None:
@@ -30,5 +30,5 @@ def test_whatever_executes_can_be_held_removed_requeued_and_completed(status: Jo
 
 
 def test_a_move_that_is_not_in_the_table_is_refused_by_name() -> None:
-    with pytest.raises(IllegalMove, match="idle cannot release"):
+    with pytest.raises(IllegalJobMove, match="idle cannot release"):
         step(JobStatus.IDLE, JobEvent.RELEASE)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 
 from pool.classad import ClassAd, expr
-from pool.jobs.autocluster import Autoclusters, is_timeless
-from pool.jobs.job_queue import Cluster, Job, JobQueue
-from pool.jobs.pack import pack
-from pool.jobs.states import JobStatus
-from pool.jobs.waiting import Waiting
+from pool.jobs.queue.cluster import Cluster, Job
+from pool.jobs.queue.job_queue import JobQueue
+from pool.jobs.queue.pack import pack
+from pool.jobs.vocabulary.states import JobStatus
+from pool.jobs.waiting.autoclusters import Autoclusters, is_timeless
+from pool.jobs.waiting.groups import Waiting
 
 ANN = "ann@here"
 
@@ -133,9 +134,9 @@ def test_a_group_that_stays_alike_keeps_its_order_when_something_new_is_signific
     (group,) = bench.waiting.groups()
     assert group.autocluster == bench.autoclusters.number_of(jobs[0])
     found = []
-    while (job := group.first()) is not None:
-        found.append(job.proc)
-        bench.waiting.discard(job)
+    while (first := group.first()) is not None:
+        found.append(first.proc)
+        bench.waiting.discard(first)
     assert found == list(range(50))
 
 

@@ -7,9 +7,9 @@ import random
 import pytest
 
 from pool.classad import ClassAd, expr
-from pool.jobs.job_queue import Job
-from pool.jobs.waiting import ALIKE_MAX, Waiting
-from tests.pool.jobs.test_autocluster import ANN, Bench
+from pool.jobs.queue.cluster import Job
+from pool.jobs.waiting.groups import ALIKE_MAX, Waiting
+from tests.pool.jobs.waiting.test_autoclusters import ANN, Bench
 
 COLORS = ("red", "blue", "green")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pool.jobs.bursts import Bursts
+from pool.jobs.waiting.pacing import Bursts
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,10 @@ import random
 
 import pytest
 
+from pool.base.errors import UserError
 from pool.classad import ClassAd, expr
-from pool.errors import UserError
-from pool.slots.carve import Holding, Rounding, carvable, carve, fit_request, give_back, request_of, rounded
-from pool.slots.resources import CPUS, DISK, MEMORY, SWAP, Amounts
+from pool.slots.provision.carve import Holding, Rounding, carvable, carve, fit_request, give_back, request_of, rounded
+from pool.slots.provision.resources import CPUS, DISK, MEMORY, SWAP, Amounts
 
 ROUNDING = Rounding(
     {

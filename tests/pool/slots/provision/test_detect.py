@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from pool.slots import detect
-from pool.slots.limits import cpus_allowed, memory_allowed
+from pool.slots.provision import detect
+from pool.slots.provision.limits import cpus_allowed, memory_allowed
 
 GIB = 1 << 30
 

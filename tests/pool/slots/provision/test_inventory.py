@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from pool.errors import ConfigError
-from pool.slots.custom import custom_resources
-from pool.slots.inventory import read_inventory
+from pool.base.errors import ConfigError
+from pool.slots.provision.custom import custom_resources
+from pool.slots.provision.inventory import read_inventory
 
 PRINTED = """DetectedGPUs="GPU-a, GPU-b, GPU-c"
 OfflineGPUs="GPU-b"

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
+from pool.base.errors import ConfigError
 from pool.config import Config, load_config
-from pool.errors import ConfigError
 from pool.gpus.discover import discover, parse_options
-from pool.slots.custom import custom_resources
-from pool.slots.inventory import Inventory, read_inventory
-from pool.slots.slot_types import Hardware, Layout, layout
+from pool.slots.provision.custom import custom_resources
+from pool.slots.provision.inventory import Inventory, read_inventory
+from pool.slots.provision.slot_types import Hardware, Layout, layout
 
-DATA = json.loads((Path(__file__).parents[2] / "cases/slots/layouts.json").read_text())
+DATA = json.loads((Path(__file__).parents[3] / "cases/slots/layouts.json").read_text())
 CASES = DATA["cases"]
 
 

@@ -7,12 +7,12 @@ from collections import Counter
 
 import pytest
 
+from pool.base.errors import UserError
 from pool.classad import ClassAd, expr
-from pool.errors import UserError
-from pool.slots.carve import Holding, Rounding, carve, fit_request, give_back, set_aside
-from pool.slots.consumption import consumption_attributes
-from pool.slots.pieces import answers, choose, take_distinct, without
-from pool.slots.resources import CPUS, DISK, MEMORY, Amounts
+from pool.slots.provision.carve import Holding, Rounding, carve, fit_request, give_back, set_aside
+from pool.slots.provision.consumption import consumption_attributes
+from pool.slots.provision.pieces import answers, choose, take_distinct, without
+from pool.slots.provision.resources import CPUS, DISK, MEMORY, Amounts
 
 DEVICES = {
     "old": ClassAd({"Id": "old", "Capability": 2.0, "GlobalMemoryMb": 1536}),

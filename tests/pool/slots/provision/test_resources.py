@@ -6,8 +6,8 @@ from fractions import Fraction
 
 import pytest
 
-from pool.errors import UserError
-from pool.slots.resources import Amounts, exact
+from pool.base.errors import UserError
+from pool.slots.provision.resources import Amounts, exact
 
 
 def test_names_ignore_case_and_missing_means_none() -> None:

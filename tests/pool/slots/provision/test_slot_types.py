@@ -8,12 +8,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from pool.base.errors import ConfigError
 from pool.classad import ClassAd
-from pool.errors import ConfigError
-from pool.slots.custom import Custom, custom_resources
-from pool.slots.inventory import read_inventory
-from pool.slots.resources import CPUS, DISK, MEMORY, SWAP, Amounts
-from pool.slots.slot_types import Hardware, Layout, SlotKind, layout
+from pool.slots.provision.custom import Custom, custom_resources
+from pool.slots.provision.inventory import read_inventory
+from pool.slots.provision.resources import CPUS, DISK, MEMORY, SWAP, Amounts
+from pool.slots.provision.slot_types import Hardware, Layout, SlotKind, layout
 
 FOUR_CORES = Hardware(cpus=4, memory=256, swap=1000, disks={"": 8000})
 

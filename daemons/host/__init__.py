@@ -1,0 +1,1 @@
+"""What startd, starter and schedd share of a host: accounts, control groups, namespaces, sandboxes, programs."""

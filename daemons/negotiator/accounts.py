@@ -1,0 +1,137 @@
+"""The accountant's table in the running negotiator: charged, asked for, changed, saved and published.
+
+A submitter's priority follows what it holds, with a half-life of PRIORITY_HALFLIFE. Before anything is told or changed,
+all are charged up to now. What an administrator has changed is durable when it is answered; what was used, a second
+later.
+
+Source: HTCondor's manual, "User Priorities and Negotiation", and condor_userprio.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+import trio
+
+from daemons.daemon_core.run import DaemonStart
+from daemons.negotiator.settings import NegotiatorKnobs, own_name
+from daemons.negotiator.store import AccountStore
+from pool.matching import Accountant, Offers, SlotHolders, shares
+from pool.matching.accounting import weight_of
+from protocol.messages.negotiator import ForgetSubmitter, GetPriorities, Priorities, ResetUsage, SetPriority
+from protocol.rpc.endpoints import Peer
+from protocol.rpc.service import Answer, answer
+from protocol.wire.message import DONE, Done
+
+SAVE_PAUSE_S: Final = 1.0
+"""How old the accounts on disk may be after a cycle; a crash costs their submitters' use of that time."""
+
+
+class Accounts:
+    """Who has used how much, and what each may have. `offers` and `holders` say who holds what now."""
+
+    def __init__(self, start: DaemonStart, knobs: NegotiatorKnobs, offers: Offers, holders: SlotHolders) -> None:
+        self._start, self._knobs, self._offers, self._holders = start, knobs, offers, holders
+        self._store = AccountStore(start.config.path("ACCOUNTANT_DATABASE_FILE"))
+        accounts, updated_at = self._store.load()
+        self._accountant = Accountant(knobs.halflife_s, knobs.factors, accounts, updated_at)
+        self._limits: dict[str, float] = {}
+        self._shares: dict[str, float] = {}
+        self._published_at = self._saved_at = float("-inf")
+
+    def reconfigured(self, knobs: NegotiatorKnobs) -> None:
+        """Half-life and factors may be others now."""
+        self._knobs = knobs
+        self._accountant.halflife_s, self._accountant.factors = knobs.halflife_s, knobs.factors
+
+    # ---- requests
+
+    def answers(self) -> list[Answer]:
+        """What condor_userprio asks and changes."""
+        return [
+            answer(GetPriorities, self.get_priorities),
+            answer(SetPriority, self.set_priority),
+            answer(ForgetSubmitter, self.forget_submitter),
+            answer(ResetUsage, self.reset_usage),
+        ]
+
+    def get_priorities(self, peer: Peer, request: GetPriorities) -> Priorities:
+        """The table as it is now."""
+        self.charge()
+        return Priorities(submitters=self._accountant.ads(limits=self._limits, shares=self._shares))
+
+    async def set_priority(self, peer: Peer, request: SetPriority) -> Done:
+        """Change a submitter's record; durable when answered."""
+        self.charge()
+        now = self._start.world.wall()
+        self._accountant.set(request.submitter, request.attribute, request.value, now=now)
+        await self._save()
+        said = f"{request.attribute} of {request.submitter} is now {request.value:g}."
+        self._start.log.always(said, by=peer.identity)
+        return DONE
+
+    async def forget_submitter(self, peer: Peer, request: ForgetSubmitter) -> Done:
+        """Forget a submitter's record; durable when answered. To forget one who is not known is done already."""
+        self.charge()
+        if self._accountant.delete(request.submitter):
+            await self._save()
+            self._start.log.always(f"The record of {request.submitter} is forgotten.", by=peer.identity)
+        return DONE
+
+    async def reset_usage(self, peer: Peer, request: ResetUsage) -> Done:
+        """Forget what everybody has used so far; durable when answered."""
+        self.charge()
+        self._accountant.reset_all()
+        await self._save()
+        self._start.log.always("The usage of all submitters is reset.", by=peer.identity)
+        return DONE
+
+    # ---- in each round of the negotiator
+
+    def charge(self) -> None:
+        """Charge everybody up to now for what they hold."""
+        self._accountant.charge(self._offers.use(self._holders), now=self._start.world.wall())
+
+    def priorities(self, submitters: Iterable[str]) -> Mapping[str, float]:
+        """The effective priority of everybody known, and of those who want slots; their shares follow from it."""
+        wanting = set(submitters)
+        known = {*self._accountant.accounts, *wanting}
+        priority = {name: self._accountant.account(name).effective for name in known}
+        if self._knobs.ignore_priorities:
+            priority = dict.fromkeys(priority, 1.0)
+        self._shares = shares({name: priority[name] for name in wanting})
+        return priority
+
+    async def save_now_and_then(self) -> None:
+        """Write the table down, unless that was done just now."""
+        if trio.current_time() - self._saved_at >= SAVE_PAUSE_S:
+            await self._save()
+
+    def publish_now_and_then(self) -> None:
+        """The Accounting ads and the negotiator's own."""
+        now = trio.current_time()
+        if now - self._published_at >= min(self._knobs.update_interval_s, self._knobs.interval_s):
+            self._published_at = now
+            total = sum(use.weight for use in self._offers.use(self._holders).values())
+            total += sum(weight_of(offer.ad) for offer in self._offers.current() if not offer.claimed)
+            self._limits = {name: share * total for name, share in self._shares.items()}
+            for ad in self._accountant.ads(limits=self._limits, shares=self._shares):
+                ad["NegotiatorName"] = own_name(self._start.config)
+                self._start.adverts.put(ad)
+            self._start.adverts.refresh()
+
+    async def _save(self) -> None:
+        self._saved_at = trio.current_time()
+        accounts, updated_at = list(self._accountant.accounts.values()), self._accountant.updated_at
+        try:
+            await self._start.world.threads.run_sync(self._store.save, accounts, updated_at)
+        except Exception as error:  # a full disk costs the record of a moment, not the pool
+            self._start.log.error(f"Cannot save priorities: {error}")
+
+    async def close(self) -> None:
+        """Charge up to now and let go of the file."""
+        self.charge()
+        with trio.CancelScope(shield=True):
+            await self._save()
+        self._store.close()

@@ -1,0 +1,63 @@
+"""Hands out what a cycle has decided: each schedd is sent its matches and rejections on the connection that it made."""
+
+from __future__ import annotations
+
+import trio
+
+from daemons.daemon_core.run import DaemonStart
+from daemons.daemon_core.tasks import Tasks
+from daemons.negotiator.schedds import ScheddConnection, messages
+from pool.base.errors import PeerError
+from pool.matching import CyclePlan, HandedOut, Matched, Offers, Rejected
+from protocol.messages.schedd import MatchesTaken, OfferedMatch, OfferMatches, RejectRequests
+
+
+class HandingOut:
+    """Notes who gets what, and says so. `timeout_s` is how long a schedd may take to answer."""
+
+    def __init__(self, start: DaemonStart, offers: Offers, timeout_s: float) -> None:
+        self._start, self._offers = start, offers
+        self.timeout_s = timeout_s
+
+    async def carry_out(self, plan: CyclePlan, schedds: list[ScheddConnection]) -> None:
+        """Send each schedd what is its; all schedds at once, and one that fails costs the others nothing."""
+        matches: dict[str, list[Matched]] = {}
+        rejections: dict[str, list[Rejected]] = {}
+        for matched in plan.matches:
+            matches.setdefault(matched.request.schedd, []).append(matched)
+        for rejected in plan.rejections:
+            rejections.setdefault(rejected.request.schedd, []).append(rejected)
+        async with trio.open_nursery() as nursery:
+            tasks = Tasks(nursery, self._start.log)
+            for schedd in schedds:
+                mine = matches.get(schedd.name, [])
+                self._note(schedd, mine)
+                tasks.once(self._tell, schedd, mine, rejections.get(schedd.name, []))
+
+    def _note(self, schedd: ScheddConnection, matches: list[Matched]) -> None:
+        """Before anything is sent: whatever becomes of the message, nobody else gets these slots for now."""
+        schedd.handed(matches)
+        now = trio.current_time()
+        for m in matches:
+            submitter, room = m.request.submitter, tuple(one.claim_ids[0] for one in m.room)
+            slot = m.room[0].name if m.room else m.slot
+            self._offers.hand_out(
+                HandedOut(m.claim_id, slot, schedd.name, submitter, m.weight, m.taken, now, m.pieces, room[1:])
+            )
+            for one in m.room[1:]:
+                self._offers.hand_out(HandedOut(one.claim_ids[0], one.name, schedd.name, submitter, 0.0, None, now))
+
+    async def _tell(self, schedd: ScheddConnection, matches: list[Matched], rejected: list[Rejected]) -> None:
+        log = self._start.log
+        try:
+            for portion in messages(matches):
+                taken = await self._offer(schedd, portion)
+                log.say("D_MATCH", "Matches offered.", schedd=schedd.name, offered=len(portion), taken=taken.taken)
+            if news := schedd.rejections(rejected):
+                await schedd.peer.notify(RejectRequests(rejections=news))
+        except PeerError as error:
+            log.always(f"Schedd {schedd.name} does not take its matches: {error}")
+            schedd.peer.abort("it does not answer the negotiator")
+
+    async def _offer(self, schedd: ScheddConnection, portion: list[OfferedMatch]) -> MatchesTaken:
+        return await schedd.peer.call(OfferMatches(matches=portion), timeout=self.timeout_s)

@@ -1,0 +1,1 @@
+"""Processes that fork others: zygotes, and the owner's side of them."""

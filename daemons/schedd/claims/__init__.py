@@ -1,0 +1,1 @@
+"""From waiting jobs to claimed slots."""

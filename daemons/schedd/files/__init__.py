@@ -1,0 +1,1 @@
+"""Users' files at the access point: their agents, the spool's directories, and turns in the transfer queue."""

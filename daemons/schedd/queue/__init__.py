@@ -1,0 +1,1 @@
+"""Jobs come, are asked about, are changed, and leave."""

@@ -1,0 +1,167 @@
+"""The schedd's ad, and one for each submitter with jobs in the queue."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from typing import Final
+
+import trio
+
+from daemons.base.pace import Pace
+from daemons.host.cron_manager import CronManager
+from daemons.schedd.core.core import Core
+from daemons.schedd.files.transfer_turns import TransferTurns
+from pool.base.version import CONDOR_VERSION
+from pool.classad import ClassAd
+from pool.hosts.daemon_names import kept_name
+from pool.jobs.vocabulary.states import EXECUTING, JobStatus
+from pool.jobs.vocabulary.universes import Universe
+
+AT_LEAST_BETWEEN_S: Final = 5.0
+
+_TOTALS: Final = {
+    "TotalIdleJobs": JobStatus.IDLE,
+    "TotalRunningJobs": JobStatus.RUNNING,
+    "TotalHeldJobs": JobStatus.HELD,
+    "TotalRemovedJobs": JobStatus.REMOVED,
+}
+
+
+class OwnAd:
+    """What the schedd knows of itself."""
+
+    def __init__(self, core: Core, turns: TransferTurns) -> None:
+        self._core = core
+        self._turns = turns
+        self._idle_here: Counter[int] = Counter()
+        """Waiting jobs of each universe that runs at the access point."""
+
+    def counted(self, idle_here: Counter[int]) -> None:
+        """So many jobs of each such universe wait."""
+        self._idle_here = idle_here
+
+    def ad(self) -> ClassAd:
+        """As it is now."""
+        core = self._core
+        queue, start = core.queue, core.start
+        ad = ClassAd(
+            {
+                "MyType": "Scheduler",
+                "TargetType": "",
+                "Name": core.settings.name,
+                "Machine": start.host,
+                "ScheddIpAddr": start.address,
+                "MaxJobsRunning": core.settings.jobs_running_max,
+                "NumUsers": sum(1 for counts in queue.by_owner.values() if sum(counts.values())),
+                "TotalJobAds": len(queue),
+                "ShadowsRunning": len(core.executions.shadow_of),
+                "Autoclusters": len({group.autocluster for group in core.waiting.groups()}),
+                "UpdateInterval": int(start.config.seconds("UPDATE_INTERVAL")),
+                "JobsRunning": queue.counts[JobStatus.RUNNING],
+                "QueueCommits": core.writer.commits,
+            }
+        )
+        for name, status in _TOTALS.items():
+            ad[name] = queue.counts[status]
+        ad["TotalRunningJobs"] = _running(queue.counts)
+        local = sum(job.cluster.ad.eval_int("JobUniverse") == Universe.LOCAL for job in core.executions.local)
+        ad["TotalFlockedJobs"] = 0
+        ad["TotalLocalJobsIdle"], ad["TotalSchedulerJobsIdle"] = (
+            self._idle_here[Universe.LOCAL],
+            self._idle_here[Universe.SCHEDULER],
+        )
+        ad["TotalLocalJobsRunning"], ad["TotalSchedulerJobsRunning"] = local, len(core.executions.local) - local
+        for name in ("JobsSubmitted", "JobsStarted", "JobsExited", "JobsCompleted"):
+            ad[name] = core.stats[name]
+        ad.update(self._turns.attributes())
+        return ad
+
+
+class Advertise:
+    """Keeps the ads current."""
+
+    def __init__(self, core: Core, own: OwnAd, cron: CronManager) -> None:
+        self._core = core
+        self._own = own
+        self._cron = cron
+        self._known: set[str] = set()
+        self._said: tuple[object, ...] = ()
+
+    def ad(self) -> ClassAd:
+        """The schedd's own ad, with what its cron jobs have said."""
+        ad = self._own.ad()
+        for one in self._cron.ads:
+            ad.update(one.ad)
+        return ad
+
+    async def run(self) -> None:
+        """Publish each change of the counts, not too often."""
+        core = self._core
+        while True:
+            counts = tuple(sorted((int(status), number) for status, number in core.queue.counts.items()))
+            if counts != self._said:
+                self._said = counts
+                by_submitter = await self._count()
+                core.start.adverts.refresh()
+                self._publish(by_submitter)
+            await trio.sleep(AT_LEAST_BETWEEN_S)
+
+    async def _count(self) -> dict[str, dict[int, Counter[JobStatus]]]:
+        """How many jobs each submitter has, of each universe that runs at the access point and (0) of all others."""
+        core, pace = self._core, Pace()
+        by_submitter: dict[str, dict[int, Counter[JobStatus]]] = {}
+        idle: Counter[int] = Counter()
+        for cluster in list(core.queue.clusters.values()):
+            await pace.breathe()
+            jobs = list(cluster.jobs.values())
+            universe = cluster.ad.eval_int("JobUniverse")
+            kind = universe if universe in (Universe.LOCAL, Universe.SCHEDULER) else 0
+            idle[kind] += sum(job.status is JobStatus.IDLE for job in jobs)
+            for alike in [[job] for job in jobs] if cluster.charges_severally else [jobs] if jobs else []:
+                await pace.breathe()
+                kinds = by_submitter.setdefault(core.submitter(alike[0]), defaultdict(Counter))
+                kinds[kind].update(job.status for job in alike)
+        self._own.counted(idle)
+        return by_submitter
+
+    def _publish(self, by_submitter: Mapping[str, Mapping[int, Counter[JobStatus]]]) -> None:
+        adverts, known = self._core.start.adverts, self._known
+        self._known = set()
+        for name, kinds in by_submitter.items():
+            ad = self._submitter_ad(name, kinds)
+            self._known.add(kept_name(ad))
+            adverts.put(ad)
+        for name in known - self._known:
+            adverts.drop("Submitter", name)
+
+    def _submitter_ad(self, name: str, kinds: Mapping[int, Counter[JobStatus]]) -> ClassAd:
+        core = self._core
+        elsewhere, local, scheduler = kinds[0], kinds[Universe.LOCAL], kinds[Universe.SCHEDULER]
+        return ClassAd(
+            {
+                "MyType": "Submitter",
+                "TargetType": "",
+                "Name": name,
+                "ScheddName": core.settings.name,
+                "ScheddIpAddr": core.start.address,
+                "MyAddress": core.start.address,
+                "Machine": core.start.host,
+                "CondorVersion": CONDOR_VERSION,
+                "RunningJobs": _running(elsewhere),
+                "IdleJobs": elsewhere[JobStatus.IDLE],
+                "HeldJobs": elsewhere[JobStatus.HELD],
+                "WeightedRunningJobs": _running(elsewhere),
+                "WeightedIdleJobs": elsewhere[JobStatus.IDLE],
+                "FlockedJobs": 0,
+                "LocalJobsIdle": local[JobStatus.IDLE],
+                "LocalJobsRunning": _running(local),
+                "SchedulerJobsIdle": scheduler[JobStatus.IDLE],
+                "SchedulerJobsRunning": _running(scheduler),
+                "SubmitterTag": "",
+            }
+        )
+
+
+def _running(counts: Counter[JobStatus]) -> int:
+    return sum(counts[status] for status in EXECUTING)

@@ -1,0 +1,1 @@
+"""What schedds ask for: claims, and jobs under them."""

@@ -1,0 +1,1 @@
+"""The slots as they are now: their moves, their effects, their ads."""

@@ -1,0 +1,34 @@
+"""Whom moves of slots need: everybody who acts on a move, named in one place by the startd's main."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from daemons.startd.slots.slot import Slot
+from daemons.startd.starters.starters import LivingStarter
+from pool.slots.state_machine import Event
+
+
+@dataclass(frozen=True, slots=True)
+class Hands:
+    """Who is told of moves, and who does what they ask for. None of them moves a slot while it is called.
+
+    `start_client` and `kill_client` answer with the event that follows at once, if one does.
+    """
+
+    changed: Callable[[Slot], None]
+    """The slot's ad is to be sent anew."""
+    deadline_moved: Callable[[Slot | None], None]
+    """The slot's deadlines are others now, or any slot's."""
+    evicting: Callable[[Slot], None]
+    """The slot's job is told to leave."""
+    kill_starter: Callable[[LivingStarter], None]
+    dismiss_starter: Callable[[str], None]
+    """The slot of this name is no more."""
+    client_runs: Callable[[], bool]
+    start_client: Callable[[Slot], Event | None]
+    kill_client: Callable[[Slot], Event | None]
+    run_benchmarks: Callable[[Slot], None]
+    drained: Callable[[], None]
+    """Every slot of the machine is drained; called after the moves that made it so."""

@@ -1,0 +1,1 @@
+"""The starters of a host, and what is swept when they are gone."""

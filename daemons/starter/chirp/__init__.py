@@ -1,0 +1,1 @@
+"""The jobs' end of chirp."""

@@ -1,0 +1,117 @@
+"""The jobs' end of chirp: a socket on this machine's loopback, to which a job comes with the cookie of its sandbox.
+
+For a job in a container it is on the engine's bridge. Whoever else finds the socket has no cookie, and gets no further.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+import socket
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Final
+
+import trio
+
+from daemons.base.log import Log
+from daemons.host.account import Account, acting_as
+from daemons.starter.chirp.conversation import ChirpConversation
+from daemons.starter.chirp.job import ChirpJob
+from pool.execute.plan import CHIRP_CONFIG_NAME
+
+CONNECTIONS_MAX: Final = 32
+COOKIE_BYTES: Final = 20
+LOOPBACK: Final = "127.0.0.1"
+BRIDGES: Final = ("docker0", "podman0", "cni-podman0")
+_SIOCGIFADDR: Final = 0x8915
+
+
+class ChirpServer:
+    """The socket; one job at a time has a cookie for it. It is opened for the first job that wants it."""
+
+    def __init__(self, nursery: trio.Nursery, log: Log) -> None:
+        self._nursery, self._log = nursery, log
+        self._listeners: dict[str, trio.SocketListener] = {}
+        self._cookie = ""
+        self._job: ChirpJob | None = None
+        self._scopes: set[trio.CancelScope] = set()
+
+    @contextmanager
+    def serving(self, job: ChirpJob, sandbox: str, account: Account, address: str = LOOPBACK) -> Iterator[str]:
+        """Let the job in while the block lasts; the path of the file by which it finds the way, "" for none.
+
+        `address` is where the job finds this machine.
+        """
+        if not job.rights:
+            yield ""
+            return
+        self._cookie = secrets.token_hex(COOKIE_BYTES)
+        self._job = job
+        path = os.path.join(sandbox, CHIRP_CONFIG_NAME)
+        try:
+            host, port = self._listening(address)
+            _write(path, f"{host} {port} {self._cookie}\n", account)
+            yield path
+        finally:
+            self._cookie, self._job = "", None
+            for scope in self._scopes:
+                scope.cancel()
+
+    def _listening(self, address: str) -> tuple[str, int]:
+        listener = self._listeners.get(address)
+        if listener is None:
+            listening = socket.socket()
+            listening.bind((address, 0))
+            listening.listen(16)
+            listener = trio.SocketListener(trio.socket.from_stdlib_socket(listening))
+            self._listeners[address] = listener
+            self._nursery.start_soon(partial(trio.serve_listeners, self._serve, [listener]))
+        host, port = listener.socket.getsockname()
+        return host, port
+
+    async def _serve(self, stream: trio.SocketStream) -> None:
+        """One connection, while the job runs that was there when it came; it is closed in any case."""
+        if self._job is None or len(self._scopes) >= CONNECTIONS_MAX:
+            return
+        with trio.CancelScope() as scope:
+            self._scopes.add(scope)
+            try:
+                await ChirpConversation(stream, self._job, self._cookie).run()
+            except (trio.BrokenResourceError, trio.ClosedResourceError):
+                pass
+            except Exception as error:  # costs this connection, and neither the job nor its starter
+                self._log.error("A chirp connection has failed", error)
+            finally:
+                self._scopes.discard(scope)
+
+
+def _write(path: str, text: str, account: Account) -> None:
+    with acting_as(account):
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        try:
+            os.write(fd, text.encode())
+        finally:
+            os.close(fd)
+
+
+def address_of(interface: str) -> str | None:
+    """The IPv4 address of a network interface; None when there is none."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
+        request = struct.pack("256s", interface.encode()[:15])
+        try:
+            answer = fcntl.ioctl(asking, _SIOCGIFADDR, request)
+        except OSError:
+            return None
+    return socket.inet_ntoa(answer[20:24])
+
+
+def host_of(network: str, bridges: tuple[str, ...] = BRIDGES) -> str:
+    """Where a container with this DockerNetworkType finds what listens here: on the machine's own network at the
+    loopback, else at the engine's bridge."""
+    if network == "host":
+        return LOOPBACK
+    return next((address for bridge in bridges if (address := address_of(bridge)) is not None), LOOPBACK)

@@ -1,0 +1,1 @@
+"""A job's files: the transfer of its sandbox, and streams."""

@@ -1,0 +1,1 @@
+"""Looking into a running job: the ends of its files, and shells."""

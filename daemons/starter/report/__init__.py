@@ -1,0 +1,1 @@
+"""Whom a starter reports to, and the result that it reports."""

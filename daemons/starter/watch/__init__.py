@@ -1,0 +1,1 @@
+"""Watching a running program: its figures, its limits, its disk, and how it is told to leave."""

@@ -1,0 +1,1 @@
+"""Tools of administrators and machine owners, and tools for ClassAds."""

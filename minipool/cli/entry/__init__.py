@@ -1,0 +1,1 @@
+"""How a tool begins and ends: its name, options, context and exit status."""

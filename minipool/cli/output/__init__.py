@@ -1,0 +1,1 @@
+"""How tools print: ads, tables, formats."""

@@ -1,0 +1,1 @@
+"""Tools about jobs in a queue and its history."""

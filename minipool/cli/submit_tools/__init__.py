@@ -1,0 +1,1 @@
+"""Tools that submit jobs, and that reach into those that run."""

@@ -1,0 +1,138 @@
+"""The trio shell of the core: it performs its steps over one connection to a schedd, which all tasks share."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import AsyncExitStack
+from typing import Any, TypeVar
+
+import trio
+
+from minipool.client.patience import Attempts
+from minipool.client.session import Session
+from minipool.client.steps import (
+    END,
+    All,
+    AllOfCollector,
+    Begin,
+    Call,
+    Connect,
+    Do,
+    Next,
+    Now,
+    PoolClosed,
+    Run,
+    Sleep,
+    Step,
+    Steps,
+    Tell,
+)
+from pool.base.errors import PoolError
+from protocol.rpc import endpoints
+from protocol.rpc.remote import TimedOut
+from protocol.wire.message import StreamRequest
+
+T = TypeVar("T")
+item_T = TypeVar("item_T")
+
+
+async def within(patience: Attempts, do: Callable[[], Awaitable[T]]) -> T:
+    """Do it; TimedOut when that takes too long."""
+    with trio.CancelScope() as scope:
+        if patience.deadline is not None:
+            scope.deadline = patience.deadline
+        return await do()
+    raise TimedOut(f"it was not over within {patience.timeout:g} s")
+
+
+class AsyncLine:
+    """The connection; `peer` is the one that works now. Its tasks live in `nursery`."""
+
+    def __init__(self, session: Session, schedd: str | None, nursery: trio.Nursery) -> None:
+        self._session, self._schedd, self._nursery = session, schedd, nursery
+        self._peer: endpoints.Peer | None = None
+        self._opening = trio.Lock()
+        self._closed = False
+
+    async def open(self) -> endpoints.Peer:
+        """The connection; a new one when there is none that works. PeerError when nobody answers."""
+        async with self._opening:
+            if self._closed:
+                raise PoolClosed
+            if self._peer is None or self._peer.closed.is_set():
+                session = self._session
+                address = await trio.to_thread.run_sync(lambda: session.address("schedd", name=self._schedd))
+                security = await trio.to_thread.run_sync(session.security_for, address)
+                self._peer = await endpoints.open_peer(self._nursery, address, security=security)
+            return self._peer
+
+    async def aclose(self) -> None:
+        """Close the connection."""
+        self._closed = True
+        if self._peer is not None:
+            await self._peer.aclose()
+
+    async def perform(self, steps: Steps[T]) -> T:
+        """The result of these steps."""
+        run = Run(steps)
+        async with AsyncExitStack() as begun:
+            while run.step is not None:
+                await self._advance(run, begun)
+        return run.result
+
+    async def stream(self, steps: Steps[None]) -> AsyncGenerator[Any, None]:
+        """The values that these steps tell."""
+        run = Run(steps)
+        async with AsyncExitStack() as begun:
+            while run.step is not None:
+                if isinstance(run.step, Tell):
+                    yield run.step.value
+                    run.answer(None)
+                else:
+                    await self._advance(run, begun)
+
+    async def _advance(self, run: Run[Any], begun: AsyncExitStack) -> None:
+        assert run.step is not None
+        try:
+            answer = await self._do(run.step, begun)
+        except PoolError as error:
+            run.fail(error)
+        else:
+            run.answer(answer)
+
+    async def _do(self, step: Step, begun: AsyncExitStack) -> object:
+        match step:
+            case Now():
+                return trio.current_time()
+            case Sleep(seconds):
+                await trio.sleep(seconds)
+                return None
+            case Do(function):
+                return await trio.to_thread.run_sync(function)
+            case Connect(patience):
+                return await within(patience, self.open)
+            case Call(asked, timeout):
+                return await (await self.open()).call(asked, timeout=timeout)
+            case All(request, patience):
+                peer = await self.open()
+                return await within(patience, lambda: _all_items(peer, request))
+            case AllOfCollector(request, patience):
+                return await within(patience, lambda: self._all_of_collector(request))
+            case Begin(request):
+                await begun.aclose()
+                return await begun.enter_async_context((await self.open()).stream(request))
+            case Next(items, patience):
+                return await within(patience, lambda: anext(items, END))
+            case Tell():
+                raise AssertionError("nobody listens")
+
+    async def _all_of_collector(self, request: StreamRequest[item_T]) -> list[item_T]:
+        where = await trio.to_thread.run_sync(self._session.collector_address)
+        security = await trio.to_thread.run_sync(self._session.security_for, where)
+        async with endpoints.connected(where, security=security) as peer:
+            return await _all_items(peer, request)
+
+
+async def _all_items(peer: endpoints.Peer, request: StreamRequest[item_T]) -> list[item_T]:
+    async with peer.stream(request) as items:
+        return [item async for item in items]

@@ -1,0 +1,150 @@
+"""The blocking shell of the core: it performs its steps over connections to a schedd, one for each thread.
+
+A connection that its process inherited by a fork counts as lost there, and stays its parent's.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+import weakref
+from collections.abc import Iterator
+from typing import Any, TypeVar
+
+from minipool.client.patience import Attempts
+from minipool.client.session import Session
+from minipool.client.steps import (
+    END,
+    All,
+    AllOfCollector,
+    Begin,
+    Call,
+    Connect,
+    Do,
+    Next,
+    Now,
+    PoolClosed,
+    Run,
+    Sleep,
+    Step,
+    Steps,
+    Tell,
+)
+from pool.base.errors import PoolError
+from protocol.rpc.blocking import BlockingPeer
+from protocol.wire.message import StreamRequest
+
+T = TypeVar("T")
+item_T = TypeVar("item_T")
+
+
+class ThreadConnection:
+    """One thread's connection; `peer` is the one that works now."""
+
+    def __init__(self, session: Session, schedd: str | None) -> None:
+        self._session, self._schedd = session, schedd
+        self._peer: BlockingPeer | None = None
+
+    def open(self, timeout: float | None = None) -> BlockingPeer:
+        """The connection; a new one when there is none that works. PeerError when nobody answers."""
+        if self._peer is None or not self._peer.is_open():
+            self.close()
+            where = self._session.address("schedd", name=self._schedd)
+            self._peer = self._session.connect(where, timeout=timeout)
+        return self._peer
+
+    def close(self) -> None:
+        """Close the connection."""
+        if self._peer is not None:
+            self._peer.close()
+            self._peer = None
+
+    def __del__(self) -> None:
+        if not sys.is_finalizing():
+            self.close()  # its thread has ended
+
+
+class Lines:
+    """All threads' connections of one Pool."""
+
+    def __init__(self, session: Session, schedd: str | None) -> None:
+        self._session, self._schedd = session, schedd
+        self._of_thread = threading.local()
+        self._all: weakref.WeakSet[ThreadConnection] = weakref.WeakSet()
+        self._closed = False
+        self._line().open()
+
+    def _line(self) -> ThreadConnection:
+        line: ThreadConnection | None = getattr(self._of_thread, "line", None)
+        if line is None:
+            line = self._of_thread.line = ThreadConnection(self._session, self._schedd)
+            self._all.add(line)
+        return line
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._closed = True
+        for line in list(self._all):
+            line.close()
+
+    def perform(self, steps: Steps[T]) -> T:
+        """The result of these steps."""
+        run = Run(steps)
+        while run.step is not None:
+            self._advance(run)
+        return run.result
+
+    def stream(self, steps: Steps[None]) -> Iterator[Any]:
+        """The values that these steps tell."""
+        run = Run(steps)
+        while run.step is not None:
+            if isinstance(run.step, Tell):
+                yield run.step.value
+                run.answer(None)
+            else:
+                self._advance(run)
+
+    def _advance(self, run: Run[Any]) -> None:
+        assert run.step is not None
+        try:
+            answer = self._do(run.step)
+        except PoolError as error:
+            run.fail(error)
+        else:
+            run.answer(answer)
+
+    def _do(self, step: Step) -> object:
+        match step:
+            case Now():
+                return time.monotonic()
+            case Sleep(seconds):
+                time.sleep(seconds)
+                return None
+            case Do(function):
+                return function()
+            case Connect(patience):
+                return self._peer(patience.connecting(time.monotonic()))
+            case Call(request, timeout):
+                return self._peer().call(request, timeout=timeout)
+            case All(request, patience):
+                return list(self._peer().stream(request, deadline=patience.deadline))
+            case AllOfCollector(request, patience):
+                return self._all_of_collector(request, patience)
+            case Begin(request, patience):
+                return self._peer().stream(request, deadline=patience.deadline)
+            case Next(items):
+                return next(items, END)
+            case Tell():
+                raise AssertionError("nobody listens")
+
+    def _peer(self, timeout: float | None = None) -> BlockingPeer:
+        """This thread's connection."""
+        if self._closed:
+            raise PoolClosed
+        return self._line().open(timeout)
+
+    def _all_of_collector(self, request: StreamRequest[item_T], patience: Attempts) -> list[item_T]:
+        where = self._session.collector_address()
+        with self._session.connect(where, timeout=patience.connecting(time.monotonic())) as peer:
+            return list(peer.stream(request, deadline=patience.deadline))

@@ -1,0 +1,1 @@
+"""Ads between daemons: the table that a collector keeps, how large ads may be, which statistics they show."""

@@ -1,0 +1,1 @@
+"""What everything else is written with: errors, units, names. Imports nothing of ours."""

@@ -1,0 +1,22 @@
+"""What configuration, submit files and ads write in words: lists of them, and true or false.
+
+Source: HTCondor manual, "Introduction to Configuration" for lists (items between commas and blanks) and truth values.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+TRUE_WORDS: Final = frozenset(("true", "t", "yes", "1"))
+FALSE_WORDS: Final = frozenset(("false", "f", "no", "0"))
+
+
+def split_list(text: str | None) -> list[str]:
+    """The items between commas and blanks; none of nothing."""
+    return text.replace(",", " ").split() if text else []
+
+
+def truth_word(text: str | None) -> bool | None:
+    """What a word for true or false means; None for any other text."""
+    word = (text or "").strip().lower()
+    return True if word in TRUE_WORDS else False if word in FALSE_WORDS else None

@@ -1,0 +1,1 @@
+"""Functions that a pool adds to the language."""

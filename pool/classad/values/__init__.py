@@ -1,0 +1,1 @@
+"""Values: their types, times, texts of times, and the table inside an ad."""

@@ -1,0 +1,55 @@
+"""A job is put on hold, released or removed: what that writes into its ad and its log."""
+
+from __future__ import annotations
+
+from pool.classad import ClassAd
+from pool.jobs.changes import (
+    Attributes,
+    Changes,
+    counter_raised,
+    plus_one,
+)
+from pool.jobs.userlog import event_log as log
+from pool.jobs.vocabulary.hold_codes import (
+    NOT_A_SYSTEM_HOLD,
+    hold_code_name,
+)
+from pool.jobs.vocabulary.states import JobEvent
+
+
+def hold(job: ClassAd, reason: str, code: int, subcode: int, now: float) -> Changes:
+    """Put a job on hold. The log hears of it now, or, of one that has a slot, when it has left that."""
+    return Changes(hold_attributes(job, reason, code, subcode, now), drop=("ReleaseReason",), move=JobEvent.HOLD)
+
+
+def hold_attributes(job: ClassAd, reason: str, code: int, subcode: int, now: float) -> Attributes:
+    """What a hold writes into the job."""
+    attributes: Attributes = {
+        "HoldReason": reason,
+        "HoldReasonCode": code,
+        "HoldReasonSubCode": subcode,
+        "NumHolds": plus_one(job, "NumHolds"),
+        "NumHoldsByReason": counter_raised(job, "NumHoldsByReason", hold_code_name(code)),
+    }
+    if code not in NOT_A_SYSTEM_HOLD:
+        attributes["NumSystemHolds"] = plus_one(job, "NumSystemHolds")
+    return attributes
+
+
+def release(job: ClassAd, reason: str, now: float) -> Changes:
+    """A job on hold may run again."""
+    attributes: Attributes = {"ReleaseReason": reason}
+    for name in ("HoldReason", "HoldReasonCode", "HoldReasonSubCode"):
+        if name in job:
+            attributes[f"Last{name}"] = job[name]
+    return Changes(
+        attributes,
+        drop=("HoldReason", "HoldReasonCode", "HoldReasonSubCode"),
+        move=JobEvent.RELEASE,
+        events=(log.Released(reason),),
+    )
+
+
+def remove(reason: str) -> Changes:
+    """Take a job out of the queue, once it has left its slot."""
+    return Changes({"RemoveReason": reason}, move=JobEvent.REMOVE)

@@ -1,0 +1,1 @@
+"""The durable queue of a schedd, and its history."""

@@ -1,0 +1,1 @@
+"""The event log of a job, as HTCondor writes and reads it."""

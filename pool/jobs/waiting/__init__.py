@@ -1,0 +1,1 @@
+"""What waits for slots: autoclusters, their order, and how fast jobs start."""

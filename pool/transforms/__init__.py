@@ -1,0 +1,1 @@
+"""The transform language, which changes one ad by rules."""

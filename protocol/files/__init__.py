@@ -1,0 +1,1 @@
+"""Files over connections: lists, bytes, and where they are placed."""

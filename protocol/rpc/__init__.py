@@ -1,0 +1,1 @@
+"""Calls, streams and notices over one connection, with an event loop and without."""

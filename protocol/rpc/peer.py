@@ -1,0 +1,408 @@
+"""One connection to one other process, over trio; either side may call.
+
+    connection   what the bytes mean (`protocol.rpc.connection`, without a socket)
+    outbox       one task writes: all that was said since its last turn, in one go
+    asking       what this side asks, and who waits for it
+    answering    what the other side asks, and the tasks of handlers, which outlive the connection
+    bulk         the bytes of files
+    here         one task reads; who the other side is; the connection's beginning and end
+
+A user's connection ends that stops midway through a message, or leaves what it was sent unread; every peer that watches
+is pinged, and given up when it is silent.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Final, TypeVar
+
+import trio
+
+from pool.base.errors import PeerError
+from protocol.network import turns
+from protocol.network.channel import Channel
+from protocol.network.refusals import Refusals
+from protocol.rpc import connection as core
+from protocol.rpc import events
+from protocol.rpc.answering import Answering
+from protocol.rpc.asking import Asking
+from protocol.rpc.bulk_lane import BulkLane
+from protocol.rpc.connection import Connection
+from protocol.rpc.items import Items
+from protocol.rpc.outbox import Outbox
+from protocol.rpc.remote import ConnectionLost
+from protocol.rpc.service import Service
+from protocol.rpc.stint import Stint
+from protocol.security.authorize import Level
+from protocol.security.identity import Link, Who
+from protocol.wire.message import Message, Request, StreamRequest, replace
+
+R = TypeVar("R")
+item_T = TypeVar("item_T")
+
+SILENCE_S: Final = 30.0
+CALL_TIMEOUT_S: Final = 20.0
+RECEIVE_BYTES: Final = 64 * 1024
+BULK_RECEIVE_BYTES: Final = 512 * 1024
+"""How much is read at once in the middle of a long message."""
+STREAM_CREDIT: Final = 16
+UNREAD_S: Final = 300.0
+"""How long a user's connection may leave what it was sent unread."""
+STALL_S: Final = 60.0
+"""How long a user's message may stop midway."""
+FAREWELL_S: Final = 2.0
+
+log = logging.getLogger("protocol.rpc.peer")
+
+
+class Peer:
+    """One connection to one other process, authenticated; both sides may call."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        channel: Channel,
+        *,
+        handlers: trio.Nursery,
+        service: Service,
+        silence_s: float | None,
+        refusals: Refusals | None = None,
+    ) -> None:
+        self.link: Link = channel.link
+        self.who = Who(identity="unauthenticated@unmapped", method="NONE")
+        self.me = ""
+        self.closed = trio.Event()
+        self.close_reason = ""
+        self.silence_s = silence_s
+        self.heard_at = trio.current_time()
+        self._connection = connection
+        self._stream = channel.stream
+        self._handlers = handlers
+        self._refusals = refusals or Refusals()
+        self._outbox = Outbox(connection, channel.stream, self._lost)
+        self._asking = Asking(self, connection, self._outbox, self._lost)
+        self._answering = Answering(
+            self, connection, self._outbox, service=service, handlers=handlers, refusals=self._refusals
+        )
+        self.bulk = BulkLane(connection, self._outbox, channel.stream, channel.link, self._lost)
+        """The raw bytes of files, and files handed over."""
+        self._granted: frozenset[Level] = frozenset()
+        self._scope = trio.CancelScope()
+        self._close_calls: list[Callable[[Peer], None]] = []
+        self._reading_paused = False
+        self._stint: Stint | None = None
+
+    # ---- who it is
+
+    @property
+    def identity(self) -> str:
+        """The mapped name, `user@domain`."""
+        return self.who.identity
+
+    @property
+    def method(self) -> str:
+        """How it proved who it is."""
+        return self.who.method
+
+    @property
+    def uid(self) -> int | None:
+        """Its account, when it came over a unix socket of this host."""
+        return self.who.uid
+
+    @property
+    def ticket(self) -> str:
+        """The label of the ticket that it came with; "" once that is revoked."""
+        return self.who.ticket
+
+    @property
+    def duties(self) -> frozenset[str]:
+        """The duties of its host by its certificate (or the duty of a joining token)."""
+        return self.who.duties
+
+    @property
+    def host_name(self) -> str:
+        """The host by the certificate that it has shown; "" for one that showed none."""
+        return self.who.host_name
+
+    @property
+    def levels(self) -> frozenset[Level]:
+        """What it may do here."""
+        return self.who.levels
+
+    @property
+    def address(self) -> str:
+        """Where it is, for logs."""
+        return self.link.label
+
+    def allows(self, level: Level) -> bool:
+        """Whether it may do what needs this level."""
+        return level in self.who.levels
+
+    def grant(self, level: Level) -> None:
+        """Let it do what needs this level: for a side that knows from elsewhere whom it has connected to."""
+        self._granted |= {level}
+        self.who = replace(self.who, levels=self.who.levels | self._granted)
+
+    def judge_again(self) -> None:
+        """Let it do what it may do by now, and hang up when what it has proven holds no longer."""
+        if self._connection.is_closed:
+            return
+        try:
+            who = self._connection.judge()
+        except PeerError as error:
+            log.warning("%s is disconnected: %s", self, error)
+            self._handlers.start_soon(self.aclose, str(error))
+            return
+        self.who = replace(who, levels=who.levels | self._granted)
+        self._answering.judge_again()
+        self._outbox.kick()
+
+    def __repr__(self) -> str:
+        return f"<{self.identity} at {self.link.label}>"
+
+    # ---- asking
+
+    async def call(self, request: Request[R], *, timeout: float | None = CALL_TIMEOUT_S) -> R:
+        """The answer. RemoteError when the other side says no, TimedOut, ConnectionLost."""
+        return await self._asking.call(request, timeout)
+
+    def stream(
+        self, request: StreamRequest[item_T], *, credit: int = STREAM_CREDIT
+    ) -> AbstractAsyncContextManager[Items[item_T]]:
+        """The items of an answer, as they come; leaving the block ends the stream. At most `credit` are under way."""
+        return self._asking.stream(request, credit)
+
+    async def notify(self, message: Message) -> None:
+        """Say something that needs no answer; waits only while too much is unsent."""
+        await self._asking.notify(message)
+
+    def on_close(self, callback: Callable[[Peer], None]) -> None:
+        """Call `callback(peer)` once the connection is gone; at once when it already is."""
+        if self.closed.is_set():
+            callback(self)
+        else:
+            self._close_calls.append(callback)
+
+    async def aclose(self, reason: str = "") -> None:
+        """Say goodbye, send what waits (for a moment at most), and close."""
+        if not self.closed.is_set():
+            self.close_reason = self.close_reason or reason or "closed here"
+            self._connection.bye(reason)
+            self._outbox.kick()
+            with trio.move_on_after(FAREWELL_S, shield=True):
+                while not self._outbox.is_empty and not self.closed.is_set():
+                    await self._outbox.drained()
+            self.abort(self.close_reason)
+        with trio.CancelScope(shield=True):
+            await self.closed.wait()
+
+    def abort(self, reason: str) -> None:
+        """Close without a word."""
+        self.close_reason = self.close_reason or reason
+        self._connection.state = core.ConnectionState.CLOSED
+        self._scope.cancel()
+
+    # ---- the connection's life
+
+    async def shake_hands(self) -> list[events.Event]:
+        """Authenticate; returns what came directly behind. PeerError when the other side is not what it should be."""
+        connection, stream = self._connection, self._stream
+        while True:
+            if connection.pending_bytes:
+                await stream.send_all(connection.take())
+            data = await stream.receive_some(RECEIVE_BYTES)
+            if not data:
+                raise PeerError(f"the other side hung up in state {connection.state.value}")
+            try:
+                came = connection.receive(data)
+            except PeerError:
+                if connection.pending_bytes:  # say why
+                    await stream.send_all(connection.take())
+                raise
+            if came and isinstance(came[0], events.Opened):
+                self.who, self.me = came[0].who, came[0].me
+                if not connection.peer_watches:
+                    self.silence_s = None
+                self.heard_at = self._outbox.said_at = trio.current_time()
+                return came[1:]
+
+    async def run(self, early: Sequence[events.Event] = (), stint: Stint | None = None) -> None:
+        """Read, write and dispatch until the connection ends; never raises but when cancelled from outside.
+
+        With a stint the other side is a user, whose share bounds what it costs.
+        """
+        reason = ""
+        self._stint = stint
+        self._answering.begin(stint)
+        if stint is not None:
+            turns.user.set(stint.user)
+        try:
+            with self._scope:
+                async with trio.open_nursery() as own:
+                    own.start_soon(self._write)
+                    reason = await self._read(early)
+                    self._outbox.kick()
+                    if self._connection.pending_bytes:  # the last words, such as why this ends
+                        with trio.move_on_after(FAREWELL_S):
+                            await self._outbox.drained()
+                    own.cancel_scope.cancel()
+        finally:
+            self._end(reason or "cancelled")
+            with trio.CancelScope(shield=True):
+                await trio.aclose_forcefully(self._stream)
+
+    async def _read(self, early: Sequence[events.Event]) -> str:
+        """Until the end of the connection; returns why it ended."""
+        try:
+            for event in early:
+                await self._handle(event)
+            while True:
+                if self._connection.pending_bytes:
+                    self._outbox.kick()
+                if self._stint is not None:
+                    await self._await_room(self._stint)
+                wanted = BULK_RECEIVE_BYTES if self._connection.mid_frame else RECEIVE_BYTES
+                data = await self._stream.receive_some(wanted)
+                self.heard_at = trio.current_time()
+                if not data:
+                    return (
+                        "the connection was cut in the middle of a message" if self._connection.mid_frame else "closed"
+                    )
+                taken = self._connection.frames_taken
+                if self._stint is not None:
+                    await self._stint.turn()
+                for event in self._connection.receive(data):
+                    if type(event) is events.Closing:
+                        return event.reason or "closed"
+                    if self._stint is not None:
+                        await self._stint.turn()
+                    await self._handle(event)
+                if self._stint is not None and self._connection.frames_taken != taken:
+                    self._stint.let_go()  # of what no handler has taken over
+        except PeerError as error:
+            self._refusals.say(self.identity, f"{self} broke the protocol and is disconnected: {error}")
+            return str(error)
+        except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
+            return f"connection lost: {error.__cause__ or error or 'closed'}"
+
+    async def _await_room(self, stint: Stint) -> None:
+        """Before more is read of a user: until what it was sent has been read, and its long message has room."""
+        while self._outbox.is_high and not self._connection.is_closed:
+            await self._outbox.drained()
+        long_bytes = self._connection.long_bytes
+        if long_bytes and not stint.holds:
+            self._reading_paused = True
+            await stint.hold(long_bytes)
+            self._reading_paused = False
+            self.heard_at = trio.current_time()
+
+    async def _write(self) -> None:
+        try:
+            await self._outbox.write()
+        except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
+            self.abort(f"connection lost: {error.__cause__ or error or 'closed'}")
+
+    def _lost(self) -> ConnectionLost:
+        return ConnectionLost(f"the connection to {self} is lost: {self.close_reason or 'closed'}")
+
+    def _end(self, reason: str) -> None:
+        """Everybody who waits for the peer learns that it is gone."""
+        self.close_reason = self.close_reason or reason
+        self._connection.state = core.ConnectionState.CLOSED
+        self._asking.end()
+        self._answering.end()
+        if self._stint is not None:
+            self._stint.let_go()
+        self.bulk.close()
+        self._outbox.close()
+        self.closed.set()
+        callbacks, self._close_calls = self._close_calls, []
+        for callback in callbacks:
+            try:
+                callback(self)
+            except Exception:
+                log.exception("a callback at the end of the connection to %s", self)
+
+    def check_silence(self, now: float) -> None:
+        """Called now and then: ping a quiet peer, give up one that is silent for too long."""
+        if self._connection.is_closed:
+            return
+        if self.silence_s is None:
+            if now - self._outbox.said_at >= SILENCE_S / 3:
+                self._ping(now)
+            return
+        if self._reading_paused:
+            self.heard_at = now  # it may have spoken; nobody listened
+        if now - self.heard_at >= self.silence_s:
+            log.warning("%s is silent for %.0f s and is disconnected", self, now - self.heard_at)
+            self.abort(f"silent for {now - self.heard_at:.0f} s")
+        elif now - self._outbox.said_at >= self.silence_s / 3:
+            self._ping(now)
+
+    def check_user(self, now: float, idle_s: float) -> None:
+        """Called now and then for those who connected: a user's connection ends that stalls, or is not used."""
+        if self._stint is None or self._connection.is_closed:
+            return
+        unread_s = 0.0 if self._outbox.sending_since is None else now - self._outbox.sending_since
+        if self._connection.mid_frame and not self._reading_paused and now - self.heard_at >= STALL_S:
+            self.abort("a message stopped midway")
+        elif unread_s >= UNREAD_S:
+            self.abort(f"what was sent has not been read for {unread_s:.0f} s")
+        elif idle_s and self.silence_s is None and self.is_idle() and now - self.heard_at >= idle_s:
+            self._handlers.start_soon(self.aclose, f"not used for {now - self.heard_at:.0f} s")
+
+    def is_idle(self) -> bool:
+        """Whether nothing is asked on this connection now."""
+        connection = self._connection
+        return self._answering.is_idle and not (connection.pending_bytes or connection.mid_frame)
+
+    async def refuse(self, reason: str) -> None:
+        """Close a connection that has authenticated and is not to be run."""
+        self._connection.bye(reason)
+        try:
+            with trio.move_on_after(FAREWELL_S):
+                await self._stream.send_all(self._connection.take())
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            pass
+        finally:
+            self._end(reason)
+            with trio.CancelScope(shield=True):
+                await trio.aclose_forcefully(self._stream)
+
+    def _ping(self, now: float) -> None:
+        if not self._connection.pending_bytes:
+            self._connection.ping()
+            self._outbox.kick()
+        self._outbox.said_at = now
+
+    # ---- what comes in
+
+    async def _handle(self, event: events.Event) -> None:
+        kind = type(event)
+        if kind is events.Replied or kind is events.Failed:
+            self._asking.on_answer(event)  # type: ignore[arg-type]  # narrowed by `kind`
+        elif kind is events.Called or kind is events.Streamed:
+            self._answering.on_call(event)  # type: ignore[arg-type]
+        elif kind is events.Item:
+            self._asking.on_item(event)  # type: ignore[arg-type]
+        elif kind is events.Noticed:
+            if not self._answering.on_notice(event):  # type: ignore[arg-type]
+                await self._pause(self._answering.room_for_notices())
+        elif kind is events.Ended:
+            self._asking.on_end(event)  # type: ignore[arg-type]
+        elif kind is events.Credited:
+            self._answering.on_credit(event)  # type: ignore[arg-type]
+        elif kind is events.Cancelled:
+            self._answering.on_cancel(event)  # type: ignore[arg-type]
+        elif kind in (events.Bulk, events.BulkHanded, events.BulkEnded, events.BulkFailed):
+            await self._pause(self.bulk.put(event))  # type: ignore[arg-type]
+
+    async def _pause(self, wait: Awaitable[None]) -> None:
+        """Read nothing meanwhile: the other side's silence is then none."""
+        self._reading_paused = True
+        try:
+            await wait
+        finally:
+            self._reading_paused = False

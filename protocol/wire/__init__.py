@@ -1,0 +1,1 @@
+"""Values as bytes: frames, msgpack, typed messages, addresses."""

@@ -1,0 +1,39 @@
+"""What a schedd wants, as the negotiator keeps it, and its matches as they are sent."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from daemons.negotiator.schedds import ScheddConnection
+from pool.classad import ClassAd
+from pool.matching import JobRequest, Matched, Offer
+from protocol.messages.negotiator import AnnounceWork, ResourceRequest
+from protocol.messages.schedd import OfferedMatch
+from protocol.rpc.endpoints import Peer
+
+REQUEST = ResourceRequest(submitter="ann@pool", autocluster=3, ad=ClassAd({"RequestCpus": 1}), count=2, prio=5)
+
+
+def _matched(request: JobRequest) -> Matched:
+    """A match for which two dynamic slots have to end."""
+    room = tuple(Offer(f"slot1_{n}@host", ClassAd(), (f"id{n}", "next"), "<h:1>", False, True) for n in (1, 2))
+    return Matched(request, "slot1@host", "<h:1>#1#1#secret", "<h:1>", ClassAd({"Cpus": 2}), 1.0, room=room)
+
+
+def test_a_request_counts_down_as_matches_are_handed_out_and_keeps_all_else() -> None:
+    schedd = ScheddConnection("ap", cast(Peer, None))
+    schedd.announce(AnnounceWork(schedd="ap", requests=[REQUEST]))
+    wanted = schedd.requests["ann@pool", 3]
+    assert wanted == JobRequest("ap", "ann@pool", 3, REQUEST.ad, 2, 5)
+    schedd.handed([_matched(wanted)])
+    assert schedd.requests == {("ann@pool", 3): JobRequest("ap", "ann@pool", 3, REQUEST.ad, 1, 5)}
+    schedd.handed([_matched(wanted)])
+    assert schedd.requests == {}
+
+
+def test_a_match_is_sent_with_the_slots_that_have_to_end_for_it() -> None:
+    matched = _matched(REQUEST.at("ap"))
+    sent = OfferedMatch.of(matched)
+    assert (sent.submitter, sent.autocluster, sent.startd_address) == ("ann@pool", 3, "<h:1>")
+    assert (sent.claim_id, sent.slot_ad) == (matched.claim_id, matched.slot_ad)
+    assert sent.room == ["id1", "id2"]
