@@ -6,13 +6,18 @@ import contextlib
 import os
 import signal
 import time
-from collections.abc import Callable, Iterable, Set
+from collections.abc import Awaitable, Callable, Iterable, Set
 from typing import Final
 
 from daemons.base.linux import is_zombie
+from daemons.base.sync import Backoff
 
 ROUNDS_MAX: Final = 400
 PAUSE_S: Final = 0.005
+FIRST_PAUSE_S: Final = 0.001
+LONGEST_PAUSE_S: Final = 0.25
+"""Between two rounds where a task waits: most jobs are gone at the first look, and a process in the kernel's hands is
+no sooner gone for being looked at."""
 
 
 def kill(pids: Iterable[int]) -> None:
@@ -20,6 +25,13 @@ def kill(pids: Iterable[int]) -> None:
     for pid in pids:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(pid, signal.SIGKILL)
+
+
+async def until_nobody_is_left(kill_round: Callable[[], Awaitable[bool]]) -> None:
+    """Go on killing for however long it takes; `kill_round` kills who is left, and says whether anybody was."""
+    backoff = Backoff(FIRST_PAUSE_S, LONGEST_PAUSE_S)
+    while await kill_round():
+        await backoff.wait()
 
 
 def kill_until_gone(

@@ -9,10 +9,12 @@ from __future__ import annotations
 import os
 import resource
 import signal
+from functools import partial
 from typing import Final
 
 import trio
 
+from daemons.base.killing import kill, until_nobody_is_left
 from daemons.base.linux import descendants, is_zombie
 from daemons.host import tree
 from daemons.host.cgroup import ControlGroup
@@ -20,8 +22,6 @@ from daemons.host.first_process import FirstProcess
 from daemons.host.tracking import NOBODY_ELSE, Tracking
 from pool.execute.usage import RUSAGE_BLOCK, DiskTraffic, UsageSample
 
-FIRST_PAUSE_S: Final = 0.001
-LONGEST_PAUSE_S: Final = 0.25
 NAMESPACE_END_S: Final = 0.25
 
 
@@ -124,17 +124,14 @@ class Processes:
     async def end_all(self, group: ControlGroup) -> None:
         """End every process of the job for good. Returns when none is left, however long that takes."""
         await self._end_namespace(group)
-        pause = FIRST_PAUSE_S
-        while True:
-            grouped = group.kill() if group.works else 0
-            left = self.living() | self.tracking.members()
-            if left:
-                tree.send(left, signal.SIGKILL)
-            self.reap()
-            if not left and not grouped:
-                return
-            await trio.sleep(pause)
-            pause = min(2 * pause, LONGEST_PAUSE_S)
+        await until_nobody_is_left(partial(self._kill_round, group))
+
+    async def _kill_round(self, group: ControlGroup) -> bool:
+        grouped = group.kill() if group.works else 0
+        left = self.living() | self.tracking.members()
+        kill(left)
+        self.reap()
+        return bool(left or grouped)
 
     async def _end_namespace(self, group: ControlGroup) -> None:
         """The kernel ends what is in a namespace; what stands still ends later, when it is let go on."""

@@ -1,7 +1,8 @@
 """The startd: offers this host's slots to the pool, and runs jobs in them as far as their owner allows.
 
 Two nurseries, one outliving the other: what jobs need (starters, claims, the backfill client), and the services. When
-the startd is told to stop, the claims end as the order says; then the services, then it leaves.
+the startd is told to stop, the claims end as the order says; then the services, then it leaves. A task that fails
+costs itself alone (`daemon_core.tasks`); only without its connections, or the zygote, the startd cannot be.
 
 What it answers is `Startd.answers`, who acts on moves of slots is `Startd._hands`, what runs is `main`.
 
@@ -10,7 +11,7 @@ Source: HTCondor's manual, "Configuration for Execution Points", "Startd Daemon 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -19,6 +20,7 @@ import trio
 from daemons.base.linux import become_subreaper
 from daemons.base.sync import Signal
 from daemons.daemon_core.run import DaemonStart
+from daemons.daemon_core.tasks import Tasks
 from daemons.host.cgroup_trees import usable_trees
 from daemons.host.cron_manager import CronManager
 from daemons.startd.claims.claims import Claims
@@ -26,6 +28,7 @@ from daemons.startd.claims.coalesce import Coalesce
 from daemons.startd.machine import java, plugins
 from daemons.startd.machine.discover import Discovered, discover
 from daemons.startd.machine.engine import EngineWatch
+from daemons.startd.machine.findings import Findings
 from daemons.startd.machine.settings import (
     StartdSettings,
     execute_directories,
@@ -92,7 +95,8 @@ class Startd:
         self.execute = config.path("EXECUTE")
         self.machine_facts: dict[str, Any] = discovered.attributes()
         """What was found out about the machine by trying."""
-        self.plugins_changed = Signal()
+        self.findings = Findings(self.machine_facts, self.learn)
+        self.config_changed = Signal()
         self.inventories = discovered.inventories
         self.hardware, self.facts = machine_hardware(config, self.execute, self.inventories, self.disk.kib)
         self.layout = machine_layout(config, self.hardware)
@@ -100,39 +104,20 @@ class Startd:
         settings = read_settings(config, self.resources)
         customs = {custom.name: custom for custom in self.hardware.customs if custom.ids}
         self.slots = self._configured_slots(settings, customs)
-        self.ads = Ads(
-            start,
-            self.slots,
-            settings,
-            self._base(config),
-            records.trees,
-            customs=customs,
-            volumes=self.hardware.volumes,
-            cron=self.cron_ads,
-        )
+        self.ads = self._ads(settings, customs)
         self.publisher = Publisher(self.slots, self.ads, start.adverts)
         self.deadlines = Deadlines(self.slots)
-        self.moves = Moves(start, nursery, self.slots, self.ads, self._hands())
+        tasks = Tasks(nursery, start.log)
+        self.moves = Moves(start, tasks, self.slots, self.ads, self._hands())
         self.reports = Reports(start, self.slots, self.ads, self.moves)
-        self.backfill = Backfill(start, nursery, self.slots, self.moves, records.trees)
-        self.starters = Starters(
-            start,
-            nursery,
-            records,
-            records.trees,
-            self.reports,
-            self.upcoming,
-            machine_memory_mb=self.hardware.memory,
-            store=self.disk.store,
-            refused=discovered.refused,
-            engine_trouble=lambda reason: self.engine.trouble(reason),
-        )
+        self.backfill = Backfill(start, tasks, self.slots, self.moves, records.trees)
+        self.starters = self._starters(nursery, discovered.refused)
         self.shares = Shares(self)
-        self.engine = EngineWatch(self)
-        self.singularity = SingularityWatch(self)
+        self.engine = EngineWatch(start, self.findings, records, lambda: {one.pid for one in self.starters.living})
+        self.singularity = SingularityWatch(start, self.findings, self.config_changed)
         self.cron = self._cron_manager(STARTD)
         self.benchmark_jobs = self._cron_manager(BENCHMARKS)
-        self.benchmarks = Benchmarks(nursery, self.benchmark_jobs, self.slots, self.ads, self.moves)
+        self.benchmarks = Benchmarks(tasks, self.benchmark_jobs, self.slots, self.ads, self.moves)
         self.matches = Matches(self.slots, self.moves, self.backfill.clear)
         self.claims = Claims(start, self.slots, self.ads, self.moves, self.starters, self.backfill.clear)
         self.coalesce = Coalesce(self.slots, self.moves, self.claims)
@@ -162,6 +147,32 @@ class Startd:
             policy, attributes = settings.policy_of(spec), settings.attributes_of(spec)
             slots.add(spec, policy, attributes, now=start.world.wall(), prefix=prefix)
         return slots
+
+    def _ads(self, settings: StartdSettings, customs: Mapping[str, Custom]) -> Ads:
+        return Ads(
+            self.start,
+            self.slots,
+            settings,
+            self._base(self.start.config),
+            self.records.trees,
+            customs=customs,
+            volumes=self.hardware.volumes,
+            cron=self.cron_ads,
+        )
+
+    def _starters(self, nursery: trio.Nursery, refused: Collection[str]) -> Starters:
+        return Starters(
+            self.start,
+            nursery,
+            self.records,
+            self.records.trees,
+            self.reports,
+            self.upcoming,
+            machine_memory_mb=self.hardware.memory,
+            store=self.disk.store,
+            refused=refused,
+            engine_trouble=lambda reason: self.engine.trouble(reason),
+        )
 
     def _base(self, config: Config) -> ClassAd:
         """What the ads of all slots share."""
@@ -250,9 +261,8 @@ class Startd:
         self.slots.take_offline({custom.name: custom.offline for custom in self.hardware.customs if custom.ids})
         self.machine_facts.pop(plugins.METHODS, None)
         self.ads.base = self._base(config)
-        self.plugins_changed.fire()
+        self.config_changed.fire()
         self.engine.reconfigured()
-        self.singularity.reconfigured()
         self.starters.forget_settings()
         self.fetch.reconfigured(config)
         self.attach.reconfigured()
@@ -275,6 +285,20 @@ class Startd:
         self.hardware = replace(self.hardware, disks=found.disks, volumes=found.volumes, swap=found.swap)
         self.ads.volumes = found.volumes
         self.learn(totals(found))
+
+    def keep_running(self, tasks: Tasks) -> None:
+        """Start everything that goes on as long as the startd serves."""
+        start, found = self.start, self.findings
+        tasks.keep(start.adverts.run)
+        tasks.keep(poll, self.moves)
+        tasks.keep(self.deadlines.run, self.moves.wake)
+        tasks.keep(end_when_unused, start, self.slots, self.ads.settings.polling_s)
+        tasks.keep(java.probe, start, found)
+        tasks.keep(plugins.keep_asking, start, found, self.config_changed)
+        tasks.keep(watch_pool, start, self.disk.store, self.ads, found)
+        parts = (self.cron, self.fetch, self.benchmark_jobs, self.singularity, self.engine, self.shares)
+        for part in (*parts, self.publisher, self.attach, self.moves.history):
+            tasks.keep(part.run)
 
     async def remove_disk(self) -> None:
         """Remove what sandboxes were made of, when there are none any more."""
@@ -308,22 +332,7 @@ async def main(start: DaemonStart, *, task_status: trio.TaskStatus[None] = trio.
             startd.moves.evaluate_all()
             startd.publisher.all_changed()
             startd.publisher.put_now()
-            services.start_soon(start.adverts.run)
-            services.start_soon(poll, startd.moves)
-            services.start_soon(startd.cron.run)
-            services.start_soon(startd.fetch.run)
-            services.start_soon(startd.benchmark_jobs.run)
-            services.start_soon(java.probe, startd)
-            services.start_soon(startd.singularity.run)
-            services.start_soon(startd.engine.run)
-            services.start_soon(plugins.keep_asking, startd)
-            services.start_soon(startd.deadlines.run, startd.moves.wake)
-            services.start_soon(watch_pool, startd)
-            services.start_soon(startd.shares.run)
-            services.start_soon(end_when_unused, start, startd.slots, startd.ads.settings.polling_s)
-            services.start_soon(startd.publisher.run)
-            services.start_soon(startd.attach.run)
-            services.start_soon(startd.moves.history.run)
+            startd.keep_running(Tasks(services, start.log))
             await services.start(startd.starters.run)
             with trio.move_on_after(ADVERTISED_S):
                 await start.adverts.reached()

@@ -12,16 +12,18 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 import trio
 
 from daemons.base.sync import Signal
+from daemons.daemon_core.run import DaemonStart
 from daemons.daemon_core.world import RealSpawner
 from daemons.host import engine
 from daemons.host.container_records import REMOVAL_S
+from daemons.startd.machine.findings import Findings
 from daemons.startd.machine.settings import execute_directories
 from pool.base.errors import PoolError
 from pool.config import Config
@@ -42,7 +44,7 @@ from pool.containers.probe_image import PROGRAM, STATUS, archive
 from pool.execute.scratch import Hide, hide_mode
 
 if TYPE_CHECKING:
-    from daemons.startd.main import Startd
+    from daemons.startd.starters.sweep import StarterRecords
 
 OFFLINE_PAUSE_S: Final = 60.0
 """How often an engine that fails is tried again."""
@@ -71,10 +73,12 @@ class FoundEngine:
 
 
 class EngineWatch:
-    """One startd's eye on its engine."""
+    """One startd's eye on its engine. `living` names the starters that there are, by process id."""
 
-    def __init__(self, startd: Startd) -> None:
-        self._startd = startd
+    def __init__(
+        self, start: DaemonStart, findings: Findings, records: StarterRecords, living: Callable[[], set[int]]
+    ) -> None:
+        self._start, self._findings, self._records, self._living = start, findings, records, living
         self._found = FoundEngine()
         self._again = Signal()
 
@@ -84,13 +88,13 @@ class EngineWatch:
 
     def trouble(self, reason: str) -> None:
         """A starter says that the engine fails: no more such jobs, until a look shows that it works."""
-        self._startd.start.log.always("The container engine fails", reason=reason)
+        self._start.log.always("The container engine fails", reason=reason)
         self._tell(FoundEngine(offline_facts(self._found.version, reason), self._found.version))
         self._again.fire()
 
     async def run(self) -> None:
         """Look, tell, and wait for a reason to look again."""
-        start = self._startd.start
+        start = self._start
         if not isinstance(start.world.spawner, RealSpawner):
             return
         while True:
@@ -106,7 +110,7 @@ class EngineWatch:
             with trio.move_on_after(OFFLINE_PAUSE_S):
                 await again.wait()
             return
-        interval = self._startd.start.config.seconds("DOCKER_CACHE_ADVERTISE_INTERVAL")
+        interval = self._start.config.seconds("DOCKER_CACHE_ADVERTISE_INTERVAL")
         while self._found.works and interval > 0 and not again.is_set():
             await self._tell_size()
             with trio.move_on_after(interval):
@@ -118,7 +122,7 @@ class EngineWatch:
         before, self._found = self._found, found
         if found == before:
             return
-        log = self._startd.start.log
+        log = self._start.log
         if found.works:
             log.always("Containers can be run", engine=found.facts["DockerVersion"])
         elif found.facts:
@@ -126,22 +130,23 @@ class EngineWatch:
         if found.facts or before.facts:
             no_longer = {"DockerOfflineReason": ""} if before.reason else {}
             facts = {**no_longer, **(found.facts or NO_ENGINE)}
-            if self._startd.machine_facts.get("HasSingularity") is True:  # which is a container too
+            if self._findings.known.get("HasSingularity") is True:  # which is a container too
                 facts["HasContainer"] = True
-            self._startd.learn(facts)
+            self._findings.learn(facts)
 
     async def _tell_size(self) -> None:
-        start = self._startd.start
+        start = self._start
         size = await start.world.threads.run_sync(images_size, start.config)
         if size is not None:
-            self._startd.learn({"DockerCachedImageSizeMb": size >> 20})
+            self._findings.learn({"DockerCachedImageSizeMb": size >> 20})
 
     async def _remove_orphans(self) -> None:
         """What starters have left while the engine was away, and what nobody has a record of."""
-        start, threads = self._startd.start, self._startd.start.world.threads
-        records = self._startd.records
-        living = {starter.pid for starter in self._startd.starters.living}
-        for pid in await threads.run_sync(records.containers.starters):
+        start, threads = self._start, self._start.world.threads
+        records = self._records
+        recorded = await threads.run_sync(records.containers.starters)
+        living = self._living()  # after that look: a starter that begins meanwhile may have a record already
+        for pid in recorded:
             if pid not in living:
                 problems = await threads.run_sync(records.clean, pid)
                 problems += await threads.run_sync(records.containers.remove_left, pid)
@@ -151,7 +156,7 @@ class EngineWatch:
         for execute in sorted(execute_directories(start.config)):
             try:
                 found = await threads.run_sync(containers, program, execute)
-                living = {starter.pid for starter in self._startd.starters.living}
+                living = self._living()
                 orphans = [name for name, pid in found.items() if pid not in living]
                 if orphans:
                     start.log.always("Containers of starters that are gone are removed", containers=" ".join(orphans))

@@ -4,26 +4,24 @@ from __future__ import annotations
 
 import os
 import subprocess
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from daemons.daemon_core.run import DaemonStart
 from daemons.daemon_core.world import RealSpawner
+from daemons.startd.machine.findings import Findings
 from pool.config import Config
 from pool.execute.java import PROBE, java_facts
-
-if TYPE_CHECKING:
-    from daemons.startd.main import Startd
 
 PATIENCE_S: Final = 60.0
 
 
-async def probe(startd: Startd) -> None:
+async def probe(start: DaemonStart, found: Findings) -> None:
     """Ask Java, and tell the pool."""
-    start = startd.start
     if not isinstance(start.world.spawner, RealSpawner):
         return
     facts = await start.world.threads.run_sync(ask, start.config)
     if facts:
-        startd.learn(facts)
+        found.learn(facts)
 
 
 def ask(config: Config) -> dict[str, bool | str]:

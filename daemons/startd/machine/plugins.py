@@ -10,13 +10,16 @@ import os
 import subprocess
 import tempfile
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from daemons.base.sync import Signal
+from daemons.daemon_core.run import DaemonStart
 from daemons.daemon_core.world import RealSpawner
 from daemons.host.account import NoAccount, fallback_account
 from daemons.host.child_settings import url_plugins
 from daemons.host.programs import kill_session, refusal
 from daemons.host.url_mover import argv_of, is_built_in
+from daemons.startd.machine.findings import Findings
 from pool.base.errors import PoolError
 from pool.classad import ClassAd
 from pool.config import Config
@@ -32,9 +35,6 @@ from pool.files.plugins import (
 )
 from pool.files.s3 import SCHEMES
 
-if TYPE_CHECKING:
-    from daemons.startd.main import Startd
-
 METHODS: Final = "HasFileTransferPluginMethods"
 TEST_S: Final = 60.0
 PRINTED_MAX: Final = 1024 * 1024
@@ -49,17 +49,16 @@ def known_at_once(config: Config) -> dict[str, Any]:
     return facts
 
 
-async def keep_asking(startd: Startd) -> None:
+async def keep_asking(start: DaemonStart, found: Findings, config_changed: Signal) -> None:
     """Ask now, and whenever the configuration has changed."""
     while True:
-        changed = startd.plugins_changed.next()
-        await probe(startd)
+        changed = config_changed.next()
+        await probe(start, found)
         await changed.wait()
 
 
-async def probe(startd: Startd) -> None:
+async def probe(start: DaemonStart, found: Findings) -> None:
     """Ask the others, and tell the pool."""
-    start = startd.start
     paths = url_plugins(start.config)
     tested = any(start.config.str(f"{method}_TEST_URL", default="") for method in built_in_plugin().methods)
     if not isinstance(start.world.spawner, RealSpawner) or (not tested and all(map(is_built_in, paths))):
@@ -67,7 +66,7 @@ async def probe(startd: Startd) -> None:
     facts, problems = await start.world.threads.run_sync(ask, start.config)
     for problem in problems:
         start.log.always(f"File transfer plugins: {problem}")
-    startd.learn(facts)
+    found.learn(facts)
 
 
 def ask(config: Config) -> tuple[dict[str, Any], list[str]]:

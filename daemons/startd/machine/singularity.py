@@ -17,20 +17,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from daemons.base.log import Log
 from daemons.base.sync import Signal
+from daemons.daemon_core.run import DaemonStart
 from daemons.daemon_core.world import RealSpawner, Spawner
 from daemons.host.child_settings import singularity_program
 from daemons.host.programs import Finished, ProgramError, run_program
+from daemons.startd.machine.findings import Findings
 from pool.base.errors import PoolError
 from pool.config import Config
 from pool.containers.probe_image import PROGRAM, STATUS, namespace_program, program
 from pool.containers.singularity import COLOURS, containment
-
-if TYPE_CHECKING:
-    from daemons.startd.main import Startd
 
 PATIENCE_S: Final = 120.0
 """For the program's version."""
@@ -49,24 +48,19 @@ class SingularityError(PoolError):
 
 
 class SingularityWatch:
-    """One startd's eye on the program."""
+    """One startd's eye on the program; it looks again whenever `config_changed`."""
 
-    def __init__(self, startd: Startd) -> None:
-        self._startd = startd
+    def __init__(self, start: DaemonStart, found: Findings, config_changed: Signal) -> None:
+        self._start, self._found, self._config_changed = start, found, config_changed
         self._facts: Facts = {}
-        self._again = Signal()
-
-    def reconfigured(self) -> None:
-        """Try it again, as the configuration says now."""
-        self._again.fire()
 
     async def run(self) -> None:
         """Try it, tell the pool, and wait for a reason to try again."""
-        start = self._startd.start
+        start = self._start
         if not isinstance(start.world.spawner, RealSpawner):
             return
         while True:
-            again = self._again.next()
+            again = self._config_changed.next()
             self._tell(await look(start.config, start.world.spawner, start.log))
             await again.wait()
 
@@ -75,9 +69,9 @@ class SingularityWatch:
         gone = {name: "" if isinstance(value, str) else False for name, value in self._facts.items()}
         self._facts = facts
         if told := {**gone, **facts}:
-            if self._startd.machine_facts.get("HasDocker") is True:  # which runs containers too
+            if self._found.known.get("HasDocker") is True:  # which runs containers too
                 told["HasContainer"] = True
-            self._startd.learn(told)
+            self._found.learn(told)
 
 
 async def look(config: Config, spawner: Spawner, log: Log) -> Facts:

@@ -16,17 +16,21 @@ import signal
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import IO, Any, Final
 
 import trio
 
+from daemons.base.killing import kill, until_nobody_is_left
 from daemons.base.linux import descendants, is_zombie
 from daemons.base.sync import Signal
 from daemons.daemon_core.run import DaemonStart
+from daemons.daemon_core.tasks import Tasks
 from daemons.daemon_core.world import Process
 from daemons.host import tree
 from daemons.host.account import Account, acting_as, named_account, own_account
 from daemons.host.cgroup import ControlGroup
+from daemons.host.programs import kill_session
 from daemons.startd.slots.moves import Moves
 from daemons.startd.slots.slot import Slot, Slots
 from pool.base.argv import split_new, split_old
@@ -38,7 +42,6 @@ from pool.submit.quoting import is_new_style, parse_environment, unquote_new_sty
 GRACE_S: Final = 5.0
 """How long the client may take to save its work; the slot waits for it."""
 ENTRANCES_MAX: Final = 10
-KILL_ROUND_S: Final = 0.05
 SHORT_LIFE_S: Final = 10.0
 RETRY_FIRST_S: Final = 1.0
 RETRY_MAX_S: Final = 300.0
@@ -61,9 +64,9 @@ class BackfillPlan:
 class Backfill:
     """The client of this startd, and the slots that share it."""
 
-    def __init__(self, start: DaemonStart, nursery: trio.Nursery, slots: Slots, moves: Moves, trees: Trees) -> None:
+    def __init__(self, start: DaemonStart, tasks: Tasks, slots: Slots, moves: Moves, trees: Trees) -> None:
         self._start = start
-        self._nursery = nursery
+        self._tasks = tasks
         self._slots = slots
         self._moves = moves
         self._mark = start.config.path("EXECUTE")
@@ -89,16 +92,14 @@ class Backfill:
             return Event.CLIENT_STARTED
         if not self.runs:
             self._beginning = True
-            self._nursery.start_soon(self._live)
+            self._tasks.once(self._live)
         return None
 
     def kill_client(self, slot: Slot) -> Event | None:
         """The slot is wanted elsewhere; the client ends with the last of its slots."""
         if any(other is not slot and other.state.where == (State.BACKFILL, Activity.BUSY) for other in self._slots):
             return Event.CLIENT_GONE
-        if not self._ending and self._process is not None:
-            self._ending = True
-            self._nursery.start_soon(self._end, self._process)
+        self._begin_to_end()
         return None
 
     async def clear(self, slot: Slot) -> None:
@@ -116,9 +117,7 @@ class Backfill:
     async def stop(self) -> None:
         """The startd leaves: so does the client."""
         while self.runs:
-            if self._process is not None and not self._ending:
-                self._ending = True
-                self._nursery.start_soon(self._end, self._process)
+            self._begin_to_end()
             await self._changed.wait()
 
     def sweep(self) -> None:
@@ -128,7 +127,7 @@ class Backfill:
         except FileNotFoundError:
             return
         if mark:
-            tree.send(tree.marked(mark), signal.SIGKILL)
+            kill(tree.marked(mark))
         self._group.kill()
         self._group.remove()
         self._record.unlink(missing_ok=True)
@@ -140,19 +139,27 @@ class Backfill:
         if self._retry_s:
             await trio.sleep(self._retry_s)
         began = trio.current_time()
-        process = await self._spawn() if self._wanted() else None
-        self._beginning, self._process = False, process
-        if process is not None:
-            self._start.log.always("Backfill client started.", pid=process.pid)
-            self._tell_all(Activity.IDLE, Event.CLIENT_STARTED)
-            if not self._wanted():
-                self._ending = True
-                self._nursery.start_soon(self._end, process)
-            status = await process.wait()
-            self._start.log.always(f"The backfill client (pid {process.pid}) ended.", status=status)
-            await self._kill_rest(process.pid)
-            self._record.unlink(missing_ok=True)
-        self._process, ended, self._ending = None, self._ending, False
+        try:
+            process = self._process = await self._spawn() if self._wanted() else None
+            self._beginning = False
+            if process is not None:
+                await self._see_to_its_end(process)
+        finally:  # also when something fails: else the slots would wait for a client that is no more
+            self._is_over(began)
+
+    async def _see_to_its_end(self, process: Process) -> None:
+        self._start.log.always("Backfill client started.", pid=process.pid)
+        self._tell_all(Activity.IDLE, Event.CLIENT_STARTED)
+        if not self._wanted():
+            self._begin_to_end()
+        status = await process.wait()
+        self._start.log.always(f"The backfill client (pid {process.pid}) ended.", status=status)
+        await self._kill_rest(process.pid)
+        self._record.unlink(missing_ok=True)
+
+    def _is_over(self, began: float) -> None:
+        self._beginning, self._process = False, None
+        ended, self._ending = self._ending, False
         short = trio.current_time() - began < SHORT_LIFE_S and not ended
         self._retry_s = min(RETRY_MAX_S, max(RETRY_FIRST_S, 2 * self._retry_s)) if short else 0.0
         self._tell_all(Activity.KILLING, Event.CLIENT_GONE)
@@ -210,23 +217,30 @@ class Backfill:
         except OSError as error:
             self._start.log.always(f"The backfill client (pid {pid}) is in no control group: {error}")
 
+    def _begin_to_end(self) -> None:
+        """The client, if it runs and was not told before, has to end."""
+        if self._process is not None and not self._ending:
+            self._ending = True
+            self._tasks.once(self._end, self._process)
+
     async def _end(self, process: Process) -> None:
         """Ask it to end; end it when it takes too long."""
-        _signal_session(process.pid, signal.SIGTERM)
+        kill_session(process.pid, signal.SIGTERM)
         with trio.move_on_after(GRACE_S):
             await process.wait()
             return
-        _signal_session(process.pid, signal.SIGKILL)
+        kill_session(process.pid)
 
     async def _kill_rest(self, pid: int) -> None:
         """Whatever the client has started, and is still there."""
-        while True:
-            left = await self._start.world.threads.run_sync(self._rest, pid)
-            if not self._group.kill() and not left:
-                self._group.remove()
-                return
-            tree.send(left, signal.SIGKILL)
-            await trio.sleep(KILL_ROUND_S)
+        await until_nobody_is_left(partial(self._kill_round, pid))
+        self._group.remove()
+
+    async def _kill_round(self, pid: int) -> bool:
+        left = await self._start.world.threads.run_sync(self._rest, pid)  # it reads every process of the machine
+        grouped = self._group.kill()
+        kill(left)
+        return bool(left or grouped)
 
     def _rest(self, pid: int) -> set[int]:
         return {one for one in tree.marked(self._environment_mark()) | descendants(pid) if not is_zombie(one)} - {pid}
@@ -271,10 +285,3 @@ def _outputs(plan: BackfillPlan, account: Account) -> Iterator[tuple[IO[bytes], 
 def _arguments(text: str) -> list[str]:
     """In either of the submit language's styles."""
     return split_new(unquote_new_style(text)) if is_new_style(text) else split_old(text)
-
-
-def _signal_session(pid: int, signum: int) -> None:
-    try:
-        os.killpg(pid, signum)
-    except (ProcessLookupError, PermissionError):
-        pass

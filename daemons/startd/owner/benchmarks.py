@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import trio
-
+from daemons.daemon_core.tasks import Tasks
 from daemons.host.cron_manager import CronManager
 from daemons.startd.slots.ads import Ads
 from daemons.startd.slots.moves import Moves
@@ -14,8 +13,8 @@ from pool.slots.state_machine import Event
 class Benchmarks:
     """Begins them, and tells the slots when they are over."""
 
-    def __init__(self, nursery: trio.Nursery, jobs: CronManager, slots: Slots, ads: Ads, moves: Moves) -> None:
-        self._nursery = nursery
+    def __init__(self, tasks: Tasks, jobs: CronManager, slots: Slots, ads: Ads, moves: Moves) -> None:
+        self._tasks = tasks
         self._jobs = jobs
         self._slots = slots
         self._ads = ads
@@ -23,7 +22,7 @@ class Benchmarks:
 
     def begin(self, slot: Slot) -> None:
         """The slot has gone to Benchmarking; whoever claims it meanwhile has it at once."""
-        self._nursery.start_soon(self._run, slot)
+        self._tasks.once(self._run, slot)
 
     async def _run(self, slot: Slot) -> None:
         await self._jobs.run_all()

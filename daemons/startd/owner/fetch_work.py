@@ -18,7 +18,8 @@ import trio
 
 from daemons.base.sync import Signal
 from daemons.daemon_core.run import DaemonStart
-from daemons.host.programs import MARK, Finished, ProgramError, daemons_identity, refusal, run_program, sweep
+from daemons.daemon_core.tasks import Tasks
+from daemons.host.programs import MARK, Finished, daemons_identity, refusal, run_program, sweep
 from daemons.startd.claims.claims import Claims
 from daemons.startd.slots.ads import Ads
 from daemons.startd.slots.moves import Moves
@@ -61,7 +62,7 @@ class FetchWork:
         self._moves = moves
         self._claims = claims
         self._attempts: dict[str, _Attempt] = {}
-        self._nursery: trio.Nursery | None = None
+        self._tasks: Tasks | None = None
         self._count = 0
         self._evicted: set[str] = set()
         self._telling = 0
@@ -79,15 +80,15 @@ class FetchWork:
         if self._table.keywords:
             await self._start.world.threads.run_sync(sweep, self._mark)
         async with trio.open_nursery() as nursery:
-            self._nursery = nursery
+            self._tasks = Tasks(nursery, self._start.log)
             while True:
                 wait_s = self._moves.polling_s
                 if self._table.keywords:
-                    wait_s = min(wait_s, self._begin_due(nursery))
+                    wait_s = min(wait_s, self._begin_due(self._tasks))
                 with trio.move_on_after(wait_s):
                     await self._moves.job_ended.wait()
 
-    def _begin_due(self, nursery: trio.Nursery) -> float:
+    def _begin_due(self, tasks: Tasks) -> float:
         """Begin the fetches that are due; how long until the next one is."""
         now, next_s = trio.current_time(), NEVER
         known = {slot.name for slot in self._slots}
@@ -107,7 +108,7 @@ class FetchWork:
                 next_s = min(next_s, due_s)
                 continue
             attempt.running = True
-            nursery.start_soon(self._attempt, slot, programs, attempt)
+            tasks.once(self._attempt, slot, programs, attempt)
         return next_s
 
     def _hooks_of(self, slot: Slot) -> Mapping[Hook, HookProgram]:
@@ -215,8 +216,8 @@ class FetchWork:
             return f"{slot.name} ranks its present job as high"
         self._slots.use_offer(slot, claim.claim_id)
         slot.pending = pending = Pending(claim, None, waiting=1)
-        assert self._nursery is not None
-        self._nursery.start_soon(self._begin_when_free, slot, pending, work)
+        assert self._tasks is not None
+        self._tasks.once(self._begin_when_free, slot, pending, work)
         self._moves.make_room(slot)
         return ""
 
@@ -253,7 +254,7 @@ class FetchWork:
     def _begin(self, slot: Slot, work: ClassAd) -> None:
         """Start the work in its claim."""
         assert slot.claim is not None
-        assert self._nursery is not None
+        assert self._tasks is not None
         self._count += 1
         order = ActivateClaim(
             claim_id=str(slot.claim.claim_id),
@@ -263,7 +264,7 @@ class FetchWork:
             shadow_address="",
             ticket="",
         )
-        self._nursery.start_soon(self._activate, slot, order)
+        self._tasks.once(self._activate, slot, order)
 
     async def _activate(self, slot: Slot, order: ActivateClaim) -> None:
         answer = await self._claims.activations.start_own(slot, order)
@@ -287,9 +288,9 @@ class FetchWork:
     ) -> None:
         """Run a hook that nobody waits for."""
         program = programs.get(hook)
-        if program is not None and self._nursery is not None:
+        if program is not None and self._tasks is not None:
             self._telling += 1
-            self._nursery.start_soon(self._run_alone, program, job_and_slot(job, slot_ad), *words)
+            self._tasks.once(self._run_alone, program, job_and_slot(job, slot_ad), *words)
 
     async def _run_alone(self, program: HookProgram, text: str, *words: str) -> None:
         try:
@@ -318,7 +319,7 @@ class FetchWork:
                 timeout_s=program.timeout_s or NEVER,
                 **daemons_identity(self._start.config),
             )
-        except (ProgramError, PoolError) as error:
+        except PoolError as error:
             log.always(f"{label}: {error}")
             return None
         log.full(f"{label} {end}")

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import trio
-
+from daemons.daemon_core.tasks import Tasks
 from daemons.startd.slots.slot import Slot, Slots
 from pool.base.errors import PeerError
 from pool.slots.state_machine import Activity, State
@@ -16,8 +15,8 @@ from protocol.rpc.endpoints import Peer
 class ClaimHolders:
     """Their connections. `orphaned` takes a slot whose claim protects nothing and has nobody any more."""
 
-    def __init__(self, nursery: trio.Nursery, slots: Slots, orphaned: Callable[[Slot], None]) -> None:
-        self._nursery = nursery
+    def __init__(self, tasks: Tasks, slots: Slots, orphaned: Callable[[Slot], None]) -> None:
+        self._tasks = tasks
         self._slots = slots
         self._orphaned = orphaned
         self._peers: set[Peer] = set()
@@ -27,7 +26,7 @@ class ClaimHolders:
         slot.peer = peer
         if peer not in self._peers:
             self._peers.add(peer)
-            self._nursery.start_soon(self._until_lost, peer)
+            self._tasks.once(self._until_lost, peer)
 
     def tell(self, slot: Slot, change: ClaimChange, reason: str, code: int = 0, subcode: int = 0) -> None:
         """Let the schedd know, if it is there; it asks after its claims when it comes back."""
@@ -42,7 +41,7 @@ class ClaimHolders:
             hold_code=code,
             hold_subcode=subcode,
         )
-        self._nursery.start_soon(_notify, peer, word)
+        self._tasks.once(_notify, peer, word)
 
     def give_up_orphan(self, slot: Slot) -> None:
         """The lease protects a job while its schedd is away. A claim without one protects nothing: a schedd that died

@@ -24,6 +24,7 @@ import trio
 
 from daemons.base.sync import Signal
 from daemons.daemon_core.run import DaemonStart
+from daemons.daemon_core.tasks import Tasks
 from daemons.startd.slots.ads import Ads
 from daemons.startd.slots.effects import Effects
 from daemons.startd.slots.hands import Hands
@@ -60,13 +61,13 @@ WHY_DRAIN: Final = "the machine is draining"
 class Moves:
     """The only one who moves slots. Whom moves concern is in `hands`."""
 
-    def __init__(self, start: DaemonStart, nursery: trio.Nursery, slots: Slots, ads: Ads, hands: Hands) -> None:
+    def __init__(self, start: DaemonStart, tasks: Tasks, slots: Slots, ads: Ads, hands: Hands) -> None:
         self._start = start
         self._slots = slots
         self._ads = ads
         self._hands = hands
         self._outlook = Outlook(slots, ads, hands.client_runs)
-        self.holders = ClaimHolders(nursery, slots, self._orphaned)
+        self.holders = ClaimHolders(tasks, slots, self._orphaned)
         self._effects = Effects(start, slots, ads, self._outlook, self.holders, hands)
         self.history = History(start)
         self.job_ended = Signal()

@@ -28,6 +28,7 @@ from daemons.base.linux import children_of
 from daemons.base.pace import LoopTurns
 from daemons.base.sync import Signal
 from daemons.daemon_core.run import DaemonStart
+from daemons.daemon_core.tasks import Tasks
 from daemons.daemon_core.world import ChildProcess
 from daemons.host.child_settings import group_name, payload_of_neighbour, starter_payload
 from daemons.process.children import SpawnError
@@ -129,6 +130,7 @@ class Starters:
     ) -> None:
         self._start = start
         self._nursery = nursery
+        self._tasks = Tasks(nursery, start.log)
         self._records = records
         self._trees = trees
         self._listener = listener
@@ -153,7 +155,7 @@ class Starters:
         """Keep the zygote and the spare starters; started when starters can be forked."""
         async with trio.open_nursery() as nursery:
             await nursery.start(self._zygote.run)
-            nursery.start_soon(self._keep_spares)
+            Tasks(nursery, self._start.log).keep(self._keep_spares)
             task_status.started()
 
     def forget_settings(self) -> None:
@@ -175,7 +177,7 @@ class Starters:
                 self._to_meet[slot_name] = meeting
         if spare is None and slot_name not in self._coming:
             self._coming[slot_name] = trio.Event()
-            self._nursery.start_soon(self._make_spare, slot_name)
+            self._tasks.once(self._make_spare, slot_name)
         self._wanted.fire()
 
     async def take(self, slot_name: str) -> LivingStarter:
@@ -273,11 +275,11 @@ class Starters:
         service.offer(self._answers(starter))
         channel = Channel(starter.process.channel, Link(kind="pair", label=f"starter {starter.pid}", verified=True))
         self.living.add(starter)
-        self._nursery.start_soon(self._watch, starter)
+        self._tasks.once(self._watch, starter)
         starter.peer = await endpoints.open_pair(
             self._nursery, channel, parent=True, security=self._start.security, service=service
         )
-        self._nursery.start_soon(self._send_orders, starter)
+        self._tasks.once(self._send_orders, starter)
 
     def _answers(self, starter: LivingStarter) -> list[Answer]:
         """What this starter tells."""

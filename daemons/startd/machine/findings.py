@@ -1,0 +1,15 @@
+"""What a startd finds out about its machine by trying, at its start and later: who looks tells it here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Findings:
+    """`known`: attributes of all slots, as they are now. `learn` adds some: the policy sees them, and the pool."""
+
+    known: Mapping[str, Any]
+    learn: Callable[[Mapping[str, Any]], None]
