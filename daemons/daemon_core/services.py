@@ -50,7 +50,8 @@ class CommonServices:
 
     async def get_ad(self, peer: Peer, request: GetAd) -> AdReply:
         """The daemon's ad as it is now."""
-        return AdReply(ad=self._start.own_ad())
+        ad = self._start.own_ad()
+        return AdReply(ad=ad.project(request.projection) if request.projection else ad)
 
     async def reconfigure(self, peer: Peer, request: Reconfigure) -> Done:
         """Read the configuration again; an error in it goes to the caller, and the old one stays."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from typing import Final
 
-_BYTES = re.compile(r"\s*([-+]?\d+(?:\.\d*)?|[-+]?\.\d+)\s*([kKmMgGtTpP]?)([iI]?[bB]?)(?:ytes?)?\s*\Z")
-_REQUEST = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*(?:([kKmMgGtT])[bB]?)?\s*(?=\Z|,)")
+# Texts, which `re` compiles and keeps when they are first matched: many a tool reads no amount.
+_BYTES: Final = r"\s*([-+]?\d+(?:\.\d*)?|[-+]?\.\d+)\s*([kKmMgGtTpP]?)([iI]?[bB]?)(?:ytes?)?\s*\Z"
+_REQUEST: Final = r"\s*(\d+(?:\.\d*)?|\.\d+)\s*(?:([kKmMgGtT])[bB]?)?\s*(?=\Z|,)"
 """What HTCondor takes for an amount in a submit file: no sign, no `i`, and a comma may follow."""
 _SCALE = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40, "p": 50}
-_TIME = re.compile(r"\s*\+?\s*(\d+(?:\.\d+)?)\s*([a-zA-Z]*)\s*")
+_TIME: Final = r"\s*\+?\s*(\d+(?:\.\d+)?)\s*([a-zA-Z]*)\s*"
 _SECONDS = {
     **dict.fromkeys(("", "s", "sec", "secs", "second", "seconds"), 1),
     **dict.fromkeys(("m", "min", "mins", "minute", "minutes"), 60),
@@ -20,7 +22,7 @@ _SECONDS = {
 
 def parse_bytes(text: str, *, unit: int = 1) -> int | None:
     """Bytes in `text`; a bare number counts in `unit` bytes. None when it is not an amount."""
-    found = _BYTES.match(text)
+    found = re.match(_BYTES, text)
     if found is None:
         return None
     scale = found[2].lower()
@@ -38,7 +40,7 @@ def parse_in_units(text: str, unit: int) -> int | None:
 
 def requested_amount(text: str, unit: int) -> tuple[int, bool, str] | None:
     """What a submit file asks for, rounded up to `unit` bytes: (number, had a unit, the text after it)."""
-    found = _REQUEST.match(text)
+    found = re.match(_REQUEST, text)
     if found is None:
         return None
     number = float(found[1]) if "." in found[1] else int(found[1])
@@ -54,7 +56,7 @@ def parse_seconds(text: str) -> float | None:
     if not text.strip():
         return None
     while at < len(text):
-        found = _TIME.match(text[at:])
+        found = re.match(_TIME, text[at:])
         if found is None or found[2].lower() not in _SECONDS:
             return None
         total += float(found[1]) * _SECONDS[found[2].lower()]

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from typing import Final
 
 # What `if version` compares with: the release whose languages these are.
 LANGUAGE_VERSION = (25, 14, 1)
 
 _DEEPEST = 63
-_NUMBER = re.compile(r"-?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?\Z", re.ASCII)
-_NAME = re.compile(r"[A-Za-z_./][\w./]*\Z", re.ASCII)
-_DEFINED_NAME = re.compile(r"[\w./]+\Z", re.ASCII)
-_VERSION = re.compile(r"version\s*(!?)\s*([<=>]=?|=)?\s*([vV]?)(.*)\Z", re.IGNORECASE)
-_NUMBERS = re.compile(r"(\d+)\.(\d+)(?:\.(\d+))?")
+# Texts, which `re` compiles and keeps when they are first matched: few files have conditions.
+_NUMBER: Final = r"-?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?\Z"
+_NAME: Final = r"[A-Za-z_./][A-Za-z0-9_./]*\Z"
+_DEFINED_NAME: Final = r"[A-Za-z0-9_./]+\Z"
+_VERSION: Final = r"(?i)version\s*(!?)\s*([<=>]=?|=)?\s*(v?)(.*)\Z"
+_NUMBERS: Final = r"(\d+)\.(\d+)(?:\.(\d+))?"
 _YES = frozenset(("true", "yes", "t"))
 _NO = frozenset(("false", "no", "f"))
 _KEYWORDS = frozenset(("if", "elif", "else", "endif"))
@@ -114,7 +116,7 @@ def judge(
 
 
 def _simple(text: str, lookup: Callable[[str], str | None], template: Callable[[str, str], bool]) -> bool:
-    if _NUMBER.match(text):
+    if re.match(_NUMBER, text):
         return float(text) != 0
     lower = text.lower()
     if lower in _YES:
@@ -126,7 +128,7 @@ def _simple(text: str, lookup: Callable[[str], str | None], template: Callable[[
         return _defined(text[7:].strip(), lookup, template)
     if lower.startswith("version") and not lower[7:8].isalnum() and lower[7:8] != "_":
         return _version(text)
-    if _NAME.match(text) or not text:
+    if re.match(_NAME, text) or not text:
         raise BadCondition("expression is not a conditional")
     raise BadCondition("complex conditionals are not supported")
 
@@ -135,9 +137,9 @@ def _defined(what: str, lookup: Callable[[str], str | None], template: Callable[
     if not what:
         return False
     lower = what.lower()
-    if _NUMBER.match(what) or lower in ("true", "false"):
+    if re.match(_NUMBER, what) or lower in ("true", "false"):
         return True
-    if _DEFINED_NAME.match(what):
+    if re.match(_DEFINED_NAME, what):
         value = lookup(what)
         return bool(value) if value is not None else lower in _YES | _NO
     if lower.startswith("use "):
@@ -150,9 +152,9 @@ def _defined(what: str, lookup: Callable[[str], str | None], template: Callable[
 
 
 def _version(text: str) -> bool:
-    found = _VERSION.match(text)
+    found = re.match(_VERSION, text)
     assert found is not None
-    numbers = _NUMBERS.match(found[4].strip())
+    numbers = re.match(_NUMBERS, found[4].strip())
     if numbers is None or int(numbers[1]) < 6:
         raise BadCondition("the version literal is invalid")
     wanted = (int(numbers[1]), int(numbers[2]), int(numbers[3]) if numbers[3] else LANGUAGE_VERSION[2])

@@ -14,7 +14,6 @@ from pool.base.words import split_list
 from pool.classad import Expr, expr
 from pool.classad.eval.expression import node_of
 from pool.classad.syntax.nodes import Binary, Ternary
-from pool.jobs.vocabulary.hold_codes import HoldCode
 from pool.jobs.vocabulary.states import JobStatus
 from pool.jobs.vocabulary.universes import Universe
 from pool.macros.functions import as_int
@@ -30,17 +29,19 @@ def status(job: JobDraft) -> None:
     if job.flag("hold", "", False):
         if job.around.remote:
             raise job.error("Cannot set hold to 'true' when using -remote or -spool", "hold")
-        _held(job, HoldCode.SUBMITTED_ON_HOLD, "submitted on hold at user's request")
+        _held(job, "SUBMITTED_ON_HOLD", "submitted on hold at user's request")
     elif job.around.remote:
-        _held(job, HoldCode.SPOOLING_INPUT, "Spooling input data files")
+        _held(job, "SPOOLING_INPUT", "Spooling input data files")
     else:
         job.ad["JobStatus"] = JobStatus.IDLE
     job.put("EnteredCurrentStatus", job.around.now)
 
 
-def _held(job: JobDraft, code: int, reason: str) -> None:
+def _held(job: JobDraft, code: str, reason: str) -> None:
+    from pool.jobs.vocabulary.hold_codes import HoldCode  # few jobs begin so, and the table is long
+
     job.ad["JobStatus"] = JobStatus.HELD
-    job.put("HoldReasonCode", code)
+    job.put("HoldReasonCode", HoldCode[code])
     job.put("HoldReason", reason)
 
 

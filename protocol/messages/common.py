@@ -97,7 +97,9 @@ class AdReply(Record):
 
 
 class GetAd(Request[AdReply], tag="common.get_ad"):
-    """The daemon's own ad, with its metrics (loop lag among them)."""
+    """The daemon's own ad, with its metrics (loop lag among them), or those of its attributes that are named."""
+
+    projection: list[str] = []
 
 
 class AdBatch(Record):

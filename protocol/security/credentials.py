@@ -12,7 +12,6 @@ place, since servers and open connections hold it; these are then judged again.
 
 from __future__ import annotations
 
-import copy
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -108,6 +107,8 @@ class Security:
         return self._with(replace(self.settings, tokens=(*self.settings.tokens, token)))
 
     def _with(self, settings: SecuritySettings) -> Security:
+        import copy  # not every tool presents more than its account's credentials
+
         twin = copy.copy(self)
         twin.settings = settings
         return twin

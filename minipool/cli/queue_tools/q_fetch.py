@@ -24,7 +24,7 @@ def identity(session: Session, peer: BlockingPeer, name: str | None) -> tuple[st
     """The schedd's name and address, as its own ad has them."""
     from protocol.messages.common import GetAd
 
-    ad = peer.call(GetAd()).ad
+    ad = peer.call(GetAd(projection=["Name", "MyAddress"])).ad
     return ad.eval_str("Name", name or "schedd"), ad.eval_str("MyAddress", session.sinful("schedd"))
 
 

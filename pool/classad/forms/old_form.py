@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from functools import cache
+from re import Pattern
 from typing import Any, Final
 
 from pool.base.errors import ClassAdError, Span
@@ -14,15 +16,20 @@ from pool.classad.eval.ad import ClassAd
 from pool.classad.eval.expression import expr, store
 from pool.classad.values.attrs import Attrs, is_usual
 
-_LINE: Final = re.compile(r"[ \t]*(?:'((?:[^'\\]|\\.)+)'|([A-Za-z_][A-Za-z0-9_]*))[ \t]*=(?![=?!])[ \t]*")
-#: A whole line with a plain literal, as ads print it.
-_FAST: Final = re.compile(
+_LINE: Final = r"[ \t]*(?:'((?:[^'\\]|\\.)+)'|([A-Za-z_][A-Za-z0-9_]*))[ \t]*=(?![=?!])[ \t]*"
+_PLAIN: Final = (
     r"([A-Za-z_][A-Za-z0-9_]*) = "
     r"(?:(-?(?:[1-9][0-9]{0,17}|0))|\"([^\"\\\n\0]*)\"|(true|false)|(-?(?:[1-9][0-9]*|0)\.[0-9]+(?:E[+-]?[0-9]+)?))\Z"
 )
 #: Lines seen before that are likely to be seen again: their key and value.
 _KNOWN: Final[dict[str, tuple[str, Any]]] = {}
 _MAX_KNOWN: Final = 100_000
+
+
+@cache
+def _plain() -> Pattern[str]:
+    """A whole line with a plain literal, as ads print it; most tools read none."""
+    return re.compile(_PLAIN)
 
 
 def parse_long(text: str, *, file: str = "ad") -> ClassAd:
@@ -53,7 +60,7 @@ def _read(lines: list[str], first: int, file: str) -> Attrs:
 
 def _line(line: str, attrs: Attrs, number: int = 1, file: str = "ad") -> tuple[str, Any] | None:
     """Key and stored value of a line; None when there is none in it. An unusual spelling is noted in `attrs`."""
-    fast = _FAST.match(line)
+    fast = _plain().match(line)
     lasting = len(line) < 200
     value: Any
     if fast is not None:
@@ -71,7 +78,7 @@ def _line(line: str, attrs: Attrs, number: int = 1, file: str = "ad") -> tuple[s
     else:
         if not line or line.isspace() or line.lstrip()[0] == "#":
             return None
-        start = _LINE.match(line)
+        start = re.match(_LINE, line)
         if start is None:
             raise ClassAdError(
                 "this line has no attribute", span=Span(file, number, 1, line[:500]), expected="Name = expression"

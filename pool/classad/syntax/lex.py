@@ -5,6 +5,7 @@ unless a quote follows.
 from __future__ import annotations
 
 import re
+from functools import cache
 from re import Match, Pattern
 from typing import Final, NamedTuple
 
@@ -27,7 +28,7 @@ class Token(NamedTuple):
 # Possessive repeats: a quote that is never closed must not cost time that doubles with each letter after it.
 _BLANK: Final = r"(?P<blank>(?:[ \t\n\v\f\r]+|//[^\n]*|/\*(?:[^*]|\*(?!/))*\*/)+)"
 #: Blanks that end in a comment without the end of its line.
-_OPEN_COMMENT: Final = re.compile(r"(?:[ \t\n\v\f\r]+|//[^\n]*\n|/\*(?:[^*]|\*(?!/))*\*/)*//[^\n]*")
+_OPEN_COMMENT: Final = r"(?:[ \t\n\v\f\r]+|//[^\n]*\n|/\*(?:[^*]|\*(?!/))*\*/)*//[^\n]*"
 _NAME: Final = r"(?P<name>[A-Za-z_][A-Za-z0-9_]*)"
 _NUMBER: Final = (
     r"(?P<number>(?:0[xX][0-9a-fA-F]*|[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?|\.[0-9]+(?:[eE][+-]?[0-9]+)?))"
@@ -39,13 +40,13 @@ _OPERATOR: Final = (
 )
 
 
-def _tokens(string: str) -> Pattern[str]:
+@cache
+def _tokens(old: bool) -> Pattern[str]:
+    """What a token is; most tools read expressions of one form, or of none."""
+    string = _OLD_STRING if old else _NEW_STRING
     quoted = [string.format("text", '"'), string.format("quoted", "'")]
     return re.compile("|".join([_BLANK, _NAME, _NUMBER, *quoted, _OPERATOR]), re.DOTALL)
 
-
-_NEW: Final = _tokens(_NEW_STRING)
-_OLD: Final = _tokens(_OLD_STRING)
 
 _WORDS: Final[dict[str, tuple[str, Scalar]]] = {
     "true": (LITERAL, True),
@@ -59,9 +60,9 @@ _WORDS: Final[dict[str, tuple[str, Scalar]]] = {
 _OPERANDS: Final = frozenset({LITERAL, NAME, "]", ")", "}", "."})
 
 _ESCAPES: Final = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
-_ESCAPE: Final = re.compile(r"\\([0-3][0-7]{1,2}|[0-7]{1,2}|.)", re.DOTALL)
-_GLUE: Final = {q: re.compile(rf"(?<!\\)((?:\\\\)*){q}[ \t\n\v\f\r]*{q}") for q in "\"'"}
-_SUFFIX: Final = re.compile(r"[bBkKmMgGtT](?![A-Za-z0-9_])")
+_ESCAPE: Final = r"(?s)\\([0-3][0-7]{1,2}|[0-7]{1,2}|.)"
+_GLUE: Final = {q: rf"(?<!\\)((?:\\\\)*){q}[ \t\n\v\f\r]*{q}" for q in "\"'"}
+_SUFFIX: Final = r"[bBkKmMgGtT](?![A-Za-z0-9_])"
 _SCALE: Final = {"b": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 
 
@@ -80,7 +81,7 @@ def tokenize(text: str, *, old: bool, strict: bool, file: str) -> list[Token]:
 
     The end token's value is whether the text ends within a `//` comment.
     """
-    match = (_OLD if old else _NEW).match
+    match = _tokens(old).match
     tokens: list[Token] = []
     at, last, size = 0, "", len(text)
     open_comment = False
@@ -93,7 +94,7 @@ def tokenize(text: str, *, old: bool, strict: bool, file: str) -> list[Token]:
         kind, piece, start = found.lastgroup, found[0], at
         at = found.end()
         if kind == "blank":
-            open_comment = at == size and "//" in piece and _OPEN_COMMENT.fullmatch(piece) is not None
+            open_comment = at == size and "//" in piece and re.fullmatch(_OPEN_COMMENT, piece) is not None
             continue
         if kind == "name":
             last, value = _WORDS.get(piece.lower(), (NAME, piece))
@@ -149,8 +150,8 @@ def _number(text: str, start: int, piece: str, end: int, strict: bool, file: str
         if piece[0] != "-":
             raise fail(text, start, "a number may not begin with 0", expected="a decimal number", file=file)
         return end, 0 if hexadecimal else _fits(int(piece))
-    if strict and (suffix := _SUFFIX.match(text, end)):
-        return suffix.end(), _fits(int(piece) * _SCALE[suffix[0].lower()])
+    if strict and (suffix := re.match(_SUFFIX, text[end : end + 2])):
+        return end + suffix.end(), _fits(int(piece) * _SCALE[suffix[0].lower()])
     # Longer ones do not fit anyway, and Python refuses to convert very long ones.
     return end, _fits(int(piece)) if len(piece) < 24 else _long(piece)
 
@@ -169,7 +170,7 @@ def _unescape(text: str, start: int, piece: str, file: str) -> str:
     quote = piece[0]
     raw = piece[1:-1]
     if quote in raw:
-        raw = _GLUE[quote].sub(r"\1", raw)
+        raw = re.sub(_GLUE[quote], r"\1", raw)
     found = unescape(raw)
     if found is None:
         raise fail(text, start, "a string may not contain the character 0", file=file)
@@ -191,7 +192,7 @@ def unescape(raw: str) -> str | None:
         high, zero = high or value > 127, zero or value == 0
         return chr(value) if value < 128 else chr(0xDC00 + value)
 
-    out = _ESCAPE.sub(replace, raw)
+    out = re.sub(_ESCAPE, replace, raw)
     if zero:
         return None
     return from_bytes(to_bytes(out)) if high else out

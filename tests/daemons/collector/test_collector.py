@@ -187,6 +187,8 @@ async def test_the_collector_describes_itself(tmp_path: Path, autojump_clock: tr
         async with host.connected("collector") as peer:
             await peer.call(UpdateAds(updates=[an_update()]))
             assert (await peer.call(GetAd())).ad["MachineAds"] == 1
+            named = (await peer.call(GetAd(projection=["Name", "NoSuchAttribute"]))).ad
+            assert dict(named.items()) == {"Name": "My Pool - cm.pool.test"}
 
 
 async def test_a_daemon_that_stops_takes_its_ads_back(tmp_path: Path, autojump_clock: trio.testing.MockClock) -> None:

@@ -118,3 +118,14 @@ def test_tables_are_printed_without_slow_packages(argv: list[str]) -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=files)
     assert done.stderr.strip() == "0"
     assert done.stdout
+
+
+def test_what_reads_expressions_and_conditions_is_compiled_when_it_is_needed(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    code = "import re\nmake, made = re._compiler.compile, []\n"
+    code += "re._compiler.compile = lambda text, flags=0: made.append(text) or make(text, flags)\n"
+    code += USUAL.format(module=TOOLS["q"][0], slow=("pool.classad.syntax.parse", "copy"), directory=str(tmp_path))
+    code += "import pool.classad.syntax.parse\nprint(max(map(len, made)))\n"
+    done = subprocess.run([sys.executable, "-S", "-c", PATH + code], capture_output=True, text=True, check=True)
+    imported, longest = done.stdout.split("\n")[:2]
+    assert (imported, int(longest) < 60) == ("", True), done.stdout
