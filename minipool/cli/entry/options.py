@@ -61,6 +61,8 @@ class Given(NamedTuple):
     values: tuple[str, ...]
     qualifier: str
     spelled: str
+    after: int = 0
+    """How many words, which are no options, stood before it."""
 
 
 class Parsed:
@@ -133,7 +135,7 @@ def parse(
         if row.refused:
             raise MissingValue(f"{word} is not supported here: {row.refused}")
         values, at = _values(row, word, words, at)
-        parsed.given.append(Given(row.key, values, qualifier, word))
+        parsed.given.append(Given(row.key, values, qualifier, word, len(parsed.words)))
     return parsed
 
 

@@ -20,17 +20,25 @@ if TYPE_CHECKING:
     from protocol.messages.schedd import Selection
 
 _ASSIGNMENT = re.compile(r"\s*([A-Za-z_]\w*)\s*=(?![=?!])\s*(.*)\Z", re.DOTALL)
+_NAME = re.compile(r"[A-Za-z_]\w*\Z", re.ASCII)
+_RESTRICTIONS = ("jobids", "owner", "constraint")
 _NOTHING_SET = "Transaction failed.  No attributes were set."
+
+
+def _named_jobs(parsed: Parsed) -> tuple[list[str], str, list[str]]:
+    """The ids, or the owner, that the first words are, and the words behind them."""
+    words = list(parsed.words)
+    # As in HTCondor's qedit.cpp: a word names jobs only where no option has done so before it, and ids end at an option.
+    if not words or any(one.key in _RESTRICTIONS and not one.after for one in parsed.given):
+        return [], "", words
+    together = min((one.after for one in parsed.given if one.after), default=len(words))
+    count = next((at for at, word in enumerate(words[:together]) if not names_jobs(word)), together)
+    return (words[:count], "", words[count:]) if count else ([], words[0], words[1:])
 
 
 def _awaits_value(parsed: Parsed) -> bool:
     """Whether the last word is the name of an attribute, so that the next one is its value, `-1.5` too."""
-    words = list(parsed.words)
-    if not any(map(parsed.has, ("jobids", "owner", "constraint"))) and words:
-        while words and names_jobs(words[0]):
-            words.pop(0)
-        if len(words) == len(parsed.words):
-            words.pop(0)  # an owner
+    *_, words = _named_jobs(parsed)
     while words:
         if _ASSIGNMENT.match(words.pop(0)) is None:
             if not words:
@@ -68,8 +76,7 @@ def main(verb: str, argv: Sequence[str]) -> int:
 def _main(parsed: Parsed) -> int:
     from protocol.messages.schedd import EditJobs, Outcome
 
-    words = list(parsed.words)
-    restriction = _restriction(parsed, words)
+    restriction, words = _restriction(parsed)
     edits = _edits(parsed, words)
     if parsed.has("dry-run"):
         return 0
@@ -119,18 +126,20 @@ class Restriction(NamedTuple):
         return f"by constraint: ( {' && '.join([*clauses, ' || '.join(named)] if named else clauses)} )"
 
 
-def _restriction(parsed: Parsed, words: list[str]) -> Restriction:
-    """What the options say, or the first words: ids of jobs and clusters, or an owner."""
-    ids = [job for text in parsed.values("jobids") for job in split_list(text)]
-    owner, constraints = parsed.value("owner") or "", parsed.values("constraint")
+def _restriction(parsed: Parsed) -> tuple[Restriction, list[str]]:
+    """Which jobs: those of the first words and of the options together; and the words that are edits."""
+    ids, owner, words = _named_jobs(parsed)
+    ids += [job for text in parsed.values("jobids") for job in split_list(text)]
+    owner, constraints = parsed.value("owner") or owner, parsed.values("constraint")
     if not (ids or owner or constraints):
-        if not words:
-            raise UsageError("condor_qedit : Error - no jobs specified.")
-        while words and names_jobs(words[0]):
-            ids.append(words.pop(0))
-        if not ids:
-            owner = words.pop(0)
-    return Restriction(ids, owner, " && ".join(constraints) or None)
+        raise UsageError("condor_qedit : Error - no jobs specified.")
+    for text in constraints:
+        try:
+            expr(text)
+        except ClassAdError:
+            raise UserError(f"condor_qedit: invalid constraint: {text}") from None
+    together = constraints if len(constraints) < 2 else [f"({text})" for text in constraints]
+    return Restriction(ids, owner, " && ".join(together) or None), words
 
 
 def _edits(parsed: Parsed, words: list[str]) -> dict[str, str]:
@@ -150,6 +159,9 @@ def _edits(parsed: Parsed, words: list[str]) -> dict[str, str]:
     if not pairs:
         raise UsageError("condor_qedit : Error - no attributes specifed.")
     for name, text in pairs:
+        if not _NAME.match(name):
+            what = f'Update aborted, illegal attribute-name specified for attribute "{name}".'
+            raise UserError(f"{what}\n{_NOTHING_SET}")
         if name.lower() in SCHEDDS:
             raise UserError(f'Update of immutable attribute "{name}" is not allowed.\n{_NOTHING_SET}')
         try:

@@ -70,6 +70,17 @@ def test_an_edit_says_how_many_jobs_it_changed(
             ["105.0", "Owner", '"bob"'],
             'Update of immutable attribute "Owner" is not allowed.\nTransaction failed.  No attributes were set.\n',
         ),
+        (
+            ["105.0", "bad-name", "1"],
+            'Update aborted, illegal attribute-name specified for attribute "bad-name".\n'
+            "Transaction failed.  No attributes were set.\n",
+        ),
+        (
+            ["-constraint", "true", "105.0", "A=1"],
+            'Update aborted, illegal attribute-name specified for attribute "105.0".\n'
+            "Transaction failed.  No attributes were set.\n",
+        ),
+        (["105.0", "-constraint", "((", "A", "1"], "condor_qedit: invalid constraint: ((\n"),
         (["105.0", "X", "(("], "Update aborted, illegal value for : X\nTransaction failed.  No attributes were set.\n"),
     ],
 )
@@ -83,6 +94,27 @@ def test_restrictions_narrow_each_other(monkeypatch: pytest.MonkeyPatch) -> None
     assert run_tool(monkeypatch, "qedit", argv, FakeSession(peer))[0] == 0
     (asked,) = [one for one in peer.asked if isinstance(one, EditJobs)]
     assert (asked.select.ids, asked.select.constraint) == (["105.0", "106"], 'Owner == "alice" && (A == 1)')
+
+
+@pytest.mark.parametrize(
+    ("argv", "ids", "users", "constraint"),
+    [
+        (["105.0", "-constraint", "X == 1", "A", "1"], ["105.0"], [], "(X == 1)"),
+        (["105.0", "A", "-1", "-constraint", "X == 1"], ["105.0"], [], "(X == 1)"),
+        (["105.0", "106", "-debug", "A", "1"], ["105.0", "106"], [], None),
+        (["105.0", "-jobids", "106.1", "A", "1"], ["105.0", "106.1"], [], None),
+        (["alice", "-constraint", "X == 1", "A", "1"], [], ["alice"], "X == 1"),
+        (["-constraint", "X || Y", "-constraint", "Z", "A", "1"], [], [], "(X || Y) && (Z)"),
+    ],
+)
+def test_jobs_named_by_words_before_an_option_are_meant_too(
+    monkeypatch: pytest.MonkeyPatch, argv: list[str], ids: list[str], users: list[str], constraint: str | None
+) -> None:
+    peer = a_peer(QUEUE, edit=answered(Outcome.DONE))
+    assert run_tool(monkeypatch, "qedit", argv, FakeSession(peer))[0] == 0
+    (asked,) = [one for one in peer.asked if isinstance(one, EditJobs)]
+    assert (asked.select.ids, asked.select.users, asked.select.constraint) == (ids, users, constraint)
+    assert list(asked.assignments) == ["A"]
 
 
 def test_a_constraint_alone_leaves_jobs_of_others_out(monkeypatch: pytest.MonkeyPatch) -> None:
