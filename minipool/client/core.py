@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from minipool.client.model import (
+    EDGE,
     JobResult,
     JobState,
     Status,
@@ -99,7 +100,8 @@ class PoolCore:
         plan = yield from do(lambda: given.plan(self.session, count=count))
         queued = yield from queue(plan, timeout=timeout)
         for warning in queued.warnings:
-            warn(warning, SubmitWarning)
+            if EDGE not in warning:  # a column that the API has made, and the user knows nothing of
+                warn(warning, SubmitWarning)
         return [JobId(queued.cluster, proc) for proc in range(queued.jobs)]
 
     def jobs(

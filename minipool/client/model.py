@@ -170,20 +170,33 @@ def _text(value: Scalar) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
+_SEPARATOR: Final = "\x1f"
+EDGE: Final = "_edge"
+"""A column without a meaning, before and behind values that a submit description would read as something else."""
+
+
 def _items(rows: Sequence[Mapping[str, Scalar]]) -> str:
-    """A queue statement with a line of tab-free values for each row."""
+    """A queue statement with a line for each row."""
     if not rows:
         return "queue item from (\n)\n"
     names = list(rows[0])
-    lines = []
+    table = []
     for row in rows:
         if list(row) != names:
             raise SubmitError(f"all items need the same keys: {', '.join(names)}")
         values = [_text(value) for value in row.values()]
-        if any("\n" in value or "\x1f" in value for value in values):
+        if any(value.splitlines() not in ([], [value]) or _SEPARATOR in value for value in values):
             raise SubmitError("an item's value cannot hold a line break")
-        lines.append("\x1f".join(values) if len(values) > 1 else values[0])
-    return f"queue {','.join(names)} from (\n" + "\n".join(lines) + "\n)\n"
+        table.append(values)
+    if not all(_reads_as_it_is(values) for values in table):
+        names, table = [EDGE, *names, EDGE], [["-", *values, "-"] for values in table]
+    lines = "".join(f"{_SEPARATOR.join(values)}\n" for values in table)
+    return f"queue {','.join(names)} from (\n{lines})\n"
+
+
+def _reads_as_it_is(values: Sequence[str]) -> bool:
+    """Whether a line of these values is a row of them: no comment, not the end of the list, nothing stripped off."""
+    return all(value and value == value.strip() for value in values) and values[0][0] not in "#)"
 
 
 def id_of(job: object) -> JobId | int:

@@ -11,7 +11,9 @@ import trio
 
 import minipool
 from minipool.client.model import id_of
+from minipool.client.session import Session
 from pool.base.ids import JobId
+from pool.config import load_config
 
 DOCS = Path(__file__).parents[2] / "docs" / "api.md"
 WAIT_S = 240
@@ -73,11 +75,21 @@ def test_a_description_may_be_given_in_many_ways(given: minipool.Submit, text: s
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"items": [{"a": 1}, {"b": 1}]}, {"items": [{"a": 1}], "queue": 2}, {"items": [{"a": "x\ny"}]}],
+    [{"items": [{"a": 1}, {"b": 1}]}, {"items": [{"a": 1}], "queue": 2}, {"items": [{"a": "x\ny"}]}, {"items": [{"a": "x\x85y"}]}],
 )
 def test_items_that_do_not_fit_together_are_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(minipool.SubmitError):
         minipool.Submit(executable="/bin/true", **wrong)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("value", ["#1", ")", ") rest", "", "x y", "a, b", "1"])
+@pytest.mark.parametrize("beside", [{}, {"m": ""}, {"m": "z"}])
+def test_an_item_is_a_job_whatever_its_values_look_like(value: str, beside: dict[str, str]) -> None:
+    items = [{"n": "first", **beside}, {"n": value, **beside}]
+    described = minipool.Submit(executable="/bin/true", arguments="[$(n)][$(m:)]", items=items)
+    plan = described.plan(Session(load_config([], environ={})))
+    end = f"[{beside.get('m', '')}]"
+    assert [ad.eval_str("Args") for ad in plan.procs()] == [f"[first]{end}", f"[{value}]{end}"]
 
 
 @pytest.mark.parametrize(("job", "text"), [("12.3", "12.3"), (12, "12"), ((12, 3), "12.3"), (JobId(12, 3), "12.3")])
