@@ -25,17 +25,9 @@ from protocol.security.identity import Link
 from protocol.wire.address import Address
 
 BACKLOG: Final = 4096
-
-
 """How many connections wait to be accepted, as far as the kernel lets them."""
-
-
 ACCEPTED_AT_ONCE_MAX: Final = 32
-
-
 """How many are accepted in one turn of the loop: a crowd at the door is looked through quickly, and others go on."""
-
-
 NO_ROOM_PAUSE_S: Final = 0.05
 
 

@@ -108,7 +108,7 @@ PRIVATE_ADS: Final = _from_negotiator
 
 ADS: Final[Needs] = {
     "Machine": Need(_L.ADVERTISE_STARTD, frozenset({EXECUTE})),
-    "StartDaemon": Need(_L.ADVERTISE_STARTD, frozenset({EXECUTE})),
+    "StartD": Need(_L.ADVERTISE_STARTD, frozenset({EXECUTE})),
     "Scheduler": Need(_L.ADVERTISE_SCHEDD, frozenset({SUBMIT})),
     "Submitter": Need(_L.ADVERTISE_SCHEDD, frozenset({SUBMIT})),
     "DaemonMaster": Need(_L.ADVERTISE_MASTER),

@@ -67,7 +67,7 @@ def test_an_execute_host_publishes_no_slot_of_another(hosts: Hosts) -> None:
         an_ad("Machine", f"slot1@{other.name}", broken, Cpus=64),
         an_ad("Machine", f"slot9@{broken.name}", other, Cpus=64),
         an_ad("Machine", f"slot9@{broken.name}", broken, Cpus=64, MyAddress=str(place_of(other, "startd"))),
-        an_ad("StartDaemon", other.name, other),
+        an_ad("StartD", other.name, other),
         an_ad("DaemonMaster", other.name, other),
         an_ad("Generic", f"storage@{other.name}", other),
     ]

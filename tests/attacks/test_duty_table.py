@@ -17,6 +17,7 @@ from pkgutil import iter_modules
 import pytest
 
 import protocol.messages
+from minipool.client.session import AD_TYPES
 from pool.classad import ClassAd
 from protocol.messages.collector import AdUpdate, UpdateAds, WatchAds
 from protocol.rpc import events
@@ -57,6 +58,10 @@ PEERS = {
 """Hosts by their duty, a user by token and by account, who runs the pool, a ticket's bearer, a parent or child."""
 REAL = ("execute", "submit", "central", "token", "account", "owner")
 ADS = {**needs.ADS, "Any other": needs.OTHER_ADS}
+
+
+def test_what_daemons_say_of_themselves_has_a_row() -> None:
+    assert {*AD_TYPES.values()} <= {*needs.ADS}
 
 
 def rows() -> Iterator[tuple[str, str, needs.Need]]:

@@ -75,7 +75,12 @@ def test_a_description_may_be_given_in_many_ways(given: minipool.Submit, text: s
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"items": [{"a": 1}, {"b": 1}]}, {"items": [{"a": 1}], "queue": 2}, {"items": [{"a": "x\ny"}]}, {"items": [{"a": "x\x85y"}]}],
+    [
+        {"items": [{"a": 1}, {"b": 1}]},
+        {"items": [{"a": 1}], "queue": 2},
+        {"items": [{"a": "x\ny"}]},
+        {"items": [{"a": "x\x85y"}]},
+    ],
 )
 def test_items_that_do_not_fit_together_are_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(minipool.SubmitError):

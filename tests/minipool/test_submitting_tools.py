@@ -46,6 +46,12 @@ def test_qsub_knows_the_cluster_and_says_what_is_odd(here: Path) -> None:
         pool.remove(cluster)
 
 
+@pytest.mark.parametrize("when", ["13010000", "02300000", "2560", "0000.99"])
+def test_a_moment_that_never_comes_queues_nothing(here: Path, when: str) -> None:
+    done = ran(here, "condor_qsub", "-a", when, "-b", "y", "true")
+    assert (done.returncode, done.stderr) == (1, f"-a {when}: there is no such moment\n")
+
+
 def test_a_wrong_list_of_clusters_to_wait_for_queues_nothing(here: Path) -> None:
     with minipool.connect() as pool:
         before = len(pool.jobs())

@@ -16,7 +16,7 @@ from minipool.cli.entry.context import open_session
 from minipool.cli.entry.machines import names_or_constraint, nobody, none_found
 from minipool.cli.entry.options import Opt, Parsed, UsageError
 from minipool.cli.entry.tool import ADDR, DEBUG, HELP, NAME, POOL, VERSION_OPT, Tool, refused, run
-from minipool.client.session import NotFound, Session
+from minipool.client.session import AD_TYPES, NotFound, Session
 from pool.base.errors import PeerError, UserError
 
 if TYPE_CHECKING:
@@ -24,10 +24,6 @@ if TYPE_CHECKING:
 
 _DAEMONS: Final = {"master": 1, "schedd": 2, "startd": 2, "collector": 3, "negotiator": 2}
 """Daemon -> how many letters of its option are enough."""
-_KINDS: Final = {
-    "master": "DaemonMaster", "schedd": "Scheduler", "startd": "StartD", "collector": "Collector",
-    "negotiator": "Negotiator",
-}  # fmt: skip
 _SUMMARIES: Final = {
     "on": "Start daemons that were stopped.",
     "off": "Stop daemons and keep them stopped.",
@@ -142,7 +138,7 @@ def _targets(verb: str, parsed: Parsed, session: Session, daemon: str) -> list[T
         given += [Target(name) for name in parsed.values("name")] + [Target(addr=one) for one in parsed.values("addr")]
         return given or [Target()]
     to = order(verb, "", daemon)[0]
-    ads = session.query(_KINDS.get(to, "DaemonMaster"), constraint=constraint, projection=["Name", "Machine"])
+    ads = session.query(AD_TYPES[to], constraint=constraint, projection=["Name", "Machine"])
     if not ads:
         raise none_found(session, to, constraint)
     return [Target(ad.eval_str("Name")) for ad in ads]

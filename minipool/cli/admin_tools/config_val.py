@@ -277,7 +277,6 @@ def _origin(config: Shown, name: str) -> str:
 
 
 def _dump(config: Shown, parsed: Parsed) -> Iterable[str]:
-
     yield f"# Configuration from machine: {config['FULL_HOSTNAME']}\n"
     patterns = [word.lower() for word in parsed.words]
     if patterns:

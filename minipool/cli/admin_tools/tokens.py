@@ -9,6 +9,7 @@ condor_token_list; `pool token` is minipool's own.
 from __future__ import annotations
 
 import os
+import stat
 import sys
 import time
 from collections.abc import Sequence
@@ -159,11 +160,14 @@ def _write_out(session: Session, parsed: Parsed, token: str) -> None:
         if path != os.path.basename(path):
             raise UserError("Token name isn't a plain filename")
         directory = os.path.expanduser(session.config["SEC_TOKEN_DIRECTORY"] or "~/.condor/tokens.d")
-        os.makedirs(directory, mode=0o700, exist_ok=True)
         path = os.path.join(directory, path)
     try:
+        if given[-1].key == "token":
+            os.makedirs(directory, mode=0o700, exist_ok=True)
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(descriptor, "w") as file:
+            if stat.S_ISREG(os.fstat(descriptor).st_mode):  # a file that was there keeps the mode that it had
+                os.fchmod(descriptor, 0o600)
             file.write(token + "\n")
     except OSError as error:
         raise UserError(f"Cannot write token to {path}: {error.strerror} (errno={error.errno})") from None

@@ -21,9 +21,14 @@ _LANGUAGE = (
 """Knobs that say something of the language of expressions in a tool."""
 
 
-def open_session(parsed: Parsed) -> Session:
-    """The pool of -pool, or the one that the configuration names."""
-    session = Session.open(pool=parsed.value("pool"))
+def open_session(parsed: Parsed, *, pool: str = "pool", more: str | None = None) -> Session:
+    """The pool of -pool (or what the tool calls that option), or the one that the configuration names.
+
+    `more` is a configuration file that is read behind the others.
+    """
+    session = Session.open(pool=parsed.value(pool))
+    if more is not None:
+        session = Session.open(pool=parsed.value(pool), config=[*session.config.files, more])
     install_language(session.config)
     if parsed.has("debug"):
         sys.stderr.write("".join(f"{warning}\n" for warning in session.config.warnings))

@@ -16,15 +16,24 @@ from minipool.cli.entry.names import POOL_VERBS, TOOLS
 
 def condor() -> NoReturn:
     """The entry of each `condor_*` program."""
-    leave_garbage()
+    begin()
     verb = os.path.basename(sys.argv[0]).removeprefix("condor_").removesuffix(".py")
     leave(dispatch(verb, sys.argv[1:]))
 
 
 def pool() -> NoReturn:
     """The entry of the `pool` program."""
-    leave_garbage()
+    begin()
     leave(pool_main(sys.argv[1:]))
+
+
+def begin() -> None:
+    """What every program does first."""
+    leave_garbage()
+    if sys.stdout.isatty() or sys.stderr.isatty() or sys.stdout.errors == "strict":  # else there is nothing to prepare
+        from minipool.cli.entry.console import prepare_output
+
+        prepare_output()
 
 
 def leave_garbage() -> None:
@@ -64,7 +73,19 @@ def dispatch(verb: str, argv: Sequence[str]) -> int:
     except BrokenPipeError:
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - the reader has gone; nothing more can be said
         return 0
+    except OSError as error:  # a file that the user has named, or a full disk: the system's own words say it best
+        return refused_by_system(verb, error)
     return status
+
+
+def refused_by_system(verb: str, error: OSError) -> int:
+    """Say what the system has refused; the exit status."""
+    program = f"condor_{verb}" if verb in TOOLS else f"pool {verb}"
+    where = "" if error.filename is None else f"{error.filename}: "
+    if not where:
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - it takes nothing more, and would refuse that again at the end
+    sys.stderr.write(f"{program}: {where}{error.strerror or error}\n")
+    return 1
 
 
 def help_text() -> str:
@@ -86,4 +107,7 @@ def leave(status: int) -> NoReturn:
         sys.stderr.flush()
     except BrokenPipeError:
         pass
+    except OSError as error:  # what was kept back until now does not fit on the disk
+        sys.stderr.write(f"standard output: {error.strerror}\n")
+        status = status or 1
     os._exit(status)

@@ -100,7 +100,12 @@ def _formed(event: LogEntry, options: Sequence[str]) -> str:
 
     date, _, rest = event.when.partition(" ")
     moment = rest[:8]
-    at = time.mktime(time.strptime(f"{date} {moment}", "%Y-%m-%d %H:%M:%S"))
+    if "-" not in date:  # logs of before HTCondor 8.9, and EVENT_LOG_FORMAT_OPTIONS = LEGACY: a date without the year
+        date = f"{time.localtime().tm_year}-{date.replace('/', '-')}"
+    try:
+        at = time.mktime(time.strptime(f"{date} {moment}", "%Y-%m-%d %H:%M:%S"))
+    except (ValueError, OverflowError):
+        raise UserError(f"an event's date cannot be read: {event.when}") from None
     plain = event.text.replace(event.when, f"{date} {moment}", 1)
     return formed(plain, at, read_form(["LEGACY", *options] if "ISO_DATE" not in options else options))
 

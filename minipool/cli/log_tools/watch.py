@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from minipool.cli.entry.console import plain, screen
 from minipool.cli.entry.context import open_session
 from minipool.cli.entry.options import Opt, Parsed
 from minipool.cli.entry.tool import DEBUG, HELP, NAME, POOL, VERSION_OPT, Tool, refused, run
@@ -127,7 +128,7 @@ def _live(steps: Iterator[Progress], watched: WatchView) -> int:
     from rich.console import Console
     from rich.live import Live
 
-    with Live(auto_refresh=False, console=Console(no_color=not watched.color)) as live:
+    with Live(auto_refresh=False, console=Console(file=screen(), no_color=not watched.color)) as live:
         for progress in steps:
             live.update(render(watched.shown(progress)), refresh=True)
             status = watched.status(progress)
@@ -149,5 +150,5 @@ def render(batches: Sequence[Batch]) -> Group:
         for count, style in ((batch.done, "green"), (batch.running, "cyan"), (batch.held, "red"), (batch.idle, "dim")):
             bar.append(("━" if style != "dim" else "─") * round(width * count / (batch.total or 1)), style=style)
         counts = (batch.idle, batch.running, batch.held, batch.done, batch.total)
-        table.add_row(batch.name, *(str(count) if count else "-" for count in counts), bar)
+        table.add_row(Text(plain(batch.name)), *(str(count) if count else "-" for count in counts), bar)
     return Group(table if batches else Text("No jobs."))

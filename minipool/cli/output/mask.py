@@ -9,6 +9,7 @@ which `tests/cases/cli` holds.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -244,7 +245,7 @@ def _of_kind(kind: str, source: ColumnSource) -> Callable[[ClassAd], Cell]:
 
     def amount(ad: ClassAd) -> Cell:
         found = number(source.value(ad))
-        if found is None or found != found:
+        if found is None or not math.isfinite(found):
             return MISSING
         return float(found) if kind == printf.FLOAT else int(found)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Final, NamedTuple
 
 from pool.base.ids import is_number
@@ -15,6 +16,8 @@ RAW: Final = "raw"
 TIME: Final = "time"
 DATE: Final = "date"
 
+_NO_INT: Final = -(2**63)
+"""What C makes a whole number of a real one that has none."""
 _KINDS: Final = {
     **dict.fromkeys("diouxXp", INT), **dict.fromkeys("eEfFgGaA", FLOAT), **dict.fromkeys("cC", CHAR),
     **dict.fromkeys("sS", STRING), **dict.fromkeys("vV", VALUE), **dict.fromkeys("rR", RAW), "T": TIME, "Y": DATE,
@@ -53,11 +56,11 @@ class Conversion(NamedTuple):
         return f"{self.before}{f'%{width}{cut}s' % text}{self.after}"
 
     def _number(self, value: float) -> str:
-        if self.kind == CHAR:
-            return self._field(chr(int(value) & 0xFF))
         if self.kind == FLOAT:
             return self._float(float(value))
-        amount = int(value)
+        amount = int(value) if math.isfinite(value) else _NO_INT
+        if self.kind == CHAR:
+            return self._field(chr(amount & 0xFF))
         if self.letter == "p":
             return self._field(hex(amount & 0xFFFFFFFFFFFFFFFF))
         if self.letter in "ouxX" and amount < 0:

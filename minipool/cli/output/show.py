@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 
 from pool.base.errors import ClassAdError
@@ -9,6 +10,7 @@ from pool.base.units import show_seconds
 from pool.classad import ClassAd, Expr, Value, expr
 
 _WIDTH = 80
+_NO_DATE = "    ???    "
 
 
 def literal(value: Value) -> str:
@@ -23,20 +25,22 @@ def bare(value: Value) -> str:
 
 def duration(seconds: float) -> str:
     """A time span: `  0+00:01:31`."""
-    total = int(seconds)
-    if total < 0:
+    if not math.isfinite(seconds) or seconds <= -1:
         return "[?????]"
+    total = int(seconds)
     return f"{show_seconds(total):>12}"
 
 
 def date(seconds: float) -> str:
-    """A date without the year: `11/20 23:35`."""
-    when = time.localtime(seconds)
-    return f"{when.tm_mon:2d}/{when.tm_mday:<2d} {when.tm_hour:02d}:{when.tm_min:02d}"
+    """A date without the year: `11/20 23:35`; question marks for a moment that no calendar has."""
+    when = local(seconds)
+    return _NO_DATE if when is None else f"{when.tm_mon:2d}/{when.tm_mday:<2d} {when.tm_hour:02d}:{when.tm_min:02d}"
 
 
 def span(seconds: float) -> str:
     """A time span as C divides it, so that a negative one shows: `  0+00:00:-5`."""
+    if not math.isfinite(seconds):
+        return "[?????]"
     total = int(seconds)
     sign, total = (-1, -total) if total < 0 else (1, total)
     days, rest = divmod(total, 86400)
@@ -47,7 +51,21 @@ def span(seconds: float) -> str:
 
 def clock_date(seconds: float) -> str:
     """A date without the year, or question marks for a moment before 1970."""
-    return "    ???    " if seconds < 0 else date(seconds)
+    return _NO_DATE if seconds < 0 else date(seconds)
+
+
+def long_date(seconds: float) -> str:
+    """A date with weekday and year: `Fri Nov 20 23:35:32 2026`."""
+    when = local(seconds)
+    return _NO_DATE.strip() if when is None else time.asctime(when)
+
+
+def local(seconds: float) -> time.struct_time | None:
+    """A moment in this host's zone; None where there is none such: what an ad gives for a time may be any number."""
+    try:
+        return time.localtime(seconds)
+    except (OverflowError, ValueError, OSError):
+        return None
 
 
 def number(value: object) -> float | int | None:

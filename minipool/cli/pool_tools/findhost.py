@@ -43,9 +43,7 @@ def _main(parsed: Parsed) -> int:
         raise UserError("condor_findhost: -n needs a number greater than zero")
     install_clock()
     constraint, rank = _expression(parsed, "c"), _expression(parsed, "r")
-    from minipool.client.session import Session
-
-    session = Session.open(pool=parsed.value("p")) if parsed.has("p") else open_session(parsed)
+    session = open_session(parsed, pool="p")
     try:
         ads = session.query("Machine", constraint=constraint.old_text if constraint is not None else None)
     except PeerError as error:

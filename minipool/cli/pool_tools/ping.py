@@ -10,11 +10,12 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from minipool.cli.entry.context import open_session
 from minipool.cli.entry.options import Opt, Parsed
 from minipool.cli.entry.tool import DEBUG, FORMATTING, HELP, NAME, POOL, VERSION_OPT, Tool, run
 from minipool.cli.output.ad_output import write_all
 from minipool.cli.output.autoformat import AutoFormat
-from minipool.client.session import NotFound, Session
+from minipool.client.session import NotFound
 from pool.base.errors import PeerError, UserError
 from pool.classad import ClassAd
 
@@ -137,7 +138,7 @@ def _answer(parsed: Parsed) -> PingAnswer | None:
     name, address = parsed.value("name"), parsed.value("address")
     to = f"daemon at {address}" if address else f"{kind} {name}" if name else f"local {kind}"
     try:
-        with _session(parsed).daemon(kind, name=name, addr=address) as peer:
+        with open_session(parsed, more=parsed.value("config")).daemon(kind, name=name, addr=address) as peer:
             return PingAnswer(peer.call(Ping()), peer.address, to, _is_protected(peer))
     except NotFound as error:
         said = f"ERROR: couldn't locate {name or (address or kind)}!\n{error}"
@@ -150,14 +151,6 @@ def _answer(parsed: Parsed) -> PingAnswer | None:
 
 def _is_protected(peer: BlockingPeer) -> bool:
     return peer.address.startswith("<")
-
-
-def _session(parsed: Parsed) -> Session:
-    session = Session.open(pool=parsed.value("pool"))
-    more = parsed.value("config")
-    if more is None:
-        return session
-    return Session.open(pool=parsed.value("pool"), config=[*session.config.files, more])
 
 
 def _text(parsed: Parsed, forms: Sequence[str], answer: PingAnswer, levels: Sequence[str]) -> Iterator[str]:

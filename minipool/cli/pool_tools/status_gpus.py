@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
 
+from minipool.cli.pool_tools.status_print_as import gpus
 from minipool.cli.pool_tools.status_totals import KINDS, lines
 from pool.base.ids import is_number
 from pool.classad import ClassAd
 
 
 def offered(ad: ClassAd) -> list[tuple[str, ClassAd]]:
-    """The GPUs that a slot has free, by id, where it says more of them than their names."""
-    found: Any = ad.eval("AvailableGPUs")
-    gpus = [one for one in found if isinstance(one, ClassAd)] if isinstance(found, list) else []
-    return [(gpu.eval_str("Id") or gpu.new(), gpu) for gpu in gpus]
+    """The GPUs that a slot has free, by id."""
+    return [(gpu.eval_str("Id") or gpu.new(), gpu) for gpu in gpus(ad)]
 
 
 def any_offered(ads: Iterable[ClassAd]) -> bool:

@@ -24,15 +24,15 @@ def _dynamic_slots(value: Any, ad: ClassAd, _: Column) -> Any:
     return 1 if value is UNDEFINED and "DynamicSlot" not in ad else value
 
 
-def _gpus(ad: ClassAd) -> list[ClassAd]:
-    """What is known of each of the slot's GPUs."""
+def gpus(ad: ClassAd) -> list[ClassAd]:
+    """What is known of each of the slot's GPUs, where that is more than their names."""
     known = ad.eval("AvailableGPUs")
     return [one for one in known if isinstance(one, ClassAd)] if isinstance(known, list) else []
 
 
 def _range_of(name: str, show: Callable[[float, float], str]) -> Callable[[Any, ClassAd, Column], Any]:
     def render(_: Any, ad: ClassAd, column: Column) -> Any:
-        amounts = [amount for one in _gpus(ad) if (amount := one.eval_float(name)) is not None]
+        amounts = [amount for one in gpus(ad) if (amount := one.eval_float(name)) is not None]
         return show(min(amounts), max(amounts)).rjust(column.width) if amounts and max(amounts) > 0 else MISSING
 
     return render
@@ -48,7 +48,7 @@ def _memory(least: float, most: float) -> str:
 
 
 def _device_names(_: Any, ad: ClassAd, __: Column) -> Any:
-    names = sorted({name for one in _gpus(ad) if (name := one.eval_str("DeviceName"))})
+    names = sorted({name for one in gpus(ad) if (name := one.eval_str("DeviceName"))})
     return ",".join(names) if names else MISSING
 
 

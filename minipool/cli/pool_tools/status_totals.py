@@ -6,6 +6,7 @@ cannot be counted is malformed, and is mentioned below. Source: HTCondor's manua
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple
 
@@ -100,9 +101,9 @@ def _adder(*names: str) -> Callable[[Counts, ClassAd], bool]:
         _count(sums, "Count")
         good = True
         for name in names:
-            amount = ad.eval_float(name)
-            good = good and amount is not None
-            _count(sums, name, amount or 0)
+            amount = ad.eval_float(name, math.nan)
+            good = good and math.isfinite(amount)
+            _count(sums, name, amount if math.isfinite(amount) else 0)
         return good
 
     return add

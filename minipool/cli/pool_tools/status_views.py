@@ -383,9 +383,7 @@ def view(name: str, *, wide: bool) -> PrintFormat:
     how = VIEWS[name]
     text = how.text
     if wide:
-        text = text.replace(
-            _TIME, "EnteredCurrentActivity AS ActivityTime WIDTH 12 TRUNCATE PRINTAS ACTIVITY_TIME OR -\n"
-        )
+        text = text.replace(_TIME, _WIDE_TIME)
     table = parse(text.split("\n"), FUNCTIONS, name=name, truncate=False)
     growing = mask.AUTO if wide or name in _GROWING_NAMES or (how.name_width and how.grows) else 0
     columns = []

@@ -13,10 +13,12 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from minipool.cli.entry.console import clear_screen
 from minipool.cli.entry.context import open_session
 from minipool.cli.entry.options import Opt, Parsed
 from minipool.cli.entry.tool import HELP, JSON, VERSION_OPT, Tool, refused, run
 from minipool.cli.output.columns import aligned
+from minipool.cli.output.show import long_date
 from pool.base.errors import PeerError, UserError
 
 if TYPE_CHECKING:
@@ -104,7 +106,7 @@ def _main(parsed: Parsed) -> int:
             time.sleep(max(1, delay))
             new = _ask(session, daemon, parsed)
             if parsed.has("live") and sys.stdout.isatty() and not parsed.has("json"):
-                sys.stdout.write("\x1b[H\x1b[2J")
+                clear_screen()
             _show(old, new, columns, parsed)
             sys.stdout.flush()
             if not (parsed.has("live") and sys.stdout.isatty()):
@@ -214,7 +216,7 @@ def _head(old: ClassAd, new: ClassAd, seconds: float) -> Iterator[str]:
         said.append(f"duty cycle {100 * (1 - (_change(old, new, 'DCSelectWaittime') or 0.0) / cycles):.2f}%")
     if (commands := _change(old, new, "DCCommands")) is not None:
         said.append(f"{commands / seconds:.1f} commands/s")
-    yield f"{time.ctime(now)}: {', '.join(said)}\n"
+    yield f"{long_date(now)}: {', '.join(said)}\n"
 
 
 def _change(old: ClassAd, new: ClassAd, name: str) -> float | None:
@@ -262,4 +264,4 @@ def _shown(value: float | str | None) -> str:
         return ""
     if isinstance(value, str):
         return value
-    return f"{value:.0f}" if value == int(value) and abs(value) >= 1 else f"{value:.3f}"
+    return f"{value:.0f}" if float(value).is_integer() and abs(value) >= 1 else f"{value:.3f}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -84,9 +85,12 @@ def _checked(given: Given) -> Callable[[BlockingPeer], str]:
 
 def _number(text: str) -> float:
     try:
-        return float(text)
+        number = float(text)
     except ValueError:
-        raise UserError(f"{text!r} is not a number") from None
+        number = math.nan
+    if not math.isfinite(number):
+        raise UserError(f"{text!r} is not a number")
+    return number
 
 
 def _set(peer: BlockingPeer, row: RecordSetting, user: str, value: float) -> str:

@@ -7,11 +7,12 @@ not its place. Source: HTCondor's manual page condor_userprio.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
-from minipool.cli.output.show import date
+from minipool.cli.output.show import date, local
 from pool.classad import ClassAd
 
 _FOREVER: Final = 3.4028235e38
@@ -136,7 +137,8 @@ def _in_use(row: UserRow, _: float) -> str | None:
 def _moment(name: str) -> Callable[[UserRow, float], str | None]:
     def cell(row: UserRow, _: float) -> str | None:
         at = row.number(name)
-        return time.strftime("%m/%d/%Y %H:%M", time.localtime(at)) if at > 0 else ""
+        when = local(at) if at > 0 else None
+        return "" if when is None else time.strftime("%m/%d/%Y %H:%M", when)
 
     return cell
 
@@ -148,6 +150,8 @@ def _since(row: UserRow, updated: float) -> str | None:
 def _span(seconds: float) -> str:
     if seconds <= 0:
         return "<now>"
+    if not math.isfinite(seconds):
+        return "[?????]"
     days, rest = divmod(int(seconds), 86400)
     return f"{days:4d}+{rest // 3600:02d}:{rest % 3600 // 60:02d}"[:10]
 

@@ -8,12 +8,11 @@ page condor_q.
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from minipool.cli.entry.context import short_address
-from minipool.cli.output.show import wrapped
+from minipool.cli.output.show import long_date, wrapped
 from minipool.client.job_ids import of_ad
 from minipool.client.session import Session
 from pool.base.errors import PeerError, UserError
@@ -240,12 +239,12 @@ def _matches(job: ClassAd) -> str:
     matched, rejected = job.eval_int("LastMatchTime", 0), job.eval_int("LastRejMatchTime", 0)
     said = ""
     if matched:
-        said += f"Last successful match: {time.ctime(matched)}\n"
+        said += f"Last successful match: {long_date(matched)}\n"
     elif rejected:
         said += "No successful match recorded.\n"
     if rejected > matched:
         who = job.eval_str("LastRejMatchNegotiator")
-        said += f"Last failed match: {time.ctime(rejected)}{f' from {who}' if who else ''}\n"
+        said += f"Last failed match: {long_date(rejected)}{f' from {who}' if who else ''}\n"
         reason = job.eval_str("LastRejMatchReason")
         said += f"Reason for last match failure: {reason}\n" if reason else ""
     return said

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from minipool.cli.entry.console import line_width
 from minipool.cli.entry.context import stamp
 from minipool.cli.output.print_format import Key, PrintFormat
-from minipool.cli.output.show import literal
+from minipool.cli.output.show import literal, local
 from minipool.cli.queue_tools import q_batch, q_totals, q_views
 from minipool.cli.queue_tools.q_asked import Asked
 from minipool.client.job_ids import of_ad
@@ -85,7 +85,8 @@ def _fitted(asked: Asked, table: PrintFormat, ads: Sequence[ClassAd]) -> int:
 
 
 def _title(asked: Asked, title: str, ads: Sequence[ClassAd]) -> str:
-    asked_at = next((at for ad in ads if (at := ad.eval_int("ServerTime"))), None) if asked.from_file else None
+    times = (ad.eval_int("ServerTime", 0) for ad in ads) if asked.from_file else ()
+    asked_at = next((at for at in times if at and local(at) is not None), None)
     return f"\n\n-- {title} @ {stamp(asked_at)}\n"
 
 

@@ -28,7 +28,7 @@ _NOTHING_SET = "Transaction failed.  No attributes were set."
 def _named_jobs(parsed: Parsed) -> tuple[list[str], str, list[str]]:
     """The ids, or the owner, that the first words are, and the words behind them."""
     words = list(parsed.words)
-    # As in HTCondor's qedit.cpp: a word names jobs only where no option has done so before it, and ids end at an option.
+    # As in HTCondor's qedit.cpp: words name jobs only where no option has done so before, and ids end at an option.
     if not words or any(one.key in _RESTRICTIONS and not one.after for one in parsed.given):
         return [], "", words
     together = min((one.after for one in parsed.given if one.after), default=len(words))

@@ -147,13 +147,17 @@ def _say(text: str) -> int:
     return 0
 
 
-def _options(words: list[str], **known: int) -> tuple[dict[str, list[str]], list[str]]:
-    """The options before the words; `known` says how many values each takes."""
+def _options(words: list[str], least: int, most: int = 0, **known: int) -> tuple[dict[str, list[str]], list[str]]:
+    """The options before the words, and `least` words, or up to `most`; `known` says how many values each takes."""
     given: dict[str, list[str]] = {}
     words = list(words)
     while words and words[0].startswith("-") and words[0][1:] in known:
         name = words.pop(0)[1:]
         given[name], words = words[: known[name]], words[known[name] :]
+        if len(given[name]) < known[name]:
+            raise ChirpError(f"-{name} requires {known[name]} value{'s' * (known[name] > 1)}")
+    if not least <= len(words) <= max(least, most):
+        raise ChirpError(f"{len(words)} words are left beside the options (expected {least})")
     return given, words
 
 
@@ -174,7 +178,7 @@ def _fetch(words: list[str]) -> int:
 
 
 def _put(words: list[str]) -> int:
-    options, (local, remote) = _options(words, mode=1, perm=1)
+    options, (local, remote) = _options(words, 2, mode=1, perm=1)
     mode = options.get("mode", ["cwt"])[0]
     perm = int(options.get("perm", ["777"])[0], 8)
     source = sys.stdin.buffer if local == "-" else open(local, "rb")  # noqa: SIM115 (standard input stays open)
@@ -188,7 +192,7 @@ def _put(words: list[str]) -> int:
 
 
 def _read(words: list[str]) -> int:
-    options, (path, length) = _options(words, offset=1, stride=2)
+    options, (path, length) = _options(words, 2, offset=1, stride=2)
     client = Client()
     fd = client.call("open", path, "r", 0)
     client.line()
@@ -204,7 +208,7 @@ def _read(words: list[str]) -> int:
 
 
 def _write(words: list[str]) -> int:
-    options, (path, local, *count) = _options(words, offset=1, stride=2)
+    options, (path, local, *count) = _options(words, 2, 3, offset=1, stride=2)
     source = sys.stdin.buffer if local == "-" else open(local, "rb")  # noqa: SIM115 (standard input stays open)
     data = source.read(int(count[0])) if count else source.read()
     client = Client()
@@ -233,12 +237,12 @@ def _text(name: str) -> Callable[[list[str]], int]:
 
 
 def _rmdir(words: list[str]) -> int:
-    options, (path,) = _options(words, r=0)
+    options, (path,) = _options(words, 1, r=0)
     return Client().call("rmall" if "r" in options else "rmdir", path) * 0
 
 
 def _getdir(words: list[str]) -> int:
-    options, (path,) = _options(words, l=0)
+    options, (path,) = _options(words, 1, l=0)
     client = Client()
     if "l" not in options:
         sys.stdout.write(client.text("getdir", path))
@@ -268,7 +272,7 @@ def _stat(name: str, names: Sequence[str]) -> Callable[[list[str]], int]:
 
 
 def _link(words: list[str]) -> int:
-    options, (old, new) = _options(words, s=0)
+    options, (old, new) = _options(words, 2, s=0)
     return Client().call("symlink" if "s" in options else "link", old, new) * 0
 
 

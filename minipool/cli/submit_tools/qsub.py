@@ -163,7 +163,10 @@ def _deferral(text: str) -> int | None:
         raise SubmitError(f"-a {text}: this is not [[[[CC]YY]MM]DD]hhmm[.SS]")
     now = time.localtime()
     full = time.strftime("%Y%m%d", now)[: 12 - len(digits)] + digits
-    moment = time.mktime(time.strptime(full + (seconds or "00").zfill(2), "%Y%m%d%H%M%S"))
+    try:
+        moment = time.mktime(time.strptime(full + (seconds or "00").zfill(2), "%Y%m%d%H%M%S"))
+    except ValueError:
+        raise SubmitError(f"-a {text}: there is no such moment") from None
     while moment < time.time() and len(digits) <= 8:  # tomorrow, next month, next year
         parts = list(time.localtime(moment))
         parts[{4: 2, 6: 1, 8: 0}[len(digits)]] += 1

@@ -74,8 +74,7 @@ def _main(parsed: Parsed, *, for_ssh: bool) -> int:
     elif os.path.basename(program[0]) != "ssh":
         from minipool.cli.submit_tools.ssh_family import run_over_shell
 
-        options = [f"-{key}={value}" for key in ("name", "pool") if (value := parsed.value(key))]
-        told = [part for option in options for part in option.split("=", 1)]
+        told = [part for key in ("name", "pool") if (value := parsed.value(key)) for part in (f"-{key}", value)]
         return run_over_shell(job, program, words, told, IN_PLACE_OF_SSH)
     visit = Visit(open_session(parsed), job, parsed.value("name"))
     shells = parsed.value("shells")

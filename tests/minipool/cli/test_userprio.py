@@ -63,6 +63,8 @@ REFUSED = (
     (("-setaccum", "a@p", "-1"), "Usage must be greater than 0 seconds"),
     (("-setbegin", "a@p", "-1"), "Time must be greater than 0 seconds"),
     (("-setlast", "a@p", "soon"), "'soon' is not a number"),
+    (("-setprio", "a@p", "nan"), "'nan' is not a number"),
+    (("-setfactor", "a@p", "inf"), "'inf' is not a number"),
     (("-resetall", "-setprio", "alice", "10"), "You must specify the full name of the submittor"),
     (("-setceiling", "a@p", "10"), "is not supported here: users have no ceilings"),
     (("-activefrom", "13", "40", "x"), "is not a date"),

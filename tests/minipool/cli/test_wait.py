@@ -186,6 +186,23 @@ def test_events_are_printed_in_the_form_that_is_asked_for(
     assert out.endswith("All jobs done.\n")
 
 
+@pytest.mark.parametrize(
+    ("form", "said"), [(":JSON", '-11-22T01:02:03"'), (":XML", "-11-22T01:02:03<"), ("", "11/22 01:02")]
+)
+def test_dates_without_a_year_are_of_this_one(
+    log: Path, form: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log.write_text(log.read_text().replace("2026-11-22", "11/22"))
+    assert dispatch("wait", [f"-echo{form}", "-wait", "0", str(log), "7.0"]) == 0
+    assert said in capsys.readouterr().out
+
+
+def test_a_date_that_is_none_is_told(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log.write_text(log.read_text().replace("2026-11-22", "soon"))
+    assert dispatch("wait", ["-echo:JSON", "-wait", "0", str(log), "7.0"]) == 1
+    assert "an event's date cannot be read: soon 01:02:03" in capsys.readouterr().err
+
+
 def test_with_allevents_the_end_of_the_jobs_is_not_the_end(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert dispatch("wait", ["-all", "-wait", "0", str(log), "7.0"]) == 1
     assert capsys.readouterr().out == "Time expired.\n"
