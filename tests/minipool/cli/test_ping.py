@@ -18,7 +18,7 @@ def ran(monkeypatch: pytest.MonkeyPatch, *argv: str, address: str = "/run/schedd
     peer = FakePeer([], {Ping: USUAL})
     peer.address = address
     session = FakeSession(peer)
-    monkeypatch.setattr(ping, "_session", lambda _: session)
+    monkeypatch.setattr(ping, "open_session", lambda _, **__: session)
     return run_tool(monkeypatch, "ping", argv, session)
 
 
