@@ -88,7 +88,7 @@ def test_a_daemon_that_nobody_knows_is_not_located(monkeypatch: pytest.MonkeyPat
         def daemon(self, kind: str, **_: object) -> FakePeer:
             raise NotFound("the collector knows no schedd x")
 
-    monkeypatch.setattr(ping, "_session", lambda _: Nowhere(FakePeer([], {})))
+    monkeypatch.setattr(ping, "open_session", lambda _, **__: Nowhere(FakePeer([], {})))
     code, out, err = run_tool(monkeypatch, "ping", ["-name", "x"], FakeSession(FakePeer([], {})))
     assert (code, out) == (1, "")
     assert err.startswith("ERROR: couldn't locate x!\n")
