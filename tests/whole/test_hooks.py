@@ -15,6 +15,8 @@ from pool.classad import ClassAd, parse_long
 from tests.whole.real_pool import RealPool, real_pool
 
 HELD, RUNNING = 5, 2
+BUSY_DELAY = "ifThenElse(SlotID == 2, 1, 3600)"
+"""Only the slot of RANKED asks for other work while it runs some: what it does not like better it rejects."""
 
 FETCH = """#!/bin/sh
 # Prints the oldest ad of QUEUE, and takes it away.
@@ -47,6 +49,14 @@ class Site:
                 directory.mkdir()
                 directory.chmod(0o777)
         return place
+
+    def afresh(self, keyword: str) -> Path:
+        """Forget what an earlier run of the test has left; the home directory of the keyword's work."""
+        place = self.place(keyword)
+        for directory in ("queue", "notes", "home"):
+            for path in (place / directory).iterdir():
+                path.unlink()
+        return place / "home"
 
     def script(self, name: str, text: str) -> str:
         path = self.hooks / name
@@ -130,7 +140,7 @@ def site() -> Iterator[Site]:
         NUM_SLOTS_TYPE_2="1",
         MEMORY="4096",
         POLLING_INTERVAL="1",
-        FetchWorkDelay='ifThenElse(State == "Claimed" && Activity == "Idle", 0, 1)',
+        FetchWorkDelay=f'ifThenElse(State == "Claimed", ifThenElse(Activity == "Idle", 0, {BUSY_DELAY}), 1)',
         START='TARGET.Unwanted =!= true && (SlotID != 7 || Hour is "now")',
         RANK="TARGET.Importance ?: 0",
         KILLING_TIMEOUT="20",
@@ -250,12 +260,16 @@ def test_better_work_takes_the_place_of_what_runs_and_worse_does_not(site: Site)
 
 
 def test_a_claim_is_used_again_while_there_is_work_and_ends_when_there_is_none(site: Site) -> None:
-    """Its reply hook hangs, and nobody waits for it."""
+    """Its reply hook hangs, and nobody waits for it. Each work waits for the next to be there."""
+    home = site.afresh("REUSED")
     for number in range(3):
-        home = site.offer("REUSED", f"{number}", Cmd="/bin/sh", Arguments=f"-c 'echo {number} >> out'")
-    site.until_text(home / "out", "2")
+        told = f"echo {number} >> out; while [ $(cat out | wc -l) -lt 3 -a ! -e go{number} ]; do sleep 0.1; done"
+        site.offer("REUSED", f"{number}", Cmd="/bin/sh", Arguments=f"-c '{told}'")
+        if number:
+            (home / f"go{number - 1}").touch()
+        site.until_text(home / "out", f"{number}\n")
     site.pool.until(lambda: site.slot(3).eval_str("State") in ("Unclaimed", "Owner"), "the end of the claim")
-    assert sorted((home / "out").read_text().split()) == ["0", "1", "2"]
+    assert (home / "out").read_text().split() == ["0", "1", "2"]
     site.until_replies("REUSED", "accept", 3)
     assert not (site.place("REUSED") / "notes" / "evict").exists()
 
