@@ -9,14 +9,13 @@ from __future__ import annotations
 import logging
 import os
 import shutil
-import subprocess
 import sys
 import time
 from collections.abc import Sequence
 
 import trio
 
-from daemons.host.programs import kill_session
+from daemons.host.programs import ProgramError, run_blocking
 from pool.base.errors import ClassAdError, PeerError
 from pool.classad import ClassAd, parse_long
 from pool.files.checkpoint import destination, number_of, read_manifest
@@ -97,23 +96,12 @@ def argv_of(command: Sequence[str]) -> list[str]:
 
 def _run(argv: Sequence[str], limit_s: float) -> str:
     try:
-        child = subprocess.Popen(
-            argv,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            cwd="/",
-            start_new_session=True,
-        )
-    except OSError as error:
-        return f"cannot run {argv[0]}: {error.strerror}"
-    try:
-        said, _ = child.communicate(timeout=max(0.1, limit_s))
-    except subprocess.TimeoutExpired:
-        kill_session(child.pid)
-        child.communicate()
+        end = run_blocking(argv, max(0.1, limit_s), cwd="/")
+    except ProgramError as error:
+        return str(error)
+    if end.timed_out:
         return f"{argv[0]} did not end within {limit_s:.0f} s"
-    if child.returncode:
-        text = said.decode(errors="replace").strip()[-400:]
-        return f"{argv[0]} ended with status {child.returncode}: {text}"
+    if end.status:
+        text = f"{end.stdout}{end.stderr}".strip()[-400:]
+        return f"{argv[0]} ended with status {end.status}: {text}"
     return ""

@@ -17,6 +17,7 @@ from typing import Final
 import trio
 
 from daemons.agent.trusted_path import real
+from daemons.base.writing import append_whole
 from pool.base.errors import UserError
 from pool.jobs.userlog.recovery import TAIL_BYTES, missing
 from protocol.messages.agent import AppendEvents, LogEvent
@@ -80,7 +81,7 @@ def append_to(path: str, events: list[LogEvent], *, fsync: bool, lock: bool) -> 
             raise UserError(f"cannot write the event log {path}: it is not a regular file")
         if lock:
             _lock(fd)
-        _append(fd, b"".join(missing(((event.text, event.check) for event in events), lambda: _tail(fd))))
+        append_whole(fd, b"".join(missing(((event.text, event.check) for event in events), lambda: _tail(fd))))
         if fsync:
             os.fdatasync(fd)
     except OSError as error:
@@ -102,23 +103,6 @@ def _lock(fd: int) -> None:
 def _tail(fd: int) -> bytes:
     size = os.fstat(fd).st_size
     return os.pread(fd, min(size, TAIL_BYTES), max(0, size - TAIL_BYTES))
-
-
-def _append(fd: int, data: bytes) -> None:
-    """All of it or nothing (a full disk must not leave half an event)."""
-    if not data:
-        return
-    before = os.fstat(fd).st_size
-    try:
-        written = 0
-        while written < len(data):
-            written += os.write(fd, data[written:])
-    except OSError:
-        try:
-            os.ftruncate(fd, before)
-        except OSError:
-            pass
-        raise
 
 
 def _cannot(path: str, error: OSError) -> UserError:

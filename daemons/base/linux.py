@@ -6,7 +6,7 @@ import ctypes
 import errno
 import os
 import struct
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Final
 
@@ -110,14 +110,7 @@ def descendants(root: int) -> set[int]:
     """Everybody below `root` in the process tree, zombies too."""
     if not _HAS_CHILDREN_FILE:
         return _descendants_by_scan(root)
-    found: set[int] = set()
-    waiting = [root]
-    while waiting:
-        for pid in children_of(waiting.pop()):
-            if pid not in found:
-                found.add(pid)
-                waiting.append(pid)
-    return found
+    return _below(root, children_of)
 
 
 def _descendants_by_scan(root: int) -> set[int]:
@@ -127,10 +120,14 @@ def _descendants_by_scan(root: int) -> set[int]:
         fields = stat_fields(pid)
         if fields is not None:
             children.setdefault(int(fields[1]), []).append(pid)
+    return _below(root, lambda pid: children.get(pid, []))
+
+
+def _below(root: int, children: Callable[[int], list[int]]) -> set[int]:
     found: set[int] = set()
     waiting = [root]
     while waiting:
-        for pid in children.get(waiting.pop(), ()):
+        for pid in children(waiting.pop()):
             if pid not in found:
                 found.add(pid)
                 waiting.append(pid)
@@ -149,6 +146,16 @@ def stat_fields(pid: int) -> list[str] | None:
             return file.read().rpartition(b") ")[2].decode("ascii").split()
     except OSError:
         return None
+
+
+def status_fields(pid: int) -> dict[str, list[str]]:
+    """The words of each field of /proc/PID/status; none when it is gone."""
+    try:
+        with open(f"/proc/{pid}/status", "rb") as file:
+            lines = file.read().decode("ascii", "replace").splitlines()
+    except OSError:
+        return {}
+    return {name: rest.split() for name, _, rest in (line.partition(":") for line in lines)}
 
 
 def is_zombie(pid: int) -> bool:

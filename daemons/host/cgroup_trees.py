@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import itertools
 import os
-from pathlib import Path
+from contextlib import suppress
+from typing import Final
 
 from daemons.host.kernel_files import read_file, write_file
+from daemons.host.mounts import mount_lines
 from pool.execute.cgroup import (
     CONTROLLERS_V2,
     UNLIMITED,
@@ -19,11 +21,14 @@ from pool.execute.cgroup import (
     all_trees,
 )
 
+MOVE_ROUNDS_MAX: Final = 20
+"""How often processes that were forked while others were moved are moved too."""
+
 
 def usable_trees(base: str) -> Trees:
     """The trees in which this process may make groups below `base`; version 0 when there are none (no error)."""
     try:
-        there = all_trees(Path("/proc/self/mountinfo").read_text().splitlines())
+        there = all_trees(mount_lines())
     except OSError:
         return Trees(0)
     for trees in there:
@@ -55,8 +60,7 @@ def _usable_v2(trees: Trees, base: str) -> Trees:
     if own != mount:
         leaf = os.path.join(own, "minipool-daemons")
         _make(own, "minipool-daemons")
-        for pid in read_file(os.path.join(own, "cgroup.procs")).split():
-            write_file(os.path.join(leaf, "cgroup.procs"), pid)
+        _move_all(own, leaf)
     parts = [own]
     for part in base.strip("/").split("/"):
         parts.append(os.path.join(parts[-1], part))
@@ -67,6 +71,17 @@ def _usable_v2(trees: Trees, base: str) -> Trees:
     _probe(parts[-1])
     _protect(parts[-1])
     return Trees(2, (("", own),), frozenset(read_file(os.path.join(parts[-1], "cgroup.subtree_control")).split()))
+
+
+def _move_all(group: str, leaf: str) -> None:
+    """Move all processes; who is forked meanwhile comes in the next round, and who ends meanwhile is out of the way."""
+    for _ in range(MOVE_ROUNDS_MAX):
+        pids = read_file(os.path.join(group, "cgroup.procs")).split()
+        if not pids:
+            return
+        for pid in pids:
+            with suppress(ProcessLookupError):
+                write_file(os.path.join(leaf, "cgroup.procs"), pid)
 
 
 def _own_group_v2(mount: str) -> str:

@@ -21,6 +21,7 @@ import trio
 
 from daemons.base.sync import Signal
 from daemons.daemon_core.run import DaemonStart
+from daemons.daemon_core.tasks import Tasks
 from daemons.daemon_core.world import Process
 from daemons.host.programs import MARK, Finished, daemons_identity, kill_session, run_program, sweep
 from daemons.libexec.benchmark_programs import KFLOPS, MIPS
@@ -101,9 +102,10 @@ class CronManager:
         if self._jobs and (left := await self._start.world.threads.run_sync(sweep, self._mark)):
             self._start.log.always(f"{self.table.manager}: ended {left} processes of an earlier life")
         async with trio.open_nursery() as nursery:
+            tasks = Tasks(nursery, self._start.log)
             while True:
                 wake = self._wake.next()
-                until = self._start_due(nursery)
+                until = self._start_due(tasks)
                 with trio.move_on_at(until):
                     await wake.wait()
 
@@ -153,7 +155,7 @@ class CronManager:
         if gone:
             self._published(True, True)
 
-    def _start_due(self, nursery: trio.Nursery) -> float:
+    def _start_due(self, tasks: Tasks) -> float:
         """Start all that is due and has room; when to look again."""
         now = trio.current_time()
         load = sum(one.job.load for one in self._jobs.values() if one.runs.running)
@@ -163,7 +165,7 @@ class CronManager:
             if at > now:
                 later = min(later, at)
             elif one.runs.running:
-                self._end_early(nursery, one)
+                self._end_early(tasks, one)
             elif not self._wanted(one.job):
                 one.runs = Runs(now, now)
                 later = min(later, next_start(one.job, one.runs))
@@ -172,7 +174,7 @@ class CronManager:
                 load += one.job.load
                 one.runs = Runs(now)
                 later = min(later, next_start(one.job, one.runs))  # when it is to be killed, if it may be
-                nursery.start_soon(self._run, one)
+                tasks.once(self._run, one)
             elif one.job.load > self.table.max_load:
                 one.runs = Runs(now, now)  # never: it was said when the table was read
                 later = min(later, next_start(one.job, one.runs))
@@ -186,13 +188,13 @@ class CronManager:
         value = job.condition.eval(self._scope())
         return is_true(value)
 
-    def _end_early(self, nursery: trio.Nursery, one: _Running) -> None:
+    def _end_early(self, tasks: Tasks, one: _Running) -> None:
         """The next run is due, and this one is to make room for it."""
         if not one.dying and one.process is not None:
             one.dying = True
             one.runs.due_at = trio.current_time()
             self._start.log.always(f"{self.table.manager} job {one.job.name} still runs; ending it")
-            nursery.start_soon(self._end, one.process)
+            tasks.once(self._end, one.process)
 
     async def _end(self, process: Process) -> None:
         kill_session(process.pid, signal.SIGTERM)
@@ -213,10 +215,10 @@ class CronManager:
         def started(process: Process) -> None:
             one.process = process
 
-        with trio.CancelScope() as one.scope:
-            if one.gone:
-                return
-            try:
+        try:
+            with trio.CancelScope() as one.scope:
+                if one.gone:
+                    return
                 executable, words = command_of(job)
                 end = await run_program(
                     start.world.spawner,
@@ -231,12 +233,13 @@ class CronManager:
                 reader.end()
                 self._publish(one)
                 self._report(one, end)
-            except (PoolError, ValueError) as error:
-                start.log.always(f"{self.table.manager} job {job.name} does not run: {job.executable}: {error}")
-        one.process, one.dying = None, False
-        one.runs.ended_at = trio.current_time()
-        self._ended.fire()
-        self._wake.fire()
+        except (PoolError, ValueError) as error:
+            start.log.always(f"{self.table.manager} job {job.name} does not run: {job.executable}: {error}")
+        finally:  # whatever it was: a job that counts as running is never due again, and others wait for its end
+            one.process, one.dying = None, False
+            one.runs.ended_at = trio.current_time()
+            self._ended.fire()
+            self._wake.fire()
 
     def _publish(self, one: _Running) -> None:
         """Tell of the ads that were read just now, all at once: whoever hears of it looks at all of them."""

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from daemons.host.mounts import mount_lines
 from pool.execute.cgroup import Trees, own_groups
 
 _LOST: Final = 71
@@ -59,9 +60,8 @@ class Doors:
     def _find_way_back(self) -> list[int]:
         """The member files of the groups that this process is in; none when one of them is not to be found."""
         try:
-            mounts = Path("/proc/self/mountinfo").read_text().splitlines()
             membership = Path("/proc/self/cgroup").read_text().splitlines()
-            files = [os.path.join(path, self._file) for path in own_groups(self._trees, mounts, membership)]
+            files = [os.path.join(path, self._file) for path in own_groups(self._trees, mount_lines(), membership)]
             me = str(os.getpid())
             if all(me in Path(file).read_text().split() for file in files):
                 return _open_all(files)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -24,9 +23,9 @@ class Helper:
 
     stdin = stdout = stderr = None
 
-    def __init__(self, process: subprocess.Popen[bytes], watched: WatchedChild) -> None:
-        self._process, self._watched = process, watched
-        self.pid = process.pid
+    def __init__(self, watched: WatchedChild) -> None:
+        self._watched = watched
+        self.pid = watched.pid
 
     @property
     def returncode(self) -> int | None:
@@ -36,8 +35,7 @@ class Helper:
     async def wait(self) -> int:
         """Wait for the end."""
         await self._watched.ended.wait()
-        code = self._process.returncode = os.waitstatus_to_exitcode(self._watched.status)
-        return code
+        return os.waitstatus_to_exitcode(self._watched.status)
 
     def send_signal(self, sig: Any, /) -> None:
         """To the program and what it has started."""
@@ -60,8 +58,7 @@ class HelperSpawner:
     account: Account
 
     async def start(self, argv: Sequence[str], **options: Any) -> Helper:
-        """Start a program; nothing is awaited between its birth and its being watched."""
+        """Start a program."""
         if self.account.switches:
             options.update(user=self.account.uid, group=self.account.gid, extra_groups=list(self.account.groups))
-        process = subprocess.Popen(list(argv), umask=_UMASK, **options)  # noqa: ASYNC220  # of one job's process
-        return Helper(process, self.processes.watch(process.pid))
+        return Helper(self.processes.start(argv, umask=_UMASK, **options))

@@ -14,15 +14,15 @@ import ctypes
 import errno
 import fcntl
 import os
-import re
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import cache
-from pathlib import Path
 from typing import Final
 
+from daemons.base.linux import status_fields
 from daemons.host.account import Account, acting_as
 from daemons.host.first_process import FirstProcess, start_first_process
+from daemons.host.mounts import mounted_below
 from pool.base.errors import PoolError, UserError
 from pool.execute.isolation import Isolation, is_below
 
@@ -39,8 +39,6 @@ _NS_GET_USERNS: Final = 0xB701
 _CAP_SYS_ADMIN: Final = 21
 _LOST: Final = 72
 """The exit status of a starter that cannot leave its job's namespaces."""
-_OCTAL: Final = re.compile(rb"\\([0-7]{3})")
-"""How mountinfo writes a blank or a backslash in a path."""
 _DIRECTORY: Final = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -55,11 +53,8 @@ def can_isolate() -> bool:
     """Whether this process may make namespaces and mounts."""
     if os.geteuid() != 0:
         return False
-    for line in Path("/proc/self/status").read_text().splitlines():
-        name, _, value = line.partition(":")
-        if name == "CapEff":
-            return bool(int(value, 16) >> _CAP_SYS_ADMIN & 1)
-    return False
+    effective = status_fields(os.getpid()).get("CapEff", ["0"])
+    return bool(int(effective[0], 16) >> _CAP_SYS_ADMIN & 1)
 
 
 @contextmanager
@@ -271,17 +266,6 @@ def unmount(target: str) -> None:
     number = ctypes.get_errno()
     if number not in (errno.EINVAL, errno.ENOENT):
         raise IsolationError(f"unmounting {target}: {os.strerror(number)}")
-
-
-def mounted_below(directory: str) -> list[str]:
-    """Where something is mounted in a directory or on it, the innermost first, as this process sees it."""
-    found = []
-    with open("/proc/self/mountinfo", "rb", buffering=0) as file:
-        for line in file.readall().splitlines():
-            path = os.fsdecode(_OCTAL.sub(lambda code: bytes([int(code[1], 8)]), line.split()[4]))
-            if path == directory or path.startswith(directory + "/"):
-                found.append(path)
-    return found[::-1]
 
 
 def try_mounts(directory: str) -> None:

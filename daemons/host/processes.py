@@ -9,8 +9,10 @@ from __future__ import annotations
 import os
 import resource
 import signal
+import subprocess
+from collections.abc import Sequence
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 import trio
 
@@ -55,6 +57,14 @@ class Processes:
     def new_job(self) -> None:
         """What ended before does not count for the next job."""
         self._before = resource.getrusage(resource.RUSAGE_CHILDREN)
+
+    def start(self, argv: Sequence[str], **options: Any) -> WatchedChild:
+        """Start a program as `subprocess.Popen` does; OSError when that fails."""
+        process = subprocess.Popen(list(argv), **options)
+        # A Popen that is dropped unwaited goes on to wait for its number, and takes the status from whoever watches it,
+        # or that of a later child with the same number. With a return code it believes that all is over.
+        process.returncode = 0
+        return self.watch(process.pid)
 
     def watch(self, pid: int) -> WatchedChild:
         """Wait for this child; to be called before anything is awaited after its fork."""

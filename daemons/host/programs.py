@@ -11,12 +11,15 @@ from __future__ import annotations
 import os
 import signal
 import stat
+import subprocess
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import IO, Any, Final
 
 import trio
 
+from daemons.base.writing import write_all
 from daemons.daemon_core.world import Process, Spawner
 from daemons.host.tree import marked, send
 from pool.base.errors import PoolError
@@ -149,9 +152,7 @@ def daemons_identity(config: Config) -> dict[str, Any]:
 def text_file(text: str) -> int:
     """A descriptor to read `text` from: no program that reads slowly, or not at all, holds anybody up."""
     descriptor = os.memfd_create("ad", os.MFD_CLOEXEC)
-    left = memoryview(text.encode("utf-8", "surrogateescape"))
-    while left:
-        left = left[os.write(descriptor, left) :]
+    write_all(descriptor, text.encode("utf-8", "surrogateescape"))
     os.lseek(descriptor, 0, os.SEEK_SET)
     return descriptor
 
@@ -196,7 +197,9 @@ async def run_program(
         timed_out = await _until_ended(process, pipes, timeout_s)
         for pipe in pipes:
             pipe.drain()
-        return Finished(process.returncode or 0, out.text(), err.text(), timed_out)
+        # One that not even the kernel could end by now counts as killed: nobody waits for a disk that hangs.
+        status = -signal.SIGKILL if process.returncode is None else process.returncode
+        return Finished(status, out.text(), err.text(), timed_out)
     finally:
         os.close(stdin)
         for pipe in pipes:
@@ -211,16 +214,42 @@ async def _until_ended(process: Process, pipes: Sequence[Pipe], timeout_s: float
                 nursery.start_soon(pipe.run)
             with trio.move_on_after(timeout_s) as patience:
                 await process.wait()
-            if process.returncode is None:
-                kill_session(process.pid)
-                await process.wait()
             nursery.cancel_scope.cancel()
         return patience.cancelled_caught
     finally:
         if process.returncode is None:
-            kill_session(process.pid)
-            with trio.move_on_after(KILLED_S, shield=True):
-                await process.wait()
+            await _kill(process)
+
+
+async def _kill(process: Process) -> None:
+    kill_session(process.pid)
+    with trio.move_on_after(KILLED_S, shield=True):
+        await process.wait()
+
+
+def run_blocking(argv: Sequence[str], limit_s: float, **options: Any) -> Finished:
+    """The same for a thread that has nothing else to do: what it has printed goes into files, so that nobody waits for
+    a pipe that a child of the program still holds. ProgramError when it cannot be started."""
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        try:
+            child = subprocess.Popen(
+                list(argv), stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True, **options
+            )
+        except OSError as error:
+            raise ProgramError(f"cannot run {argv[0]}: {error.strerror}") from None
+        timed_out = False
+        try:
+            child.wait(limit_s)
+        except subprocess.TimeoutExpired:
+            timed_out = True
+            kill_session(child.pid)
+            child.wait()
+        return Finished(child.returncode, _printed(out), _printed(err), timed_out)
+
+
+def _printed(file: IO[bytes]) -> str:
+    file.seek(0)
+    return file.read(OUTPUT_BYTES_MAX).decode(errors="replace")
 
 
 def sweep(mark: str) -> int:

@@ -7,6 +7,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import suppress
 
+from daemons.base.writing import write_all
 from daemons.host.account import Account, acting_as
 from pool.classad import ClassAd
 from pool.execute.plan import JOB_AD_NAME, MACHINE_AD_NAME, WRAPPER_ERROR_NAME
@@ -38,7 +39,7 @@ def write_ads(path: str, account: Account, job: ClassAd, machine: ClassAd) -> No
             flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
             fd = os.open(os.path.join(path, name), flags, 0o644)
             try:
-                os.write(fd, ad.long().encode("utf-8", "surrogateescape"))
+                write_all(fd, ad.long().encode("utf-8", "surrogateescape"))
             finally:
                 os.close(fd)
 

@@ -10,7 +10,7 @@ import os
 from dataclasses import dataclass
 from typing import Final
 
-from daemons.base.linux import all_pids
+from daemons.base.linux import all_pids, status_fields
 
 
 @dataclass(frozen=True)
@@ -27,17 +27,12 @@ class Tracking:
         return {pid for pid in all_pids() if pid != os.getpid() and self._has(pid)}
 
     def _has(self, pid: int) -> bool:
-        try:
-            with open(f"/proc/{pid}/status", "rb") as file:
-                lines = file.read().split(b"\n")
-        except OSError:
-            return False
-        fields = {name: rest.split() for name, _, rest in (line.partition(b":") for line in lines)}
-        if fields.get(b"State", [b"X"])[0] in (b"Z", b"X"):
+        fields = status_fields(pid)
+        if fields.get("State", ["X"])[0] in ("Z", "X"):
             return False
         return bool(
-            (self.uid and str(self.uid).encode() in fields.get(b"Uid", []))
-            or (self.gid and str(self.gid).encode() in fields.get(b"Groups", []))
+            (self.uid and str(self.uid) in fields.get("Uid", []))
+            or (self.gid and str(self.gid) in fields.get("Groups", []))
         )
 
 

@@ -17,6 +17,7 @@ from typing import Final
 import trio
 
 from daemons.base.log import Log
+from daemons.base.writing import write_all
 from daemons.host.account import Account, acting_as
 from daemons.host.helpers import HelperSpawner
 from daemons.host.processes import Processes
@@ -247,9 +248,7 @@ class UrlMover:
         with acting_as(self.account):
             fd = os.open(path, _NEW_FILE, 0o600)
             try:
-                view = memoryview(data)
-                while view:
-                    view = view[os.write(fd, view) :]
+                write_all(fd, data)
             finally:
                 os.close(fd)
 

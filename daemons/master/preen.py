@@ -9,7 +9,7 @@ from typing import Final
 import trio
 
 from daemons.daemon_core.run import DaemonStart
-from daemons.host.programs import ProgramError, run_program
+from daemons.host.programs import run_program
 from pool.base.errors import PoolError
 from pool.config import Config
 
@@ -49,7 +49,7 @@ async def _run(start: DaemonStart, program: str) -> None:
         end = await run_program(
             start.world.spawner, argv, environment={**os.environ, **start.world.env}, timeout_s=PATIENCE_S
         )
-    except (ProgramError, PoolError) as error:
+    except PoolError as error:
         start.log.always(f"PREEN: {error}")
         return
     start.log.full(f"{argv[0]} {end}")

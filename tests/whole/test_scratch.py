@@ -9,7 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from daemons.host.namespaces import can_isolate, mounted_below
+from daemons.host.mounts import mounted_below
+from daemons.host.namespaces import can_isolate
 from daemons.host.volumes.rootly import backing_files
 from daemons.startd.machine.disk_limits import look
 from pool.config.load import load_config

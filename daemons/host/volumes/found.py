@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from typing import Final
 
-from daemons.host.namespaces import IsolationError, mounted_below, unmount
+from daemons.host.mounts import mounted_below
+from daemons.host.namespaces import IsolationError, unmount
 from daemons.host.volumes import btrfs, dm_crypt, lvm, quota
 from daemons.host.volumes.ext4 import SUFFIX
 from daemons.host.volumes.tools import run

@@ -7,7 +7,8 @@ from abc import abstractmethod
 from typing import Final
 
 from daemons.base.faults import fault
-from daemons.host.namespaces import IsolationError, OwnMounts, mount, mounted_below, unmount
+from daemons.host.mounts import mounted_below
+from daemons.host.namespaces import IsolationError, OwnMounts, mount, unmount
 from daemons.host.volumes.volume import ScratchError, Used, Volume, VolumeOrder
 
 _MS_NOSUID, _MS_NODEV, _MS_NOATIME = 2, 4, 1024

@@ -6,6 +6,7 @@ import os
 from typing import Final
 
 from daemons.host import sandbox
+from daemons.host.mounts import mounts
 from daemons.host.volumes import rootly
 from daemons.host.volumes.volume import ScratchError, Used, Volume, VolumeOrder
 
@@ -71,11 +72,9 @@ def device_of(directory: str) -> str:
     """The block device of a directory's file system."""
     number = os.stat(directory).st_dev
     wanted = f"{os.major(number)}:{os.minor(number)}"
-    with open("/proc/self/mountinfo") as file:
-        for line in file:
-            fields = line.split()
-            if fields[2] == wanted:
-                return fields[fields.index("-") + 2]
+    for one in mounts():
+        if one.device == wanted:
+            return one.source
     raise ScratchError(f"{directory} is on no device that is mounted here")
 
 

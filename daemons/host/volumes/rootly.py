@@ -10,6 +10,8 @@ import fcntl
 import os
 import stat
 import struct
+from collections.abc import Iterator
+from contextlib import suppress
 from typing import Final
 
 from daemons.host.volumes.volume import ScratchError
@@ -75,27 +77,27 @@ def detach(device: str) -> None:
 def device_over(file: str) -> str | None:
     """The loop device over a file, if there is one."""
     wanted = os.stat(file)
-    for name in os.listdir("/sys/block"):
-        try:
-            with open(f"/sys/block/{name}/loop/backing_file") as said:
-                seen = os.stat(said.read().rstrip("\n"))
-        except OSError:
-            continue
-        if (seen.st_dev, seen.st_ino) == (wanted.st_dev, wanted.st_ino):
-            return f"/dev/{name}"
+    for name, path in _loops():
+        with suppress(OSError):  # it was unlinked
+            if os.path.samestat(os.stat(path), wanted):
+                return f"/dev/{name}"
     return None
 
 
 def backing_files() -> list[str]:
     """The files of all loop devices, as the kernel names them."""
-    found = []
+    return [path for _, path in _loops()]
+
+
+def _loops() -> Iterator[tuple[str, str]]:
+    """Each loop device that has a file, and the file."""
     for name in os.listdir("/sys/block"):
         try:
             with open(f"/sys/block/{name}/loop/backing_file") as said:
-                found.append(said.read().rstrip("\n"))
-        except OSError:
+                path = said.read().rstrip("\n")
+        except OSError:  # a device of another kind, or one that has let go of its file
             continue
-    return found
+        yield name, path
 
 
 # ---- project quotas

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 import trio
 
 from daemons.base.layout import open_public
+from daemons.base.writing import append_whole
 from pool.base.ids import JobId
 from pool.classad import ClassAd
 from pool.config import Config
@@ -186,28 +187,16 @@ def append(settings: GlobalLogSettings, path: str, events: Iterable[tuple[str, b
         with open(path, "ab", buffering=0, opener=open_public) as file:
             size = os.fstat(file.fileno()).st_size
             if not size:
-                _write_all(file.fileno(), header.encode("utf-8", "surrogateescape"))
+                append_whole(file.fileno(), header.encode("utf-8", "surrogateescape"))
             while texts and (size < settings.bytes_max or settings.bytes_max <= 0):
                 text = texts[0]
-                _write_all(file.fileno(), text)
+                append_whole(file.fileno(), text)
                 size += len(text)
                 texts.popleft()
             if settings.fsync:
                 os.fdatasync(file.fileno())
         if size >= settings.bytes_max > 0:
             rotate(path, settings.rotations)
-
-
-def _write_all(fd: int, data: bytes) -> None:
-    """All of it or nothing (a full disk must not leave half an event)."""
-    before = os.fstat(fd).st_size
-    try:
-        written = 0
-        while written < len(data):
-            written += os.write(fd, data[written:])
-    except OSError:
-        os.ftruncate(fd, before)
-        raise
 
 
 def _tail(settings: GlobalLogSettings, path: str) -> bytes:

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from daemons.host.account import own_account
+from daemons.host.mounts import mounts
 from daemons.host.namespaces import IsolationError, can_isolate
 from daemons.host.volumes import ScratchError, VolumeOrder, volume_for
 from daemons.host.volumes.dm_crypt import no_device_mapper
@@ -224,11 +225,8 @@ def _until_given_back(execute: str) -> None:
 def file_system_type(directory: str) -> str:
     """What a directory's file system is: ext4, xfs, btrfs, tmpfs, overlay ..."""
     wanted, found = os.path.realpath(directory), ("", "unknown")
-    with open("/proc/self/mountinfo") as file:
-        for line in file:
-            fields = line.split()
-            point = fields[4]
-            inside = point == "/" or wanted == point or wanted.startswith(point + "/")
-            if inside and len(point) >= len(found[0]):
-                found = (point, fields[fields.index("-") + 1])
+    for one in mounts():
+        inside = one.point == "/" or wanted == one.point or wanted.startswith(one.point + "/")
+        if inside and len(one.point) >= len(found[0]):  # of two at one place the later one is seen
+            found = (one.point, one.kind)
     return found[1]

@@ -10,13 +10,11 @@ from __future__ import annotations
 
 import os
 import shlex
-import signal
-import subprocess
 import sys
-import tempfile
 from collections.abc import Sequence
-from typing import IO, Final
+from typing import Final
 
+from daemons.host.programs import ProgramError, run_blocking
 from pool.base.errors import ConfigError, UserError
 from pool.classad import ClassAd
 from pool.config import Config
@@ -29,7 +27,6 @@ DISCOVERY: Final = "condor_gpu_discovery"
 DISCOVERY_ERROR: Final = "condor_gpu_discovery_error"
 LIMIT_S: Final = 20.0
 """How long a program may take; HTCondor's default for programs that a startd waits for."""
-PRINTED_MAX: Final = 1024 * 1024
 _OFF: Final = frozenset(("", "0", "false", "f", "no"))
 
 
@@ -96,24 +93,14 @@ def _looked(knob: str, words: Sequence[str], options: DiscoveryOptions, limit_s:
 def _printed(knob: str, argv: Sequence[str], limit_s: float, called: str = "") -> str:
     """What the program prints; when its time is over, all that it started is killed with it."""
     program = called or argv[0]
-    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as errors:
-        try:
-            child = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=out, stderr=errors, start_new_session=True)
-        except OSError as error:
-            raise ConfigError(f"{knob}: cannot run {program}: {error.strerror}") from None
-        try:
-            status = child.wait(limit_s)
-        except subprocess.TimeoutExpired:
-            os.killpg(child.pid, signal.SIGKILL)
-            child.wait()
-            raise ConfigError(f"{knob}: {program} did not end within {limit_s:g} s") from None
-        if status:
-            how = f"signal {-status}" if status < 0 else f"status {status}"
-            says = _text(errors)[:400].strip()
-            raise ConfigError(f"{knob}: {program} ended with {how}{f': {says}' if says else ''}")
-        return _text(out)
-
-
-def _text(file: IO[bytes]) -> str:
-    file.seek(0)
-    return file.read(PRINTED_MAX).decode(errors="replace")
+    try:
+        end = run_blocking(argv, limit_s)
+    except ProgramError as error:
+        raise ConfigError(f"{knob}: {error}") from None
+    if end.timed_out:
+        raise ConfigError(f"{knob}: {program} did not end within {limit_s:g} s")
+    if end.status:
+        how = f"signal {-end.status}" if end.status < 0 else f"status {end.status}"
+        says = end.stderr[:400].strip()
+        raise ConfigError(f"{knob}: {program} ended with {how}{f': {says}' if says else ''}")
+    return end.stdout

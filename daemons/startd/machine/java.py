@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from typing import Final
 
 from daemons.daemon_core.run import DaemonStart
 from daemons.daemon_core.world import RealSpawner
+from daemons.host.programs import ProgramError, run_blocking
 from daemons.startd.machine.findings import Findings
 from pool.config import Config
 from pool.execute.java import PROBE, java_facts
@@ -30,14 +30,7 @@ def ask(config: Config) -> dict[str, bool | str]:
     if not program or not os.access(program, os.X_OK):
         return {}
     try:
-        done = subprocess.run(
-            [program, *PROBE],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            timeout=PATIENCE_S,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
+        end = run_blocking([program, *PROBE], PATIENCE_S)
+    except ProgramError:
         return {}
-    return java_facts(done.stdout.decode(errors="replace")) if done.returncode == 0 else {}
+    return java_facts(end.stdout + end.stderr) if end.status == 0 else {}  # it tells its version on standard error

@@ -7,7 +7,6 @@ is root's: a plug-in never runs as root.
 from __future__ import annotations
 
 import os
-import subprocess
 import tempfile
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
@@ -17,7 +16,7 @@ from daemons.daemon_core.run import DaemonStart
 from daemons.daemon_core.world import RealSpawner
 from daemons.host.account import NoAccount, fallback_account
 from daemons.host.child_settings import url_plugins
-from daemons.host.programs import kill_session, refusal
+from daemons.host.programs import Finished, ProgramError, refusal, run_blocking
 from daemons.host.url_mover import argv_of, is_built_in
 from daemons.startd.machine.findings import Findings
 from pool.base.errors import PoolError
@@ -37,7 +36,6 @@ from pool.files.s3 import SCHEMES
 
 METHODS: Final = "HasFileTransferPluginMethods"
 TEST_S: Final = 60.0
-PRINTED_MAX: Final = 1024 * 1024
 
 
 def known_at_once(config: Config) -> dict[str, Any]:
@@ -105,8 +103,8 @@ def _described(config: Config, path: str, limit_s: float) -> Plugin:
     if reason := refusal(path):
         raise BadPlugin(reason)
     done = _run(config, [path, "-classad"], limit_s)
-    if done.returncode:
-        raise BadPlugin(f"{path} -classad ended with status {done.returncode}: {done.stderr.strip()[-400:]}")
+    if done.status:
+        raise BadPlugin(f"{path} -classad ended with status {done.status}: {done.stderr.strip()[-400:]}")
     return read_plugin(path, done.stdout)
 
 
@@ -123,37 +121,22 @@ def _test(config: Config, plugin: Plugin, url: str) -> str:
         try:
             done = _run(config, argv, TEST_S)
             with open(f"{base}.out", encoding="utf-8", errors="replace") as answers:
-                check_answers(plugin, files, read_answers(answers.read()), done.returncode)
+                check_answers(plugin, files, read_answers(answers.read()), done.status)
         except (PoolError, OSError) as error:
             return str(error)
     return ""
 
 
-def _run(config: Config, argv: Sequence[str], limit_s: float) -> subprocess.CompletedProcess[str]:
+def _run(config: Config, argv: Sequence[str], limit_s: float) -> Finished:
     """Run a plug-in to its end; when its time is over, all that it started is killed with it."""
     identity: dict[str, Any] = {}
-    with tempfile.TemporaryFile("w+", errors="replace") as out, tempfile.TemporaryFile("w+", errors="replace") as err:
-        try:
-            if os.geteuid() == 0:
-                account = fallback_account(config.str("NOBODY_USER", default="nobody"))
-                identity = {"user": account.uid, "group": account.gid, "extra_groups": list(account.groups)}
-            child = subprocess.Popen(
-                list(argv),
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=err,
-                cwd="/",
-                start_new_session=True,
-                **identity,
-            )
-        except (OSError, NoAccount) as error:
-            raise BadPlugin(f"cannot run {argv[0]}: {error}") from None
-        try:
-            status = child.wait(limit_s)
-        except subprocess.TimeoutExpired:
-            kill_session(child.pid)
-            child.wait()
-            raise BadPlugin(f"{argv[0]} did not end within {limit_s:g} s") from None
-        out.seek(0)
-        err.seek(0)
-        return subprocess.CompletedProcess(list(argv), status, out.read(PRINTED_MAX), err.read(PRINTED_MAX))
+    try:
+        if os.geteuid() == 0:
+            account = fallback_account(config.str("NOBODY_USER", default="nobody"))
+            identity = {"user": account.uid, "group": account.gid, "extra_groups": list(account.groups)}
+        end = run_blocking(argv, limit_s, cwd="/", **identity)
+    except (ProgramError, NoAccount) as error:
+        raise BadPlugin(str(error)) from None
+    if end.timed_out:
+        raise BadPlugin(f"{argv[0]} did not end within {limit_s:g} s")
+    return end

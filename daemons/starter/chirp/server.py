@@ -18,6 +18,7 @@ from typing import Final
 import trio
 
 from daemons.base.log import Log
+from daemons.base.writing import write_all
 from daemons.host.account import Account, acting_as
 from daemons.starter.chirp.conversation import ChirpConversation
 from daemons.starter.chirp.job import ChirpJob
@@ -93,7 +94,7 @@ def _write(path: str, text: str, account: Account) -> None:
     with acting_as(account):
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
-            os.write(fd, text.encode())
+            write_all(fd, text.encode())
         finally:
             os.close(fd)
 

@@ -17,7 +17,6 @@ from __future__ import annotations
 import math
 import os
 import signal
-import subprocess
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import replace
@@ -27,7 +26,6 @@ import trio
 
 from daemons.base.faults import fault
 from daemons.base.log import Log
-from daemons.host import engine
 from daemons.host.account import Account, acting_as
 from daemons.host.cgroup import ControlGroup
 from daemons.host.child_settings import StarterSettings
@@ -36,7 +34,7 @@ from daemons.host.engine import ANSWER_S, is_gone
 from daemons.host.processes import Processes, WatchedChild
 from daemons.host.tree import send, start_ticks
 from daemons.starter.launch import container_usage
-from daemons.starter.launch.container_engine import ALIVE_S, SHORT_S, Engine, Images
+from daemons.starter.launch.container_engine import ALIVE_S, SHORT_S, Engine, Images, attach
 from daemons.starter.launch.container_plan import put_into
 from daemons.starter.launch.context import Context
 from daemons.starter.launch.spawn import output_flags
@@ -187,22 +185,12 @@ class Container:
         files = _open_files(plan, account)
         words = ["start", "--attach", *(["--interactive"] if reads else []), self._record.name]
         try:
-            process = subprocess.Popen(
-                [*self._engine.program, *words],
-                stdin=files[0],
-                stdout=files[1],
-                stderr=files[2],
-                env=engine.environment(),
-                cwd="/",
-                start_new_session=True,
-            )
+            self.watched = attach(self._processes, [*self._engine.program, *words], files)
         except OSError as error:
             raise EngineError(f"{self._engine.program[-1]} cannot be started: {error.strerror}") from None
         finally:
             for fd in set(files):
                 os.close(fd)
-        self.watched = self._processes.watch(process.pid)
-        process.returncode = 0  # this process collects all its children itself
 
     async def begun(self) -> None:
         """Return when the program runs, or has run. Held or EngineError when it never did."""

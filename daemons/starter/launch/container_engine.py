@@ -12,14 +12,14 @@ from __future__ import annotations
 import math
 import platform
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 from daemons.base.log import Log
 from daemons.host import engine
 from daemons.host.account import own_account
 from daemons.host.engine import ANSWER_S, ProgramOutput
 from daemons.host.helpers import HelperSpawner
-from daemons.host.processes import Processes
+from daemons.host.processes import Processes, WatchedChild
 from daemons.host.programs import ProgramError, run_program
 from daemons.starter.report.result import HoldJob
 from pool.classad import ClassAd
@@ -69,6 +69,21 @@ class Engine:
         answer = await self.ask("version", timeout_s=ALIVE_S)
         if not answer.good:
             raise EngineError(f"{otherwise}: {in_one_line(answer.stderr)}")
+
+
+def attach(processes: Processes, argv: Sequence[str], files: tuple[int, int, int], **options: Any) -> WatchedChild:
+    """Start the engine's program with these standard files, for as long as what it is attached to; OSError."""
+    stdin, stdout, stderr = files
+    return processes.start(
+        argv,
+        stdin=stdin,
+        stdout=stdout,
+        stderr=stderr,
+        env=engine.environment(),
+        cwd="/",
+        start_new_session=True,
+        **options,
+    )
 
 
 class Images:

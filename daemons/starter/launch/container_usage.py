@@ -10,6 +10,7 @@ from pathlib import Path
 from daemons.base.linux import descendants
 from daemons.host import tree
 from daemons.host.cgroup import ControlGroup
+from daemons.host.mounts import mount_lines
 from pool.classad import ClassAd
 from pool.execute.cgroup import Trees, find_trees
 from pool.execute.usage import UsageSample
@@ -64,7 +65,7 @@ def _group_of(pid: int, identity: str) -> ControlGroup | None:
     """The container's control group; None where it has none of its own that this process can see."""
     try:
         membership = Path(f"/proc/{pid}/cgroup").read_text().splitlines()
-        trees = find_trees(Path("/proc/self/mountinfo").read_text().splitlines())
+        trees = find_trees(mount_lines())
     except OSError:
         return None
     paths = {path for _, _, path in (line.split(":", 2) for line in membership) if identity and identity in path}

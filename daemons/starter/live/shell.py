@@ -17,7 +17,6 @@ import fcntl
 import os
 import signal
 import struct
-import subprocess
 import termios
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -27,14 +26,15 @@ from typing import Final, NoReturn
 import trio
 from trio.lowlevel import FdStream
 
-from daemons.base.linux import descendants
+from daemons.base.linux import descendants, status_fields
 from daemons.base.log import Log
 from daemons.base.sync import Signal
-from daemons.host import engine, namespaces
+from daemons.host import namespaces
 from daemons.host.account import acting_as, become
 from daemons.host.cgroup import ControlGroup
 from daemons.host.processes import Processes, WatchedChild
 from daemons.starter.launch.body import Scene
+from daemons.starter.launch.container_engine import attach
 from daemons.starter.launch.fork import quieten_oom_and_signals
 from daemons.starter.launch.spawn import JOB_UMASK, handled_signals, soft_limits
 from pool.base.errors import UserError
@@ -157,9 +157,11 @@ class Shells:
         try:
             mark = _make_mark(scene)
             if scene.entrance:
-                pid = _enter(scene, request, pids, theirs)
+                watched = _enter(self._processes, scene, request, pids, theirs)
             else:
-                pid = _fork(scene, _words(request), _environment(scene, request, pids), theirs, self._group.entrances())
+                surroundings = _environment(scene, request, pids)
+                pid = _fork(scene, _words(request), surroundings, theirs, self._group.entrances())
+                watched = self._processes.watch(pid)
         except BaseException:
             for fd in set(ours) - {-1}:
                 os.close(fd)
@@ -170,7 +172,7 @@ class Shells:
         typed, printed, errors = ours
         reads = FdStream(printed)
         return _Shell(
-            self._processes.watch(pid),
+            watched,
             reads if typed == printed else FdStream(typed),
             reads,
             FdStream(errors) if errors >= 0 else None,
@@ -237,44 +239,22 @@ def _pids(scene: Scene) -> list[int]:
     pids = [scene.pid, *sorted(descendants(scene.pid) - {scene.pid})]
     if not scene.terms.isolation.processes:
         return pids
-    return [number for pid in pids if (number := _number_inside(pid))]
+    inside = [numbers for pid in pids if (numbers := status_fields(pid).get("NSpid"))]
+    return [int(numbers[-1]) for numbers in inside]  # the last is that of the innermost namespace
 
 
-def _number_inside(pid: int) -> int:
-    try:
-        with open(f"/proc/{pid}/status") as file:
-            return next((int(line.split()[-1]) for line in file if line.startswith("NSpid:")), 0)
-    except OSError:
-        return 0
-
-
-def _enter(scene: Scene, request: OpenShell, pids: Sequence[int], fds: tuple[int, int, int]) -> int:
+def _enter(
+    processes: Processes, scene: Scene, request: OpenShell, pids: Sequence[int], fds: tuple[int, int, int]
+) -> WatchedChild:
     """Have the engine run the shell in the job's container; the image has /bin/sh, and bash perhaps."""
     told = {"_CONDOR_JOB_PIDS": " ".join(map(str, pids)), "_CONDOR_SLOT_NAME": scene.slot.eval_str("Name") or ""}
     if request.terminal:
         told["TERM"] = request.terminal
     variables = [word for name, value in told.items() for word in ("-e", f"{name}={value}")]
     command = request.command or "command -v bash > /dev/null && exec bash -l; exec sh -l"
-    process = subprocess.Popen(
-        [
-            *scene.entrance,
-            *(["-t"] if request.terminal else []),
-            *variables,
-            scene.container,
-            LAST_SHELL,
-            "-c",
-            command,
-        ],
-        stdin=fds[0],
-        stdout=fds[1],
-        stderr=fds[2],
-        env=engine.environment(),
-        cwd="/",
-        start_new_session=True,
-        preexec_fn=_take_terminal if request.terminal else None,
-    )
-    process.returncode = 0  # the starter collects all its children itself
-    return process.pid
+    terminal = ["-t"] if request.terminal else []
+    argv = [*scene.entrance, *terminal, *variables, scene.container, LAST_SHELL, "-c", command]
+    return attach(processes, argv, fds, preexec_fn=_take_terminal if request.terminal else None)
 
 
 def _take_terminal() -> None:

@@ -13,6 +13,7 @@ from typing import Final, TypeAlias
 import trio
 
 from daemons.base.log import Log
+from daemons.base.writing import write_all
 from daemons.host.account import Account, acting_as
 from daemons.starter.report.shadow_link import ShadowLink
 from pool.base.errors import PoolError
@@ -101,7 +102,7 @@ class LocalLink:
             with acting_as(self._account()):
                 fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOCTTY, LOG_MODE)
                 try:
-                    os.write(fd, text.encode("utf-8", "surrogateescape"))
+                    write_all(fd, text.encode("utf-8", "surrogateescape"))
                 finally:
                     os.close(fd)
         except (OSError, PoolError) as error:

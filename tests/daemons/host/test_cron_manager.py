@@ -326,3 +326,21 @@ async def test_a_job_that_leaves_a_child_behind_holds_nobody_up(setting: Setting
             await setting.until("Value", 1)
     finally:
         os.kill(int(await setting.until_there("child.pid")), 9)
+
+
+async def test_a_job_whose_news_nobody_can_take_is_run_again(tmp_path: Path) -> None:
+    setting = Setting(tmp_path)
+    setting.job("a", "echo x = 1", PERIOD="1s")
+    told = setting.told
+
+    class Odd(list[tuple[bool, bool]]):
+        def append(self, news: tuple[bool, bool]) -> None:
+            told.append(news)
+            if len(told) == 1:
+                raise RuntimeError("a bug in who is told")
+
+    setting.told = Odd()
+    async with setting.running():
+        while len(told) < 2:
+            await trio.sleep(0.01)
+    assert "a bug in who is told" in setting.log

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import trio
 
-from daemons.host.namespaces import mounted_below
+from daemons.host.mounts import mounted_below
 from daemons.host.tree import start_ticks
 from daemons.host.volumes.found import sandboxes_with_volumes
 from daemons.host.volumes.rootly import backing_files

@@ -1,0 +1,45 @@
+"""What is mounted where, as this process sees it: /proc/self/mountinfo, read (proc_pid_mountinfo(5))."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Final, NamedTuple
+
+_OCTAL: Final = re.compile(r"\\([0-7]{3})")
+"""How the kernel writes a blank or a backslash in a path."""
+
+
+class Mount(NamedTuple):
+    """One mount: its device's number (MAJOR:MINOR), where it is, its file system's type, and what is mounted."""
+
+    device: str
+    point: str
+    kind: str
+    source: str
+
+
+def mount_lines() -> list[str]:
+    """The lines as the kernel writes them, oldest mount first."""
+    with open("/proc/self/mountinfo", "rb", buffering=0) as file:
+        return os.fsdecode(file.readall()).split("\n")[:-1]
+
+
+def mounts() -> list[Mount]:
+    """All mounts, oldest first: of two at one place the later one is seen."""
+    return [_mount(line.split(" ")) for line in mount_lines()]
+
+
+def _mount(fields: list[str]) -> Mount:
+    rest = fields[fields.index("-") + 1 :]  # the fields before it are of no fixed number
+    return Mount(fields[2], _plain(fields[4]), rest[0], _plain(rest[1]))
+
+
+def _plain(text: str) -> str:
+    return _OCTAL.sub(lambda code: chr(int(code[1], 8)), text)
+
+
+def mounted_below(directory: str) -> list[str]:
+    """Where something is mounted in a directory or on it, the innermost first."""
+    found = [one.point for one in mounts()]
+    return [point for point in reversed(found) if point == directory or point.startswith(directory + "/")]
