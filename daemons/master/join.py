@@ -16,7 +16,7 @@ from pool.base.errors import UserError
 from pool.hosts.names import check_name
 from pool.hosts.register import Word
 from protocol.messages.master import CreateToken, Joined, JoinPool, MadeToken
-from protocol.rpc import endpoints
+from protocol.rpc import endpoints, token_checks
 from protocol.rpc.endpoints import Peer
 from protocol.rpc.service import Answer, answer
 from protocol.security.authorize import Denied, Level
@@ -56,6 +56,7 @@ class Admissions:
         security = self._start.security
         if not security.signing_keys():
             return await self._vouched_for(peer, request)
+        await token_checks.load()
         identity = request.identity or peer.identity
         if "@" not in identity:
             identity = f"{identity}@{security.uid_domain}"

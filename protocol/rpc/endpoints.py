@@ -28,9 +28,9 @@ from protocol.network.admission import Admission, ConnectionBounds, ConnectionPl
 from protocol.network.channel import Channel, Incoming, Listener, Network
 from protocol.network.listening import wait_for_room
 from protocol.network.net import RealNetwork
-from protocol.rpc import events
+from protocol.rpc import events, token_checks
 from protocol.rpc.connection import Connection, ConnectionLimits
-from protocol.rpc.handshake import ClientConnection, ServerConnection
+from protocol.rpc.handshake import ClientConnection, ServerAuth, ServerConnection
 from protocol.rpc.items import Items
 from protocol.rpc.peer import SILENCE_S, Peer
 from protocol.rpc.remote import ConnectionLost, RemoteError, TimedOut
@@ -336,7 +336,10 @@ async def _meet(serving: _Serving, incoming: Incoming) -> tuple[Peer | None, lis
         await _await_turn(serving, incoming)
         with trio.fail_after(handshake_s):
             channel = await incoming.open(serving.security)
-            peer = _peer_over(serving, channel)
+            side = serving.security.server(channel.link)
+            if token_checks.may_be_shown(side.methods()):
+                await token_checks.load()
+            peer = _peer_over(serving, channel, side)
             return peer, await peer.shake_hands()
     except (PoolError, OSError, trio.BrokenResourceError, trio.ClosedResourceError) as error:
         label = channel.link.label if channel else incoming.label
@@ -370,10 +373,9 @@ async def _await_turn(serving: _Serving, incoming: Incoming) -> None:
         await turns.of_loop().enter(incoming.origin)
 
 
-def _peer_over(serving: _Serving, channel: Channel) -> Peer:
-    link = channel.link
+def _peer_over(serving: _Serving, channel: Channel, side: ServerAuth) -> Peer:
     connection = ServerConnection(
-        serving.security.server(link), name=serving.service.name, port_name=link.port_name, limits=serving.limits
+        side, name=serving.service.name, port_name=channel.link.port_name, limits=serving.limits
     )
     return Peer(
         connection,
