@@ -105,6 +105,9 @@ class ZygoteLike(Protocol):
     ) -> ChildProcess:
         """A new child of this kind."""
 
+    async def kill_strays(self) -> int:
+        """End what children that died have left behind; how many processes remain."""
+
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Be there until cancelled; started when `fork` may be called."""
 

@@ -30,6 +30,7 @@ from pool.execute.java import KNOBS as JAVA_KNOBS
 from pool.execute.plan import THREAD_VARIABLES
 from pool.execute.scratch import Store
 from pool.hooks.table import STARTER_HOOKS, read_hooks
+from protocol.messages.starter import StarterSlot
 from protocol.security.credentials import Security
 from protocol.security.revoked import REVOKED_FILE, Revoked
 from protocol.security.settings import SecuritySettings
@@ -88,9 +89,9 @@ class Birthright(Record):
 
 
 class StarterSettings(Birthright):
-    """A starter's: one claim's slot on this machine."""
+    """A starter's: what all slots of this machine with the same EXECUTE share, and its own slot once it has one."""
 
-    slot: str
+    slot: str = ""
     execute: str
     group: str = ""
     tree_version: int = 0
@@ -159,6 +160,17 @@ class StarterSettings(Birthright):
         mounts = tuple((name, path) for name, _, path in (entry.partition("=") for entry in self.tree_mounts))
         return Trees(self.tree_version, mounts)
 
+    def for_slot(self, slot: StarterSlot) -> StarterSettings:
+        """The settings of a starter that works for this slot."""
+        return replace(
+            self,
+            slot=slot.name,
+            group=slot.group,
+            log_path=slot.log_path,
+            fallback_account=slot.fallback_account,
+            cpu_affinity=slot.cpu_affinity,
+        )
+
     def given_environment(self) -> dict[str, str]:
         """The variables that every job gets from this machine."""
         given = dict(os.environ) if self.inherit_environment else {}
@@ -186,23 +198,20 @@ class AgentSettings(Birthright):
 
 def starter_payload(
     config: Config,
-    slot_name: str,
     *,
     trees: Trees,
     machine_memory_mb: int = 0,
     store: Store | None = None,
     refused: Collection[str] = (),
 ) -> bytes:
-    """What the startd gives to the starter of a claim on this slot.
+    """What the startd gives to each starter of its slots with this EXECUTE, whichever of them it will work for.
 
     `refused`: which of MOUNTS and PIDS this machine does not let even root have.
     """
     execute = config.path("EXECUTE")
     return StarterSettings(
-        **_common(config, "STARTER", _starter_log(config, slot_name)),
-        slot=slot_name,
+        **_common(config, "STARTER", config.path("STARTER_LOG")),
         execute=execute,
-        group=group_name(config, slot_name) if trees.version else "",
         tree_version=trees.version,
         tree_mounts=[f"{controller}={mount}" for controller, mount in trees.mounts],
         memory_policy=config.str("CGROUP_MEMORY_LIMIT_POLICY"),
@@ -228,14 +237,12 @@ def starter_payload(
         inherit_environment=config.bool("JOB_INHERITS_STARTER_ENVIRONMENT", default=False),
         sets_home=config.bool("STARTER_SETS_HOME_ENV"),
         nice=config.str("JOB_RENICE_INCREMENT"),
-        fallback_account=_slot_user(config, slot_name),
         run_as_owner=config.str("STARTER_ALLOW_RUNAS_OWNER"),
         dedicated_accounts=config.str("DEDICATED_EXECUTE_ACCOUNT_REGEXP"),
         wrapper=config.path("USER_JOB_WRAPPER"),
         processes_max=config.str("JOB_PROCESSES_MAX") or "0",
         reserved_disk_mb=config.int("RESERVED_DISK"),
         assign_cpus=_unless_false(config.str("ASSIGN_CPU_AFFINITY")),
-        cpu_affinity=_cpu_affinity(config, slot_name),
         tracking_gids=_tracking_gids(config),
         job_namespaces=config.bool("PER_JOB_NAMESPACES") and MOUNTS not in refused,
         pid_namespaces=config.bool("USE_PID_NAMESPACES") and PIDS not in refused,
@@ -289,17 +296,15 @@ def engine_knobs(config: Config) -> dict[str, str]:
     return knobs
 
 
-def payload_of_neighbour(payload: bytes, config: Config, slot_name: str) -> bytes:
-    """The payload for another slot of the same host that has the same EXECUTE: most of it is the same."""
-    settings = StarterSettings.unpack(payload)
-    return replace(
-        settings,
+def starter_slot(config: Config, slot_name: str, trees: Trees) -> StarterSlot:
+    """What is this slot's own, for the starter that works for it; `config` has its EXECUTE."""
+    return StarterSlot(
+        name=slot_name,
+        group=group_name(config, slot_name) if trees.version else "",
         log_path=_starter_log(config, slot_name),
-        slot=slot_name,
-        group=group_name(config, slot_name) if settings.tree_version else "",
         fallback_account=_slot_user(config, slot_name),
         cpu_affinity=_cpu_affinity(config, slot_name),
-    ).pack()
+    )
 
 
 def _starter_log(config: Config, slot_name: str) -> str:

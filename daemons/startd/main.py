@@ -56,6 +56,7 @@ from daemons.startd.slots.reports import Reports
 from daemons.startd.slots.shares import Shares
 from daemons.startd.slots.slot import Slots
 from daemons.startd.slots.unused import end_when_unused
+from daemons.startd.starters.births import MachineParts
 from daemons.startd.starters.starters import Starters
 from daemons.startd.starters.sweep import StarterRecords
 from pool.base.errors import PoolError
@@ -165,12 +166,9 @@ class Startd:
             self.start,
             nursery,
             self.records,
-            self.records.trees,
             self.reports,
             self.upcoming,
-            machine_memory_mb=self.hardware.memory,
-            store=self.disk.store,
-            refused=refused,
+            MachineParts(self.hardware.memory, self.disk.store, refused),
             engine_trouble=lambda reason: self.engine.trouble(reason),
         )
 

@@ -1,4 +1,4 @@
-"""The starter: forked by the startd's zygote for a claim, it runs the claim's jobs one after another.
+"""The starter: forked by the startd's zygote before a claim needs it, it runs one claim's jobs one after another.
 
 It keeps root's rights where its pool has them, to switch to each job's account, and speaks to its startd on the socket
 pair that it was born with. It ends when it is told that the claim is over, or when its startd is gone: a job that still
@@ -17,6 +17,7 @@ import os
 import signal
 from functools import partial
 from pathlib import Path
+from typing import Final
 
 import trio
 
@@ -35,6 +36,7 @@ from daemons.starter.launch.warm import warm_up
 from daemons.starter.live.requests import Live
 from daemons.starter.report.line import SharedConnection
 from pool.base.errors import PeerError
+from pool.execute.cgroup import Trees
 from protocol.messages.common import StopHow
 from protocol.messages.starter import (
     ActivationOver,
@@ -44,6 +46,7 @@ from protocol.messages.starter import (
     LeaveNow,
     MeetSchedd,
     RunJob,
+    StarterSlot,
     StopJob,
     SuspendJob,
 )
@@ -57,6 +60,8 @@ from protocol.security.credentials import Security
 from protocol.wire.message import DONE, Done
 
 __all__ = ["Starter", "child_main", "main", "warm_up"]
+
+NO_GROUP: Final = ControlGroup(Trees(0), "")
 
 
 class AlreadyBusy(PeerError):
@@ -96,7 +101,7 @@ class Starter:
         self._settings, self._log, self._network = settings, log, network
         self._security: Security = settings.client_security()
         self._processes = Processes()
-        self._group = ControlGroup(settings.trees, settings.group, counts_cache=settings.counts_cache)
+        self._group = NO_GROUP
         self._spawner = JobSpawner(self._group)
         self._startd: Peer | None = None
         self._job: JobRun | None = None
@@ -132,6 +137,7 @@ class Starter:
                 nursery.start_soon(self._evict_at_sigterm)
                 await self._leave.wait()
                 await self._idle.wait()
+                await self._processes.end_all(NO_GROUP)  # so that its exit status 0 says that nothing is left
                 await self._startd.aclose()
                 nursery.cancel_scope.cancel()
         finally:
@@ -169,6 +175,8 @@ class Starter:
         assert self._nursery is not None
         assert self._startd is not None
         assert self._lines is not None
+        if request.slot.name != self._settings.slot:
+            self._work_for(request.slot)
         context = Context(
             self._settings,
             self._log,
@@ -184,6 +192,12 @@ class Starter:
         self._job, self._idle = JobRun(context, request), trio.Event()
         self._nursery.start_soon(self._run, self._job)
         return DONE
+
+    def _work_for(self, slot: StarterSlot) -> None:
+        """Be this slot's from now on; a spare one was nobody's until its first job."""
+        self._settings = self._settings.for_slot(slot)
+        self._group = ControlGroup(self._settings.trees, slot.group, counts_cache=self._settings.counts_cache)
+        self._spawner = JobSpawner(self._group)
 
     def meet_schedd(self, _peer: Peer, request: MeetSchedd) -> Done:
         """Connect to the claim's schedd before there is a job."""
@@ -220,12 +234,15 @@ class Starter:
             self._idle.set()
 
     def _name_log(self, request: RunJob) -> None:
-        """Write on in the file of the job, where each has one of its own."""
+        """Write on in the file of the slot, or of the job where each has one of its own."""
+        if not self._settings.log_path:
+            return
         id, path = request.job_id, Path(self._settings.log_path)
         names = {"cluster": f"{path.name}.{id.cluster}", "jobid": f"{path.name}.{id}"}
-        if self._settings.log_path and self._settings.log_name in names:
+        path = path.with_name(names.get(self._settings.log_name, path.name))
+        if self._log.path != path:
             self._log.close()
-            self._log.path = path.with_name(names[self._settings.log_name])
+            self._log.path = path
 
     def stop_job(self, _peer: Peer, request: StopJob) -> Done:
         """Make the job leave."""

@@ -5,9 +5,22 @@ from __future__ import annotations
 from pool.base.ids import JobId
 from pool.classad import ClassAd
 from protocol.messages.common import StopHow
-from protocol.wire.message import Done, Message, Request
+from protocol.wire.message import Done, Message, Record, Request
 
 # ---- to the starter
+
+
+class StarterSlot(Record):
+    """The slot that a starter works for, as far as it is not like the host's other slots.
+
+    A starter is forked before anybody knows whose it will be, so this comes with its jobs.
+    """
+
+    name: str
+    group: str = ""  # its jobs' control group; empty: there are none
+    log_path: str = ""  # empty: standard error
+    fallback_account: str = "nobody"
+    cpu_affinity: list[int] = []
 
 
 class RunJob(Request[Done], tag="starter.run_job"):
@@ -16,6 +29,7 @@ class RunJob(Request[Done], tag="starter.run_job"):
     Without a `shadow_address` the job is the machine's own: nobody but its startd hears of it.
     """
 
+    slot: StarterSlot
     activation: str
     job_id: JobId
     job_ad: ClassAd

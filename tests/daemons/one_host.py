@@ -54,6 +54,9 @@ class NoChildren:
     async def fork(self, kind: str, payload: Any = b"", descriptors: Any = ()) -> Any:
         raise AssertionError(f"a test without processes wanted to fork a {kind}")
 
+    async def kill_strays(self) -> int:
+        return 0
+
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         task_status.started()
         await trio.sleep_forever()

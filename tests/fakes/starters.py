@@ -58,15 +58,17 @@ class FakeStarter:
         self._leave = trio.Event()
         self._stop_at = trio.CancelScope()
         self._deadline = float("inf")
+        self._status = 0
 
     async def wait(self) -> int | None:
         """As a process: its status once it has ended."""
         await self.ended.wait()
-        return 0
+        return self._status
 
     def kill(self, signum: int = signal.SIGKILL) -> None:
         """As a process."""
         self.heard.append(f"signal {int(signum)}")
+        self._status = int(signum)
         self._scope.cancel()
 
     async def live(self) -> None:
@@ -180,6 +182,10 @@ class Farm:
         self._nursery.start_soon(starter.live)
         await trio.lowlevel.checkpoint()
         return starter
+
+    async def kill_strays(self) -> int:
+        """Tasks leave nothing behind."""
+        return 0
 
     def running(self, job: str) -> FakeStarter | None:
         """The living starter that has this job."""

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from daemons.base.linux import is_zombie
 from tests.whole.probe import Probe
 from tests.whole.real_pool import NotInTime, RealPool, real_pool
 
@@ -132,6 +133,29 @@ def test_p6_when_its_starter_dies_the_job_dies_with_it_and_starts_again(pool: Re
     ad = probe.assert_ended_once()
     assert probe.trace() == ["begin", "begin", "end"]
     assert ad["NumJobStarts"] == 2
+
+
+HIDING = """executable = /bin/sh
+arguments = "-c '(env -i setsid sh -c ''echo $$ > {file}; exec sleep 600'' &) ; exec sleep 600'"
+should_transfer_files = NO
+queue
+"""
+
+
+def test_p6_what_has_neither_a_group_nor_a_mark_ends_when_its_starter_dies() -> None:
+    with real_pool(NUM_CPUS=1, BASE_CGROUP="cgroup.procs") as pool:  # a file: there are no groups
+        file = pool.directory / "home" / "hidden"
+        file.parent.mkdir()
+        file.parent.chmod(0o777)
+        cluster = pool.submit(HIDING.format(file=file))
+        pool.until(lambda: file.exists() and file.read_text().strip(), "the process that hides")
+        hidden = int(file.read_text())
+        assert b"_CONDOR" not in Path(f"/proc/{hidden}/environ").read_bytes()
+        starter = _parent(hidden)
+        assert Path(f"/proc/{starter}/comm").read_text() == "condor_starter\n"
+        os.kill(starter, signal.SIGKILL)
+        pool.until(lambda: is_zombie(hidden), "the end of the process that hid")
+        pool.tool("condor_rm", str(cluster))
 
 
 @pytest.mark.parametrize("daemon", ["collector", "negotiator", "schedd"])

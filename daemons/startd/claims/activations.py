@@ -10,7 +10,8 @@ from daemons.daemon_core.run import DaemonStart
 from daemons.startd.slots.ads import Ads
 from daemons.startd.slots.moves import Moves
 from daemons.startd.slots.slot import Slot, Slots
-from daemons.startd.starters.starters import LivingStarter, Starters
+from daemons.startd.starters.living import LivingStarter
+from daemons.startd.starters.starters import Starters
 from pool.base.errors import PoolError
 from pool.classad import ClassAd
 from pool.slots.ad import open_to
@@ -121,7 +122,10 @@ class Activations:
 
     def _order(self, slot: Slot, asked: ActivateClaim) -> RunJob:
         assert slot.claim is not None
+        assert slot.starter is not None
+        assert slot.starter.slot is not None
         return RunJob(
+            slot=slot.starter.slot,
             activation=asked.activation,
             job_id=asked.job_id,
             job_ad=asked.job_ad,

@@ -229,8 +229,9 @@ class Claims:
     def _granted(self, slot: Slot, asked: RequestClaim) -> ClaimAnswer:
         claim = slot.claim
         assert claim is not None
-        meeting = MeetSchedd(shadow_address=asked.shadow_address, ticket=asked.ticket) if asked.shadow_address else None
-        self._starters.prepare(slot.name, meeting)
+        if slot.starter is None:
+            to, ticket = asked.shadow_address, asked.ticket
+            self._starters.prepare(slot.name, MeetSchedd(shadow_address=to, ticket=ticket) if to else None)
         return ClaimAnswer(
             granted=True,
             slot_name=slot.name,

@@ -126,12 +126,12 @@ class Effects:
         if slot.starter is not None:
             slot.starter.leave()
             slot.starter = None
+        self._hands.dismiss_starter(slot.name)
         slot.peer, slot.why, slot.retirement_cap, slot.lease_lost, slot.promised = None, "", None, False, ""
         slot.costly_polls = 0
         slot.soft_at = slot.hard_at = slot.kill_at = NEVER
         if slot.kind is SlotKind.DYNAMIC and slot.pending is None:
             self._slots.destroy(slot)
-            self._hands.dismiss_starter(slot.name)
             if slot.parent is not None:
                 self._hands.changed(slot.parent)
         else:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from daemons.startd.slots.slot import Slot
-from daemons.startd.starters.starters import LivingStarter
+from daemons.startd.starters.living import LivingStarter
 from pool.slots.state_machine import Event
 
 
@@ -25,7 +25,7 @@ class Hands:
     """The slot's job is told to leave."""
     kill_starter: Callable[[LivingStarter], None]
     dismiss_starter: Callable[[str], None]
-    """The slot of this name is no more."""
+    """The claim of the slot of this name is over; no starter is to wait for its first job."""
     client_runs: Callable[[], bool]
     start_client: Callable[[Slot], Event | None]
     kill_client: Callable[[Slot], Event | None]

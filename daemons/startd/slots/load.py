@@ -13,7 +13,7 @@ from typing import Final
 from daemons.base.linux import descendants, stat_fields
 from daemons.host.cgroup import processor_seconds
 from daemons.startd.slots.slot import Slot, Slots
-from daemons.startd.starters.starters import LivingStarter
+from daemons.startd.starters.living import LivingStarter
 from pool.execute.cgroup import Trees
 from pool.slots.load import Cores, LoadedSlot, assign_owner_load, jobs_share
 from pool.slots.provision.resources import CPUS

@@ -31,7 +31,7 @@ from protocol.messages.common import StopHow
 from protocol.rpc.endpoints import Peer
 
 if TYPE_CHECKING:
-    from daemons.startd.starters.starters import LivingStarter
+    from daemons.startd.starters.living import LivingStarter
 
 NEVER: Final = math.inf
 MEASURED: Final = (DISK, SWAP)

@@ -1,4 +1,11 @@
-"""What a starter that died left behind, and how its startd removes it: processes, control group, sandbox."""
+"""What a starter left behind, and how its startd removes it: processes, control group, sandbox.
+
+A starter that ends in order leaves no process: it is a subreaper, and ends only when it has no child any more, so that
+also a daemonized process, without the control group and the environment of its job, is gone before it. What one that
+died left has other parents by now. It is looked for in the control group, and then, because there may be none, by the
+job's mark in the environment of every process of the host. That costs the more the larger the host is, so it is done
+for starters that died without a word, and for those of an earlier life of the startd.
+"""
 
 from __future__ import annotations
 
@@ -25,11 +32,14 @@ class Trace:
     group: str = ""
 
 
-def sweep(trace: Trace, trees: Trees, containers: ContainerRecords | None = None) -> list[str]:
-    """Remove everything; what could not be removed, in words. Blocks for some seconds at most."""
+def sweep(trace: Trace, trees: Trees, containers: ContainerRecords | None = None, *, search: bool = True) -> list[str]:
+    """Remove everything; what could not be removed, in words. Blocks for some seconds at most.
+
+    `search`: look at all processes of the host for those of its jobs.
+    """
     group = ControlGroup(trees, trace.group)
     problems: list[str] = []
-    left = _kill(trace, group)
+    left = _kill(trace, group, search=search)
     if left:
         problems.append(f"processes {', '.join(map(str, sorted(left)))} do not end")
     else:
@@ -44,7 +54,7 @@ def sweep(trace: Trace, trees: Trees, containers: ContainerRecords | None = None
     return problems
 
 
-def _kill(trace: Trace, group: ControlGroup) -> set[int]:
+def _kill(trace: Trace, group: ControlGroup, *, search: bool) -> set[int]:
     """End the starter, what is below it, in its group, or marked as its job's; who is still there."""
     mark = b"_CONDOR_SCRATCH_DIR=" + os.fsencode(trace.sandbox)
     known: set[int] = set()
@@ -53,7 +63,8 @@ def _kill(trace: Trace, group: ControlGroup) -> set[int]:
         nonlocal known
         known = _living(known | group.members() | _starter(trace))
         known |= _living(set().union(*map(descendants, known)))
-        known = known or _living(tree.marked(mark))  # that costs a look at each process of the machine
+        if search and not known:
+            known = _living(tree.marked(mark))
         return known
 
     def kill_all(pids: Set[int]) -> None:

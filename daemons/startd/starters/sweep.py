@@ -49,12 +49,15 @@ class StarterRecords:
         fresh.write_text(json.dumps(asdict(trace)))
         fresh.replace(file)
 
-    def clean(self, pid: int, *, with_group: bool = False) -> list[str]:
-        """Remove what the starter left; what could not be removed, in words. `with_group`: nobody has its group now."""
+    def clean(self, pid: int, *, with_group: bool = False, search: bool = True) -> list[str]:
+        """Remove what the starter left; what could not be removed, in words.
+
+        `with_group`: nobody has its group now. `search`: not even the starter has seen to it that its processes ended.
+        """
         trace = self._read(self._file(pid))
         if trace is None:
             return []
-        return self._sweep(trace if with_group else replace(trace, group=""))
+        return self._sweep(trace if with_group else replace(trace, group=""), search=search)
 
     def clean_all(self, executes: list[str]) -> list[str]:
         """At the start: remove what every starter of an earlier life left, recorded or not."""
@@ -81,9 +84,9 @@ class StarterRecords:
                 problems += sweep(Trace(int(found[1]), None, os.path.join(execute, name)), Trees(0), self.containers)
         return problems
 
-    def _sweep(self, trace: Trace) -> list[str]:
+    def _sweep(self, trace: Trace, *, search: bool = True) -> list[str]:
         fault("startd.before_sweep")
-        problems = sweep(trace, self.trees, self.containers)
+        problems = sweep(trace, self.trees, self.containers, search=search)
         if not problems:
             self._file(trace.starter_pid).unlink(missing_ok=True)
         return problems

@@ -38,7 +38,8 @@ def _messages() -> list[Request[Any]]:
     plan_job(job, slot, ExecuteSurroundings(sandbox="/dir_1", slot="slot1_1", starter_pid=1))
     usage = JobUsage().begun().seen(UsageSample(1, 1, 0.1, 0.1, 1)).ad()
     job.long()
-    run = starter.RunJob(**_IDS, job_ad=job, slot_ad=slot, shadow_address="/warm", ticket="warm")
+    place = starter.StarterSlot(name="slot1_1@warm")
+    run = starter.RunJob(slot=place, **_IDS, job_ad=job, slot_ad=slot, shadow_address="/warm", ticket="warm")
     return [
         run,
         shadow.StarterReady(**_IDS),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 import trio
 from trio.testing import MockClock
 
@@ -173,6 +174,71 @@ async def test_spare_starters_wait_for_the_next_claims(tmp_path: Path, autojump_
         held = await schedd.claim(await bench.offer())
         assert (await schedd.run(held)).started
         assert await bench.until_running() is bench.farm.starters[0]
+
+
+async def test_a_spare_starter_serves_whichever_slot_comes_next(tmp_path: Path, autojump_clock: MockClock) -> None:
+    async with a_bench(tmp_path) as bench, bench.schedd() as schedd:
+        held = [await schedd.claim(offer) for offer in await bench.offers()]
+        assert [one.slot.partition("@")[0] for one in held] == ["slot1_1", "slot1_2", "slot1_3", "slot1_4"]
+        for one in held:
+            assert (await schedd.run(one)).started
+        for one in reversed(held):  # each time, another slot is the next that a claim would get
+            await schedd.release(one, StopHow.FAST)
+            await bench.until("", one.slot)
+            await trio.sleep(1)
+        assert sum(len(starter.jobs) for starter in bench.farm.starters) == 4
+        assert len(bench.farm.starters) == 5  # one for each claim, and the spare one
+
+
+async def test_a_claim_that_is_asked_for_twice_gets_one_starter(tmp_path: Path, autojump_clock: MockClock) -> None:
+    async with a_bench(tmp_path, SPARE_STARTERS="0") as bench, bench.schedd() as schedd:
+        held = await schedd.claim(await bench.offer())
+        assert (await schedd.run(held)).started
+        assert (await schedd.claim(held.claim_id)).answer.granted
+        assert (await schedd.run(held, activation=f"{schedd.name}-1")).started
+        await bench.until("Claimed/Busy", "slot1_1")
+        assert len(bench.farm.starters) == 1
+
+
+async def test_a_static_slots_claim_without_a_job_leaves_no_starter_to_the_next(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    async with a_bench(tmp_path, SLOT_TYPE_1="100%", NUM_SLOTS_TYPE_1="1") as bench, bench.schedd() as schedd:
+        first = await schedd.claim(await bench.offer())
+        await bench.until("Claimed/Idle", "slot1")
+        await schedd.release(first)
+        await bench.until("Unclaimed/Idle", "slot1")
+        second = await schedd.claim(await bench.offer())
+        assert (await schedd.run(second)).started
+        left = [starter for starter in bench.farm.starters if "leave" in starter.heard]
+        assert len(left) == 1
+        assert left[0].jobs == []
+
+
+async def test_the_host_is_searched_only_for_what_starters_that_died_left(
+    tmp_path: Path, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    searched: list[bytes] = []
+
+    def marked(mark: bytes) -> set[int]:
+        searched.append(mark)
+        return set()
+
+    monkeypatch.setattr("daemons.host.tree.marked", marked)
+    async with a_bench(tmp_path) as bench, bench.schedd() as schedd:
+        first, second = (await bench.offers())[:2]
+        held = await schedd.claim(first)
+        assert (await schedd.run(held, a_job(RunsFor=3))).started
+        tidy = await bench.until_running()
+        await schedd.release(held)
+        await tidy.ended.wait()
+        await bench.until("", "slot1_1")
+        assert searched == []
+        assert (await schedd.run(await schedd.claim(second))).started
+        died = await bench.until_running("1.1")
+        died.kill()
+        await schedd.until_told(ClaimChange.STARTER_GONE)
+        assert [mark.endswith(b"/dir_%d" % died.pid) for mark in searched] == [True]
 
 
 async def test_a_starter_that_dies_at_birth_is_replaced(tmp_path: Path, autojump_clock: MockClock) -> None:

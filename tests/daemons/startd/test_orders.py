@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 
-from daemons.startd.starters.starters import ORDERS_MAX, LivingStarter
+from daemons.startd.starters.living import ORDERS_MAX, LivingStarter
 from protocol.messages.starter import ContinueJob
 
 
@@ -23,7 +23,7 @@ class Sleeper:
 def test_a_starter_that_heeds_nothing_is_killed() -> None:
     child = Sleeper()
     try:
-        starter = LivingStarter("slot1", child)  # type: ignore[arg-type]
+        starter = LivingStarter(child, "/execute")  # type: ignore[arg-type]
         for number in range(ORDERS_MAX):
             starter.tell(ContinueJob(activation=str(number)))
         assert child.process.poll() is None

@@ -58,7 +58,7 @@ def test_looking_leaves_the_startd_where_it_was(tmp_path: Path) -> None:
 @pytest.mark.parametrize("refused", [(), (MOUNTS,), (PIDS,), (MOUNTS, PIDS)])
 def test_jobs_go_without_what_the_machine_refuses(tmp_path: Path, refused: tuple[str, ...]) -> None:
     config = _config(tmp_path, USE_PID_NAMESPACES="true")
-    settings = StarterSettings.unpack(starter_payload(config, "slot1@host", trees=Trees(0), refused=refused))
+    settings = StarterSettings.unpack(starter_payload(config, trees=Trees(0), refused=refused))
     assert (settings.job_namespaces, settings.pid_namespaces) == (MOUNTS not in refused, PIDS not in refused)
 
 

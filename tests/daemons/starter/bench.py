@@ -15,19 +15,20 @@ from typing import Any
 import trio
 
 from daemons.host.cgroup_trees import usable_trees
-from daemons.host.child_settings import AgentSettings, StarterSettings
+from daemons.host.child_settings import AgentSettings, StarterSettings, starter_payload, starter_slot
 from daemons.process.children import Child, Zygote
 from daemons.process.zygote import KINDS
 from daemons.schedd.files.agent_process import own_directory
 from pool.base.errors import PeerError
 from pool.base.ids import JobId
 from pool.classad import ClassAd
+from pool.config import Config
 from pool.execute.cgroup import Trees, claim_group
 from protocol.messages.agent import OpenTransfer
 from protocol.messages.common import StopHow
 from protocol.messages.schedd import AskTurn, EndTurn, TransferReport
 from protocol.messages.shadow import JobEnded, JobExecuting, JobNotice, JobUpdate, StarterReady
-from protocol.messages.starter import ActivationOver, EngineTrouble, JobInfo, LeaveNow, RunJob, StopJob
+from protocol.messages.starter import ActivationOver, EngineTrouble, JobInfo, LeaveNow, RunJob, StarterSlot, StopJob
 from protocol.network.channel import Channel
 from protocol.network.net import RealNetwork
 from protocol.rpc import endpoints
@@ -69,6 +70,8 @@ class Bench:
     heard: list[Any] = field(default_factory=list)
     callers: list[Peer] = field(default_factory=list)
     """Who said StarterReady, each time."""
+    slot: StarterSlot = field(default_factory=lambda: StarterSlot(name=SLOT))
+    """What the starter is told with each job."""
     _news: trio.Event = field(default_factory=trio.Event)
     _schedd: trio.CancelScope = field(default_factory=trio.CancelScope)
     _closed: trio.Event = field(default_factory=lambda: _set(trio.Event()))
@@ -199,6 +202,7 @@ class Bench:
             address = await self.open_transfer(activation, spool=spool)
         await self.startd.call(
             RunJob(
+                slot=self.slot,
                 activation=activation,
                 job_id=JobId(1, self._count),
                 job_ad=job,
@@ -266,10 +270,11 @@ class Bench:
 
     async def start_starter(self, **settings: Any) -> None:
         """Fork the starter."""
+        own = {name: settings.pop(name) for name in list(settings) if name in StarterSlot.__annotations__}
+        self.slot = StarterSlot(**{"name": SLOT, "log_path": str(self.root / "StarterLog"), **own})
         given = StarterSettings(
             **{
-                "log_path": str(self.root / "StarterLog"),
-                "slot": SLOT,
+                "log_path": self.slot.log_path,
                 "execute": str(self.execute),
                 "uid_domain": "test",
                 "owner_uid": os.getuid(),
@@ -298,6 +303,12 @@ class Bench:
 def _set(event: trio.Event) -> trio.Event:
     event.set()
     return event
+
+
+def settings_of(config: Config, slot: str) -> StarterSettings:
+    """What the starter of this slot goes by."""
+    settings = StarterSettings.unpack(starter_payload(config, trees=Trees(0)))
+    return settings.for_slot(starter_slot(config, slot, Trees(0)))
 
 
 def group_settings(name: str) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from pool.classad import ClassAd
 from pool.jobs.vocabulary.endings import Ending
 from protocol.messages.common import StopHow
 from protocol.messages.shadow import JobExecuting
-from protocol.messages.starter import RunJob
+from protocol.messages.starter import RunJob, StarterSlot
 from tests.daemons.starter.bench import Bench, bench
 
 PATIENCE_S = 30.0
@@ -114,8 +114,9 @@ async def test_a_connection_that_fails_costs_nobody_else_anything(tmp_path: Path
         raise KeyError("nobody has thought of this")
 
     log = Log(tmp_path / "StarterLog")
+    slot, ad = StarterSlot(name="slot1_1@test"), ClassAd()
     request = RunJob(
-        activation="one", job_id=JobId(1, 0), job_ad=ClassAd(), slot_ad=ClassAd(), shadow_address="", ticket=""
+        slot=slot, activation="one", job_id=JobId(1, 0), job_ad=ad, slot_ad=ad, shadow_address="", ticket=""
     )
     agent: Any = None
     job = ChirpJob(request, ClassAd({"WantRemoteUpdates": True}), ChirpRules(), agent, broken, log)

@@ -7,13 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from daemons.host.child_settings import StarterSettings, starter_payload
 from pool.classad import ClassAd, parse_longs
 from pool.config.load import load_config
-from pool.execute.cgroup import Trees
 from pool.execute.plan import ExecuteSurroundings, plan_job
 
-from .bench import bench
+from .bench import bench, settings_of
 
 OF_HTCONDOR = {
     "_CONDOR_SCRATCH_DIR",
@@ -90,7 +88,7 @@ async def test_limits_umask_and_descriptors_are_the_jobs() -> None:
 @pytest.mark.parametrize(("said", "mode"), [("user", "700"), ("group", "750"), ("World", "755"), ("anybody", "700")])
 async def test_who_may_read_a_sandbox(tmp_path: Path, said: str, mode: str) -> None:
     config = load_config([], overrides={"LOCAL_DIR": str(tmp_path), "JOB_EXECDIR_PERMISSIONS": said}, environ={})
-    settings = StarterSettings.unpack(starter_payload(config, "slot1@host", trees=Trees(0)))
+    settings = settings_of(config, "slot1@host")
     async with bench(sandbox_mode=settings.sandbox_mode) as b:
         await b.ended(await b.run(b.job_ad("stat -c %a $_CONDOR_SCRATCH_DIR")))
         assert (b.iwd / "out").read_text() == f"{mode}\n"
@@ -132,6 +130,6 @@ def test_the_administrator_names_the_variables_of_threads_and_keeps_home(tmp_pat
         "STARTER_JOB_ENVIRONMENT": "\"SITE=here LICENSE='a b'\"",
     }
     config = load_config([], overrides={"LOCAL_DIR": str(tmp_path), **knobs}, environ={})
-    settings = StarterSettings.unpack(starter_payload(config, "slot1@host", trees=Trees(0)))
+    settings = settings_of(config, "slot1@host")
     assert (settings.thread_variables, settings.sets_home) == (["OMP_NUM_THREADS", "MY_THREADS"], False)
     assert settings.given_environment() == {"SITE": "here", "LICENSE": "a b"}

@@ -22,7 +22,7 @@ from pool.hooks.table import TIMEOUTS, Hook
 from pool.jobs.vocabulary.endings import Ending
 from protocol.messages.common import StopHow
 from protocol.messages.shadow import JobExecuting, JobNotice
-from protocol.messages.starter import SuspendJob
+from protocol.messages.starter import LeaveNow, SuspendJob
 
 from .bench import PATIENCE_S, Bench, bench, job_user
 
@@ -166,6 +166,18 @@ async def test_standard_error_goes_to_the_log(scripts: Scripts) -> None:
     async with bench(hooks=scripts.rows) as b:
         await b.ended(await b.run(a_job(b)))
         assert "PREPARE_JOB (mine_prepare_job): what I saw" in b.log()
+
+
+async def test_p6_a_starter_ends_what_a_hook_has_left_before_it_ends(scripts: Scripts) -> None:
+    scripts.add(EXIT, '(env -i setsid sh -c "echo \\$\\$ > $notes/new; mv $notes/new $notes/pid; exec sleep 600" &)')
+    async with bench(hooks=scripts.rows) as b:
+        await b.ended(await b.run(a_job(b)))
+        left = int(await scripts.note("pid"))
+        assert not is_zombie(left)
+        assert b.startd is not None
+        await b.startd.call(LeaveNow())
+        assert await b.starter.wait() == 0
+        assert is_zombie(left)
 
 
 @pytest.mark.parametrize("where", ["directory", "file"])

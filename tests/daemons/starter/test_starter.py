@@ -361,6 +361,7 @@ async def test_a_starter_whose_ticket_is_not_taken_gives_up() -> None:
         activation = "refused"
         await b.startd.call(
             RunJob(
+                slot=b.slot,
                 activation=activation,
                 job_id=JobId(9, 9),
                 job_ad=b.job_ad("touch ran"),
@@ -432,6 +433,7 @@ async def test_run_job_is_heeded_once() -> None:
         assert b.startd is not None
         activation = await b.run(b.job_ad("echo x >> ran; while [ ! -e go ]; do sleep 0.05; done"))
         request = RunJob(
+            slot=b.slot,
             activation=activation,
             job_id=JobId(1, 1),
             job_ad=b.job_ad("x"),

@@ -10,16 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from daemons.host.child_settings import StarterSettings, starter_payload
+from daemons.host.child_settings import StarterSettings
 from daemons.host.tokens import take
 from daemons.host.tracking import Tracking
 from daemons.starter.launch.terms import renice
 from pool.classad import ClassAd
 from pool.config.load import load_config
-from pool.execute.cgroup import Trees
 from pool.jobs.vocabulary.endings import Ending
 
-from .bench import Bench, bench, group_settings
+from .bench import Bench, bench, group_settings, settings_of
 
 AS_ROOT = os.geteuid() == 0
 ROOTS = pytest.mark.skipif(not AS_ROOT, reason="it takes root's rights")
@@ -28,7 +27,7 @@ ROOTS = pytest.mark.skipif(not AS_ROOT, reason="it takes root's rights")
 def _settings(tmp_path: Path, slot: str = "slot2_1@host", **knobs: str) -> StarterSettings:
     overrides = {"LOCAL_DIR": str(tmp_path), "EXECUTE": str(tmp_path / "execute"), **knobs}
     config = load_config([], overrides=overrides, environ={})
-    return StarterSettings.unpack(starter_payload(config, slot, trees=Trees(0)))
+    return settings_of(config, slot)
 
 
 def _free_gids() -> tuple[int, int]:

@@ -7,16 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from daemons.host.child_settings import StarterSettings, starter_payload
+from daemons.host.child_settings import StarterSettings
 from daemons.starter.launch.terms import renice
 from pool.base.errors import ConfigError
 from pool.classad import ClassAd, expr
 from pool.config.load import load_config
-from pool.execute.cgroup import Trees
 from pool.execute.isolation import private_directories
 from pool.execute.scratch import DEFAULT_ORDER, Hide, ScratchKind, hide_mode, kinds_in_order, over_disk
 
-from .bench import bench
+from .bench import bench, settings_of
 
 PAGE = Path(__file__).parents[3] / "docs" / "what-a-job-may-use.md"
 
@@ -31,7 +30,7 @@ def _settings(tmp_path: Path, containing: str) -> StarterSettings:
     file = tmp_path / "config"
     file.write_text(block)
     config = load_config([str(file)], overrides=overrides, environ={})
-    return StarterSettings.unpack(starter_payload(config, "slot1_2@host", trees=Trees(0)))
+    return settings_of(config, "slot1_2@host")
 
 
 def test_accounts(tmp_path: Path) -> None:

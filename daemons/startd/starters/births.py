@@ -1,0 +1,145 @@
+"""Makes starters: what they are born with, the fork, the first words, and the record of what each may leave behind.
+
+A starter is born for an EXECUTE directory and for no slot: which one it works for, it hears with its first job. All
+that is the same for the slots of one directory is packed once.
+"""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import Final
+
+import trio
+
+from daemons.base.faults import fault
+from daemons.base.pace import LoopTurns
+from daemons.daemon_core.run import DaemonStart
+from daemons.daemon_core.tasks import Tasks
+from daemons.daemon_core.world import ZygoteLike
+from daemons.host.child_settings import starter_payload, starter_slot
+from daemons.process.children import SpawnError
+from daemons.startd.machine.settings import execute_directory
+from daemons.startd.starters.living import LivingStarter
+from daemons.startd.starters.sweep import StarterPlace, StarterRecords
+from pool.base.errors import PeerError, PoolError
+from pool.config import Config
+from pool.execute.scratch import Store
+from protocol.messages.starter import StarterSlot
+from protocol.network.channel import Channel
+from protocol.rpc import endpoints
+from protocol.rpc.service import Answer, Service
+from protocol.security import needs
+from protocol.security.identity import Link
+
+ORDER_TIMEOUT_S: Final = 20.0
+_NUMBER: Final = re.compile(r"[A-Za-z-]*(\d+)")
+
+
+@dataclass(frozen=True)
+class MachineParts:
+    """What starters have to know of the machine."""
+
+    memory_mb: int
+    store: Store | None = None
+    refused: Collection[str] = ()
+    """Which namespaces it does not let even root have."""
+
+
+class Births:
+    """The maker. `answers` is what a starter may say; `born` has it looked after from its fork on."""
+
+    def __init__(
+        self,
+        start: DaemonStart,
+        nursery: trio.Nursery,
+        zygote: ZygoteLike,
+        records: StarterRecords,
+        machine: MachineParts,
+        answers: Callable[[LivingStarter], list[Answer]],
+        born: Callable[[LivingStarter], None],
+    ) -> None:
+        self._start = start
+        self._nursery, self._tasks = nursery, Tasks(nursery, start.log)
+        self._zygote = zygote
+        self._records = records
+        self._machine = machine
+        self._answers = answers
+        self._born = born
+        self._turns = LoopTurns()
+        self._configs: dict[str, Config] = {}
+        self._payloads: dict[str, bytes] = {}
+        """By EXECUTE, as the configurations."""
+
+    def forget_settings(self) -> None:
+        """The configuration has changed: starters made from now on get the new one."""
+        self._payloads.clear()
+        self._configs.clear()
+
+    def execute_of(self, slot_name: str) -> str:
+        """Where jobs of this slot have their sandboxes (`SLOT<N>_EXECUTE`, or EXECUTE)."""
+        found = _NUMBER.match(slot_name)
+        return execute_directory(self._start.config, int(found[1]) if found else 0)
+
+    async def fork(self, execute: str) -> LivingStarter:
+        """A starter that has spoken; SpawnError when there can be none."""
+        for last in (False, True):
+            await self._turns.next()
+            process = await self._zygote.fork("starter", self._payload(execute))
+            fault("startd.starter_forked")
+            starter = LivingStarter(process, execute)
+            try:
+                await self._introduce(starter)
+            except (PoolError, OSError, trio.BrokenResourceError) as error:
+                process.kill(signal.SIGKILL)
+                if last:
+                    raise SpawnError(f"the starter ended before it could speak: {error}") from None
+                continue
+            return starter
+        raise AssertionError("unreachable")
+
+    def seat(self, starter: LivingStarter, slot_name: str) -> None:
+        """The starter works for this slot from now on, and what it leaves can be found in the slot's group too."""
+        starter.slot = self._slot(starter.execute, slot_name)
+        self._records.write(starter.pid, StarterPlace(starter.execute, starter.group))
+
+    async def _introduce(self, starter: LivingStarter) -> None:
+        self._records.write(starter.pid, StarterPlace(starter.execute))
+        service = Service("startd", needs.STARTD_TO_STARTER)
+        service.offer(self._answers(starter))
+        channel = Channel(starter.process.channel, Link(kind="pair", label=f"starter {starter.pid}", verified=True))
+        self._born(starter)
+        starter.peer = await endpoints.open_pair(
+            self._nursery, channel, parent=True, security=self._start.security, service=service
+        )
+        self._tasks.once(self._send_orders, starter)
+
+    async def _send_orders(self, starter: LivingStarter) -> None:
+        peer = starter.peer
+        assert peer is not None
+        async for order in starter.orders:
+            try:
+                await peer.call(order, timeout=ORDER_TIMEOUT_S)
+            except PeerError as error:
+                self._start.log.full(f"The starter {starter.pid} did not heed: {error}")
+
+    def _payload(self, execute: str) -> bytes:
+        if execute not in self._payloads:
+            self._payloads[execute] = starter_payload(
+                self._config(execute),
+                trees=self._records.trees,
+                machine_memory_mb=self._machine.memory_mb,
+                store=self._machine.store,
+                refused=self._machine.refused,
+            )
+        return self._payloads[execute]
+
+    def _slot(self, execute: str, slot_name: str) -> StarterSlot:
+        return starter_slot(self._config(execute), slot_name, self._records.trees)
+
+    def _config(self, execute: str) -> Config:
+        if execute not in self._configs:
+            self._configs[execute] = self._start.config.with_overrides({"EXECUTE": execute})
+        return self._configs[execute]

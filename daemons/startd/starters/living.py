@@ -1,0 +1,78 @@
+"""One living starter, as its startd sees it: whose it is, what it is told, and whether it can still be used."""
+
+from __future__ import annotations
+
+import signal
+from dataclasses import dataclass, field
+from typing import Final
+
+import trio
+
+from daemons.daemon_core.world import ChildProcess
+from protocol.messages.starter import LeaveNow, StarterSlot
+from protocol.rpc import endpoints
+from protocol.wire.message import Done, Request
+
+ORDERS_MAX: Final = 256
+"""Orders that a starter has not heard yet; one that has so many ahead of it hears nothing any more, and is killed."""
+
+
+@dataclass(eq=False)
+class LivingStarter:
+    """One living starter. What it is told goes out in order."""
+
+    process: ChildProcess
+    execute: str
+    """Where its sandbox is made."""
+    slot: StarterSlot | None = None
+    """The slot that it works for; None while it waits for whichever needs one."""
+    cpu_s: float = 0.0
+    """The processor seconds that its jobs were last seen to have used."""
+    peer: endpoints.Peer | None = None
+    activation: str = ""
+    """The job that it has been given, until it tells that nothing of it is left."""
+    leaving: bool = False
+    gone: trio.Event = field(default_factory=trio.Event)
+
+    def __post_init__(self) -> None:
+        self._orders, self.orders = trio.open_memory_channel[Request[Done]](ORDERS_MAX)
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self.process.pid
+
+    @property
+    def slot_name(self) -> str:
+        """The slot that it works for; empty for none."""
+        return self.slot.name if self.slot is not None else ""
+
+    @property
+    def group(self) -> str:
+        """Its jobs' control group; empty for none."""
+        return self.slot.group if self.slot is not None else ""
+
+    @property
+    def usable(self) -> bool:
+        """Whether it can be given a job."""
+        return not self.leaving and not self.gone.is_set() and self.peer is not None and not self.peer.closed.is_set()
+
+    def tell(self, order: Request[Done]) -> None:
+        """Say something; it is sent after what was said before."""
+        if self.gone.is_set():
+            return
+        try:
+            self._orders.send_nowait(order)
+        except trio.WouldBlock:  # it has not heeded any for a long time
+            self.process.kill(signal.SIGKILL)
+
+    def is_gone(self) -> None:
+        """Its process has ended, and what it left is removed."""
+        self.gone.set()
+        self._orders.close()
+
+    def leave(self) -> None:
+        """The claim is over: the starter ends when nothing runs."""
+        if not self.leaving:
+            self.leaving = True
+            self.tell(LeaveNow())
