@@ -1,13 +1,19 @@
-"""What a startd counts: jobs begun, ended and preempted, since it started and in the last twenty minutes."""
+"""What a startd counts: jobs begun, ended and preempted, since it started and in the last twenty minutes.
+
+Source: HTCondor's manual, "Machine ClassAd Attributes" (JobStarts, RecentJobStarts and their kin), and its knobs
+STATISTICS_WINDOW_SECONDS and STATISTICS_WINDOW_QUANTUM, whose windows move in steps too.
+"""
 
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
 WINDOW_S: Final = 1200.0
-SAMPLES_MAX: Final = 100_000
+QUANTUM_S: Final = 30.0
+"""The window moves on in steps of this length."""
 MIB: Final = 1 << 20
 
 
@@ -19,51 +25,100 @@ class Preempted(StrEnum):
     USER_PRIO = "UserPrio"
 
 
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What is known of some values."""
+
+    count: int = 0
+    total: float = 0.0
+    most: float = 0.0
+    least: float = 0.0
+
+    def __add__(self, other: Figures) -> Figures:
+        if not self.count or not other.count:
+            return other if other.count else self
+        return Figures(
+            self.count + other.count,
+            self.total + other.total,
+            max(self.most, other.most),
+            min(self.least, other.least),
+        )
+
+    def attributes(self, name: str) -> dict[str, float | int]:
+        """Avg, Count, Max and Min; nothing of nothing."""
+        if not self.count:
+            return {}
+        return {
+            f"{name}Avg": self.total / self.count,
+            f"{name}Count": self.count,
+            f"{name}Max": self.most,
+            f"{name}Min": self.least,
+        }
+
+
+class Series:
+    """Values since the start, and those of the window.
+
+    No value is kept, only the sums of each QUANTUM_S: a startd on which ten thousand jobs end in the window needs no
+    more memory than another.
+    """
+
+    def __init__(self) -> None:
+        self.all = Figures()
+        self._steps: deque[tuple[float, Figures]] = deque()
+
+    def note(self, value: float, now: float) -> None:
+        """Another one."""
+        one, begun = Figures(1, value, value, value), now - now % QUANTUM_S
+        self.all += one
+        if self._steps and self._steps[-1][0] == begun:
+            one += self._steps.pop()[1]
+        self._steps.append((begun, one))
+        self._forget(now)
+
+    def recent(self, now: float) -> Figures:
+        """Those of the window."""
+        self._forget(now)
+        return sum((figures for _, figures in self._steps), start=Figures())
+
+    def _forget(self, now: float) -> None:
+        while self._steps and self._steps[0][0] <= now - WINDOW_S:
+            self._steps.popleft()
+
+
 class Counter:
     """How often something happened."""
 
     def __init__(self) -> None:
-        self.total = 0
-        self._times: deque[float] = deque(maxlen=SAMPLES_MAX)
+        self._series = Series()
+
+    @property
+    def total(self) -> int:
+        """How often since the start."""
+        return self._series.all.count
 
     def note(self, now: float) -> None:
         """It happened."""
-        self.total += 1
-        self._times.append(now)
+        self._series.note(0.0, now)
 
     def recent(self, now: float) -> int:
         """How often in the window."""
-        while self._times and self._times[0] <= now - WINDOW_S:
-            self._times.popleft()
-        return len(self._times)
+        return self._series.recent(now).count
 
 
 class Durations:
     """How long things took."""
 
     def __init__(self) -> None:
-        self._count, self._sum = 0, 0.0
-        self._least, self._most = 0.0, 0.0
-        self._samples: deque[tuple[float, float]] = deque(maxlen=SAMPLES_MAX)
+        self._series = Series()
 
     def note(self, seconds: float, now: float) -> None:
         """One more has ended."""
-        self._least = seconds if not self._count else min(self._least, seconds)
-        self._most = max(self._most, seconds)
-        self._count, self._sum = self._count + 1, self._sum + seconds
-        self._samples.append((now, seconds))
+        self._series.note(seconds, now)
 
     def attributes(self, name: str, now: float) -> dict[str, float | int]:
         """Avg, Count, Max and Min; nothing while nothing has ended."""
-        while self._samples and self._samples[0][0] <= now - WINDOW_S:
-            self._samples.popleft()
-        shown: dict[str, float | int] = {}
-        if self._count:
-            shown = _figures(name, self._count, self._sum, self._most, self._least)
-        if self._samples:
-            recent = [seconds for _, seconds in self._samples]
-            shown |= _figures(f"Recent{name}", len(recent), sum(recent), max(recent), min(recent))
-        return shown
+        return self._series.all.attributes(name) | self._series.recent(now).attributes(f"Recent{name}")
 
 
 class TransferSizes:
@@ -152,7 +207,3 @@ class MachineStatistics:
             **self._input.attributes("TransferInput"),
             **self._output.attributes("TransferOutput"),
         }
-
-
-def _figures(name: str, count: int, total: float, most: float, least: float) -> dict[str, float | int]:
-    return {f"{name}Avg": total / count, f"{name}Count": count, f"{name}Max": most, f"{name}Min": least}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 
 from pool.base.errors import UserError
@@ -33,6 +35,24 @@ def test_how_long_jobs_took_is_averaged() -> None:
     assert [shown[f"JobBusyTime{name}"] for name in ("Avg", "Count", "Max", "Min")] == [20.0, 2, 30.0, 10.0]
     assert [shown[f"RecentJobBusyTime{name}"] for name in ("Avg", "Count")] == [30.0, 1]
     assert "RecentJobBusyTimeAvg" not in counts.attributes(9000.0)
+
+
+def test_what_is_remembered_does_not_grow_with_what_happens() -> None:
+    counts = MachineStatistics()
+    tracemalloc.start()
+    try:
+        for number in range(10_000):
+            now = 0.02 * number
+            counts.claim_asked(now)
+            counts.activation_asked(now)
+            counts.started(now)
+            counts.ended(1.0, now)
+            counts.ran(1.0, now, received=1, sent=1)
+        size, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert counts.attributes(now)["RecentJobStarts"] == 10_000
+    assert size < 50_000
 
 
 def test_what_starters_have_said_of_their_jobs() -> None:
