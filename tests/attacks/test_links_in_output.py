@@ -41,7 +41,7 @@ THROUGH_A_LINK = [
     _dir("d/a"),
     _dir("d/a/b"),
     _link("d/a/b/up", "../.."),
-    _link("d/a/b/up/out", "../../../outside"),
+    _link("d/a/b/up/out", "../outside"),  # by its letters d/a/b/outside; in truth beside d
 ]
 
 

@@ -82,6 +82,16 @@ def test_a_job_that_is_nowhere_is_named(opens: Opens) -> None:
     over(opens, body)
 
 
+def test_what_could_not_be_done_to_one_of_two_jobs_was_done_to_the_other(opens: Opens) -> None:
+    async def body(pool: Any) -> None:
+        [job] = await pool.submit(HELD)
+        with pytest.raises(minipool.NotDone, match=r"could not remove: 4711\.0 \(not found\)"):
+            await pool.remove([job.id, "4711.0"])
+        assert (await job.result()).status is minipool.Status.REMOVED
+
+    over(opens, body)
+
+
 def test_the_cluster_is_known_to_the_description(opens: Opens, here: Path) -> None:
     description = {**HELD, "output": "$(Cluster).$(Process).out", "arguments": "$(ClusterId)"}
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -50,6 +53,35 @@ def test_a_directory_that_others_cannot_enter_is_named(tmp_path: Path) -> None:
 def test_a_pid_file_that_nobody_holds_names_no_master(tmp_path: Path) -> None:
     (tmp_path / "master.pid").write_text(f"{os.getpid()}\n")
     assert host.master_pid(str(tmp_path)) is None
+
+
+DEAF = """
+import fcntl, os, signal, socket, sys
+run = sys.argv[1]
+held = open(os.path.join(run, "master.pid"), "w")
+fcntl.flock(held, fcntl.LOCK_EX)
+held.write(str(os.getpid()))
+held.flush()
+socket.socket(socket.AF_UNIX).bind(os.path.join(run, "master.sock"))
+print("up", flush=True)
+signal.pause()
+"""
+"""A master that holds its directory and answers nobody."""
+
+
+@pytest.mark.parametrize(("how", "signum"), [("graceful", signal.SIGTERM), ("fast", signal.SIGQUIT)])
+def test_a_master_that_does_not_answer_is_stopped_by_a_signal(tmp_path: Path, how: str, signum: int) -> None:
+    (tmp_path / "run").mkdir()
+    session = Session.open(directory=str(tmp_path))
+    command = [sys.executable, "-c", DEAF, str(tmp_path / "run")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as master:
+        try:
+            assert master.stdout is not None
+            assert master.stdout.readline() == b"up\n"
+            assert host.stop(session, how, seconds=30)
+            assert master.wait() == -signum
+        finally:
+            master.kill()
 
 
 def test_a_pool_that_does_not_run_cannot_be_stopped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

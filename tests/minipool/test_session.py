@@ -8,6 +8,7 @@ import pytest
 
 from minipool.client.session import Session
 from pool.base.errors import PeerError
+from pool.classad import ClassAd
 
 SILENT = "127.0.0.1:1"
 
@@ -23,6 +24,22 @@ def directory(tmp_path: Path) -> Path:
 
 def test_without_names_the_schedd_is_this_hosts(directory: Path) -> None:
     assert Session.open(directory=str(directory)).address("schedd").is_unix
+
+
+def test_a_daemon_of_this_host_is_reached_by_its_socket_wherever_its_ad_is_found(directory: Path) -> None:
+    session = Session.open(directory=str(directory))
+    (directory / "run" / "startd.address").write_text("<127.0.0.1:9618?sock=startd>\n")
+    for address, is_here in (
+        ("<127.0.0.1:9618?sock=startd>", True),
+        ("<127.0.0.1:9619?sock=startd>", False),
+        ("<10.0.0.1:9618?sock=startd>", False),
+        ("<127.0.0.1:9618?sock=startd_2>", False),
+    ):
+        found = session.address_in(ClassAd({"Name": "n", "MyAddress": address}), "startd")
+        assert (str(found) == str(directory / "run" / "startd.sock")) is is_here
+        assert found.is_unix is is_here
+    elsewhere = Session.open(directory=str(directory), pool=SILENT)
+    assert not elsewhere.address_in(ClassAd({"MyAddress": "<127.0.0.1:9618?sock=startd>"}), "startd").is_unix
 
 
 def test_daemons_of_a_named_pool_are_looked_up_there(directory: Path) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from pool.classad import ClassAd
+from protocol.messages.collector import AdUpdate, UpdateAds
 from protocol.messages.common import Ping, Reconfigure, SetLogLevel, StopHow
 from protocol.messages.master import (
     CreateToken,
@@ -143,6 +144,14 @@ def test_p4_a_pool_starts_over_what_a_killed_one_left(central: RealPool) -> None
     until_state(central, "negotiator", "Running")
 
 
+def test_a_daemon_that_does_not_end_in_time_is_killed() -> None:
+    with real_pool(DAEMON_LIST=CENTRAL, SHUTDOWN_FAST_TIMEOUT=1) as pool:
+        os.kill(pool.pid_of("negotiator"), signal.SIGSTOP)
+        ask(pool, DaemonsOff(daemons=["negotiator"], how=StopHow.FAST))
+        until_state(pool, "negotiator", "Stopped")
+        assert states(pool)["negotiator"]["LastExit"] == "died on signal 9"
+
+
 @pytest.mark.parametrize("signum", [signal.SIGQUIT, signal.SIGINT], ids=["SIGQUIT", "SIGINT"])
 def test_signals_stop_it(signum: int) -> None:
     with real_pool(DAEMON_LIST="MASTER, COLLECTOR") as pool:
@@ -150,8 +159,15 @@ def test_signals_stop_it(signum: int) -> None:
 
 
 def test_the_log_level_can_be_changed_while_it_runs(central: RealPool) -> None:
-    ask(central, SetLogLevel(level="D_MATCH D_FULLDEBUG"), daemon="collector")
-    ask(central, Ping(), daemon="collector")
+    def collector_hears_of(name: str) -> None:
+        ad = ClassAd({"MyType": "Generic", "Name": name})
+        ask(central, UpdateAds(updates=[AdUpdate(ad=ad)]), daemon="collector")
+
+    for name, level in (("quiet", "D_ALWAYS"), ("told", "D_MATCH D_FULLDEBUG")):
+        ask(central, SetLogLevel(level=level), daemon="collector")
+        collector_hears_of(name)
+    log = (central.directory / "log" / "CollectorLog").read_text()
+    assert ("name=quiet" in log, "name=told" in log) == (False, True)
 
 
 def test_the_shared_port_leads_to_each_daemon_over_tls(central: RealPool) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import trio
 
+from daemons.negotiator.store import AccountStore
 from pool.classad import ClassAd, expr
 from pool.matching.accounting import SUBMITTER_CHARS_MAX, Accountant, SubmitterUse
 from protocol.messages.collector import AdUpdate, UpdateAds
@@ -238,6 +239,26 @@ async def test_use_is_charged_and_survives_a_restart(tmp_path: Path, autojump_cl
         assert ad["AccumulatedUsage"] == pytest.approx(2000, rel=0.01)
         assert ad["Priority"] == pytest.approx(1000 * (0.5 * 0.25 + 4 * 0.75), rel=0.01)
         assert len(await host.until_known("Accounting")) == 1
+
+
+async def test_what_is_changed_is_in_the_file_when_that_is_answered(tmp_path: Path, autojump_clock: Clock) -> None:
+    async with a_pool(tmp_path) as host, host.connected("negotiator") as peer:
+        file = host.daemons["negotiator"].config.path("ACCOUNTANT_DATABASE_FILE")
+
+        def on_disk() -> list[tuple[str, float, float]]:
+            store = AccountStore(file)
+            found = [(one.submitter, one.factor, one.usage_s) for one in store.load()[0].values()]
+            store.close()
+            return found
+
+        await peer.call(SetPriority(submitter="a@pool.test", attribute="PriorityFactor", value=7.0))
+        assert on_disk() == [("a@pool.test", 7.0, 0.0)]
+        await peer.call(SetPriority(submitter="a@pool.test", attribute="AccumulatedUsage", value=3600.0))
+        assert on_disk() == [("a@pool.test", 7.0, 3600.0)]
+        await peer.call(ResetUsage())
+        assert on_disk() == [("a@pool.test", 7.0, 0.0)]
+        await peer.call(ForgetSubmitter(submitter="a@pool.test"))
+        assert on_disk() == []
 
 
 async def test_usage_is_reset_for_all_and_a_record_forgotten_for_good(tmp_path: Path, autojump_clock: Clock) -> None:

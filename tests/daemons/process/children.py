@@ -60,6 +60,21 @@ def leave_stubborn_orphans(birth: Birth) -> int:
     return 0
 
 
+_warmed_up: list[int] = []
+"""The processes in which `warm_up` was called, as far as this one knows."""
+
+
+def warm_up() -> None:
+    """What the zygote calls before it has children."""
+    _warmed_up.append(os.getpid())
+
+
+def tell_who_warmed_up(birth: Birth) -> int:
+    """Say who is the parent, and which processes have called `warm_up`."""
+    birth.channel.sendall(" ".join(map(str, (os.getppid(), *_warmed_up))).encode())
+    return 0
+
+
 def write_to_given(birth: Birth) -> int:
     """Write to the first descriptor that came along."""
     os.write(birth.descriptors[0], birth.payload)

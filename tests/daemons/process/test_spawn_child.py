@@ -12,7 +12,7 @@ from daemons.process.children import SpawnError, Zygote
 
 ROOT = Path(__file__).parents[3]
 HERE = "tests.daemons.process.children"
-NAMES = "echo until_orphaned die_at_once leave_orphan leave_stubborn_orphans write_to_given"
+NAMES = "echo until_orphaned die_at_once leave_orphan leave_stubborn_orphans tell_who_warmed_up write_to_given"
 KINDS = {name: f"{HERE}:{name}" for name in NAMES.split()}
 
 
@@ -34,6 +34,14 @@ async def test_a_child_speaks_with_its_owner_and_its_exit_status_is_learnt(zygot
     assert await child.channel.receive_some(100) == b"ABC"
     await child.channel.send_eof()
     assert await child.wait() == 7 << 8
+    await child.channel.aclose()
+
+
+async def test_what_children_share_is_learnt_by_their_zygote_before_they_are_forked(zygote: Zygote) -> None:
+    child = await zygote.fork("tell_who_warmed_up")
+    parent, *warmed_up = map(int, (await child.channel.receive_some(1000)).split())
+    assert (parent, set(warmed_up)) == (zygote.pid, {zygote.pid})
+    assert await child.wait() == 0
     await child.channel.aclose()
 
 

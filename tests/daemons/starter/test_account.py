@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import grp
 import os
+import subprocess
+import sys
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -36,6 +38,26 @@ def test_only_a_user_of_this_domain_has_his_account(user: str | None, runs_as: s
 def test_no_domain_is_no_domain_to_agree_on() -> None:
     job = ClassAd({"Owner": "daemon", "User": "daemon@"})
     assert account_for(job, uid_domain="", fallback="nobody").name == "nobody"
+
+
+BECOME = """
+import os
+from daemons.host.account import Account, become
+os.setgroups([0, 4, 6])
+become(Account("somebody", 65533, 65532, (65531, 65532), None))
+print(os.getresuid(), os.getresgid(), sorted(os.getgroups()))
+for back in (lambda: os.setuid(0), lambda: os.setgid(0), lambda: os.setgroups([0])):
+    try:
+        back()
+        print("there is a way back")
+    except PermissionError:
+        pass
+"""
+
+
+def test_who_becomes_an_account_keeps_nothing_of_roots_and_has_no_way_back() -> None:
+    said = subprocess.run([sys.executable, "-c", BECOME], capture_output=True, text=True, check=True).stdout
+    assert said == "(65533, 65533, 65533) (65532, 65532, 65532) [65531, 65532]\n"
 
 
 def test_a_job_may_choose_its_first_group_among_its_owners(monkeypatch: pytest.MonkeyPatch) -> None:

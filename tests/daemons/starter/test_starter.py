@@ -169,6 +169,16 @@ async def test_a_job_that_does_not_leave_is_killed_after_its_vacate_time() -> No
         assert (await b.ended(activation)).ending is Ending.EVICTED
 
 
+@pytest.mark.parametrize("vacate_s", [0, -1])
+async def test_a_job_says_itself_how_long_it_may_take_to_leave(vacate_s: int) -> None:
+    async with bench() as b:
+        job = b.job_ad('trap "" TERM; echo up; while :; do sleep 0.05; done', JobMaxVacateTime=vacate_s)
+        activation = await b.run(job)
+        await _file_has(b.iwd / "out", "up")
+        await b.stop(activation, StopHow.GRACEFUL)
+        assert (await b.ended(activation)).ending is Ending.EVICTED
+
+
 async def test_told_to_leave_twice_the_harder_way_counts() -> None:
     async with bench() as b:
         activation = await b.run(b.job_ad('trap "" TERM; echo up; while :; do sleep 0.05; done'))

@@ -39,6 +39,10 @@ CASES = [
     ),
     ("rm", "105", results(j105_0=D, j105_1=D), 0, "All jobs in cluster 105 have been marked for removal\n", ""),
     ("rm", "105", results(), 1, "", "\nCouldn't find/remove all jobs in cluster 105\n"),
+    (
+        "rm", "106.0 105", results(j105_0=D), 1,
+        "All jobs in cluster 105 have been marked for removal\n", "\nJob 106.0 not found\n",
+    ),
     ("rm", "134.0", results(j134_0=P), 1, "", "\nPermission denied to remove job 134.0\n"),
     ("rm", "134", results(j134_0=P), 1, "", "\nCouldn't find/remove all jobs in cluster 134\n"),
     (
