@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from pool.base.dates import days_until, month_length, weekday
 from pool.base.errors import UserError
 from pool.classad import ClassAd
 
@@ -32,7 +33,6 @@ _NUMBER = re.compile(r"[-+]?\d+")
 _YEARS = 9
 FIELD_CHARS_MAX = 1000
 """How long a field may be: every minute named by itself takes less than 200."""
-_DAYS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 
 
 class CronError(UserError):
@@ -110,12 +110,12 @@ class CronTab(NamedTuple):
                                 yield year, month, day, hour, minute
 
     def _days(self, year: int, month: int) -> list[int]:
-        length = 29 if month == 2 and _is_leap(year) else _DAYS[month - 1]
+        length = month_length(year, month)
         free = len(self.days) == 31
         if free and len(self.weekdays) in (0, 7):
             return list(range(1, length + 1))
         chosen = set() if free else {day for day in self.days if day <= length}
-        first = _weekday(year, month)
+        first = weekday(days_until(year, month, 1))
         chosen.update(day for day in range(1, length + 1) if (first + day - 1) % 7 in self.weekdays)
         return sorted(chosen)
 
@@ -156,17 +156,6 @@ def _token(name: str, token: str, low: int, high: int) -> set[int]:
 def _leading(text: str) -> int:
     found = _NUMBER.match(text)
     return int(found[0]) if found else 0
-
-
-def _is_leap(year: int) -> bool:
-    return year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
-
-
-def _weekday(year: int, month: int) -> int:
-    """The day of the week of the first of the month, Sunday 0."""
-    shifted = year - (month < 3)
-    offset = (0, 3, 2, 5, 0, 3, 5, 1, 4, 6, 2, 4)[month - 1]
-    return (shifted + shifted // 4 - shifted // 100 + shifted // 400 + offset + 1) % 7
 
 
 def _set_back(start: int, end: int, local: LocalTime) -> int | None:

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from re import Match
 from typing import Final
 
+from pool.base.dates import civil, days_before, is_leap, weekday
 from pool.classad.values.environment import ENV
-from pool.classad.values.times import civil, days_before
 
 _DAYS: Final = ("Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday")
 _MONTHS: Final = (
@@ -51,7 +51,7 @@ class Moment:
         """The moment `secs` after the epoch."""
         days, rest = divmod(secs, 86400)
         year, month, day = civil(days)
-        return cls(year, month, day, rest // 3600, rest // 60 % 60, rest % 60, (days + 4) % 7, days - days_before(year))
+        return cls(year, month, day, rest // 3600, rest // 60 % 60, rest % 60, weekday(days), days - days_before(year))
 
     @classmethod
     def of(cls, year: int, month: int, day: int, hour: int, minute: int, second: int) -> Moment:
@@ -82,9 +82,9 @@ def _rest(a: int, b: int) -> int:
 
 
 def _fixed(year: int, month: int, day: int) -> int:
+    # Not `days_until`: HTCondor divides as C does, towards zero, which shows where fields are out of range.
     y = year - 1
-    leap = year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
-    adjust = 0 if month <= 2 else -1 if leap else -2
+    adjust = 0 if month <= 2 else -1 if is_leap(year) else -2
     return (
         365 * y
         + _towards_zero(y, 4)

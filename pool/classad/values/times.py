@@ -6,6 +6,7 @@ import math
 import re
 from typing import Final
 
+from pool.base.dates import civil, utc_seconds
 from pool.classad.values.environment import ENV
 from pool.classad.values.value import AbsTime, RelTime, int32_of, wrap32
 
@@ -55,21 +56,12 @@ def _leading_int(text: str) -> int:
 
 def _moment(year: int, fields: list[int], offset: int | None) -> AbsTime | None:
     month, day, hour, minute, second = fields
-    years, months = divmod(year * 12 + month - 1, 12)
-    days = days_before(years) + _MONTHS[months] + (months > 1 and _is_leap(years)) + day - 1
-    secs = days * 86400 + hour * 3600 + minute * 60 + second
-    if secs == -1:
+    secs = utc_seconds(year, month, day, hour, minute, second)
+    if secs == -1:  # what mktime answers for a failure, so HTCondor takes the last second of 1969 for one
         return None
     if offset is None:
         offset = ENV.zone(secs, False)
     return AbsTime(secs - offset, offset)
-
-
-_MONTHS: Final = (0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334)
-
-
-def _is_leap(year: int) -> bool:
-    return year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
 
 
 def read_reltime(text: str) -> RelTime | None:
@@ -141,17 +133,6 @@ def show_moment(secs: int) -> str:
     return f"{year}-{month:02d}-{day:02d}T{rest // 3600:02d}:{rest // 60 % 60:02d}:{rest % 60:02d}"
 
 
-def civil(days: int) -> tuple[int, int, int]:
-    """Year, month and day of the Gregorian calendar, `days` after 1 January 1970."""
-    cycles, day = divmod(days + 719468, 146097)
-    year = (day - day // 1460 + day // 36524 - day // 146096) // 365
-    day -= 365 * year + year // 4 - year // 100
-    month = (5 * day + 2) // 153
-    day += 1 - (153 * month + 2) // 5
-    month = month + 3 if month < 10 else month - 9
-    return year + cycles * 400 + (month <= 2), month, day
-
-
 def show_reltime(secs: float) -> str:
     """`days+hh:mm:ss`, without the leading fields that are zero."""
     sign = "-" if secs < 0 else ""
@@ -178,9 +159,3 @@ def show_reltime(secs: float) -> str:
 def _g(seconds: float) -> str:
     shown = format(seconds, "02g")
     return "-nan" if shown == "nan" else shown
-
-
-def days_before(year: int) -> int:
-    """Days from 1 January 1970 to 1 January of `year`."""
-    y = year - 1
-    return y * 365 + y // 4 - y // 100 + y // 400 - 719162

@@ -123,6 +123,13 @@ def int_of(real: float) -> int:
     return INT_MIN
 
 
+def whole_number(value: object) -> int | None:
+    """The integer that a value comes to, as `int_of` and `eval_int` cut reals; None for what is no number."""
+    if isinstance(value, float):
+        return int_of(value)
+    return int(value) if isinstance(value, int) else None
+
+
 def int32_of(real: float) -> int:
     """`real` truncated to 32 bits; what does not fit is the smallest 32-bit integer."""
     if math.isfinite(real) and -(2**31) <= (n := int(real)) < 2**31:

@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from pool.base.errors import ClassAdError
+from pool.base.ids import is_number
 from pool.classad import ClassAd, parse_ad, parse_long
 from pool.jobs.userlog.event_log import TRANSFER_TYPES
 
@@ -210,10 +211,11 @@ def _read_checkpointed(lines: Lines, ad: Attributes) -> None:
 
 
 def _read_image_size(lines: Lines, ad: Attributes) -> None:
-    ad["Size"], ad["ResidentSetSize"] = int(lines[0].partition(": ")[2] or 0), 0
+    size = lines[0].partition(": ")[2]
+    ad["Size"], ad["ResidentSetSize"] = int(size) if is_number(size) else 0, 0
     for line in lines[1:]:
         value, _, what = line.strip().partition("  -  ")
-        if value.isdigit():
+        if is_number(value):
             ad[what.partition(" of ")[0]] = int(value)
 
 
@@ -237,7 +239,7 @@ def _read_held(lines: Lines, ad: Attributes) -> None:
 
 def _read_suspended(lines: Lines, ad: Attributes) -> None:
     count = lines[1].rpartition(": ")[2] if len(lines) > 1 else ""
-    ad["NumberOfPIDs"] = int(count) if count.isdigit() else 0
+    ad["NumberOfPIDs"] = int(count) if is_number(count) else 0
 
 
 def _read_remote_error(lines: Lines, ad: Attributes) -> None:
@@ -293,7 +295,7 @@ def _read_transfer(lines: Lines, ad: Attributes) -> None:
         delay = _after("\tSeconds spent in queue: ", line)
         if host is not None:
             ad["Host"] = host
-        elif delay is not None and delay.isdigit():
+        elif delay is not None and is_number(delay):
             ad["QueueingDelay"] = int(delay)
 
 

@@ -9,13 +9,13 @@ Lines that are not understood are skipped, so that a log with events of a newer 
 
 from __future__ import annotations
 
-import calendar
 import re
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from pool.base.dates import utc_seconds
 from pool.base.ids import JobId
 from pool.classad import ClassAd
 from pool.jobs.userlog.bodies import read_body
@@ -108,8 +108,8 @@ class EventReader:
     def _seconds(self, found: re.Match[str]) -> float:
         year = int(found["year"] or self._year)
         month, day = int(found["month"] or found["us_month"]), int(found["day"] or found["us_day"])
-        parts = (year, month, day, int(found["hour"]), int(found["minute"]), int(found["second"]), 0, 0, -1)
+        clock = int(found["hour"]), int(found["minute"]), int(found["second"])
         fraction = float(found["fraction"] or 0)
         if found["utc"] or self._utc:
-            return float(calendar.timegm(parts)) + fraction
-        return time.mktime(parts) + fraction
+            return utc_seconds(year, month, day, *clock) + fraction
+        return time.mktime((year, month, day, *clock, 0, 0, -1)) + fraction

@@ -11,11 +11,11 @@ from __future__ import annotations
 import json
 import math
 import time
-from calendar import timegm
 from collections.abc import Iterator
 from io import StringIO
 from typing import Any
 
+from pool.base.dates import utc_seconds
 from pool.base.errors import ClassAdError, UserError
 from pool.classad import ClassAd
 from pool.classad.forms.json_form import to_json
@@ -113,7 +113,7 @@ def _seconds(text: str, *, utc: bool) -> int:
         moment = time.strptime(text[:19], "%Y-%m-%dT%H:%M:%S")
     except ValueError:
         return 0
-    return timegm(moment) if utc or text.endswith("Z") else int(time.mktime(moment))
+    return utc_seconds(*moment[:6]) if utc or text.endswith("Z") else int(time.mktime(moment))
 
 
 def _attributes(ad: ClassAd) -> dict[str, Any]:

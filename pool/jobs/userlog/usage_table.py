@@ -10,6 +10,7 @@ from typing import Final
 from pool.base.words import split_list
 from pool.classad import ClassAd
 from pool.classad.values.attrs import MISSING
+from pool.classad.values.value import int_of
 
 _LABELS: Final = {
     "memory": "Memory (MB)",
@@ -133,5 +134,5 @@ def _shown(value: Number) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float):
-        return f"{value:.2f}" if value % 1 > 0 else str(int(value))
+        return f"{value:.2f}" if value % 1 > 0 else str(int_of(value))
     return str(value)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from pool.classad import ClassAd, expr
-from pool.jobs.crontab import CronError, CronTab, _weekday
+from pool.jobs.crontab import CronError, CronTab
 from pool.jobs.deferral import Deferral, DeferralError, Late, deferral_of, next_deferral
 
 CASES = [json.loads(line) for line in (Path(__file__).parents[2] / "cases/cron/cron.jsonl").read_text().splitlines()]
@@ -188,9 +188,3 @@ def test_a_jobs_deferral() -> None:
 def test_a_field_is_not_a_book(text: str) -> None:
     with pytest.raises(CronError, match="characters"):
         CronTab.parse(text)
-
-
-def test_the_first_of_every_month_of_four_hundred_years_has_its_day_of_the_week() -> None:
-    for year in range(1970, 2370):
-        for month in range(1, 13):
-            assert _weekday(year, month) == (calendar.weekday(year, month, 1) + 1) % 7, (year, month)

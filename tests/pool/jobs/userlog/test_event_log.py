@@ -16,6 +16,7 @@ from pool.jobs.userlog.event import LogEvent, event_text, split_events
 from pool.jobs.userlog.reader import EventReader, LoggedEvent
 from pool.jobs.userlog.requests import answer_line, events_of
 from pool.jobs.userlog.usage import Usage
+from pool.jobs.userlog.usage_table import usage_lines
 
 CASES = Path(__file__).parents[3] / "cases" / "eventlog"
 AT = 1_795_218_668.0
@@ -265,3 +266,23 @@ def test_reals_beyond_the_largest_are_expressions_in_answers() -> None:
     (event,) = json.loads(said)["events"]
     told = {name: event["attrs"][name] for name in ("Big", "Least", "A")}
     assert told == {"Big": '/Expr(real("INF"))/', "Least": '/Expr(real("-INF"))/', "A": 1e308}
+
+
+@pytest.mark.parametrize("asked", [float("inf"), float("nan")])
+def test_a_request_without_end_is_written_all_the_same(asked: float) -> None:
+    (line,) = [line for line in usage_lines({"Cpus": 1, "RequestCpus": asked}) if "Cpus" in line]
+    assert str(-(2**63)) in line
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "006 (1.0.0) 2026-11-20 10:00:00 Image size of job updated: many",
+        "006 (1.0.0) 2026-11-20 10:00:00 Image size of job updated: ²",
+        "008 (1.0.0) 2026-99-20 10:00:00Z of a thirteenth month",
+        "008 (1.0.0) 0000-00-00 00:00:00Z of no year",
+    ],
+)
+def test_an_event_that_somebody_else_wrote_into_the_log_is_read_as_far_as_it_goes(text: str) -> None:
+    events = list(EventReader().feed(f"{text}\n...\n000 (2.0.0) 2026-11-20 10:00:00 Job submitted\n...\n"))
+    assert [event.job for event in events] == [JobId(1, 0), JobId(2, 0)]
