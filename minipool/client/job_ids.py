@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from pool.base.errors import UserError
-from pool.base.ids import JobId, names_jobs
+from pool.base.ids import JobId, named_jobs, names_jobs
 
 if TYPE_CHECKING:
     from pool.classad import ClassAd
@@ -27,12 +27,13 @@ def one_job(word: str) -> JobId | None:
 
 def clause(word: str) -> str:
     """The jobs that a word names (a user's when it is no id), as HTCondor's expression for them."""
-    if not names_jobs(word):
+    named = named_jobs(word)
+    if named is None:
         from pool.classad import quote
 
         return f"Owner == {quote(word)}"
-    cluster, dot, proc = word.partition(".")
-    return f"(ClusterId == {cluster} && ProcId == {proc})" if dot else f"ClusterId == {cluster}"
+    cluster, proc = named
+    return f"ClusterId == {cluster}" if proc is None else f"(ClusterId == {cluster} && ProcId == {proc})"
 
 
 def split(words: Sequence[str]) -> tuple[list[str], list[str]]:

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from pool.base.errors import UserError
 
+# More than any queue gives out, and few enough that no text costs much to read.
 _DIGITS = 9
 
 
@@ -21,10 +22,10 @@ class JobId(NamedTuple):
     @classmethod
     def parse(cls, text: str) -> JobId:
         """Read `12.3`; UserError when the text is anything else."""
-        cluster, _, proc = text.partition(".")
-        if not (is_number(cluster) and is_number(proc)) or max(len(cluster), len(proc)) > _DIGITS:
+        cluster, proc = named_jobs(text) or (0, None)
+        if proc is None:
             raise UserError(f"{text!r} is not a job id", expected="CLUSTER.PROC, such as 12.0")
-        return cls(int(cluster), int(proc))
+        return cls(cluster, proc)
 
 
 def is_number(text: str) -> bool:
@@ -32,10 +33,17 @@ def is_number(text: str) -> bool:
     return text.isascii() and text.isdigit()
 
 
+def named_jobs(text: str) -> tuple[int, int | None] | None:
+    """The cluster that `12` or `12.3` names, and the proc where it names one; None for any other text."""
+    cluster, dot, proc = text.partition(".")
+    if not is_number(cluster) or (dot and not is_number(proc)) or max(len(cluster), len(proc)) > _DIGITS:
+        return None
+    return int(cluster), int(proc) if dot else None
+
+
 def names_jobs(text: str) -> bool:
     """Whether it looks like a cluster (`12`) or a job (`12.3`)."""
-    cluster, dot, proc = text.partition(".")
-    return is_number(cluster) and (not dot or is_number(proc))
+    return named_jobs(text) is not None
 
 
 class ClaimId(str):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
+from pool.base.ids import JobId
 from pool.base.words import split_list
 from pool.classad import ClassAd
 from pool.jobs.userlog import event_log
@@ -44,7 +45,7 @@ def letter(job: ClassAd, event: LogEvent, uid_domain: str) -> Letter | None:
     to = _recipients(job, uid_domain)
     if not said or not to:
         return None
-    id = f"{job.eval_int('ClusterId', 0)}.{job.eval_int('ProcId', 0)}"
+    id = JobId(job.eval_int("ClusterId", 0), job.eval_int("ProcId", 0))
     owner = job.eval_str("OsUser") or job.eval_str("Owner") or ""
     return Letter(
         owner, to, f"[Condor] Condor Job {id}", f"Your Condor job {id}\n{_command(job)}\n{said}\n{_more(job)}"

@@ -11,7 +11,7 @@ from daemons.base.pace import Pace
 from daemons.schedd.core.core import Core
 from daemons.schedd.core.settings import ScheddSettings
 from pool.base.errors import UserError
-from pool.base.ids import JobId
+from pool.base.ids import JobId, named_jobs
 from pool.classad import ClassAd, expr
 from pool.classad.eval.budget import Patience
 from pool.classad.values.truth import is_true
@@ -40,8 +40,9 @@ class Chosen:
         """UserError when an id or the constraint is none."""
         jobs, clusters = set(), set()
         for text in select.ids:
-            if text.isdigit():
-                clusters.add(int(text))
+            named = named_jobs(text)
+            if named is not None and named[1] is None:
+                clusters.add(named[0])
             else:
                 jobs.add(JobId.parse(text))
         anyone = not select.ids and not select.users

@@ -21,8 +21,8 @@ from daemons.schedd.logs.records import RecordReader
 from daemons.schedd.queue.answer import ADS_PER_BATCH, JobBatches, projected
 from daemons.schedd.queue.factories import Factories
 from pool.ads.limits import asked_for
-from pool.base.errors import PoolError, UserError
-from pool.base.ids import JobId
+from pool.base.errors import PoolError
+from pool.base.ids import JobId, named_jobs
 from pool.classad import ClassAd, expr
 from pool.classad.eval.budget import Patience, TooDear
 from pool.classad.values.truth import is_true
@@ -305,15 +305,8 @@ class _Since:
 
     def __init__(self, since: str | None) -> None:
         text = (since or "").strip()
-        self._id: tuple[int, int | None] | None = None
-        self._expr: Patience | None = None
-        if text.isdigit():
-            self._id = (int(text), None)
-        elif text:
-            try:
-                self._id = JobId.parse(text)
-            except UserError:
-                self._expr = Patience(expr(text))
+        self._id = named_jobs(text)
+        self._expr = Patience(expr(text)) if text and self._id is None else None
 
     def reached(self, ad: ClassAd) -> bool:
         """Whether this job, and all before it, are not wanted."""

@@ -14,7 +14,7 @@ from minipool.cli.entry.options import MissingValue, Opt, Parsed, UsageError
 from minipool.cli.entry.tool import HELP, JSON, Tool, run
 from minipool.cli.log_tools.log_reader import EVICTED, EXECUTE, TERMINATED
 from minipool.cli.output.show import date, duration
-from pool.base.ids import names_jobs
+from pool.base.ids import named_jobs
 
 TOOL = Tool(
     "condor_userlog",
@@ -111,10 +111,11 @@ def _main(parsed: Parsed) -> int:
 def _of_job(events: Events, wanted: str | None) -> Events:
     if wanted is None:
         return events
-    if not names_jobs(wanted):
+    named = named_jobs(wanted)
+    if named is None:
         raise MissingValue(f"-j requires a job id, not {wanted!r}")
-    cluster, _, proc = wanted.partition(".")
-    return (e for e in events if e["cluster"] == int(cluster) and (not proc or e["proc"] == int(proc)))
+    cluster, proc = named
+    return (e for e in events if e["cluster"] == cluster and proc in (None, e["proc"]))
 
 
 def allocations(events: Events, *, debug: bool = False) -> Iterator[Allocation]:

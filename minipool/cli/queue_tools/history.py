@@ -22,7 +22,7 @@ from minipool.cli.queue_tools.history_files import files_of, of_files, remove, w
 from minipool.client.job_ids import of_ad, split
 from minipool.client.session import NotFound, Session
 from pool.base.errors import ClassAdError, PeerError, UserError
-from pool.base.ids import names_jobs
+from pool.base.ids import named_jobs, names_jobs
 from pool.base.words import split_list
 from pool.classad import ClassAd, Expr, expr
 
@@ -275,10 +275,11 @@ def _since_expr(since: str | None) -> Expr | None:
     """Where a search stops, as an expression."""
     if since is None:
         return None
-    if not names_jobs(since):
+    named = named_jobs(since)
+    if named is None:
         return expr(since)
-    cluster, _, proc = since.partition(".")
-    return expr(f"ClusterId == {cluster}" + (f" && ProcId == {proc}" if proc else ""))
+    cluster, proc = named
+    return expr(f"ClusterId == {cluster}" + ("" if proc is None else f" && ProcId == {proc}"))
 
 
 def _show(asked: HistoryQuery, ads: Iterable[ClassAd]) -> None:
