@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from pool.base.errors import ClassAdError, UserError
 from pool.jobs.queue.pack import read_packed
-from pool.jobs.queue.store import VERSION, migrate, open_queue
+from pool.jobs.queue.store import VERSION, migrate, open_queue, read_text, stored_text
 
 TABLES: Final = ("counters", "clusters", "jobs", "events", "claims", "factories", "history")
 FORM: Final = "minipool-queue"
@@ -39,10 +39,15 @@ def dump(connection: sqlite3.Connection) -> Iterator[str]:
             yield json.dumps({"table": table, "columns": columns}) + "\n"
             for row in rows:
                 count += 1
-                yield json.dumps(row, separators=(",", ":")) + "\n"
+                yield json.dumps([_shown(value) for value in row], separators=(",", ":")) + "\n"
         yield json.dumps({"rows": count}) + "\n"
     finally:
         connection.execute("ROLLBACK")
+
+
+def _shown(value: object) -> object:
+    """A column's value as JSON has it: what is stored as bytes is a text that is no UTF-8."""
+    return read_text(value) if isinstance(value, bytes) else value
 
 
 def load(lines: Iterable[str], path: Path) -> int:
@@ -74,7 +79,7 @@ def _fill(connection: sqlite3.Connection, lines: Iterable[str]) -> int:
                 raise ValueError("there is more after its end")
             if isinstance(said, list):
                 count += 1
-                rows.append(said)
+                rows.append([stored_text(value) if isinstance(value, str) else value for value in said])
                 if len(rows) >= ROWS_PER_INSERT:
                     connection.executemany(insert, rows)
                     rows = []
@@ -88,7 +93,7 @@ def _fill(connection: sqlite3.Connection, lines: Iterable[str]) -> int:
                         raise ValueError(f"it had {said['rows']} rows, and {count} are there")
                 else:
                     insert = _insert(connection, said)
-        except (ValueError, KeyError, TypeError, AttributeError, sqlite3.Error) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError, sqlite3.Error) as error:
             raise UserError(f"the dump cannot be read: line {number}: {error}") from None
     if not over:
         raise UserError(f"the dump ends too early, after line {number}")

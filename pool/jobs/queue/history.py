@@ -9,6 +9,7 @@ from typing import Final
 from pool.classad import ClassAd
 from pool.jobs.queue.cluster import global_job_id
 from pool.jobs.queue.pack import like, read_packed
+from pool.jobs.queue.store import transaction
 
 ROWS_PER_PAGE: Final = 200
 CLUSTERS_KEPT_MAX: Final = 200
@@ -100,14 +101,7 @@ def prune(connection: sqlite3.Connection, keep_rows: int) -> int:
     row = connection.execute("SELECT seq FROM history ORDER BY seq DESC LIMIT 1 OFFSET ?", (keep_rows,)).fetchone()
     if row is None:
         return 0
-    connection.execute("BEGIN IMMEDIATE")
-    gone = connection.execute("DELETE FROM history WHERE seq <= ?", row).rowcount
-    connection.execute("DELETE FROM clusters WHERE live = 0 AND cluster NOT IN (SELECT cluster FROM history)")
-    connection.execute("COMMIT")
+    with transaction(connection):
+        gone = connection.execute("DELETE FROM history WHERE seq <= ?", row).rowcount
+        connection.execute("DELETE FROM clusters WHERE live = 0 AND cluster NOT IN (SELECT cluster FROM history)")
     return gone
-
-
-def job_count(connection: sqlite3.Connection) -> int:
-    """How many finished jobs are kept."""
-    (count,) = connection.execute("SELECT count(*) FROM history").fetchone()
-    return int(count)

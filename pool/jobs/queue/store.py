@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -168,51 +169,47 @@ def migrate(connection: sqlite3.Connection, path: str, schema: int = VERSION) ->
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()  # nor in the write-ahead log
 
 
-def commit(connection: sqlite3.Connection, batch: WriteBatch) -> None:
-    """Write the batch as one transaction; nothing of it is there when this raises."""
-    run = connection.execute
-    many = connection.executemany
-    run("BEGIN IMMEDIATE")
+@contextmanager
+def transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """All of what is done within, or, when that raises, nothing of it."""
+    connection.execute("BEGIN IMMEDIATE")
     try:
-        if batch.clusters:
-            many("INSERT OR REPLACE INTO clusters VALUES (?, ?, ?, ?, ?, ?)", batch.clusters)
-        if batch.jobs:
-            many("INSERT OR REPLACE INTO jobs VALUES (?, ?, ?, ?, ?)", batch.jobs)
-        if batch.jobs_gone:
-            many("DELETE FROM jobs WHERE cluster = ? AND proc = ?", batch.jobs_gone)
-        if batch.history:
-            many(
-                "INSERT INTO history (cluster, proc, owner, status, left_at, ad) VALUES (?, ?, ?, ?, ?, ?)",
-                batch.history,
-            )
-        if batch.events:
-            rows = [(row.seq, row.owner, _stored(row.log), _stored(row.text)) for row in batch.events]
-            many("INSERT OR REPLACE INTO events VALUES (?, ?, ?, ?)", rows)
-        if batch.events_written:
-            many("DELETE FROM events WHERE seq = ?", batch.events_written)
-        if batch.claims:
-            many("INSERT OR REPLACE INTO claims VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", batch.claims)
-        if batch.claim_work:
-            many(
-                "UPDATE claims SET cluster = ?, proc = ?, activation = ?, renewed_at = ? WHERE claim = ?",
-                batch.claim_work,
-            )
-        if batch.claims_gone:
-            many("DELETE FROM claims WHERE claim = ?", batch.claims_gone)
-        if batch.factories:
-            many("INSERT OR REPLACE INTO factories VALUES (?, ?)", batch.factories)
-        if batch.factories_gone:
-            many("DELETE FROM factories WHERE cluster = ?", batch.factories_gone)
-        if batch.next_cluster is not None:
-            run("INSERT OR REPLACE INTO counters VALUES ('next_cluster', ?)", (batch.next_cluster,))
-        run("COMMIT")
+        yield
+        connection.execute("COMMIT")
     except BaseException:
+        # SQLite itself rolls some failures back (a full disk may be one); a second time would be an error.
         if connection.in_transaction:
-            run("ROLLBACK")
+            connection.execute("ROLLBACK")
         raise
 
 
-def _stored(text: str) -> str | bytes:
+def commit(connection: sqlite3.Connection, batch: WriteBatch) -> None:
+    """Write the batch as one transaction; nothing of it is there when this raises."""
+    with transaction(connection):
+        for statement, rows in _statements(batch):
+            if rows:
+                connection.executemany(statement, rows)
+
+
+def _statements(batch: WriteBatch) -> Iterator[tuple[str, Sequence[tuple[object, ...]]]]:
+    """What makes the batch's changes, each with its rows. What leaves a table comes after what enters it."""
+    yield "INSERT OR REPLACE INTO clusters VALUES (?, ?, ?, ?, ?, ?)", batch.clusters
+    yield "INSERT OR REPLACE INTO jobs VALUES (?, ?, ?, ?, ?)", batch.jobs
+    yield "DELETE FROM jobs WHERE cluster = ? AND proc = ?", batch.jobs_gone
+    yield "INSERT INTO history (cluster, proc, owner, status, left_at, ad) VALUES (?, ?, ?, ?, ?, ?)", batch.history
+    events = [(row.seq, row.owner, stored_text(row.log), stored_text(row.text)) for row in batch.events]
+    yield "INSERT OR REPLACE INTO events VALUES (?, ?, ?, ?)", events
+    yield "DELETE FROM events WHERE seq = ?", batch.events_written
+    yield "INSERT OR REPLACE INTO claims VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", batch.claims
+    yield "UPDATE claims SET cluster = ?, proc = ?, activation = ?, renewed_at = ? WHERE claim = ?", batch.claim_work
+    yield "DELETE FROM claims WHERE claim = ?", batch.claims_gone
+    yield "INSERT OR REPLACE INTO factories VALUES (?, ?)", batch.factories
+    yield "DELETE FROM factories WHERE cluster = ?", batch.factories_gone
+    if batch.next_cluster is not None:
+        yield "INSERT OR REPLACE INTO counters VALUES ('next_cluster', ?)", [(batch.next_cluster,)]
+
+
+def stored_text(text: str) -> str | bytes:
     """A text as SQLite takes it: one with bytes that are no UTF-8, which names of files may have, as a blob."""
     if not text.isascii():
         raw = text.encode("utf-8", "surrogateescape")
@@ -223,7 +220,8 @@ def _stored(text: str) -> str | bytes:
     return text
 
 
-def _read(stored: str | bytes) -> str:
+def read_text(stored: str | bytes) -> str:
+    """The text that `stored_text` made this of."""
     return stored if isinstance(stored, str) else stored.decode("utf-8", "surrogateescape")
 
 
@@ -254,7 +252,7 @@ def has_many_jobs(connection: sqlite3.Connection) -> bool:
 def read_events(connection: sqlite3.Connection) -> list[EventRow]:
     """The events that may be missing in their logs, oldest first."""
     rows = connection.execute("SELECT * FROM events ORDER BY seq")
-    return [EventRow(seq, owner, _read(log), _read(text)) for seq, owner, log, text in rows]
+    return [EventRow(seq, owner, read_text(log), read_text(text)) for seq, owner, log, text in rows]
 
 
 def read_claims(connection: sqlite3.Connection) -> list[ClaimRow]:

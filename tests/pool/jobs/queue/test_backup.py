@@ -60,6 +60,7 @@ def test_a_dump_makes_the_same_queue_again(tmp_path: Path) -> None:
         (lambda lines: [*lines[:3], "not json\n", *lines[3:]], "line 4"),
         (lambda lines: [lines[0], '{"table": "sqlite_master", "columns": ["name"]}\n'], "no table"),
         (lambda lines: [lines[0], '{"table": "jobs", "columns": ["x"]}\n'], "has no x"),
+        (lambda lines: [*lines[:2], lines[2].replace("3", str(2**70)), *lines[3:]], "cannot be read: line"),
         (lambda lines: [], "ends too early"),
     ],
 )
@@ -99,3 +100,15 @@ def test_a_file_of_the_first_version_gets_what_came_later(tmp_path: Path) -> Non
         assert store.read_counter(new, "next_cluster", 1) == 7
         assert store.read_factories(new) == {}
         assert new.execute("PRAGMA user_version").fetchone() == (store.VERSION,)
+
+
+def test_an_event_in_a_log_whose_name_is_no_text_is_dumped_too(tmp_path: Path) -> None:
+    log, text = "/logs/\udcff", "000 (1.0.0) \udcfe\n"
+    with closing(a_queue(tmp_path / "a")) as before:
+        store.commit(before, store.WriteBatch(events=[store.EventRow(7, "ann", log, text)]))
+        lines = list(backup.dump(before))
+        stored = list(before.execute("SELECT * FROM events"))
+    backup.load(lines, tmp_path / "b")
+    with closing(store.open_queue(tmp_path / "b")) as after:
+        assert store.EventRow(7, "ann", log, text) in store.read_events(after)
+        assert list(after.execute("SELECT * FROM events")) == stored
