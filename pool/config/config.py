@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from pool.base.errors import ConfigError, offset_in
+from pool.base.ids import is_number
 from pool.base.units import parse_bytes, parse_seconds
 from pool.base.words import split_list, truth_word
 from pool.config import knobs
@@ -318,7 +319,7 @@ class Config:
         """Slot types that somebody has described without saying how many slots of them there are."""
         names = {macro.name.rpartition(".")[2].upper() for macro in self._reader.macros}
         types = sorted(
-            name for name in names if name.startswith("SLOT_TYPE_") and name[10:].isdigit() and int(name[10:])
+            name for name in names if name.startswith("SLOT_TYPE_") and is_number(name[10:]) and int(name[10:])
         )
         return [
             f"{self._place(name)}: warning: {name} is set, but NUM_SLOTS_{name[5:]} is not: it makes no slots"

@@ -12,6 +12,7 @@ from itertools import groupby
 from typing import Final
 
 from pool.base.errors import PoolError
+from pool.base.ids import is_number
 
 KINDS: Final = frozenset(("string", "int", "bool", "float", "seconds", "bytes", "path", "list", "expr"))
 FILE: Final = os.path.join(os.path.dirname(__file__), "knobs.txt")
@@ -108,7 +109,7 @@ def _fits(name: str, parts: list[str]) -> bool:
         last = index + 2 == len(parts)
         end = len(name) - len(fixed) if last else name.find(fixed, at + 1)
         word = name[at:end] if end > at else ""
-        if not word or "." in word or (parts[index] == "N" and not word.isdigit()):
+        if not word or "." in word or (parts[index] == "N" and not is_number(word)):
             return False
         if parts[index] == "SUBSYS" and word not in _DAEMONS:
             return False

@@ -16,6 +16,7 @@ from typing import Final
 
 from pool.base.argv import BadQuoting, split_new, split_old
 from pool.base.errors import ConfigError, UserError
+from pool.base.ids import is_number
 from pool.classad import Expr
 from pool.config import Config
 from pool.submit.quoting import arguments_old_style, is_new_style, parse_environment, unquote_new_style
@@ -187,7 +188,7 @@ def _environment(config: Config, manager: str, knob: str) -> dict[str, str]:
 
 def _slots(config: Config, knob: str) -> frozenset[int]:
     words = config.list(knob, default=())
-    if any(not word.isdigit() for word in words):
+    if any(not is_number(word) for word in words):
         raise config.error(knob, f"{knob} = {' '.join(words)} is not a list of slot numbers")
     return frozenset(int(word) for word in words)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 from typing import Final
 
+from pool.base.ids import is_number
 from pool.classad import ClassAd
 
 REMOVE: Final = "RemoveKillSig"
@@ -21,7 +22,7 @@ def signal_number(value: object) -> int | None:
     if not isinstance(value, str):
         return None
     name = value.strip().upper()
-    if name.isdigit():
+    if is_number(name):
         return signal_number(int(name))
     known = signal.Signals.__members__.get(name if name.startswith("SIG") else f"SIG{name}")
     return None if known is None else int(known)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from pool.base.errors import UserError
+from pool.base.ids import is_number
 from pool.gpus.device import Device, Say
 from pool.gpus.hip import hip_devices
 from pool.gpus.nvml import nvidia_devices
@@ -166,7 +167,7 @@ def _model(rest: list[str]) -> int:
 
 def _times(rest: list[str], before: int) -> int:
     """How often: the number that follows, else what an earlier option said, else 2."""
-    if not rest or not rest[0].isdigit():
+    if not rest or not is_number(rest[0]):
         return before if before > 1 else 2
     times = int(rest.pop(0))
     if times > REPEAT_MAX:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from pool.base.errors import UserError
+from pool.base.ids import is_number
 from pool.gpus.device import Device, Fact, Megahertz, cores_per_unit
 
 
@@ -54,13 +55,13 @@ def simulated(said: str) -> list[Device]:
 
 
 def _kind(word: str) -> _Kind:
-    if not word.strip().isdigit() or int(word) >= len(KINDS):
+    if not is_number(word.strip()) or int(word) >= len(KINDS):
         raise UserError(f"simulation must be in range of 0-{len(KINDS)}")
     return KINDS[int(word)]
 
 
 def _count(word: str) -> int:
-    if not word.strip().isdigit() or int(word) > DEVICES_MAX:
+    if not is_number(word.strip()) or int(word) > DEVICES_MAX:
         raise UserError(f"cannot simulate {word} devices")
     return int(word)
 

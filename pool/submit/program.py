@@ -8,6 +8,7 @@ host is looked at now, unless `skip_filechecks` says otherwise.
 from __future__ import annotations
 
 from pool.base.argv import BadQuoting, join_new, split_new
+from pool.base.ids import is_number
 from pool.jobs.vocabulary.universes import SUPPORTED, Universe
 from pool.submit.commands import UNIVERSES
 from pool.submit.job import JobDraft, as_bool, compressed, strip_quotes
@@ -39,7 +40,7 @@ def universe(job: JobDraft) -> None:
 
 def _universe_number(job: JobDraft, said: str) -> int:
     lower = said.strip().lower()
-    number = int(lower) if lower.isdigit() else UNIVERSES.get(lower, 0)
+    number = int(lower) if is_number(lower) else UNIVERSES.get(lower, 0)
     if lower in ("docker", "container"):
         job.is_docker = lower == "docker"
         job.is_container = lower == "container"

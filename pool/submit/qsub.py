@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from pool.base.errors import SubmitError
+from pool.base.ids import is_number
 from pool.classad import quote
 
 _VALUED: Final = frozenset("abcdefijlmoprStvWANMq")
@@ -213,9 +214,9 @@ def _resources(text: str) -> Iterator[str]:
 def _nodes(text: str, requirements: list[str]) -> Iterator[str]:
     """`COUNT|HOST[:ppn=N][:gpus=N]`: one machine with so many cpus; several machines are for the parallel universe."""
     first, *properties = text.split("+")[0].split(":")
-    if "+" in text or (first.isdigit() and int(first) > 1):
+    if "+" in text or (is_number(first) and int(first) > 1):
         raise SubmitError(f"-l nodes={text}: jobs of several machines are not supported")
-    if not first.isdigit():
+    if not is_number(first):
         requirements.append(f"Machine == {quote(first)}")
     for one in properties:
         name, _, value = one.partition("=")

@@ -20,6 +20,7 @@ from typing import Final
 
 import psutil
 
+from pool.base.ids import is_number
 from pool.base.version import arch
 from pool.slots.provision.limits import cpus_allowed, memory_allowed
 
@@ -178,8 +179,8 @@ def distribution(release: Mapping[str, str]) -> dict[str, str | int]:
     ident = release.get("ID", "linux").lower()
     name = _NAMES.get(ident, ident.capitalize())
     version = release.get("VERSION_ID", "").split(".")
-    major = int(version[0]) if version[0].isdigit() else 0
-    minor = int(version[1]) if len(version) > 1 and version[1].isdigit() else 0
+    major = int(version[0]) if is_number(version[0]) else 0
+    minor = int(version[1]) if len(version) > 1 and is_number(version[1]) else 0
     return {
         "OpSysName": name,
         "OpSysShortName": name,
@@ -199,7 +200,7 @@ def processor(cpuinfo: str) -> dict[str, str | int | bool]:
     facts: dict[str, str | int | bool] = {}
     for key, name in (("cpu family", "CpuFamily"), ("model", "CpuModelNumber"), ("cache size", "CpuCacheSize")):
         digits = first.get(key, "").split(" ")[0]
-        if digits.isdigit():
+        if is_number(digits):
             facts[name] = int(digits)
     flags = set(first.get("flags", "").split())
     facts.update({name: True for flag, name in _ADVERTISED_FLAGS.items() if flag in flags})

@@ -106,6 +106,7 @@ def test_periods_have_units(said: str, seconds: int) -> None:
         ("MODE", "Sometimes", "is not a mode (expected Periodic, WaitForExit, OneShot, OnDemand)"),
         ("PREFIX", "a-b", "more than letters, digits and underscores"),
         ("SLOTS", "1, two", "is not a list of slot numbers"),
+        ("SLOTS", "1, ²", "is not a list of slot numbers"),
         ("METRICS", "MEAN:SQUIDs", "is not a metric (expected SUM:NAME or PEAK:NAME)"),
         ("ARGS", '"unclosed', "Unterminated"),
         ("ENV", "A", "Missing '='"),

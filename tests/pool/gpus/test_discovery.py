@@ -39,6 +39,8 @@ def test_every_option_prints_what_htcondor_prints(options: str, words: list[str]
         ("properties", "option properties is not valid"),
         ("-simulate:99", "range of 0-8"),
         ("-simulate:x", "range of 0-8"),
+        ("-simulate:²", "range of 0-8"),
+        ("-simulate:3,²", "cannot simulate ² devices"),
         ("-simulate:3,many", "cannot simulate many devices"),
         ("-device", "requires an argument"),
         ("-repeat 99999", "shared by 99999"),

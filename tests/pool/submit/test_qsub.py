@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pool.base.errors import SubmitError
+from pool.classad import quote
 from pool.submit.qsub import Wishes, description, read_wishes
 
 
@@ -91,3 +92,8 @@ def test_a_script_asks_for_itself_and_the_command_line_is_stronger() -> None:
         True,
         False,
     )
+
+
+@pytest.mark.parametrize("count", ["²", "٣"])
+def test_a_number_of_nodes_is_plain_digits(count: str) -> None:
+    assert lines(f"-l nodes={count} job.sh")["requirements"] == f"Machine == {quote(count)}"

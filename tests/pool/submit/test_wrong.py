@@ -42,6 +42,7 @@ MEANT = (
     ("job_lease_duration = 1h\nqueue\n", "such as 3600"),
     ("periodic_remove = time() - QDate > 10m\nqueue\n", "such as 600 for 10m"),
     ("universe = vanila\nqueue\n", "'vanilla'"),
+    ("universe = ²\nqueue\n", "vanilla, container, docker, java, local or scheduler"),
     ("universe = batch\nqueue\n", "vanilla, container, docker, java, local or scheduler"),
     ("request_memroy = 4 GB\nqueue\n", "Did you mean 'request_memory'?"),
     ('requirements = OpSys = "LINUX"\nqueue\n', '`OpSys == "LINUX"`'),
