@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -148,6 +149,8 @@ class AdStore:
             self._charge(before.sender, -1, -before.size)
         self._charge(sender, 1, size)
         lifetime_s = ad.eval_float("ClassAdLifetime", self.lifetime_s) or self.lifetime_s
+        if math.isnan(lifetime_s):  # at the head of the heap it would compare with nothing, and no ad would expire
+            lifetime_s = self.lifetime_s
         stored = StoredAd(ad_type, name, ad, private, sender, now, now + lifetime_s, size)
         self._ads.setdefault(key[0], {})[key] = stored
         self._expect(stored)

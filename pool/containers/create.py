@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import posixpath
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -152,7 +153,7 @@ def _shared_memory(job: ClassAd, slot: ClassAd, knobs: Mapping[str, str]) -> lis
         value = expr(text).eval(slot, job) if text else None
     except ClassAdError:
         value = None
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         return []
     return ["--shm-size", str(int(value))]
 

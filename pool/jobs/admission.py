@@ -12,7 +12,7 @@ from typing import Protocol
 
 from pool.base.errors import ClassAdError, SubmitError, UserError
 from pool.base.words import split_list, truth_word
-from pool.classad import UNDEFINED, ClassAd, Error, Expr, Undefined, expr
+from pool.classad import UNDEFINED, ClassAd, Expr, Undefined, expr
 from pool.classad.eval.ad import same
 from pool.classad.values.truth import is_true
 from pool.jobs.vocabulary.own_attributes import NOBODYS_TO_SET
@@ -109,7 +109,7 @@ class SubmitRules:
             value = _asked(one.condition, schedd, job)
             if is_true(value):
                 continue
-            if isinstance(value, Undefined | Error | str) or not isinstance(value, bool | int | float):
+            if not isinstance(value, bool | int | float):
                 raise _refused(f"Submit requirement {one.name} evaluated to non-boolean.")
             reason = None if one.reason is None else _asked(one.reason, schedd, job)
             said = reason if isinstance(reason, str) else f"Submit requirement {one.name} not met."

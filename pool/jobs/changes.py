@@ -5,6 +5,7 @@ Here is also what the modules that return `Changes` share: how an execution ende
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
@@ -142,4 +143,5 @@ def plus_one(job: ClassAd, name: str) -> int:
 
 
 def number_or(value: object, default: float | int) -> float | int:
-    return value if isinstance(value, int | float) else default
+    """A number that can be added up; the default for NaN and infinity too, which no sum would ever lose again."""
+    return value if isinstance(value, int | float) and math.isfinite(value) else default

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Final
 
 from pool.classad import ClassAd, Expr
 from pool.jobs import policy
@@ -50,6 +51,9 @@ from pool.jobs.vocabulary.hold_codes import (
 )
 from pool.jobs.vocabulary.states import JobEvent, JobStatus
 
+# A moment that every clock and every tool can still show: thirty years.
+_LONGEST_REST_S: Final = 1e9
+
 
 def ended(
     job: ClassAd, status: JobStatus, end: End, stop: StopReason | None, now: float, system: SystemPolicy
@@ -69,7 +73,7 @@ def ended_unrun(job: ClassAd, code: ClassAd, now: float, system: SystemPolicy, w
     """A job that waits is done without having run, with this exit; `what` it is, for a job that shall run again."""
     changes, fate = ended(job, JobStatus.RUNNING, End(Ending.EXITED, code, at=now), None, now, system)
     if changes.move is JobEvent.REQUEUE:  # it would end the same way for ever
-        return hold(job, f"{what} shall be run again", 3, 0, now), Fate.HELD
+        return hold(job, f"{what} shall be run again", 3, 0), Fate.HELD
     return changes, fate
 
 
@@ -87,9 +91,9 @@ def _decide(
     after = job.copy()
     after.update(attributes)
     if status is JobStatus.HELD:
-        return _was_held(after, attributes, end)
+        return _was_held(after, attributes)
     if status is JobStatus.REMOVED:
-        return _was_removed(after, attributes, end)
+        return _was_removed(after, attributes)
     if status is JobStatus.IDLE or end.ending is Ending.EVICTED:
         return _evicted(after, attributes, stop or StopReason(end.reason or "The job was evicted"), status)
     if end.ending is Ending.EXITED:
@@ -143,7 +147,7 @@ def _exited(job: ClassAd, attributes: Attributes, decision: Decision, now: float
         drop = (*OF_THIS_RUN, "ExitCode", "ExitSignal")
         return Changes(attributes, drop, JobEvent.REQUEUE, (event,)), Fate.WAITS
     if decision.action is PolicyAction.HOLD:
-        attributes.update(hold_attributes(job, decision.reason, decision.code, decision.subcode, now))
+        attributes.update(hold_attributes(job, decision.reason, decision.code, decision.subcode))
         held = log.Held(decision.reason, decision.code, decision.subcode)
         return Changes(attributes, OF_THIS_RUN, JobEvent.HOLD, (held,)), Fate.HELD
     attributes["RemoveReason"] = decision.reason
@@ -199,11 +203,12 @@ def resting(job: ClassAd, changes: Changes, wanted: Expr | float | None, now: fl
         seconds = wanted or 0.0
     if seconds <= 0:
         return changes
+    seconds = min(seconds, _LONGEST_REST_S)
     rest = {"NumJobCoolDowns": plus_one(job, "NumJobCoolDowns"), "JobCoolDownExpiration": math.ceil(now + seconds)}
     return replace(changes, attributes={**changes.attributes, **rest})
 
 
-def _was_held(job: ClassAd, attributes: Attributes, end: End) -> tuple[Changes, Fate]:
+def _was_held(job: ClassAd, attributes: Attributes) -> tuple[Changes, Fate]:
     """Somebody put it on hold while it ran."""
     reason = job.eval_str("HoldReason", "")
     code, subcode = job.eval_int("HoldReasonCode", 0), job.eval_int("HoldReasonSubCode", 0)
@@ -212,7 +217,7 @@ def _was_held(job: ClassAd, attributes: Attributes, end: End) -> tuple[Changes, 
     return Changes(attributes, (*OF_THIS_RUN, *EXIT_ATTRIBUTES), events=events), Fate.HELD
 
 
-def _was_removed(job: ClassAd, attributes: Attributes, end: End) -> tuple[Changes, Fate]:
+def _was_removed(job: ClassAd, attributes: Attributes) -> tuple[Changes, Fate]:
     """Somebody removed it while it ran."""
     reason = job.eval_str("RemoveReason", "")
     attributes.update(vacate_attributes(job, VacateCode.JOB_REMOVED, reason, 0))
@@ -243,7 +248,7 @@ def _cannot_run(job: ClassAd, attributes: Attributes, end: End, fixed: frozenset
         return Changes(
             attributes, (*OF_THIS_RUN, *EXIT_ATTRIBUTES, *HOLD_ATTRIBUTES), JobEvent.REQUEUE, moved
         ), Fate.WAITS
-    attributes.update(hold_attributes(job, reason, code, subcode, end.at))
+    attributes.update(hold_attributes(job, reason, code, subcode))
     events = (error, evicted_event(job, reason, code, subcode), log.Held(reason, code, subcode))
     return Changes(attributes, (*OF_THIS_RUN, *EXIT_ATTRIBUTES), JobEvent.HOLD, events), Fate.HELD
 

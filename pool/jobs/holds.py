@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pool.classad import ClassAd
 from pool.jobs.changes import (
+    HOLD_ATTRIBUTES,
     Attributes,
     Changes,
     counter_raised,
@@ -17,12 +18,12 @@ from pool.jobs.vocabulary.hold_codes import (
 from pool.jobs.vocabulary.states import JobEvent
 
 
-def hold(job: ClassAd, reason: str, code: int, subcode: int, now: float) -> Changes:
+def hold(job: ClassAd, reason: str, code: int, subcode: int) -> Changes:
     """Put a job on hold. The log hears of it now, or, of one that has a slot, when it has left that."""
-    return Changes(hold_attributes(job, reason, code, subcode, now), drop=("ReleaseReason",), move=JobEvent.HOLD)
+    return Changes(hold_attributes(job, reason, code, subcode), drop=("ReleaseReason",), move=JobEvent.HOLD)
 
 
-def hold_attributes(job: ClassAd, reason: str, code: int, subcode: int, now: float) -> Attributes:
+def hold_attributes(job: ClassAd, reason: str, code: int, subcode: int) -> Attributes:
     """What a hold writes into the job."""
     attributes: Attributes = {
         "HoldReason": reason,
@@ -36,15 +37,15 @@ def hold_attributes(job: ClassAd, reason: str, code: int, subcode: int, now: flo
     return attributes
 
 
-def release(job: ClassAd, reason: str, now: float) -> Changes:
+def release(job: ClassAd, reason: str) -> Changes:
     """A job on hold may run again."""
     attributes: Attributes = {"ReleaseReason": reason}
-    for name in ("HoldReason", "HoldReasonCode", "HoldReasonSubCode"):
+    for name in HOLD_ATTRIBUTES:
         if name in job:
             attributes[f"Last{name}"] = job[name]
     return Changes(
         attributes,
-        drop=("HoldReason", "HoldReasonCode", "HoldReasonSubCode"),
+        drop=HOLD_ATTRIBUTES,
         move=JobEvent.RELEASE,
         events=(log.Released(reason),),
     )

@@ -12,16 +12,16 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Final
 
+from pool.base.words import split_list
 from pool.classad import ClassAd
 
 ATTRIBUTE: Final = "LimitDirectoryAccess"
 EVERYWHERE: Final = ("/dev/null",)
-_SEPARATORS: Final = re.compile(r"[,\s]+")
 
 
 def directories_of(site: Iterable[str], job: ClassAd, spool: str) -> list[str]:
     """Where this job's files may be; empty when they may be anywhere."""
-    listed = list(site) or [part for part in _SEPARATORS.split(job.eval_str(ATTRIBUTE) or "") if part]
+    listed = list(site) or split_list(job.eval_str(ATTRIBUTE))
     return [*listed, spool] if listed else []
 
 

@@ -20,11 +20,13 @@ from enum import Enum
 from typing import Final, Protocol
 
 from pool.base.errors import ClassAdError
+from pool.base.ids import is_number
 from pool.base.units import show_seconds
 from pool.base.words import split_list
 from pool.classad import ClassAd, Expr, expr
 from pool.classad.eval.budget import Overruns, TooDear
 from pool.classad.values.truth import is_true, truth_of
+from pool.classad.values.value import whole_number
 from pool.jobs.deferral import MISSED, has_missed
 from pool.jobs.vocabulary.hold_codes import HoldCode, VacateCode
 from pool.jobs.vocabulary.states import EXECUTING, JobStatus
@@ -103,7 +105,7 @@ def system_policy(knobs: PolicyKnobs, fixed: frozenset[str] = frozenset()) -> Sy
         release=found[PolicyAction.RELEASE],
         remove=found[PolicyAction.REMOVE],
         vacate=found[PolicyAction.VACATE],
-        max_releases=int(most) if most and most.isdigit() else None,
+        max_releases=int(most) if most and is_number(most) else None,
         ignored=ignored,
         fixed=fixed,
     )
@@ -284,13 +286,14 @@ def _of_job(ad: ClassAd, action: PolicyAction, name: str) -> Decision:
 
 def _of_system(ad: ClassAd, action: PolicyAction, rule: SystemRule) -> Decision:
     reason = rule.reason.eval(ad) if rule.reason is not None else None
-    subcode = rule.subcode.eval(ad) if rule.subcode is not None else 0
+    # The administrator's expression may read what the job's owner wrote, a real without end among it.
+    subcode = whole_number(rule.subcode.eval(ad)) if rule.subcode is not None else 0
     code = VacateCode.SYSTEM_POLICY if action is PolicyAction.VACATE else HoldCode.SYSTEM_POLICY
     return Decision(
         action,
         reason if isinstance(reason, str) and reason else _because("system macro", rule.knob, rule.expr.old_text),
         code,
-        int(subcode) if isinstance(subcode, int | float) else 0,
+        subcode or 0,
     )
 
 

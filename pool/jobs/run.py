@@ -76,13 +76,7 @@ def begin(
         attributes["InitialWaitDuration"] = second - job.eval_int("QDate", second)
     if "JobCurrentStartDate" in job:
         attributes["JobLastStartDate"] = job["JobCurrentStartDate"]
-    for name in names:
-        given = slot.eval(name)
-        if isinstance(given, int | float):
-            attributes[f"{name}Provisioned"] = given
-        assigned = slot.eval_str(f"Assigned{name}")
-        if assigned:
-            attributes[f"Assigned{name}"] = assigned
+    attributes.update(_given(slot, names))
     attributes.update(_last_matches(job, slot))
     own = split_list(job.eval_str("JobMachineAttrs"))
     for name in (*machine_attrs, *own) if own else machine_attrs:
@@ -92,6 +86,18 @@ def begin(
     if length > 1:
         _remember(job, attributes, length)
     return Changes(attributes, drop=(*EXIT_ATTRIBUTES, *progress.MOMENTS), move=JobEvent.START)
+
+
+def _given(slot: ClassAd, names: Iterable[str]) -> Attributes:
+    """How much of each resource the slot has for the job, and which pieces."""
+    given: Attributes = {}
+    for name in names:
+        amount, pieces = slot.eval(name), slot.eval_str(f"Assigned{name}")
+        if isinstance(amount, int | float):
+            given[f"{name}Provisioned"] = amount
+        if pieces:
+            given[f"Assigned{name}"] = pieces
+    return given
 
 
 def _last_matches(job: ClassAd, slot: ClassAd) -> Attributes:
@@ -114,7 +120,7 @@ def _remember(job: ClassAd, attributes: Attributes, length: int) -> None:
                 attributes[f"{first[:-1]}{number}"] = job[before]
 
 
-def not_started(job: ClassAd) -> Changes:
+def not_started() -> Changes:
     """The slot refused the job after all; it waits for another."""
     return Changes({"CurrentHosts": 0}, drop=OF_THIS_RUN, move=JobEvent.REQUEUE)
 

@@ -10,6 +10,7 @@ Source: HTCondor manual, "Configuration for Central Managers" (user priorities),
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -127,6 +128,8 @@ class Accountant:
             raise UserError(
                 f"a submitter's name of {len(submitter)} characters", expected=f"at most {SUBMITTER_CHARS_MAX}"
             )
+        if not math.isfinite(value):
+            raise UserError(f"{value:g} is no figure of an account", expected="a number")
         account = self.account(submitter)
         match attribute.lower():
             case "priorityfactor":

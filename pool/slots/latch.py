@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from pool.classad import ClassAd
+from pool.classad.values.value import whole_number
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +26,7 @@ def look(latches: Mapping[str, Latch], names: Iterable[str], ad: ClassAd, *, now
     seen: dict[str, Latch] = {}
     for name in names:
         value = ad.eval(name) if name in ad else None
-        number = int(value) if isinstance(value, bool | int | float) else None
+        number = whole_number(value)
         last = latches.get(name, Latch())
         seen[name] = last if number == last.value else Latch(number, now)
     return seen

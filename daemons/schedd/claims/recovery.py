@@ -89,6 +89,6 @@ def _take_up_job(core: Core, job: Job) -> None:
         changes, _ = conclusion.ended(core.queue.ad(job), job.status, gone, None, core.now(), core.settings.system)
         core.apply(job, changes)
     elif job.status in EXECUTING:
-        core.apply(job, run.not_started(core.queue.ad(job)))
+        core.apply(job, run.not_started())
     elif job.status is JobStatus.REMOVED:
         core.over(job)

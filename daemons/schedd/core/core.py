@@ -331,7 +331,7 @@ class Core:
     def hold(self, job: Job, reason: str, code: int, subcode: int = 0) -> None:
         """Put the job on hold; one that runs leaves its slot first, and its log hears of it then."""
         ad = self.queue.ad(job)
-        self.apply(job, holds.hold(ad, reason, code, subcode, self.now()))
+        self.apply(job, holds.hold(ad, reason, code, subcode))
         execution = self.executions.of(job)
         if execution is None:
             self.write(job, event_log.Held(reason, code, subcode))
@@ -344,7 +344,7 @@ class Core:
         if self.executions.of(job) is not None:  # its execution is still on its way out
             code, subcode = ad.eval_int("HoldReasonCode", 0), ad.eval_int("HoldReasonSubCode", 0)
             self.write(job, event_log.Held(ad.eval_str("HoldReason", ""), code, subcode))
-        self.apply(job, holds.release(ad, reason, self.now()))
+        self.apply(job, holds.release(ad, reason))
 
     def remove(self, job: Job, reason: str, *, transfer: bool = False) -> None:
         """Remove the job; one that runs leaves its slot first, and leaves its output where `transfer` says so."""

@@ -58,7 +58,7 @@ class Outcomes:
                     continue
                 said = f"Failed to initialize user log to {row.log}: {reason}"
                 ad = core.queue.ad(job)
-                core.apply(job, holds.hold(ad, said, HoldCode.UNABLE_TO_INIT_USER_LOG, 0, core.now()))
+                core.apply(job, holds.hold(ad, said, HoldCode.UNABLE_TO_INIT_USER_LOG, 0))
                 execution = core.executions.of(job)
                 if execution is not None:
                     execution.stop(said, HoldCode.UNABLE_TO_INIT_USER_LOG, 0)

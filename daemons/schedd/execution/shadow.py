@@ -244,8 +244,8 @@ class Shadow:
         if status in (JobStatus.HELD, JobStatus.REMOVED):
             return conclusion.ended(ad, status, End(Ending.EVICTED, ClassAd(), at=now), self._stop, now, system)
         if status is JobStatus.IDLE:
-            return Changes(run.not_started(ad).attributes, run.not_started(ad).drop), Fate.WAITS
-        return run.not_started(ad), Fate.WAITS
+            return Changes(run.not_started().attributes, run.not_started().drop), Fate.WAITS
+        return run.not_started(), Fate.WAITS
 
     def take_end(self, end: End) -> None:
         """The starter's report of the end; the first one counts."""

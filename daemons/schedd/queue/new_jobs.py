@@ -90,7 +90,7 @@ def new_job(cluster: Cluster, own: ClassAd, proc: int, charging: ChargeRules, *,
         hold = ON_HOLD
     if hold is not None:
         status = JobStatus.HELD
-        for name, value in hold_attributes(own, *hold, 0, 0.0).items():
+        for name, value in hold_attributes(own, *hold, 0).items():
             own[name] = value
     prio = own.eval_int("JobPrio", 0)
     own.parent = None
@@ -106,7 +106,7 @@ def new_jobs(cluster: Cluster, table: AdTable, first: int) -> list[Job] | None:
     names, columns = list(table.names), list(table.columns)
     alike = all(type(shared.get(name)) is int for name in _SHARED)
     if alike and shared["JobStatus"] == JobStatus.HELD:
-        for name, value in hold_attributes(shared, *ON_HOLD, 0, 0.0).items():
+        for name, value in hold_attributes(shared, *ON_HOLD, 0).items():
             names.append(name)
             columns.append([value] * table.rows)
     keys = [name.lower() for name in names]

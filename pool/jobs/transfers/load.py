@@ -34,7 +34,7 @@ def read_spans(text: str) -> dict[str, float]:
             spans[name] = float(seconds)
         except ValueError:
             mark = ""
-        if not mark or not name or spans[name] <= 0:
+        if not mark or not name or not 0 < spans[name] < math.inf:
             raise UserError(f"{word!r} is no span of time", expected="NAME:SECONDS")
     return spans
 

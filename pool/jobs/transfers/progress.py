@@ -7,6 +7,7 @@ before the one that they came with. What this execution's ad has already, the lo
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
 from pool.classad import ClassAd
@@ -101,7 +102,10 @@ def _is_known(job: ClassAd, name: str) -> bool:
 
 
 def _time(value: object) -> float | None:
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+    # A starter is not trusted with times: NaN or infinity is no moment that a log could show.
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        return None
+    return float(value)
 
 
 def _host(job: ClassAd) -> str:

@@ -10,11 +10,13 @@ Every other line is an attribute of the whole machine.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from pool.base.errors import ClassAdError, ConfigError
+from pool.base.words import split_list
 from pool.classad import ClassAd, Expr, expr
 from pool.slots.provision.resources import Amount, exact
 
@@ -73,7 +75,7 @@ def _detected(name: str, said: Expr) -> tuple[tuple[str, ...], Amount, str | Non
     value = said.eval()
     if isinstance(value, str):
         return tuple(_words(value)), 0, value
-    if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
         raise ConfigError(
             f"MACHINE_RESOURCE_INVENTORY_{name}: Detected{name} = {said} is neither an amount nor a string of ids"
         )
@@ -108,7 +110,7 @@ def _taken_ad(values: dict[str, tuple[str, Expr]], key: str) -> ClassAd | None:
 
 
 def _words(value: object) -> list[str]:
-    return [word for word in re.split(r"[\s,]+", value) if word] if isinstance(value, str) else []
+    return split_list(value) if isinstance(value, str) else []
 
 
 def _wrong(name: str, number: int, line: str, why: str) -> ConfigError:

@@ -84,3 +84,12 @@ def test_a_watchers_constraint_makes_ads_come_and_go() -> None:
     table.unwatch(watch)
     table.put(an_ad("a", N=10), now=0)
     assert watch.take(10) == []
+
+
+@pytest.mark.parametrize("lifetime", ['real("NaN")', '-real("NaN")'])
+def test_a_lifetime_that_is_no_number_keeps_no_other_ad_alive(lifetime: str) -> None:
+    table = AdStore(lifetime_s=100)
+    table.put(an_ad("a", ClassAdLifetime=expr(lifetime)), now=0)
+    table.put(an_ad("b", ClassAdLifetime=10), now=0)
+    assert [stored.name for stored in table.expire(10)] == ["b"]
+    assert [stored.name for stored in table.expire(100)] == ["a"]

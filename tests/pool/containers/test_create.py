@@ -173,3 +173,8 @@ def test_values_of_variables_are_in_a_file_and_not_in_the_words_where_they_fit_a
     assert said[said.index("--env-file") + 1] == "/proc/1/fd/9"
     assert [said[at + 1] for at, word in enumerate(said) if word == "-e"] == ["TWO=a\nb"]
     assert environment_lines(variables) == "TOKEN=secret\nEMPTY=\n"
+
+
+@pytest.mark.parametrize("size", ['real("INF")', 'real("NaN")'])
+def test_shared_memory_without_a_size_is_the_engines(size: str) -> None:
+    assert "--shm-size" not in text(PLAN, JOB, DOCKER_SHM_SIZE=size)

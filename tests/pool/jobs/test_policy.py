@@ -159,3 +159,16 @@ def test_what_can_never_do_anything_is_known() -> None:
     assert policy.is_trivial(a_job(PeriodicHold=False, PeriodicRemove=False))
     assert not policy.is_trivial(a_job(PeriodicHold=expr("QDate > 1")))
     assert not policy.is_trivial(a_job(TimerRemove=1))
+
+
+@pytest.mark.parametrize("subcode", ['real("INF")', 'real("NaN")', "1e300"])
+def test_a_subcode_that_is_no_integer_does_not_stop_the_policy(subcode: str) -> None:
+    system = system_policy(Knobs(SYSTEM_PERIODIC_HOLD="Big > 1", SYSTEM_PERIODIC_HOLD_SUBCODE="Mine"))
+    decision = policy.periodic(a_job(Big=2, Mine=expr(subcode)), S.IDLE, NOW, system)
+    assert decision is not None
+    assert (decision.action, decision.subcode) == (PolicyAction.HOLD, -(2**63))
+
+
+def test_a_number_of_releases_is_plain_digits() -> None:
+    assert system_policy(Knobs(SYSTEM_MAX_RELEASES="3")).max_releases == 3
+    assert system_policy(Knobs(SYSTEM_MAX_RELEASES="²")).max_releases is None

@@ -157,7 +157,7 @@ def test_an_eviction_says_why_and_lets_the_job_wait_again() -> None:
 
 def test_a_hold_while_running_is_told_when_the_job_is_off_its_slot() -> None:
     life = a_running_life()
-    life.do(holds.hold(life.ad, "via condor_hold (by user ann)", 1, 5, life.now))
+    life.do(holds.hold(life.ad, "via condor_hold (by user ann)", 1, 5))
     assert (life.job.status, life.numbers) == (JobStatus.HELD, [1])
     assert life.end(Ending.EVICTED) is Fate.HELD
     assert life.numbers == [1, 4, 12]
@@ -243,8 +243,8 @@ def test_the_log_hears_of_the_jobs_size_when_it_grows() -> None:
 
 def test_a_release_remembers_the_hold() -> None:
     life = Life()
-    life.do(holds.hold(life.ad, "why", 3, 4, life.now))
-    life.do(holds.release(life.ad, "via condor_release (by user ann)", life.now))
+    life.do(holds.hold(life.ad, "why", 3, 4))
+    life.do(holds.release(life.ad, "via condor_release (by user ann)"))
     ad = life.ad
     assert (life.job.status, life.numbers) == (JobStatus.IDLE, [13])
     assert (ad["LastHoldReason"], ad["LastHoldReasonCode"], ad["LastHoldReasonSubCode"]) == ("why", 3, 4)
@@ -254,7 +254,7 @@ def test_a_release_remembers_the_hold() -> None:
 def test_a_refused_start_leaves_no_trace_in_the_log() -> None:
     life = Life()
     life.begin()
-    life.do(run.not_started(life.ad))
+    life.do(run.not_started())
     assert (life.job.status, life.numbers) == (JobStatus.IDLE, [])
     assert "RemoteHost" not in life.ad
 
@@ -264,11 +264,11 @@ def test_every_end_leads_to_a_state_from_which_the_job_goes_on_or_out(ending: En
     for before in ("run", "hold", "remove", "hold and release"):
         life = a_running_life()
         if before.startswith("hold"):
-            life.do(holds.hold(life.ad, "why", 1, 0, life.now))
+            life.do(holds.hold(life.ad, "why", 1, 0))
         if before == "remove":
             life.do(holds.remove("why"))
         if before.endswith("release"):
-            life.do(holds.release(life.ad, "why", life.now))
+            life.do(holds.release(life.ad, "why"))
         fate = life.end(ending, ExitCode=0, HoldReason="x", HoldReasonCode=6)
         expected = {
             Fate.WAITS: {JobStatus.IDLE},
@@ -288,3 +288,29 @@ def test_the_execute_event_shows_the_scratch_directory_and_the_slots_attributes_
     assert event.properties["SlotID"] == SLOT["SlotID"]
     assert event.properties["Name"] == SLOT["Name"]
     assert "NoSuch" not in event.properties
+
+
+@pytest.mark.parametrize(
+    ("wanted", "rests"), [("30", 30), ('real("INF")', None), ('real("NaN")', None), ("1e300", 10**9)]
+)
+def test_a_rest_is_a_time_that_a_clock_can_show(wanted: str, rests: int | None) -> None:
+    changes = conclusion.resting(ClassAd(), Changes({"A": 1}), expr(wanted), NOW)
+    assert changes.attributes.get("JobCoolDownExpiration") == (None if rests is None else NOW + rests)
+
+
+@pytest.mark.parametrize("moment", ['real("INF")', 'real("NaN")'])
+def test_a_starter_that_knows_no_time_is_told_of_nothing(moment: str) -> None:
+    said = ClassAd({"TransferInStarted": expr(moment).eval(ClassAd()), "TransferInFinished": int(NOW)})
+    life = Life()
+    life.begin()
+    changes = run.executing(life.ad, SLOT, "<a>", said, NOW)
+    assert [at for at, _ in changes.earlier] == [NOW]
+
+
+@pytest.mark.parametrize("used", [float("inf"), float("nan")])
+def test_a_starter_that_counts_without_end_adds_nothing(used: float) -> None:
+    life = Life(RemoteUserCpu=1.0, CumulativeRemoteUserCpu=5.0)
+    life.begin()
+    life.execute()
+    life.end(Ending.EXITED, ExitBySignal=False, ExitCode=0, RemoteUserCpu=used)
+    assert life.ad["CumulativeRemoteUserCpu"] == 6.0

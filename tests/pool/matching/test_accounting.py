@@ -82,3 +82,12 @@ def test_setting_the_priority_sets_the_effective_one_and_wrong_attributes_are_na
 )
 def test_a_slot_counts_for_its_weight_or_its_cpus_or_one(slot: dict[str, object], weight: float) -> None:
     assert weight_of(ClassAd(slot)) == weight
+
+
+@pytest.mark.parametrize("value", [float("inf"), float("nan")])
+@pytest.mark.parametrize("attribute", ["PriorityFactor", "BeginUsageTime", "LastUsageTime"])
+def test_a_figure_that_is_no_number_spoils_no_account(attribute: str, value: float) -> None:
+    accountant = Accountant()
+    with pytest.raises(UserError, match="is no figure"):
+        accountant.set("ann", attribute, value, now=1.0)
+    assert [ad["PriorityFactor"] for ad in accountant.ads()] in ([], [1000.0])

@@ -73,3 +73,9 @@ def test_an_id_that_is_written_twice_is_refused_in_a_file_but_a_program_may_shar
         custom_resources({"MACHINE_RESOURCE_Toys": ""}, {"MACHINE_RESOURCE_Toys": "a b a"}.get)
     (gpus,) = custom_resources((), {}.get, {"GPUs": read_inventory("GPUs", 'DetectedGPUs="x, y, x, y"')})
     assert gpus.usable == 4
+
+
+@pytest.mark.parametrize("count", ['real("INF")', 'real("NaN")', "-1", "true"])
+def test_there_is_a_finite_number_of_each_resource(count: str) -> None:
+    with pytest.raises(ConfigError, match="neither an amount nor a string of ids"):
+        read_inventory("GPUs", f"DetectedGPUs = {count}\n")
