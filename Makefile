@@ -11,7 +11,7 @@ PYTHON ?= $(shell for p in python3 /usr/bin/python3; do \
 PYTEST := $(BIN)/python -m pytest
 WORKERS ?= 2
 
-.PHONY: help venv dev demo test slow long coverage lint format bench docs nodes release mutants clean
+.PHONY: help venv dev demo test slow long coverage lint format bench profile docs nodes release mutants clean
 help: ## this list
 	@sed -nE 's/^([a-z]+):[^#]*## (.*)/  \1\t\2/p' Makefile | expand -t 12
 
@@ -59,6 +59,9 @@ format: dev ## let ruff rewrite what it can
 
 bench: dev ## every figure of docs/performance.md, as JSON
 	$(BIN)/python -m benchmarks $(ARGS)
+
+profile: dev ## where the daemons' CPU goes while short jobs run; ARGS: [--jobs N] [DAEMON...]
+	$(BIN)/python -m benchmarks.hot_spots $(ARGS)
 
 docs: dev ## write the pages that are made from tables
 	$(BIN)/python -m docs.generate
