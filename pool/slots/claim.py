@@ -98,6 +98,8 @@ class Claim:
     """How long the jobs that are over ran, and were suspended."""
     while_draining: bool = False
     """Let in by the START that holds while the machine drains."""
+    released: bool = False
+    """Its schedd has the report of its last job: the slot is free when the starter has cleaned up."""
 
     def with_activation(self, activation: Activation, *, started: bool = False) -> Claim:
         """The claim with this execution; `started` counts it."""

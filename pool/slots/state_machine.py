@@ -62,6 +62,7 @@ class Event(StrEnum):
     PREEMPTION_OVER = "the preempting claim went away, or draining was cancelled"
     SUSPEND = "WANT_SUSPEND and SUSPEND are true"
     CONTINUE = "CONTINUE is true"
+    RELEASE = "released by its schedd"
     VACATE = "retirement is over, WANT_VACATE is true"
     KILL = "KILL is true, vacating took too long, or WANT_VACATE is not true"
     CLIENT_STARTED = "backfill client runs"
@@ -149,6 +150,7 @@ MOVES: Final[tuple[Move, ...]] = (
     Move(7,  _UNCLAIMED,     _E.BACKFILL,         _BF_IDLE,       (_F.START_CLIENT,)),
     Move(8,  _MATCHED,       _E.MATCH_OVER,       _OWNER,         (_F.FORGET_MATCH, _F.SETTLE)),
     Move(9,  _MATCHED,       _E.CLAIM,            _CLAIMED,       (_F.START_LEASE,)),
+    Move(10, _CLAIMED,       _E.RELEASE,          _VACATING,      (_F.NO_JOB,)),
     Move(10, _CLAIMED,       _E.VACATE,           _VACATING,      (_F.NO_JOB,)),
     Move(10, _CLAIMED,       _E.KILL,             _KILLING,       (_F.NO_JOB,)),
     Move(11, _CLAIMED,       _E.ACTIVATE,         _BUSY),

@@ -50,7 +50,8 @@ class ActivateClaim(Request[ActivateAnswer], tag="startd.activate_claim"):
     """Run this job under the claim. The starter calls `shadow_address` back with `ticket`.
 
     `activation` is unique to this execution; files move between the starter and `agent_address` with `agent_ticket`
-    (empty address: no file moves).
+    (empty address: no file moves). `concluded`: the schedd has the report of what ran under the claim before, whose
+    starter may still have to clean up; this job waits for that.
     """
 
     claim_id: str
@@ -61,6 +62,7 @@ class ActivateClaim(Request[ActivateAnswer], tag="startd.activate_claim"):
     ticket: str
     agent_address: str = ""
     agent_ticket: str = ""
+    concluded: bool = False
 
 
 class DeactivateClaim(Request[Done], tag="startd.deactivate_claim"):
@@ -78,10 +80,14 @@ class DeactivateClaim(Request[Done], tag="startd.deactivate_claim"):
 
 
 class ReleaseClaim(Request[Done], tag="startd.release_claim"):
-    """Give the slot back; a job that still runs is ended as `how` says."""
+    """Give the slot back; a job that still runs is ended as `how` says.
+
+    `concluded`: the schedd has the report of what ran there last, so that only its starter may still have to clean up.
+    """
 
     claim_id: str
     how: StopHow = StopHow.GRACEFUL
+    concluded: bool = False
 
 
 class Alive(Record):

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import trio
 
@@ -19,7 +19,7 @@ from daemons.base.faults import fault
 from daemons.daemon_core.locate import nearest
 from daemons.schedd.claims.next_job import begin, keep_idle, next_job
 from daemons.schedd.claims.run_now import coalesce
-from daemons.schedd.claims.startd_link import StartdLink
+from daemons.schedd.claims.startd_link import Ran, StartdLink
 from daemons.schedd.core.claim import Claim, Pass
 from daemons.schedd.core.core import Core
 from daemons.schedd.execution.shadow import Shadow
@@ -35,7 +35,7 @@ from pool.jobs.vocabulary.states import JobEvent, allowed
 from pool.slots.lease import ALIVE_MIN_S, alive_interval
 from protocol.messages.common import StopHow
 from protocol.messages.schedd import ClaimChange, ClaimChanged, OfferedMatch
-from protocol.messages.startd import ClaimAnswer, Coalesced, ReleaseClaim, RequestClaim
+from protocol.messages.startd import ClaimAnswer, Coalesced, ReconnectAnswer, ReleaseClaim, RequestClaim
 from protocol.rpc.endpoints import Peer
 from protocol.rpc.service import Answer, Service, answer
 from protocol.security import needs
@@ -51,10 +51,6 @@ if TYPE_CHECKING:
 
 def _give_back(id: str) -> Request[Record]:
     return ReleaseClaim(claim_id=id)
-
-
-REPORT_GRACE_S: Final = 2.0
-"""How long a starter's own report may be behind the startd's word that it is gone."""
 
 
 class Claims:
@@ -309,7 +305,7 @@ class Claims:
     async def release(self, claim: Claim, how: StopHow = StopHow.GRACEFUL) -> None:
         """Give the slot back."""
         if not claim.gone:
-            await self.tell(claim, lambda id: ReleaseClaim(claim_id=id, how=how))
+            await self.tell(claim, lambda id: ReleaseClaim(claim_id=id, how=how, concluded=claim.is_concluded))
         self._forget(claim)
 
     async def tell(self, claim: Claim, request: Callable[[str], Request[Record]]) -> str:
@@ -352,7 +348,7 @@ class Claims:
             case ClaimChange.VACATING:
                 claim.reusable = False
                 if shadow is not None and current:
-                    shadow.leaving(StopReason(message.reason, vacate_code(message.reason)))
+                    shadow.vacated(StopReason(message.reason, vacate_code(message.reason)))
                     if message.hold_code and allowed(shadow.job.status, JobEvent.HOLD):
                         core.hold(shadow.job, message.reason, message.hold_code, message.hold_subcode)
             case ClaimChange.RELEASED:
@@ -360,15 +356,15 @@ class Claims:
                 if shadow is None:
                     self._forget(claim)
                 else:
-                    shadow.leaving(StopReason(message.reason, vacate_code(message.reason)))
-                    shadow.ends_without_report(End(Ending.EVICTED, ClassAd(), message.reason), REPORT_GRACE_S)
+                    why = StopReason(message.reason, vacate_code(message.reason))
+                    shadow.nothing_runs(End(Ending.EVICTED, ClassAd(), message.reason), why)
             case ClaimChange.SUSPENDED | ClaimChange.CONTINUED:
                 if shadow is not None and current:
                     shadow.frozen(message.change is ClaimChange.SUSPENDED)
             case ClaimChange.STARTER_GONE:
                 if shadow is not None and current:
                     reason = message.reason or "The starter ended without a report"
-                    shadow.ends_without_report(End(Ending.FAILED, ClassAd(), reason), REPORT_GRACE_S)
+                    shadow.nothing_runs(End(Ending.FAILED, ClassAd(), reason))
 
     def renewed(self, claim: Claim) -> None:
         """The startd has heard from us."""
@@ -385,14 +381,15 @@ class Claims:
         self.core.queue.claim_works(claim.work())
         self.startd(address).add(claim)
 
-    def came_back(self, claim: Claim, shadow: Shadow | None, *, held: bool, activation: str) -> None:
-        """The startd can be reached again, and says what it knows of a claim that ran `shadow` when asked."""
-        if not held:
+    def came_back(self, claim: Claim, ran: Ran, answer: ReconnectAnswer) -> None:
+        """The startd can be reached again, and says what it knows of a claim that `ran` this when it was asked."""
+        if not answer.held:
             self.lost(claim, "The startd no longer holds the claim")
             return
         self.renewed(claim)
+        shadow, known = ran
         if shadow is not None and claim.shadow is shadow:
-            shadow.slot_came_back(activation)
+            shadow.slot_came_back(answer.activation, known)
 
     def lost(self, claim: Claim, reason: str) -> None:
         """The claim has ended in silence: whatever ran under it is taken for dead."""
@@ -427,6 +424,7 @@ class Claims:
             lease_s=row.lease_s,
             alive_s=row.alive_s,
             renewed_at=row.renewed_at,
+            is_concluded=False,
         )
         self._claims[claim.public] = claim
         core.claims_of[claim.submitter] += 1

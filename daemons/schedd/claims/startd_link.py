@@ -8,7 +8,7 @@ HTCondor's manual: users-manual/special-environment-considerations ("Job Leases"
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import trio
 
@@ -16,6 +16,7 @@ from daemons.schedd.claims.whereabouts import is_same_host, startd_of
 from daemons.schedd.core.claim import Claim
 from pool.base.errors import PeerError, PoolError
 from pool.base.ids import ClaimId
+from pool.jobs.execution.states import Known
 from protocol.messages.startd import ClaimAnswer, KeepAlive, ReconnectAnswer, ReconnectClaim, RequestClaim
 from protocol.rpc import endpoints
 from protocol.rpc.endpoints import Peer
@@ -25,6 +26,7 @@ from protocol.wire.address import Address
 
 if TYPE_CHECKING:
     from daemons.schedd.claims.claims import Claims
+    from daemons.schedd.execution.shadow import Shadow
 
 REQUEST_CLAIM_S: Final = 1800.0
 """How long a job in the slot may take to make room for a better one."""
@@ -32,6 +34,13 @@ LINGER_S: Final = 300.0
 """How long the connection to a startd is kept when no claim is left there."""
 RETRY_FIRST_S: Final = 0.2
 RETRY_MAX_S: Final = 20.0
+
+
+class Ran(NamedTuple):
+    """What a claim ran when its startd was asked, and what was known of the startd's part in it."""
+
+    shadow: Shadow | None
+    known: Known
 
 
 class StartdLink:
@@ -159,10 +168,9 @@ class StartdLink:
             return False
         try:
             for claim in list(self.claims):
-                shadow = claim.shadow
-                if claim.reusable or shadow is not None:
-                    answer = await self.ask_after(claim)
-                    self._all.came_back(claim, shadow, held=answer.held, activation=answer.activation)
+                ran = ran_under(claim)
+                if claim.reusable or claim.shadow is not None:
+                    self._all.came_back(claim, ran, await self.ask_after(claim))
         except PoolError as error:
             self._core.log.full(f"No way back to {self.address} yet: {error}")
             return False
@@ -204,7 +212,7 @@ class StartdLink:
             return
         there = self._all.startd(address)
         for claim in list(self.claims):
-            shadow = claim.shadow
+            ran = ran_under(claim)
             try:
                 answer = await there.ask_after(claim)
             except PoolError as error:
@@ -213,7 +221,7 @@ class StartdLink:
             if claim in self.claims and (answer.held or is_same_host(address, self.address)):
                 self._core.log.always(f"{claim.slot_name} is at {address} now.", claim=claim.public)
                 self._all.moved(claim, address)
-                self._all.came_back(claim, shadow, held=answer.held, activation=answer.activation)
+                self._all.came_back(claim, ran, answer)
         await there.rest()
 
     async def rest(self) -> None:
@@ -228,6 +236,12 @@ class StartdLink:
         for claim in list(self.claims):
             if now >= claim.renewed_at + claim.lease_s:
                 self._all.lost(claim, "Job disconnected too long: JobLeaseDuration expired")
+
+
+def ran_under(claim: Claim) -> Ran:
+    """What the claim runs now."""
+    shadow = claim.shadow
+    return Ran(shadow, Known.UNASKED if shadow is None else shadow.execution.known)
 
 
 def _lacks_id(claim: Claim) -> bool:

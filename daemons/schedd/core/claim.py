@@ -61,6 +61,8 @@ class Claim:
     shadow: Shadow | None = None
     starter: Peer | None = None
     reusable: bool = True
+    is_concluded: bool = True
+    """Nothing of what was started under it may still run: all of it has reported its end."""
     gone: bool = False
     fits: int = 0
     """The autocluster whose jobs are known to want the slot, whenever."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-import trio
-
 from daemons.schedd.core.core import Core
 from pool.base.errors import PoolError
 from pool.classad import ClassAd
@@ -26,8 +24,8 @@ if TYPE_CHECKING:
     from daemons.schedd.files.agents import Agents
 
 
-BUSY_TRIES_MAX: Final = 100
-BUSY_PAUSE_S: Final = 0.01
+ANSWER_S: Final = 1800.0
+"""How long a startd may take to start a job: the claim's starter may still have to clean up after the one before."""
 EXPANDED: Final = "MATCH_EXP_"
 """How attributes of a job that runs begin which have what became of `$$(Attr)`."""
 
@@ -62,7 +60,7 @@ class Activation:
         address, ticket = "", ""
         if self._wants_files(ad):
             address, ticket = await self._open_transfer(ad)
-        local = self._claims.startd(claim.startd).is_local
+        local, concluded = self._claims.startd(claim.startd).is_local, claim.is_concluded
         return lambda id: ActivateClaim(
             claim_id=id,
             activation=self._activation,
@@ -72,19 +70,15 @@ class Activation:
             ticket=claim.ticket.secret,
             agent_address=self._core.agent_address(address, local=local),
             agent_ticket=ticket,
+            concluded=concluded,
         )
 
-    async def ask(self, order: Callable[[str], ActivateClaim], is_wanted: Callable[[], bool]) -> ActivateAnswer:
-        """What the startd says to the order, once its starter has finished with the job before, or nobody wants it."""
-        for _ in range(BUSY_TRIES_MAX):
-            startd = self._claims.startd(self._claim.startd)
-            id = await startd.id_of(self._claim)
-            peer = await startd.peer()
-            answer = await peer.call(order(id))
-            if answer.started or not answer.claim_is_good or not is_wanted():
-                break
-            await trio.sleep(BUSY_PAUSE_S)
-        return answer
+    async def ask(self, order: Callable[[str], ActivateClaim]) -> ActivateAnswer:
+        """What the startd says to the order, once its starter has finished with the job before."""
+        startd = self._claims.startd(self._claim.startd)
+        id = await startd.id_of(self._claim)
+        peer = await startd.peer()
+        return await peer.call(order(id), timeout=ANSWER_S)
 
     def job_ad(self) -> ClassAd:
         """The job as its starter and its file agent see it."""

@@ -1,13 +1,16 @@
 """One task per execution of a job: it sets a starter to work, hears it out, and makes its end durable.
 
-The handlers of the starter's and the startd's messages call the methods of this class; the task waits for the end and
-then does, in this order: one transaction (final state, history, log event as pending, the claim's next job); the event
-in the log; the answer to the starter, which may now forget the result.
+What an execution may come to is decided in `pool.jobs.execution`: the handlers of the starter's and the startd's
+messages hand it events, through the methods of this class, and what it wants done is done here, each effect by one
+method. When it is over the task does, in this order: one transaction (final state, history, log event as pending, the
+claim's next job); the event in the log; the answer to the starter, which may now forget the result.
 It has the part of HTCondor's condor_shadow: admin-manual/introduction-admin-manual, job-event-log-codes.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVarTuple
 
 import trio
@@ -17,22 +20,25 @@ from daemons.process.children import SpawnError
 from daemons.schedd.core.core import Core
 from daemons.schedd.core.running_policy import ask_policy
 from daemons.schedd.execution.activation import Activation
+from daemons.schedd.execution.concluding import conclude
 from pool.base.errors import PoolError
 from pool.classad import ClassAd
-from pool.jobs import conclusion, run
-from pool.jobs.changes import Changes, End, Fate, StopReason
+from pool.jobs import run
+from pool.jobs.changes import Changes, End, StopReason
+from pool.jobs.execution import events
+from pool.jobs.execution.states import NEVER, Execution, Known, Leaving
+from pool.jobs.execution.step import next_at, step, taken_up
+from pool.jobs.execution.table import Effect
 from pool.jobs.queue.cluster import Job
-from pool.jobs.userlog import event_log
-from pool.jobs.vocabulary.endings import Ending
 from pool.jobs.vocabulary.hold_codes import HoldCode
 from pool.jobs.vocabulary.states import JobEvent, JobStatus, allowed
 from protocol.messages.common import StopHow
-from protocol.messages.startd import DeactivateClaim
+from protocol.messages.startd import ActivateClaim, DeactivateClaim
 from protocol.rpc import endpoints
 from protocol.rpc.endpoints import ConnectionLost, Peer, TimedOut
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable
 
     from daemons.schedd.claims.claims import Claims
     from daemons.schedd.core.claim import Claim
@@ -40,8 +46,6 @@ if TYPE_CHECKING:
 
 Args = TypeVarTuple("Args")
 
-DISCONNECT_S: Final = 10.0
-"""How long a starter's connection may be away before the user's log hears of it."""
 _CAUSES: Final = {JobStatus.HELD: "hold", JobStatus.REMOVED: "remove"}
 """What the starter's hooks hear of why a job ends."""
 
@@ -67,39 +71,37 @@ class Shadow:
         self.activation = activation
         self._terms = Activation(core, claims, agents, claim, job, activation, expanded)
         """What its starter is given."""
+        self.execution = Execution(claim.slot_name)
+        """What it has come to."""
         self._over = trio.Event()
-        self._stopped = trio.Event()
-        """It shall leave, whether it has been started or not."""
-        self._end: End | None = None
-        self._lost_reason: str | None = None
-        self._stop: StopReason | None = None
-        self._transfer = False
-        self._told_to_leave = False
-        self._removal = trio.CancelScope()
-        """How long a removed job is waited for."""
-        self._activated = False
-        self._in_doubt = False
-        """The startd may have been asked to start it, or not: the connection was lost over it."""
-        self._recovered = False
-        self._executing = False
-        self._skipped = False
-        """Its output is newer than its input: it does not run, and is done."""
-        self._never_started = ""
-        self._starter: Peer | None = None
+        self._alarm = trio.CancelScope()
+        self._order: Callable[[str], ActivateClaim] | None = None
+        self.starter: Peer | None = None
+        """The connection to the starter, while it is there."""
         self.durable = trio.Event()
         """The execution is on disk: from now on its starter may run the job."""
         self.acknowledged = trio.Event()
         """The result is durable and logged; the starter may forget it."""
-
-    @property
-    def starter(self) -> Peer | None:
-        """The connection to the starter, while it is there."""
-        return self._starter
+        self._performers: dict[Effect, Callable[[events.Event], None]] = {
+            Effect.ASK: lambda _: self._start(self._ask),
+            Effect.COUNT_START: self._count_start,
+            Effect.NOTE: self._note,
+            Effect.ASK_POLICY: lambda _: ask_policy(core, job, is_leaving=self.execution.is_told),
+            Effect.LOG_AWAY: lambda _: self._log(run.disconnected(self._ad, self.execution.silence, core.now())),
+            Effect.LOG_BACK: self._log_back,
+            Effect.TELL: lambda _: self._start(self._tell_to_leave),
+            Effect.GIVE_SLOT_UP: lambda _: self._give_slot_up(),
+            Effect.CONCLUDE: lambda _: self._over.set(),  # the task does it
+        }
 
     @property
     def is_given_up(self) -> bool:
         """It ended without having run, or nobody knows how: a starter that wants to run it comes too late."""
-        return self._over.is_set() and self._end is None
+        return self.execution.is_unwelcome
+
+    @property
+    def _ad(self) -> ClassAd:
+        return self.core.queue.ad(self.job)
 
     def _start(self, task: Callable[[*Args], Awaitable[object]], *args: *Args) -> None:
         """Do something beside the task; an error in it that nobody foresaw costs this execution and its claim."""
@@ -110,15 +112,32 @@ class Shadow:
         self.core.give_up(self.job, error)
         self.is_lost(f"The schedd failed to run the job: {error}")
 
+    def _happens(self, event: events.Event) -> None:
+        """Something has happened: do what the execution wants done because of it.
+
+        What is done may make more happen, which the execution then hears of at once.
+        """
+        self.execution, effects = step(self.execution, event, now=trio.current_time())
+        for effect in effects:
+            self._performers[effect](event)
+        self._alarm.deadline = next_at(self.execution)
+
     # ---- the task
 
     async def run(self) -> Shadow | None:
         """See the execution to its end; the claim's next one, already begun in the same transaction."""
         core = self.core
-        if not self._recovered:
-            await self._begin()
-        await self._over.wait()
-        following = self._conclude()
+        if self.execution.known is Known.UNASKED:
+            self._start(self._prepare)  # it becomes durable meanwhile; until then its starter gets no answer
+        if not self.durable.is_set():
+            await core.writer.durable()
+            self.durable.set()
+            fault("schedd.claim_granted")
+        while not self._over.is_set():
+            with trio.CancelScope(deadline=next_at(self.execution)) as self._alarm:
+                await self._over.wait()
+            self._happens(events.Time())
+        following = conclude(self, self.execution)
         last_event = core.queue.next_event - 1
         await core.writer.durable()
         fault("schedd.final_committed")
@@ -132,320 +151,214 @@ class Shadow:
             self._start(self._terms.close_transfer)
         return following
 
-    async def _begin(self) -> None:
-        """Have the job started while the execution becomes durable; until then its starter gets no answer."""
-        if self.durable.is_set():
-            await self._activate()
-            return
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._activate)
-            await self.core.writer.durable()
-            self.durable.set()
-            fault("schedd.claim_granted")
-
-    async def _activate(self) -> None:
-        """Have the startd start the job; whatever comes of it, `_over` is set at some time."""
+    async def _prepare(self) -> None:
+        """Make ready what the starter is given, unless the job need not run at all."""
         core = self.core
-        pause_s = core.executions.pause_before_start(core.queue.ad(self.job), self.claim.slot_ad)
+        pause_s = core.executions.pause_before_start(self._ad, self.claim.slot_ad)
         if pause_s > 0:
-            with trio.move_on_after(pause_s):
-                await self._stopped.wait()
-        if self._over.is_set() or self._stop is not None:
-            self._finish_unstarted("")
-            return
-        try:
-            if await self._is_skipped():
-                return
-            order = await self._terms.order()
-        except (ConnectionLost, TimedOut, SpawnError) as error:  # the file agent's trouble: not for ever, and not here
-            self.claim.reusable = False
-            self._finish_unstarted(str(error))
-            return
-        except PoolError as error:
-            core.hold(self.job, str(error), HoldCode.FAILED_TO_ACCESS_USER_ACCOUNT)
-            self._finish_unstarted("")
-            return
-        try:
-            answer = await self._terms.ask(order, lambda: not self._over.is_set() and self._stop is None)
-        except (ConnectionLost, TimedOut):  # it may have been started: the lease, or the way back, will tell
-            self._in_doubt = True
-            self.slot_lost(f"The connection to {self.claim.slot_name} was lost while the job was started")
-            return
-        except PoolError as error:
-            self.claim.reusable = False
-            self._finish_unstarted(str(error))
-            return
-        if answer.started:
-            self._activated = True
-            if self._stop is not None:
-                await self._tell_to_leave(StopHow.GRACEFUL)
-            return
-        self.claim.reusable = False
-        if not answer.claim_is_good:
-            self._finish_unstarted(answer.reason or "the claim is over")
-        else:
-            self._finish_unstarted("" if self._stop is not None else answer.reason or "the slot stays busy")
-
-    async def _is_skipped(self) -> bool:
-        if await self._terms.may_be_skipped() and not self._over.is_set() and self._stop is None:
-            self._skipped = True
-            self._over.set()
-        return self._skipped
-
-    def _finish_unstarted(self, reason: str) -> None:
-        if not self._over.is_set():
-            if reason:
-                self.core.log.always(f"Job {self.job.id} was not started on {self.claim.slot_name}: {reason}")
-            self._never_started = reason or "told to leave before it was started"
-            self._over.set()
-
-    # ---- the end
-
-    def _conclude(self) -> Shadow | None:
-        """One transaction: what becomes of the job, and what the claim does next."""
-        core, job, claim = self.core, self.job, self.claim
-        now = core.now()
-        if self._end is not None and self._end.ending is Ending.EXITED:
-            self.started(self._end.at or now, ClassAd())  # a schedd that died may have taken the word of it along
-        if self._skipped and job.status is JobStatus.RUNNING:
-            core.write(job, event_log.DataflowSkipped())
-        changes, fate = self._outcome(now)
-        core.executions.shadow_of.pop(job, None)
-        job.busy = False
-        failed = self._end is not None and (self._end.ending is Ending.FAILED or conclusion.is_sent_back(self._end))
-        if fate is Fate.WAITS and (failed or self._never_started):
-            core.cool_down(job, core.queue.ad(job).eval_int("NumShadowExceptions", 0) + 1 if failed else 1)
-        if fate is Fate.WAITS and (self._end is None or self._end.ending is not Ending.EXITED):
-            changes = conclusion.resting(core.queue.ad(job), changes, core.settings.vacate_cool_down, now)
-        core.apply(job, changes)
-        core.queue.set_busy(job, False)
-        core.stats["JobsExited"] += 1
-        if fate is Fate.LEAVES:
-            core.stats["JobsCompleted"] += job.status is JobStatus.COMPLETED
-            core.leave(job)
-        claim.shadow = None
-        if failed or self._lost_reason is not None:
-            claim.reusable = False
-        following = self.claims.next(claim, job)
-        if following is None and claim.public and not claim.gone:
-            core.queue.claim_works(claim.work())
-        return following
-
-    def _outcome(self, now: float) -> tuple[Changes, Fate]:
-        core, job = self.core, self.job
-        ad, status, system = core.queue.ad(job), job.status, core.settings.system
-        if self._skipped and status is JobStatus.RUNNING:
-            code = ClassAd({"ExitBySignal": False, "ExitCode": 0})
-            return conclusion.ended_unrun(ad, code, now, system, "A job whose output is newer than its input")
-        if self._end is not None:
-            return conclusion.ended(ad, status, self._end, self._stop, now, system)
-        if self._lost_reason is not None:
-            return conclusion.lost(ad, status, self._lost_reason, now, system)
-        if status in (JobStatus.HELD, JobStatus.REMOVED):
-            return conclusion.ended(ad, status, End(Ending.EVICTED, ClassAd(), at=now), self._stop, now, system)
-        if status is JobStatus.IDLE:
-            return Changes(run.not_started().attributes, run.not_started().drop), Fate.WAITS
-        return run.not_started(), Fate.WAITS
-
-    def take_end(self, end: End) -> None:
-        """The starter's report of the end; the first one counts."""
-        if self._end is None and not self._over.is_set():
-            self._end = end
-            self._over.set()
-
-    def ends_without_report(self, end: End, grace_s: float) -> None:
-        """The startd says that nothing runs any more; the starter's own report may still be on its way."""
-        self._start(self._end_after, end, grace_s)
-
-    async def _end_after(self, end: End, grace_s: float) -> None:
-        with trio.move_on_after(grace_s):
-            await self._over.wait()
-        self.take_end(end)
-
-    def is_lost(self, reason: str) -> None:
-        """The claim is over, and nobody said what became of the job."""
-        if not self._over.is_set():
-            self._lost_reason = reason
-            self._over.set()
-
-    # ---- making it end
-
-    def stop(self, reason: str, code: int, subcode: int, *, fast: bool = False, transfer: bool = False) -> None:
-        """The job shall leave its slot; with `transfer` its output comes back, as far as it has any."""
-        self._stop = StopReason(reason, code, subcode)
-        self._transfer = transfer
-        self._stopped.set()
-        self._limit_removal(fast=fast)
-        if self._activated and not self._over.is_set() and (fast or not self._told_to_leave):
-            self._start(self._tell_to_leave, StopHow.FAST if fast else StopHow.GRACEFUL)
-
-    def _limit_removal(self, *, fast: bool) -> None:
-        """A job that was removed leaves the queue, and gives its slot back, even if nobody there obeys or answers.
-
-        One that may run again has to wait for the end of its claim: it must not run twice.
-        """
-        if self.job.status is not JobStatus.REMOVED or self._over.is_set():
-            return
-        leaving_s = 0.0 if fast else self.claim.vacate_s(self.core.queue.ad(self.job))
-        patience_s = 2 * self.core.settings.killing_timeout_s + leaving_s
-        self._removal.cancel()
-        self._removal = trio.CancelScope(deadline=trio.current_time() + patience_s)
-        self._start(self._give_up_in_time, self._removal, patience_s)
-
-    async def _give_up_in_time(self, removal: trio.CancelScope, patience_s: float) -> None:
-        with removal:
-            await self._over.wait()
-        if removal is not self._removal or self._over.is_set():
-            return
-        self.core.log.always(f"{self.claim.slot_name} did not end job {self.job.id}, and is given up")
-        self.claim.reusable = False
-        self.is_lost(f"The job was removed, and {self.claim.slot_name} did not end it within {patience_s:.0f} seconds")
-        await self.claims.release(self.claim, StopHow.FAST)
-
-    def leaving(self, stop: StopReason) -> None:
-        """The startd has told the job to leave, for reasons of its own."""
-        self._told_to_leave = True
-        if self._stop is None:
-            self._stop = stop
-
-    async def _tell_to_leave(self, how: StopHow) -> None:
-        self._told_to_leave = True
-        pause_s = self.core.executions.pause_before_stop()
-        if pause_s > 0:
-            self._removal.deadline += pause_s
             with trio.move_on_after(pause_s):
                 await self._over.wait()
         if self._over.is_set():
             return
-        reason = self._stop.reason if self._stop is not None else ""
-        cause = _CAUSES.get(self.job.status, "")
-        startd = self.claims.startd(self.claim.startd)
+        try:
+            if await self._terms.may_be_skipped():
+                self._happens(events.UpToDate())
+                return
+            self._order = await self._terms.order()
+        except (ConnectionLost, TimedOut, SpawnError) as error:  # the file agent's trouble: not for ever, and not here
+            self._cannot_start(str(error), slot_is_good=False)
+        except PoolError as error:
+            core.hold(self.job, str(error), HoldCode.FAILED_TO_ACCESS_USER_ACCOUNT)
+            self._cannot_start("", slot_is_good=True)
+        else:
+            self._happens(events.Prepared())
+            if self._over.is_set():  # nobody wants it any more
+                await self._terms.close_transfer()
+
+    async def _ask(self) -> None:
+        """Have the startd start the job."""
+        assert self._order is not None
+        self.claim.is_concluded = False
+        try:
+            answer = await self._terms.ask(self._order)
+        except (ConnectionLost, TimedOut):  # it may have been started: the lease, or the way back, will tell
+            reason = f"The connection to {self.claim.slot_name} was lost while the job was started"
+            self._happens(events.AnswerLost(reason))
+            return
+        except PoolError as error:
+            self._cannot_start(str(error), slot_is_good=False)
+            return
+        if answer.started:
+            self._happens(events.Started())
+            return
+        self.claim.is_concluded = True
+        self._cannot_start(answer.reason or "no reason given", slot_is_good=False)
+
+    def _cannot_start(self, reason: str, *, slot_is_good: bool) -> None:
+        if reason and not self.execution.is_over:
+            self.core.log.always(f"Job {self.job.id} was not started on {self.claim.slot_name}: {reason}")
+        self._happens(events.CannotStart(reason, slot_is_good))
+
+    # ---- effects
+
+    def _count_start(self, event: events.Event) -> None:
+        """The program was started; of one that has reported its end, that may be news (a schedd died of the word)."""
+        at, said = self.core.now(), ClassAd()
+        if isinstance(event, events.Executing):
+            at, said = event.at, event.ad
+        elif isinstance(event, events.Reported):
+            at = event.end.at or at
+        claim = self.claim
+        self.core.apply(self.job, run.executing(self._ad, claim.slot_ad, claim.startd, said, at), at)
+
+    def _note(self, event: events.Event) -> None:
+        assert isinstance(event, events.Said)
+        self._log(event.change(self._ad))
+
+    def _log_back(self, event: events.Event) -> None:
+        assert isinstance(event, events.StarterHere)
+        self._log(run.reconnected(self._ad, event.address))
+
+    def _log(self, changes: Changes) -> None:
+        if changes != Changes():
+            self.core.apply(self.job, changes)
+
+    def _give_slot_up(self) -> None:
+        self.core.log.always(f"{self.claim.slot_name} did not end job {self.job.id}, and is given up")
+        self.claim.reusable = False
+        self._start(self.claims.release, self.claim, StopHow.FAST)
+
+    async def _tell_to_leave(self) -> None:
+        one, startd = self.execution, self.claims.startd(self.claim.startd)
+        is_fast = isinstance(one.state, Leaving) and one.state.fast
+        order = partial(
+            DeactivateClaim,
+            how=StopHow.FAST if is_fast else StopHow.GRACEFUL,
+            reason=one.stop.reason if one.stop is not None else "",
+            cause=_CAUSES.get(self.job.status, ""),
+            transfer=one.transfer,
+        )
         try:
             id = await startd.id_of(self.claim)
             peer = await startd.peer()
-            await peer.call(DeactivateClaim(claim_id=id, how=how, reason=reason, cause=cause, transfer=self._transfer))
+            if not self.execution.is_over:
+                await peer.call(order(claim_id=id))
         except endpoints.RemoteError as error:
-            if not self._over.is_set():
+            if not self.execution.is_over:
                 self.core.log.always(f"{self.claim.slot_name} does not end job {self.job.id}: {error}")
-                self.ends_without_report(End(Ending.EVICTED, ClassAd(), str(error)), DISCONNECT_S)
+            self._happens(events.NotHeeded(str(error)))
         except PoolError:
-            self._told_to_leave = False  # told again when the startd is back
+            self._happens(events.NotTold())
 
-    # ---- hearing of it
+    # ---- what the schedd wants of it
+
+    def stop(self, reason: str, code: int, subcode: int, *, fast: bool = False, transfer: bool = False) -> None:
+        """The job shall leave its slot; with `transfer` its output comes back, as far as it has any."""
+        self._happens(self._order_to_leave(StopReason(reason, code, subcode), fast=fast, transfer=transfer))
+
+    def _order_to_leave(self, stop: StopReason, *, fast: bool = False, transfer: bool = False) -> events.Stop:
+        """A job that was removed leaves the queue, and gives its slot back, even if nobody there obeys or answers.
+
+        One that may run again has to wait for the end of its claim: it must not run twice.
+        """
+        one, patience_s = self.execution, NEVER
+        if self.job.status is JobStatus.REMOVED:
+            leaving_s = 0.0 if fast else self.claim.vacate_s(self._ad)
+            patience_s = 2 * self.core.settings.killing_timeout_s + leaving_s
+        is_there = not one.is_over and one.known is not Known.UNASKED
+        pause_s = self.core.executions.pause_before_stop() if is_there and one.heeds(fast=fast) else 0.0
+        return events.Stop(stop, fast, transfer, pause_s, patience_s)
+
+    def check_policy(self) -> None:
+        """Ask the job's periodic policy."""
+        self._happens(events.PolicyDue())
+
+    def is_lost(self, reason: str) -> None:
+        """The claim is over, and nobody said what became of the job."""
+        self._happens(events.ClaimLost(reason))
+
+    def recovered(self) -> None:
+        """This execution began in an earlier life of the schedd."""
+        self.durable.set()
+        ad = self._ad
+        began, started = ad.eval_int("JobCurrentStartExecutingDate"), ad.eval_int("ShadowBday", 0)
+        stop: events.Stop | None = None
+        if self.job.status in (JobStatus.HELD, JobStatus.REMOVED):
+            why = StopReason(ad.eval_str("HoldReason") or ad.eval_str("RemoveReason") or "")
+            stop = self._order_to_leave(why)
+        self.execution = taken_up(
+            self.execution,
+            stop,
+            away="JobDisconnectedDate" in ad,
+            counted=began is not None and began >= started,
+            now=trio.current_time(),
+        )
+        self._start(self._terms.take_up)
+
+    # ---- what the startd says
+
+    def slot_lost(self, reason: str) -> None:
+        """The connection to the startd is lost; the lease still runs."""
+        self._happens(events.SlotLost(reason))
+
+    def slot_came_back(self, activation: str, known: Known) -> None:
+        """The startd is back, and runs `activation` under the claim ("" for nothing).
+
+        `known`: what was known of its part when it was asked.
+        """
+        runs_it = activation == self.activation
+        self._happens(events.SlotRunsIt() if runs_it else events.SlotRunsNothing(known))
+
+    def vacated(self, stop: StopReason) -> None:
+        """The startd has told the job to leave, for reasons of its own."""
+        self._happens(events.Vacated(stop))
+
+    def nothing_runs(self, end: End, stop: StopReason | None = None) -> None:
+        """The startd says that nothing runs any more: unless its starter reports, this is the job's end."""
+        self._happens(events.NothingRuns(end, stop))
+
+    def frozen(self, suspended: bool) -> None:
+        """The startd has frozen the job, or thawed it."""
+        if allowed(self.job.status, JobEvent.SUSPEND if suspended else JobEvent.CONTINUE):
+            change = run.suspended if suspended else run.continued
+            self._happens(events.Said(partial(change, now=self.core.now())))
+
+    # ---- what the starter says
 
     def starter_ready(self, peer: Peer, address: str) -> None:
         """The starter is here, for the first time or again."""
-        self._starter, self._activated = peer, True
+        self.starter = peer
         self.claim.meet(peer)
-        core = self.core
-        changes = run.reconnected(core.queue.ad(self.job), address)
-        if changes.events:
-            core.apply(self.job, changes)
-        if self._stop is not None and not self._told_to_leave:
-            self._start(self._tell_to_leave, StopHow.GRACEFUL)
+        self._happens(events.StarterHere(address))
         fault("schedd.activated")
 
     def starter_gone(self, peer: Peer) -> None:
         """The claim's connection to its starter is lost."""
-        if self._starter is peer and not self._over.is_set():
-            self._starter = None
-            self._start(self._maybe_disconnected, "The connection to the starter was lost")
-
-    async def _maybe_disconnected(self, reason: str) -> None:
-        with trio.move_on_after(DISCONNECT_S):
-            await self._over.wait()
-        if self._starter is None and not self._over.is_set() and not self._told_to_leave:
-            self._apply(run.disconnected(self.core.queue.ad(self.job), reason, self.core.now()))
-
-    def slot_lost(self, reason: str) -> None:
-        """The connection to the startd is lost; the lease still runs."""
-        if not self._over.is_set():
-            self._start(self._maybe_disconnected, reason)
-
-    def slot_came_back(self, activation: str) -> None:
-        """The startd is back, and runs `activation` under the claim ("" for nothing)."""
-        if self._over.is_set():
-            return
-        if activation != self.activation:
-            if self._activated or self._recovered:
-                self._start(self._lost_after_grace, "The slot no longer runs the job")
-            elif self._in_doubt:
-                self._finish_unstarted("the connection was lost before the job was started")
-            return  # else it is being started just now, which the startd did not know yet when it said this
-        self._activated = True
-        wants_out = self._stop is not None or self.job.status in (JobStatus.HELD, JobStatus.REMOVED)
-        if wants_out and not self._told_to_leave:
-            self._start(self._tell_to_leave, StopHow.GRACEFUL)
-
-    async def _lost_after_grace(self, reason: str) -> None:
-        """A starter that ended while we were away still wants to report; give it the time to find us."""
-        with trio.move_on_after(DISCONNECT_S):
-            await self._over.wait()
-        self.is_lost(reason)
-
-    def recovered(self) -> None:
-        """This execution began in an earlier life of the schedd."""
-        self._recovered = self._activated = True
-        self.durable.set()
-        ad = self.core.queue.ad(self.job)
-        began, started = ad.eval_int("JobCurrentStartExecutingDate"), ad.eval_int("ShadowBday", 0)
-        self._executing = began is not None and began >= started
-        self._start(self._terms.take_up)
-        if self.job.status in (JobStatus.HELD, JobStatus.REMOVED):
-            self._stop = StopReason(ad.eval_str("HoldReason") or ad.eval_str("RemoveReason") or "")
-            self._limit_removal(fast=False)
+        if self.starter is peer:
+            self.starter = None
+            self._happens(events.StarterLost("The connection to the starter was lost"))
 
     def executing(self, at: float, started: ClassAd) -> None:
         """The program was started."""
-        if not self._over.is_set():
-            self.started(at, started)
-
-    def started(self, at: float, started: ClassAd) -> None:
-        """Count the start, once."""
-        if self._executing:
-            return
-        self._executing = True
-        core = self.core
-        ad = core.queue.ad(self.job)
-        core.apply(self.job, run.executing(ad, self.claim.slot_ad, self.claim.startd, started, at), at)
+        self._happens(events.Executing(at, started))
 
     def update(self, ad: ClassAd) -> None:
         """What the job uses now; its policy may have something to say about it."""
-        if self._over.is_set():
-            return
-        core = self.core
-        self._apply(run.used(core.queue.ad(self.job), ad))
+        self._happens(events.Said(partial(run.used, update=ad)))
         self.check_policy()
 
     def notice(self, message: str) -> None:
         """The starter has something to say to the job's user."""
-        if not self._over.is_set():
-            self._apply(run.noticed(self.claim.slot_name, message))
+        self._happens(events.Said(lambda _: run.noticed(self.claim.slot_name, message)))
 
     def transfer_queued(self, *, upload: bool) -> None:
         """The job's files wait for their turn."""
-        if not self._over.is_set():
-            self._apply(run.transfer_queued(self.core.queue.ad(self.job), upload=upload, now=self.core.now()))
+        self._happens(events.Said(partial(run.transfer_queued, upload=upload, now=self.core.now())))
 
     def transfer_started(self, *, upload: bool) -> None:
         """It is their turn."""
-        if not self._over.is_set():
-            self._apply(run.transfer_started(self.core.queue.ad(self.job), upload=upload, now=self.core.now()))
+        self._happens(events.Said(partial(run.transfer_started, upload=upload, now=self.core.now())))
 
-    def check_policy(self) -> None:
-        """Ask the job's periodic policy."""
-        if not self._over.is_set():
-            ask_policy(self.core, self.job, is_leaving=self._told_to_leave)
-
-    def frozen(self, suspended: bool) -> None:
-        """The startd has frozen the job, or thawed it."""
-        core, job = self.core, self.job
-        event = JobEvent.SUSPEND if suspended else JobEvent.CONTINUE
-        if allowed(job.status, event) and not self._over.is_set():
-            ad = core.queue.ad(job)
-            change = run.suspended if suspended else run.continued
-            self._apply(change(ad, core.now()))
-
-    def _apply(self, changes: Changes) -> None:
-        if changes != Changes():
-            self.core.apply(self.job, changes)
+    def take_end(self, end: End) -> None:
+        """The starter's report of the end; the first one counts."""
+        self._happens(events.Reported(end))

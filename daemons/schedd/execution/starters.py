@@ -60,6 +60,8 @@ class Starters:
             raise PeerError(f"no execution {request.activation} of job {request.job_id} is known here")
         shadow.starter_ready(peer, request.starter_address)
         await shadow.durable.wait()
+        if shadow.is_given_up:
+            raise PeerError(f"the execution {request.activation} of job {request.job_id} is over")
         return DONE
 
     def executing(self, peer: Peer, request: JobExecuting) -> Done:

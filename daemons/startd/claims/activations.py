@@ -6,6 +6,7 @@ from typing import Final
 
 import trio
 
+from daemons.base.sync import first_of
 from daemons.daemon_core.run import DaemonStart
 from daemons.startd.slots.ads import Ads
 from daemons.startd.slots.moves import Moves
@@ -20,10 +21,9 @@ from pool.slots.lease import LEASE_MAX_S
 from pool.slots.state_machine import Activity, Event, EvictionCause, State
 from protocol.messages.startd import ActivateAnswer, ActivateClaim
 from protocol.messages.starter import RunJob
+from protocol.rpc.endpoints import Peer
 
 WORKLIFE_S: Final = 1200.0
-CLEANUP_S: Final = 5.0
-"""How long the next job of a claim waits for the one before to be gone."""
 
 
 class Activations:
@@ -47,13 +47,16 @@ class Activations:
             return ActivateAnswer(started=False, reason=reason, claim_is_good=False)
         return await self.start(slot, asked)
 
-    async def until_free(self, slot: Slot, claim_id: str) -> bool:
-        """A schedd sends the next job as soon as it has the result of the last; its starter is still cleaning up."""
-        with trio.move_on_after(CLEANUP_S):
-            while self._slots.holding(claim_id) is slot and slot.claim is not None:
-                if slot.claim.activation is None:
-                    return True
-                await self._moves.job_ended.wait()
+    async def until_free(self, peer: Peer, slot: Slot, claim_id: str) -> bool:
+        """A schedd sends the next job as soon as it has the report of the last; its starter is still cleaning up.
+
+        False when the claim has ended meanwhile, or its schedd is gone.
+        """
+        self._moves.expect_end(slot)
+        while not peer.closed.is_set() and self._slots.holding(claim_id) is slot and slot.claim is not None:
+            if slot.claim.activation is None:
+                return True
+            await first_of(self._moves.job_ended, peer.closed)
         return False
 
     def refusal(self, slot: Slot, job: ClassAd) -> str:

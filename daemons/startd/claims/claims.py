@@ -252,8 +252,10 @@ class Claims:
         running = slot.claim.activation
         if running is not None and running.activation == asked.activation:
             return ActivateAnswer(started=True)
-        if running is not None and not await self.activations.until_free(slot, asked.claim_id):
+        if running is not None and not asked.concluded:
             return ActivateAnswer(started=False, reason=f"job {running.job_id} still runs in {slot.name}")
+        if running is not None and not await self.activations.until_free(peer, slot, asked.claim_id):
+            return ActivateAnswer(started=False, reason="the claim is over", claim_is_good=False)
         self._moves.evaluate(slot)  # the owner may have come back since the slot was claimed
         reason = self.activations.refusal(slot, asked.job_ad)
         if reason:
@@ -286,7 +288,7 @@ class Claims:
         """The schedd wants the slot no more."""
         slot = self._mine(peer, asked.claim_id)
         if slot is not None:
-            self._moves.give_up(slot, "the schedd released the claim", asked.how, by_holder=True)
+            self._moves.release(slot, asked.how, concluded=asked.concluded)
         else:
             self._withdraw(peer, asked.claim_id)
             self._moves.match_over(asked.claim_id)

@@ -32,7 +32,7 @@ class Coalesce:
         """End the claims, and claim as much as the job asks for of what they had."""
         for claim_id in asked.claim_ids:  # their jobs have reported their end; their starters may still clean up
             if (busy := self._claims.held_by(peer, claim_id)) is not None:
-                await self._claims.activations.until_free(busy, claim_id)
+                await self._claims.activations.until_free(peer, busy, claim_id)
         found = [self._idle(peer, claim_id) for claim_id in asked.claim_ids]
         parents = {slot.parent for slot in found}
         holders = {slot.claim.holder.schedd_name for slot in found if slot.claim is not None}

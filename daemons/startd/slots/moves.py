@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
 import trio
@@ -56,6 +57,7 @@ _A_JOB: Final = ClassAd(
 """A job that says nothing unusual."""
 
 WHY_DRAIN: Final = "the machine is draining"
+WHY_RELEASED: Final = "the schedd released the claim"
 
 
 class Moves:
@@ -220,6 +222,20 @@ class Moves:
             if min(slot.soft_at, slot.hard_at) <= now:
                 self.evaluate(slot)
 
+    def release(self, slot: Slot, how: StopHow, *, concluded: bool) -> None:
+        """Its holder needs the slot no more. `concluded`: the job in it has reported its end, and leaves by itself."""
+        if concluded and slot.claim is not None and slot.claim.activation is not None:
+            slot.claim = replace(slot.claim, released=True)
+            self.expect_end(slot)
+        else:
+            self.give_up(slot, WHY_RELEASED, how, by_holder=True)
+
+    def expect_end(self, slot: Slot) -> None:
+        """The job in the slot has reported its end; a starter that does not clean up after it in time is killed."""
+        vacate_s = self._outlook.eviction(slot).vacate_s
+        slot.kill_at = min(slot.kill_at, trio.current_time() + vacate_s + self._ads.settings.killing_timeout_s)
+        self._hands.deadline_moved(None)
+
     def give_up(self, slot: Slot, reason: str, how: StopHow, *, retire: bool = False, by_holder: bool = False) -> None:
         """Take the slot from its claim for good. `retire` grants the job its retirement, PEACEFUL all its time."""
         if slot.claim is None:
@@ -244,7 +260,7 @@ class Moves:
                 self.if_can(slot, Event.PREEMPT)
                 self.evaluate(slot)
             else:
-                self.if_can(slot, Event.VACATE)
+                self.if_can(slot, Event.RELEASE if by_holder else Event.VACATE)
 
     def _hasten(self, slot: Slot, how: StopHow) -> None:
         """Its holder needs the slot no more: the better claim that waits for it need not wait for retirement."""
@@ -371,6 +387,8 @@ class Moves:
         slot.hold = None
         if can(slot.state, Event.JOB_GONE):
             self.apply(slot, Event.JOB_GONE)
+        if slot.claim is not None and slot.claim.released:
+            self.give_up(slot, WHY_RELEASED, StopHow.GRACEFUL, by_holder=True)
         self.evaluate(slot)
         self.job_ended.fire()
         self.holders.give_up_orphan(slot)

@@ -12,6 +12,7 @@ from daemons.schedd.execution.shadow import Shadow
 from daemons.schedd.execution.starters import Starters
 from pool.base.errors import PeerError
 from pool.base.ids import JobId
+from pool.jobs.execution.states import Known
 from protocol.messages.shadow import StarterReady
 
 READY = StarterReady(job_id=JobId(1, 0), activation="a")
@@ -73,6 +74,6 @@ async def test_p2_a_starter_of_an_execution_that_was_given_up_is_refused() -> No
 
 async def test_p5_what_a_startd_said_before_it_heard_of_a_job_does_not_end_it() -> None:
     shadow = _shadow()
-    shadow.slot_came_back("")
-    shadow.slot_came_back("the one before")
+    shadow.slot_came_back("", Known.UNASKED)
+    shadow.slot_came_back("the one before", Known.UNASKED)
     assert not shadow.is_given_up

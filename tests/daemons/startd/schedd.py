@@ -88,8 +88,10 @@ class FakeSchedd:
         )
         return Held(claim_id, await self.peer.call(request, timeout=None), job)
 
-    async def run(self, held: Held, job: ClassAd | None = None, *, activation: str = "") -> ActivateAnswer:
-        """Run a job under the claim."""
+    async def run(
+        self, held: Held, job: ClassAd | None = None, *, activation: str = "", concluded: bool = False
+    ) -> ActivateAnswer:
+        """Run a job under the claim; `concluded`: the one before has reported its end."""
         self.count += 1
         return await self.peer.call(
             ActivateClaim(
@@ -99,6 +101,7 @@ class FakeSchedd:
                 job_ad=job if job is not None else held.job,
                 shadow_address="<shadow>",
                 ticket="ticket",
+                concluded=concluded,
             ),
             timeout=None,
         )
@@ -106,8 +109,8 @@ class FakeSchedd:
     async def stop(self, held: Held, how: StopHow = StopHow.GRACEFUL) -> None:
         await self.peer.call(DeactivateClaim(claim_id=held.claim_id, how=how, reason="test"))
 
-    async def release(self, held: Held, how: StopHow = StopHow.GRACEFUL) -> None:
-        await self.peer.call(ReleaseClaim(claim_id=held.claim_id, how=how))
+    async def release(self, held: Held, how: StopHow = StopHow.GRACEFUL, *, concluded: bool = False) -> None:
+        await self.peer.call(ReleaseClaim(claim_id=held.claim_id, how=how, concluded=concluded))
 
     async def alive(self, *held: Held) -> list[bool]:
         return (await self.peer.call(KeepAlive(claim_ids=[one.claim_id for one in held]))).held

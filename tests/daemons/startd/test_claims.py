@@ -154,7 +154,7 @@ async def test_the_next_job_waits_while_the_last_one_is_cleared_away(tmp_path: P
     async with a_bench(tmp_path) as bench, bench.schedd() as schedd:
         held = await schedd.claim(await bench.offer())
         assert (await schedd.run(held, a_job(RunsFor=3))).started
-        assert (await schedd.run(held, a_job(RunsFor=3))).started
+        assert (await schedd.run(held, a_job(RunsFor=3), concluded=True)).started
         (starter,) = [one for one in bench.farm.starters if one.jobs]
         assert starter.heard[:2] == ["run 1.0", "run 1.1"]
 

@@ -103,7 +103,8 @@ async def test_a_claimed_slot_that_is_matched_takes_no_third_match_until_it_was_
         better = await until_offered(bench, first)
         await tell(bench, better)
         assert await bench.where() == "Claimed/Busy"
-        assert (await schedd.run(held, a_job(RunsFor=1000))).started  # those who have the slot go on using it
+        later = a_job(RunsFor=1000)
+        assert (await schedd.run(held, later, concluded=True)).started  # those who have the slot go on using it
         assert (await bench.ads())["slot1"].eval("Requirements") is False
         await trio.sleep(121)
         assert (await bench.ads())["slot1"].eval("Requirements") is not False

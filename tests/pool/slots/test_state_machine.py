@@ -34,6 +34,7 @@ TRANSITIONS = """
 7  Unclaimed/Idle         BACKFILL        no           Backfill/Idle
 8  Matched/Idle           MATCH_OVER      no           Owner/Idle
 9  Matched/Idle           CLAIM           no           Claimed/Idle
+10 Claimed/Idle           RELEASE         no           Preempting/Vacating
 10 Claimed/Idle           VACATE          no           Preempting/Vacating
 10 Claimed/Idle           KILL            no           Preempting/Killing
 11 Claimed/Idle           ACTIVATE        no           Claimed/Busy
