@@ -17,6 +17,7 @@ from docs import manual
 from minipool.cli.entry.names import POOL_VERBS, TOOLS
 from minipool.cli.entry.tool import usage
 from pool.config import knobs, templates
+from pool.jobs.execution import diagram as executions
 from pool.slots import diagram
 from pool.submit import commands
 from pool.submit.without_effect import WITHOUT_EFFECT as WITHOUT_COMMANDS
@@ -219,6 +220,7 @@ def _a_host(duty: str) -> Who:
 
 PAGES: dict[str, Callable[[], str]] = {
     "configuration.md": configuration,
+    "executions.md": executions.page,
     "packages.md": packages,
     "security-duties.md": security_duties,
     "slot-states.md": diagram.page,

@@ -16,7 +16,7 @@ class Event:
 
 
 class Prepared(Event):
-    """All that a starter is given is there"""
+    """all that a starter is given is there"""
 
 
 @dataclass(frozen=True, slots=True)

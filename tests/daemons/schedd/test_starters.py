@@ -57,6 +57,26 @@ async def test_a_starter_of_an_execution_that_was_never_committed_is_refused() -
         await starters.ready(peer, READY)
 
 
+async def test_p2_a_starter_is_refused_whose_execution_is_given_up_while_it_becomes_durable() -> None:
+    shadow = SimpleNamespace(
+        claim=_claim(), starter_ready=lambda peer, address: None, durable=trio.Event(), is_given_up=False
+    )
+    starters, peer = _schedd(shadow)
+    refused = trio.Event()
+
+    async def say() -> None:
+        with pytest.raises(PeerError):
+            await starters.ready(peer, READY)
+        refused.set()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(say)
+        await trio.testing.wait_all_tasks_blocked()
+        shadow.is_given_up = True
+        shadow.durable.set()
+        await refused.wait()
+
+
 def _shadow() -> Shadow:
     core = SimpleNamespace(log=SimpleNamespace(always=lambda said: None))
     claim, job = _claim(), SimpleNamespace(id="1.0")

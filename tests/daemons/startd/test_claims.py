@@ -300,6 +300,36 @@ async def test_a_released_busy_claim_evicts_its_job_without_retirement(
         assert trio.current_time() - before < 60
 
 
+async def test_a_slot_whose_job_has_reported_is_free_when_its_starter_is_done(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    async with a_bench(tmp_path) as bench, bench.schedd() as schedd:
+        held = await schedd.claim(await bench.offer())
+        await schedd.run(held, a_job(RunsFor=3))
+        starter = await bench.until_running()
+        await schedd.release(held, concluded=True)
+        assert await bench.where(held.slot) == "Claimed/Busy"
+        await schedd.until_told(ClaimChange.RELEASED)
+        assert [word.change for word in schedd.told] == [ClaimChange.RELEASED]
+        await starter.ended.wait()
+        assert starter.heard == ["run 1.0", "leave"]
+
+
+async def test_a_starter_that_is_not_done_in_time_after_its_job_is_killed(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    async with a_bench(tmp_path, KILLING_TIMEOUT="30", MachineMaxVacateTime="60") as bench, bench.schedd() as schedd:
+        held = await schedd.claim(await bench.offer())
+        await schedd.run(held)
+        starter = await bench.until_running()
+        before = trio.current_time()
+        await schedd.release(held, concluded=True)
+        await starter.ended.wait()
+        assert 89 <= trio.current_time() - before <= 91
+        assert starter.heard == ["run 1.0", "signal 9"]
+        await schedd.until_told(ClaimChange.RELEASED)
+
+
 async def test_silence_for_a_whole_lease_evicts_the_job(tmp_path: Path, autojump_clock: MockClock) -> None:
     async with a_bench(tmp_path) as bench:
         async with bench.schedd() as schedd:
