@@ -18,11 +18,14 @@ class Pace:
         self._slice_s = slice_s
         self._since = trio.current_time()
 
-    async def breathe(self) -> None:
-        """Give way, when it is time to: until it is the turn again of the user for whom this is done."""
-        if trio.current_time() - self._since >= self._slice_s:
-            await turns.of_loop().give_way()
-            self._since = trio.current_time()
+    async def breathe(self) -> bool:
+        """Give way, when it is time to: until it is the turn again of the user for whom this is done. Whether others
+        have run meanwhile."""
+        if trio.current_time() - self._since < self._slice_s:
+            return False
+        await turns.of_loop().give_way()
+        self._since = trio.current_time()
+        return True
 
 
 class LoopTurns:

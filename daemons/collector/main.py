@@ -22,7 +22,7 @@ from daemons.daemon_core.senders import bound_to, may_give
 from daemons.daemon_core.tasks import Tasks
 from pool.ads.limits import asked_for, daemon_limits
 from pool.ads.table import ANY, AdStore, StoredAd
-from pool.base.errors import UserError
+from pool.base.errors import PoolError, UserError
 from pool.classad import ClassAd, Expr, expr
 from pool.classad.values.truth import is_true
 from pool.hosts.daemon_names import belongs, kept_name
@@ -76,18 +76,25 @@ class Collector:
         ]
 
     async def update(self, peer: Peer, request: UpdateAds) -> Done:
-        """Keep the ads; the first that cannot be kept is named, those before it stay."""
+        """Keep the ads; those that cannot be kept keep no other out, and the first of them is named."""
         requirements = self._start.config.expr("COLLECTOR_REQUIREMENTS")
-        pace = Pace()
+        refused: PoolError | None = None
+        pace, others_ran = Pace(), True
         for update in request.updates:
-            self._keep(peer, update, requirements)
-            await pace.breathe()
+            if others_ran:  # else nobody can have been put out since the last look
+                self._start.security.revoked.check(peer.link.certificate)  # of a host that is not yet cut off
+            try:
+                self._keep(peer, update, requirements)
+            except PoolError as error:
+                refused = refused or error
+            others_ran = await pace.breathe()
+        if refused is not None:
+            raise refused
         return DONE
 
     def _keep(self, peer: Peer, update: AdUpdate, requirements: Expr | None) -> None:
         ad = update.ad.copy()
         ad_type, name = ad.eval_str("MyType", ""), kept_name(ad)
-        self._start.security.revoked.check(peer.link.certificate)  # of a host that was put out, and is not yet cut off
         self._require(peer, ad_type)
         if not may_give(peer, ad):
             self._start.log.always(f"{peer} publishes what is not its own: {ad_type} {name} of {_machine(ad)}.")

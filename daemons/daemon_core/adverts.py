@@ -7,7 +7,7 @@ so that lifetimes do not run out. At the daemon's end its ads are taken back.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import trio
 
@@ -20,6 +20,7 @@ from pool.hosts.daemon_names import kept_name
 from protocol.messages.collector import AdUpdate, InvalidateAds, UpdateAds
 from protocol.rpc import endpoints
 from protocol.wire.address import Address
+from protocol.wire.message import Request
 
 if TYPE_CHECKING:
     from daemons.daemon_core.run import DaemonStart
@@ -149,13 +150,14 @@ class Adverts:
             for key in keys:
                 del target.stale[key]
             updates = [self._ads[key] for key in keys if key in self._ads]
-            try:
-                if updates:
-                    await peer.call(UpdateAds(updates=updates))
-                for ad_type, name in (key for key in keys if key not in self._ads):
-                    await peer.call(InvalidateAds(ad_type=ad_type, names=[name]))
-            except endpoints.RemoteError as error:  # refused: asking again would not help before something changes
-                self._start.log.always(f"The collector refuses ads: {error}", address=target.address)
+            requests: list[Request[Any]] = [UpdateAds(updates=updates)] if updates else []
+            gone = [key for key in keys if key not in self._ads]
+            requests += [InvalidateAds(ad_type=ad_type, names=[name]) for ad_type, name in gone]
+            for request in requests:
+                try:
+                    await peer.call(request)
+                except endpoints.RemoteError as error:  # refused: asking again would not help before something changes
+                    self._start.log.always(f"The collector refuses ads: {error}", address=target.address)
 
     async def _take_back(self, target: _Target) -> None:
         peer = target.peer

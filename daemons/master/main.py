@@ -18,7 +18,7 @@ from typing import Final
 import trio
 
 from daemons.base.layout import publish
-from daemons.base.linux import become_subreaper, reap, zombie_children
+from daemons.base.linux import become_subreaper
 from daemons.daemon_core.run import DaemonStart
 from daemons.daemon_core.tasks import Tasks
 from daemons.master.drain import Drainage
@@ -28,6 +28,7 @@ from daemons.master.port import port_to_open, public_address
 from daemons.master.preen import preen_now_and_then
 from daemons.master.registrar import Registrar
 from daemons.master.supervise import Keeper, stop_all
+from daemons.process.orphans import reap_orphans
 from pool.base.errors import ConfigError, UserError
 from pool.classad import ClassAd
 from pool.config import Config
@@ -50,7 +51,6 @@ from protocol.wire.message import DONE, Done
 
 START_ORDER: Final = tuple(name.lower() for name in DAEMONS if name != "MASTER")
 ZYGOTE_KINDS: Final = {"daemon": "daemons.master.born:child_main"}
-ORPHAN_POLL_S: Final = 5.0
 
 
 class Master:
@@ -60,7 +60,7 @@ class Master:
         self._start = start
         self._zygote = start.world.zygote(ZYGOTE_KINDS)
         self._keepers: dict[str, Keeper] = {}
-        self._nursery: trio.Nursery | None = None
+        self._tasks: Tasks | None = None
         self._drainage = Drainage(start)
         start.on_reconfigure(self._reconfigured)
 
@@ -72,10 +72,10 @@ class Master:
     async def run(self, *, task_status: trio.TaskStatus[None]) -> None:
         """Start the daemons, and stay with them; started when all are up."""
         async with trio.open_nursery() as nursery:
-            self._nursery = nursery
             await nursery.start(self._zygote.run)
+            self._tasks = Tasks(nursery, self._start.log)
             for name in wanted_daemons(self._start.config):
-                keeper = await self._keeper(name)
+                keeper = self._keeper(name)
                 keeper.start()
                 if name == "collector":  # all others want to be known there
                     await keeper.until(ProcessState.RUNNING, ProcessState.BACKOFF, ProcessState.STOPPED)
@@ -83,14 +83,19 @@ class Master:
                 await keeper.until(ProcessState.RUNNING, ProcessState.STOPPED)
             task_status.started()
 
-    async def _keeper(self, name: str) -> Keeper:
-        assert self._nursery is not None
+    def _keeper(self, name: str) -> Keeper:
+        start = self._start
         if name not in self._keepers:
-            start = self._start
-            keeper = Keeper(name, self._zygote, self._payload, lambda: start.config, start.log, start.world.wall)
-            await self._nursery.start(keeper.run)
-            self._keepers[name] = keeper
+            self._keepers[name] = Keeper(
+                name, self._zygote, self._payload, lambda: start.config, start.log, start.world.wall, self._at_work()
+            )
         return self._keepers[name]
+
+    def _at_work(self) -> Tasks:
+        """Where daemons live; UserError before there can be any."""
+        if self._tasks is None:
+            raise UserError("the master does not start daemons yet", expected="to be asked again in a moment")
+        return self._tasks
 
     def _payload(self, name: str) -> dict[str, object]:
         start = self._start
@@ -138,7 +143,7 @@ class Master:
         self._drainage.give_up()
         for name in request.daemons or wanted_daemons(self._start.config):
             if name.lower().removeprefix("condor_") in wanted_daemons(self._start.config):
-                await self._keeper(name.lower().removeprefix("condor_"))
+                self._keeper(name.lower().removeprefix("condor_"))
         for keeper in self._named(request.daemons):
             keeper.start()
         return DONE
@@ -157,8 +162,7 @@ class Master:
         then = {"off": DaemonsOff(), "restart": RestartDaemons(), "exit": None}
         if request.then not in then:
             raise UserError(f"{request.then!r} is nothing to do after a drain", expected=", ".join(then))
-        assert self._nursery is not None
-        tasks = Tasks(self._nursery, self._start.log)
+        tasks = self._at_work()
 
         async def carry_on() -> None:
             match then[request.then]:
@@ -188,14 +192,14 @@ class Master:
         return DaemonStates(daemons=[keeper.ad() for keeper in self.keepers])
 
     def _reconfigured(self, config: Config) -> None:
-        assert self._nursery is not None
-        Tasks(self._nursery, self._start.log).once(self._follow, config)
+        if self._tasks is not None:  # else no daemon was started yet, and each will read what is there then
+            self._tasks.once(self._follow, config)
 
     async def _follow(self, config: Config) -> None:
         """Bring the daemons in line with a new configuration."""
         wanted = wanted_daemons(config)
         for name in wanted:
-            keeper = await self._keeper(name)
+            keeper = self._keeper(name)
             if keeper.state is ProcessState.STOPPED:
                 keeper.start()
             else:
@@ -248,7 +252,7 @@ async def main(start: DaemonStart, *, task_status: trio.TaskStatus[None] = trio.
         await nursery.start(start.serve)
         tasks = Tasks(nursery, start.log)
         tasks.keep(start.adverts.run)
-        tasks.keep(_reap_orphans)
+        tasks.keep(reap_orphans)
         tasks.keep(preen_now_and_then, start)
         if start.security.is_ca:
             tasks.keep(registrar.keep_own_certificate)
@@ -293,17 +297,6 @@ def sweep_sockets(run: Path) -> None:
 
 def _say_ready(ready: Path, start: DaemonStart) -> None:
     publish(ready, f"{start.address}\n")
-
-
-async def _reap_orphans() -> None:
-    """Collect processes that nobody else waits for: what has been a zombie for a whole round has no other parent."""
-    seen: set[int] = set()
-    while True:
-        await trio.sleep(ORPHAN_POLL_S)
-        zombies = zombie_children()
-        for pid in seen & zombies:
-            reap(pid)
-        seen = zombies - seen
 
 
 def wanted_daemons(config: Config) -> list[str]:

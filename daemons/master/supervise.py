@@ -43,11 +43,12 @@ class Keeper:
         config: Callable[[], Config],
         log: Log,
         wall: Callable[[], float],
+        tasks: Tasks,
     ) -> None:
         self.name = name
         self._zygote, self._payload, self._config, self._log, self._wall = zygote, payload, config, log, wall
         self._daemon = Supervised(name)
-        self._tasks: Tasks | None = None
+        self._tasks = tasks
         self._process: ChildProcess | None = None
         self._how = StopHow.GRACEFUL
         self._changed = Signal()
@@ -60,13 +61,6 @@ class Keeper:
     def state(self) -> ProcessState:
         """Where the daemon stands."""
         return self._daemon.state
-
-    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Be there for the daemon; its tasks live here."""
-        async with trio.open_nursery() as nursery:
-            self._tasks = Tasks(nursery, self._log)
-            task_status.started()
-            await trio.sleep_forever()
 
     # ---- orders
 
@@ -112,7 +106,6 @@ class Keeper:
     def _happened(self, event: ProcessEvent) -> None:
         before = self._daemon.state
         self._daemon, effects = step(self._daemon, event, now=trio.current_time(), backoff=self._backoff())
-        assert self._tasks is not None
         for effect in effects:
             match effect:
                 case MasterEffect.SPAWN:

@@ -9,6 +9,7 @@ Source: HTCondor's manual, "User Priorities and Negotiation", and condor_userpri
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterable, Mapping
 from typing import Final
 
@@ -17,6 +18,7 @@ import trio
 from daemons.daemon_core.run import DaemonStart
 from daemons.negotiator.settings import NegotiatorKnobs, own_name
 from daemons.negotiator.store import AccountStore
+from pool.base.errors import PoolError
 from pool.matching import Accountant, Offers, SlotHolders, shares
 from pool.matching.accounting import weight_of
 from protocol.messages.negotiator import ForgetSubmitter, GetPriorities, Priorities, ResetUsage, SetPriority
@@ -39,6 +41,7 @@ class Accounts:
         self._limits: dict[str, float] = {}
         self._shares: dict[str, float] = {}
         self._published_at = self._saved_at = float("-inf")
+        self._saving = trio.Lock()
 
     def reconfigured(self, knobs: NegotiatorKnobs) -> None:
         """Half-life and factors may be others now."""
@@ -66,7 +69,7 @@ class Accounts:
         self.charge()
         now = self._start.world.wall()
         self._accountant.set(request.submitter, request.attribute, request.value, now=now)
-        await self._save()
+        await self._save_change()
         said = f"{request.attribute} of {request.submitter} is now {request.value:g}."
         self._start.log.always(said, by=peer.identity)
         return DONE
@@ -75,7 +78,7 @@ class Accounts:
         """Forget a submitter's record; durable when answered. To forget one who is not known is done already."""
         self.charge()
         if self._accountant.delete(request.submitter):
-            await self._save()
+            await self._save_change()
             self._start.log.always(f"The record of {request.submitter} is forgotten.", by=peer.identity)
         return DONE
 
@@ -83,7 +86,7 @@ class Accounts:
         """Forget what everybody has used so far; durable when answered."""
         self.charge()
         self._accountant.reset_all()
-        await self._save()
+        await self._save_change()
         self._start.log.always("The usage of all submitters is reset.", by=peer.identity)
         return DONE
 
@@ -106,7 +109,7 @@ class Accounts:
     async def save_now_and_then(self) -> None:
         """Write the table down, unless that was done just now."""
         if trio.current_time() - self._saved_at >= SAVE_PAUSE_S:
-            await self._save()
+            await self._save_if_possible()
 
     def publish_now_and_then(self) -> None:
         """The Accounting ads and the negotiator's own."""
@@ -122,16 +125,27 @@ class Accounts:
             self._start.adverts.refresh()
 
     async def _save(self) -> None:
-        self._saved_at = trio.current_time()
-        accounts, updated_at = list(self._accountant.accounts.values()), self._accountant.updated_at
-        try:
+        async with self._saving:  # the store writes one table at a time, and the newest last
+            self._saved_at = trio.current_time()
+            accounts, updated_at = list(self._accountant.accounts.values()), self._accountant.updated_at
             await self._start.world.threads.run_sync(self._store.save, accounts, updated_at)
-        except Exception as error:  # a full disk costs the record of a moment, not the pool
+
+    async def _save_change(self) -> None:
+        """PoolError when what an administrator has changed is not durable."""
+        try:
+            await self._save()
+        except sqlite3.Error as error:
+            raise PoolError(f"the change counts, and is lost at a restart: it cannot be saved: {error}") from None
+
+    async def _save_if_possible(self) -> None:
+        try:
+            await self._save()
+        except sqlite3.Error as error:  # a full disk costs the record of a moment, not the pool
             self._start.log.error(f"Cannot save priorities: {error}")
 
     async def close(self) -> None:
         """Charge up to now and let go of the file."""
         self.charge()
         with trio.CancelScope(shield=True):
-            await self._save()
+            await self._save_if_possible()
         self._store.close()

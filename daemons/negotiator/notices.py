@@ -6,7 +6,6 @@ than MATCH_TIMEOUT. Pieces of partitionable slots have no state to change, so no
 
 from __future__ import annotations
 
-import math
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from typing import Final
@@ -24,6 +23,8 @@ from protocol.rpc import endpoints
 AT_ONCE_MAX: Final = 16
 """Most startds that are being told at a time."""
 REMEMBERED_MAX: Final = 10_000
+WAITING_MAX: Final = 10_000
+"""Most notices that wait; while startds are that slow, further ones are not sent at all."""
 
 
 class Notices:
@@ -33,7 +34,7 @@ class Notices:
         self._start = start
         self.timeout_s = timeout_s
         self._told: OrderedDict[str, str] = OrderedDict()
-        self._give, self._take = trio.open_memory_channel[tuple[str, MatchMade]](math.inf)
+        self._give, self._take = trio.open_memory_channel[tuple[str, MatchMade]](WAITING_MAX)
 
     def made(self, matches: Iterable[Matched]) -> None:
         """These slots have been given away."""
@@ -44,7 +45,7 @@ class Notices:
         for address, ids in by_startd.items():
             for one in ids:
                 self._told[one] = address
-            self._give.send_nowait((address, MatchMade(claim_ids=ids)))
+            self._put(address, MatchMade(claim_ids=ids))
         while len(self._told) > REMEMBERED_MAX:
             self._told.popitem(last=False)
 
@@ -52,7 +53,13 @@ class Notices:
         """A schedd does not want these after all."""
         for one in claim_ids:
             if (address := self._told.pop(one, None)) is not None:
-                self._give.send_nowait((address, MatchMade(claim_ids=[one], over=True)))
+                self._put(address, MatchMade(claim_ids=[one], over=True))
+
+    def _put(self, address: str, notice: MatchMade) -> None:
+        try:
+            self._give.send_nowait((address, notice))
+        except trio.WouldBlock:
+            self._start.log.full(f"Startd {address} is not told of its match: {WAITING_MAX} notices wait already")
 
     async def run(self) -> None:
         """Tell, for ever."""

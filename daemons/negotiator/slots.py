@@ -49,13 +49,12 @@ class SlotWatch:
         backoff = Backoff(RETRY_FIRST_S, RETRY_MAX_S)
         while True:
             try:
-                await self._watch()
-                backoff.reset()
+                await self._watch(backoff)
             except PoolError as error:
                 self._start.log.always(f"The collector is lost: {error}")
             await backoff.wait()
 
-    async def _watch(self) -> None:
+    async def _watch(self, backoff: Backoff) -> None:
         address = collector_addresses(self._start.config)[0]
         start = self._start
         async with endpoints.connected(address, security=start.security, network=start.world.network) as peer:
@@ -68,6 +67,7 @@ class SlotWatch:
                     if heard is not None and delta.change is AdChange.SYNCED:
                         self._forget_others(heard)
                         heard = None
+                        backoff.reset()  # it has told all it knows: when it is lost, it is looked for at once
                         self.synced.set()
                         self._changed()
                     elif delta.change is not AdChange.SYNCED:

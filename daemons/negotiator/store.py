@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import astuple, fields
 from pathlib import Path
 from typing import Final
 
+from pool.base.errors import PoolError
 from pool.base.private_file import keep_private
 from pool.matching import SubmitterAccount
 
@@ -34,17 +36,30 @@ class AccountStore:
 
     def __init__(self, path: Path | str) -> None:
         keep_private(path)
-        self._connection = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
-        self._connection.execute("PRAGMA journal_mode = WAL")
-        self._connection.execute("PRAGMA synchronous = NORMAL")
-        self._connection.executescript(_SCHEMA)
+        self._path = path
         self._saved: dict[str, SubmitterAccount] = {}
+        with self._named():
+            self._connection = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
+            self._connection.execute("PRAGMA journal_mode = WAL")
+            self._connection.execute("PRAGMA synchronous = NORMAL")  # a power cut may cost the last charges, no more
+            self._connection.executescript(_SCHEMA)
+
+    @contextmanager
+    def _named(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise PoolError(
+                f"the accounts in {self._path} cannot be read: {error}",
+                expected="the SQLite database of this negotiator; without a file it begins with nobody's use",
+            ) from None
 
     def load(self) -> tuple[dict[str, SubmitterAccount], float]:
         """All accounts, and the time up to which they are charged (0: never)."""
-        rows = self._connection.execute(f"SELECT {', '.join(_COLUMNS)} FROM accounts").fetchall()
+        with self._named():
+            rows = self._connection.execute(f"SELECT {', '.join(_COLUMNS)} FROM accounts").fetchall()
+            updated = self._connection.execute("SELECT value FROM state WHERE name = 'updated_at'").fetchone()
         self._saved = {row[0]: SubmitterAccount(*row) for row in rows}
-        updated = self._connection.execute("SELECT value FROM state WHERE name = 'updated_at'").fetchone()
         return dict(self._saved), updated[0] if updated else 0.0
 
     def save(self, accounts: Iterable[SubmitterAccount], updated_at: float) -> None:

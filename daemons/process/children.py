@@ -29,17 +29,17 @@ from typing import Any, Final, Protocol
 import msgpack
 import trio
 
-from daemons.base.linux import become_subreaper, reap, zombie_children
+from daemons.base.linux import become_subreaper
 from daemons.base.open_files import before_exec
 from daemons.base.sync import Backoff
 from daemons.process import first_zygote
+from daemons.process.orphans import reap_orphans
 from daemons.process.zygote import DESCRIPTORS_MAX, KINDS, PACKET_BYTES_MAX
 from pool.base.errors import PoolError
 
 TRIES_MAX: Final = 5
 BACKOFF_FIRST_S: Final = 0.05
 BACKOFF_MAX_S: Final = 10.0
-ADOPTED_POLL_S: Final = 5.0
 COLLECT_S: Final = 1.0
 """How long a zygote that was let go is waited for; after that it ends by itself."""
 
@@ -154,7 +154,7 @@ class Zygote:
                             child._is_adopted = True
                             nursery.start_soon(self._await_adopted, child)
                     if not was_lost:
-                        nursery.start_soon(_reap_orphans)
+                        nursery.start_soon(reap_orphans)
                     was_lost = True
                     if was_ready:
                         backoff.reset()
@@ -357,17 +357,6 @@ def _status_of(pidfd: int) -> int | None:
     if ended is None:
         return None
     return ended.si_status << 8 if ended.si_code == os.CLD_EXITED else ended.si_status
-
-
-async def _reap_orphans() -> None:
-    """Collect what a dead zygote left to us. Our own children have somebody who waits: they are no zombies for long."""
-    seen: set[int] = set()
-    while True:
-        await trio.sleep(ADOPTED_POLL_S)
-        zombies = zombie_children()
-        for pid in seen & zombies:
-            reap(pid)
-        seen = zombies - seen
 
 
 async def _send_packet(to: trio.socket.SocketType, packet: bytes, descriptors: list[int]) -> None:

@@ -210,3 +210,41 @@ async def test_ads_are_there_again_after_the_collector_was_lost(
         await host.kill("collector")
         await host.start("collector")
         assert len(await host.until_known("Negotiator")) == 1
+
+
+async def test_an_ad_that_is_refused_keeps_no_other_out(tmp_path: Path, autojump_clock: trio.testing.MockClock) -> None:
+    async with one_host(tmp_path, overrides={"COLLECTOR_REQUIREMENTS": 'State != "Odd"'}) as host:
+        await host.start("collector")
+        async with host.connected("collector") as peer:
+            updates = [an_update("slot1@n"), an_update("slot2@n", State="Odd"), an_update("slot3@n")]
+            with pytest.raises(RemoteError, match="COLLECTOR_REQUIREMENTS refuses the ad slot2@n"):
+                await peer.call(UpdateAds(updates=updates))
+        assert await names(host) == ["slot1@n", "slot3@n"]
+
+
+async def test_what_a_daemon_drops_goes_though_another_ad_of_its_is_refused(
+    tmp_path: Path, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with one_host(tmp_path, overrides={"COLLECTOR_REQUIREMENTS": 'State =!= "Odd"'}) as host:
+        start = await host.start("collector")
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(start.adverts.run)
+            start.adverts.put(a_machine("slot1@n"))
+            await host.until_known("Machine")
+            start.adverts.put(a_machine("slot2@n", State="Odd"))
+            start.adverts.drop("Machine", "slot1@n")
+            await trio.sleep(5)
+            assert await names(host) == []
+            nursery.cancel_scope.cancel()
+
+
+async def test_whether_a_host_was_put_out_is_looked_up_once_a_message(
+    tmp_path: Path, autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with one_host(tmp_path) as host:
+        start = await host.start("collector")
+        looks: list[object] = []
+        monkeypatch.setattr(start.security.revoked, "check", looks.append)
+        async with host.connected("collector") as peer:
+            await peer.call(UpdateAds(updates=[an_update(f"slot{number}@n") for number in range(200)]))
+        assert len(looks) < 20  # the connection is judged too

@@ -1,0 +1,79 @@
+"""The accountant's table when it cannot be written, or was damaged."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from daemons.negotiator.accounts import Accounts
+from daemons.negotiator.notices import WAITING_MAX, Notices
+from daemons.negotiator.settings import NegotiatorKnobs
+from daemons.negotiator.store import AccountStore
+from pool.base.errors import PoolError
+from pool.matching import Offers, SlotHolders
+from protocol.messages.negotiator import ResetUsage, SetPriority
+from tests.daemons.one_host import OneHost, one_host
+
+
+async def accounts_of(host: OneHost) -> Accounts:
+    start = await host.start("collector")
+    start.config = start.config.with_overrides({"ACCOUNTANT_DATABASE_FILE": str(host.directory / "accounts")})
+    return Accounts(start, NegotiatorKnobs.read(start.config), Offers(), SlotHolders())
+
+
+class Peer:
+    identity = "root@pool.test"
+
+
+async def test_an_administrator_hears_that_a_change_is_not_durable(tmp_path: Path, autojump_clock: MockClock) -> None:
+    async with one_host(tmp_path) as host:
+        accounts = await accounts_of(host)
+
+        def full(*_: object) -> None:
+            raise sqlite3.OperationalError("database or disk is full")
+
+        accounts._store.save = full  # type: ignore[method-assign]
+        request = SetPriority(submitter="ann@pool.test", attribute="PriorityFactor", value=7.0)
+        with pytest.raises(PoolError, match="cannot be saved: database or disk is full"):
+            await accounts.set_priority(Peer(), request)  # type: ignore[arg-type]
+        await accounts.save_now_and_then()  # of use alone a moment is lost, and the negotiator goes on
+
+
+async def test_two_who_save_at_a_time_take_turns(tmp_path: Path, autojump_clock: MockClock) -> None:
+    class Slow:
+        async def run_sync(self, fn: Any, *args: Any) -> Any:
+            busy.append(fn)
+            assert len(busy) == 1
+            await trio.sleep(1)
+            busy.clear()
+
+    busy: list[Any] = []
+    async with one_host(tmp_path) as host:
+        accounts = await accounts_of(host)
+        object.__setattr__(accounts._start.world, "threads", Slow())
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(accounts.reset_usage, Peer(), ResetUsage())
+            nursery.start_soon(accounts.save_now_and_then)
+            nursery.start_soon(accounts.reset_usage, Peer(), ResetUsage())
+
+
+def test_a_damaged_table_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "Accountnew.sqlite"
+    path.write_bytes(b"what a broken disk gives " * 200)
+    with pytest.raises(PoolError, match=r"the accounts in .*Accountnew.sqlite cannot be read: file is not a database"):
+        AccountStore(path)
+
+
+async def test_notices_that_nobody_takes_do_not_pile_up_for_ever(tmp_path: Path, autojump_clock: MockClock) -> None:
+    async with one_host(tmp_path) as host:
+        start = await host.start("collector")
+        notices = Notices(start, 1.0)
+        for number in range(WAITING_MAX + 10):
+            notices._told[str(number)] = "<h:1>"
+        notices.returned([str(number) for number in range(WAITING_MAX + 10)])
+        assert notices._take.statistics().current_buffer_used == WAITING_MAX
