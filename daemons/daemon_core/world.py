@@ -56,6 +56,8 @@ class Threads(Protocol):
 
     async def run_sync(self, fn: Callable[..., T], *args: Any) -> T: ...
 
+    async def leave_behind(self, fn: Callable[..., T], *args: Any) -> T: ...
+
 
 class RealSpawner:
     """Programs as processes of this machine, with no descriptors but those passed on purpose."""
@@ -69,11 +71,15 @@ class RealSpawner:
 
 
 class RealThreads:
-    """Worker threads; one that was begun is never abandoned."""
+    """Worker threads."""
 
     async def run_sync(self, fn: Callable[..., T], *args: Any) -> T:
-        """Call `fn(*args)` in a worker thread."""
+        """Call `fn(*args)` in a worker thread, which is waited for even when this is cancelled."""
         return await trio.to_thread.run_sync(fn, *args)
+
+    async def leave_behind(self, fn: Callable[..., T], *args: Any) -> T:
+        """The same; when this is cancelled the thread goes on by itself, and nobody hears what came of it."""
+        return await trio.to_thread.run_sync(fn, *args, abandon_on_cancel=True)
 
 
 class InPlace:
@@ -84,6 +90,8 @@ class InPlace:
         result = fn(*args)
         await trio.lowlevel.checkpoint()
         return result
+
+    leave_behind = run_sync
 
 
 class ChildProcess(Protocol):

@@ -12,7 +12,7 @@ import os
 import re
 import shutil
 import socket
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgpack
@@ -196,6 +196,57 @@ class AgentSettings(Birthright):
     remaps_make_directories: bool = True
 
 
+_PLAIN: Final[Mapping[str, Mapping[str, str]]] = {
+    "str": {
+        "memory_policy": "CGROUP_MEMORY_LIMIT_POLICY",
+        "hard_memory_expr": "CGROUP_HARD_MEMORY_LIMIT_EXPR",
+        "job_environment": "STARTER_JOB_ENVIRONMENT",
+        "nice": "JOB_RENICE_INCREMENT",
+        "run_as_owner": "STARTER_ALLOW_RUNAS_OWNER",
+        "dedicated_accounts": "DEDICATED_EXECUTE_ACCOUNT_REGEXP",
+        "mount_under_scratch": "MOUNT_UNDER_SCRATCH",
+        "hook_keyword": "STARTER_JOB_HOOK_KEYWORD",
+        "ssh_to_job": "ENABLE_SSH_TO_JOB",
+        "peek_job": "ENABLE_PEEK_JOB",
+        "default_hook_keyword": "STARTER_DEFAULT_JOB_HOOK_KEYWORD",
+        "refuses_jobs_plugins": "STARTER_DISABLE_USER_SUPPLIED_TRANSFER_PLUGINS",
+    },
+    "bool": {
+        "disable_swap": "DISABLE_SWAP_FOR_JOB",
+        "always_hold_on_oom": "STARTER_ALWAYS_HOLD_ON_OOM",
+        "sets_home": "STARTER_SETS_HOME_ENV",
+        "private_shared_memory": "MOUNT_PRIVATE_DEV_SHM",
+        "hides_gpus": "STARTER_HIDE_GPU_DEVICES",
+        "soft_uid_domain": "SOFT_UID_DOMAIN",
+        "encrypt_all": "ENCRYPT_EXECUTE_DIRECTORY",
+        "encrypt_never": "DISABLE_EXECUTE_DIRECTORY_ENCRYPTION",
+        "signs_urls": "SIGN_S3_URLS",
+    },
+    "int": {
+        "reserved_disk_mb": "RESERVED_DISK",
+        "address_space_mb": "STARTER_RLIMIT_AS",
+        "chirp_names_max": "CHIRP_DELAYED_UPDATE_MAX_ATTRS",
+    },
+    "seconds": {
+        "group_look_s": "CGROUP_POLLING_INTERVAL",
+        "processes_look_s": "PID_SNAPSHOT_INTERVAL",
+        "memory_poll_s": "JOB_MEMORY_POLLING_INTERVAL",
+        "update_first_s": "STARTER_INITIAL_UPDATE_INTERVAL",
+        "update_s": "STARTER_UPDATE_INTERVAL",
+        "killing_timeout_s": "KILLING_TIMEOUT",
+        "plugin_query_s": "FILETRANSFER_PLUGIN_CLASSAD_TIMEOUT",
+        "plugin_lifetime_s": "MAX_FILE_TRANSFER_PLUGIN_LIFETIME",
+    },
+    "path": {
+        "wrapper": "USER_JOB_WRAPPER",
+    },
+    "list": {
+        "chirp_names": "CHIRP_DELAYED_UPDATE_PREFIX",
+    },
+}
+"""What a starter is given of the configuration as it is: by the knob's type, the setting and its knob."""
+
+
 def starter_payload(
     config: Config,
     *,
@@ -208,67 +259,45 @@ def starter_payload(
 
     `refused`: which of MOUNTS and PIDS this machine does not let even root have.
     """
-    execute = config.path("EXECUTE")
     return StarterSettings(
         **_common(config, "STARTER", config.path("STARTER_LOG")),
-        execute=execute,
+        **_plain(config),
+        execute=config.path("EXECUTE"),
         tree_version=trees.version,
         tree_mounts=[f"{controller}={mount}" for controller, mount in trees.mounts],
-        memory_policy=config.str("CGROUP_MEMORY_LIMIT_POLICY"),
-        hard_memory_expr=config.str("CGROUP_HARD_MEMORY_LIMIT_EXPR"),
         low_memory_expr=config.str("CGROUP_LOW_MEMORY_LIMIT") or config.str("CGROUP_LOW_MEMORY_LIMIT_EXPR"),
         counts_cache=not config.bool("CGROUP_IGNORE_CACHE_MEMORY"),
-        group_look_s=config.seconds("CGROUP_POLLING_INTERVAL"),
-        processes_look_s=config.seconds("PID_SNAPSHOT_INTERVAL"),
-        memory_poll_s=config.seconds("JOB_MEMORY_POLLING_INTERVAL"),
         memory_metric=config.str("MEMORY_USAGE_METRIC") if config.is_set("MEMORY_USAGE_METRIC") else "",
         log_name=_log_name(config),
-        disable_swap=config.bool("DISABLE_SWAP_FOR_JOB"),
-        always_hold_on_oom=config.bool("STARTER_ALWAYS_HOLD_ON_OOM"),
         machine_memory_mb=machine_memory_mb,
-        update_first_s=config.seconds("STARTER_INITIAL_UPDATE_INTERVAL"),
-        update_s=config.seconds("STARTER_UPDATE_INTERVAL"),
-        killing_timeout_s=config.seconds("KILLING_TIMEOUT"),
         thread_variables=config.list("STARTER_NUM_THREADS_ENV_VARS") or list(THREAD_VARIABLES),
         assigned_knobs=_assigned_knobs(config),
         java={name: config.str(name, default="") for name in JAVA_KNOBS if config.is_set(name)},
         docker=engine_knobs(config),
-        job_environment=config.str("STARTER_JOB_ENVIRONMENT"),
         inherit_environment=config.bool("JOB_INHERITS_STARTER_ENVIRONMENT", default=False),
-        sets_home=config.bool("STARTER_SETS_HOME_ENV"),
-        nice=config.str("JOB_RENICE_INCREMENT"),
-        run_as_owner=config.str("STARTER_ALLOW_RUNAS_OWNER"),
-        dedicated_accounts=config.str("DEDICATED_EXECUTE_ACCOUNT_REGEXP"),
-        wrapper=config.path("USER_JOB_WRAPPER"),
         processes_max=config.str("JOB_PROCESSES_MAX") or "0",
-        reserved_disk_mb=config.int("RESERVED_DISK"),
         assign_cpus=_unless_false(config.str("ASSIGN_CPU_AFFINITY")),
         tracking_gids=_tracking_gids(config),
         job_namespaces=config.bool("PER_JOB_NAMESPACES") and MOUNTS not in refused,
         pid_namespaces=config.bool("USE_PID_NAMESPACES") and PIDS not in refused,
-        mount_under_scratch=config.str("MOUNT_UNDER_SCRATCH"),
-        private_shared_memory=config.bool("MOUNT_PRIVATE_DEV_SHM"),
-        hides_gpus=config.bool("STARTER_HIDE_GPU_DEVICES"),
-        soft_uid_domain=config.bool("SOFT_UID_DOMAIN"),
-        address_space_mb=config.int("STARTER_RLIMIT_AS"),
         sandbox_mode=_SANDBOX_MODES.get(config.str("JOB_EXECDIR_PERMISSIONS").strip().lower(), 0o700),
         scratch=(store or Store()).packed(),
-        encrypt_all=config.bool("ENCRYPT_EXECUTE_DIRECTORY"),
-        encrypt_never=config.bool("DISABLE_EXECUTE_DIRECTORY_ENCRYPTION"),
         hooks=read_hooks(config, STARTER_HOOKS).packed(),
-        hook_keyword=config.str("STARTER_JOB_HOOK_KEYWORD", default=""),
-        ssh_to_job=config.str("ENABLE_SSH_TO_JOB"),
         chirp=[config.bool(f"ENABLE_CHIRP{part}") for part in ("", "_IO", "_UPDATES", "_DELAYED")],
-        chirp_names=config.list("CHIRP_DELAYED_UPDATE_PREFIX"),
-        chirp_names_max=config.int("CHIRP_DELAYED_UPDATE_MAX_ATTRS"),
-        peek_job=config.str("ENABLE_PEEK_JOB"),
-        default_hook_keyword=config.str("STARTER_DEFAULT_JOB_HOOK_KEYWORD", default=""),
         url_plugins=url_plugins(config),
-        plugin_query_s=config.seconds("FILETRANSFER_PLUGIN_CLASSAD_TIMEOUT"),
-        plugin_lifetime_s=config.seconds("MAX_FILE_TRANSFER_PLUGIN_LIFETIME"),
-        signs_urls=config.bool("SIGN_S3_URLS"),
-        refuses_jobs_plugins=config.str("STARTER_DISABLE_USER_SUPPLIED_TRANSFER_PLUGINS", default=""),
     ).pack()
+
+
+def _plain(config: Config) -> dict[str, Any]:
+    readers: Mapping[str, Callable[[str], Any]] = {
+        "str": lambda knob: config.str(knob, default=""),
+        "bool": config.bool,
+        "int": config.int,
+        "seconds": config.seconds,
+        "path": config.path,
+        "list": config.list,
+    }
+    return {name: readers[kind](knob) for kind, knobs in _PLAIN.items() for name, knob in knobs.items()}
 
 
 def url_plugins(config: Config) -> list[str]:

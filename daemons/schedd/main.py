@@ -64,6 +64,8 @@ QUEUE_FILE: Final = "job_queue.sqlite"
 CHILDREN: Final = {name: KINDS[name] for name in ("agent", "local")}
 """What the schedd's zygote makes."""
 LAST_WORDS_S: Final = 3.0
+CLOSE_S: Final = 5.0
+"""How long the end of the connection to the queue's file may take: it waits for a commit that was left behind."""
 FAREWELL_S: Final = 6.0
 """How long the end of file agents may take, those that do not heed it included."""
 
@@ -74,54 +76,78 @@ class Schedd:
     def __init__(self, start: DaemonStart, connection: sqlite3.Connection, path: str) -> None:
         self.start, self._connection, self._zygote = start, connection, start.world.zygote(CHILDREN)
         settings = ScheddSettings.read(start.config, start.host)
-        self.point = point = AccessPoint(start, _load(connection, settings.name), settings)
+        self.point = AccessPoint(start, _load(connection, settings.name), settings)
 
         self.tasks = JobTasks(start.log)
+        self.core = self._make_core(connection)
+        self._make_files()
+        self._make_ads()
+        self._make_executions()
+        self._make_requests(path)
+        self._wire()
+        start.describe(self.advertise.ad)
+        start.on_reconfigure(self.reconfigured)
+        self._say_what_is_ignored()
+
+    def _make_core(self, connection: sqlite3.Connection) -> Core:
+        """The queue, and those who write down what becomes of it."""
+        start, point = self.start, self.point
         self.writer = Writer(point.queue, connection, start.world.threads, lambda: point.settings.queue_clean_s)
         self.records = JobRecords(point)
         self.global_log = GlobalLog(point, self.writer)
         self.mailer = Mailer(point, self.writer)
         self.directories = Directories(start)
-        self.core = core = Core(
-            point, self.tasks, self.writer, self.records, self.global_log, self.mailer, self.directories
-        )
+        return Core(point, self.tasks, self.writer, self.records, self.global_log, self.mailer, self.directories)
 
+    def _make_files(self) -> None:
+        """Who opens users' files, and when those move."""
+        core, point = self.core, self.point
         self.turns = TransferTurns(core)
         outcomes = Outcomes(core)
-        self.agents = agents = Agents(
-            StartAgents(start, self._zygote, self.tasks, self.turns, self.for_agent),
-            start.log,
+        self.agents = Agents(
+            StartAgents(self.start, self._zygote, self.tasks, self.turns, self.for_agent),
+            self.start.log,
             written=outcomes.written,
             failed=outcomes.failed,
             cut_off=outcomes.cut_off,
             marked=self.writer.durable,
             timeout=lambda: point.settings.agent_timeout_s,
         )
-        self.delivery = Delivery(core, agents)
-        self.cleanup = CheckpointCleanup(core, agents)
+        self.delivery = Delivery(core, self.agents)
+        self.cleanup = CheckpointCleanup(core, self.agents)
 
-        own = OwnAd(core, self.turns)
+    def _make_ads(self) -> None:
+        """What the pool is told of the schedd."""
+        start, own = self.start, OwnAd(self.core, self.turns)
         self.cron = CronManager(start, read_table(start.config, SCHEDD), scope=own.ad, published=self._cron_said)
-        self.advertise = Advertise(core, own, self.cron)
+        self.advertise = Advertise(self.core, own, self.cron)
 
-        self.claims = Claims(core, agents)
+    def _make_executions(self) -> None:
+        """How jobs come to run: in slots, and here."""
+        core = self.core
+        self.claims = Claims(core, self.agents)
         self.negotiation = Negotiation(core, self.claims, self.turns)
         self.direct_attach = DirectAttach(core, self.claims, self.negotiation)
         self.run_now = RunNowHandler(core, self.claims)
         self.starters = Starters(core)
         self.local = LocalJobs(core, self._zygote, self.advertise.ad)
 
+    def _make_requests(self, path: str) -> None:
+        """What users ask and do, and what the clock does to jobs."""
+        core, agents, name = self.core, self.agents, self.point.settings.name
         self.timer = PolicyTimer(core)
         self.users = Users(core, Path(path).parent)
         self.factories = Factories(core, self.advertise.ad)
         self.submits = Submits(core, self.factories, self.users, agents, self.advertise.ad)
         self.actions = Actions(core, self.claims, self.factories)
-        self.queries = Queries(core, agents, lambda: HistoryReader(store.open_for_reading(path), settings.name))
+        self.queries = Queries(core, agents, lambda: HistoryReader(store.open_for_reading(path), name))
         self.spool = Spool(core, self.timer, agents)
         self.live = Live(core)
         self.job_words = JobWords(core, self.actions)
 
-        core.tell(
+    def _wire(self) -> None:
+        """Who hears of what, and answers what."""
+        self.core.tell(
             Listeners(
                 work_changed=(self.negotiation.work_changed, self.claims.work_changed),
                 waits_here=(self.local.waits_here,),
@@ -130,9 +156,6 @@ class Schedd:
         )
         self.writer.on_commit(self.factories.committed, self.delivery.committed, self.queries.committed)
         self._offer()
-        start.describe(self.advertise.ad)
-        start.on_reconfigure(self.reconfigured)
-        self._say_what_is_ignored()
 
     def _offer(self) -> None:
         """All that the schedd answers. What file agents say is answered on connections of their own (`for_agent`)."""
@@ -226,4 +249,5 @@ async def main(start: DaemonStart, *, task_status: trio.TaskStatus[None] = trio.
                 await schedd.agents.end()
             nursery.cancel_scope.cancel()
     finally:
-        connection.close()
+        with trio.move_on_after(CLOSE_S, shield=True):
+            await start.world.threads.leave_behind(connection.close)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pwd
 from dataclasses import dataclass
+from typing import Any
 
 from daemons.schedd.files.checkpoint_cleanup import CleanupSettings
 from daemons.schedd.files.transfer_turns import TransferSettings
@@ -87,41 +88,17 @@ class ScheddSettings:
             config.str("ACCOUNTING_GROUP_USER_MAP").lower(), lambda user: None
         )
         return cls(
+            **_of_jobs(config),
+            **_of_time(config),
             name=daemon_name(config.str("SCHEDD_NAME"), host),
             uid_domain=config.str("UID_DOMAIN", default=host) or host,
             super_users=super_users,
             all_users_trusted=config.bool("QUEUE_ALL_USERS_TRUSTED", default=False),
-            jobs_submitted_max=config.int("MAX_JOBS_SUBMITTED", default=2**31 - 1),
-            jobs_per_owner_max=config.int("MAX_JOBS_PER_OWNER", default=100_000),
-            bytes_per_owner_max=config.int("MAX_JOB_BYTES_PER_OWNER"),
-            jobs_per_submission_max=config.int("MAX_JOBS_PER_SUBMISSION", default=20_000),
-            jobs_running_max=config.int("MAX_JOBS_RUNNING", default=10_000),
-            scheduler_jobs_per_owner_max=config.int("MAX_RUNNING_SCHEDULER_JOBS_PER_OWNER", default=200),
-            start_count=config.int("JOB_START_COUNT", default=1),
-            start_delay_s=config.seconds("JOB_START_DELAY", default=0.0),
-            next_start_delay_max_s=config.seconds("MAX_NEXT_JOB_START_DELAY", default=600.0),
-            stop_count=config.int("JOB_STOP_COUNT", default=1),
-            stop_delay_s=config.seconds("JOB_STOP_DELAY", default=0.0),
-            late_materialization=config.bool("SCHEDD_ALLOW_LATE_MATERIALIZE", default=True),
-            job_sets=config.bool("USE_JOBSETS", default=True),
-            machine_attrs=tuple(config.list("SYSTEM_JOB_MACHINE_ATTRS", default=[])),
-            machine_attrs_length=config.int("SYSTEM_JOB_MACHINE_ATTRS_HISTORY_LENGTH", default=1),
-            periodic_s=config.seconds("PERIODIC_EXPR_INTERVAL", default=60.0),
-            periodic_max_s=config.seconds("MAX_PERIODIC_EXPR_INTERVAL"),
-            periodic_share=config.float("PERIODIC_EXPR_TIMESLICE"),
-            queue_clean_s=config.seconds("QUEUE_CLEAN_INTERVAL"),
             ad_limits=job_limits(config),
             edits=edits,
             charging=ChargeRules(others, super_users, is_account),
             known_users_only=config.bool("ALLOW_SUBMIT_FROM_KNOWN_USERS_ONLY"),
-            removes_gracefully=config.bool("GRACEFULLY_REMOVE_JOBS"),
-            vacate_cool_down=config.expr("SYSTEM_ON_VACATE_COOL_DOWN"),
-            scheduler_cool_down_s=config.seconds("SCHEDULER_UNIVERSE_COOL_DOWN_DURATION"),
-            scheduler_nice=config.int("SCHED_UNIV_RENICE_INCREMENT"),
             email_domain=config.str("EMAIL_DOMAIN") or config.str("UID_DOMAIN", default=host) or host,
-            alive_interval_s=config.seconds("ALIVE_INTERVAL", default=300.0),
-            alives_missed_max=config.int("MAX_CLAIM_ALIVES_MISSED", default=6),
-            history_rows_max=_history_rows(config),
             significant=tuple(config.list("ADD_SIGNIFICANT_ATTRIBUTES", default=[])),
             system=system_policy(config, edits.not_users),
             admission=admission(config, edits.no_transforms),
@@ -130,13 +107,51 @@ class ScheddSettings:
             records=RecordSettings.read(config),
             transfers=TransferSettings.read(config),
             cleanup=CleanupSettings.read(config),
-            input_max_mb=config.int("MAX_TRANSFER_INPUT_MB"),
-            output_max_mb=config.int("MAX_TRANSFER_OUTPUT_MB"),
             ssh_to_job=config.expr("SCHEDD_ENABLE_SSH_TO_JOB"),
-            agent_timeout_s=config.seconds("FILE_AGENT_TIMEOUT"),
-            limit_directories=tuple(config.list("LIMIT_DIRECTORY_ACCESS")),
-            killing_timeout_s=config.seconds("KILLING_TIMEOUT"),
         )
+
+
+def _of_jobs(config: Config) -> dict[str, Any]:
+    """How many jobs of whom there may be, and what they may have."""
+    return {
+        "jobs_submitted_max": config.int("MAX_JOBS_SUBMITTED", default=2**31 - 1),
+        "jobs_per_owner_max": config.int("MAX_JOBS_PER_OWNER", default=100_000),
+        "bytes_per_owner_max": config.int("MAX_JOB_BYTES_PER_OWNER"),
+        "jobs_per_submission_max": config.int("MAX_JOBS_PER_SUBMISSION", default=20_000),
+        "jobs_running_max": config.int("MAX_JOBS_RUNNING", default=10_000),
+        "scheduler_jobs_per_owner_max": config.int("MAX_RUNNING_SCHEDULER_JOBS_PER_OWNER", default=200),
+        "start_count": config.int("JOB_START_COUNT", default=1),
+        "start_delay_s": config.seconds("JOB_START_DELAY", default=0.0),
+        "next_start_delay_max_s": config.seconds("MAX_NEXT_JOB_START_DELAY", default=600.0),
+        "stop_count": config.int("JOB_STOP_COUNT", default=1),
+        "stop_delay_s": config.seconds("JOB_STOP_DELAY", default=0.0),
+        "late_materialization": config.bool("SCHEDD_ALLOW_LATE_MATERIALIZE", default=True),
+        "job_sets": config.bool("USE_JOBSETS", default=True),
+        "machine_attrs": tuple(config.list("SYSTEM_JOB_MACHINE_ATTRS", default=[])),
+        "machine_attrs_length": config.int("SYSTEM_JOB_MACHINE_ATTRS_HISTORY_LENGTH", default=1),
+        "history_rows_max": _history_rows(config),
+        "input_max_mb": config.int("MAX_TRANSFER_INPUT_MB"),
+        "output_max_mb": config.int("MAX_TRANSFER_OUTPUT_MB"),
+        "limit_directories": tuple(config.list("LIMIT_DIRECTORY_ACCESS")),
+    }
+
+
+def _of_time(config: Config) -> dict[str, Any]:
+    """When things are done, and how long they may take."""
+    return {
+        "periodic_s": config.seconds("PERIODIC_EXPR_INTERVAL", default=60.0),
+        "periodic_max_s": config.seconds("MAX_PERIODIC_EXPR_INTERVAL"),
+        "periodic_share": config.float("PERIODIC_EXPR_TIMESLICE"),
+        "queue_clean_s": config.seconds("QUEUE_CLEAN_INTERVAL"),
+        "removes_gracefully": config.bool("GRACEFULLY_REMOVE_JOBS"),
+        "vacate_cool_down": config.expr("SYSTEM_ON_VACATE_COOL_DOWN"),
+        "scheduler_cool_down_s": config.seconds("SCHEDULER_UNIVERSE_COOL_DOWN_DURATION"),
+        "scheduler_nice": config.int("SCHED_UNIV_RENICE_INCREMENT"),
+        "alive_interval_s": config.seconds("ALIVE_INTERVAL", default=300.0),
+        "alives_missed_max": config.int("MAX_CLAIM_ALIVES_MISSED", default=6),
+        "agent_timeout_s": config.seconds("FILE_AGENT_TIMEOUT"),
+        "killing_timeout_s": config.seconds("KILLING_TIMEOUT"),
+    }
 
 
 def is_account(name: str) -> bool:

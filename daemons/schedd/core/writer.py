@@ -3,7 +3,9 @@
 `durable` returns when everything that was changed before the call is on disk. What nobody waits for rides along with
 what somebody does, and is committed LAZY_S after the queue's first change at the latest: the queue itself says when
 that is. Commits are made in a thread, small ones on a fast disk in place. When a commit fails the schedd ends: what is
-in memory is then ahead of the disk, and only a restart can mend that.
+in memory is then ahead of the disk, and only a restart can mend that. A schedd that is to end waits LAST_COMMIT_S for
+the commit that is under way; one that hangs is left behind then, with an error: nobody was told that it is durable, and
+the next start finds it whole or not at all.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from typing import Final
 import trio
 
 from daemons.daemon_core.world import Threads
+from pool.base.errors import PoolError
 from pool.jobs.queue.cluster import Job
 from pool.jobs.queue.job_queue import JobQueue
 from pool.jobs.queue.store import WriteBatch, checkpoint, commit, open_beside
@@ -26,6 +29,7 @@ IN_PLACE_MAX_S: Final = 0.002
 """Where a commit usually takes less, it runs on the loop: a thread and the way back cost as much again, and the loop is
 held for a tenth of what it may be."""
 IN_PLACE_ROWS_MAX: Final = 50
+LAST_COMMIT_S: Final = 30.0
 CHECKPOINT_COMMITS: Final = 200
 """Commits after which the log is copied into the database, in a thread."""
 
@@ -56,6 +60,7 @@ class Writer:
         self._changed_at = 0.0
         self._turn = trio.Event()
         self._failed = False
+        self._under_way = trio.CancelScope()
         self._usual_s: float | None = None
         self._since_checkpoint = 0
         self._full = trio.Event()
@@ -85,6 +90,7 @@ class Writer:
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._limit_waiting)
+                nursery.start_soon(self._limit_last_commit)
                 nursery.start_soon(self._checkpoint)
                 while True:
                     await self._wanted.wait()
@@ -103,6 +109,13 @@ class Writer:
             await trio.sleep_until(self._changed_at + LAZY_S)
             if self._queue.dirty and trio.current_time() >= self._changed_at + LAZY_S:
                 self._wanted.set()  # else that change was committed, and a later one has its own time
+
+    async def _limit_last_commit(self) -> None:
+        """The commit that is under way when the writer is cancelled may go on for a while, and not for ever."""
+        try:
+            await trio.sleep_forever()
+        finally:
+            self._under_way.deadline = trio.current_time() + LAST_COMMIT_S
 
     async def _checkpoint(self) -> None:
         """Empty the write-ahead log now and then, over a connection of its own, so that no commit waits for it."""
@@ -124,8 +137,7 @@ class Writer:
         if quick and len(batch.jobs) + len(batch.events) <= IN_PLACE_ROWS_MAX:
             took_s = _commit_timed(self._connection, batch)
         else:
-            with trio.CancelScope(shield=True):
-                took_s = await self._threads.run_sync(_commit_timed, self._connection, batch)
+            took_s = await self._commit_in_thread(batch)
         self._note_time(took_s)
         self._failed = False
         self._since_checkpoint += 1
@@ -138,6 +150,12 @@ class Writer:
             callback(batch, touched)
         turn, self._turn = self._turn, trio.Event()
         turn.set()
+
+    async def _commit_in_thread(self, batch: WriteBatch) -> float:
+        # Shielded: the batch has been taken out of the queue, so that giving up before its thread begins would lose it.
+        with trio.CancelScope(shield=True) as self._under_way:
+            return await self._threads.leave_behind(_commit_timed, self._connection, batch)
+        raise PoolError(f"the disk of the job queue did not take the last changes within {LAST_COMMIT_S:g} s")
 
     def _note_time(self, took_s: float) -> None:
         """Keep what a commit usually takes; one that had to wait for a core says little about the disk."""

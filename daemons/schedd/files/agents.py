@@ -351,8 +351,9 @@ class Agents:
     async def end(self) -> None:
         """End all agents once logs have what is on its way: with a word, and by force those that do not heed it."""
         async with trio.open_nursery() as nursery:
+            tasks = Tasks(nursery, self.log)  # one agent that cannot be ended keeps no other
             for agent in list(self._users.values()):
-                nursery.start_soon(self._end, agent)
+                tasks.once(self._end, agent)
 
     async def _end(self, agent: UserAgent) -> None:
         await self.settled(agent.owner)

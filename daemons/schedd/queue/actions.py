@@ -6,7 +6,7 @@ condor_suspend, condor_continue and condor_qedit.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import aclosing
 from typing import Final
 
@@ -77,30 +77,41 @@ class Actions:
         chosen, mine = Chosen.read(request.select), may_manage(core, peer)
         releases_max = None if is_super_user(core.settings, peer) else core.settings.system.max_releases
         reason = f"{request.reason or f'via {TOOLS[request.action]}'} (by user {owner_of(peer)})"
-        results: list[ActResult] = []
-        seen = set()
-        changed, pace = 0, Pace()
         made = self._act_on_factories(peer, chosen, request.action, reason)
+
+        async def do(job: Job) -> Outcome:
+            return await self._do(job, request.action, reason, request.subcode, releases_max)
+
+        results = await self._of_each(chosen, mine, do)
+        if not any(result.outcome is Outcome.DONE for result in results):
+            results += made
+        await core.writer.durable()
+        return ActResults(results=results)
+
+    async def _of_each(
+        self, chosen: Chosen, mine: Callable[[Job], bool], do: Callable[[Job], Awaitable[Outcome]]
+    ) -> list[ActResult]:
+        """Do this to the selected jobs, as far as they are the caller's; what became of each."""
+        core, pace = self._core, Pace()
+        results, seen, changed = list[ActResult](), set[JobId](), 0
         async with aclosing(chosen.find(core.queue)) as jobs:
             async for job in jobs:
                 seen.add(job.id)
                 if not mine(job):
                     results.append(ActResult(job_id=job.id, outcome=Outcome.PERMISSION_DENIED, status=int(job.status)))
                     continue
-                outcome = await self._do(job, request.action, reason, request.subcode, releases_max)
+                outcome = await do(job)
                 present = job.cluster.jobs.get(job.proc) is job
                 results.append(ActResult(job_id=job.id, outcome=outcome, status=int(job.status) if present else 0))
-                changed += outcome is Outcome.DONE
-                if changed and changed % CHUNK == 0:
-                    await core.writer.durable()
+                if outcome is Outcome.DONE:
+                    changed += 1
+                    if changed % CHUNK == 0:
+                        await core.writer.durable()
                 await pace.breathe()
         for id in sorted(chosen.jobs - seen):
-            if core.queue.get(id) is None:
+            if core.queue.get(id) is None:  # else the constraint has left it out
                 results.append(ActResult(job_id=id, outcome=Outcome.NOT_FOUND))
-        if not any(result.outcome is Outcome.DONE for result in results):
-            results += made
-        await core.writer.durable()
-        return ActResults(results=results)
+        return results
 
     def _act_on_factories(self, peer: Peer, chosen: Chosen, action: Action, reason: str) -> list[ActResult]:
         """A cluster that makes its jobs later stops, or goes on, together with those that it has."""
@@ -202,21 +213,12 @@ class Actions:
             if may_manage_cluster(core, peer)(cluster):
                 self._factories.edit(cluster, dict(values))
                 made.append(ActResult(job_id=JobId(cluster.id, cluster.procs), outcome=Outcome.DONE))
-        results, changed, seen, pace = [], 0, set(), Pace()
-        async with aclosing(chosen.find(core.queue)) as jobs:
-            async for job in jobs:
-                seen.add(job.id)
-                if not mine(job):
-                    results.append(ActResult(job_id=job.id, outcome=Outcome.PERMISSION_DENIED, status=int(job.status)))
-                    continue
-                self.set_attributes(job, values)
-                results.append(ActResult(job_id=job.id, outcome=Outcome.DONE, status=int(job.status)))
-                changed += 1
-                if changed % CHUNK == 0:
-                    await core.writer.durable()
-                await pace.breathe()
-        for id in sorted(chosen.jobs - seen):
-            results.append(ActResult(job_id=id, outcome=Outcome.NOT_FOUND))
+
+        async def set_all(job: Job) -> Outcome:
+            self.set_attributes(job, values)
+            return Outcome.DONE
+
+        results = await self._of_each(chosen, mine, set_all)
         await core.writer.durable()
         return ActResults(results=results or made)
 

@@ -6,9 +6,10 @@ HTCondor's manual: man pages condor_q, condor_history and condor_wait; users-man
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import aclosing
-from typing import Final
+from functools import partial
+from typing import Any, Final
 
 import trio
 
@@ -119,7 +120,7 @@ class Queries:
                 if about and chosen.satisfied_by(ad):
                     ads.append(projected(ad, request.projection) if request.projection else ad)
         finally:
-            await threads.run_sync(reader.close)
+            reader.close()  # nothing is awaited here: whoever has asked may be gone, and this be cancelled
         return ads[: request.limit]
 
     async def count(self, peer: Peer, request: CountJobs) -> JobCounts:
@@ -146,46 +147,23 @@ class Queries:
         threads = self._core.start.world.threads
         await self._core.writer.durable()
         asked_for(request.projection)
+        search = _Search(request)
         reader: HistoryReader | RecordReader
         if request.kinds:
             reader = RecordReader(self._core.settings.records.epochs, request.kinds)
         else:
             reader = await threads.run_sync(self._open_history)
-        chosen = any_of(request.select)
-        since = _Since(request.since)
-        cluster, proc = _only(chosen)
-        owner = _only_owner(chosen)
-        left, after = request.limit, None
-        unseen = request.scan_limit
-        pace = Pace()
+        read_page = partial(reader.page, forwards=request.forwards, **search.narrowed())
+        after: int | None = None
         try:
-            while left is None or left > 0:
-                page = await threads.run_sync(
-                    lambda start: reader.page(
-                        start,
-                        forwards=request.forwards,
-                        cluster=cluster,
-                        proc=proc,
-                        owner=owner,
-                    ),
-                    after,
-                )
-                ads: list[ClassAd] = []
-                ended = False
-                for ad in page.ads:
-                    await pace.breathe()
-                    if since.reached(ad) or unseen == 0:
-                        ended = True
-                        break
-                    unseen = None if unseen is None else unseen - 1
-                    if _is_about(chosen, ad) and chosen.satisfied_by(ad) and (left is None or left > 0):
-                        ads.append(projected(ad, request.projection) if request.projection else ad.flat())
-                        left = None if left is None else left - 1
+            while not search.is_over:
+                page = await threads.run_sync(read_page, after)
+                ads = await search.found_in(page.ads)
                 await self._agents.settled(owner_of(peer))
                 for at in range(0, len(ads), ADS_PER_BATCH):
                     await send(AdBatch(ads=ads[at : at + ADS_PER_BATCH]))
                 after = page.next_seq
-                if ended or after is None:
+                if after is None:
                     return
         finally:
             reader.close()
@@ -298,6 +276,39 @@ class _Watcher:
         if not self._backlog:
             self._wake = trio.Event()
         return deltas
+
+
+class _Search:
+    """What one question about the history wants, and how much of that is still to be found."""
+
+    def __init__(self, request: QueryHistory) -> None:
+        self._chosen = any_of(request.select)
+        self._since = _Since(request.since)
+        self._projection = request.projection
+        self._left, self._unseen = request.limit, request.scan_limit
+        self.is_over = self._left is not None and self._left <= 0
+
+    def narrowed(self) -> dict[str, Any]:
+        """What the reader itself can look for."""
+        cluster, proc = _only(self._chosen)
+        return {"cluster": cluster, "proc": proc, "owner": _only_owner(self._chosen)}
+
+    async def found_in(self, ads: Iterable[ClassAd]) -> list[ClassAd]:
+        """Those of a page that are wanted, as they are shown."""
+        found: list[ClassAd] = []
+        pace = Pace()
+        for ad in ads:
+            await pace.breathe()
+            if self.is_over or self._since.reached(ad) or self._unseen == 0:
+                self.is_over = True
+                break
+            self._unseen = None if self._unseen is None else self._unseen - 1
+            if _is_about(self._chosen, ad) and self._chosen.satisfied_by(ad):
+                found.append(projected(ad, self._projection) if self._projection else ad.flat())
+                if self._left is not None:
+                    self._left -= 1
+                    self.is_over = self._left <= 0
+        return found
 
 
 class _Since:

@@ -163,6 +163,7 @@ class Spool:
         label = f"{use}-{digest[:8]}"
         bearer, is_local = self._bearer(peer, owner)
         address = ""
+        peer.on_close(lambda _: self._abandon(jobs))  # also when only some of them could be opened
         for job in jobs:
             request = OpenTransfer(
                 activation=_activation(job),
@@ -176,7 +177,6 @@ class Spool:
                 directories=[core.directories.path_of(job.id)],
             )
             address = await self._agents.of(owner).open_transfer(request)
-        peer.on_close(lambda _: self._abandon(jobs))
         return core.agent_address(address, local=is_local), ticket
 
     def _bearer(self, peer: Peer, owner: str) -> tuple[Bearer, bool]:

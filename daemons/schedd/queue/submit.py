@@ -36,6 +36,8 @@ from protocol.wire.codec import NEW_TEXT_MAX
 
 PROCS_PER_CHUNK_MAX: Final = 500
 MANY_CHUNKS: Final = 20
+ONE_WITHOUT_ATTRIBUTES: Final = b"\x91\x80"
+"""A chunk (msgpack) of one job that says nothing of its own: `queue` alone."""
 RESERVED_MAX: Final = 10_000
 DEAR_MOST: Final = 20
 """Evaluations for one submission that may cost much: those of transforms and of requirements for submission."""
@@ -155,32 +157,12 @@ class Submits:
         gate = Gate(core, cluster, ignored, self._own_ad)
         if request.factory:
             return await self._submit_factory(peer, request, cluster, gate)
-        jobs: list[Job] = []
-        costs, pace = Overruns(DEAR_MOST), Pace()
-        own_bytes = size_of(cluster.ad.attrs)
-        for chunk in request.procs or [b"\x91\x80"]:
-            table, before = self._procs(chunk, len(jobs)), len(jobs)
-            alike = None
-            if isinstance(table, AdTable) and not request.hold_for_spool and gate.lets_through(table):
-                alike = new_jobs(cluster, table, len(jobs))
-            if alike is not None:
-                jobs += alike
-            else:
-                for own in table.ads() if isinstance(table, AdTable) else table:
-                    with costs:
-                        gate.pass_through(own, len(jobs))
-                        if request.hold_for_spool:
-                            put_logs_aside([own])
-                        charging, held = core.settings.charging, request.hold_for_spool
-                        jobs.append(new_job(cluster, own, len(jobs), charging, hold_for_spool=held))
-                    await pace.breathe()
-            own_bytes += check_new(core, cluster, jobs[before:], own_bytes)
-            check_limits(core, owner, len(jobs))
-            await turns.of_loop().give_way()
+        costs = Overruns(DEAR_MOST)
+        jobs = await self._make_jobs(request, cluster, gate, costs)
         sizes.check(cluster.ad, "the cluster's ad, as the access point changes it,")
         cluster.id = self._id_for(peer, request.cluster)
         cluster.ad["ClusterId"], cluster.ad["TotalSubmitProcs"] = cluster.id, len(jobs)
-        events, new = SubmitEvents(core, cluster), NewJobs(cluster)
+        pace, events, new = Pace(), SubmitEvents(core, cluster), NewJobs(cluster)
         step = 1 if events.are_several(jobs) else BREATH
         for at in range(0, len(jobs), step):
             some = jobs[at : at + step]
@@ -194,6 +176,30 @@ class Submits:
         core.queue.enter(new)
         events.write()
         return await self._answer(cluster, jobs, len(jobs), gate.warning, gate.ignored)
+
+    async def _make_jobs(self, request: SubmitJobs, cluster: Cluster, gate: Gate, costs: Overruns) -> list[Job]:
+        """The jobs of a submission, in no queue yet; SubmitError when one of them is refused."""
+        core, jobs, pace = self._core, list[Job](), Pace()
+        own_bytes = size_of(cluster.ad.attrs)
+        for chunk in request.procs or [ONE_WITHOUT_ATTRIBUTES]:
+            table, before = self._procs(chunk, len(jobs)), len(jobs)
+            alike = None
+            if isinstance(table, AdTable) and not request.hold_for_spool and gate.lets_through(table):
+                alike = new_jobs(cluster, table, len(jobs))
+            for own in () if alike is not None else table.ads() if isinstance(table, AdTable) else table:
+                with costs:
+                    gate.pass_through(own, len(jobs))
+                    if request.hold_for_spool:
+                        put_logs_aside([own])
+                    charging, held = core.settings.charging, request.hold_for_spool
+                    jobs.append(new_job(cluster, own, len(jobs), charging, hold_for_spool=held))
+                await pace.breathe()
+            jobs += alike or ()
+            # After each chunk: what is too much costs no more than the chunk that shows it.
+            own_bytes += check_new(core, cluster, jobs[before:], own_bytes)
+            check_limits(core, cluster.owner, len(jobs))
+            await turns.of_loop().give_way()
+        return jobs
 
     def _join_set(self, cluster: Cluster, request: SubmitJobs) -> None:
         if self._core.settings.job_sets:

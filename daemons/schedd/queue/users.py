@@ -17,7 +17,7 @@ import trio
 from daemons.base.pace import Pace
 from daemons.schedd.core.core import Core
 from daemons.schedd.core.selection import is_super_user
-from pool.base.errors import ClassAdError, SubmitError, UserError
+from pool.base.errors import ClassAdError, PoolError, SubmitError, UserError
 from pool.classad import ClassAd, expr
 from pool.jobs.queue.cluster import any_may_have
 from pool.jobs.queue.pack import lower_names
@@ -183,11 +183,24 @@ def _bare(name: str) -> str:
 
 
 def _read(path: Path) -> dict[str, dict[str, str]]:
+    """What was set. A damaged file is not passed over: whoever was disabled could submit again."""
     try:
         known = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return {}
-    return {str(name): dict(said) for name, said in known.items()}
+    except (OSError, ValueError) as error:  # a JSONDecodeError says line and column
+        raise _damaged(path, f"cannot be read: {error}") from None
+    if not isinstance(known, dict):
+        raise _damaged(path, f"has no map but {type(known).__name__} {str(known)[:40]!r}")
+    for name, said in known.items():
+        if not isinstance(said, dict) or not all(isinstance(text, str) for text in said.values()):
+            raise _damaged(path, f"has of {name!r} no map of texts but {str(said)[:40]!r}")
+    return known
+
+
+def _damaged(path: Path, what: str) -> PoolError:
+    expected = "JSON as the schedd writes it, users and projects with their settings; without the file nobody has any"
+    return PoolError(f"{path} {what}", expected=expected)
 
 
 def _write(path: Path, known: dict[str, dict[str, str]]) -> None:

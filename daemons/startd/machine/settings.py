@@ -26,7 +26,7 @@ from pool.slots.policy import Policy, read_policy
 from pool.slots.provision import detect
 from pool.slots.provision.carve import Rounding, resource_names
 from pool.slots.provision.consumption import consumption_attributes
-from pool.slots.provision.custom import custom_resources, offline_ids
+from pool.slots.provision.custom import Custom, custom_resources, offline_ids
 from pool.slots.provision.inventory import Inventory
 from pool.slots.provision.resources import exact
 from pool.slots.provision.slot_types import Hardware, Layout, SlotKind, SlotSpec, layout
@@ -238,15 +238,42 @@ def _system_facts() -> Mapping[str, str | int | bool]:
     return detect.system_facts()
 
 
+_NEVER_SLEEPS: Final[Mapping[str, Any]] = {
+    "CanHibernate": False,
+    "HibernationLevel": 0,
+    "HibernationState": "NONE",
+    "HibernationSupportedStates": "",
+    "IsWakeAble": False,
+    "IsWakeOnLanEnabled": False,
+    "IsWakeOnLanSupported": False,
+    "WakeOnLanEnabledFlags": "NONE",
+    "WakeOnLanSupportedFlags": "NONE",
+}
+"""What condor_status and policies read of a machine that is never put to sleep."""
+
+
 def machine_part(start: DaemonStart, hardware: Hardware, facts: detect.HardwareFacts, slots: int) -> ClassAd:
     """The attributes that every slot of this machine has."""
-    config = start.config
-    customs = [custom.name for custom in hardware.customs]
     ad = ClassAd({"MyType": "Machine", "TargetType": "Job", "Machine": start.host})
-    for name, value in {**_system_facts(), **ABILITIES, **known_at_once(config)}.items():
-        ad[name] = value
-    limits = config.expr("WITHIN_RESOURCE_LIMITS")
-    put: dict[str, Any] = {
+    parts: tuple[Mapping[str, Any], ...] = (
+        _system_facts(),
+        ABILITIES,
+        known_at_once(start.config),
+        _of_the_daemon(start),
+        _of_the_hardware(start.config, hardware, facts, slots),
+        _NEVER_SLEEPS,
+        _of_its_software(start),
+    )
+    for part in parts:
+        ad.update(part)
+    for custom in hardware.customs:
+        ad.update(_of_custom(custom))
+    return ad
+
+
+def _of_the_daemon(start: DaemonStart) -> dict[str, Any]:
+    config = start.config
+    return {
         "MyAddress": start.address,
         "StartdIpAddr": start.address,
         "AddressV1": start.address,
@@ -257,6 +284,15 @@ def machine_part(start: DaemonStart, hardware: Hardware, facts: detect.HardwareF
         "COLLECTOR_HOST_STRING": config.str("COLLECTOR_HOST", default=""),
         "DaemonStartTime": int(start.started_at),
         "DaemonLastReconfigTime": int(start.reconfigured_at),
+        "IsLocalStartd": False,
+        "TimeToLive": 2147483647,  # HTCondor's "for ever": a startd that is not a glide-in has no end of its own
+    }
+
+
+def _of_the_hardware(config: Config, hardware: Hardware, facts: detect.HardwareFacts, slots: int) -> dict[str, Any]:
+    customs = [custom.name for custom in hardware.customs]
+    limits = config.expr("WITHIN_RESOURCE_LIMITS")
+    return {
         "DetectedCpus": facts.cpus_total,
         "DetectedMemory": facts.memory_total,
         "TotalCpus": float(hardware.cpus),
@@ -265,37 +301,34 @@ def machine_part(start: DaemonStart, hardware: Hardware, facts: detect.HardwareF
         "TotalSlots": slots,
         "MachineResources": " ".join(["Cpus", "Memory", "Disk", "Swap", *customs]),
         "WithinResourceLimits": limits_expr(resource_names(customs)) if limits is None else limits,
+        "LastBenchmark": 0,
+        CPU_BUSY: False,
+    }
+
+
+def _of_its_software(start: DaemonStart) -> dict[str, Any]:
+    config = start.config
+    return {
         "HasUserNamespaces": detect.has_user_namespaces(),
-        "CanHibernate": False,
-        "HibernationLevel": 0,
-        "HibernationState": "NONE",
-        "HibernationSupportedStates": "",
-        "IsWakeAble": False,
-        "IsWakeOnLanEnabled": False,
-        "IsWakeOnLanSupported": False,
-        "WakeOnLanEnabledFlags": "NONE",
-        "WakeOnLanSupportedFlags": "NONE",
         "Unhibernate": expr(config.str("UNHIBERNATE", default="") or "MY.MachineLastMatchTime =!= undefined"),
         "HasSshd": detect.has_sshd(),
         "HasRotationalScratch": detect.is_rotational(config.path("EXECUTE")),
         "StarterAbilityList": ",".join(name for name, has in ABILITIES.items() if has),
         **detect.interface_facts(_ip_of(start.address)),
         **slot_facts(config.list("DOCKER_VOLUMES", default=()), config.str("DOCKER_NETWORKS", default="")),
-        "LastBenchmark": 0,
-        "TimeToLive": 2147483647,
-        "IsLocalStartd": False,
-        CPU_BUSY: False,
     }
-    for name, value in put.items():
-        ad[name] = value
-    for custom in hardware.customs:
-        ad[f"Total{custom.name}"] = number(exact(custom.usable))
-        ad[f"Detected{custom.name}"] = custom.said if custom.said is not None else number(exact(custom.usable))
-        for fact, rule in custom.facts.items():
-            ad[fact] = rule
-        if custom.offline:
-            ad[f"Offline{custom.name}"] = ",".join(custom.offline)
-    return ad
+
+
+def _of_custom(custom: Custom) -> dict[str, Any]:
+    usable = number(exact(custom.usable))
+    found: dict[str, Any] = {
+        f"Total{custom.name}": usable,
+        f"Detected{custom.name}": custom.said if custom.said is not None else usable,
+        **custom.facts,
+    }
+    if custom.offline:
+        found[f"Offline{custom.name}"] = ",".join(custom.offline)
+    return found
 
 
 def totals(hardware: Hardware) -> dict[str, Any]:

@@ -222,3 +222,14 @@ async def test_tables_say_the_same_as_ads(tmp_path: Path, autojump_clock: Clock,
         plain, tabled = answers
         assert len(plain) == 63
         assert plain == tabled
+
+
+async def test_a_job_that_an_edit_leaves_out_by_its_constraint_is_not_called_missing(
+    tmp_path: Path, autojump_clock: Clock
+) -> None:
+    async with a_bench(tmp_path) as bench:
+        await bench.submit(a_job())
+        async with bench.connected() as peer:
+            select = Selection(ids=["1.0", "7.0"], constraint='Cmd == "/bin/other"')
+            done = await peer.call(EditJobs(select=select, assignments={"Note": "1"}))
+        assert [(str(one.job_id), one.outcome) for one in done.results] == [("7.0", Outcome.NOT_FOUND)]

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import trio.testing
 
+from pool.base.errors import PoolError
 from protocol.messages.schedd import QueryUsers, SetUsers, UserAction
 from protocol.rpc.endpoints import RemoteError
 from tests.daemons.schedd.bench import USER, Bench, a_bench, a_job
@@ -92,3 +93,23 @@ async def test_attributes_of_users_and_projects_are_set_and_kept(tmp_path: Path,
         async with bench.connected() as peer:
             (ad,) = (await peer.call(QueryUsers(users=["bob"]))).ads
         assert (ad["Group"], ad.eval("Twice"), ad["NumIdle"]) == ("x", 42, 0)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('{"bob": {"disabled": "x"', r"users\.json cannot be read: .*line 1 column"),
+        ('["bob"]', r"users\.json has no map but list \"\['bob'\]\" \(expected JSON as the schedd writes it"),
+        ('{"bob": 7}', r"users\.json has of 'bob' no map of texts but '7'"),
+        ('{"bob": {"disabled": 1}}', r"users\.json has of 'bob' no map of texts"),
+    ],
+)
+async def test_a_damaged_file_of_users_is_named_with_its_place(
+    tmp_path: Path, autojump_clock: Clock, text: str, said: str
+) -> None:
+    (tmp_path / "spool").mkdir(parents=True, exist_ok=True)
+    (tmp_path / "spool" / "users.json").write_text(text)
+    with pytest.raises(BaseExceptionGroup) as raised:
+        async with a_bench(tmp_path):
+            raise AssertionError("the schedd has started")
+    assert raised.group_contains(PoolError, match=said)

@@ -1,0 +1,54 @@
+"""The writer of the queue when its disk hangs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from daemons.schedd.core import writer as module
+from daemons.schedd.core.writer import LAST_COMMIT_S, Writer
+from pool.base.errors import PoolError
+from pool.classad import ClassAd
+from pool.jobs.queue import store
+from pool.jobs.queue.cluster import Cluster
+from pool.jobs.queue.job_queue import JobQueue
+
+
+class HangingDisk:
+    """Its threads never come back; one that may be left behind is, when its caller is cancelled."""
+
+    async def run_sync(self, fn: Any, *args: Any) -> Any:
+        if fn is module._commit_timed:
+            with trio.CancelScope(shield=True):
+                await trio.sleep(10 * LAST_COMMIT_S)
+        return fn(*args)
+
+    async def leave_behind(self, fn: Any, *args: Any) -> Any:
+        await trio.sleep_forever()
+
+
+async def test_the_end_waits_for_a_commit_that_hangs_no_longer_than_a_while(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    connection = store.open_queue(str(tmp_path / "queue"))
+    queue = JobQueue("ap")
+    writer = Writer(queue, connection, HangingDisk())
+
+    async def end_while_it_hangs() -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(writer.run)
+            cluster = Cluster(queue.new_id(), ClassAd({"JobUniverse": 5, "JobStatus": 1}), user="a@b", owner="a")
+            queue.add(cluster, [])
+            nursery.start_soon(writer.durable)
+            await trio.sleep(1)
+            nursery.cancel_scope.cancel()
+
+    with pytest.raises(BaseExceptionGroup) as raised:
+        await end_while_it_hangs()
+    assert raised.group_contains(PoolError, match="did not take the last changes")
+    assert trio.current_time() == pytest.approx(1 + LAST_COMMIT_S)
+    connection.close()
