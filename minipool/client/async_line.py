@@ -8,25 +8,9 @@ from typing import Any, TypeVar
 
 import trio
 
+from minipool.client import steps
 from minipool.client.patience import Attempts
 from minipool.client.session import Session
-from minipool.client.steps import (
-    END,
-    All,
-    AllOfCollector,
-    Begin,
-    Call,
-    Connect,
-    Do,
-    Next,
-    Now,
-    PoolClosed,
-    Run,
-    Sleep,
-    Step,
-    Steps,
-    Tell,
-)
 from pool.base.errors import PoolError
 from protocol.rpc import endpoints
 from protocol.rpc.remote import TimedOut
@@ -58,7 +42,7 @@ class AsyncLine:
         """The connection; a new one when there is none that works. PeerError when nobody answers."""
         async with self._opening:
             if self._closed:
-                raise PoolClosed
+                raise steps.PoolClosed
             if self._peer is None or self._peer.closed.is_set():
                 session = self._session
                 address = await trio.to_thread.run_sync(lambda: session.address("schedd", name=self._schedd))
@@ -72,26 +56,26 @@ class AsyncLine:
         if self._peer is not None:
             await self._peer.aclose()
 
-    async def perform(self, steps: Steps[T]) -> T:
+    async def perform(self, asked: steps.Steps[T]) -> T:
         """The result of these steps."""
-        run = Run(steps)
+        run = steps.Run(asked)
         async with AsyncExitStack() as begun:
             while run.step is not None:
                 await self._advance(run, begun)
         return run.result
 
-    async def stream(self, steps: Steps[None]) -> AsyncGenerator[Any, None]:
+    async def stream(self, asked: steps.Steps[None]) -> AsyncGenerator[Any, None]:
         """The values that these steps tell."""
-        run = Run(steps)
+        run = steps.Run(asked)
         async with AsyncExitStack() as begun:
             while run.step is not None:
-                if isinstance(run.step, Tell):
+                if isinstance(run.step, steps.Tell):
                     yield run.step.value
                     run.answer(None)
                 else:
                     await self._advance(run, begun)
 
-    async def _advance(self, run: Run[Any], begun: AsyncExitStack) -> None:
+    async def _advance(self, run: steps.Run[Any], begun: AsyncExitStack) -> None:
         assert run.step is not None
         try:
             answer = await self._do(run.step, begun)
@@ -100,30 +84,30 @@ class AsyncLine:
         else:
             run.answer(answer)
 
-    async def _do(self, step: Step, begun: AsyncExitStack) -> object:
+    async def _do(self, step: steps.Step, begun: AsyncExitStack) -> object:
         match step:
-            case Now():
+            case steps.Now():
                 return trio.current_time()
-            case Sleep(seconds):
+            case steps.Sleep(seconds):
                 await trio.sleep(seconds)
                 return None
-            case Do(function):
+            case steps.Do(function):
                 return await trio.to_thread.run_sync(function)
-            case Connect(patience):
+            case steps.Connect(patience):
                 return await within(patience, self.open)
-            case Call(asked, timeout):
+            case steps.Call(asked, timeout):
                 return await (await self.open()).call(asked, timeout=timeout)
-            case All(request, patience):
+            case steps.All(request, patience):
                 peer = await self.open()
                 return await within(patience, lambda: _all_items(peer, request))
-            case AllOfCollector(request, patience):
+            case steps.AllOfCollector(request, patience):
                 return await within(patience, lambda: self._all_of_collector(request))
-            case Begin(request):
+            case steps.Begin(request):
                 await begun.aclose()
                 return await begun.enter_async_context((await self.open()).stream(request))
-            case Next(items, patience):
-                return await within(patience, lambda: anext(items, END))
-            case Tell():
+            case steps.Next(items, patience):
+                return await within(patience, lambda: anext(items, steps.END))
+            case steps.Tell():
                 raise AssertionError("nobody listens")
 
     async def _all_of_collector(self, request: StreamRequest[item_T]) -> list[item_T]:

@@ -107,6 +107,7 @@ class Pool(_Face):
         """The job of this id: `job(51, 0)`, `job("51.0")`; of a cluster alone, its first."""
         return Job(self, job_id(job, proc))
 
+    # What a Pool can do stands in both faces: a list for both would lose the types, which differ by their `await`.
     submit = making_jobs(PoolCore.submit)
     jobs = performed(PoolCore.jobs)
     history = performed(PoolCore.history)

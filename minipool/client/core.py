@@ -214,6 +214,8 @@ class PoolCore:
         results = yield from call(ActOnJobs(select=select, action=action, reason=reason), timeout)
         return check(results, action.value)
 
+    # Each verb has its own parameters: they are what both faces, editors and mypy show.
+
     def remove(
         self,
         *which: object,

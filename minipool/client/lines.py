@@ -12,25 +12,9 @@ import weakref
 from collections.abc import Iterator
 from typing import Any, TypeVar
 
+from minipool.client import steps
 from minipool.client.patience import Attempts
 from minipool.client.session import Session
-from minipool.client.steps import (
-    END,
-    All,
-    AllOfCollector,
-    Begin,
-    Call,
-    Connect,
-    Do,
-    Next,
-    Now,
-    PoolClosed,
-    Run,
-    Sleep,
-    Step,
-    Steps,
-    Tell,
-)
 from pool.base.errors import PoolError
 from protocol.rpc.blocking import BlockingPeer
 from protocol.wire.message import StreamRequest
@@ -88,24 +72,24 @@ class Lines:
         for line in list(self._all):
             line.close()
 
-    def perform(self, steps: Steps[T]) -> T:
+    def perform(self, asked: steps.Steps[T]) -> T:
         """The result of these steps."""
-        run = Run(steps)
+        run = steps.Run(asked)
         while run.step is not None:
             self._advance(run)
         return run.result
 
-    def stream(self, steps: Steps[None]) -> Iterator[Any]:
+    def stream(self, asked: steps.Steps[None]) -> Iterator[Any]:
         """The values that these steps tell."""
-        run = Run(steps)
+        run = steps.Run(asked)
         while run.step is not None:
-            if isinstance(run.step, Tell):
+            if isinstance(run.step, steps.Tell):
                 yield run.step.value
                 run.answer(None)
             else:
                 self._advance(run)
 
-    def _advance(self, run: Run[Any]) -> None:
+    def _advance(self, run: steps.Run[Any]) -> None:
         assert run.step is not None
         try:
             answer = self._do(run.step)
@@ -114,34 +98,34 @@ class Lines:
         else:
             run.answer(answer)
 
-    def _do(self, step: Step) -> object:
+    def _do(self, step: steps.Step) -> object:
         match step:
-            case Now():
+            case steps.Now():
                 return time.monotonic()
-            case Sleep(seconds):
+            case steps.Sleep(seconds):
                 time.sleep(seconds)
                 return None
-            case Do(function):
+            case steps.Do(function):
                 return function()
-            case Connect(patience):
+            case steps.Connect(patience):
                 return self._peer(patience.connecting(time.monotonic()))
-            case Call(request, timeout):
+            case steps.Call(request, timeout):
                 return self._peer().call(request, timeout=timeout)
-            case All(request, patience):
+            case steps.All(request, patience):
                 return list(self._peer().stream(request, deadline=patience.deadline))
-            case AllOfCollector(request, patience):
+            case steps.AllOfCollector(request, patience):
                 return self._all_of_collector(request, patience)
-            case Begin(request, patience):
+            case steps.Begin(request, patience):
                 return self._peer().stream(request, deadline=patience.deadline)
-            case Next(items):
-                return next(items, END)
-            case Tell():
+            case steps.Next(items):
+                return next(items, steps.END)
+            case steps.Tell():
                 raise AssertionError("nobody listens")
 
     def _peer(self, timeout: float | None = None) -> BlockingPeer:
         """This thread's connection."""
         if self._closed:
-            raise PoolClosed
+            raise steps.PoolClosed
         return self._line().open(timeout)
 
     def _all_of_collector(self, request: StreamRequest[item_T], patience: Attempts) -> list[item_T]:

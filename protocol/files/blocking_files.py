@@ -15,41 +15,74 @@ from protocol.rpc.blocking import BlockingPeer
 from protocol.rpc.events import Bulk, BulkEnded, BulkFailed
 
 CHUNK_BYTES: Final = 256 * 1024
+Pack = list[tuple[FileEntry, int]]
 
 
 def send_files(
     peer: BlockingPeer, entries: Iterable[FileEntry], open_file: Callable[[FileEntry], int]
 ) -> FileTrouble | None:
     """Send the bytes of those that are not in their list; the first trouble with any of them."""
+    return _each(
+        entries, lambda entry: _send_one(peer, entry, open_file), lambda pack: _send_pack(peer, pack, open_file)
+    )
+
+
+def receive_files(
+    peer: BlockingPeer, entries: Iterable[FileEntry], open_file: Callable[[FileEntry], int]
+) -> FileTrouble | None:
+    """Take the bytes of those that are not in their list; the first trouble with any of them."""
+    return _each(
+        entries, lambda entry: _receive_one(peer, entry, open_file), lambda pack: _receive_pack(peer, pack, open_file)
+    )
+
+
+def _each(
+    entries: Iterable[FileEntry],
+    one: Callable[[FileEntry], FileTrouble | None],
+    together: Callable[[Pack], FileTrouble | None],
+) -> FileTrouble | None:
+    """Move all of them, whatever becomes of each: both sides stay in step."""
     trouble: FileTrouble | None = None
     for pack in packs(still_to_move(entries, {})):
-        if len(pack) > 1:
-            said = _send_pack(peer, pack, open_file)
-            trouble = trouble or said
-            continue
-        ((entry, _),) = pack
-        try:
-            fd = open_file(entry)
-        except OSError as error:
-            peer.fail_bulk(error.strerror or str(error))
-            trouble = trouble or trouble_of("reading from file", entry.name, error)
-            continue
-        try:
-            _send(peer, fd, entry)
-        except OSError as error:
-            peer.fail_bulk(str(error))
-            trouble = trouble or trouble_of("reading from file", entry.name, error)
-        except FileTrouble as error:
-            peer.fail_bulk(str(error))
-            trouble = trouble or error
-        finally:
-            os.close(fd)
+        said = together(pack) if len(pack) > 1 else one(pack[0][0])
+        trouble = trouble or said
     return trouble
 
 
-def _send_pack(
-    peer: BlockingPeer, pack: list[tuple[FileEntry, int]], open_file: Callable[[FileEntry], int]
-) -> FileTrouble | None:
+def _send_one(peer: BlockingPeer, entry: FileEntry, open_file: Callable[[FileEntry], int]) -> FileTrouble | None:
+    try:
+        fd = open_file(entry)
+    except OSError as error:
+        peer.fail_bulk(error.strerror or str(error))
+        return trouble_of("reading from file", entry.name, error)
+    try:
+        _send(peer, fd, entry)
+    except OSError as error:
+        peer.fail_bulk(str(error))
+        return trouble_of("reading from file", entry.name, error)
+    except FileTrouble as error:
+        peer.fail_bulk(str(error))
+        return error
+    finally:
+        os.close(fd)
+    return None
+
+
+def _receive_one(peer: BlockingPeer, entry: FileEntry, open_file: Callable[[FileEntry], int]) -> FileTrouble | None:
+    trouble: FileTrouble | None = None
+    try:
+        fd = open_file(entry)
+    except OSError as error:
+        trouble = trouble_of("writing to file", entry.name, error)
+        fd = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)  # its bytes come all the same
+    try:
+        said = _receive(peer, fd, entry)
+    finally:
+        os.close(fd)
+    return trouble or said
+
+
+def _send_pack(peer: BlockingPeer, pack: Pack, open_file: Callable[[FileEntry], int]) -> FileTrouble | None:
     try:
         data = read_pack(pack, open_file)
     except FileTrouble as error:
@@ -61,9 +94,7 @@ def _send_pack(
     return None
 
 
-def _receive_pack(
-    peer: BlockingPeer, pack: list[tuple[FileEntry, int]], open_file: Callable[[FileEntry], int]
-) -> FileTrouble | None:
+def _receive_pack(peer: BlockingPeer, pack: Pack, open_file: Callable[[FileEntry], int]) -> FileTrouble | None:
     wanted = sum(entry.size - start for entry, start in pack)
     data, first = b"", pack[0][0].name
     while True:
@@ -91,29 +122,6 @@ def _send(peer: BlockingPeer, fd: int, entry: FileEntry) -> None:
         peer.send_bulk(data)
         left -= len(data)
     peer.end_bulk(entry.size, crc)
-
-
-def receive_files(
-    peer: BlockingPeer, entries: Iterable[FileEntry], open_file: Callable[[FileEntry], int]
-) -> FileTrouble | None:
-    """Take the bytes of those that are not in their list; the first trouble with any of them."""
-    trouble: FileTrouble | None = None
-    for pack in packs(still_to_move(entries, {})):
-        if len(pack) > 1:
-            said = _receive_pack(peer, pack, open_file)
-            trouble = trouble or said
-            continue
-        ((entry, _),) = pack
-        try:
-            fd = open_file(entry)
-        except OSError as error:
-            trouble = trouble or trouble_of("writing to file", entry.name, error)
-            fd = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)  # its bytes come all the same
-        try:
-            trouble = _receive(peer, fd, entry) or trouble
-        finally:
-            os.close(fd)
-    return trouble
 
 
 def _receive(peer: BlockingPeer, fd: int, entry: FileEntry) -> FileTrouble | None:

@@ -4,7 +4,6 @@ the shared port's preface before it where the address names a daemon.
 
 from __future__ import annotations
 
-import os
 import socket
 
 import trio
@@ -18,7 +17,6 @@ from protocol.network.port_server import SharedListener, share
 from protocol.network.shared_port import preface
 from protocol.network.unix_stream import UnixStream
 from protocol.security.credentials import Security
-from protocol.security.identity import Link
 from protocol.wire.address import Address
 from protocol.wire.message import replace
 
@@ -48,16 +46,8 @@ class RealNetwork:
         except BaseException:
             raw.close()
             raise
-        verified = unix_socket.is_trusted(credentials.uid, address.path)
         stream = UnixStream(socket.socket(fileno=raw.detach()))
-        link = Link(
-            kind="unix",
-            label=address.path,
-            credentials=credentials,
-            verified=verified,
-            binding=unix_socket.binding(os.geteuid()),
-        )
-        return Channel(stream, link)
+        return Channel(stream, unix_socket.server_link(address.path, credentials))
 
     async def _connect_tcp(self, address: Address, security: Security) -> Channel:
         stream = await trio.open_tcp_stream(address.host, address.port)

@@ -9,7 +9,7 @@ import trio
 from pool.base.errors import PeerError
 from protocol.network.channel import Channel
 from protocol.security.identity import Certificate, Link
-from protocol.security.tls_context import binding, check_server, reason
+from protocol.security.tls_context import check_server, reason, server_link
 from protocol.security.x509 import read_certificate
 from protocol.wire.address import Address
 from protocol.wire.message import replace
@@ -26,16 +26,7 @@ async def connect(stream: trio.SocketStream, security: Security, address: Addres
     except trio.BrokenResourceError as error:
         raise PeerError(f"no TLS with {address}: {reason(error)}") from None
     certificate = check_server(_certificate(secured), address, security)
-    link = Link(
-        kind="tls",
-        label=str(address),
-        certificate=certificate,
-        host=address.host,
-        verified=True,
-        shown=security.shows_certificate,
-        binding=binding(secured.getpeercert(binary_form=True)),
-    )
-    return Channel(secured, link)
+    return Channel(secured, server_link(address, security, certificate, secured.getpeercert(binary_form=True)))
 
 
 async def accept(stream: trio.SocketStream, security: Security, link: Link) -> Channel:

@@ -11,7 +11,7 @@ import stat
 import struct
 from typing import TYPE_CHECKING, Final, Protocol
 
-from protocol.security.identity import Credentials
+from protocol.security.identity import Credentials, Link
 
 if TYPE_CHECKING:
     import socket
@@ -123,6 +123,17 @@ def peer_credentials(sock: _HasOptions) -> Credentials:
 def binding(uid: int) -> bytes:
     """What both ends know of a connection that this account has opened, and no other account's is alike in."""
     return b"unix client %d" % uid
+
+
+def server_link(path: str, credentials: Credentials) -> Link:
+    """What a client knows of its channel to the server at `path`."""
+    return Link(
+        kind="unix",
+        label=path,
+        credentials=credentials,
+        verified=is_trusted(credentials.uid, path),
+        binding=binding(os.geteuid()),
+    )
 
 
 def is_trusted(uid: int, path: str) -> bool:

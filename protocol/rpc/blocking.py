@@ -23,7 +23,7 @@ from protocol.network import unix_socket
 from protocol.rpc import events
 from protocol.rpc.handshake import ClientConnection
 from protocol.rpc.remote import ConnectionLost, RemoteError, TimedOut
-from protocol.security.identity import Link, Who
+from protocol.security.identity import Known, Link, Who
 from protocol.wire.address import Address
 from protocol.wire.kinds import decode_answer, encode
 from protocol.wire.message import Message, Request, StreamRequest
@@ -68,7 +68,7 @@ def connect(
     return peer
 
 
-class BlockingPeer:
+class BlockingPeer(Known):
     """One connection, for one thread of one process: in a child that was forked it is lost, and its parent keeps it."""
 
     def __init__(self, connection: ClientConnection, sock: _socket.socket, link: Link) -> None:
@@ -83,21 +83,6 @@ class BlockingPeer:
         self._items: dict[int, list[events.Event]] = {}
         self._error: PeerError | None = None
         self._bulk: deque[events.Bulk | events.BulkEnded | events.BulkFailed] = deque()
-
-    @property
-    def identity(self) -> str:
-        """Who the server is."""
-        return self.who.identity
-
-    @property
-    def method(self) -> str:
-        """How the server is known."""
-        return self.who.method
-
-    @property
-    def address(self) -> str:
-        """Where the server is."""
-        return self.link.label
 
     def __enter__(self) -> BlockingPeer:
         return self
@@ -341,20 +326,13 @@ def _open_unix(address: Address, timeout: float) -> tuple[_socket.socket, Link]:
     except BaseException:
         sock.close()
         raise
-    verified = unix_socket.is_trusted(credentials.uid, address.path)
-    return sock, Link(
-        kind="unix",
-        label=address.path,
-        credentials=credentials,
-        verified=verified,
-        binding=unix_socket.binding(os.geteuid()),
-    )
+    return sock, unix_socket.server_link(address.path, credentials)
 
 
 def _secure(raw: socket.socket, address: Address, security: Security) -> tuple[_socket.socket, Link]:
     import ssl
 
-    from protocol.security.tls_context import binding, check_server, reason
+    from protocol.security.tls_context import check_server, reason, server_link
     from protocol.security.x509 import read_certificate
 
     raw.setsockopt(_socket.IPPROTO_TCP, _socket.TCP_NODELAY, 1)
@@ -371,12 +349,4 @@ def _secure(raw: socket.socket, address: Address, security: Security) -> tuple[_
     except BaseException:
         secured.close()  # the descriptor is its own now
         raise
-    return secured, Link(
-        kind="tls",
-        label=str(address),
-        certificate=certificate,
-        host=address.host,
-        verified=True,
-        shown=security.shows_certificate,
-        binding=binding(secured.getpeercert(binary_form=True)),
-    )
+    return secured, server_link(address, security, certificate, secured.getpeercert(binary_form=True))

@@ -76,6 +76,7 @@ async def connected(
     limits: ConnectionLimits | None = None,
 ) -> AsyncGenerator[Peer, None]:
     """A connection for the time of the block."""
+    # The parameters are those of `open_peer`, which callers and mypy have to see here as well.
     try:
         async with trio.open_nursery() as nursery:
             peer = await open_peer(
@@ -123,9 +124,7 @@ async def open_peer(
             connection = ClientConnection(security.client(channel.link), wanted=name or where.sock, limits=limits)
             return await _begin(nursery, connection, channel, security, service, silence_s)
     except BaseException as error:
-        if channel is not None:
-            with trio.CancelScope(shield=True):
-                await trio.aclose_forcefully(channel.stream)
+        await _close(channel)
         if isinstance(error, trio.TooSlowError):
             raise TimedOut(f"no connection to {where} within {timeout:g} s") from None
         if isinstance(error, trio.BrokenResourceError):
@@ -157,13 +156,19 @@ async def open_pair(
             )
             return await _begin(nursery, connection, channel, security, service, silence_s)
     except BaseException as error:
-        with trio.CancelScope(shield=True):
-            await trio.aclose_forcefully(channel.stream)
+        await _close(channel)
         if isinstance(error, trio.TooSlowError):
             raise TimedOut(f"no word from the other end of the pair within {HANDSHAKE_S:g} s") from None
         if isinstance(error, trio.BrokenResourceError):
             raise PeerError("the pair broke during the handshake") from error
         raise
+
+
+async def _close(channel: Channel | None) -> None:
+    """Close what came to nothing, also while this task is being cancelled: else its descriptor would be lost."""
+    if channel is not None:
+        with trio.CancelScope(shield=True):
+            await trio.aclose_forcefully(channel.stream)
 
 
 async def _begin(
@@ -349,13 +354,9 @@ async def _meet(serving: _Serving, incoming: Incoming) -> tuple[Peer | None, lis
         serving.admission.refusals.say(incoming.origin, f"connection from {incoming.label} refused: {why}")
     except BaseException:
         incoming.close()
-        if channel is not None:
-            with trio.CancelScope(shield=True):
-                await trio.aclose_forcefully(channel.stream)
+        await _close(channel)
         raise
-    if channel is not None:
-        with trio.CancelScope(shield=True):
-            await trio.aclose_forcefully(channel.stream)
+    await _close(channel)
     incoming.close()
     return None, []
 

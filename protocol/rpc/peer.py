@@ -36,7 +36,7 @@ from protocol.rpc.remote import ConnectionLost
 from protocol.rpc.service import Service
 from protocol.rpc.stint import Stint
 from protocol.security.authorize import Level
-from protocol.security.identity import Link, Who
+from protocol.security.identity import Known, Link, Who
 from protocol.wire.message import Message, Request, StreamRequest, replace
 
 R = TypeVar("R")
@@ -57,7 +57,7 @@ FAREWELL_S: Final = 2.0
 log = logging.getLogger("protocol.rpc.peer")
 
 
-class Peer:
+class Peer(Known):
     """One connection to one other process, authenticated; both sides may call."""
 
     def __init__(
@@ -97,16 +97,6 @@ class Peer:
     # ---- who it is
 
     @property
-    def identity(self) -> str:
-        """The mapped name, `user@domain`."""
-        return self.who.identity
-
-    @property
-    def method(self) -> str:
-        """How it proved who it is."""
-        return self.who.method
-
-    @property
     def uid(self) -> int | None:
         """Its account, when it came over a unix socket of this host."""
         return self.who.uid
@@ -130,11 +120,6 @@ class Peer:
     def levels(self) -> frozenset[Level]:
         """What it may do here."""
         return self.who.levels
-
-    @property
-    def address(self) -> str:
-        """Where it is, for logs."""
-        return self.link.label
 
     def allows(self, level: Level) -> bool:
         """Whether it may do what needs this level."""

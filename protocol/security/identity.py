@@ -87,3 +87,25 @@ class Who(Record):
     def allows(self, level: Level) -> bool:
         """Whether the peer has this level."""
         return level in self.levels
+
+
+class Known:
+    """The other side of a connection: its channel, and who its user turned out to be."""
+
+    link: Link
+    who: Who
+
+    @property
+    def identity(self) -> str:
+        """The mapped name, `user@domain`."""
+        return self.who.identity
+
+    @property
+    def method(self) -> str:
+        """How it proved who it is."""
+        return self.who.method
+
+    @property
+    def address(self) -> str:
+        """Where it is, for people and logs."""
+        return self.link.label

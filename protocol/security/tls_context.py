@@ -11,7 +11,7 @@ import ssl
 from typing import TYPE_CHECKING
 
 from pool.base.errors import PeerError
-from protocol.security.identity import Certificate
+from protocol.security.identity import Certificate, Link
 from protocol.security.x509 import is_for
 from protocol.wire.address import Address
 
@@ -85,6 +85,19 @@ def check_server(certificate: Certificate | None, address: Address, security: Se
         )
     security.revoked.check(certificate)
     return certificate
+
+
+def server_link(address: Address, security: Security, certificate: Certificate, der: bytes | None) -> Link:
+    """What a client knows of the channel to a server whose certificate it has checked; `der` is the whole of that."""
+    return Link(
+        kind="tls",
+        label=str(address),
+        certificate=certificate,
+        host=address.host,
+        verified=True,
+        shown=security.shows_certificate,
+        binding=binding(der),
+    )
 
 
 def reason(error: BaseException) -> str:
