@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from pool.classad import ClassAd, Expr, expr
     from protocol.rpc.remote import TimedOut
 
+# Stated three times: mypy reads the imports above, this table finds the module, and `__all__` is what `import *` and
+# help see.
 _HOMES = {
     "AsyncJob": "minipool.client.over_trio",
     "AsyncPool": "minipool.client.over_trio",
@@ -88,5 +90,6 @@ def __getattr__(name: str) -> Any:
     from importlib import import_module
 
     value = getattr(import_module(home), name)
+    # The next use finds the name itself, and does not come here again.
     globals()[name] = value
     return value

@@ -40,10 +40,12 @@ class AsyncLine:
 
     async def open(self) -> endpoints.Peer:
         """The connection; a new one when there is none that works. PeerError when nobody answers."""
+        # Tasks that find the connection gone at the same time must not each open one.
         async with self._opening:
             if self._closed:
                 raise steps.PoolClosed
             if self._peer is None or self._peer.closed.is_set():
+                # Names are looked up and key files read in threads: the program's other tasks go on meanwhile.
                 session = self._session
                 address = await trio.to_thread.run_sync(lambda: session.address("schedd", name=self._schedd))
                 security = await trio.to_thread.run_sync(session.security_for, address)
@@ -102,6 +104,7 @@ class AsyncLine:
                 return await within(patience, lambda: _all_items(peer, request))
             case steps.AllOfCollector(request, patience):
                 return await within(patience, lambda: self._all_of_collector(request))
+            # A stream that was begun before is given back first: only one is followed at a time.
             case steps.Begin(request):
                 await begun.aclose()
                 return await begun.enter_async_context((await self.open()).stream(request))

@@ -43,6 +43,7 @@ def connect(
     return Pool(session, schedd)
 
 
+# What the decorators below need of a face; a protocol would let mypy accept any class that happens to have both.
 class _Face:
     """What performs the steps of a core over the pool's connections."""
 

@@ -189,6 +189,8 @@ class PoolCore:
         if select is not None:
             yield from follow(select, patience, take)
         if missing := waiting.missing:
+            # What is asked for in this order can be believed: clusters that make jobs before the queue, the queue
+            # before the history. A job that moves on meanwhile is found in the later of two.
             waiting.take_history((yield from self.history(missing, timeout=(yield from left(patience)))))
         if missing := waiting.missing:
             making = yield from _clusters_that_make_jobs(waiting.clusters, (yield from left(patience)))
@@ -321,6 +323,8 @@ def follow(
         if changed is None:
             following.begin()
             return False
+        # What is new is told before those that are gone: a watcher counts a job that came and left while nobody
+        # listened.
         new = following.take(changed)
         gone = following.gone
         yield from take(new, following.synced and not gone)

@@ -25,6 +25,7 @@ class Places:
         place = self._named(name)
         if not may_be_a_path(place):
             return place  # no file can have this name, which is said when it is opened
+        # Where it really is counts, not how it is written: a link that was there before may lead anywhere.
         real = os.path.realpath(place)
         if not _is_beneath(self._here, real):
             why = f"it belongs to {real}, which is not beneath this directory"

@@ -71,6 +71,7 @@ def forget(directory: str, *, first: bool) -> None:
 
 
 def _write(path: str, text: str) -> None:
+    # Whoever reads the configuration meanwhile sees the old file or the new one, never half of one.
     temporary = f"{path}.{os.getpid()}"
     with open(temporary, "w", encoding="utf-8") as file:
         file.write(text)
@@ -85,6 +86,7 @@ def master_pid(run_dir: str) -> int | None:
     try:
         with open(os.path.join(run_dir, "master.pid")) as file:
             try:
+                # The master holds an exclusive lock for its whole life; a number alone may by now be another process's.
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
             except BlockingIOError:
                 text = file.read().strip()
@@ -104,12 +106,14 @@ def start(directory: str, arguments: Sequence[str] = (), *, environ: Mapping[str
         os.unlink(os.path.join(run_dir, "ready"))
     except FileNotFoundError:
         pass
+    # A file and no pipe: nobody would empty a pipe after the start, and a master must not wait for that.
     with tempfile.TemporaryFile() as said:
         master = subprocess.Popen(
             [sys.executable, "-m", "daemons", "master", *arguments],
             stdin=subprocess.DEVNULL,
             stdout=said,
             stderr=said,
+            # It outlives this shell: no directory stays in use, and the terminal's signals are not for it.
             cwd="/",
             env=dict(os.environ if environ is None else environ),
             start_new_session=True,
@@ -130,6 +134,8 @@ def _until_ready(master: subprocess.Popen[bytes], said: IO[bytes], directory: st
         if master.poll() is not None:
             said.seek(0)
             raise HostError(f"The pool did not start: {_last_words(said.read(), directory)}")
+        # The file `ready` is looked for often, as it costs nothing; the master is asked seldom, since it is busy
+        # starting.
         if time.monotonic() > look_at:
             look_at = time.monotonic() + LOOK_S
             if trouble := _fallen(run_dir):
@@ -159,6 +165,7 @@ def _fallen(run_dir: str) -> str:
 
 def _end(master: subprocess.Popen[bytes]) -> None:
     """End a master that was started in vain, and with it its daemons."""
+    # Fast, and not killed: a master that is killed leaves daemons behind.
     master.send_signal(signal.SIGQUIT)
     try:
         master.wait(STOP_S / 4)
@@ -210,6 +217,7 @@ def stop(session: Session, how: str = "graceful", seconds: float = STOP_S) -> bo
     _ask_to_stop(session, pid, how)
     deadline = time.monotonic() + seconds
     while master_pid(session.run_dir) == pid:
+        # Peacefully may take as long as the longest job.
         if how != "peaceful" and time.monotonic() > deadline:
             raise HostError(
                 f"The master (pid {pid}) still runs after {seconds:.0f} s; see its MasterLog, or: pool down -fast"
@@ -243,6 +251,7 @@ def unreachable(paths: Sequence[str]) -> Iterator[str]:
                 mode = os.stat(parent).st_mode
             except OSError:
                 continue
+            # To be passed through is enough; that is what x means for a directory.
             if not mode & stat.S_IXOTH:
                 bits = f"{stat.S_IMODE(mode):04o}"
                 yield f"{path} cannot be reached by other accounts: {parent} has mode {bits} (chmod o+x {parent})"

@@ -32,6 +32,7 @@ class ThreadConnection:
 
     def open(self, timeout: float | None = None) -> BlockingPeer:
         """The connection; a new one when there is none that works. PeerError when nobody answers."""
+        # A peer that is not used for a while may have been hung up on; to ask costs one look at the socket.
         if self._peer is None or not self._peer.is_open():
             self.close()
             where = self._session.address("schedd", name=self._schedd)
@@ -55,6 +56,7 @@ class Lines:
     def __init__(self, session: Session, schedd: str | None) -> None:
         self._session, self._schedd = session, schedd
         self._of_thread = threading.local()
+        # Weakly, so that the connection of a thread that has ended is closed with it.
         self._all: weakref.WeakSet[ThreadConnection] = weakref.WeakSet()
         self._closed = False
         self._line().open()

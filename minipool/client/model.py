@@ -156,6 +156,7 @@ def _line(name: str, value: Value) -> str:
         return f"{name} = {_quoted(words)}"
     if isinstance(value, str | int | float):
         return f"{name} = {_text(value)}"
+    # Only these two commands know quotes; in any other list a quote would be a part of a name.
     words = [str(one) for one in value]
     return f"{name} = {_quoted(words) if name.lower() in ('arguments', 'args') else ', '.join(words)}"
 
@@ -202,6 +203,7 @@ def _reads_as_it_is(values: Sequence[str]) -> bool:
 def id_of(job: object) -> JobId | int:
     """The job that is meant, or the cluster: by a Job, an id (`"12.0"`, `(12, 0)`), or a cluster (`12`, `"12"`)."""
     own = getattr(job, "id", job)
+    # JobId is a tuple, too, and so may be an id as (cluster, proc).
     if isinstance(own, tuple):
         return JobId(*own)
     if isinstance(own, int):
@@ -245,6 +247,7 @@ def selection(
     """The jobs that are meant; all when nothing narrows them down; None when it is an empty list that does."""
     from protocol.messages.schedd import Selection
 
+    # `jobs` with no id in it is an empty list of the caller's, which means nobody; no `jobs` at all means everybody.
     ids = [str(id) for id in named(jobs)]
     names = list(users)
     if jobs and not ids and not names:
@@ -259,6 +262,7 @@ def to_change(jobs: Sequence[object], constraint: str | None) -> Selection | Non
 
 def warn(text: str, kind: type[Warning]) -> None:
     """Warn of something, at the line of the program that called the API."""
+    # The warning should point into the user's program, which is however many of our own frames up.
     level, frame = 1, sys._getframe()
     while (caller := frame.f_back) is not None and frame.f_globals.get("__name__", "").startswith(_HERE):
         level, frame = level + 1, caller
@@ -268,6 +272,7 @@ def warn(text: str, kind: type[Warning]) -> None:
 def result_of(id: JobId, ad: ClassAd) -> JobResult:
     """How the job of this ad ended."""
     status = Status(ad.eval_int("JobStatus", Status.COMPLETED.value))
+    # Ads keep ExitCode of an earlier run beside ExitSignal of the last: ExitBySignal says which counts.
     signalled = bool(ad.eval_bool("ExitBySignal"))
     return JobResult(
         id=id,

@@ -49,6 +49,7 @@ async def open_pool(
                 yield AsyncPool(session, line)
             finally:
                 await line.aclose()
+                # The connection's tasks live in this nursery, and would keep the block from ending.
                 nursery.cancel_scope.cancel()
     except BaseExceptionGroup as group:  # what went wrong is raised as what it is
         raise endpoints.single(group) from None

@@ -39,6 +39,7 @@ class Attempts:
             raise TimedOut(f"nothing was answered within {self.timeout:g} s: {error}") from error
         if now >= self._given_up:
             raise error
+        # Longer each time: a schedd with a long queue takes a while to read it, and many clients look for it at once.
         pause, self._pause = self._pause, min(LONGEST_PAUSE_S, self._pause * 2)
         return pause if self.deadline is None else min(pause, self.deadline - now)
 

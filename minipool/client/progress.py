@@ -85,6 +85,7 @@ class Progress:
             else:
                 kind = running if status in EXECUTING else held if status == held else idle
                 states[kind] += 1
+        # Jobs that left before the watch began are known by their number alone (TotalSubmitProcs), and count as done.
         gone = sum(max(0, total - seen[cluster]) for cluster, total in totals.items())
         total = sum(max(total, seen[cluster]) for cluster, total in totals.items())
         return Batch(label, total, states[idle], states[running], states[held], done + gone, removed)
@@ -125,6 +126,7 @@ def bars(batches: Iterable[Batch], width: int = 40) -> str:
     for batch in batches:
         total = batch.total or 1
         done = width * batch.done // total
+        # Rounded up: the one job of a thousand that runs, or is held, must be seen.
         running = -(-width * batch.running // total) if batch.running else 0
         held = -(-width * batch.held // total) if batch.held else 0
         bar = ("=" * done + "-" * running + "!" * held)[:width]

@@ -120,6 +120,8 @@ class Session:
 
         if addr:
             return Address.parse(addr)
+        # HTCondor's order ("-pool" and "-name" in condor_q(1)): who names a pool means that pool, even where this host
+        # has one.
         if name is None and self.pool is None:
             path = self.local_socket(daemon)
             if path is not None:
@@ -136,6 +138,7 @@ class Session:
         from protocol.wire.address import Address
 
         ads = {ad.eval_str("Name") or "": ad for ad in self.query(AD_TYPES["schedd"])}
+        # To submit into another pool from an access point that serves it too should go through this host's socket.
         path = self.local_socket("schedd")
         for ad in ads.values():
             here = ad.eval_str("Machine") == self.config["FULL_HOSTNAME"]  # loopback addresses are alike on all hosts
@@ -184,6 +187,7 @@ class Session:
         hosts = [self.pool] if self.pool else self.config.list("COLLECTOR_HOST")
         if not hosts:
             raise NotFound("no pool runs here, and COLLECTOR_HOST does not say where one does (start one: pool up)")
+        # HTCondor tries further collectors of the list; a pool here has one.
         address = Address.parse(hosts[0])
         return Address.tcp(address.host, address.port, sock=address.sock or "collector", alias=address.alias)
 
@@ -204,6 +208,7 @@ class Session:
         """A host's name with the pool's domain, as daemons are named."""
         domain = self.config["DEFAULT_DOMAIN_NAME"] or self.uid_domain.partition(".")[2]
         host, at, rest = name.partition("@")
+        # As HTCondor's get_daemon_name(): what has a domain, or is a name of its own before an @, is whole.
         if at or "." in host or not domain:
             return name
         return f"{name}.{domain}{at}{rest}"
@@ -225,6 +230,7 @@ class Session:
         """For another host: who holds neither a token nor a certificate is given a token by this host's master."""
         if self._proven is None:
             security = self.security
+            # Asked for once per session, and good for minutes: it never touches a disk.
             if not security.has_host_certificate and not security.token_for(security.trust_domain):
                 security = self._with_token_of_master(security)
             self._proven = security

@@ -35,6 +35,7 @@ STORED_S: Final = 600.0
 
 def spool_input(session: Session, schedd: BlockingPeer, cluster: int, ads: Iterable[ClassAd]) -> None:
     """Send the input of a cluster's jobs, and let them run; UserError when a file cannot be read, and they are gone."""
+    # One ticket for many jobs, and not for all: the schedd notes what each has been given.
     batch: list[tuple[JobId, ClassAd]] = []
     for proc, ad in enumerate(ads):
         batch.append((JobId(cluster, proc), ad.flat()))

@@ -174,6 +174,7 @@ def changes(
                 if (yield from take(item)):
                     return
                 item = yield Next(came, patience)
+                # Any word of the schedd's starts its time anew; the end of the answer is none.
                 patience.heard()
             error = ConnectionLost("the schedd has ended its answer")
         except ConnectionLost as lost:
@@ -187,6 +188,7 @@ def _reach(patience: Attempts) -> Steps[None]:
         try:
             yield Connect(patience)
             return
+        # The program itself has closed the pool: to look for the schedd again would go on for minutes.
         except PoolClosed:
             raise
         except PeerError as error:

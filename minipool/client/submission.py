@@ -87,6 +87,8 @@ def request(
     """
     if limit is not None and plan.count > limit:
         raise SubmitError(f"Number of submitted jobs would exceed {limit} (there are {plan.count})")
+    # A factory's jobs are the schedd's to make, so what travels is the description and not a thousand ads
+    # (max_materialize in condor_submit(1)).
     if plan.count and (late or plan.late):
         from pool.submit.recipe import recipe
 
@@ -102,6 +104,8 @@ def request(
     ads = own_ads(plan)
     status = plan.cluster_ad.get("JobStatus")
     while chunk := list(islice(ads, PROCS_PER_CHUNK)):
+        # The schedd numbers the jobs itself, and JobStatus nearly always is the cluster's: both would be a column for
+        # nothing.
         alike = all(ad.attrs.get("jobstatus", status) == status for ad in chunk)
         chunks.append(pack_alike(chunk, ("procid", "jobstatus") if alike else ("procid",)))
     return SubmitJobs(
@@ -130,6 +134,7 @@ def queue(
     cluster = None
     if not plan.count:
         return Queued(plan, 0, 0, [*plan.warnings, *plan.unused()])
+    # Costs a call, so only where an ad mentions the id, as in `output = out.$(Cluster)`.
     if plan.needs_cluster_id:
         cluster = (yield from call(ReserveCluster(), timeout)).cluster
         plan = plan.for_cluster(cluster)

@@ -37,6 +37,7 @@ class Following:
         known = self._ads.get(delta.job_id)
         if delta.job_id in self._unseen:  # told again by a new connection: only what is different is news
             self._unseen.discard(delta.job_id)
+            # Whoever follows was told this before the connection was lost.
             if not delta.left and known is not None and _tells_the_same(known, delta.ad):
                 return None
         ad = ClassAd() if known is None else known.copy()
@@ -89,6 +90,7 @@ class AwaitedJobs:
 
     def take(self, state: JobState) -> None:
         """A job's state; whoever waits for a job that is on hold is warned."""
+        # One that left in another state was lost to this watch: the history knows how it ended.
         if state.left and state.status in (Status.COMPLETED, Status.REMOVED):
             self._results[state.id] = result_of(state.id, state.ad)
         if state.status is not Status.HELD or state.left:
@@ -111,6 +113,7 @@ class AwaitedJobs:
         self.take_history(left)
         makers = {ad.eval_int("ClusterId", 0) for ad in making}
         there = {of_ad(ad) for ad in queued}
+        # A job that its cluster has not made yet may still come, and is no unknown one.
         alive: set[JobId | int] = there | makers | {id.cluster for id in there}
         alive |= {want for want in self._wanted if isinstance(want, JobId) and want.cluster in makers}
         ended = {id.cluster for id in self._results}

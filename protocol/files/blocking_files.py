@@ -88,6 +88,7 @@ def _send_pack(peer: BlockingPeer, pack: Pack, open_file: Callable[[FileEntry], 
     except FileTrouble as error:
         peer.fail_bulk(str(error))
         return error
+    # In frames of this size, as from a starter: the agent reads no longer ones.
     for at in range(0, len(data), CHUNK_BYTES):
         peer.send_bulk(data[at : at + CHUNK_BYTES])
     peer.end_bulk(len(data), zlib.crc32(data))

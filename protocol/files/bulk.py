@@ -43,6 +43,7 @@ async def send_file(peer: Peer, descriptor: int, size: int, *, run_sync: RunSync
             data, crc = await run_sync(_read, descriptor, min(left, READ_BYTES), crc)
             if not data:
                 raise FileChanged(f"the file ends {left} bytes early", expected=f"{size} bytes")
+            # Views, so that cutting into frames copies nothing.
             view = memoryview(data)
             for at in range(0, len(data), CHUNK_BYTES):
                 await peer.bulk.send(view[at : at + CHUNK_BYTES])
@@ -81,10 +82,13 @@ async def receive_file(
                     raise PeerError(f"more bytes than were announced: {received}", expected=f"{size}")
                 if fault is None:
                     try:
+                        # A full disk, or one that is gone, stops the writing but not the reading: the next file must
+                        # begin where it should.
                         crc = await run_sync(write, descriptor, data, crc)
                         after_piece()
                     except OSError as error:
                         fault = error  # what follows of this file is passed over
+            # Only in the place of all bytes: a file that begins on one way does not end on another.
             case BulkHanded(said_size, file) if not received:
                 if said_size != size:
                     raise PeerError(f"a file of {said_size} bytes", expected=f"{size}")
@@ -127,6 +131,7 @@ def _write(descriptor: int, data: bytes | memoryview, crc: int) -> int:
 
 def _write_sparse(descriptor: int, data: bytes | memoryview, crc: int) -> int:
     """The same for a file that is new: zeros are left out, and take neither time nor place on the disk."""
+    # A few bytes tell nearly always; to compare all of each piece would cost as much as to write it.
     if len(data) == CHUNK_BYTES and bytes(data[:64]) == _ZEROS[:64] and bytes(data) == _ZEROS:
         os.ftruncate(descriptor, os.lseek(descriptor, CHUNK_BYTES, os.SEEK_CUR))
         return zlib.crc32(data, crc)

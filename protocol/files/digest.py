@@ -24,6 +24,7 @@ def digest_of(path: str) -> str:
 
 def read_text(path: str) -> str:
     """The text of a regular file, never of a link or a pipe in its place."""
+    # To open a pipe would wait for whoever writes to it.
     fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(fd, encoding="utf-8", errors="surrogateescape") as file:
         return file.read(TEXT_MAX) if stat.S_ISREG(os.fstat(fd).st_mode) else ""

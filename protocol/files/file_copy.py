@@ -61,6 +61,7 @@ def copy_piece(source: int, target: int, at: int, end: int, way: Way) -> tuple[i
     if way is not Way.PLAIN:
         begins, ends = _data(source, at, end)
         if begins > at:
+            # Longer by a hole: nothing is written where nothing is.
             os.ftruncate(target, begins)
             at = begins
         count = min(ends - begins, PIECE_BYTES)
@@ -81,6 +82,7 @@ def _kernel_copy(call: Callable[..., int], *args: int) -> int:
     try:
         return call(*args)
     except OSError as error:
+        # A full disk is one for every way; only "not in this way" leads to the next.
         if error.errno not in _NOT_SO:
             raise
         return 0

@@ -40,6 +40,7 @@ def still_to_move(entries: Iterable[FileEntry], have: Mapping[str, int]) -> Iter
     """The files whose bytes follow, and from where on."""
     for entry in regular(entries):
         start = have.get(entry.name, 0)
+        # A file that came whole before the connection was cut needs nothing more; an empty one has to be made.
         if not start or start < entry.size:
             yield entry, start
 
@@ -49,6 +50,7 @@ def packs(moves: Iterable[tuple[FileEntry, int]]) -> Iterator[list[tuple[FileEnt
     pack: list[tuple[FileEntry, int]] = []
     size = 0
     for entry, start in moves:
+        # Both sides cut the list into packs by the same rule: nothing on the wire says where one ends.
         small = entry.size <= SMALL_BYTES_MAX
         if pack and (not small or size + entry.size > PACK_BYTES_MAX):
             yield pack
@@ -123,6 +125,7 @@ def _bytes_of(entry: FileEntry, open_file: Callable[[FileEntry], int]) -> bytes 
     try:
         fd = open_file(entry)
         try:
+            # One byte more than was said: a file that has grown meanwhile is told from one that has not.
             data = os.read(fd, entry.size + 1)
         finally:
             os.close(fd)

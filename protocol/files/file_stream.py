@@ -59,6 +59,7 @@ async def send_files(
             await peer.bulk.fail(error.strerror or str(error))
             trouble = trouble or trouble_of("reading from file", entry.name, error)
             continue
+        # Closed by the one that takes it; here it is gone with the call.
         if hands_over:
             await peer.bulk.hand_over(fd, entry.size - start)
             continue
@@ -101,6 +102,7 @@ async def receive_files(
         try:
             fd = open_file(entry)
             if start:
+                # To go on where there is nothing would leave a hole that nobody notices.
                 if os.fstat(fd).st_size < start:
                     raise OSError(errno.ESTALE, os.strerror(errno.ESTALE), entry.name)  # somebody took it away
                 os.ftruncate(fd, start)

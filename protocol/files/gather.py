@@ -50,6 +50,7 @@ def _expand(item: InputItem) -> Iterator[tuple[FileEntry, str]]:
         return
     if not stat.S_ISREG(status.st_mode):
         raise OSError(errno.EINVAL, "not a regular file", item.source)
+    # Before anything is sent: a job is better held for its first missing file than in the middle of the others.
     if not os.access(item.source, os.R_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), item.source)
     yield from _parents(item.name)
@@ -90,6 +91,8 @@ def _walk(path: str, name: str, depth: int) -> Iterator[tuple[FileEntry, str]]:
     prefix = f"{name}/" if name else ""
     for entry in inner:
         below = prefix + entry.name
+        # A link to a directory may lead anywhere, and round in a circle (file transfer in the manual leaves them out,
+        # too).
         if entry.is_symlink() and not entry.is_file():
             continue
         status = entry.stat()

@@ -60,6 +60,7 @@ class Placement:
                 raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), place)
             if not stat.S_ISREG(there.st_mode):
                 return os.open(place, os.O_WRONLY | os.O_NOCTTY | os.O_CLOEXEC)
+            # A rename asks for the directory's permission alone, and would replace a file that is write-protected.
             if not os.access(place, os.W_OK):
                 raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), place)
             mode = stat.S_IMODE(there.st_mode)
@@ -102,6 +103,7 @@ class Placement:
         flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | (0 if goes_on else os.O_TRUNC)
         try:
             fd = os.open(temporary, flags, mode)
+        # A directory in which nothing can be made, with a file in it that can be written: then that file, as it is.
         except PermissionError:
             if not exists:
                 raise
@@ -129,6 +131,8 @@ class Placement:
     def finish(self) -> None:
         """Move everything to its place; FileTrouble names the file that cannot be."""
         try:
+            # Taken off the end one by one, in the order of the list: what has its place is no longer there to be
+            # abandoned.
             self._waiting.reverse()
             while self._waiting:
                 temporary, place = self._waiting[-1]
@@ -136,6 +140,7 @@ class Placement:
                 self._waiting.pop()
             for name, place, target in self._links:
                 self._check_way(name, place)
+                # An earlier run's link is replaced; a file or directory in its place stays, and the link is refused.
                 if os.path.islink(place):
                     os.unlink(place)
                 os.symlink(target, place)

@@ -43,11 +43,13 @@ class ConnectionBounds:
     @property
     def total(self) -> int:
         """All connections."""
+        # A quarter at most: a process with few descriptors must still be able to answer somebody.
         return self.files_max - min(OWN_FILES_MAX, self.files_max // 4)
 
     @property
     def others_max(self) -> int:
         """All connections of others than the pool's own."""
+        # An eighth is kept for daemons: a pool whose users fill every place must still match jobs.
         return self.total - self.total // 8
 
     @property

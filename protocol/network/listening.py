@@ -39,6 +39,8 @@ async def open_port(address: Address, backlog: int = BACKLOG) -> socket.socket:
     sock = socket.socket(family, kind, proto)
     try:
         sock.setblocking(False)
+        # A daemon that starts again takes its port back at once, though connections of its last life are not quite
+        # gone.
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.bind(where)
         sock.listen(backlog)
@@ -165,6 +167,7 @@ def peer_host(sock: socket.socket | trio.socket.SocketType) -> tuple[str, str]:
         name = sock.getpeername()
     except OSError:
         return "", "a peer that is gone"
+    # An IPv4 peer at a socket for both: lists of hosts have it without the prefix.
     host = str(name[0]).removeprefix("::ffff:")
     return host, f"<{host}:{name[1]}>"
 
@@ -173,6 +176,7 @@ def keep_alive(sock: trio.socket.SocketType) -> None:
     """Let the kernel notice a host that vanished while nobody speaks, and send small messages at once."""
     for level, option, value in (
         (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+        # A host without power says nothing: after two minutes or so the kernel tells.
         (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 60),
         (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 20),
         (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),

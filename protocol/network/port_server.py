@@ -80,6 +80,7 @@ async def _pass_on(client: trio.socket.SocketType, run: str, admission: Admissio
 
 async def _read_name(client: trio.socket.SocketType) -> tuple[str, bool]:
     """The daemon asked for, and whether it was named; nothing beyond the preface is taken from the socket."""
+    # Looked at, and left for the daemon: TLS begins with this byte.
     first = await client.recv(1, socket.MSG_PEEK)
     if first and first[0] == shared_port.TLS_FIRST_BYTE:
         return shared_port.DEFAULT_DAEMON, False
@@ -126,6 +127,7 @@ class SharedListener:
             for level, kind, data in ancillary:
                 if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
                     descriptors.frombytes(data[: len(data) - len(data) % descriptors.itemsize])
+            # One connection is one descriptor; whatever else came along would stay open for ever.
             for extra in descriptors[1:]:
                 os.close(extra)
             if descriptors:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 async def connect(stream: trio.SocketStream, security: Security, address: Address) -> Channel:
     """Shake hands as a client."""
+    # `https_compatible`: a peer that closes without a farewell of TLS is none the worse, for the protocol has its own.
     secured = trio.SSLStream(stream, security.tls_client(), server_hostname=address.server_name, https_compatible=True)
     try:
         await secured.do_handshake()

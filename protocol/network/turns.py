@@ -126,7 +126,9 @@ class Turns:
         self._piece = None
         queue.used[whose] = queue.used_by(whose) + now - began
         if queue is self._strangers:
+            # A piece of theirs is followed by a pause that makes it their part of the time.
             self._strangers_from = now + (now - began) * (1 / STRANGERS_PART - 1)
+        # Half, and not all: who has flooded the loop for a minute comes behind the others for some seconds yet.
         if now >= self._forget_at:
             self._forget_at = now + MEMORY_S
             self._users.forget_half()

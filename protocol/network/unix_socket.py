@@ -77,6 +77,7 @@ def _bound(kind: int, path: str, mode: int) -> socket.socket:
 
 def _bind_long(sock: socket.socket, path: str) -> None:
     directory = os.open(os.path.dirname(path), os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    # The kernel keeps the name that was bound, so the socket is bound under a short one and renamed.
     short = f".{os.getpid()}.{directory}"
     try:
         sock.bind(f"/proc/self/fd/{directory}/{short}")

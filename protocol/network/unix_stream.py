@@ -98,6 +98,7 @@ class UnixStream(trio.abc.Stream):
     def _send(self, data: bytes | bytearray | memoryview) -> int:
         if not self._to_send:
             return self._socket.send(data)
+        # The kernel takes 253 at a time (SCM_MAX_FD), but a reader must have room for as many as a message brings.
         count = min(len(self._to_send), AT_ONCE_MAX)
         numbers = array.array("i", [self._to_send[at].descriptor for at in range(count)])
         sent = self._socket.sendmsg([data], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, numbers)])

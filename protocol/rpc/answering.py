@@ -102,6 +102,7 @@ class Answering:
             self._connection.fail(event.id, found.code, found.message)
             return
         entry, request = found
+        # No task and no turn: what is quick costs less than to arrange for it.
         if entry.in_place:
             self._answer_in_place(event.id, entry, request)
         elif self._tasks >= 2 * self._connection.limits.calls_max:  # it cancels calls that still run, and calls on
@@ -187,6 +188,7 @@ class Answering:
         if isinstance(error, PoolError):
             log.debug("%s from %s: %s", entry.message.tag, self._peer, error)
             return type(error).__name__, str(error)
+        # A fault that somebody can bring about at will must not fill the disk with its traces.
         if self._refusals.may_say(entry.message.tag):
             log.error("internal error in %s from %s", entry.message.tag, self._peer, exc_info=error)
         return "internal", "internal error"

@@ -97,6 +97,7 @@ class BlockingPeer(Known):
         number = self._say(lambda: self._connection.call(request.tag, encode(request)))
         deadline = None if timeout is None else time.monotonic() + timeout
         try:
+            # Answers to other calls that come meanwhile are kept for whoever reads on.
             while number not in self._answers:
                 self._receive(deadline)
         except TimeoutError:
@@ -221,6 +222,7 @@ class BlockingPeer(Known):
         if self._error is None and os.getpid() == self._process and not self._connection.is_closed:
             try:
                 self._connection.bye()
+                # A farewell is worth a second at most.
                 self._socket.settimeout(1.0)
                 self._socket.sendall(self._connection.take())
             except OSError:

@@ -134,6 +134,7 @@ class Connection:
             self._send(kind, number, tag, body)
         else:
             self._send(kind, number, tag, body, credit)
+        # Counted up only when it was sent: a message that is too long to send has no id.
         self._next_id += 1
         self._asked[number] = credit
         return number
@@ -266,6 +267,7 @@ class Connection:
         if kind in REQUESTS:
             most = min(self.request_bytes_max(tag), self.limits.frame_bytes_max)
         else:
+            # A long answer can only come to who has asked for something.
             most = self.limits.frame_bytes_max if self._asked else self.limits.request_bytes_max
         if length > most:
             raise PeerError(f"{kind_name(kind)} {tag[:80]} of {length} bytes", expected=f"at most {most}")
@@ -307,6 +309,7 @@ class Connection:
         if number in self._serving:
             raise PeerError(f"call {number} was begun twice")
         self._serving[number] = credit
+        # Refused by an answer and not by a hang-up: other calls of the connection go on.
         if len(self._serving) > self.limits.calls_max:
             self.fail(number, "busy", f"more than {self.limits.calls_max} calls at a time on one connection")
             return False

@@ -307,6 +307,7 @@ async def _welcome(serving: _Serving, visit: _Visit) -> None:
         peer = visit.peer
         if peer is None:
             return
+        # Until now it could be dropped at any time; from here on only when nothing is asked on it.
         place.is_idle = peer.is_idle
         if not admission.know(place, peer.identity, is_ours=_is_ours(peer)):
             admission.refusals.say(peer.identity, f"{peer} has too many connections, and is disconnected")
@@ -415,6 +416,7 @@ async def _heed_judgements(serving: _Serving) -> None:
 
 async def _judge_all(serving: _Serving) -> None:
     """Judge all connections again, a few at a time, so that nobody waits for it."""
+    # A copy: peers come and go while others have the loop.
     for number, peer in enumerate(list(serving.peers), 1):
         peer.judge_again()
         if number % JUDGED_AT_ONCE == 0:

@@ -105,6 +105,7 @@ class ClientConnection(Connection):
         self.peer_software = _text(said, "software")
         if self._wanted and self.peer_name and self.peer_name != self._wanted:
             raise PeerError(f"connected to {self.peer_name!r}", expected=f"{self._wanted!r}")
+        # What a stranger says is looked at field by field: no record is decoded before it is known whose it is.
         methods = said.get("methods")
         if type(methods) is not list or any(type(method) is not str for method in methods):
             raise PeerError("a welcome without a list of methods")
@@ -150,6 +151,7 @@ class ServerConnection(Connection):
                 return self._authenticate(parts[0], parts[1])
             raise PeerError(f"{kind_name(kind)} in state {self.state.value}")
         except PeerError as error:
+            # Who is refused learns why, in a sentence whose length is not his to choose.
             self._send(EnvelopeKind.REFUSED, getattr(error, "code", "refused"), str(error)[:500])
             raise
 

@@ -45,6 +45,7 @@ class Items(Generic[item_T]):
             await self._arrived.wait()
         body = self._queue.popleft()
         self._taken += 1
+        # Credit is given for half of them at once, so that the sender never waits and is not asked for each.
         if self._taken >= self._batch and not self._ended:
             self._ask_for(self._taken)
             self._taken = 0

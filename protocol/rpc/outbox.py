@@ -48,6 +48,7 @@ class Outbox:
         task = self._idle_writer
         if task is None or not self._connection.pending_bytes:
             return
+        # Over TLS this is not possible: what the socket takes depends on what TLS makes of it.
         if self._send_now is not None:
             self._connection.send_with(self._send_now)
             self.said_at = trio.current_time()

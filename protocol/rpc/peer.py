@@ -365,6 +365,7 @@ class Peer(Known):
     # ---- what comes in
 
     async def _handle(self, event: events.Event) -> None:
+        # The commonest kinds first, by identity: this is done for each message of every daemon.
         kind = type(event)
         if kind is events.Replied or kind is events.Failed:
             self._asking.on_answer(event)  # type: ignore[arg-type]  # narrowed by `kind`

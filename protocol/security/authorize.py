@@ -159,6 +159,7 @@ def _matches(text: str, pattern: str) -> bool:
     if not rest.startswith(first):
         return False
     rest = rest[len(first) :]
+    # Each part at the first place where it fits: an earlier one leaves most room for those behind it.
     *between, last = others
     for part in between:
         at = rest.find(part)

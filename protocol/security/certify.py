@@ -220,6 +220,7 @@ def _alternatives(names: Sequence[str]) -> list[x509.GeneralName]:
         try:
             found.append(x509.IPAddress(ipaddress.ip_address(name)))
         except ValueError:
+            # A DNSName is ASCII (RFC 5280, 4.2.1.6); another name stands in the subject alone.
             if name and name.isascii():
                 found.append(x509.DNSName(name))
     return found

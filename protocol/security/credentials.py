@@ -142,6 +142,7 @@ class Security:
         key_id = idtoken.CA_KEY if self.is_ca else "POOL"
         if domain != self.settings.trust_domain or (key_id == "POOL" and key_id not in self.signing_keys()):
             return ""
+        # Daemons go by `condor@`, people who may read the key by their own name.
         name = self.settings.own_name or f"{unix_peer.user_name(os.geteuid())}@{self.settings.uid_domain}"
         return self.create_token(name, key_id=key_id)
 
@@ -327,6 +328,7 @@ class Security:
 
         made = self._read.contexts.get(side)
         stamp = self.certificate_stamp()
+        # A process that has given up its privileges cannot read the key any more: it goes on with what it has.
         if made is None or stamp not in (None, made[0]):
             context = tls_context.client_context(self) if side == "client" else tls_context.server_context(self)
             made = self._read.contexts[side] = (stamp, context)
@@ -352,6 +354,7 @@ def _signing_keys(directory: str) -> dict[str, bytes]:
         return {}
     keys = {}
     for name in names:
+        # A file that is being written beside its place, or an editor's.
         if not name.startswith("."):
             try:
                 keys[name] = idtoken.read_signing_key(os.path.join(directory, name))

@@ -159,12 +159,14 @@ def _token(parts: Parts) -> IdToken:
 
 
 def _is_time(value: object) -> bool:
+    # True is a number to Python, and NaN is less than nothing.
     return isinstance(value, int | float) and not isinstance(value, bool) and -TIME_MAX < value < TIME_MAX
 
 
 def take_apart(text: str) -> Parts:
     """The parts of a token, or of what is shown of it; BadToken when it is neither."""
     texts = text.split(".")
+    # Two parts where the signature is kept back, three as JWTs have it, four with the holder's key.
     if len(text) > TOKEN_BYTES_MAX or not 2 <= len(texts) <= 4:
         raise BadToken("not a token", expected="three parts with dots between them")
     try:

@@ -207,6 +207,7 @@ def _write(path: Path, data: bytes, mode: int) -> Path:
     temporary = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
     with os.fdopen(descriptor, "wb") as file:
+        # Whatever the umask is.
         os.fchmod(descriptor, mode)
         file.write(data)
         file.flush()

@@ -39,6 +39,7 @@ class Transcript(Record):
         """The bytes that one side proves its secret over, with the client's nonce."""
         texts = (side, self.trust_domain, self.greeting.wanted, self.greeting.name, statement)
         parts = [_LABEL, self.binding, self.greeting.nonce, nonce, *(text.encode("utf-8", "replace") for text in texts)]
+        # Each with its length: two different transcripts can never be the same bytes.
         return b"".join(len(part).to_bytes(4, "big") + part for part in parts)
 
 
@@ -77,6 +78,7 @@ def prove_secret(secret: bytes, statement: str, handshake: Transcript) -> ShownP
 def check_secret(secret: bytes, shown: Mapping[str, Any], handshake: Transcript) -> bytes:
     """What to answer to who knows the secret; BadToken when it was not proven."""
     statement, nonce, proof = _read(shown)
+    # In constant time, and with the side's name in it: the server's own proof cannot be sent back as the client's.
     if not hmac.compare_digest(proof, _mac(secret, handshake, "client", nonce, statement)):
         raise BadToken(NOT_PROVEN)
     return _mac(secret, handshake, "server", nonce, statement)

@@ -147,6 +147,7 @@ def _ca_files(config: Config, keys: str) -> tuple[str, ...]:
 
 def _token_directories(config: Config, keys: str) -> tuple[str, ...]:
     own = config.str("SEC_TOKEN_DIRECTORY", default="")
+    # Tokens that were made for HTCondor lie in ~/.condor; ~/.minipool is where a person's pool keeps its own.
     at_home = [own] if own else [f"~/.condor/{TOKEN_DIRECTORY}", f"~/.minipool/{TOKEN_DIRECTORY}"]
     system = config.str("SEC_TOKEN_SYSTEM_DIRECTORY", default="") or (
         os.path.join(keys, TOKEN_DIRECTORY) if keys else ""

@@ -59,6 +59,7 @@ def read_certificate(peer: Mapping[str, Any]) -> Certificate:
         names=tuple(dict.fromkeys([host, *names])),
         duties=duties,
         trust_domain=subject.get("organizationName", [""])[0],
+        # As the register writes it.
         serial=str(peer.get("serialNumber", "")).lstrip("0"),
     )
 

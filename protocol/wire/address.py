@@ -89,6 +89,7 @@ def _host_port(text: str, default_port: int) -> tuple[str, int]:
             raise UserError(f"{text!r} is not an address", expected="[host]:port")
         port = rest[1:]
     else:
+        # An IPv6 address needs its brackets: without them its first colon would end it.
         host, _, port = text.partition(":")
     if not host or any(c.isspace() or c in "<>/" for c in host):
         raise UserError(f"{text!r} is not an address", expected="host:port")

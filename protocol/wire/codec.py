@@ -76,6 +76,7 @@ def extend(value: object) -> object:
         return msgpack.ExtType(BIG_INT, str(value).encode())
     if isinstance(value, frozenset | set):
         return list(value)
+    # Subclasses of the ClassAd types, which tests and callers may make.
     for base in type(value).__mro__[1:]:
         if base in _ads().pack:
             return _ads().pack[base](value)

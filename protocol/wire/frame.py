@@ -62,6 +62,7 @@ class FrameReader:
         end = HEADER_BYTES + self._wanted
         if len(buffer) < end:
             return None
+        # One copy instead of two: a slice of a bytearray is one already.
         payload = bytes(memoryview(buffer)[HEADER_BYTES:end])
         del buffer[:end]
         self._wanted = -1

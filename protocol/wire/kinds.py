@@ -360,6 +360,7 @@ def decode_inside(cls: type[_R], raw: object) -> _R:
                 values[name] = decode_value(value)
             except WrongValue as bad:
                 raise bad.within(name) from None
+    # Past the constructor, which would look at each field again.
     record = object.__new__(cls)
     object.__setattr__(record, "__dict__", values)
     check = shape_of(cls).check

@@ -103,6 +103,7 @@ class Message(Record):
         super().__init_subclass__()
         if tag:
             known = MESSAGES.setdefault(tag, cls)
+            # A module that a test reloads declares its messages again.
             if known is not cls and (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__):
                 raise TypeError(f"{cls.__qualname__} and {known.__qualname__} both have the tag {tag!r}")
             MESSAGES[tag] = cls

@@ -22,6 +22,8 @@ from pool.base.errors import PeerError, UserError
 if TYPE_CHECKING:
     from protocol.wire.message import Request
 
+# As many letters as HTCondor's condor_on and its like want (tool.cpp); -s is no option there, for -schedd and -startd
+# are two.
 _DAEMONS: Final = {"master": 1, "schedd": 2, "startd": 2, "collector": 3, "negotiator": 2}
 """Daemon -> how many letters of its option are enough."""
 _SUMMARIES: Final = {
@@ -127,6 +129,7 @@ def _refuse_contradictions(verb: str, parsed: Parsed, daemon: str) -> None:
         raise UserError(f'ERROR: "{more[0]}" is not valid without -drain')
     if parsed.has("drain") and daemon not in ("", "master"):
         raise UserError(f"ERROR: -drain is about a whole host, not about its {daemon} (condor_drain empties a startd)")
+    # Called for its refusal alone: a name beside a constraint would leave open which of them is meant.
     names_or_constraint(parsed)
 
 
@@ -150,6 +153,7 @@ def _tell(verb: str, parsed: Parsed, session: Session, target: Target, daemon: s
     to, said, about = order(verb, how, daemon)
     if parsed.has("drain"):
         said = "Restart" if verb == "restart" else "Shutdown-Daemons" if not daemon else "Shutdown"
+    # Only these two are a daemon's own business; whatever starts and stops daemons is their master's.
     receiver = to if verb in ("reconfig", "reschedule") else "master"
     try:
         with session.daemon(receiver, name=target.name, addr=target.addr) as peer:
@@ -165,6 +169,7 @@ def _tell(verb: str, parsed: Parsed, session: Session, target: Target, daemon: s
 def order(verb: str, how: str, daemon: str) -> tuple[str, str, str]:
     """Who is told, the order's name, and whom it is about: a master does most of it for the daemons of its host."""
     word = {"": "", "fast": "-Fast", "peaceful": "-Peacefully"}[how]
+    # HTCondor's sentence of a peaceful end leaves the daemon out (tool.cpp), and scripts look for it.
     about = f'for "{daemon}" ' if daemon and how != "peaceful" else ""
     if verb == "off":
         return ("master", f"Kill-Daemon{word}", about) if daemon else ("master", f"Kill-All-Daemons{word}", "")
@@ -172,6 +177,7 @@ def order(verb: str, how: str, daemon: str) -> tuple[str, str, str]:
         one = daemon not in ("", "master")
         return ("master", "Spawn-Daemon", about) if one else ("master", "Spawn-All-Daemons", "")
     if verb == "restart":
+        # "Restart-Peaceful", but "Kill-Daemon-Peacefully": the commands have these names in HTCondor.
         return daemon or "master", "Restart" + word.replace("fully", "ful"), ""
     if verb == "reconfig":
         return daemon or "master", "Reconfig", ""

@@ -54,6 +54,7 @@ def _answer_lines() -> int:
     install_surroundings()
     _any_bytes()
     write, flush = sys.stdout.write, sys.stdout.flush
+    # Not `for line in stdin`, which reads ahead: who asks waits for each answer before the next question.
     while line := sys.stdin.readline():
         if not line.isspace():
             write(answer_line(line) + "\n")

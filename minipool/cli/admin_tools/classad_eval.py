@@ -26,6 +26,7 @@ Flags may replace expressions or assignments:
 \t-quiet             \tDon't print the ClassAd context after this flag
 """
 BAD_CONTEXT: Final = 1
+# HTCondor's program returns -1 for these.
 BAD_OPTION: Final = 255
 
 
@@ -56,6 +57,7 @@ class _Run:
     def words(self, words: list[str]) -> None:
         while words:
             word = words.pop(0)
+            # Options take one dash or two, and act from left to right: `-quiet` counts for what follows it.
             option = word[1:] if word.startswith("--") else word
             if option in ("-file", "-my-file", "-target-file"):
                 if not words:

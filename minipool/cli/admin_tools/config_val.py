@@ -129,6 +129,7 @@ def _asked_config(parsed: Parsed, daemon: str) -> ToldConfig:
     """What the daemon says of its own configuration."""
     from protocol.messages.common import GetConfig
 
+    # All knobs are a long answer, so they are asked for only where all are shown.
     every = any(parsed.has(key) for key in ("dump", "summary", "config", "writeconfig", "macro"))
     with _daemon(parsed, daemon) as peer:
         return ToldConfig(peer.call(GetConfig(names=list(parsed.words), all=every)))
@@ -141,6 +142,7 @@ def _change(parsed: Parsed, daemon: str, key: str) -> int:
     text = parsed.value(key) or ""
     name, equals, value = (part.strip() for part in text.partition("="))
     doing, sets = ("set" if "unset" not in key else "unset"), "unset" not in key
+    # `-set KNOB` would empty a knob for good, and `-unset KNOB=VALUE` says two things: both are slips.
     if bool(equals) is not sets:
         wanted = 'You must specify "macro_name = value"' if sets else "To unset, you only specify the name"
         raise UserError(f'condor_config_val: Can\'t {doing} configuration value ("{name}")\n{wanted}')
@@ -163,6 +165,7 @@ def _write_config(config: Shown, path: str, how: str) -> int:
         raw, knob = config.raw(name) or "", knobs.find(name)
         if how.lower() == "upgrade" and knob is not None and knob.default == raw:
             continue
+        # A value of several lines needs HTCondor's here-document to be read again as one.
         lines.append(f"{name} @=end\n{raw}\n@end\n" if "\n" in raw else f"{name} = {raw}\n")
     if path == "-":
         sys.stdout.writelines(lines)
@@ -203,6 +206,7 @@ class ToldConfig:
 
     def names(self, *, with_defaults: bool = True) -> list[str]:
         """What was told, in alphabetical order."""
+        # What no file has set is marked so, as in condor_config_val -verbose.
         own = ("<Default>", "<Detected>")
         return sorted(one.name for one in self._settings.values() if with_defaults or one.where not in own)
 
@@ -296,6 +300,7 @@ def _dumped(config: Shown, parsed: Parsed) -> Iterable[str]:
 
     patterns = [word.lower() for word in parsed.words]
     for name in config.names():
+        # SCHEDD.KNOB and LOCALNAME.KNOB are the knob with a prefix.
         known = knobs.find(name.rpartition(".")[2]) is not None
         wanted = not patterns or any(_matches(pattern, name) for pattern in patterns)
         if wanted and not (parsed.has("used") and not known) and not (parsed.has("unused") and known):
@@ -308,6 +313,7 @@ def _matches(pattern: str, name: str) -> bool:
     try:
         return re.search(pattern, name, re.IGNORECASE) is not None
     except re.error:
+        # What is no regular expression is taken as a part of the name, so that `*` does not end the tool.
         return pattern in name.lower()
 
 

@@ -15,6 +15,7 @@ from pool.base.errors import PeerError, UserError
 if TYPE_CHECKING:
     from protocol.messages.startd import DrainMachine
 
+# DRAIN_GRACEFUL, DRAIN_QUICK and DRAIN_FAST of HTCondor's condor_commands.h.
 HOW_FAST: Final = {"graceful": 0, "quick": 10, "fast": 20}
 ON_COMPLETION: Final = {
     "resume-on-completion": "resume",
@@ -69,6 +70,7 @@ def _main(parsed: Parsed) -> int:
     session = open_session(parsed)
     target = parsed.words[0]
     try:
+        # As everywhere in HTCondor, an address is known by its angle bracket.
         machine = at(session, target) if target.startswith("<") else named(session, target)
     except UserError as error:
         raise UserError(f"ERROR: {error.message.splitlines()[0]}") from None

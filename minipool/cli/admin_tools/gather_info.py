@@ -32,11 +32,14 @@ TOOL = Tool(
 )
 
 COMMANDS: Final = (
+    # What is missing on a host answers with an error, which is a fact too.
     "uname -a", "ps -auxww --forest", "df -h", "iptables -L", "ulimit -a", "uptime", "free", "ip addr",
 )  # fmt: skip
 FILES: Final = ("/etc/issue", "/etc/redhat-release", "/etc/debian_version", "/etc/hosts", "/etc/nsswitch.conf")
+# Those that nearly every question is about; whoever helps asks for others.
 LOGS: Final = ("MASTER_LOG", "SCHEDD_LOG", "STARTD_LOG")
 COMMAND_S: Final = 60
+# The end is what matters, and the file has to be sent by mail.
 LOG_BYTES: Final = 4 * 1024 * 1024
 
 
@@ -106,6 +109,7 @@ def _gather(session: Session, job: str, directory: str) -> None:
 
 
 def _tool(argv: Sequence[str]) -> str:
+    # This very installation, whatever PATH says.
     program = f"from minipool.cli.entry.main import dispatch; import sys; sys.exit(dispatch({argv[0]!r}, sys.argv[1:]))"
     return _output([sys.executable, "-c", program, *argv[1:]])
 

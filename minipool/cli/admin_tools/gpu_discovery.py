@@ -50,6 +50,8 @@ Where options are:
 def main(verb: str, argv: Sequence[str]) -> int:
     """Run condor_gpu_discovery."""
     from pool.base.errors import UserError
+
+    # HTCondor's option table is its own here (gpus/condor_gpu_discovery.cpp): -simulate:D,N fits no `Opt`.
     from pool.gpus.discover import GpuLibraries, discover, parse_options
 
     try:

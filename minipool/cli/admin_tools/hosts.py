@@ -35,6 +35,7 @@ def _main(parsed: Parsed) -> int:
     from protocol.messages.master import ListHosts, RevokeHosts
 
     what, *hosts = parsed.words or ["list"]
+    # `list` takes no names, `revoke` needs some.
     if what not in ("list", "revoke") or (what == "list") == bool(hosts):
         raise UsageError("pool hosts: say what to do: list, or revoke NAME|SERIAL...")
     request = RevokeHosts(hosts=hosts) if what == "revoke" else ListHosts()

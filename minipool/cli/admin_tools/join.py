@@ -52,6 +52,7 @@ def _main(parsed: Parsed) -> int:
     settings = dict(setting_of("pool join", text) for text in parsed.values("c"))
     session = Session.open(directory=parsed.value("dir"), overrides=settings, may_be_new=True)
     directory = os.path.abspath(session.config.path("LOCAL_DIR"))
+    # A running master would go on with the keys that it has read.
     if host.master_pid(session.run_dir) is not None:
         raise UserError(f"A pool runs in {directory}; stop it first: pool down")
     _refuse_another_pools_ca(session)
@@ -85,11 +86,14 @@ def _join(session: Session, address: str, word: tuple[str, str], directory: str,
 
     keys_dir = session.config.path("KEYS")
     name = session.config.str("FULL_HOSTNAME")
+    # The private key never leaves this host: what is sent is a request to sign its public half.
     key = keys.host_key(keys_dir)
     request = JoinPool(host=name, csr=keys.request_certificate(key, name))
     where = Address.parse(address)
     where = Address.tcp(where.host, where.port, sock="master", alias=where.alias)
     try:
+        # The word is good once. An answer that is lost must not cost it, so the key is kept, and the same key may ask
+        # again.
         with _connected(where, *word) as peer:
             try:
                 joined = peer.call(request, timeout=60.0)
@@ -161,6 +165,7 @@ def _configure(directory: str, collector: str, lines: str, settings: Mapping[str
     said += "".join(f"{name} = {value}\n" for name, value in settings.items())
     path = os.path.join(directory, "config")
     with open(path, encoding="utf-8") as file:
+        # Who joins a second time replaces what the first time wrote.
         before = file.read().partition("# Made by `pool join`.\n")[0]
     temporary = f"{path}.{os.getpid()}"
     with open(temporary, "w", encoding="utf-8") as file:

@@ -77,6 +77,8 @@ def _entries(config: Config) -> Iterator[tuple[str, bool]]:
             continue
         if knob == "EXECUTE":
             busy = {name for name in names if any(f"{mount}/".startswith(f"{directory}/{name}/") for mount in mounts)}
+            # A sandbox is named after its starter's process; one that is still mounted somewhere is in use whoever made
+            # it.
             bad = preen.in_execute(names, lambda pid: os.path.exists(f"/proc/{pid}"), busy)
         else:
             bad = rules.in_log(names) if knob == "LOG" else rules.in_spool(names)
@@ -98,6 +100,7 @@ def _remove(path: str) -> str:
     from shutil import rmtree
 
     try:
+        # A link is removed, never what it leads to.
         if os.path.isdir(path) and not os.path.islink(path):
             rmtree(path)
         else:

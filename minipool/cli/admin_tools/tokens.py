@@ -27,6 +27,7 @@ _LIFETIME = Opt("lifetime", 1, 1, "SECONDS", "how long it is good (for ever, whe
 _IDENTITY = Opt("identity", 2, 1, "USER@DOMAIN", "whom it stands for (you, when not given)")
 _TOKEN = Opt("token", 2, 1, "NAME", "store it under this name in SEC_TOKEN_DIRECTORY instead of printing it")
 _FILE = Opt("file", 1, 1, "FILE", "write it to this file instead of printing it")
+# HTCondor has as many keys as there are files in SEC_PASSWORD_DIRECTORY.
 _KEY = Opt("key", 1, 1, "NAME", "the signing key; the pool has one, POOL")
 CREATE = Tool(
     "condor_token_create",
@@ -140,6 +141,7 @@ def _seconds(text: str) -> float | None:
         seconds = float(text)
     except ValueError:
         raise UserError(f"-lifetime requires a number of seconds, not {text!r}") from None
+    # A negative lifetime is one without end, as in HTCondor (token_create.cpp).
     return None if seconds < 0 else seconds
 
 
@@ -157,6 +159,7 @@ def _write_out(session: Session, parsed: Parsed, token: str) -> None:
         return
     path = given[-1].values[0]
     if given[-1].key == "token":
+        # A name with a slash would put the token where nobody looks for tokens, and perhaps where others read.
         if path != os.path.basename(path):
             raise UserError("Token name isn't a plain filename")
         directory = os.path.expanduser(session.config["SEC_TOKEN_DIRECTORY"] or "~/.condor/tokens.d")
@@ -179,6 +182,7 @@ def join_word(token: str, ca: str) -> str:
     import json
     from base64 import urlsafe_b64encode
 
+    # One word without a character that a shell, a mail or a chat would change.
     return "pool:" + urlsafe_b64encode(json.dumps({"token": token, "ca": ca}).encode()).decode().rstrip("=")
 
 

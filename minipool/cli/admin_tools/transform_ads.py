@@ -94,6 +94,7 @@ def _rules(parsed: Parsed, config: Config) -> Iterator[tuple[Transform, Rows | N
 
     rows = None
     for one in parsed.given:
+        # As in HTCondor: TRANSFORM makes several ads of each, and what comes behind it would not know of which.
         if rows is not None and one.key in ("rules", *KNOBS):
             raise UserError(f"Error at {one.values[0]}. Previous transform was an iterating transform")
         if one.key == "rules":
@@ -160,6 +161,7 @@ def _transformed(
     given = {name.strip().lower(): value.strip() for name, value in macros.items()}
     for path, known in inputs:
         say(f"# Applying transforms to ads from {path}\n")
+        # Each row begins with the ad as it was read, not as the row before has left it.
         for ad in read(path, form=known, cannot="Can't open file of ClassAds: {path}"):
             for row in rows if rows is not None else (None,):
                 own = given if row is None else {

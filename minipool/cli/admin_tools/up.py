@@ -54,6 +54,7 @@ def _main(parsed: Parsed) -> int:
     _refuse_second(directory, os.path.join(directory, "run"))
     first = not host.has_started(directory)
     host.prepare(directory, files, settings)
+    # A directory's own configuration is the pool's; CONDOR_CONFIG would lead daemons and tools to another.
     environ = {key: value for key, value in os.environ.items() if key != "CONDOR_CONFIG"}
     try:
         session = Session.open(directory=directory)
@@ -79,6 +80,7 @@ def _start(parsed: Parsed, session: Session, directory: str, arguments: Sequence
         raise session.config.error("DAEMON_LIST", "DAEMON_LIST names no daemon that the master is to run")
     if parsed.has("foreground"):
         sys.stdout.flush()
+        # In place of this process: who supervises it (systemd, a container) speaks to the master itself.
         os.execve(sys.executable, [sys.executable, "-m", "daemons", "master", *arguments], environ)
     return _started(session, directory, arguments, environ, explicit=parsed.has("dir"))
 
@@ -98,6 +100,7 @@ def _started(
         sys.stderr.write(f"WARNING: {trouble}\n")
     slots = len(ads)
     execute = session.config.path("EXECUTE")
+    # Only root's pool runs jobs as other accounts, which have to reach their sandboxes.
     if os.geteuid() == 0 and "STARTD" in daemons:
         for trouble in host.unreachable(host.job_paths(execute)):
             sys.stderr.write(f"WARNING: {trouble}\n")
@@ -133,5 +136,6 @@ def _directory(given: str | None) -> tuple[str, bool]:
     config = Session.open().config
     directory = os.path.abspath(config.path("LOCAL_DIR"))
     own = os.path.join(directory, "config")
+    # What `pool up` wrote itself is no configuration of the administrator's.
     read = [file for file in config.files if not file.endswith("/run/up.config")]
     return directory, "CONDOR_CONFIG" not in os.environ and (not read or read[0] == own)

@@ -54,6 +54,7 @@ def _main(parsed: Parsed) -> int:
         machines = [_local(session)]
     told = set()
     for machine in machines:
+        # A machine that is named twice, or by two of its names, is told once.
         if (machine.shown, machine.slot) not in told:
             told.add((machine.shown, machine.slot))
             status = max(status, _vacate(session, machine, fast=fast))

@@ -68,6 +68,7 @@ def options() -> dict[str, tuple[Opt, ...]]:
     """The options of each verb."""
     found: dict[str, tuple[Opt, ...]] = {}
     for verb, (module, _) in (*names.TOOLS.items(), *names.POOL_VERBS.items()):
+        # Without `fromlist` the package would come back, and not the module.
         loaded = __import__(f"minipool.cli.{module}", fromlist=["main"])
         tools = getattr(loaded, "TOOLS", None) or ((loaded.TOOL,) if hasattr(loaded, "TOOL") else ())
         named = {tool.name.removeprefix("condor_").removeprefix("pool ").replace(" ", "_"): tool for tool in tools}

@@ -55,6 +55,7 @@ def install_clock() -> None:
 
 def install_language(config: Config) -> None:
     """What the configuration adds to expressions; a tool goes on without what it cannot have, and says so."""
+    # To import the language's installers takes longer than many a tool runs.
     if not any(config.is_set(name) for name in _LANGUAGE):
         return  # as in most pools; many tools evaluate nothing, and need not learn to
     from pool.config import language

@@ -66,12 +66,14 @@ def named(session: Session, name: str, *, program: str = "") -> Machine:
     """The startd of this machine, or of this slot; UserError when the pool has none."""
     from pool.classad import quote
 
+    # A short name may be all that a pool without a domain knows, so both are asked for.
     names = dict.fromkeys((name, session.qualified(name)))
     wanted = " || ".join(f"Name == {quote(one)} || Machine == {quote(one)}" for one in names)
     for ad in session.query("Machine", constraint=wanted, projection=_SHOWN, limit=1):
         return _of(session, ad, slot=ad.eval_str("Name", "") if "@" in name else "")
     for ad in session.query("StartD", constraint=wanted, projection=_SHOWN, limit=1):  # one whose slots are all gone
         return _of(session, ad)
+    # HTCondor tells a host that does not exist from one without a startd, and scripts read the difference.
     host = quote(name.rpartition("@")[2])
     known = bool(session.query("StartD", constraint=f"Machine == {host}", projection=_SHOWN, limit=1))
     raise UserError(nobody("startd", name, program=program, known=known))

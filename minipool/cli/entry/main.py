@@ -43,10 +43,12 @@ def leave_garbage() -> None:
 
 def pool_main(argv: Sequence[str]) -> int:
     """`pool VERB ...`; alone, or with a verb that does not exist, it helps."""
+    # Who types `pool` alone wants to know what there is; that is no mistake.
     if not argv or argv[0] in ("help", "-h", "-help", "--help"):
         sys.stdout.write(help_text())
         return 0
     verb = argv[0].replace("-", "_").removeprefix("condor_")
+    # `pool --version`: the dashes have become underscores above.
     if verb in ("_version", "__version"):
         verb = "version"
     if verb in TOOLS or verb in POOL_VERBS:

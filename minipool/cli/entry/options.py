@@ -144,6 +144,7 @@ def find_row(table: Sequence[Opt], word: str) -> tuple[Opt | None, str]:
     name, _, qualifier = word.lstrip("-").partition(":")
     name, whole = name.lower(), word.startswith("--")
     for row in table:
+        # `-af:j` is one option with a qualifier; `-long:x` of a tool without qualifiers is none that it knows.
         if qualifier and not row.colon:
             continue
         for known, least in row.called():
@@ -160,6 +161,7 @@ def _values(row: Opt, word: str, words: list[str], at: int) -> tuple[tuple[str, 
         if end == at:
             raise MissingValue(f"Error: -{row.key} requires at least one attribute parameter")
         values = tuple(words[at:end])
+        # A dash by itself ends a list of attributes, as in condor_q(1).
         return values, end + 1 if words[end : end + 1] == ["-"] else end
     if at + row.takes > len(words):
         what = "another parameter" if row.takes == 1 else f"{row.takes} parameters"
@@ -168,4 +170,5 @@ def _values(row: Opt, word: str, words: list[str], at: int) -> tuple[tuple[str, 
 
 
 def _is_word(word: str) -> bool:
+    # `-` is standard input, and -5 a number: condor_prio takes one.
     return not word.startswith("-") or word == "-" or is_number(word[1:])

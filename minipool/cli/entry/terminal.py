@@ -31,6 +31,7 @@ class Terminal:
     def __init__(self, *, wanted: bool) -> None:
         self.is_one = wanted and os.isatty(0) and os.isatty(1)
         self._before: list[Any] | None = None
+        # A signal may come at any moment: its handler only writes a byte, and the thread that waits for keys reads it.
         self.resized, self._resize = os.pipe()
 
     def __enter__(self) -> Terminal:
@@ -84,6 +85,7 @@ class ShellSession:
 
     def run(self) -> int:
         """Show what the shell prints; its exit status at its end."""
+        # A shell may be silent for days; that its connection lives is known by pings.
         for item in self._peer.stream(self._request, silence=SILENCE_S):
             if not self.begun:
                 self.begun = True
@@ -92,6 +94,7 @@ class ShellSession:
             _write(2, item.error)
             if item.status is not None:
                 code = os.waitstatus_to_exitcode(item.status)
+                # As a shell tells of a program that a signal ended.
                 return code if code >= 0 else 128 - code
         return 255
 

@@ -92,6 +92,7 @@ def run(tool: Tool, main: Main, argv: Sequence[str]) -> int:
         return main(parsed)
     except UsageError as error:
         sys.stderr.write(f"{error}\n")
+        # Those of HTCondor's tools with another status print no usage (condor_drain).
         if tool.bad_usage_status == 1:
             (sys.stdout if tool.usage_on_stdout else sys.stderr).write(usage(tool))
         return tool.bad_usage_status
@@ -100,6 +101,7 @@ def run(tool: Tool, main: Main, argv: Sequence[str]) -> int:
         sys.stderr.write(f"{said}\n{usage(tool)}" if said else f"{error}\n")
         return 1
     except PoolError as error:
+        # What was printed before the failure stands before what is said of it, also where both streams are one.
         sys.stdout.flush()
         said = str(error)
         sys.stderr.write(said if said.endswith("\n") else f"{said}\n")

@@ -59,12 +59,14 @@ class Checker:
             wrong += [("ended, submit count < 1", counts.submitted)] if counts.submitted < 1 else []
             wrong += [("ended, total end count != 1", counts.ended)] if counts.ended != 1 else []
             wrong += [("ended, post script count != 0", counts.scripts)] if counts.scripts else []
+        # Of several faults HTCondor's CheckEvents tells the last (check_events.cpp).
         return _bad(job, *wrong[-1]) if wrong else ""
 
     def check_all(self) -> str:
         """What is wrong with the jobs now that the logs are at their end."""
         said = []
         for job, counts in sorted(self.jobs.items()):
+            # Only subprocess 0 is submitted: others are nodes of a parallel job.
             if job[2] == 0 and counts.submitted != 1:
                 said.append(_bad(job, "ended, submit count != 1", counts.submitted))
             elif job[2] == 0 and counts.ended != 1:
@@ -95,12 +97,14 @@ def _main(parsed: Parsed) -> int:
         except OSError as error:
             sys.stderr.write(f"Error monitoring log file {path}: {error.strerror}\n")
             status = 1
+    # Several logs are read as one, in the order of time; the sort keeps the order within a second.
     events.sort(key=lambda event: int(event["time"]))
     checker = Checker()
     if parsed.has("json"):
         return _as_json(events, checker, status)
     if _say(events, checker):
         status = 1
+    # HTCondor's last word about reading, blank and all: there was no further event.
     sys.stdout.write("Log outcome: ULOG_NO_EVENT \n")
     wrong = checker.check_all()
     if wrong:

@@ -48,6 +48,7 @@ def _main(parsed: Parsed) -> int:
                 sys.stdout.write(json.dumps(_answer(line)) + "\n")
                 sys.stdout.flush()
         return 0
+    # Five words, or one in quotes: a bare * would be the names of the directory's files.
     words = parsed.words[0].split() if len(parsed.words) == 1 else parsed.words
     if len(words) != 5:
         raise UsageError(f"pool cron: there are {len(words)} fields, not five (put them in quotes: a * is the shell's)")

@@ -16,6 +16,7 @@ RELEASED: Final = 13
 CLUSTER_SUBMIT: Final = 35
 CLUSTER_REMOVE: Final = 36
 
+# EVENT_LOG_FORMAT_OPTIONS decides on the year, on fractions and on a Z: the date is kept as it is written.
 _HEADER = re.compile(r"(\d{3}) \((-?\d+)\.(-?\d+)\.(-?\d+)\) (\S+ \S+) (.*)\n")
 
 
@@ -63,6 +64,7 @@ class AdLogReader:
         from pool.jobs.userlog.requests import events_of
 
         self._rest += self._file.read()
+        # Only up to the end of the last whole ad: what is behind it is still being written.
         whole, end, self._rest = self._rest.rpartition(self._end)
         for found in events_of(whole + end, year=time.localtime().tm_year):
             yield _event_of(found)

@@ -60,6 +60,7 @@ class Sums:
         """One more."""
         wall = one.end - one.start
         self.count += 1
+        # As HTCondor's userlog.cpp counts: whatever was not good to its end was cut off.
         self.kills += wall != one.good_s
         self.wall, self.good, self.cpu = self.wall + wall, self.good + one.good_s, self.cpu + one.cpu_s
 
@@ -132,6 +133,7 @@ def allocations(events: Events, *, debug: bool = False) -> Iterator[Allocation]:
             checkpoints[job] = event
         elif number in (EVICTED, TERMINATED, *_CUT_SHORT):
             began = running.pop(job, None)
+            # The log may begin in the middle of a run; of that part nothing can be said.
             if began is not None:
                 yield _stay(job, began, event, checkpoints.get(job))
             elif debug:
@@ -163,6 +165,7 @@ def _cpu_seconds(event: Mapping[str, Any]) -> int:
 
 def _host(address: str, *, by_name: bool) -> str:
     plain = address.lstrip("<").rstrip(">")
+    # A sinful string is <host:port?options>, with brackets around an IPv6 address.
     ip = plain[1:].partition("]")[0] if plain.startswith("[") else plain.partition(":")[0].partition("?")[0]
     if by_name:
         import socket
@@ -179,6 +182,7 @@ def _id(job: tuple[int, int]) -> str:
 
 
 def _span(seconds: int) -> str:
+    # Without the seconds, as format_time_nosecs of HTCondor.
     return f"{duration(seconds)[:-3]:>9}"
 
 

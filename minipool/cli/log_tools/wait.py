@@ -47,6 +47,7 @@ TOOL = Tool(
     ),
 )
 
+# A log on a network file system tells nobody that it has grown.
 _POLL_S = 0.05
 _SAYS = {SUBMIT: "submitted", TERMINATED: "completed", ABORTED: "aborted"}
 
@@ -107,6 +108,7 @@ def _formed(event: LogEntry, options: Sequence[str]) -> str:
     except (ValueError, OverflowError):
         raise UserError(f"an event's date cannot be read: {event.when}") from None
     plain = event.text.replace(event.when, f"{date} {moment}", 1)
+    # condor_wait writes dates without a year unless ISO_DATE is asked for, whatever the log has.
     return formed(plain, at, read_form(["LEGACY", *options] if "ISO_DATE" not in options else options))
 
 
@@ -141,7 +143,9 @@ class Waiter:
             for event in log.new_events():
                 self._take(event)
                 if self.needed and self.ended >= self.needed:
+                    # "Specifed" is HTCondor's spelling, which scripts look for.
                     return self._over(f"Specifed number of jobs ({self.needed}) done.", 0)
+            # An empty file may become a log; one with other text in it never will.
             if not self.events and not self._is_empty():
                 raise UserError(f"{self.path} is not a job event log: it holds no event")
             if not (self._is_waiting() or self.needed or self.all_events):
@@ -155,6 +159,7 @@ class Waiter:
 
     def _is_waiting(self) -> bool:
         """Whether jobs of the log have not ended, or are yet to be made."""
+        # Of one job that was named, its cluster's further jobs are nobody's business.
         all_seen = len(self.wanted) > 1 and bool(self.submitted or self.ended)
         return bool(self.open or (self.making and not all_seen))
 
@@ -191,6 +196,7 @@ class Waiter:
     def _take(self, event: LogEntry) -> None:
         self.events += 1
         job = (event.cluster, event.proc, event.subproc)
+        # Events 35 and 36 frame a cluster that makes its jobs late: until the second more of them may come.
         if event.number == CLUSTER_SUBMIT and self.wanted[:1] in ((), job[:1]):
             self.making.add(event.cluster)
         elif event.number == CLUSTER_REMOVE:

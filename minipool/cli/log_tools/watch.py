@@ -67,6 +67,7 @@ def _main(parsed: Parsed) -> int:
     words = [*parsed.words, *parsed.values("clusters")]
     ids, users = split(words)
     users += parsed.values("users")
+    # As condor_watch_q: without a word about which, one's own jobs.
     if not ids and not users and not parsed.has("allusers"):
         users = [session.user()]
     names = parsed.values("batches")
@@ -112,6 +113,7 @@ def _plain(steps: Iterator[Progress], watched: WatchView) -> int:
     for progress in steps:
         for batch in watched.shown(progress):
             now = line(batch)
+            # A pipe or a log file gets a line when something has changed, and not at each look.
             if said.get(batch.name) != now:
                 said[batch.name] = now
                 sys.stdout.write(now + "\n")

@@ -24,6 +24,7 @@ class ExitCondition(NamedTuple):
         """Whether it is true of these jobs; of no jobs nothing is true."""
         total = sum(batch.total for batch in batches)
         count = sum(_count(batch, self.state) for batch in batches)
+        # "None are idle" is true of no jobs at all, and would end the watch before the first is queued.
         return total > 0 and {"all": count == total, "any": count > 0, "none": count == 0}[self.grouper]
 
 

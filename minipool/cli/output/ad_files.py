@@ -10,6 +10,7 @@ _FORMS = {"": None, "a": None, "l": "long", "x": "xml", "j": "json", "n": "new"}
 
 def form_of(qualifier: str | None) -> str | None:
     """The form that `:json` and its like name; None to find out."""
+    # One letter is enough, as for HTCondor's parseAdsFileFormat.
     return _FORMS.get((qualifier or "")[:1].lower())
 
 
@@ -37,5 +38,6 @@ def read_one(path: str, *, cannot: str) -> ClassAd:
     """The one long ad of a file; empty lines in it do not end it."""
     from pool.classad import parse_long
 
+    # condor_advertise and its like read the whole file as one ad; in other files an empty line ends one.
     lines = text_of(path, cannot=cannot).splitlines()
     return parse_long("\n".join(line for line in lines if line.strip()), file=path)

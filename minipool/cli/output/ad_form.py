@@ -46,6 +46,7 @@ class AdForm:
         """The table of -print-format, or the view, with the columns of -aaf."""
         from minipool.cli.output.print_format import parse
 
+        # A file of the user's cuts what is too wide, a view of ours lets it grow.
         table = self.print_format(functions) or parse(view.split("\n"), functions, truncate=truncate)
         self.append(table, functions)
         return table

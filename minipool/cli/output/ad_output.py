@@ -16,6 +16,7 @@ def wanted_form(parsed: Parsed) -> str | None:
             return key
     if parsed.has("long"):
         for word in (parsed.qualifier("long") or "").lower().split(","):
+            # -long:x and -long:j are as good as the whole words; -long:nosort and the like change nothing here.
             found = next((form for form in ("xml", "json", "new") if word and form.startswith(word)), None)
             if found is not None:
                 return found

@@ -38,6 +38,8 @@ class AutoFormat:
         self.flags += flags
         into = self.mask
         into.prefix, into.suffix, into.row_prefix, into.row_suffix = " ", "", "", "\n"
+        # The separators are those of condor_q(1): `,` and `n` behind each value, `t` before it, `g` a line before each
+        # ad.
         for flag in flags:  # what comes later counts
             if flag in ",n":
                 into.suffix = "," if flag == "," else "\n"
@@ -46,6 +48,7 @@ class AutoFormat:
             elif flag == "g":
                 into.prefix, into.row_prefix = "", "\n"
         into.has_heading = headed = into.has_heading or "h" in flags
+        # With a heading the name stands there already.
         labelled = "l" in flags and not headed
         form = next((text for flag, text in _FORMATS if flag in flags), "%v")
         if "j" in flags and self._job_id:
@@ -55,6 +58,7 @@ class AutoFormat:
                 wide = mask.AUTO | mask.NO_TRUNCATE
                 into.add(mask.column(name, width=-len(name), flags=wide, printf_text=form))
             else:
+                # The label becomes a part of a printf format, where a % of an expression would be a conversion.
                 label = f"{name} = ".replace("%", "%%").replace("\\", "\\\\") if labelled else ""
                 into.add(mask.column(name, flags=mask.NO_TRUNCATE, printf_text=label + form))
 

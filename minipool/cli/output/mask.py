@@ -79,6 +79,7 @@ def column(
     if printf_text is not None:
         printf_text = printf.unescape(printf_text)
         conversion = printf.read(printf_text)
+        # `-format "%-8s" X` has its width in the format; a WIDTH of its own wins.
         if conversion is not None and not width:
             width = conversion.width
             flags |= LEFT if conversion.is_left else 0
@@ -154,6 +155,7 @@ class Mask:
         row = []
         for at, (fetch, show, conversion) in enumerate(self._cells):
             value = fetch(ad)
+            # Only what there is widens a column: `OR ??` fits any.
             if value is not MISSING and self.columns[at].flags & AUTO:
                 wide = _value_width(value, self.columns[at], conversion, show, self.widths[at])
                 if wide > self.widths[at]:
@@ -181,6 +183,7 @@ class Mask:
             if at < last and self.suffix and not one.flags & NO_SUFFIX:
                 out.append(self.suffix)
         line = self.row_prefix + "".join(out)
+        # A row of several lines has been broken by whoever made it; to cut it would lose the others.
         if self.width and lines == 1:
             line = line[: self.width]
         return (line.rstrip() if self.trim else line) + self.row_suffix
@@ -225,6 +228,8 @@ def _fetcher(one: Column, source: ColumnSource, conversion: printf.Conversion | 
     if conversion is None:
         text = one.printf
         return lambda ad: text
+    # `%s` of an attribute that is no string prints its expression, as in HTCondor; of an expression that is none,
+    # nothing.
     if conversion.kind == printf.STRING and source.is_name:
 
         def text_of(ad: ClassAd) -> Cell:
@@ -300,11 +305,13 @@ def _value_width(
         return len(show(value, width)) if one.how is None or one.how.show is None else len(conversion.number(value))
     if conversion.kind == printf.CHAR:
         return width
+    # A real in %v prints as ClassAds write it, which is the longest form that it can have.
     return len(str(value)) if isinstance(value, int) else len(f"{value:.15E}")
 
 
 def _alternative(alt: str, width: int) -> str:
     """What stands for a missing value: a character, or a field of them (`?` in brackets) when it is written twice."""
+    # `OR ?` is one mark, `OR ??` a field of them (Print Formats in the manual).
     if len(alt) < 2 or alt[0] != alt[1]:
         return alt.strip()
     if width < 3:

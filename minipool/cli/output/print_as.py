@@ -52,6 +52,7 @@ def status_letter(ad: ClassAd) -> str:
 def readable_bytes(amount: float) -> str:
     """`1.5 MB`."""
     for unit in ("B ", "KB", "MB", "GB"):
+        # 1024 is still "1024.0 KB": HTCondor's metric_units goes on only above it.
         if amount <= 1024:
             return f"{amount:.1f} {unit}"
         amount /= 1024
@@ -101,6 +102,7 @@ def short_version(text: str, *, build: bool) -> str:
         rest = rest[1:]
     if not rest or rest[0].startswith("$") or not build:
         return words[1]
+    # A build id may be as long as its builder likes; the column has room for this much.
     return f"{words[1]}.{rest[0].partition('-')[0]}"[:20]
 
 
@@ -304,6 +306,7 @@ def _unhealth(value: Any, ad: ClassAd, column: Column) -> Any:
         reason = ad.eval_str("SlotBrokenReason")
         return reason if reason is not None else _unique(ad.eval("BrokenReasons"), ad, column)
     stored = ad.get(column.expression)
+    # The expressions themselves say what has failed; their values are a row of "false".
     texts = stored if isinstance(stored, list) and len(stored) == len(value) else value
     failed = zip(texts, value, strict=True)
     return ", ".join(

@@ -121,6 +121,7 @@ class _Reader:
 
     def _line(self, line: str) -> None:
         words = list(tokens(line))
+        # Only a whole line can be a comment: # is an alternative of OR as well.
         if not words or words[0].text.startswith("#"):
             return
         first = words[0].text
@@ -130,6 +131,7 @@ class _Reader:
         elif first == "SUMMARY":
             self.section, self.into = "SUMMARY", self.result.summary
             self._summary(words[1:])
+        # Keywords are in capitals, as in the manual: an attribute `where` is one.
         elif first in ("WHERE", "AND"):
             self.section = first
             self._where(line[words[1].start :] if len(words) > 1 else "")
@@ -287,6 +289,7 @@ class _Given:
             self.defaults &= ~mask.AUTO
             if self.reader.truncate:
                 self.defaults &= ~mask.NO_TRUNCATE
+            # A column of a given width prints by that width; with none and AUTO, `%v` says how.
             if self.format == self.reader.plain:
                 self.format = None
 
@@ -357,6 +360,7 @@ def append(into: Mask, texts: Iterable[str], functions: Mapping[str, PrintAs], f
     reader = _Reader(functions, "-aaf", False)
     texts = list(texts)
     last = into.columns[-1] if into.columns else None
+    # The last column of a view has no width, as nothing followed it; now something does.
     if texts and last is not None and not last.width and not last.flags & mask.AUTO:
         grows = last.flags | mask.LEFT | mask.AUTO | mask.NO_TRUNCATE
         into.replace([*into.columns[:-1], last._replace(width=3, flags=grows)])

@@ -63,11 +63,13 @@ class Conversion(NamedTuple):
             return self._field(chr(amount & 0xFF))
         if self.letter == "p":
             return self._field(hex(amount & 0xFFFFFFFFFFFFFFFF))
+        # C prints the bits of a negative number, 32 of them unless `l` asks for 64.
         if self.letter in "ouxX" and amount < 0:
             amount &= 0xFFFFFFFFFFFFFFFF if self.long else 0xFFFFFFFF
         cut = f".{self.precision}" if self.precision >= 0 else ""
         letter = "d" if self.letter in "iu" else self.letter
         flags = self.flags
+        # Python's %#o writes 0o17 where C writes 017.
         if letter == "o" and "#" in flags:
             flags, cut = flags.replace("#", ""), cut or f".{len(oct(amount)) - 1}"
         return f"%{flags}{self.width or ''}{cut}{letter}" % amount
@@ -97,6 +99,7 @@ def read(text: str) -> Conversion | None:
 
 def _conversion(text: str, start: int) -> Conversion | None:
     end = at = start + 1
+    # The ' of POSIX (thousands) is taken and has no effect: it follows the locale, which tools leave alone.
     while text[at : at + 1] and text[at] in "#0- +'":
         at += 1
     flags, end = text[end:at].replace("'", ""), at
@@ -114,6 +117,7 @@ def _conversion(text: str, start: int) -> Conversion | None:
     letter, after = text[at : at + 1], text[at + 1 :]
     if not letter:
         return None
+    # HTCondor fills in the first conversion alone; `%%` around it is a percent sign.
     if letter != "%":
         after = after.replace("%%", "%")
     return Conversion(text[:start].replace("%%", "%"), flags, width, precision, long, letter, after)
@@ -142,6 +146,7 @@ def unescape(text: str) -> str:
         elif following in "xX":
             while text[at : at + 1] and text[at] in "0123456789abcdefABCDEF":
                 digits, at = digits + text[at], at + 1
+            # As a C string: one byte, and \x without digits is NUL.
             out.append(chr(int(digits or "0", 16) & 0xFF))
         elif following in "01234567":
             digits = following

@@ -66,6 +66,7 @@ def _main(parsed: Parsed) -> int:
     command, path = _command_and_file(parsed.words)
     ads = _read(path, several=parsed.has("multiple"))
     if command is None:
+        # All ads of a file go the way of the first, as in condor_advertise.
         command = _command_of(ads[0])
     session = open_session(parsed)
     try:
@@ -126,6 +127,7 @@ def _invalidation(ad: ClassAd, my_type: str) -> InvalidateAds:
     from pool.hosts.daemon_names import kept_name
     from protocol.messages.collector import InvalidateAds
 
+    # In an ad that takes others back, TargetType is their type (condor_advertise(1)).
     ad_type = ad.eval_str("TargetType") or my_type
     constraint = ad.text("Requirements") if "Requirements" in ad else None
     about = ad.copy()

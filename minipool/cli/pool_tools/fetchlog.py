@@ -50,6 +50,7 @@ def _main(parsed: Parsed) -> int:
     try:
         with session.daemon(daemon, name=machine) as peer:
             for part in peer.stream(FetchLog(name=name)):
+                # Bytes as they are: a log is a file, and this is its cat.
                 sys.stdout.buffer.write(part.data)
             sys.stdout.buffer.flush()
     except PeerError as error:

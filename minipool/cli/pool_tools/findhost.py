@@ -27,6 +27,7 @@ TOOL = Tool(
     notes="The exit status is 0, or when fewer machines than NUM are found, one more than their number.",
 )
 
+# What would be disturbed if the machine left: nobody, a match, a job.
 _COST = {"Owner": 0, "Unclaimed": 0, "Backfill": 0, "Drained": 0, "Matched": 1, "Preempting": 1, "Claimed": 2}
 
 
@@ -55,6 +56,7 @@ def _main(parsed: Parsed) -> int:
         write_list({"Machine": name} for name in found)
     else:
         sys.stdout.write("".join(f"{name}\n" for name in found))
+    # Scripts learn from the status how many were found (condor_findhost(1)); 1 is none at all.
     return 0 if len(found) == wanted else len(found) + 1
 
 

@@ -107,6 +107,7 @@ def main(verb: str, argv: Sequence[str]) -> int:
 
 def _main(parsed: Parsed) -> int:
     forms = [key for key in _FORMS if parsed.has(key)]
+    # -format and -af make one row together, everywhere.
     if len(forms) > 1 and forms != ["format", "autoformat"]:
         raise UserError("ERROR: only one output mode may be specified.\n")
     levels = _levels(parsed.words)
@@ -150,6 +151,7 @@ def _answer(parsed: Parsed) -> PingAnswer | None:
 
 
 def _is_protected(peer: BlockingPeer) -> bool:
+    # A sinful string is TCP, which is always TLS here; anything else is a unix socket's path.
     return peer.address.startswith("<")
 
 

@@ -53,6 +53,7 @@ def _main(parsed: Parsed) -> int:
     diagnose = parsed.qualifier("diagnose")
     if diagnose is not None:
         _say_query(asked)
+        # Without a file it is the question that is looked at, and HTCondor's tool then ends with 1.
         if not diagnose:
             return 1
     ads = asked.ordered(_ads(asked))
@@ -97,6 +98,7 @@ class StatusQuery:
         if self.only_totals and parsed.has("compact"):
             sys.stderr.write("Warning: ignoring -compact option because -total option is also set\n")
         width = line_width(parsed)
+        # -wide:N is as wide as a terminal of N; up to 100 that is the usual table, cut there.
         self.wide = parsed.has("aaf") or (parsed.has("wide") and not 0 < width <= 100)
         self.width = 0 if self.wide else max(0, width - 1)
         self.format = self.output.print_format(FUNCTIONS, truncate=False)
@@ -126,6 +128,8 @@ class StatusQuery:
     def projection(self) -> list[str]:
         """The attributes to fetch; empty for all."""
         sorting = [name for source in self.sort_by for name in source.names()]
+        # What a machine's line needs of its dynamic slots is in Child... attributes, whatever the slots carve: all are
+        # fetched.
         if self.output.is_table and self.mode.kind.startswith("compact"):
             return []
         shown = [*self.table.names(), *_NEEDED, *sorting]
@@ -134,8 +138,10 @@ class StatusQuery:
     def constraint(self, session: Session | None) -> str | None:
         """Which ads are asked for."""
         parsed = self.parsed
+        # As in HTCondor, -sort leaves out ads that have nothing to be sorted by.
         given = [*parsed.values("constraint"), *(f"{source.text} =!= undefined" for source in self.sort_by)]
         own = self.view.constraint if self.format is None else ""
+        # A print format's WHERE takes the place of the view's own constraint.
         where = self.format.where if self.format is not None else ""
         parts = [f"({text})" for text in (own, where, *given) if text]
         if parsed.has("annex-name"):
@@ -164,6 +170,7 @@ class StatusQuery:
         """By what -sort and GROUP BY say, and else by machine and slot."""
         if not _unsorted(self.parsed):
             ads.sort(key=_plain if self.parsed.qualifier("natural") == "off" else _natural)
+        # Each sort keeps the order of the one before, so the first -sort counts most.
         for source in reversed(self.sort_by):
 
             def key(ad: ClassAd, source: ColumnSource = source) -> tuple[int, float, str]:
@@ -186,6 +193,7 @@ class StatusQuery:
 
     def _table(self, ads: list[ClassAd], counted: bool) -> Iterable[str]:
         kind, table = self.mode.kind, self.table.mask
+        # Totals below count slots, not the lines of machines.
         shown = rolled_up(ads) if kind.startswith("compact") else ads
         if not self.only_totals:
             rows = [table.render(ad) for ad in shown]
@@ -230,6 +238,7 @@ def _crop(table: PrintFormat, width: int) -> None:
     widths, columns = table.mask.widths, table.mask.columns
     at = {one.expression: index for index, one in enumerate(columns) if one.expression in ("Name", "Machine")}
     excess = sum(widths) + len(widths) - 1 - width
+    # As much as HTCondor's table gives away: the machine's name first, then the slot's, neither below what can be read.
     if excess <= 0 or not at:
         return
     if "Machine" in at and "Name" in at:
@@ -266,6 +275,7 @@ def _ads(asked: StatusQuery) -> list[ClassAd]:
                 constraint=constraint, projection=asked.projection(), limit=limit or None,
                 snapshot=parsed.has("snapshot"), statistics=parsed.value("statistics") or "",
             )  # fmt: skip
+        # Learnt apart from the query: if nobody answers there, the error says where that was.
         where = session.collector_address()
     except PeerError as error:
         raise UserError(f"Error: {error}") from None

@@ -40,6 +40,7 @@ def _line(slot: ClassAd) -> ClassAd:
         line["SlotCount"] = 1
         line["MaxSlotMemory"] = slot.eval("Memory")
         if line["Busy"]:
+            # The columns are headed FreCpu and FreGb: a busy static slot has nothing free.
             line["Cpus"], line["Memory"] = 0, 0
     return line
 
@@ -83,6 +84,8 @@ def _code(slot: ClassAd) -> str:
     child_state = "#" if state == "#" else theirs[0]
     child_activity = "#" if activity == "#" else theirs[1]
     first, second = own[0], own[1]
+    # A partitionable slot that has given everything away is what its children are (the rules are condor_status's, in
+    # prettyPrint.cpp).
     if own == "Ui" and slot.eval_float("Cpus", 1.0) < 0.1:
         first, second = child_state, child_activity
     elif first == "D" and child_state == "C":

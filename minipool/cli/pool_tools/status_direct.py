@@ -35,6 +35,7 @@ def ask(
 ) -> list[ClassAd]:
     """The ads of this type that the daemon of this name has. `statistics`: which statistics they show."""
     kind = DAEMONS[ad_type]
+    # These may be many, and their daemon selects them; of its own ad a daemon has one.
     if ad_type in ("Machine", "Submitter"):
         found = session.query(
             ad_type,

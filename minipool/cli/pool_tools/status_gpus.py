@@ -30,6 +30,7 @@ def _by_kind(ads: Sequence[ClassAd]) -> Iterator[tuple[str, ClassAd]]:
     for ad in ads:
         for name, gpu in offered(ad):
             capability = gpu.eval_float("Capability")
+            # A GPU may be offered by several slots (GPU_DISCOVERY_EXTRA = -divide): it is still one.
             if name not in seen and capability is not None:
                 yield _kind(gpu, capability), ad
             seen.add(name)

@@ -96,6 +96,7 @@ _TOGETHER: Final = {
     ("startd", "gpus"): "startd gpus", ("gpus", "startd"): "startd gpus",
     ("startd", "broken"): "startd broken", ("broken", "startd"): "startd broken",
     ("startd", "lvm"): "startd lvm", ("lvm", "startd"): "startd lvm",
+    # -healthy alone is about machines, and -slots beside it makes it about slots, in either order.
     ("startd", "healthy"): "startd healthy", ("startd healthy", "startd"): "startd healthy",
     ("slots", "healthy"): "healthy", ("startd healthy", "slots"): "healthy", ("healthy", "slots"): "healthy",
 }  # fmt: skip

@@ -76,6 +76,7 @@ def _broken_reasons(value: Any, ad: ClassAd, column: Column) -> Any:
     for at, (name, reason) in enumerate(zip(names, value, strict=True), 1):
         if not isinstance(reason, str):
             continue
+        # The expression names the resource that broke (SlotType1BrokenReason); its value is only the reason.
         text = getattr(name, "old_text", "")
         tag = text.partition("BrokenReason")[0] if "BrokenReason" in text else str(at)
         lines.append(f"{tag:<12.12} {reason}")

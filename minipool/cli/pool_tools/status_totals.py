@@ -72,6 +72,7 @@ def _add_state(sums: Counts, ad: ClassAd) -> bool:
     if state not in STATES:
         return False
     if ad.eval_bool("BackfillSlot") and state == "Unclaimed":
+        # Backfill slots that idle are no capacity of the pool: they are counted apart, and not in the total.
         _count(sums, "BkIdle")
         return True
     _count(sums, "Backfill" if ad.eval_bool("BackfillSlot") and state == "Claimed" else state)

@@ -83,6 +83,7 @@ Row = dict[str, "float | str | None"]
 def main(verb: str, argv: Sequence[str]) -> int:
     """Run condor_top."""
     words: list[str] = []
+    # condor_top of HTCondor is a Python program, whose options may carry their value behind a =.
     for word in argv:  # --attrs=A,B
         name, equals, value = word.partition("=")
         words += [name, value] if word.startswith("--") and equals else [word]
@@ -103,12 +104,14 @@ def _main(parsed: Parsed) -> int:
     old = _ask(session, daemon, parsed)
     try:
         while True:
+            # A daemon's figures are whole seconds old: two looks within one would have the same time.
             time.sleep(max(1, delay))
             new = _ask(session, daemon, parsed)
             if parsed.has("live") and sys.stdout.isatty() and not parsed.has("json"):
                 clear_screen()
             _show(old, new, columns, parsed)
             sys.stdout.flush()
+            # -live into a file would be an endless one.
             if not (parsed.has("live") and sys.stdout.isatty()):
                 return 0
             old = new
@@ -194,6 +197,7 @@ def report(old: ClassAd, new: ClassAd, columns: Sequence[Figure], parsed: Parsed
 
 
 def _between(old: ClassAd, new: ClassAd) -> float:
+    # Counters begin anew with a daemon: the difference of two lives means nothing.
     if old.eval_int("DaemonStartTime", 0) != new.eval_int("DaemonStartTime", 0):
         raise UserError("Error: Daemon ads have different start times.")
     for name in ("StatsLifetime", "MyCurrentTime"):

@@ -105,6 +105,7 @@ def _taken_apart(whole: ClassAd) -> list[ClassAd]:
     found: dict[int, ClassAd] = {}
     for name in whole:
         attribute = name.rstrip("0123456789")
+        # Attributes of the old form end with their user's number: Name1, Priority1.
         number = name[len(attribute) :]
         if number and int(number):
             found.setdefault(int(number), ClassAd())[attribute] = whole.eval(name)
@@ -183,6 +184,7 @@ def _table(ads: Sequence[ClassAd], parsed: Parsed) -> Iterable[str]:
 
 def _since(parsed: Parsed, now: float) -> float:
     """Whom the table leaves out: those who have used nothing since then."""
+    # Who asks for somebody by name wants the row, however long ago he used anything.
     if parsed.has("allusers") or parsed.words:
         return -1.0
     if not parsed.has("activefrom"):

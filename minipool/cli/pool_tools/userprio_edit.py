@@ -56,6 +56,7 @@ KEYS: Final = frozenset(row.key for row in OPTIONS)
 def edit(session: Session, parsed: Parsed) -> int:
     """Do what the options say, in their order."""
     wanted = [one for one in parsed.given if one.key in KEYS]
+    # All options are looked at before the first is sent: half an order is worse than none.
     acts = [_checked(one) for one in wanted]
     with session.daemon("negotiator", name=parsed.value("name")) as peer:
         for act in acts:

@@ -85,6 +85,7 @@ def _amount(name: str, width: int, decimals: int, scale: float = 1.0) -> Callabl
 
 def _fitted(value: float, width: int, decimals: int) -> str:
     text = f"{value:.{decimals}f}"
+    # Six characters are what `e+308` and the point take.
     return text if len(text) <= width else f"{value:.{width - 6}g}"
 
 
@@ -100,6 +101,7 @@ def _sort_key(row: UserRow, _: float) -> str | None:
     if not row.is_group or "GroupSortKey" not in row.ad:
         return None
     key = row.number("GroupSortKey")
+    # The negotiator gives the group <none> FLT_MAX for a sort key, so that it comes last.
     return "<last>" if key >= 3.40282001e38 else _fitted(key, 9, 2)
 
 
@@ -191,6 +193,7 @@ def text(ads: Sequence[ClassAd], wanted: TableWanted, now: float) -> str:
     rows = _rows(ads, wanted.columns)
     if not rows:
         return ""
+    # "Time since" counts from the accountant's last update: the table may be of a file.
     updated = max((ad.eval_int("LastUpdate", 0) for ad in ads), default=0) or int(now)
     return _Table(rows, wanted, updated).text()
 
@@ -236,6 +239,7 @@ class _Table:
     def __init__(self, rows: list[UserRow], wanted: TableWanted, updated: float) -> None:
         self.wanted, self.updated = wanted, updated
         self.seen = [row for row in rows if row.last_used >= wanted.since]
+        # One policy is shown for all groups, the last that hands surplus on, as in HTCondor's userprio.cpp.
         policies = [_policy(row) for row in rows if row.is_group]
         self.policy = next((name for name in reversed(policies) if name in ("Regroup", "ByQuota")), "")
         only_priorities = wanted.columns <= _PRIORITIES
@@ -260,6 +264,7 @@ class _Table:
             return (row.number("WeightedAccumulatedUsage"), "") if columns & _USE else (0.0, row.name)
 
         def nested(row: UserRow) -> tuple[object, ...]:
+            # With regroup, users of no group take what is left, and are shown behind the groups.
             none = self.policy == "Regroup" and not row.group_id
             by_order = (row.order or 0.0) if columns & ({"Priority"} | _USE) else 0.0
             return none, by_order, row.group_id, not row.is_group, own(row)

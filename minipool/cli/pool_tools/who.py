@@ -120,6 +120,7 @@ def _main(parsed: Parsed) -> int:
     if parsed.has("daemons"):
         _print(_daemons(session), DAEMONS, parsed)
         return 0
+    # condor_who shows daemons only when asked to; `pool who` is for people.
     if shown and (parsed.has("verbose") or not os.path.basename(sys.argv[0]).startswith("condor_")):
         _show(DAEMONS, _daemons(session))
     startd = AskedStartd(session, parsed)
@@ -201,6 +202,7 @@ class AskedStartd:
         if parsed.has("snapshot") or parsed.has("jobs"):
             return jobs if parsed.has("jobs") else found
         by_slot = {ad.eval_str("Name"): ad for ad in jobs}
+        # A claimed slot may wait for its next job: one with a JobId runs it.
         slots = [ad for ad in found if ad.eval_str("MyType") == "Machine" and ad.eval_str("State") == "Claimed"]
         return [_with_job(slot, by_slot.get(slot.eval_str("Name"))) for slot in slots if "JobId" in slot]
 

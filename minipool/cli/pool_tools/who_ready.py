@@ -14,6 +14,7 @@ POLL_S: Final = 0.2
 _ALIVE: Final = {
     "Running": "Alive",
     "Starting": "Startup",
+    # In HTCondor's words (condor_who(1), -quick): a daemon that waits to be started again is dead for now.
     "Backoff": "Dead",
     "Stopping": "Shutdown",
     "Stopped": "Hold",
@@ -47,6 +48,7 @@ def summary(daemons: Iterable[ClassAd], session: Session) -> ClassAd:
     ad["NumDaemons"] = len(words)
     for word in ("Alive", "Dead", "Hold", "Hung", "Startup"):
         ad[f"Num{word}"] = words.count(word)
+    # One that was stopped on purpose (condor_off) is not waited for.
     ad["IsReady"] = all(word in ("Alive", "Hold") for word in words)
     return ad
 

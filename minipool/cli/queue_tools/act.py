@@ -176,6 +176,7 @@ class ChosenJobs(NamedTuple):
 def _requests(parsed: Parsed) -> list[ChosenJobs]:
     """Single jobs are one request; clusters and users together, narrowed by constraints and -held, are another."""
     held = parsed.has("held")
+    # condor_rm 12.0 13 are two requests: job by job each is answered for, a cluster as a whole.
     jobs = [word for word in parsed.words if names_jobs(word) and "." in word]
     others = [word for word in parsed.words if word not in jobs]
     constraints = parsed.values("constraint")
@@ -235,6 +236,7 @@ class Actor:
             raise UserError(f"\n{error}") from None
         outcomes = {str(one.job_id): one.outcome for one in results}
         if asked.by_name:
+            # The schedd answers for jobs that it has; one that it does not know is missing from the answer.
             outcomes = {job: outcomes.get(job, Outcome.NOT_FOUND) for job in asked.ids}
         done = [job for job, outcome in outcomes.items() if outcome is Outcome.DONE]
         self.found += outcomes.items()

@@ -151,6 +151,7 @@ class HistoryQuery:
             raise UserError(f"Error: -{sources[0]} can not be used in association with -{sources[1]}.")
         if sum(parsed.has(key) for key in ("xml", "json", "jsonl")) > 1:
             raise UserError("Error: Cannot use more than one of XML and JSON[L]")
+        # Only files that were read to their end may go, and only those of executions: the history has no second copy.
         if "d" in (parsed.qualifier("epochs") or "").lower():
             for key, what in (("scanlimit", "-scanlimit"), ("limit", "-limit or -match")):
                 if parsed.has(key):
@@ -181,6 +182,7 @@ class HistoryQuery:
         if not self.parsed.has(key):
             return None
         count = self.parsed.number(key, 0)
+        # -1 is "all" in HTCondor's scripts.
         return count if count >= 0 else None
 
     def _constraint(self, where: str) -> str | None:
@@ -262,6 +264,7 @@ class HistoryQuery:
         words = {*self.ids, *self.users}
         left = self.limit
         for seen, ad in enumerate(ads):
+            # -since stops before the ad that it names: whoever polls gives the last one seen.
             if seen == self.scan_limit or left == 0 or (since is not None and since.eval(ad) is True):
                 return
             id = of_ad(ad)

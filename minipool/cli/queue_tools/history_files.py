@@ -42,6 +42,7 @@ def with_earlier(path: str, forwards: bool) -> list[str]:
         found = [os.path.join(directory, name) for name in rotations(path, os.listdir(directory))]
     except OSError:
         found = []
+    # A history that has just been rotated has earlier parts alone.
     found += [path] if os.path.exists(path) or not found else []
     return found if forwards else found[::-1]
 
@@ -63,5 +64,6 @@ def files_of(directory: str, forwards: bool) -> list[str]:
         names = [name for name in os.listdir(directory) if name.startswith("job.runs.") and name.endswith(".ads")]
     except OSError as error:
         raise UserError(f"Error: cannot read {directory}: {error.strerror}") from None
+    # job.runs.12.3.ads: by number, for 10 comes after 9.
     names.sort(key=lambda name: [int(part) for part in name.split(".") if is_number(part)], reverse=not forwards)
     return [os.path.join(directory, name) for name in names]

@@ -57,11 +57,14 @@ def _submitted(event: LoggedEvent, path: str) -> ClassAd:
             "UserLog": path,
             "QDate": at,
             "EnteredCurrentStatus": at,
+            # What HTCondor makes up for -userlog (userlog_to_classads.cpp), so that formats which name these attributes
+            # work.
             "GlobalJobId": f"localhost#{cluster}.{proc}#{at}",
             "ServerTime": int(time.time()),
             "SubmitHost": event.attributes.get("SubmitHost", ""),
             "JobStatus": JobStatus.IDLE,
             "LastJobStatus": 0,
+            # A log does not say whose jobs they are; who can read it is most likely their owner.
             "Owner": _owner(),
             "Cmd": "???",
             **dict.fromkeys(counts, 0),

@@ -43,6 +43,7 @@ def main(verb: str, argv: Sequence[str]) -> int:
 def _main(parsed: Parsed) -> int:
     from protocol.messages.schedd import QueryJobs, Selection
 
+    # `-5` is no option of this tool but five less (condor_prio(1)).
     steps = [int(word) for word in parsed.words if _STEP.match(word)]
     names = [word for word in parsed.words if not _STEP.match(word)]
     fixed = parsed.number("p", 0) if parsed.has("p") else None
@@ -55,6 +56,7 @@ def _main(parsed: Parsed) -> int:
         with session.daemon("schedd", name=parsed.value("name")) as peer:
             request = QueryJobs(select=select, projection=["ClusterId", "ProcId", "JobPrio"])
             jobs = [ad for batch in peer.stream(request) for ad in batch.ads]
+            # One edit for all jobs of the same priority, and not one for each job.
             groups: dict[int, list[str]] = {}
             found = set()
             for ad in jobs:

@@ -75,9 +75,11 @@ def _live(session: Session, asked: Asked) -> int:
     for name in names:
         try:
             with connected(session, asked, name) as peer:
+                # The banner says who answered, by that schedd's own ad: a name may have been short.
                 banner_name, address = identity(session, peer, name)
                 try:
                     _one_queue(session, asked, peer, banner(asked, session, banner_name, address))
+                # With -global the other queues are shown all the same.
                 except (ClassAdError, PeerError) as error:
                     sys.stderr.write(f"\n-- Failed to fetch ads from: {address} : {banner_name}\n{error}\n\n")
                     status = 1

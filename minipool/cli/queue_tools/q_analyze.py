@@ -43,6 +43,7 @@ class AnalysisMode:
 
     def __init__(self, asked: Asked) -> None:
         parsed = asked.parsed
+        # -better-analyze is -analyze with details, by its first letter alone (condor_q(1)).
         better = any(given.spelled.lstrip("-").lower().startswith("b") for given in parsed.given)
         self.summary = False
         self.unmatchable = parsed.has("unmatchable")
@@ -282,6 +283,7 @@ def _summary(jobs: Sequence[ClassAd], slots: Sequence[ClassAd]) -> Iterable[str]
         users = [slot.eval_str("RemoteUser") for slot in slots if slot.eval_str("RemoteUser")]
         mine = users.count(user)
         count = f"{len(members)}/{idle}" if number >= 0 else ""
+        # A job that the negotiator has not seen yet stands for itself, and its state says nothing of others.
         running = running if number >= 0 else 0
         yield (
             str(of_ad(job)).ljust(13)

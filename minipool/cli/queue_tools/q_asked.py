@@ -42,6 +42,7 @@ class Asked:
         self.view = self._view()
         self.table = self._table()
         constraints = [f"({text})" for text in parsed.values("constraint")]
+        # Where only some jobs of a cluster are asked for, the missing ones are not done.
         self.partial = bool(constraints) or any("." in job for job in self.ids)
         self.constraint = " && ".join(constraints + [f"({text})" for text in self._own_constraints()]) or None
         limit = parsed.value("limit")
@@ -53,6 +54,7 @@ class Asked:
             or parsed.has("allusers")
             or parsed.has("global")
             or parsed.has("schedd-constraint")
+            # Root sees everybody's jobs, as with HTCondor's CONDOR_Q_ONLY_MY_JOBS.
             or os.geteuid() == 0
             or not config.bool("CONDOR_Q_ONLY_MY_JOBS")
         )
@@ -148,6 +150,7 @@ class Asked:
         """The attributes that the output needs; empty for all."""
         if self.only_totals:
             return [*q_totals.NEEDS]
+        # To match a job takes its whole ad.
         if self.parsed.has("unmatchable") and not self.output.whole:
             return []
         keys = ("ClusterId", "ProcId", "JobStatus", "JobUniverse", "AutoClusterId", "ServerTime", "Owner")

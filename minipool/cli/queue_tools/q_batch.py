@@ -89,6 +89,8 @@ def batch_lines(
         for at in range(3, 8):
             widest = max(len(_text(row[at]).strip()) for row in rows)
             columns[at] = columns[at]._replace(width=max(6, widest))
+        # The column of held jobs is there when there are any, and with -global always: tables of several queues stay
+        # alike.
         if not always_held and all(row[6] is MISSING for row in rows):
             del columns[6]
             rows = [[*row[:6], *row[7:]] for row in rows]
@@ -103,6 +105,7 @@ def _text(cell: object) -> str:
 def _fitted(rows: Sequence[Sequence[object]], width: int) -> tuple[Column, Column]:
     """The columns of the owner and the batch's name, as wide as their values or as a terminal has room for."""
     owner, name, ids = (max(len(_text(row[at])) for row in rows) for at in (0, 1, 8))
+    # 50 is what dates and counts take. How the rest is shared out is condor_q's (queue.cpp).
     room, longest = width - 50, max(5, owner)
     if width and name + owner + ids > room:
         # A terminal's width beyond what the counts take is shared out; what one does not need goes to the others.
@@ -150,6 +153,7 @@ def _batch_of(
     batches: list[_Batch],
 ) -> _Batch:
     dag = ad.eval_int("DAGManJobId", 0)
+    # A node belongs to its DAG's line, and a DAG of a DAG to the outermost one.
     if dag in of_cluster:
         return of_cluster[dag]
     name = ad.eval_str("JobBatchName")
@@ -178,6 +182,7 @@ def _add_total(batch: _Batch, ad: ClassAd, present: int, partial: bool, of_clust
         return  # its DAG's own counts have it
     total = ad.eval_int("TotalSubmitProcs")
     if not total:
+        # Clusters from before TotalSubmitProcs: how many there were is known to nobody.
         batch.unknown_total = True
         return
     batch.total += total

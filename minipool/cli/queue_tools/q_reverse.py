@@ -54,6 +54,7 @@ def report(slot: ClassAd, jobs: Sequence[ClassAd]) -> str:
     from pool.matching.explain import analyze as compare
 
     name = slot.eval_str("Name", "")
+    # A job that no negotiator has seen is an autocluster of its own.
     groups = {(ad.eval_int("AutoClusterId", -1), _id(ad) if "AutoClusterId" not in ad else "") for ad in jobs}
     start = slot.text("START") if "START" in slot else None
     requirements = slot.text("Requirements") if "Requirements" in slot else "undefined"
@@ -86,6 +87,7 @@ def _with_start(slot: ClassAd, requirements: str, start: str | None) -> ClassAd:
     if start is None:
         return slot
     words, out, at = requirements, [], 0
+    # By text, and not by the expression's tree: the conditions are shown as the administrator wrote them.
     while (found := words.upper().find("START", at)) >= 0:
         before, after = words[found - 1 : found], words[found + 5 : found + 6]
         whole = not (before.isalnum() or before in ("_", ".")) and not (after.isalnum() or after == "_")

@@ -122,6 +122,7 @@ def _children_last(ads: Sequence[ClassAd]) -> list[ClassAd]:
             cluster = ad.eval_int("ClusterId", 0)
             if cluster in nodes and cluster:
                 visit(cluster, depth + 1)
+                # A DAG whose node is itself (an ad can say so) is shown once.
                 del nodes[cluster]
 
     visit(0, 0)
@@ -146,6 +147,7 @@ def _by_hold_code(ads: Sequence[ClassAd]) -> list[ClassAd]:
     names = ("HoldReasonCode", "HoldReasonSubCode")
     out: list[ClassAd] = []
     last: tuple[int, int] | None = None
+    # By their digits and not by value, as HTCondor's -hold-codes orders them: 13 comes before 6.
     for ad in sorted(ads, key=lambda ad: [literal(ad.eval(name)) for name in names]):
         code = ad.eval_int(names[0])
         both = None if code is None else (code, ad.eval_int(names[1], 0))
@@ -159,6 +161,7 @@ def _by_hold_code(ads: Sequence[ClassAd]) -> list[ClassAd]:
 
 def unique(ads: Sequence[ClassAd], table: PrintFormat) -> list[ClassAd]:
     """An ad for each combination of what the columns show."""
+    # These two are made of the group, and do not tell its members apart.
     names = [name for name in table.names() if name.lower() not in ("jobcount", "jobids")]
     groups: dict[tuple[str, ...], ClassAd] = {}
     for ad in ads:

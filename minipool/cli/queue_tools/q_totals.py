@@ -12,6 +12,7 @@ _WORDS = (
     (JobStatus.COMPLETED, "Completed"), (JobStatus.REMOVED, "Removed"), (JobStatus.IDLE, "Idle"),
     (JobStatus.RUNNING, "Running"), (JobStatus.HELD, "Held"), (JobStatus.SUSPENDED, "Suspended"),
 )  # fmt: skip
+# HTCondor blanks out what it cannot count of a file, and so keeps the line's length.
 _UNKNOWN_COLUMNS = 51
 _SCHEDULER_WORDS = ("Completed", "Held", "Idle", "Jobs", "Removed", "Running")
 NEEDS = ("Owner", "JobStatus", "JobUniverse")
@@ -34,6 +35,7 @@ class Counts:
     def add(self, status: int, *, scheduler: bool = False, count: int = 1) -> None:
         """One more job, or several."""
         before = "Scheduler" if scheduler else ""
+        # A job that sends its output still holds its slot: HTCondor's totals have no word for it.
         status = JobStatus.RUNNING if status == JobStatus.TRANSFERRING_OUTPUT else status
         for word in ("Jobs", *(word for code, word in _WORDS if code == status)):
             self.by[before + word] = self.by.get(before + word, 0) + count

@@ -132,6 +132,7 @@ class Clock:
 
     def seconds(self, ad: ClassAd) -> float | None:
         """The job's time; None where the ad does not count it."""
+        # Without this attribute the ad counts no time at all: a job of HTCondor's own always has it.
         used = ad.eval_float("RemoteUserCpu")
         if used is None or self.cpu:
             return used
@@ -142,6 +143,7 @@ class Clock:
         total = 0.0 if self.current else ad.eval_float("RemoteWallClockTime", 0.0)
         if status in EXECUTING and born:
             total += now - born
+        # Of a job between runs, -currentrun means the last one.
         elif status in (JobStatus.IDLE, JobStatus.HELD) and self.current:
             total = ad.eval_float("LastRemoteWallClockTime", total)
         return total
@@ -172,6 +174,7 @@ def widen(table: Mask, ads: Sequence[ClassAd], *, owner: int = 0) -> None:
     clusters = max((ad.eval_int("ClusterId", 0) for ad in ads), default=0)
     procs = max((ad.eval_int("ProcId", 0) for ad in ads), default=0)
     longest = max((len(ad.eval_str("Owner", "")) for ad in ads), default=0)
+    # What the views have room for; nearly every queue fits.
     if clusters < 9999 and procs < 999 and longest <= 14:
         return
     columns = []

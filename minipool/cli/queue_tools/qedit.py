@@ -86,7 +86,8 @@ def _main(parsed: Parsed) -> int:
             results = peer.call(EditJobs(select=restriction.selection(), assignments=edits)).results
     except PeerError as error:
         raise UserError(f"{error}\n{_NOTHING_SET}") from None
-    if not (restriction.ids or restriction.owner):  # jobs of others are not meant
+    # A constraint alone leaves out the jobs of others (SetAttribute_OnlyMyJobs of HTCondor).
+    if not (restriction.ids or restriction.owner):
         results = [one for one in results if one.outcome is not Outcome.PERMISSION_DENIED]
     done = sum(one.outcome is Outcome.DONE for one in results)
     if not done or done < len(results):

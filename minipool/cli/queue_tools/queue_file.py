@@ -58,6 +58,7 @@ def _dump(path: str, where: str) -> int:
     if where == "-":
         sys.stdout.writelines(backup.dump(connection))
         return 0
+    # A backup that was interrupted must not look like one.
     unfinished = where + ".unfinished"
     with open(unfinished, "w", encoding="utf-8", opener=_private) as file:
         file.writelines(backup.dump(connection))
@@ -76,6 +77,7 @@ def _load(session: Session, source: str, path: str) -> int:
 
     from pool.jobs.queue import backup
 
+    # It keeps the queue in memory, and would write what it knows over what was loaded.
     if _schedd_runs(session):
         raise UserError("the schedd runs; stop it first (condor_off -daemon schedd)")
     fresh = Path(path + ".loading")
@@ -86,6 +88,7 @@ def _load(session: Session, source: str, path: str) -> int:
             count = backup.load(lines, fresh)
     except OSError as error:
         raise UserError(f"{source}: {error.strerror}") from None
+    # The log of SQLite's changes before the database: alone it is worth nothing, and beside a new one it is poison.
     for end in ("-wal", "-shm", ""):
         if os.path.exists(path + end):
             os.replace(path + end, path + ".before" + end)

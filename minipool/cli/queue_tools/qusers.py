@@ -122,6 +122,7 @@ def _asked(peer: BlockingPeer, parsed: Parsed, names: list[str]) -> list[ClassAd
     from protocol.messages.schedd import QueryUsers
 
     wanted = parsed.qualifier("projects")
+    # -projects alone is about projects, -projects:also about both.
     kinds = [False] if wanted is None else [False, True] if wanted else [True]
     constraint = parsed.value("constraint")
     return [

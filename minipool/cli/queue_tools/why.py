@@ -88,6 +88,7 @@ def _explain_all(session: Session, peer: BlockingPeer, everybody: bool) -> None:
     for job in _queued(peer, select, _BRIEF):
         alike = _alike(job)
         if alike not in known:
+            # To say why one waits takes its whole ad; one job stands for all of its autocluster.
             whole = [job] if _status(job) == JobStatus.HELD else _queued(peer, Selection(ids=[_id(job)]))
             known[alike] = tuple(_reasons(pool, whole[0])) if whole else ()
         groups.setdefault(known[alike], []).append(_id(job))
@@ -215,6 +216,7 @@ def _unmatched(pool: _Pool, job: ClassAd) -> list[str]:
         if refused > matched:
             return [f"By their ads {willing}, but it got none at {date(refused).strip()}: {reason}."]
         return [f"{willing[0].upper()}{willing[1:]}: the next match cycle should start it."]
+    # By the ads it should run: then what a startd said to the last attempt is the better clue.
     if refused > matched and " refused the job" in reason:
         sentences.append(f"At {date(refused).strip()} {reason}.")
     return sentences

@@ -63,6 +63,7 @@ class Client:
         from pool.execute.chirp import quote
 
         line = " ".join(quote(str(word)) for word in words)
+        # Line and bytes in one: the starter reads the bytes behind the line without asking for them.
         self._socket.sendall(line.encode(errors="surrogateescape") + b"\n" + data)
         return self.number(str(words[0]))
 
@@ -183,8 +184,10 @@ def _put(words: list[str]) -> int:
     perm = int(options.get("perm", ["777"])[0], 8)
     source = sys.stdin.buffer if local == "-" else open(local, "rb")  # noqa: SIM115 (standard input stays open)
     client = Client()
+    # A put writes, whatever -mode says of creating and truncating.
     fd = client.call("open", remote, mode if "w" in mode else f"{mode}w", perm)
     client.line()
+    # Each piece is answered before the next is sent: the starter keeps one in memory.
     while data := source.read(CHUNK_BYTES):
         client.call("write", fd, len(data), data=data)
     client.call("close", fd)

@@ -31,6 +31,7 @@ def main(verb: str, argv: Sequence[str]) -> int:
 def _main(parsed: Parsed) -> int:
     words = list(parsed.words)
     command = "dir"
+    # The command may be left out, and an id begins with a digit.
     if words and not is_number(words[0][:1]):
         command = COMMANDS.get(words[0].lower(), "")
         if not command:
@@ -62,6 +63,7 @@ def _show(command: str, job: JobId, path: str, *, alone: bool) -> int:
         names = sorted(os.listdir(path))
     except FileNotFoundError:
         print(f"{before}No directory; job was never evicted.")
+        # Of several jobs some have never been evicted, which is no failure; of one it is the answer.
         return 2 if alone else 0
     except OSError as error:
         print(f"{before}[error {error.errno}: '{error.strerror}' while looking for '{path}']")

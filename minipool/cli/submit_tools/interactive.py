@@ -42,6 +42,7 @@ def default_description(session: Session) -> tuple[str, str]:
 
 def one_job_only(text: str) -> str:
     """The description without its queue statement: exactly one job is queued."""
+    # By text, since the description is read only once its queue statement is gone: an interactive job is always one.
     found = _QUEUE.search(text)
     return text if found is None else text[: found.start()]
 

@@ -37,6 +37,7 @@ def number_from_file_name(name: str) -> int:
     digits = name.removeprefix(PREFIX)
     number = int(digits) if name.startswith(PREFIX) and is_number(digits) else -1
     sys.stdout.write(f"{number}\n")
+    # An exit status has eight bits; HTCondor's condor_manifest returns the number all the same.
     return number & 0xFF
 
 
@@ -54,6 +55,7 @@ def _is_whole(path: str) -> bool:
     if not lines:
         return False
     own = os.fsdecode(lines[-1].strip())
+    # The last line names the manifest by the name it was made under, perhaps in another directory.
     return path.endswith(file_of(own)) and digest_of(own) == _digest(lines[:-1])
 
 

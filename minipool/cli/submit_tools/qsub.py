@@ -113,6 +113,7 @@ def _submit(wishes: Wishes) -> int:
         return 0
     waited_for = _clusters(wishes.value("hold_jid"))
     cluster = queue_text(session, text, file="condor_qsub").cluster
+    # The sentinel comes second: it has to know which cluster it releases.
     if waited_for:
         queue_text(session, _sentinel(waited_for, cluster), file="condor_qsub")
     sys.stdout.write(f'Your job {cluster} ("{job_name(wishes)}") has been submitted\n')
@@ -129,11 +130,13 @@ def _clusters(jobs: str) -> list[str]:
 
 def _sentinel(clusters: Sequence[str], held: int) -> str:
     """A job at the access point that waits for other jobs, and releases the one that waits for them."""
+    # The job at the access point has no PATH that leads to this pool's tools.
     tools = os.path.dirname(os.path.abspath(sys.argv[0]))
     listed = " ".join(clusters)
     wait = f'until left=$({tools}/condor_q {listed} -af ClusterId) && test -z "$left"; do sleep 3; done'
     failed = f"$({tools}/condor_history {listed} -af ExitCode | grep -cx 100)"
     release = f"test {failed} -eq 0 && {tools}/condor_release {held}"
+    # Within double quotes of the new syntax of arguments a double quote is doubled.
     return _SENTINEL.format(script=f"{wait}; {release}".replace('"', '""'))
 
 

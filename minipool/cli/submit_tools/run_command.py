@@ -72,6 +72,7 @@ def _signals() -> Iterator[None]:
     def killed(number: int, frame: FrameType | None) -> None:
         raise Killed(str(number))
 
+    # Whoever ends condor_run wants the job gone, too, and the files that it made here.
     before = [signal.signal(number, killed) for number in _SIGNALS]
     try:
         yield
@@ -141,6 +142,7 @@ def _wait(path: str, cluster: int) -> int:
     with closing(log):
         while True:
             for event in log.new_events():
+                # Process ids come again: an earlier run's log may lie here, with another cluster's events.
                 if event.cluster == cluster and event.number in (TERMINATED, ABORTED):
                     return _status(event)
             time.sleep(_POLL_S)
@@ -153,6 +155,7 @@ def _status(event: LogEntry) -> int:
     killed = _KILLED.search(event.text)
     if killed:
         sys.stderr.write(f"Condor job killed by signal {killed[1]}.\n")
+        # As a shell tells of a signal, where HTCondor's exits with 0.
         return 128 + int(killed[1])
     returned = _RETURNED.search(event.text)
     return int(returned[1]) if returned else 1

@@ -44,6 +44,7 @@ def run_over_shell(
             file.write(f'#!/bin/sh\nexec {call} "$@"\n')
         os.chmod(path, 0o700)
         argv = [program[0], "-S", path, *program[1:], *words]
+        # sftp wants a host to connect to; which, this program in ssh's place does not ask.
         if name == "sftp" and not words:
             argv.append("remote")
         try:
@@ -60,6 +61,7 @@ def command_of(words: Sequence[str]) -> str:
         if option == "--":
             break
         subsystem |= option == "-s"
+        # Those of ssh that take a value and that scp and sftp pass on.
         if option in ("-l", "-p", "-o", "-i", "-F", "-c", "-J") and rest:
             rest.pop(0)
     command = rest[1:]

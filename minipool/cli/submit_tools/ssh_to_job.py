@@ -54,6 +54,7 @@ IN_PLACE_OF_SSH: Final = "--in-place-of-ssh"
 def main(verb: str, argv: Sequence[str]) -> int:
     """Run condor_ssh_to_job."""
     words = list(argv)
+    # Among this tool's own options only: a command for the job may hold any word.
     for_ssh = IN_PLACE_OF_SSH in words[:6]
     if for_ssh:
         words.remove(IN_PLACE_OF_SSH)
@@ -161,6 +162,7 @@ class Visit:
             if pause == FIRST_PAUSE_S:
                 sys.stderr.write("Waiting for job to start...\n")
             time.sleep(pause)
+            # A job that is matched soon is entered soon; one that waits for hours is asked about every other second.
             pause = min(1.5 * pause, LONGEST_PAUSE_S)
 
     def _give_up_if_it_never_runs(self) -> None:

@@ -80,6 +80,7 @@ def _split(argv: Sequence[str]) -> tuple[list[str], str | None]:
         row = find_row(TOOL.options, word)[0] if word.startswith("-") and word != "-" else None
         if row is None or row.key != "queue":
             continue
+        # The table of options cannot say this: any number of words, of which a dash by itself is the end and a part.
         end = next((end for end in range(at + 1, len(argv)) if argv[end].startswith("-")), len(argv))
         end += end < len(argv) and argv[end] == "-"
         return [*argv[:at], *argv[end:]], " ".join(argv[at + 1 : end]) or "1"
@@ -120,6 +121,7 @@ class Submitter:
         self.terse = parsed.has("terse")
         self.spools = parsed.has("spool") or parsed.has("remote")
         self.schedd = parsed.value("remote") or parsed.value("name")
+        # A description from standard input is answered with the ads, as by condor_submit.
         self.verbose = parsed.has("verbose") or (file == "-" and not self.terse)
 
     def read(self, session: Session) -> str:
@@ -168,6 +170,7 @@ class Submitter:
             queue=self.queue,
             skip_checks=parsed.has("disable"),
             remote=self.spools,
+            # Items may come from standard input (`queue x from -`), where the description itself does not.
             read_stdin=None if self.from_stdin else sys.stdin.read,
             interactive=self.interactive,
         )
@@ -233,6 +236,7 @@ class Submitter:
         out.flush()
         if self.interactive:
             return
+        # On standard error, where no script looks for the cluster.
         sys.stderr.write(f"To monitor your job(s), run: condor_watch_q -clusters {cluster}\n")
 
     def dry_run(self, session: Session, text: str) -> int:

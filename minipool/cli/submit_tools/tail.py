@@ -113,6 +113,7 @@ def _first(peer: BlockingPeer, request: TailFiles, *, retry: bool) -> Tails:
             return peer.call(request)
         except PeerError as error:
             code = getattr(error, "code", "")
+            # By the code and not by the sentence: this is the one refusal that time may mend.
             if code == "NotRunning" and retry:
                 time.sleep(RETRY_S)
                 continue

@@ -61,6 +61,7 @@ def selection(parsed: Parsed) -> Selection:
         if parsed.words or parsed.has("constraint"):
             raise UsageError("-all stands alone")
         return Selection(all=True)
+    # Joined by "or", unlike those of condor_rm: HTCondor's tool fetches what any of them names.
     clauses = [f"({text})" for text in parsed.values("constraint")]
     for word in parsed.words:
         if names_jobs(word):
