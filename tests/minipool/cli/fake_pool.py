@@ -148,7 +148,7 @@ def run_tool(
     """Run a tool in this process against a fake session: exit status, standard output, standard error."""
     for name in ("q", "status", "history", "rm", "prio", "qedit"):
         module = import_module(f"minipool.cli.{TOOLS[name][0]}")
-        monkeypatch.setattr(module, "open_session", lambda _: session)
+        monkeypatch.setattr(module, "open_session", lambda _, **__: session)
     out, err = io.StringIO(), io.StringIO()
     with redirect_stdout(out), redirect_stderr(err):
         status = dispatch(verb, argv)

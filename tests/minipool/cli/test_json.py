@@ -69,7 +69,7 @@ def test_top(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
 def test_findhost(monkeypatch: pytest.MonkeyPatch) -> None:
     slots = [ClassAd({"MyType": "Machine", "Name": f"slot1@{name}", "Machine": name}) for name in ("a", "b")]
     session = FakeSession(FakePeer([], {}), slots)
-    monkeypatch.setattr(findhost, "open_session", lambda _: session)
+    monkeypatch.setattr(findhost, "open_session", lambda _, **__: session)
     status, out, _ = run_tool(monkeypatch, "findhost", ["-n", "3", "-json"], session)
     assert (status, json.loads(out)) == (3, [{"Machine": "a"}, {"Machine": "b"}])
 
