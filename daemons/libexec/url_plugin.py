@@ -70,6 +70,13 @@ class PluginTransfer:
                 break
             except TransferFailed as error:
                 failed = error
+            except (
+                http.client.HTTPException,
+                ValueError,
+            ) as error:  # a broken answer, a wrong port
+                failed = TransferFailed(
+                    f"{type(error).__name__}: {error}", "Transfer", again=not isinstance(error, ValueError)
+                )
             except OSError as error:
                 failed = _failed(error, urlsplit(self.url).hostname or "")
             if not failed.again:

@@ -30,6 +30,8 @@ from pool.execute.chirp import LINE_MAX, ChirpCall, ChirpError, read_call
 
 CHUNK_BYTES: Final = 1024 * 1024
 OPEN_MAX: Final = 64
+STRIDED_BYTES_MAX: Final = 64 * CHUNK_BYTES
+"""How much one `swrite` writes; it is kept in memory meanwhile."""
 WRONG_COOKIE_S: Final = 1.0
 
 
@@ -224,11 +226,17 @@ class ChirpConversation:
     async def _pwrite_of(self, file: ChirpFile | None, length: int, offset: int) -> int:
         """Take the bytes that follow, whatever becomes of them, and write them piece by piece."""
         written, result = 0, 0
+        failed: PoolError | None = None
         while written < max(0, length):
             data = await self._take(min(CHUNK_BYTES, length - written))
-            if result >= 0:
-                result = await self._write_piece(file, data, offset + written)
+            if result >= 0 and failed is None:
+                try:
+                    result = await self._write_piece(file, data, offset + written)
+                except PoolError as error:  # the agent is lost: what is still to come of these bytes is no call
+                    failed = error
             written += len(data)
+        if failed is not None:
+            raise failed
         if file is None or "w" not in file.flags:
             return ChirpError.BAD_FD
         return result if result < 0 else written
@@ -243,7 +251,9 @@ class ChirpConversation:
 
     async def _swrite(self, call: ChirpCall) -> None:
         _, length, offset, stride, skip = call.numbers
-        data = await self._take(max(0, min(length, 64 * CHUNK_BYTES)))
+        data = await self._take(max(0, min(length, STRIDED_BYTES_MAX)))
+        for left in range(length - len(data), 0, -CHUNK_BYTES):
+            await self._take(min(CHUNK_BYTES, left))  # they are not written, and must not be read as calls
         file = self._file(call)
         if stride <= 0 or skip <= 0:
             await self._answer(ChirpError.INVALID_REQUEST)
