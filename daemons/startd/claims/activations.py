@@ -41,11 +41,15 @@ class Activations:
         self._begin(slot, asked)
         return await self._run(slot, asked)
 
-    async def start_own(self, slot: Slot, asked: ActivateClaim) -> ActivateAnswer:
-        """Set a starter to work on fetched work, under a claim that no schedd holds."""
-        if reason := self.refusal(slot, asked.job_ad):
-            return ActivateAnswer(started=False, reason=reason, claim_is_good=False)
-        return await self.start(slot, asked)
+    def begin_own(self, slot: Slot, asked: ActivateClaim) -> str:
+        """Give the slot to fetched work, under a claim that no schedd holds; why not, when it cannot be."""
+        if not (reason := self.refusal(slot, asked.job_ad)):
+            self._begin(slot, asked)
+        return reason
+
+    async def run_own(self, slot: Slot, asked: ActivateClaim) -> ActivateAnswer:
+        """Set a starter to work on the fetched work that has the slot."""
+        return await self._run(slot, asked)
 
     async def until_free(self, peer: Peer, slot: Slot, claim_id: str) -> bool:
         """A schedd sends the next job as soon as it has the report of the last; its starter is still cleaning up.

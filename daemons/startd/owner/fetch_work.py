@@ -2,7 +2,11 @@
 
 A slot with a hook keyword runs its FETCH_WORK hook whenever FetchWorkDelay has passed since the hook last ended. The ad
 that it prints competes like any job: by START for a free slot, by RANK for a claimed one. Accepted, it has a claim that
-no schedd holds. When it is over the hook is asked again: more work uses the claim again, none ends it.
+no schedd holds, and the slot at once: a claim without a job is one that waits for more work. When the work is over the
+hook is asked again: more work uses the claim again, none ends it.
+
+Work that a hook gave away is not lost: it runs, or its keyword's REPLY_FETCH hears "reject", or, where it was accepted
+and cannot run after all, its EVICT_CLAIM.
 
 Source: HTCondor's manual, "Configuration for Execution Points": "Job Hooks That Fetch Work".
 """
@@ -65,6 +69,7 @@ class FetchWork:
         self._tasks: Tasks | None = None
         self._count = 0
         self._evicted: set[str] = set()
+        self._starting: set[str] = set()
         self._telling = 0
         self._told = Signal()
         self._table = HookTable()
@@ -93,7 +98,7 @@ class FetchWork:
         now, next_s = trio.current_time(), NEVER
         known = {slot.name for slot in self._slots}
         busy = {slot.claim.activation.activation for slot in self._slots if slot.claim and slot.claim.activation}
-        self._evicted &= busy
+        self._evicted &= busy | self._starting
         for name in [name for name, one in self._attempts.items() if name not in known and not one.running]:
             del self._attempts[name]
         for slot in self._slots:
@@ -141,8 +146,6 @@ class FetchWork:
             work = await self._fetch(slot, programs[Hook.FETCH_WORK])
         finally:
             attempt.running, attempt.ended_at = False, trio.current_time()
-        if self._slots.get(slot.name) is not slot:
-            return
         if work is None:
             self._no_more(slot)
             return
@@ -186,13 +189,12 @@ class FetchWork:
 
     def _accept(self, slot: Slot, work: ClassAd) -> str:
         """Give the work a claim and begin with it; why not, when it cannot be."""
-        if not self._may_fetch(slot):
+        if self._slots.get(slot.name) is not slot or not self._may_fetch(slot):
             return f"{slot.name} takes no work now"
         if reason := self._claims.mismatch(slot, work):
             return reason
         if _waits_for_work(slot):
-            self._begin(slot, work)
-            return ""
+            return self._begin(slot, work)
         if slot.state.state is State.CLAIMED:
             return self._preempt(slot, work)
         if not can(slot.state, Event.CLAIM):
@@ -206,8 +208,7 @@ class FetchWork:
         self._moves.apply(taken, Event.CLAIM)
         if taken is not slot:
             self._moves.note(slot)
-        self._begin(taken, work)
-        return ""
+        return self._begin(taken, work)
 
     def _preempt(self, slot: Slot, work: ClassAd) -> str:
         """The slot is taken: the machine must like the new work better than what it has."""
@@ -223,11 +224,10 @@ class FetchWork:
 
     async def _begin_when_free(self, slot: Slot, pending: Pending, work: ClassAd) -> None:
         await pending.settled.wait()
-        if pending.granted:
-            slot.peer = None
-            self._begin(slot, work)
-        else:
-            self._start.log.always(f"{slot.short}: fetched work did not get the slot: {pending.reason}")
+        slot.peer = None if pending.granted else slot.peer
+        if reason := self._begin(slot, work) if pending.granted else pending.reason:
+            self._start.log.always(f"{slot.short}: fetched work did not get the slot: {reason}")
+            self._tell_of_eviction(slot, work)
 
     def _take(self, slot: Slot, work: ClassAd) -> tuple[Slot, Claim]:
         """The slot for the work, carved where need be, and its claim; UserError when there is no room."""
@@ -251,10 +251,11 @@ class FetchWork:
             while_draining=self._ads.drain is not None,
         )
 
-    def _begin(self, slot: Slot, work: ClassAd) -> None:
-        """Start the work in its claim."""
-        assert slot.claim is not None
+    def _begin(self, slot: Slot, work: ClassAd) -> str:
+        """Start the work in its claim; why not, when it cannot be, and the claim is over then."""
         assert self._tasks is not None
+        if slot.claim is None:
+            return "the claim is over"
         self._count += 1
         order = ActivateClaim(
             claim_id=str(slot.claim.claim_id),
@@ -264,12 +265,24 @@ class FetchWork:
             shadow_address="",
             ticket="",
         )
-        self._tasks.once(self._activate, slot, order)
+        if reason := self._claims.activations.begin_own(slot, order):
+            self._moves.give_up(slot, f"the fetched work was not started: {reason}", StopHow.GRACEFUL)
+        else:
+            self._starting.add(order.activation)
+            self._tasks.once(self._activate, slot, order)
+        return reason
 
     async def _activate(self, slot: Slot, order: ActivateClaim) -> None:
-        answer = await self._claims.activations.start_own(slot, order)
-        if not answer.started and slot.claim is not None and slot.claim.claim_id == order.claim_id:
+        try:
+            answer = await self._claims.activations.run_own(slot, order)
+        finally:
+            self._starting.discard(order.activation)
+        if answer.started:
+            return
+        if slot.claim is not None and slot.claim.claim_id == order.claim_id:
             self._moves.give_up(slot, f"the fetched work was not started: {answer.reason}", StopHow.GRACEFUL)
+        if order.activation not in self._evicted:
+            self._tell_of_eviction(slot, order.job_ad)
 
     # ---- telling
 
@@ -281,7 +294,10 @@ class FetchWork:
         if claim.activation.activation in self._evicted:
             return
         self._evicted.add(claim.activation.activation)
-        self._tell(self._hooks_of(slot), Hook.EVICT_CLAIM, claim.activation.job_ad, self._ads.matching(slot))
+        self._tell_of_eviction(slot, claim.activation.job_ad)
+
+    def _tell_of_eviction(self, slot: Slot, work: ClassAd) -> None:
+        self._tell(self._hooks_of(slot), Hook.EVICT_CLAIM, work, self._ads.matching(slot))
 
     def _tell(
         self, programs: Mapping[Hook, HookProgram], hook: Hook, job: ClassAd, slot_ad: ClassAd, *words: str

@@ -195,12 +195,13 @@ class Bench:
 
 @asynccontextmanager
 async def a_bench(
-    directory: Path, *, files: tuple[str, ...] = (), only_files: bool = False, **knobs: str
+    directory: Path, *, files: tuple[str, ...] = (), only_files: bool = False, spawner: Any = None, **knobs: str
 ) -> AsyncIterator[Bench]:
     """A startd that is ready, with a collector; `only_files`: the files say what the machine has."""
     farm = Farm()
     async with one_host(directory, overrides=knobs if only_files else {**KNOBS, **knobs}, zygote=farm) as host:
         host.source = replace(host.source, files=files)
+        host.world = replace(host.world, spawner=spawner or host.world.spawner)
         await host.start("collector")
         await host.start("startd")
         yield Bench(host, farm)
