@@ -22,11 +22,21 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-FLOOR: Final = 80.0
-"""The least per cent of all lines that a run of all tests executes."""
+FLOOR: Final = 92.0
+"""The least per cent of all lines that a run of all tests executes: a point below what was measured (93.3)."""
 ALL: Final = ("-m", "not slow and not long and not nodes", "--dist", "loadfile", "tests")
-UNMEASURED: Final = ("tests/minipool/cli/test_start_up.py", "tests/protocol/test_imports.py")
-"""They look at what a process imports, and what measures is imported too."""
+UNMEASURED: Final = (
+    # They look at what a process imports, and what measures is imported too.
+    "tests/minipool/cli/test_start_up.py",
+    "tests/protocol/test_imports.py",
+    "tests/daemons/process/test_children_are_ready.py",
+    # They look at the processor time that an expression takes, which is more where each line is counted.
+    "tests/pool/classad/test_budget.py::test_no_shape_of_bomb_takes_much_more_than_the_budget",
+    "tests/attacks/test_evaluation.py::test_others_are_answered_between_the_pieces_of_a_bomb",
+    # It looks at the files that a confined process can write, and its measure is one of them.
+    "tests/attacks/test_confined_daemons.py::test_what_it_gave_up_is_gone",
+)
+"""Tests that would see what measures them."""
 TOP: Final = ("pool", "protocol", "daemons", "minipool")
 
 
@@ -37,7 +47,7 @@ def main(argv: Sequence[str]) -> int:
     try:
         directory.chmod(0o1777)
         environment = {**os.environ, "COVERAGE_FILE": str(directory / "data")}
-        ignored = [f"--ignore={file}" for file in UNMEASURED]
+        ignored = [f"--deselect={test}" for test in UNMEASURED]
         tests = _coverage(
             ["run", "-m", "pytest", "-q", "-p", "no:cacheprovider", *ignored, *(argv if chosen else [*argv, *ALL])],
             environment,

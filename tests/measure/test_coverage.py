@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.measure.coverage import package_of, per_cent, table
+from tests.measure.coverage import UNMEASURED, package_of, per_cent, table
 
 
 def summary(lines: int, covered: int) -> dict[str, dict[str, int]]:
@@ -27,6 +27,12 @@ def test_each_package_has_a_line_and_large_files_count_for_more() -> None:
         ["all", "200", "70.0", "%"],
     ]
     assert per_cent([]) == 0.0
+
+
+def test_what_is_left_out_is_there() -> None:
+    root = Path(__file__).parents[2]
+    for file, _, name in (test.partition("::") for test in UNMEASURED):
+        assert f"def {name}" in (root / file).read_text()
 
 
 def test_a_process_that_ends_as_tools_do_is_measured(tmp_path: Path) -> None:

@@ -96,6 +96,34 @@ queue 2
     assert all(ad.eval_int("StageOutFinish", 0) >= ad.eval_int("StageOutStart", 1) for ad in ads)
 
 
+def test_spooled_files_come_back_as_they_went_many_and_large(pool: RealPool, home: Path) -> None:
+    """Too many for the list of names, in packs, and two that go alone."""
+    went = {f"small.{n}": bytes([n]) * (30_000 + n) for n in range(80)}
+    went |= {"large.0": os.urandom(3_000_000), "large.1": os.urandom(300_000)}
+    (home / "d").mkdir()
+    for name, data in went.items():
+        (home / "d" / name).write_bytes(data)
+    cluster = pool.submit(
+        """executable = /bin/cp
+transfer_executable = false
+arguments = -r d e
+transfer_input_files = d
+transfer_output_files = e
+should_transfer_files = YES
+queue
+""",
+        cwd=home,
+        options=["-spool"],
+    )
+    pool.until_status(cluster, COMPLETED)
+    (home / "d" / "large.0").unlink()
+    pool.tool("condor_transfer_data", str(cluster), cwd=home)
+    came = {path.name: path.read_bytes() for path in (home / "e").iterdir()}
+    assert came.keys() == went.keys()
+    assert [name for name in went if came[name] != went[name]] == []
+    until_fetched(pool, cluster)
+
+
 def test_the_log_of_a_spooled_job_is_there_when_its_input_is(pool: RealPool, home: Path) -> None:
     description = "executable = /bin/true\nrequirements = false\nlog = the.log\nqueue\n"
     cluster = pool.submit(description, cwd=home, options=["-spool"])

@@ -72,6 +72,22 @@ def test_of_a_job_that_no_slot_takes_it_is_never_said_that_one_would(pool: RealP
     assert "should start" not in said
 
 
+def test_condor_q_says_of_a_slot_which_jobs_it_takes(pool: RealPool, home: Path) -> None:
+    text = JOB.format("/bin/true", "vanilla") + "request_cpus = $(cpus)\nhold = true\nqueue cpus in (1, 64)\n"
+    cluster = pool.submit(text, cwd=home)
+    slot = pool.tool("condor_status", "-af", "Name").split()[0]
+    ask = "condor_q", "-better-analyze:reverse", "-machine", slot
+    said = pool.tool(*ask, str(cluster))
+    assert f"\n-- Slot: {slot} : Analyzing matches for 2 Jobs in 2 autoclusters\n" in said
+    assert "\n    Start && WithinResourceLimits\n\n  START is\n    true\n" in said
+    assert "\nStep   Matched  Condition\n----- --------- ---------\n[1]           1  WithinResourceLimits\n" in said
+    assert "\n    1 (50.00 %) match both slot and job requirements.\n" in said
+    alone = pool.tool(*ask, f"{cluster}.1")
+    assert f"\nJob {cluster}.1 has the following attributes:\n\n    TARGET.RequestCpus = 64\n" in alone
+    assert "\n[1]           0  WithinResourceLimits\n" in alone
+    pool.tool("condor_rm", str(cluster))
+
+
 def test_without_a_job_all_that_waits_is_explained_in_groups(pool: RealPool, home: Path) -> None:
     assert why(pool) == "No job waits, and none is on hold.\n"
     large = pool.submit(JOB.format("/bin/true", "vanilla") + "request_memory = 64 TB\nqueue 8\n", cwd=home)

@@ -12,6 +12,7 @@ import pytest
 
 from minipool.cli.entry.main import dispatch
 from pool.base.ids import JobId
+from pool.classad import ClassAd, parse_longs
 from pool.jobs.userlog import event_log as log
 from pool.jobs.userlog.event import LogEvent, event_text
 from pool.jobs.userlog.usage import Usage
@@ -45,6 +46,59 @@ def two_jobs(tmp_path: Path) -> str:
         + event_text(done, A, AT + 720 + 3600)
     )
     return str(path)
+
+
+def all_of(ads: str) -> list[ClassAd]:
+    return list(parse_longs(ads.splitlines()))
+
+
+def test_condor_q_and_history_show_jobs_as_a_log_tells_of_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for tool in ("q", "history"):
+        assert dispatch(tool, ["-userlog", two_jobs(tmp_path), "-long"]) == 0
+        ended, runs = sorted(all_of(capsys.readouterr().out), key=lambda ad: ad.eval_int("ProcId", 0))
+        assert [ended[name] for name in ("JobStatus", "LastJobStatus", "ExitCode", "ExitBySignal")] == [4, 2, 0, False]
+        assert [ended[name] for name in ("QDate", "CompletionDate", "NumJobStarts")] == [AT, AT + 4320, 2]
+        assert (ended["RemoteWallClockTime"], ended["LastRemoteWallClockTime"]) == (4200.0, 3600.0)
+        assert (ended["LastRemoteHost"], "RemoteHost" in ended) == ("<10.0.0.2:9618>", False)
+        assert (runs["JobStatus"], runs["RemoteHost"], runs["UserLog"]) == (2, HOST, str(tmp_path / "log"))
+
+
+def test_what_a_log_tells_of_holds_suspensions_and_removals(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def ads() -> list[ClassAd]:
+        assert dispatch("q", ["-userlog", str(path), "-long"]) == 0
+        return all_of(capsys.readouterr().out)
+
+    path = tmp_path / "log"
+    path.write_text(
+        event_text(log.Submitted("<10.0.0.9:1>"), A, AT) + event_text(log.Held("no such file", 13, 2), A, AT + 10)
+    )
+    (held,) = ads()
+    assert [held[name] for name in ("JobStatus", "HoldReason", "HoldReasonCode", "HoldReasonSubCode")] == [
+        5, "no such file", 13, 2,
+    ]  # fmt: skip
+    with open(path, "a") as file:
+        file.write(event_text(log.Released("try again"), A, AT + 20))
+    (free,) = ads()
+    assert [free[name] for name in ("JobStatus", "LastHoldReason", "EnteredCurrentStatus")] == [
+        1, "no such file", AT + 20,
+    ]  # fmt: skip
+    assert "HoldReason" not in free
+    path.write_bytes((CASES / "suspend.log").read_bytes())
+    (gone,) = ads()
+    said = [gone[name] for name in ("JobStatus", "TotalSuspensions", "RemoveReason", "ImageSize")]
+    assert said == [3, 1, "via condor_rm (by user peer)", 2600]
+
+
+def test_a_log_that_cannot_be_read_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    missing = str(tmp_path / "none")
+    for tool, said in (
+        ("q", f"\nCan't open user log: {missing}\n"),
+        ("history", f"Error: Can't open userlog {missing}\n"),
+    ):
+        assert dispatch(tool, ["-userlog", missing]) == 1
+        assert capsys.readouterr() == ("", said)
 
 
 def test_allocations_and_their_totals_are_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
