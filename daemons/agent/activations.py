@@ -68,6 +68,7 @@ class JobFiles:
     @property
     def is_quickly_gathered(self) -> bool:
         """Whether the list of what is sent takes no longer than starting a thread."""
+        # Only a spool directory or a list of inputs makes the agent walk directories, which may be far away.
         return self.use == "run" and not self.spool and not any(self.job.eval_str(name) for name in INPUT_LISTS)
 
     def items(self) -> tuple[list[InputItem], list[InputItem]]:
@@ -121,6 +122,7 @@ class OpenActivations:
     def open(self, _peer: Peer, request: OpenTransfer) -> Done:
         """Let a starter in; asked again (after a restart of the schedd) it changes nothing."""
         known = self._open.get(request.activation)
+        # Another digest is another attempt: what came under the earlier ticket must not be gone on with.
         if known is None or known.digest != request.digest:
             self._forget(request.activation)
             label = request.claim or request.activation
@@ -147,6 +149,7 @@ class OpenActivations:
     def _forget(self, name: str) -> None:
         known = self._open.pop(name, None)
         if known is not None:
+            # Spooled jobs of one request share a ticket: it goes with the last of them.
             if not any(other.digest == known.digest for other in self._open.values()):
                 self._security.tickets.revoke(known.digest)
             if known.push is not None:

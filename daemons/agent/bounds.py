@@ -31,6 +31,7 @@ class DirectoryBounds:
         found = real(path)
         if not self._directories:
             return found
+        # Links are followed before the comparison: a link inside the bounds may lead out of them.
         found = os.path.realpath(found)
         if not is_within(found, self._directories):
             raise OutOfBounds(path)

@@ -57,6 +57,7 @@ def _clean(request: CleanCheckpoints) -> str:
     if command is None:
         return f"no program is known that removes checkpoints from {url} (CHECKPOINT_DESTINATION_MAPFILE)"
     deadline = time.monotonic() + request.limit_s
+    # One checkpoint after the other, each forgotten when it is done: a run that is cut short is not in vain.
     for name in found:
         path = os.path.join(directory, name)
         trouble = _clean_one(job, path, command, job_ad, min(request.file_limit_s, deadline - time.monotonic()))
@@ -90,6 +91,7 @@ def argv_of(command: Sequence[str]) -> list[str]:
     """How it is started: the pool's own goes by its name where there is no such program."""
     program, *arguments = command
     if os.path.basename(program) == LOCAL_CLEANER and not os.access(program, os.X_OK):
+        # -I: neither the user's PYTHONPATH nor the current directory can put another module in its place.
         return [sys.executable, "-I", "-m", "daemons.libexec.checkpoint_cleaner", *arguments]
     return [program, *arguments]
 

@@ -66,6 +66,8 @@ class SpooledCheckpoints:
 
     def commit(self, path: str) -> None:
         """All files are there: from now on this is the newest."""
+        # Made of what is on disk now, and not of what was sent: so a manifest vouches for the files that are given
+        # back.
         digests = {name: digest_of(os.path.join(path, name)) for name in _files(path)}
         taken = [number for name in self._names() if (number := number_of(name)) is not None]
         number = max(taken, default=-1) + 1
@@ -75,7 +77,9 @@ class SpooledCheckpoints:
             os.fsync(file.fileno())
         if self.job_ad:
             self._keep_ad()
+        # The one step by which the checkpoint comes into being; a crash before it leaves the one before as the newest.
         os.rename(path, os.path.join(self.directory, directory_name(number)))
+        # Where the files are at a URL the manifests are all that is known of them: none may go before its files.
         for name in newest_first(self._names())[KEPT:] if not self.job_ad else ():
             shutil.rmtree(os.path.join(self.directory, name), ignore_errors=True)
 

@@ -38,4 +38,5 @@ def _changed(path: str) -> int | None:
         found = os.lstat(path)
     except (OSError, ValueError):
         return None
+    # A directory's time says nothing about what is in it.
     return found.st_mtime_ns if stat.S_ISREG(found.st_mode) else None

@@ -27,6 +27,7 @@ from protocol.wire.message import DONE, Done
 
 LOCK_PAUSE_S: Final = 0.02
 LOG_MODE: Final = 0o664
+# O_NONBLOCK, so that a log that is a pipe without a reader fails to open instead of holding up everybody's events.
 _FLAGS: Final = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK
 
 
@@ -92,6 +93,7 @@ def append_to(path: str, events: list[LogEvent], *, fsync: bool, lock: bool) -> 
 
 def _lock(fd: int) -> None:
     try:
+        # A POSIX lock, as HTCondor's readers and writers take; flock would not be seen by them.
         fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         if error.errno in (errno.EACCES, errno.EAGAIN):

@@ -66,6 +66,7 @@ class Inputs:
         sources, bounds = gathered.sources, activation.bounds
 
         def open_file(entry: FileEntry) -> int:
+            # Looked at again for each file: between the list and the opening somebody may have put a link there.
             fault("agent.input_file")
             return os.open(bounds.real(sources[entry.name]), os.O_RDONLY | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC)
 
@@ -75,6 +76,7 @@ class Inputs:
             size = sum(entry.size - start for entry, start in still_to_move(entries, have))
             transfer = await self._turns.take(peer, request.activation, upload=True, size=size)
             hands_over = peer.bulk.reaches(request.process)
+            # The answer goes out when this handler returns; the bytes must come after it, on the same connection.
             self._nursery.start_soon(self._send, transfer, entries, open_file, have, hands_over)
         return InputFiles(files=entries, have=have, restored=restored)
 

@@ -75,6 +75,7 @@ async def main(birth: Birth) -> None:
     )
     log.capture_logging()
     faults.arm(settings.fault_points, settings.run_dir or ".")
+    # All that only root can do comes before `become`: keys are read, sockets bound in RUN.
     security = _security(settings)
     listeners = _listen(settings, log)  # while this process may write to RUN
     log.always("File agent starts", user=settings.account or settings.uid, pid=os.getpid(), socket=settings.socket)
@@ -104,6 +105,7 @@ def _security(settings: AgentSettings) -> Security:
         revoked=Revoked(os.path.join(settings.run_dir, REVOKED_FILE)),
     )
     if security.has_host_certificate:
+        # Read into memory now: later the key is not the user's to read.
         security.tls_server()
     return security
 

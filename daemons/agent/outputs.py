@@ -140,6 +140,7 @@ class Outputs:
                 placement.adopt(entry)
         if activation.kept is not None:
             activation.kept.abandon(keep=have)
+        # What was kept is this push's now: a later failure must not find it twice.
         activation.came, activation.kept = {}, None
         named = Destinations(activation.job).names if activation.use == "run" and not staging else _all
         since = activation.job.eval_float("QDate", 0.0)
@@ -180,6 +181,7 @@ class Outputs:
         trouble = await self._place(peer, push, came, run_sync)
         if trouble is None and push.excess is not None:
             return output_trouble(self._host, push.excess, 0, HoldCode.MAX_TRANSFER_OUTPUT_SIZE_EXCEEDED)
+        # The manifest last: a checkpoint is one only when all of its files are there.
         if trouble is None and push.staging:
             try:
                 job_ad = activation.job.long() if is_at_url(activation.job) else ""
@@ -224,6 +226,7 @@ class Outputs:
         fault("agent.output_came")
         if trouble is None:
             try:
+                # Renames in one directory are quick; a thread is worth it only for many.
                 if len(files) > AT_ONCE_MAX:
                     await trio.to_thread.run_sync(placement.finish)
                 else:

@@ -48,6 +48,7 @@ class RemoteFiles:
         job, bounds = self._job_of(peer, request.activation)
         if not job.eval_bool("WantIOProxy", False):
             raise UserError("this job has not asked for its owner's files (want_io_proxy)")
+        # With root's rights any path that a job names could be opened, and its host be anybody's.
         if opened_by_root():
             raise UserError("root's files are not for jobs to open (want_io_proxy)")
         operation = OPERATIONS.get(request.operation)
@@ -172,6 +173,7 @@ def _nothing(act: Callable[[RemoteIo, Path], object]) -> Operation:
 
 def _access(request: RemoteIo, path: Path) -> int:
     target, mode = path(0), request.numbers[0] & 7
+    # `os.access` says no more than no; a file that is not there has an errno of its own.
     os.stat(target)
     if not os.access(target, mode):
         raise PermissionError(errno.EACCES, "")

@@ -36,6 +36,7 @@ class Signer:
         job, _ = self._job_of(peer, request.activation)
         if len(request.urls) > URLS_MAX:
             raise UserError(f"more than {URLS_MAX} URLs at a time")
+        # All are judged before the first is signed: a request is granted whole or not at all.
         allowed = _allowed(job, upload=request.upload)
         for url in request.urls:
             if not allowed(url):
@@ -46,6 +47,7 @@ class Signer:
 
 def _allowed(job: ClassAd, *, upload: bool) -> Callable[[str], bool]:
     """Which URLs are the job's: a machine gets no more out of the keys than its job has asked for."""
+    # With the slash, so that s3://bucket/a does not let through s3://bucket/abc.
     checkpoints = f"{(job.eval_str('CheckpointDestination') or '').rstrip('/')}/"
     if not upload:
         inputs = {url for url, _ in url_inputs(job)}

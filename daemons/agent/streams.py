@@ -49,6 +49,7 @@ def write_piece(job: ClassAd, bounds: DirectoryBounds, request: WriteStream) -> 
     try:
         fd = os.open(bounds.real(path), flags, 0o644)
         try:
+            # A terminal or a pipe has no places: there a piece that comes twice shows twice.
             seekable = stat.S_ISREG(os.fstat(fd).st_mode)
             left, at = memoryview(request.data), request.at
             while left:

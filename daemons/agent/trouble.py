@@ -36,6 +36,7 @@ def within(limit_mb: int, entries: list[FileEntry]) -> list[FileEntry]:
         if entry.kind != "file" or entry.size <= left:
             kept.append(entry)
             left -= entry.size
+        # Up to the limit and no further: files move until they meet it, and then the job is held.
         elif left > 0:
             kept.append(replace(entry, size=left, data=None if entry.data is None else entry.data[:left]))
             left = 0

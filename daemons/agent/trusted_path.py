@@ -76,6 +76,7 @@ def _resolved(path: str) -> str:
         links += 1
         if links > LINKS_MAX:
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
+        # From "/" again: each directory on the link's way is judged like those before it.
         target = os.path.normpath(os.path.join(here, os.readlink(at)))
         waiting.extendleft(reversed([part for part in target.split("/") if part]))
         here = "/"
@@ -87,6 +88,7 @@ def _shared(directory: str, path: str) -> bool:
     found = os.lstat(directory)
     if not stat.S_ISDIR(found.st_mode):
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), directory)
+    # A group of root's own may write where root may; any other group is other people.
     others = found.st_mode & (stat.S_IWOTH if found.st_gid == ROOT else stat.S_IWOTH | stat.S_IWGRP)
     if found.st_uid != ROOT or (others and not found.st_mode & stat.S_ISVTX):
         raise Untrusted(path, f"{directory} can be changed by other accounts")
@@ -96,6 +98,7 @@ def _shared(directory: str, path: str) -> bool:
 def _check_own(at: str, found: os.stat_result, path: str) -> None:
     if found.st_uid != ROOT:
         raise Untrusted(path, f"{at} is another account's")
+    # Anybody may make a second name for root's file in a sticky directory, and name that one.
     if stat.S_ISREG(found.st_mode) and found.st_nlink > 1:
         raise Untrusted(path, f"{at} has several names")
 
@@ -121,6 +124,7 @@ def check_new(place: str, since: float) -> None:
     if os.path.basename(place).startswith("."):
         raise Untrusted(place, f"{place} is hidden, and transfer_output_files does not name it")
     try:
+        # The time of the inode's change cannot be set back by whoever owns the file; mtime can.
         older = os.lstat(place).st_ctime < since
     except FileNotFoundError:
         return

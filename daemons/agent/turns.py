@@ -104,6 +104,7 @@ class AgentTurns:
         transfer = TurnTransfer(activation, upload, size, peer)
         if size > self._small_bytes and self.schedd is not None:
             await self._ask(self.schedd, transfer)
+        # By identity: a connection may have two transfers of one activation at a time, one in each direction.
         self._transfers[id(transfer)] = transfer
         self._began.set()
         return transfer
@@ -147,6 +148,7 @@ class AgentTurns:
         """A turn is over before its files have moved: the starter comes again."""
         for transfer in list(self._transfers.values()):
             if transfer.turn == message.turn:
+                # The connection is cut, not the transfer alone: the starter asks anew, and what has come is kept.
                 transfer.peer.abort("the transfer has taken longer than MAX_TRANSFER_QUEUE_AGE while others wait")
 
     # ---- what it costs

@@ -77,6 +77,7 @@ def _mark(name: str) -> bool:
     assert _markers is not None
     try:
         _markers.mkdir(exist_ok=True)
+        # O_EXCL decides between processes that pass the point at the same time.
         descriptor = os.open(_markers / name, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644)
         os.write(descriptor, f"{os.getpid()}\n".encode())
         os.close(descriptor)

@@ -43,6 +43,7 @@ def kill_until_gone(
     """
     left: set[int] = set()
     for _ in range(rounds_max):
+        # Zombies cannot be killed, and whoever is asked may name this process: it is the parent of them all.
         left = {pid for pid in who() if pid != os.getpid() and not is_zombie(pid)}
         if not left:
             break

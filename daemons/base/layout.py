@@ -48,6 +48,7 @@ LAYOUT: Final = (
     Rule("RUN", 0o600, "master.pid", is_directory=False),
     Rule("SPOOL", PASSAGE),
     Rule("SPOOL", 0o600, "*", is_directory=False),
+    # Users reach their own job's directory, which has a mode of its own, and see nobody else's name.
     Rule("SPOOL", PASSAGE, "[0-9]*"),
     Rule("SPOOL", PASSAGE, "[0-9]*/[0-9]*"),
     Rule("SPOOL", PASSAGE, "checkpoint-cleanup"),
@@ -104,6 +105,7 @@ def passage(path: str | os.PathLike[str]) -> None:
 
 def publish(path: Path, text: str) -> None:
     """Write a small file that everybody may read; nobody sees half of it."""
+    # In the same directory, or the rename would not be atomic.
     fresh = path.with_name(f".{path.name}.{os.getpid()}")
     fresh.write_text(text)
     fresh.chmod(PUBLIC)

@@ -18,6 +18,7 @@ _PR_SET_NO_NEW_PRIVS: Final = 38
 _PR_CAP_AMBIENT: Final = 47
 _PR_CAP_AMBIENT_CLEAR_ALL: Final = 4
 
+# The kernel may be built without CONFIG_PROC_CHILDREN; then every process has to be looked at.
 _HAS_CHILDREN_FILE: Final = Path(f"/proc/self/task/{os.getpid()}/children").exists()
 
 CAP_DAC_OVERRIDE: Final = 1
@@ -59,6 +60,7 @@ def leave_nothing_to_programs() -> None:
         except OSError:  # the one that read the directory
             continue
     try:
+        # Ambient capabilities are the only ones that survive an execve without help from the file.
         _prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL)
     except OSError:  # a kernel without such capabilities
         pass
@@ -74,12 +76,14 @@ def keep_capabilities(kept: Collection[int]) -> None:
     for capability in range(_CAPABILITIES_MAX):
         if capability not in kept:
             try:
+                # The bounding set too, or a set-user-id program of root's would bring them back.
                 _prctl(_PR_CAPBSET_DROP, capability)
             except OSError as error:
                 if error.errno != errno.EINVAL:  # beyond the last one that the kernel has
                     raise
     mask = sum(1 << capability for capability in kept)
     low, high = mask & 0xFFFFFFFF, mask >> 32
+    # Inheritable stays empty: what is executed gets none, whatever its file says.
     header = struct.pack("=Ii", _CAPABILITY_VERSION_3, 0)
     _check(_libc.capset(header, struct.pack("=6I", low, low, 0, high, high, 0)))
 
@@ -97,6 +101,7 @@ def children_of(pid: int) -> list[int]:
         tasks = os.listdir(f"/proc/{pid}/task")
     except OSError:
         return found
+    # Each thread has its own children file; a child belongs to the thread that forked it.
     for task in tasks:
         try:
             with open(f"/proc/{pid}/task/{task}/children", "rb", buffering=0) as file:
@@ -143,6 +148,8 @@ def stat_fields(pid: int) -> list[str] | None:
     """The fields of /proc/PID/stat after the name: state, parent, group, session ...; None when it is gone."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
+            # The name in parentheses is the process's own choice and may hold blanks and parentheses: the last one
+            # counts.
             return file.read().rpartition(b") ")[2].decode("ascii").split()
     except OSError:
         return None

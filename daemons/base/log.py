@@ -114,6 +114,7 @@ class Log:
     def capture_logging(self) -> None:
         """Take what libraries say through `logging` into this log."""
         root = logging.getLogger()
+        # In place of what is there: a forked child has inherited its parent's.
         root.handlers[:] = [_Handler(self)]
         root.setLevel(logging.DEBUG if self.wants(FULLDEBUG) else logging.INFO)
 
@@ -121,6 +122,7 @@ class Log:
 
     def _time(self) -> str:
         now = int(self._wall())
+        # strftime costs more than all else in a line, and a second has many lines.
         if self._stamp[0] != now:
             self._stamp = (now, time.strftime(self.times, time.localtime(now)) if self.times else str(now))
         return self._stamp[1]
@@ -132,6 +134,7 @@ class Log:
                 sys.stderr.write(line)
                 return
             file = self._file or self._open()
+            # A line longer than the limit goes into an empty file whole, rather than turn files over for ever.
             if self._size + len(raw) > self._bytes_max > 0 and self._size:
                 file = self._rotate()
             self._size += file.write(raw)
@@ -140,6 +143,7 @@ class Log:
 
     def _open(self) -> FileIO:
         assert self.path is not None
+        # Unbuffered: what a process said before it was killed is what one wants to read.
         self._file = FileIO(self.path, "a", opener=open_public)
         if self._begins_anew:
             self._begins_anew = False

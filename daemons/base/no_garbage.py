@@ -28,6 +28,7 @@ def no_garbage(*, when: bool = True) -> Iterator[None]:
         yield
     finally:
         _blocks -= 1
+        # Out of the collector's sight for good, before it is switched on again.
         gc.freeze()
         if not _blocks:
             gc.enable()

@@ -22,6 +22,7 @@ def raise_limit(config: Config, subsystem: str) -> None:
     global _inherited
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = config.int(f"{subsystem}_MAX_FILE_DESCRIPTORS", default=0) or config.int("MAX_FILE_DESCRIPTORS")
+    # Root may raise the hard limit too; whoever may not takes what there is.
     for limits in ((wanted, max(hard, wanted)), (min(wanted, hard), hard)) if wanted else ((hard, hard),):
         try:
             resource.setrlimit(resource.RLIMIT_NOFILE, limits)

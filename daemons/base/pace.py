@@ -32,6 +32,7 @@ class LoopTurns:
     """`await turns.next()` before work that many tasks want to do at once: one does it in each turn of the loop."""
 
     def __init__(self) -> None:
+        # A trio lock hands itself to the next waiter only at a checkpoint: one waiter passes in each turn of the loop.
         self._lock = trio.Lock()
 
     async def next(self) -> None:

@@ -26,6 +26,7 @@ class RecordFile:
         try:
             if os.path.getsize(self.path) + more <= self.bytes_max:
                 return
+            # Aside first, then the new file: a reader finds the records under one name or the other.
             os.replace(self.path, rotated_name(self.path, now))
         except FileNotFoundError:
             return

@@ -29,6 +29,7 @@ class Signal:
     def fire(self) -> None:
         """It happens now."""
         if self._next is not None:
+            # A new event for each time: whoever was waiting wakes, and nobody who comes later does.
             self._next.set()
             self._next = None
 

@@ -93,6 +93,7 @@ class Collector:
         return DONE
 
     def _keep(self, peer: Peer, update: AdUpdate, requirements: Expr | None) -> None:
+        # The attributes below are the collector's word; the message may be looked at by others yet.
         ad = update.ad.copy()
         ad_type, name = ad.eval_str("MyType", ""), kept_name(ad)
         self._require(peer, ad_type)
@@ -169,10 +170,13 @@ class Collector:
         try:
             while True:
                 news = changed.next()
+                # A constraint is evaluated as its delta is taken, which may cost much: one at a time, with a breath in
+                # between.
                 while deltas := watch.take(1 if request.constraint else DELTAS_AT_ONCE_MAX):
                     for ad_type, name, stored in deltas:
                         await send(_delta(ad_type, name, stored, private=request.private))
                     await pace.breathe()
+                # Only once nothing waits: a watcher takes what was not named before SYNCED to be gone.
                 if not synced and not watch:
                     await send(AdDelta(change=AdChange.SYNCED))
                     synced = True
@@ -196,6 +200,7 @@ class Collector:
                 said_s = round(wall() - stored.heard_at)
                 self._start.log.always("Ad is absent.", type=stored.ad_type, name=stored.name, silent_s=said_s)
             due = self._table.next_expiry()
+            # The wall clock may be set: never a wait of no time at all, which would be a loop.
             await first_of(moved, timeout_s=math.inf if due is None else max(0.01, due - wall()))
 
     def ad(self) -> ClassAd:

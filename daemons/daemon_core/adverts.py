@@ -105,6 +105,7 @@ class Adverts:
 
     def _changed(self, key: Key) -> None:
         for target in self._targets:
+            # To the end of the order: an ad that changes all the time does not hold up the others.
             target.stale.pop(key, None)
             target.stale[key] = None
             target.changed.fire()
@@ -125,6 +126,7 @@ class Adverts:
                 async with endpoints.connected(
                     target.address, security=self._start.security, network=self._start.world.network
                 ) as peer:
+                    # A new connection may be to a collector that has been restarted and knows nothing.
                     target.stale = dict.fromkeys(self._ads)
                     log.full("Connected to the collector.", address=target.address)
                     backoff.reset()
@@ -148,6 +150,7 @@ class Adverts:
         while target.stale:
             keys = list(target.stale)[:ADS_PER_UPDATE_MAX]
             for key in keys:
+                # Before the call: what changes while it is on its way is stale again, and is sent once more.
                 del target.stale[key]
             updates = [self._ads[key] for key in keys if key in self._ads]
             requests: list[Request[Any]] = [UpdateAds(updates=updates)] if updates else []

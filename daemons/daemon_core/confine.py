@@ -32,8 +32,10 @@ def confine(config: Config, subsystem: str, log: Log) -> None:
     writable = places(config, subsystem)
     read = {Path(config.path("KEYS")), *map(Path, config.files)}
     never_gain_privileges()
+    # Directories of the condor account (a pool that HTCondor has run before) are not root's to write without it.
     keep_capabilities(() if _are_roots([*writable, *read]) else (CAP_DAC_OVERRIDE,))
     try:
+        # /dev, since standard error and /dev/null are written too.
         landlock.write_only_beneath([*writable, DEVICES])
     except OSError as error:
         log.always(f"This kernel confines no process to directories, so root's files can still be written: {error}")

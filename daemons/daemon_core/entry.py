@@ -66,6 +66,7 @@ def run_process(
         start = DaemonStart(name, source, world, port_address=port_address, family=family)
     except ConfigError as error:
         print(f"{name}: {error}", file=sys.stderr)
+        # Before there is a log: whoever waits for the master to start would only see a status.
         _say_why(control, error)
         return EXIT_BAD_CONFIG
     _prepare(start)
@@ -100,6 +101,7 @@ def _prepare(start: DaemonStart) -> None:
         debug=start.log.always,
     )
     faults.arm(start.config.str("FAULT_POINTS", default=""), start.run_dir)
+    # What was imported is there for good; the collector need not look at it at each turn.
     gc.freeze()
     for line in _banner(start):
         start.log.always(line)
@@ -108,6 +110,7 @@ def _prepare(start: DaemonStart) -> None:
 def _failed(start: DaemonStart, error: BaseException, control: socket.socket | None) -> int:
     """Say what has ended the daemon, and to the master why; the exit status."""
     cause = error
+    # Each nursery on the way out wraps the error once more.
     while isinstance(cause, BaseExceptionGroup) and len(cause.exceptions) == 1:
         cause = cause.exceptions[0]
     if not isinstance(cause, PoolError):
@@ -190,6 +193,7 @@ async def _obey(master: trio.SocketStream, start: DaemonStart) -> None:
     except trio.BrokenResourceError:
         pass
     start.log.always("The master is gone.")
+    # A master that dies takes its host's daemons along: the next master starts them anew, and there is one of each.
     start.stop(StopHow.FAST)
 
 

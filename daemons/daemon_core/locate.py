@@ -62,6 +62,7 @@ def nearest(config: Config, address: Address | str) -> Address:
     if where.is_unix or not where.sock:
         return where
     try:
+        # What the daemon has published itself: the configuration may have a port of 0, or an address that is forwarded.
         lines = (Path(config.path("RUN")) / f"{where.sock}.address").read_text().splitlines()
         mine = Address.parse(lines[0])
     except (OSError, IndexError, UserError):

@@ -66,6 +66,7 @@ class RemoteConfig:
         if request.value is not None:
             if "\n" in request.value or len(request.value) > VALUE_MAX:
                 raise UserError(f"the value of {name} is not one line of at most {VALUE_MAX} characters")
+            # A value that nobody can use would keep the daemon from its next start.
             check_values(start.config.with_overrides({name: request.value}))
         if request.lasting:
             kept = _changed(kept_values(start.config, start.subsystem), name, request.value)
@@ -84,6 +85,7 @@ def kept_values(config: Config, subsystem: str) -> dict[str, str]:
     try:
         with open(path, encoding="utf-8") as file:
             status = os.fstat(file.fileno())
+            # On the open file: a name could lead elsewhere between the look and the reading.
             if status.st_uid not in (0, os.geteuid()) or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
                 raise ConfigError(f"{path} is not read: another account could have written it")
             pairs = (line.rstrip("\n").partition(" = ") for line in file)

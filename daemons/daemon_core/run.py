@@ -247,6 +247,7 @@ class DaemonStart:
 
     def reconfigure(self) -> None:
         """Read the configuration again; ConfigError leaves the old one in force."""
+        # All that can fail comes first: an error leaves the daemon as it was.
         config = self.source.load(self.subsystem, self.world.env).with_overrides(self.runtime_values)
         check_values(config)
         security = Security.from_config(config, self.subsystem)

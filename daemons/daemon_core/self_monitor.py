@@ -34,6 +34,7 @@ class SelfMonitor:
             "MonitorSelfTime": int(now),
             **self._duty(now, used_s),
         }
+        # Two questions in one second would else leave a cpu usage over no time at all.
         if now - at >= LOOK_S:
             self._busy.append((now, used_s))
         return figures

@@ -63,6 +63,7 @@ class UserHomes:
         while True:
             name = self._questions.get()
             home = self._look(name)
+            # Who writes expressions chooses the names: what is kept of them has to be bounded.
             if len(self._answers) >= NAMES_MAX:
                 self._answers.clear()
             self._answers[name] = home, self._clock() + KEPT_S

@@ -33,6 +33,7 @@ def warm_up() -> None:
     """Do it all, once; nothing is left but what was learnt."""
     for kind in list(MESSAGES.values()):
         fields_of(kind)
+    # OpenSSL reads its configuration at the first context, which takes milliseconds.
     ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     for subsystem in SUBSYSTEMS:

@@ -64,6 +64,7 @@ def named_account(name: str, *, is_owner: bool = True) -> Account:
         raise NoAccount(f"there is no account {name!r} on this machine") from None
     if entry.pw_uid == 0:
         raise NoAccount("jobs do not run as root")
+    # Never the group of root, whoever is listed in it.
     groups = tuple(sorted(set(os.getgrouplist(name, entry.pw_gid)) - {0}))
     return Account(name, entry.pw_uid, entry.pw_gid, groups, entry.pw_dir, is_owner)
 

@@ -88,9 +88,11 @@ class ControlGroup:
             self._doors.close()
             for path in self._paths.values():
                 os.makedirs(path, exist_ok=True)
+        # The limits are the next job's, the freezing was the last one's.
         if self._frozen:  # whoever entered would stand still
             self.freeze(False)
         failed: list[str] = []
+        # Each write costs the kernel a lock; jobs of one claim mostly have the same limits.
         if limits != self._limits:
             failed = [said for write in self._writes(limits) if (said := self._set(write)) is not None]
             self._limits = limits
@@ -132,6 +134,7 @@ class ControlGroup:
         if not limit:
             return True
         v1 = self.trees.version == 1
+        # What the visitor itself would add counts against the job's limit.
         used = self._file("memory" if v1 else "", "memory.usage_in_bytes" if v1 else "memory.current").strip()
         return not used.isdigit() or int(used) + VISIT_BYTES <= limit
 
@@ -179,6 +182,7 @@ class ControlGroup:
 
     def oom_killed(self) -> bool:
         """Whether the kernel has killed a process of the present job for want of memory."""
+        # The kernel's counter never goes back: what it said before this job is subtracted.
         return self._oom_count() > self._oom_before
 
     def _cpu(self) -> tuple[float, float]:
@@ -253,6 +257,7 @@ class ControlGroup:
             except BlockingIOError:
                 pass
             return
+        # Version 1 tells by eventfd, registered in one line: EVENTFD CONTROL_FD (memory.txt, "OOM notifications").
         eventfd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         try:
             control = os.open(os.path.join(path, "memory.oom_control"), os.O_RDONLY | os.O_CLOEXEC)
@@ -295,6 +300,7 @@ class ControlGroup:
             return 0
         if "" in self._paths:
             try:
+                # In one go, forks included; the file came with Linux 5.14.
                 write_file(os.path.join(self._paths[""], "cgroup.kill"), "1")
             except OSError:
                 send(members, signal.SIGKILL)
@@ -328,6 +334,7 @@ def _remove_group(path: str) -> None:
         except FileNotFoundError:
             return
         except OSError as error:
+            # EBUSY is a process that was killed and has not been collected yet.
             if error.errno != errno.EBUSY:
                 return
             time.sleep(REMOVE_PAUSE_S)

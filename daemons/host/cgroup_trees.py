@@ -57,6 +57,7 @@ def _usable_v2(trees: Trees, base: str) -> Trees:
     """The root when we own it; else our own group, out of whose way all its processes are moved first."""
     mount = trees.mount("") or ""
     own = _own_group_v2(mount)
+    # Version 2 gives controllers only to groups that have no processes themselves, the root alone excepted.
     if own != mount:
         leaf = os.path.join(own, "minipool-daemons")
         _make(own, "minipool-daemons")
@@ -89,6 +90,7 @@ def _own_group_v2(mount: str) -> str:
         if line.startswith("0::"):
             path = line[3:]
             own = os.path.normpath(mount + path)
+            # In a container the path may be that of the host's tree, which is not to be seen here.
             return mount if path == "/" or not os.path.isdir(own) else own.removesuffix("/minipool-daemons")
     return mount
 

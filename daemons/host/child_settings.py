@@ -67,6 +67,7 @@ class Birthright(Record):
 
     def pack(self) -> bytes:
         """As the payload of a fork."""
+        # Paths may be any bytes: surrogates stand for those that are no UTF-8.
         return bytes(msgpack.packb(encode(self), unicode_errors="surrogateescape"))
 
     @classmethod
@@ -371,6 +372,7 @@ def agent_payload(config: Config, *, account: str, uid: int, gid: int, groups: l
         socket=path,
         fsync=config.bool("ENABLE_USERLOG_FSYNC", default=True),
         lock=config.bool("ENABLE_USERLOG_LOCKING", default=True),
+        # Less than the schedd waits, or an agent that waits for a lock would be taken for one that hangs.
         lock_wait_s=LOCK_WAIT_SHARE * config.seconds("FILE_AGENT_TIMEOUT"),
         remaps_make_directories=config.bool("ALLOW_TRANSFER_REMAP_TO_MKDIR"),
         queued_bytes_min=config.int("BYTES_REQUIRED_TO_QUEUE_FOR_TRANSFER"),

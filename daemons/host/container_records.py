@@ -48,6 +48,7 @@ class ContainerRecords:
         """From now on the container is found."""
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         file = self._file(record)
+        # Whole or not at all: a record that is cut short would leave its container to nobody.
         fresh = file.with_suffix(".new")
         fresh.write_text(json.dumps(asdict(record)))
         fresh.replace(file)
@@ -95,6 +96,7 @@ def remove(record: ContainerRecord) -> str:
 
 def end_processes(record: ContainerRecord) -> None:
     """Kill a container's first process, with which all of its processes end."""
+    # By its start as well: the number alone may be another process's by now.
     if record.pid and record.started is not None and start_ticks(record.pid) == record.started:
         try:
             os.kill(record.pid, signal.SIGKILL)

@@ -121,6 +121,7 @@ class CronManager:
                 known.scope.cancel()
                 self._forget(name)
                 continue
+            # HTCondor sends SIGHUP to those whose <JOB>_RECONFIG is true.
             if known.job.hears_of_reconfiguration and known.process is not None:
                 kill_session(known.process.pid, signal.SIGHUP)
             if known.job.runs_at_reconfiguration:
@@ -146,6 +147,7 @@ class CronManager:
         known, self._jobs = self._jobs, {}
         for name, job in table.jobs.items():
             old = known.get(name)
+            # A job that has not changed goes on, with what it has last said.
             self._jobs[name] = old if old is not None and old.job == job else _Running(job)
 
     def _forget(self, name: str) -> None:
@@ -253,6 +255,7 @@ class CronManager:
         key = (job.name, said.tag)
         if (job.name, "") not in self._ads:  # the ad without a name goes first: those with one say more
             self._ads[job.name, ""] = Published(job, "", ClassAd(), ClassAd())
+        # A program may make up names for ever, and each ad is kept.
         if key not in self._ads and sum(name == job.name for name, _ in self._ads) >= ADS_MAX:
             self._jobs[job.name].complain(f"more than {ADS_MAX} ads; {said.tag} is left out")
             return

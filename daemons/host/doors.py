@@ -48,6 +48,7 @@ class Doors:
             try:
                 _write_all(exits)
             except OSError:
+                # In the job's group this process would be frozen and killed as one of the job's.
                 os._exit(_LOST)
 
     def _exits(self) -> list[int]:
@@ -63,6 +64,7 @@ class Doors:
             membership = Path("/proc/self/cgroup").read_text().splitlines()
             files = [os.path.join(path, self._file) for path in own_groups(self._trees, mount_lines(), membership)]
             me = str(os.getpid())
+            # Looked at before it is needed: a way back that does not lead here must not be found out inside.
             if all(me in Path(file).read_text().split() for file in files):
                 return _open_all(files)
         except OSError:

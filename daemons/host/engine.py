@@ -36,6 +36,7 @@ class ProgramOutput:
 def environment() -> dict[str, str]:
     """The program's environment: this process's, with the home of the account that it runs as."""
     environment = dict(os.environ)
+    # docker and podman read ~/.docker and ~/.config; HOME may be that of whoever started the pool.
     environment.pop("HOME", None)
     try:
         environment["HOME"] = pwd.getpwuid(os.geteuid()).pw_dir

@@ -72,6 +72,7 @@ def start_first_process(sandbox: str) -> FirstProcess:
                 (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0),
             ],
             setsid=True,
+            # This process may have blocked signals for the moment; the mask would stay through execve.
             setsigmask=(),
         )
     except BaseException:

@@ -137,6 +137,7 @@ def joined(pid: int, isolation: Isolation) -> Iterator[None]:
 def _is_roots(namespace: int) -> bool:
     """Whether only somebody with rights in this process's own user namespace could make that namespace."""
     try:
+        # ioctl_ns(2): the owner decides who had the right to mount there.
         owner = fcntl.ioctl(namespace, _NS_GET_USERNS)
     except PermissionError:  # of a user namespace that is not below this one
         return False
@@ -161,6 +162,7 @@ def _furnish(isolation: Isolation, account: Account) -> None:
             for directory in isolation.private
             if os.path.isdir(directory)
         ]
+        # The private directories were opened before: behind the new tmpfs they could not be found by name.
         if isolation.execute:
             _hide_others(isolation, _opened(opened, isolation.sandbox, _DIRECTORY))
         for directory, source in places:
@@ -261,6 +263,7 @@ def mount(source: str, target: str, *, kind: str = "", flags: int = 0, options: 
 
 def unmount(target: str) -> None:
     """umount2(MNT_DETACH), whose failure is told in words; what is not mounted is no failure."""
+    # Several may lie on one another at the same place.
     while _libc.umount2(os.fsencode(target), _MNT_DETACH) == 0:
         pass
     number = ctypes.get_errno()

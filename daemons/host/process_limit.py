@@ -27,4 +27,5 @@ def processes_of(settings: StarterSettings, slot: ClassAd, job: ClassAd) -> int:
 @cache
 def machine_processes() -> int:
     """How many this machine can have at a time; asked before the first fork, for all starters."""
+    # Of the two limits the smaller one is met first.
     return min(int(Path(file).read_text()) for file in _MACHINE)

@@ -46,6 +46,7 @@ class Pipe:
 
     def __init__(self, taken: Callable[[bytes], None]) -> None:
         self._taken = taken
+        # Our end is read without blocking; the program's is an ordinary one, as programs expect.
         self._reader, self.writer = os.pipe2(os.O_CLOEXEC)
         os.set_blocking(self._reader, False)
 
@@ -64,6 +65,7 @@ class Pipe:
 
     def drain(self) -> None:
         """Read what lies in the pipe; not what somebody may go on to write, who holds nobody up."""
+        # As much as a pipe can hold: what comes beyond that is written after the program's end, by somebody else.
         for _ in range(_PIECES_IN_PIPE):
             if not self._take_piece():
                 return
@@ -128,6 +130,7 @@ def refusal(path: str) -> str:
         mode = os.stat(path).st_mode
         if not stat.S_ISREG(mode) or not mode & 0o111:
             return f"{path} is not a program"
+        # HTCondor refuses such hooks too: anybody could have them do anything as the job's owner.
         if mode & stat.S_IWOTH:
             return f"{path} is world-writable"
         directory = os.path.dirname(path)
@@ -151,6 +154,7 @@ def daemons_identity(config: Config) -> dict[str, Any]:
 
 def text_file(text: str) -> int:
     """A descriptor to read `text` from: no program that reads slowly, or not at all, holds anybody up."""
+    # Not a pipe: it would hold 64 KiB, and this process up beyond that.
     descriptor = os.memfd_create("ad", os.MFD_CLOEXEC)
     write_all(descriptor, text.encode("utf-8", "surrogateescape"))
     os.lseek(descriptor, 0, os.SEEK_SET)
@@ -262,6 +266,7 @@ def sweep(mark: str) -> int:
 def kill_session(pid: int, signum: int = signal.SIGKILL) -> None:
     """Send a signal to a program that has a session of its own, and to all that is still in its group."""
     try:
+        # Its group has its number, as it began a session (start_new_session).
         os.killpg(pid, signum)
     except (ProcessLookupError, PermissionError):
         pass

@@ -84,11 +84,13 @@ def disk_usage(path: str, *, ahead: bool = True) -> tuple[int, int]:
                 for entry in entries:
                     things += 1
                     status = entry.stat(follow_symlinks=False)
+                    # A directory's links are its subdirectories.
                     if status.st_nlink > 1 and not stat.S_ISDIR(status.st_mode):
                         if status.st_ino in seen:
                             continue
                         seen.add(status.st_ino)
                     blocks = status.st_blocks * 512
+                    # XFS gives a growing file more than it asks for, and takes it back when it is closed.
                     total += blocks if ahead else min(blocks, -(-status.st_size // 4096) * 4096)
                     if entry.is_dir(follow_symlinks=False):
                         waiting.append(entry.path)
@@ -143,6 +145,7 @@ def _unlink(directory: int, name: str) -> bool:
     """Remove a file or an empty directory; False when it is a directory with something in it."""
     try:
         os.unlink(name, dir_fd=directory)
+    # unlink of a directory is EISDIR on Linux, and EPERM by POSIX.
     except (IsADirectoryError, PermissionError):
         try:
             os.rmdir(name, dir_fd=directory)
@@ -163,6 +166,7 @@ def _open_directory(parent: int, name: str) -> int:
 
 def _take(directory: int) -> None:
     """Let nobody else put anything into a directory from now on."""
+    # The job may have taken its own rights away.
     os.fchmod(directory, 0o700)
     if os.geteuid() == 0:
         with suppress(PermissionError):  # a file system that knows no root, or root without the right

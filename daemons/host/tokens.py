@@ -34,6 +34,7 @@ def take(directory: str, numbers: Iterable[int], count: int) -> Taken | None:
             break
         fd = os.open(os.path.join(directory, str(number)), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
+            # The lock is the token, not the file: the kernel gives it back when its holder dies.
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             os.close(fd)

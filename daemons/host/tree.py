@@ -30,6 +30,7 @@ def sample(pids: Iterable[int]) -> UsageSample:
     image = resident = user = system = count = read = written = 0
     for pid in pids:
         fields = stat_fields(pid)
+        # A zombie's times come with those of whoever collects it.
         if fields is None or fields[0] == "Z":
             continue
         count += 1
@@ -60,6 +61,7 @@ def _proportional(pid: int, resident: int) -> int:
     """Its proportional set size; the resident one where that cannot be seen."""
     try:
         with open(f"/proc/{pid}/smaps_rollup", "rb") as file:
+            # Pss divides each shared page among those that share it (Linux 4.14 has the sum in one file).
             return next(int(line.split()[1]) * 1024 for line in file if line.startswith(b"Pss:"))
     except (OSError, StopIteration):
         return resident
@@ -90,6 +92,7 @@ def send(pids: Iterable[int], signum: int) -> int:
 def stop_all(root: int) -> None:
     """Stop everybody below `root`, until nobody new appears (somebody may have been forking)."""
     stopped: set[int] = set()
+    # Who was stopped cannot fork: this ends.
     while new := descendants(root) - stopped:
         send(new, signal.SIGSTOP)
         stopped |= new

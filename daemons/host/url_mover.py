@@ -111,6 +111,7 @@ class UrlMover:
             except UrlFailed as error:
                 said = str(error)
                 for secret, url in named.items():
+                    # A plug-in may quote what it was given, and the hold reason is read by many.
                     said = said.replace(secret, url)
                 raise UrlFailed(said, error.scheme, error.subcode, elsewhere=error.elsewhere) from None
             finally:
@@ -160,6 +161,7 @@ class UrlMover:
             except BadPlugin as error:
                 raise UrlFailed(f"{error} ( URL file = {file.url} )", scheme, NOT_OPERATIONAL) from None
         problem = ""
+        # The last plug-in of FILETRANSFER_PLUGINS that takes a scheme has it, as in HTCondor.
         for path in reversed(self.settings.plugins):
             if path not in self.known:
                 try:
@@ -200,6 +202,7 @@ class UrlMover:
         argv = argv_of(BUILT_IN_NAME) if built_in else [plugin.program]
         try:
             self._write(infile, request_text(files, plugin, self.job).encode("utf-8", "surrogateescape"))
+            # Room is set aside: a plug-in that has filled the disk can still say so.
             self._write(outfile, b" " * ANSWER_BYTES)
             began = trio.current_time()
             try:

@@ -28,6 +28,7 @@ def main(argv: Sequence[str]) -> int:
         sys.stderr.write(f"{base} is not beneath {prefix}\n")
         return 1
     inner = f"{base[len(prefix) :].strip('/')}/{name.strip('/')}"
+    # The names come from a manifest that the job has written.
     if ".." in inner.split("/"):
         sys.stderr.write(f"{inner} leads elsewhere\n")
         return 1

@@ -26,6 +26,7 @@ LATE: Final = (
 )
 """What daemons import only when they need it, and soon do: imported by each, it would be in memory once for each."""
 
+# Imported before the first fork, so that all daemons share one copy in memory.
 for _name in (*(f"daemons.{_daemon}.main" for _daemon in (*DAEMONS, "starter", "agent")), *LATE):
     with contextlib.suppress(ImportError):  # whoever starts that daemon will read why in its log
         importlib.import_module(_name)

@@ -54,6 +54,7 @@ class Admissions:
     async def create_token(self, peer: Peer, request: CreateToken) -> MadeToken:
         """A token for the caller; for another, or with a duty, only for an administrator."""
         security = self._start.security
+        # Only the central manager has them; any other host can but ask there.
         if not security.signing_keys():
             return await self._vouched_for(peer, request)
         await token_checks.load()

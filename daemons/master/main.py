@@ -134,6 +134,7 @@ class Master:
     async def off(self, peer: Peer, request: DaemonsOff) -> Done:
         """Stop daemons; answered when that has begun."""
         self._drainage.give_up()
+        # In the reverse order of their start: the collector last, or the others' goodbyes would reach nobody.
         for keeper in reversed(self._named(request.daemons)):
             keeper.stop(request.how)
         return DONE

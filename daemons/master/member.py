@@ -40,6 +40,7 @@ async def _listen(start: DaemonStart, master: endpoints.Peer) -> None:
     async with master.stream(WatchMembership()) as news:
         async for item in news:
             await start.world.threads.run_sync(_take, start, item)
+            # The connection was made with the old one; a new one proves that the new one works.
             if item.certificate:
                 start.log.always("This host's certificate was renewed.")
                 return

@@ -162,6 +162,8 @@ def _lock(path: Path) -> int:
             os.close(descriptor)
             raise AlreadyRunning(f"a master (pid {pid}) already runs in {path.parent.parent}") from None
         try:
+            # The file that we have locked may be one that its holder has just unlinked, while a third has made a new
+            # one.
             if os.path.samestat(os.fstat(descriptor), os.stat(path)):
                 return descriptor
         except FileNotFoundError:

@@ -152,6 +152,7 @@ class Registrar:
                 register.check_renewal(issued.name, issued.key, reserved=self._names_beside(issued.duties))
                 register.record(issued)
             if issued is not None:
+                # Only now: had the host lost the new one on its way, it would still need the old one.
                 earlier.extend(register.revoke_replaced(issued, now=now))
             return issued
 
@@ -194,6 +195,7 @@ class Registrar:
 
         if not self._start.security.is_ca:
             raise UserError("this host keeps no register of the pool's hosts", expected="the central manager")
+        # Two hosts that ask at the same time must not both get the last use of a token.
         async with self._one_at_a_time:
             return await self._start.world.threads.run_sync(decide)
 

@@ -164,6 +164,7 @@ class Keeper:
                 nursery.start_soon(self._end, process)
             status = await process.wait()
             with trio.move_on_after(LAST_WORDS_S):
+                # Why it has failed comes on the channel, which may be read later than its end is heard of.
                 await heard.wait()
             nursery.cancel_scope.cancel()
         self._process = None

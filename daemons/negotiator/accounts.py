@@ -99,6 +99,7 @@ class Accounts:
     def priorities(self, submitters: Iterable[str]) -> Mapping[str, float]:
         """The effective priority of everybody known, and of those who want slots; their shares follow from it."""
         wanting = set(submitters)
+        # All who are known, not only those who want: preemption compares with who holds a slot now.
         known = {*self._accountant.accounts, *wanting}
         priority = {name: self._accountant.account(name).effective for name in known}
         if self._knobs.ignore_priorities:

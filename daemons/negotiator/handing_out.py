@@ -57,6 +57,7 @@ class HandingOut:
                 await schedd.peer.notify(RejectRequests(rejections=news))
         except PeerError as error:
             log.always(f"Schedd {schedd.name} does not take its matches: {error}")
+            # Its matches come free with the connection; it connects anew and says what it has.
             schedd.peer.abort("it does not answer the negotiator")
 
     async def _offer(self, schedd: ScheddConnection, portion: list[OfferedMatch]) -> MatchesTaken:

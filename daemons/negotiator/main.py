@@ -196,6 +196,7 @@ class Negotiator:
 
     def _plan(self, snapshot: Snapshot) -> CyclePlan:
         """Match, in a thread. Small pools never need the columns, nor numpy's memory."""
+        # numpy takes tens of megabytes and a tenth of a second: a small pool's negotiator never loads it.
         if self._evaluate is None and len(snapshot.slots) >= SLOTS_FOR_COLUMNS:
             from pool.matching.columnar import ColumnEvaluator
 
@@ -273,6 +274,7 @@ class Negotiator:
         for schedd in self._schedds.values():
             for name, slots in schedd.in_use.items():
                 said[name] = said.get(name, 0.0) + slots
+        # The larger figure: an ad may be older than what a schedd has said since, and a schedd may be silent.
         return {name: max(seen.get(name, 0.0), said.get(name, 0.0)) for name in {*seen, *said}}
 
     def ad(self) -> ClassAd:

@@ -65,6 +65,8 @@ class SlotWatch:
             async with peer.stream(request) as deltas:
                 async for delta in deltas:
                     if heard is not None and delta.change is AdChange.SYNCED:
+                        # Slots of before stay until then: a collector that has just begun knows but few, and all would
+                        # be lost for a moment.
                         self._forget_others(heard)
                         heard = None
                         backoff.reset()  # it has told all it knows: when it is lost, it is looked for at once

@@ -68,6 +68,7 @@ class AccountStore:
         changed = [account for name, account in now.items() if self._saved.get(name) != account]
         gone = [(name,) for name in self._saved if name not in now]
         marks = ", ".join("?" * len(_COLUMNS))
+        # The lock at once: a reader such as a backup makes this wait, and not fail in the middle.
         self._connection.execute("BEGIN IMMEDIATE")
         try:
             self._connection.executemany(f"REPLACE INTO accounts VALUES ({marks})", [astuple(a) for a in changed])

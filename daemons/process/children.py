@@ -141,7 +141,9 @@ class Zygote:
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Keep a zygote running; started when the first one is ready."""
+        # Before the first fork: what a dead zygote leaves must come to this process, and not to init.
         become_subreaper()
+        # `keep` is never written to: that it is open is all that children are told.
         self._life, keep = os.pipe2(os.O_CLOEXEC)
         backoff, was_lost = Backoff(BACKOFF_FIRST_S, BACKOFF_MAX_S), False
         try:
@@ -284,6 +286,7 @@ class Zygote:
     async def _execute(self) -> tuple[trio.Process, socket.socket]:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
+            # -P: the current directory may hold a module of the same name.
             command = [sys.executable, "-P", "-m", "daemons.process.zygote", str(theirs.fileno())]
             command += [f"{kind}={entry}" for kind, entry in self._kinds.items()]
             env = {**os.environ, "OPENBLAS_NUM_THREADS": "1", **(self._env or {})}

@@ -62,6 +62,7 @@ _waiting: dict[str, FirstZygote] = {}
 def fork_for(daemon: str) -> None:
     """Fork the zygote that `daemon` will want, if it wants any and this process can still fork safely."""
     kinds = KINDS.get(daemon)
+    # Another thread's locks would stay locked for ever in the child.
     if kinds is None or threading.active_count() > 1:
         return
     for entry in kinds.values():
@@ -90,6 +91,7 @@ def _be_zygote(orders: int, kinds: Mapping[str, str]) -> NoReturn:
         os.setsid()
         null = os.open(os.devnull, os.O_RDONLY)
         os.dup2(null, 0)
+        # All but the one: a listening socket or a log in the zygote would outlive this process.
         os.closerange(3, orders)
         os.closerange(orders + 1, os.sysconf("SC_OPEN_MAX"))
         _waiting.clear()

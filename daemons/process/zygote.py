@@ -158,6 +158,7 @@ class _Zygote:
 
         def strays() -> set[int]:
             self._reap()
+            # A subreaper's orphans are its children like those that it forked; only this list tells them apart.
             adopted = set(children_of(os.getpid())) - self.children
             return adopted.union(*map(descendants, adopted))
 
@@ -199,6 +200,7 @@ def load(spec: str) -> ChildMain:
 def _wakeup_pipe() -> tuple[int, int]:
     """A pipe that becomes readable at SIGCHLD."""
     readable, writable = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    # A full pipe says all there is to say: children have ended.
     signal.set_wakeup_fd(writable, warn_on_full_buffer=False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     return readable, writable
@@ -214,6 +216,7 @@ def main(argv: list[str]) -> int:
     name_process("condor_zygote")
     mains = {kind: load(spec) for kind, _, spec in (argument.partition("=") for argument in argv[1:])}
     zygote = _Zygote(owner, mains, *_wakeup_pipe())
+    # The collector writes into every object that it looks at, and a page that is written is shared no more.
     gc.collect()
     gc.disable()
     gc.freeze()

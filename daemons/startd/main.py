@@ -316,6 +316,7 @@ async def main(start: DaemonStart, *, task_status: trio.TaskStatus[None] = trio.
     become_subreaper()
     async with trio.open_nursery() as connections:
         records = StarterRecords(start.run_dir, usable_trees(start.config.str("BASE_CGROUP", default="htcondor")))
+        # First of all: what an earlier life left takes disk and processes that would be counted as others'.
         await sweep(start, records)
         discovered = await start.world.threads.run_sync(discover, start.config)
         startd = Startd(start, connections, records, discovered)
@@ -329,6 +330,7 @@ async def main(start: DaemonStart, *, task_status: trio.TaskStatus[None] = trio.
             await services.start(start.serve)
             startd.moves.evaluate_all()
             startd.publisher.all_changed()
+            # Before it says that it is ready: whoever waits for that finds the slots at the collector.
             startd.publisher.put_now()
             startd.keep_running(Tasks(services, start.log))
             await services.start(startd.starters.run)

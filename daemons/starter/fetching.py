@@ -72,6 +72,7 @@ async def fetch_input(transfer: Transfer, figures: Figures, disk: Disk, log: Log
             figures.measure_disk()
             raise HoldJob(disk.instead_of(error.hold, figures.usage)) from None
         except PeerError as error:
+            # Patience begins anew with each byte that comes: a large file over a bad line still gets here.
             if inputs.progress > progress:
                 patient_until, progress = trio.current_time() + INPUT_PATIENCE_S, inputs.progress
             if trio.current_time() > patient_until:

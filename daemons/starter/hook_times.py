@@ -69,6 +69,7 @@ class HookTimes:
                 figures.look(running.body)
             state = "Suspended" if running.suspended else "Running"
             await self._hooks.update(running_job(job, figures.usage.ad(), running.executed, state))
+            # A hook that takes longer than the interval is not run twice in a row to make up for it.
             at = max(at + self._settings.update_s, trio.current_time())
 
     async def tell_of_exit(

@@ -82,6 +82,7 @@ def child_main(birth: Birth) -> None:
     faults.arm(settings.fault_points, settings.run_dir or ".")
     become_subreaper()
     os.umask(JOB_UMASK)
+    # Descriptors that the zygote or a library has left open are the pool's, and hooks and jobs are not.
     leave_nothing_to_programs()
     try:
         trio.run(main, birth, settings, log, RealNetwork())
@@ -166,6 +167,7 @@ class Starter:
 
     def run_job(self, _peer: Peer, request: RunJob) -> Done:
         """Begin with a job; asked for it again, it is under way already."""
+        # The startd asks again when an answer was lost on its way.
         if request.activation in (self._last, self._job.request.activation if self._job else ""):
             return DONE
         if self._job is not None:

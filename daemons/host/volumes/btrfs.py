@@ -25,6 +25,7 @@ class Subvolume(Volume):
     def make(self) -> None:
         """Put a subvolume in the directory's place."""
         order, path = self.order, self.order.sandbox
+        # A subvolume is made by its name, which must be free.
         os.rmdir(path)
         try:
             run(["btrfs", "subvolume", "create", path], path)
@@ -60,6 +61,7 @@ def is_subvolume(path: str) -> bool:
         here, above = os.lstat(path), os.lstat(os.path.dirname(path))
     except OSError:
         return False
+    # Without a mount: another file system's top may have the same number.
     return here.st_ino == _ROOT_INODE and here.st_dev != above.st_dev and not os.path.ismount(path)
 
 

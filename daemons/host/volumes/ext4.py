@@ -59,6 +59,7 @@ class LoopExt4(Mounted):
         fd = nameless(os.path.dirname(order.sandbox), order.sandbox + SUFFIX)
         try:
             try:
+                # All blocks now: a job must not meet a full EXECUTE within the size that it was given.
                 os.posix_fallocate(fd, 0, order.bytes)
             except OSError as error:
                 if error.errno not in _CANNOT:
@@ -88,5 +89,6 @@ def nameless(directory: str, name: str) -> int:
 def make_ext4(device: str, sandbox: str) -> None:
     """A file system without a journal, and with nothing kept back for root."""
     kind = ["-t", "ext4", "-b", "4096", "-i", "16384", "-I", "256", "-m", "0"]
+    # Nothing in it outlives a crash, so a journal would be written for nobody.
     features = ["-O", "^has_journal,^resize_inode", "-E", "lazy_itable_init=1,nodiscard"]
     run(["mke2fs", "-q", "-F", *kind, *features, "-L", "condor_scratch", device], sandbox)

@@ -79,6 +79,7 @@ class BackingFile:
         os.unlink(self.path)
 
     def _device(self) -> str:
+        # LVM keeps some of the file for itself.
         wanted = self.size_mb * MIB * 102 // 100
         if not os.path.exists(self.path):
             self._fill(wanted)

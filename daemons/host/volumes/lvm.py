@@ -34,6 +34,7 @@ class LogicalVolume(Mounted):
         order, store = self.order, self.order.store
         size = f"{-(-order.bytes // 1024)}k"
         into = ["-V", size, "-T", f"{store.group}/{store.pool}"] if store.pool else ["-L", size, store.group]
+        # Before it is made: a program that is killed half way may have made it.
         self._made = True
         run(["lvcreate", *QUIETLY, "-n", order.name, "--addtag", TAG, *into], order.sandbox)
         path = device(store.group, order.name)

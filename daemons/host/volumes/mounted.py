@@ -63,6 +63,7 @@ class Mounted(Volume):
     def _hand_over(self) -> None:
         order = self.order
         try:
+            # mke2fs makes it, and it would be found among the job's output.
             os.rmdir(os.path.join(order.sandbox, "lost+found"))
         except OSError:
             pass
@@ -74,6 +75,7 @@ class Mounted(Volume):
     def _look(self) -> tuple[int, int, bool]:
         seen = os.statvfs(self.order.sandbox)
         full = not seen.f_bavail or (seen.f_files > 0 and not seen.f_ffree)
+        # Where nothing is left to the job, what the file system keeps back counts as used.
         used = seen.f_blocks if not seen.f_bavail else seen.f_blocks - seen.f_bfree
         return used * seen.f_frsize, seen.f_files - seen.f_ffree, full
 
@@ -87,6 +89,8 @@ class Mounted(Volume):
         problem = ""
         try:
             if self._there:
+                # What the job has mounted inside, in a namespace of its own, is not seen here and goes with its last
+                # process.
                 for path in mounted_below(self.order.sandbox):
                     unmount(path)
                 self._there = False

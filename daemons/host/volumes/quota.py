@@ -35,6 +35,8 @@ class ProjectQuota(Volume):
             seen = os.statvfs(order.sandbox)
         except OSError as error:
             raise ScratchError(f"{order.sandbox}: {error.strerror}") from None
+        # Quotas that are counted and not enforced look the same to quotactl; statvfs shows the limit only where it
+        # holds.
         if seen.f_blocks * seen.f_frsize > order.bytes + 65536:
             raise ScratchError(f"{order.sandbox}: the limit of a project does not show; it is not enforced here")
         self._files_before = seen.f_files - seen.f_ffree
@@ -80,4 +82,5 @@ def device_of(directory: str) -> str:
 
 def _number(path: str) -> int:
     digits = os.path.basename(path).rpartition("_")[2]
+    # A process id has 22 bits at most (PID_MAX_LIMIT).
     return int(digits) & 0xFFFFFF if digits.isdigit() else 0

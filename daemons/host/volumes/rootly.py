@@ -36,6 +36,7 @@ def attach(backing: int, *, stays: bool = False) -> tuple[str, int]:
         raise ScratchError(f"/dev/loop-control: {error.strerror}") from None
     flags = 0 if stays else _LO_FLAGS_AUTOCLEAR
     try:
+        # LOOP_CTL_GET_FREE promises nothing: another process may take the same number first.
         for _ in range(_TRIES_MAX):
             number = fcntl.ioctl(control, _LOOP_CTL_GET_FREE)
             path = f"/dev/loop{number}"
@@ -140,6 +141,7 @@ def limit_project(device: str, project: int, limit: int, files: int) -> None:
     """How many bytes and files a project may have on a device; 0: as many as there is room for."""
     blocks = -(-limit // _DQ_BLOCK)
     limits = _DQBLK.pack(blocks, blocks, 0, files, files, 0, 0, 0, _QIF_LIMITS)
+    # QCMD(cmd, type) of the kernel's quota.h.
     command = ctypes.c_int((_Q_SETQUOTA << 8) | _PRJQUOTA)
     if _libc.quotactl(command, os.fsencode(device), ctypes.c_int(project), limits) != 0:
         raise ScratchError(f"quotas of projects on {device}: {os.strerror(ctypes.get_errno())}")

@@ -34,6 +34,7 @@ def run(argv: Sequence[str], sandbox: str = "", *, given: bytes = b"") -> str:
     path = find(argv[0])
     if path is None:
         raise ScratchError(f"{argv[0]} is not installed")
+    # Their words are read here: in no other language than this.
     environment = {"PATH": _PATH, "LC_ALL": "C"}
     if not os.path.exists("/run/udev/control"):  # nobody makes device nodes but the programs themselves
         environment["DM_DISABLE_UDEV"] = "1"

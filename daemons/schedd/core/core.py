@@ -125,6 +125,7 @@ class Core:
         if changes.move is not None:
             before = job.status
             self.queue.move(job, changes.move, now)
+            # The record is of the execution that ends here, with what the ad says of it at its end.
             if before in EXECUTING and job.status not in EXECUTING:
                 self.records.execution(job, int(before))
         if changes.earlier or changes.events:
@@ -169,6 +170,7 @@ class Core:
     def settle(self, job: Job, *, tell: bool = True) -> None:
         """Let the job wait for a slot, or not, according to its state. `tell`: the negotiator may hear of it."""
         present = job.cluster.jobs.get(job.proc) is job
+        # A slot that is being asked for would come for a job that does not want it any more.
         if job in self.requested and (not present or job.status is not JobStatus.IDLE):
             self.requested.pop(job)()
         if present and job.status is JobStatus.IDLE and not job.busy and job not in self._cooling:
@@ -256,6 +258,7 @@ class Core:
         except UserError as error:
             self.hold(job, str(error), HoldCode.INVALID_CRON_SETTINGS)
             return False
+        # Only a change is written: each is a row of the next commit.
         if moment is not None and ad.get("DeferralTime") != moment:
             self.queue.change(job, {"DeferralTime": moment})
         return True
@@ -282,6 +285,7 @@ class Core:
 
     def cool_down(self, job: Job, failures: int) -> None:
         """A job whose start fails again and again waits longer each time before it is offered again."""
+        # Or a job that fails at once would be matched again in each cycle.
         delay = min(COOL_DOWN_MAX_S, COOL_DOWN_FIRST_S * 2 ** max(0, failures - 1))
         self._cool(job, delay)
         self.settle(job)
@@ -343,6 +347,7 @@ class Core:
         ad = self.queue.ad(job)
         if self.executions.of(job) is not None:  # its execution is still on its way out
             code, subcode = ad.eval_int("HoldReasonCode", 0), ad.eval_int("HoldReasonSubCode", 0)
+            # The log was to hear of the hold when the job had left its slot; a release must not come before it.
             self.write(job, event_log.Held(ad.eval_str("HoldReason", ""), code, subcode))
         self.apply(job, holds.release(ad, reason))
 

@@ -75,6 +75,7 @@ def _jobs_of(text: str) -> set[JobId]:
     """The jobs that events speak of."""
     found = set()
     for line in text.splitlines():
+        # Each event begins with its number and the job: `000 (012.000.000) ...`.
         head, _, rest = line.partition(" (")
         if len(head) == 3 and head.isdigit():
             cluster, _, more = rest.partition(".")

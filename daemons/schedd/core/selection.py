@@ -103,6 +103,7 @@ class Chosen:
         by_cluster: dict[int, list[int]] = {}
         for id in self.jobs:
             by_cluster.setdefault(id.cluster, []).append(id.proc)
+        # Jobs are not kept by user: then all clusters have to be looked at.
         numbers = queue.clusters if self.users else {*self.clusters, *by_cluster}
         for number in sorted(numbers):
             cluster = queue.clusters.get(number)
@@ -128,6 +129,7 @@ def any_of(select: Selection) -> Chosen:
     """A query's selection: one that names nothing means all."""
     chosen = Chosen.read(select)
     if not select.ids and not select.users:
+        # Only queries: an action on nothing that is named must not become one on everything.
         return Chosen(chosen.jobs, chosen.clusters, chosen.users, chosen.constraint, True)
     return chosen
 

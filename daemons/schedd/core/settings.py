@@ -165,6 +165,8 @@ def is_account(name: str) -> bool:
 
 def _history_rows(config: Config) -> int:
     """MAX_HISTORY_LOG and its rotations, as a number of jobs."""
+    # The history is a database here; HTCondor's knobs speak of files, so a row is counted as what an ad takes in a
+    # file.
     size = config.bytes("MAX_HISTORY_LOG", default=20 * MIB)
     files = 1 + config.int("MAX_HISTORY_ROTATIONS", default=2)
     return max(1, size * files // HISTORY_ROW_BYTES)

@@ -53,6 +53,7 @@ def taken(core: Core, job: Job, told: ClassAd) -> ClassAd:
     except UserError as error:
         core.log.always(f"A starter's report is cut: {error}", job=str(job.id))
         known = core.queue.ad(job)
+        # A number takes the place of a number: the ad does not grow, and usage and exit code are not lost.
         numbers = [(name, value) for name, value in told.items() if type(value) in _NUMBERS]
         return ClassAd([(name, value) for name, value in numbers if name in known or name.lower() in _ENDINGS])
     return told

@@ -74,6 +74,7 @@ class Writer:
     async def durable(self) -> None:
         """Wait until all changes made so far are on disk."""
         if self._queue.dirty:
+            # A commit that is under way has its changes already; these go with the next.
             target = self._taken + 1
             self._wanted.set()
         else:
@@ -97,6 +98,7 @@ class Writer:
                     self._wanted = trio.Event()
                     await self._commit()
         finally:
+            # What nobody was waiting for, such as usage, would else be lost at each ordinary end.
             if self._queue.dirty and not self._failed:
                 batch, _ = self._queue.take()
                 commit(self._connection, batch)
@@ -132,6 +134,7 @@ class Writer:
     async def _commit(self) -> None:
         batch, touched = self._queue.take()
         self._taken += 1
+        # Until it has succeeded: whatever ends this in between leaves memory ahead of the disk.
         self._failed = True
         quick = self._usual_s is not None and self._usual_s < IN_PLACE_MAX_S
         if quick and len(batch.jobs) + len(batch.events) <= IN_PLACE_ROWS_MAX:
@@ -148,6 +151,7 @@ class Writer:
         self.commits += 1
         for callback in self._committed:
             callback(batch, touched)
+        # After the callbacks: whoever wakes finds events on their way to their logs.
         turn, self._turn = self._turn, trio.Event()
         turn.set()
 

@@ -83,11 +83,13 @@ class AgentProcess:
         await self._peer.aclose()
         with trio.move_on_after(GOODBYE_S):
             await self._process.wait()
+        # Also after it has gone by itself: its socket and its endpoint in RUN are removed there.
         await self.kill()
 
     async def kill(self) -> None:
         """End it by force; returns when it has ended, which a process that waits for a disk may take long to do."""
         self._peer.abort("it was ended")
+        # By the zygote's pidfd: the number may not be its own any more.
         self._process.kill()
         await self._process.wait()
         made, self._made = self._made, ()  # soon there may be another's of the same names
@@ -129,6 +131,7 @@ class StartAgents:
                 path=path,
             )
         security = self._start.security
+        # Before the fork: a certificate that comes meanwhile must make the agent outdated, not be missed.
         shown = security.certificate_stamp()
         process = await self._zygote.fork("agent", payload)
         try:

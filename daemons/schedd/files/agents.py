@@ -145,6 +145,7 @@ class UserAgent:
     async def peer(self) -> AgentPeer:
         """The running agent; NoAgent while the user is to have none."""
         async with self._starting:
+            # A user who kills each agent as it comes would else have the schedd fork for ever.
             if self._trust.refuses(trio.current_time()):
                 raise NoAgent(f"the file agent of {self.owner} does not answer, or ends by itself")
             if self._peer is not None and self._peer.is_outdated:
@@ -273,6 +274,8 @@ class UserAgent:
         self._finish(len(batch))
         self._unmarked += sum(len(waiting.row.text) for waiting in batch)
         if self._unmarked >= UNMARKED_MAX:
+            # An event that is in the log and not marked so is looked for in the tail after a crash, which is only so
+            # long.
             await self._agents.marked()
             self._unmarked = 0
 

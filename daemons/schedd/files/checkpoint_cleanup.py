@@ -86,6 +86,7 @@ class CheckpointCleanup:
         except FileNotFoundError:
             return None
         owner = pwd.getpwuid(status.st_uid)
+        # Root's agent would run a program on names that a job has written.
         if os.geteuid() == 0 and owner.pw_uid == 0:
             return None
         passage(self._base)
@@ -95,6 +96,8 @@ class CheckpointCleanup:
             if os.geteuid() == 0:
                 os.chown(own, owner.pw_uid, owner.pw_gid, follow_symlinks=False)
         aside = os.path.join(own, os.path.basename(path))
+        # Out of the way of a later job of this number (a queue that was begun anew), and of the sweep at the next
+        # start.
         os.rename(path, aside)
         return owner.pw_name, aside
 

@@ -41,6 +41,7 @@ class Directories:
             os.mkdir(path, self._mode)
         except FileExistsError:
             return path
+        # mkdir's mode is cut by the umask.
         os.chmod(path, self._mode)
         if os.geteuid() == 0:
             try:

@@ -198,6 +198,7 @@ class TransferTurns:
         since = now - self._reported_at.get(message.activation, now - LOOK_S)
         self._reported_at[message.activation] = now
         return {
+            # In a second no more than a second can have been spent.
             name: min(amount, since * (1.0 if name.endswith("Seconds") else BYTES_PER_S_MAX))
             for name, amount in message.amounts.items()
             if math.isfinite(amount)
@@ -212,6 +213,7 @@ class TransferTurns:
 
     @staticmethod
     def _key(peer: Peer, turn: str) -> str:
+        # Agents number their turns from 1: only with the connection is a number somebody's.
         return f"{id(peer)}.{turn}"
 
     def has_enough(self, submitter: str) -> bool:

@@ -201,6 +201,7 @@ def append(settings: GlobalLogSettings, path: str, events: Iterable[tuple[str, b
 
 def _tail(settings: GlobalLogSettings, path: str) -> bytes:
     """What the log ends with; an event may be in the file before the present one."""
+    # A crash may have come between the rotation and the first event of the new file.
     older = f"{path}.old" if settings.rotations == 1 else f"{path}.1"
     return _end_of(older) + _end_of(path)
 

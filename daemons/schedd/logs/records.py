@@ -184,6 +184,7 @@ class JobRecords:
     def _cluster_text(self, cluster: ClassAd) -> str:
         """The cluster's attributes as lines; the same values are written out once for all jobs."""
         number = cluster.eval_int("ClusterId", 0)
+        # By identity, which costs nothing: values are never changed in place.
         key = tuple(map(id, cluster.attrs.values()))
         known = self._texts.get(number)
         if known is not None and known[0] == key:

@@ -145,6 +145,7 @@ class Actions:
                 if not allowed(job.status, JobEvent.RELEASE):
                     return Outcome.BAD_STATUS
                 ad = core.queue.ad(job)
+                # Its files are still on their way; it is released when they are here.
                 if ad.eval_int("HoldReasonCode", 0) == HoldCode.SPOOLING_INPUT:
                     return Outcome.BAD_STATUS
                 if releases_max is not None and (ad.eval_int("NumHolds") or 0) > releases_max:
@@ -180,6 +181,7 @@ class Actions:
         if shadow is None:  # its log has been told
             core.leave(job)
             return
+        # Nobody knows any more what the starter does: no second job may come to it.
         shadow.claim.reusable = False
         shadow.is_lost("removed by force")
         core.tasks.start(self._claims.release, shadow.claim, StopHow.FAST)

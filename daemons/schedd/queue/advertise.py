@@ -102,6 +102,7 @@ class Advertise:
             counts = tuple(sorted((int(status), number) for status, number in core.queue.counts.items()))
             if counts != self._said:
                 self._said = counts
+                # Counted over many turns of the loop, then published at once: the ads agree with each other.
                 by_submitter = await self._count()
                 core.start.adverts.refresh()
                 self._publish(by_submitter)

@@ -115,6 +115,7 @@ class JobBatches:
         """Jobs of one cluster and group as a table; None where each has to be looked at."""
         cluster = jobs[0].cluster
         shared = self._shared.get(cluster.id)
+        # An edit gives the cluster another ad.
         if shared is None or shared.cluster_ad is not cluster.ad:
             shared = self._shared[cluster.id] = _Shared(cluster, self._projection)
         names, columns = shared.made_up(self._core.queue.name, jobs)

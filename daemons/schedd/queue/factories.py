@@ -123,6 +123,7 @@ class Factories:
                 del self._wanted[number]
                 known = self._core.queue.clusters.get(number)
                 if known is not None and known.factory is not None:
+                    # In the name of the jobs' user: whoever has a cluster of a million makes nobody else wait.
                     await turns.of_loop().enter(known.user)
                     if self._grow_or_pause(known):
                         self._wanted[number] = None
@@ -210,6 +211,7 @@ class Factories:
             if trio.current_time() - began >= SLICE_S:
                 break
         check_new(self._core, cluster, jobs)
+        # Only once they are accepted: jobs that were refused come again when the factory goes on.
         line.next += len(jobs)
         return jobs
 

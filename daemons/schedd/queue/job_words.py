@@ -62,6 +62,7 @@ class JobWords:
         if shadow is None:
             raise PeerError(f"the execution {activation} is over")
         rights = rights_of(self._core.queue.ad(shadow.job), files=True, updates=True, delayed=True)
+        # The starter has judged that already, and is not believed: it runs on somebody else's machine.
         if Right.UPDATES not in rights:
             raise PeerError(f"job {shadow.job.id} has not asked to change its ad (want_io_proxy)")
         return shadow, rights

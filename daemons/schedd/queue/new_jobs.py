@@ -77,6 +77,7 @@ def check_column(name: str, values: Sequence[Any]) -> None:
 
 def new_job(cluster: Cluster, own: ClassAd, proc: int, charging: ChargeRules, *, hold_for_spool: bool = False) -> Job:
     """A job from what its submitter says of it alone, which no longer has what only the schedd sets."""
+    # A null character would end the text in the middle, at the latest in execve, and then at each attempt.
     check_texts(own)
     own.parent = cluster.ad
     charging.settle(own, owner=cluster.owner, user=cluster.user)
@@ -93,6 +94,7 @@ def new_job(cluster: Cluster, own: ClassAd, proc: int, charging: ChargeRules, *,
         for name, value in hold_attributes(own, *hold, 0).items():
             own[name] = value
     prio = own.eval_int("JobPrio", 0)
+    # Packed without the cluster's attributes, which all of its jobs share.
     own.parent = None
     return Job(cluster, proc, status, prio, pack(own, MADE_UP))
 

@@ -75,6 +75,7 @@ class PolicyTimer:
                     except Exception as error:
                         core.give_up(job, error)
                     took_s = cpu() - began
+                    # Only what is dear counts: a user with many jobs of cheap policies has all of them asked.
                     if took_s > DEAR_CPU:
                         dear[job.cluster.owner] = dear.get(job.cluster.owner, 0.0) + took_s
                 if self._has_crontab(job) and core.missed_its_run(job):
@@ -98,6 +99,7 @@ class PolicyTimer:
         if _is_trivial(cluster) and not core.settings.system:
             return [job for job in page if job.status not in _WAITING or job.has_ad or job.busy]
         asked = {status: next((job for job in wait if job.status is status), None) for status in _WAITING}
+        # Jobs that look alike to the policy get the same answer; where one is quiet, all are.
         quiet = {
             status
             for status, job in asked.items()

@@ -222,6 +222,7 @@ class _Watcher:
 
     def synced(self) -> list[JobDelta]:
         """What has changed while the jobs that were there were being sent; from now on changes come one by one."""
+        # Before they are looked at: what changes from here on comes through `changed` by itself.
         again, self._again = self._again, None
         for job in again or ():
             self.changed(job, None)

@@ -123,6 +123,7 @@ class Submits:
 
     async def reserve(self, peer: Peer, request: ReserveCluster) -> ReservedCluster:
         """Give out an id; one that is never used is lost, and no harm done."""
+        # Oldest first: a tool that reserves an id and never comes back must not keep others from theirs.
         while len(self._reserved) >= RESERVED_MAX:
             del self._reserved[next(iter(self._reserved))]
         cluster = self._core.queue.new_id()
@@ -233,6 +234,7 @@ class Submits:
         await core.writer.durable()
         fault("schedd.after_submit_commit")
         for at in range(0, len(jobs), BREATH):
+            # Only now may they be matched: a job must not run that a crash could make undone.
             await core.settle_new(jobs[at : at + BREATH])
             await turns.of_loop().give_way()
         await self._agents.wait(cluster.owner, last_event)

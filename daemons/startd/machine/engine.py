@@ -177,6 +177,7 @@ def look(config: Config) -> FoundEngine:
     try:
         if config.bool("STARTD_ENFORCE_DISK_LIMITS") and hide_mode(config.str("LVM_HIDE_MOUNT")) is Hide.ALWAYS:
             raise EngineError("LVM_HIDE_MOUNT is true, and a container engine would not see a job's file system")
+        # HTCondor refuses this release too, in these words.
         if BROKEN_VERSION in version.text:
             raise EngineError("Unsupported Docker Version (20.10.4) detected")
         answer = engine.ask(program, "version")
@@ -198,6 +199,7 @@ def _try_container(config: Config, program: Sequence[str]) -> None:
         image = archive(platform.machine())
         if image is None:
             return  # a kind of machine whose programs are not known here
+        # With this process's number: two startds of a machine must not remove each other's test image.
         name = f"{name}:{os.getpid()}"
         answer = engine.ask(program, "import", "-", name, data=image, timeout_s=TEST_S)
     if not answer.good:

@@ -80,6 +80,7 @@ def _options(knob: str, words: Sequence[str]) -> DiscoveryOptions:
 
 def _looked(knob: str, words: Sequence[str], options: DiscoveryOptions, limit_s: float) -> str:
     """What there is: asked here, or in a process of its own where a vendor's library may be loaded."""
+    # A vendor's library may crash or hang whoever loads it.
     if options.simulate is None and may_be_there():
         return _printed(
             knob, [sys.executable, "-m", "daemons.libexec.gpu_discovery", *words], limit_s, called=DISCOVERY

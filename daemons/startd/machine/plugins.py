@@ -111,6 +111,7 @@ def _described(config: Config, path: str, limit_s: float) -> Plugin:
 def _test(config: Config, plugin: Plugin, url: str) -> str:
     """Fetch the test URL; what went wrong."""
     with tempfile.TemporaryDirectory(prefix="plugin-test-") as directory:
+        # The plug-in runs as another account.
         os.chmod(directory, 0o777)
         base = os.path.join(directory, "test")
         files = [UrlFile(url, base)]

@@ -51,5 +51,6 @@ def _told_by_a_thread(attempt: Callable[[], None]) -> str:
 
     thread = threading.Thread(target=run, name="refusals")
     thread.start()
+    # The kernel keeps namespaces by thread: when this one ends, what it made is gone, and no other was ever in it.
     thread.join()
     return problems[0] if problems else ""

@@ -149,6 +149,8 @@ class Trial:
     async def _runs(self, image: str, command: str = PROGRAM) -> Finished | None:
         """The end of the command in the image, with processes of its own and else without; None when neither worked."""
         said = self.config.str("SINGULARITY_USE_PID_NAMESPACES").strip().lower()
+        # Inside another container /proc often cannot be mounted again, and only an image without processes of its own
+        # runs.
         either = (self.own_pids, False) if said == "auto" else (self.config.bool("SINGULARITY_USE_PID_NAMESPACES"),)
         for own_pids in dict.fromkeys(either):
             end = await self._asked("exec", *containment(own_pids), image, command)

@@ -118,6 +118,7 @@ class Admin:
             slot.changed()
             if can(slot.state, Event.DRAIN_OVER):
                 self._moves.apply(slot, Event.DRAIN_OVER)
+            # A job that was to leave only for the drain's sake, and has not yet, stays.
             elif slot.state.leaving is EvictionCause.DRAINING:
                 self._moves.stays_after_all(slot)
         self._note_all()

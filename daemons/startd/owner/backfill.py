@@ -160,6 +160,7 @@ class Backfill:
     def _is_over(self, began: float) -> None:
         self._beginning, self._process = False, None
         ended, self._ending = self._ending, False
+        # A client that ends at once would be started in each turn of the loop.
         short = trio.current_time() - began < SHORT_LIFE_S and not ended
         self._retry_s = min(RETRY_MAX_S, max(RETRY_FIRST_S, 2 * self._retry_s)) if short else 0.0
         self._tell_all(Activity.KILLING, Event.CLIENT_GONE)

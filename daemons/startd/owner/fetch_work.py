@@ -204,6 +204,7 @@ class FetchWork:
         except UserError as error:
             return error.message
         self._slots.hold(taken, claim)
+        # No schedd holds it: there is nobody to be told.
         taken.peer = None
         self._moves.apply(taken, Event.CLAIM)
         if taken is not slot:
@@ -291,6 +292,7 @@ class FetchWork:
         claim = slot.claim
         if claim is None or not _is_fetched(claim) or claim.activation is None:
             return
+        # An eviction goes through several moves of the slot; the hook is told of the first.
         if claim.activation.activation in self._evicted:
             return
         self._evicted.add(claim.activation.activation)

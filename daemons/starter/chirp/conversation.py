@@ -58,6 +58,7 @@ class ChirpConversation:
         while (line := await self._line()) is not None:
             if not known:
                 said = line.encode(errors="surrogateescape")
+                # In constant time: whoever guesses must not learn how much of it is right.
                 known = secrets.compare_digest(said, f"cookie {self._cookie}".encode())
                 if not known:
                     await trio.sleep(WRONG_COOKIE_S)

@@ -100,6 +100,7 @@ class ChirpJob:
         """What the job demands of its next machine besides."""
         before = (await self.get_attribute("Requirements")).decode(errors="surrogateescape")
         assignments = {"AgentRequirements": text}
+        # Once: each call would else make the requirements longer.
         if "agentrequirements" not in before.lower():
             assignments["Requirements"] = f"({before}) && AgentRequirements"
         peer = await self._schedd()

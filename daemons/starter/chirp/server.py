@@ -59,6 +59,7 @@ class ChirpServer:
             yield path
         finally:
             self._cookie, self._job = "", None
+            # A process of the job that is still about must not speak in the name of the next job.
             for scope in self._scopes:
                 scope.cancel()
 
@@ -102,6 +103,7 @@ def _write(path: str, text: str, account: Account) -> None:
 def address_of(interface: str) -> str | None:
     """The IPv4 address of a network interface; None when there is none."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
+        # struct ifreq: the name in 16 bytes, the last of them zero.
         request = struct.pack("256s", interface.encode()[:15])
         try:
             answer = fcntl.ioctl(asking, _SIOCGIFADDR, request)

@@ -73,6 +73,7 @@ class Inputs:
             if answer.trouble is not None:
                 raise HoldJob(hold_of(answer.trouble, self._transfer.slot))
             check_names(entry.name for entry in answer.files)
+            # Directories before files, which may be in them.
             self._make_directories(answer.files)
             with acting_as(self._transfer.account):
                 small = write_small(answer.files, self._create)
@@ -113,6 +114,7 @@ class Inputs:
         number = number_of(manifest) or 0
         with acting_as(self._transfer.account):
             digests = read_manifest(read_text(self._transfer.path(manifest)))
+            # The job must not find it, nor send it back as its output.
             os.unlink(self._transfer.path(manifest))
         for name in digests:
             self._make_parent(name)

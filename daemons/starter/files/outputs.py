@@ -165,6 +165,7 @@ class Outputs:
                 request = PushOutput(activation=name, files=entries, checkpoint=checkpoint, process=os.getpid())
                 taken = await peer.call(request, timeout=None)
             except RemoteError as error:
+                # A schedd that has just come back has not opened the activation yet.
                 if error.code in PASSING_CODES:
                     raise
                 raise HoldJob(self._output_hold(str(error), errno.EIO)) from None

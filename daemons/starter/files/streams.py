@@ -48,6 +48,8 @@ class Streams:
         with acting_as(self.account):
             if not os.path.exists(plan.stdin):
                 os.mkfifo(plan.stdin, 0o600)
+            # For reading too: with one end alone the opening would wait for the job, and the job sees no end before we
+            # close it.
             fd = os.open(plan.stdin, os.O_RDWR | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
         self._pipe = trio.lowlevel.FdStream(fd)
 

@@ -333,6 +333,7 @@ class Container:
         """Remove it. What cannot be removed now, the startd removes when this starter is gone."""
         if self._record is None:
             return
+        # Each of the engine's calls below has a limit of its own.
         with trio.CancelScope(shield=True):
             try:
                 problem = await self._remove(self._record)

@@ -106,6 +106,7 @@ class Images:
         ):
             raise HoldJob(wrong_architecture(image, answer.stdout.strip(), platform.machine()))
         if own:
+            # The tag is this user's right to the image, and its time says when it was used last.
             await self._engine.ask("tag", image, own, timeout_s=SHORT_S)
 
     def _own_name(self, image: str) -> str:

@@ -189,6 +189,7 @@ def _open_as(fd: int, path: str, plan: RunPlan) -> None:
 
 def _keep_only(report: int) -> int:
     """Close all descriptors above standard error but the report's, which ends when the program begins."""
+    # Moved down, so that all above it can be closed in one call.
     if report != 3:
         os.dup2(report, 3, inheritable=False)
     os.closerange(4, os.sysconf("SC_OPEN_MAX"))

@@ -58,6 +58,7 @@ _SUID_DUMPABLE: Final = Path("/proc/sys/fs/suid_dumpable")
 Word = int | bytes | ctypes.Array[ctypes.c_char_p] | ctypes.Array[ctypes.c_uint32]
 Step = tuple[Word, ...]
 
+# PyDLL keeps the interpreter's lock: no other thread runs Python while the child borrows this memory.
 _libc = ctypes.PyDLL(None, use_errno=True)
 _all, _before = ctypes.create_string_buffer(b"\xff" * 128), ctypes.create_string_buffer(128)
 _zeros = ctypes.create_string_buffer(64)
@@ -117,6 +118,7 @@ def vfork(steps: Sequence[Step]) -> int:
         raise OSError(number, os.strerror(number))
     failed = next((result for result in table[_RESULT::_ROW] if result < 0), 0)
     if failed:
+        # It never was the job: collected here, before the starter's own collector hears of it.
         os.waitpid(pid, 0)
         raise OSError(-failed, os.strerror(-failed))
     return int(pid)

@@ -116,6 +116,7 @@ class Shells:
         if not shell.watched.ended.is_set():
             with suppress(ProcessLookupError):
                 os.killpg(shell.watched.pid, signal.SIGHUP)
+                # A stopped program would hear SIGHUP only when it is let go on.
                 os.killpg(shell.watched.pid, signal.SIGCONT)
         with acting_as(scene.account), suppress(OSError):
             os.rmdir(shell.mark)
@@ -131,6 +132,7 @@ class Shells:
         """Type something; returns when the shell has taken it."""
         shell = self._named(name)
         async with shell.turn:
+            # A terminal has no end of file but this character.
             if over and shell.is_terminal:
                 data += b"\x04"
             with suppress(trio.BrokenResourceError, trio.ClosedResourceError):  # it has closed its input, or is gone

@@ -65,6 +65,7 @@ class ShadowLink:
             await peer.closed.wait()
             self._set(None)
             self._log.always("The connection to the schedd is lost", reason=peer.close_reason)
+            # From the last word of the schedd on, not from the loss: the lease has been running since.
             patience, heard_at = self._job.lease_s, peer.heard_at
 
     async def _meet_again_and_again(self) -> Peer:

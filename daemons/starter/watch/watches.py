@@ -77,6 +77,8 @@ class Watches:
             if self._group.oom_killed():
                 self._out_of_memory = True
                 self._log.always("The job is out of memory", job=self._job_id)
+                # The kernel has killed one of its processes, perhaps not the first: a job that lacks one is not left to
+                # run on.
                 body.signal(signal.SIGKILL)
                 return
 
