@@ -27,6 +27,7 @@ ADAPTERS = {
     "pool.classad.values.environment": {"random"},
     "pool.config.load": {"os.environ", "os.listdir"},
     "pool.config.places": {"os.getpid", "pwd"},
+    "pool.gpus.driver": {"ctypes"},
     "pool.gpus.hip": {"ctypes"},
     "pool.gpus.meter": {"ctypes", "pynvml"},
     "pool.gpus.nvml": {"pynvml"},

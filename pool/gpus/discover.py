@@ -12,9 +12,9 @@ from typing import Final
 
 from pool.base.errors import UserError
 from pool.base.ids import is_number
+from pool.gpus import driver
 from pool.gpus.device import Device, Say
 from pool.gpus.hip import hip_devices
-from pool.gpus.nvml import nvidia_devices
 from pool.gpus.opencl import opencl_devices
 from pool.gpus.report import ReportOptions, report
 from pool.gpus.simulated import simulated
@@ -53,7 +53,7 @@ _KINDS: Final = frozenset(("cuda", "hip", "opencl"))
 class GpuLibraries:
     """How to look for the devices of each kind. None from one of the latter two: there is no such library."""
 
-    cuda: Callable[[], list[Device]] = nvidia_devices
+    cuda: Callable[[], list[Device]] = driver.devices
     hip: Callable[[Say, int], list[Device] | None] = hip_devices
     opencl: Callable[[Say], list[Device] | None] = opencl_devices
 

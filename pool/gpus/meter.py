@@ -16,7 +16,8 @@ import pynvml
 from pynvml import NVMLError
 
 from pool.base.errors import PoolError
-from pool.gpus.nvml import LIBRARY, known
+from pool.gpus.driver import LIBRARY
+from pool.gpus.nvml import known
 from pool.gpus.utilization import DeviceSample, monitor
 
 CHURN_S: Final = 1024.0

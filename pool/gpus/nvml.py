@@ -6,15 +6,13 @@ Each question may go unanswered (an old driver, a device that cannot say); what 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 import pynvml
 from pynvml import NVMLError
 
 from pool.gpus.device import MIB, Device, Fact, Megahertz, cores_per_unit
 
-LIBRARY: Final = "libnvidia-ml.so.1"
-"""The one that the bindings load, found as the dynamic linker finds it."""
 T = TypeVar("T")
 
 

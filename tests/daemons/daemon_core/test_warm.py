@@ -14,7 +14,9 @@ def said(program: str) -> str:
     return subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout
 
 
-@pytest.mark.parametrize("module", ["numpy", "cryptography", "lark", "rich", "asyncio", "importlib.resources", "email"])
+@pytest.mark.parametrize(
+    "module", ["numpy", "cryptography", "lark", "rich", "asyncio", "importlib.resources", "email", "pynvml"]
+)
 def test_what_all_daemons_share_has_no_module_that_few_of_them_need(module: str) -> None:
     assert said(f"{BORN}print({module!r} in sys.modules)") == "False\n"
 

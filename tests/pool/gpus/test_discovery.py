@@ -11,7 +11,8 @@ import pytest
 from pool.base.errors import UserError
 from pool.gpus.device import Device
 from pool.gpus.discover import GpuLibraries, discover, parse_options
-from pool.gpus.nvml import LIBRARY, nvidia_devices
+from pool.gpus.driver import LIBRARY
+from pool.gpus.nvml import nvidia_devices
 from pool.slots.provision.inventory import read_inventory
 
 CASES = Path(__file__).parents[2] / "cases/gpus/discovery.cases"
