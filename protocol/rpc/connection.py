@@ -67,6 +67,11 @@ class ConnectionState(StrEnum):
     CLOSED = "closed"
 
 
+PACK_BYTES: Final = 4096
+"""What messages are packed in, and grows for one that is larger. Its default, 256 KiB for each connection, scatters the
+small objects of a daemon with many connections over a heap that then never shrinks."""
+
+
 class Connection:
     """One side of a connection. `receive` takes bytes and returns events; `take` hands out the bytes to send."""
 
@@ -81,7 +86,8 @@ class Connection:
         self._next_id = 1
         self._asked: dict[int, int] = {}  # our calls (credit -1) and streams (credit left)
         self._serving: dict[int, int] = {}  # the peer's, likewise
-        self._pack = msgpack.Packer(default=codec.extend, unicode_errors="surrogateescape").pack
+        packer = msgpack.Packer(default=codec.extend, unicode_errors="surrogateescape", buf_size=PACK_BYTES)
+        self._pack = packer.pack
 
     @property
     def is_closed(self) -> bool:

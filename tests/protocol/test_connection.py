@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Callable
 
 import msgpack
@@ -371,3 +372,13 @@ def test_a_long_frame_must_say_what_it_is(head: bytes) -> None:
     _, server = a_pair()
     with pytest.raises(PeerError, match=r"does not say what it is|None of"):
         server.receive((100_000).to_bytes(4, "big") + head[:150])
+
+
+def test_a_connection_takes_little_memory_before_it_has_said_much() -> None:
+    tracemalloc.start()
+    try:
+        kept = [a_client() for _ in range(20)]
+        size, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert size / len(kept) < 20_000
