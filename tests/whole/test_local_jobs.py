@@ -264,6 +264,23 @@ def test_a_pool_that_is_stopped_leaves_no_process_of_these_jobs_and_no_directory
     own_pool.stop(signal.SIGQUIT)
 
 
+def test_one_that_is_put_on_hold_before_its_turn_to_start_stays_so() -> None:
+    rest = {"JOB_START_COUNT": "1", "JOB_START_DELAY": "1000"}
+    with real_pool(DAEMON_LIST="MASTER, COLLECTOR, SCHEDD", **rest) as pool:
+        home = pool.directory / "home"
+        home.mkdir()
+        home.chmod(0o777)
+        first = submit(pool, home, "local", "sleep 1000")
+        pool.until_status(first, RUNNING)
+        second = submit(pool, home, "local", "true")
+        pool.tool("condor_hold", str(second))
+        pool.until(lambda: "012" in events(home, second), "the hold to be logged")
+        (ad,) = pool.until_status(second, HELD)
+        assert ad.eval_str("HoldReason", "").startswith("via condor_hold")
+        assert "001" not in events(home, second)
+        pool.tool("condor_rm", str(first), str(second))
+
+
 KEEPER, SCHEDD, ZYGOTE, MASTER = "keeper", "schedd", "zygote", "master"
 
 

@@ -1,7 +1,8 @@
 """One execution of a job of the local or the scheduler universe: the task that sees it from its start to its end.
 
 The program is started and seen out by the process beside it (`local_job`), which is its owner's: it may be stopped, or
-say anything, and every wait for it ends.
+say anything, and every wait for it ends. That process stands for startd and starter in the table by which any execution
+goes (`pool.jobs.execution`): it is asked to start the job, told to have it leave, and heard out.
 
 HTCondor's manual: users-manual/choosing-an-htcondor-universe ("Scheduler Universe", "Local Universe").
 """
@@ -11,7 +12,7 @@ from __future__ import annotations
 import json
 import os
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,6 +34,10 @@ from pool.classad import ClassAd
 from pool.execute.plan import ExecuteSurroundings, plan_job
 from pool.jobs import conclusion, run
 from pool.jobs.changes import End, Fate, StopReason
+from pool.jobs.execution import events
+from pool.jobs.execution.states import ByReport, ByWord, Execution, Leaving, Over
+from pool.jobs.execution.step import step
+from pool.jobs.execution.table import Effect
 from pool.jobs.queue.cluster import Job
 from pool.jobs.vocabulary.endings import Ending
 from pool.jobs.vocabulary.hold_codes import HoldCode
@@ -72,19 +77,20 @@ class LocalRun:
         self.job = job
         self._before = before  # the job that starts before this one has been launched
         self.launched = trio.Event()
-        self._stop: StopReason | None = None
-        self._told = trio.Event()
-        self._fast = False
-        self._channel: trio.abc.Stream | None = None
+        self._execution = Execution(self._core.settings.name)
+        self._over = trio.Event()
+        self._beside: trio.Nursery | None = None
+        """For what goes on until the execution is over."""
+        self._process: ChildProcess | None = None
+        """The one beside the job, as long as it is heard out."""
+        self._speaking = trio.Lock()
         self._scratch = place.directory / f"{job.id}.{self._core.start.world.rng.getrandbits(32):08x}"
 
     # ---- what the schedd wants of it
 
     def stop(self, reason: str, code: int, subcode: int, *, fast: bool = False, transfer: bool = False) -> None:
         """The job shall end. Its files are where they are wanted, so that `transfer` says nothing here."""
-        self._stop = StopReason(reason, code, subcode)
-        self._fast = self._fast or fast
-        self._told.set()
+        self._happens(events.Stop(StopReason(reason, code, subcode), fast))
 
     def check_policy(self) -> None:
         """Ask the job's periodic policy."""
@@ -98,6 +104,24 @@ class LocalRun:
         self._one_is_over()
         self._core.give_up(self.job, error)
 
+    def _happens(self, event: events.Event) -> None:
+        """Something has happened: do what the execution wants done because of it."""
+        self._execution, effects = step(self._execution, event, now=trio.current_time())
+        for effect in effects:
+            match effect:
+                case Effect.ASK:
+                    self._begin(self._execute)
+                case Effect.TELL:
+                    self._begin(self._make_it_leave)
+                case Effect.COUNT_START:
+                    self._count_start(event)
+                case Effect.CONCLUDE:
+                    self._over.set()  # the task does it
+
+    def _begin(self, task: Callable[[], Awaitable[None]]) -> None:
+        assert self._beside is not None
+        self._beside.start_soon(task)
+
     # ---- the task
 
     async def run(self) -> None:
@@ -107,19 +131,17 @@ class LocalRun:
         pause_s = core.executions.pause_before_start()
         if pause_s > 0:
             with trio.move_on_after(pause_s):
-                await self._told.wait()
-        core.apply(job, run.begin(ad, self._slot(), "", core.start.address, core.now()))
-        core.stats["JobsStarted"] += 1
-        await core.writer.durable()
-        try:
-            end = await self._execute(ad)
-        except ValueError as error:  # a name that no file can have
-            end = self._held(f"The job cannot be run: {error}", HoldCode.FAILED_TO_CREATE_PROCESS)
-        except (PoolError, OSError) as error:
-            core.log.error(f"Job {job.id} was not run here", error)
-            end = End(Ending.FAILED, ClassAd(), str(error), core.now())
+                await self._over.wait()
+        if not self._over.is_set():
+            core.apply(job, run.begin(ad, self._slot(), "", core.start.address, core.now()))
+            core.stats["JobsStarted"] += 1
+            await core.writer.durable()
+            async with trio.open_nursery() as self._beside:
+                self._happens(events.Prepared())
+                await self._over.wait()
+                self._beside.cancel_scope.cancel()
         self.launched.set()
-        self._conclude(end)
+        self._conclude()
         await core.writer.durable()
 
     def _slot(self) -> ClassAd:
@@ -128,34 +150,46 @@ class LocalRun:
         name = core.settings.name
         return ClassAd({"Name": name, "Cpus": 1, "MachineResources": "Cpus", "UidDomain": core.settings.uid_domain})
 
-    async def _execute(self, ad: ClassAd) -> End:
-        """Have the process beside the job run it."""
-        core, threads = self._core, self._core.start.world.threads
+    async def _execute(self) -> None:
+        """Have the process beside the job run it, and hear how it ended."""
+        core, job = self._core, self.job
+        try:
+            end = await self._have_it_run(core.queue.ad(job))
+        except ValueError as error:  # a name that no file can have
+            end = self._held(f"The job cannot be run: {error}", HoldCode.FAILED_TO_CREATE_PROCESS)
+        except (PoolError, OSError) as error:
+            core.log.error(f"Job {job.id} was not run here", error)
+            end = End(Ending.FAILED, ClassAd(), str(error), core.now())
+        if end is None:
+            died = "The process that watched the job has died"
+            self._happens(events.NothingRuns(End(Ending.FAILED, ClassAd(), died, core.now())))
+        else:
+            self._happens(events.Reported(end))
+
+    async def _have_it_run(self, ad: ClassAd) -> End | None:
+        """How the process beside the job says that it ended; None when that has died without a word."""
+        threads = self._core.start.world.threads
         try:
             account = own_account() if os.geteuid() else named_account(self.job.cluster.owner)
         except NoAccount as error:
             return self._held(str(error), HoldCode.FAILED_TO_ACCESS_USER_ACCOUNT)
         order = self._order(ad, account)
-        if self._told.is_set():
-            return End(Ending.EVICTED, ClassAd(), at=core.now())
         await threads.run_sync(make_scratch, self._scratch, account)
         with trio.move_on_after(LAUNCH_S):
             await self._before.wait()
         who = {"name": account.name, "uid": account.uid, "gid": account.gid, "groups": list(account.groups)}
-        process = await self._place.zygote.fork("local", json.dumps(who).encode())
-        self._channel = process.channel
+        self._process = process = await self._place.zygote.fork("local", json.dumps(who).encode())
         try:
             await self._say(order)
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(self._make_it_leave, process)
-                ended = await self._hear_out()
-                nursery.cancel_scope.cancel()
+            self._happens(events.Started())
+            ended = await self._hear_out(process.channel)
         finally:
-            await self._channel.aclose()  # the process then ends all of the job, if it has not done so
+            self._process = None
+            await process.channel.aclose()  # the process then ends all of the job, if it has not done so
         if ended is None:
             process.kill()
         await self._clear_up(process, died=ended is None)
-        return ended or End(Ending.FAILED, ClassAd(), "The process that watched the job has died", core.now())
+        return ended
 
     async def _clear_up(self, process: ChildProcess, *, died: bool) -> None:
         """See the process beside the job gone, and what the job has left; also when the schedd is about to end."""
@@ -204,22 +238,22 @@ class LocalRun:
             "nice": plan.nice + (self._core.settings.scheduler_nice if universe(ad) == Universe.SCHEDULER else 0),
         }
 
-    async def _hear(self) -> End | None:
+    async def _hear(self, channel: trio.abc.Stream) -> End | None:
         """What the process says, until it says how the job ended; None when it ends without a word."""
         received = b""
-        assert self._channel is not None
         while len(received) < LINE_BYTES_MAX:
             while b"\n" in received:
                 line, _, received = received.partition(b"\n")
                 match read_report(line):
                     case Started(pid, at):
-                        self._started(ClassAd({"JobPid": pid}), at)
+                        self.launched.set()
+                        self._happens(events.Executing(at, ClassAd({"JobPid": pid})))
                     case NotStarted(code, subcode, reason):
                         return self._held(reason, code, subcode)
                     case Ended() as over:
                         return self._exited(over)
             try:
-                more = await self._channel.receive_some(65536)
+                more = await channel.receive_some(65536)
             except trio.BrokenResourceError:  # killed by its owner, for example, with something unread
                 more = b""
             if not more:
@@ -227,18 +261,19 @@ class LocalRun:
             received += more
         return None
 
-    async def _hear_out(self) -> End | None:
+    async def _hear_out(self, channel: trio.abc.Stream) -> End | None:
         """The same; a process that says what none says is taken for dead."""
         try:
-            return await self._hear()
+            return await self._hear(channel)
         except NoReport as error:
             self._core.log.always(f"The process beside job {self.job.id} is not believed: {error}")
             return None
 
-    def _started(self, started: ClassAd, at: float) -> None:
-        self.launched.set()
+    def _count_start(self, event: events.Event) -> None:
+        """The program was started; one that has exited was, though nobody has said so."""
         core, job = self._core, self.job
-        core.apply(job, run.executing(core.queue.ad(job), self._slot(), core.start.address, started, at), at)
+        at, said = (event.at, event.ad) if isinstance(event, events.Executing) else (core.now(), ClassAd())
+        core.apply(job, run.executing(core.queue.ad(job), self._slot(), core.start.address, said, at), at)
 
     def _exited(self, over: Ended) -> End:
         ad = ClassAd({"RemoteUserCpu": over.user_s, "RemoteSysCpu": over.system_s})
@@ -246,7 +281,7 @@ class LocalRun:
             ad["ExitBySignal"], ad["ExitSignal"] = True, os.WTERMSIG(over.status)
         else:
             ad["ExitBySignal"], ad["ExitCode"] = False, os.WEXITSTATUS(over.status)
-        evicted = self._stop is not None and self.job.status not in (JobStatus.HELD, JobStatus.REMOVED)
+        evicted = self._execution.stop is not None and self.job.status not in (JobStatus.HELD, JobStatus.REMOVED)
         return End(Ending.EVICTED if evicted else Ending.EXITED, ad, at=self._core.now())
 
     def _held(self, reason: str, code: int, subcode: int = 0) -> End:
@@ -255,37 +290,40 @@ class LocalRun:
 
     # ---- making it leave
 
-    async def _make_it_leave(self, process: ChildProcess) -> None:
-        """Once it shall end: its signal, and, after a while, the end of all its processes.
+    async def _make_it_leave(self) -> None:
+        """It shall end: its signal, and, after a while or when it shall end at once, the end of all its processes.
 
         The process beside the job is its owner's, and may have been stopped: it is ended itself if it does not do that.
         """
-        await self._told.wait()
-        ad = self._core.queue.ad(self.job)
-        if not self._fast:
+        state, ad = self._execution.state, self._core.queue.ad(self.job)
+        if isinstance(state, Leaving) and not state.fast:
             await self._say({"signal": leaving_signal(ad, self.job.status)})
-            with trio.move_on_after(grace_s(ad)):
-                while not self._fast:
-                    self._told = trio.Event()
-                    await self._told.wait()
+            await trio.sleep(grace_s(ad))
+            self._happens(events.Stop(self._execution.stop or StopReason(""), fast=True))
+            return
         await self._say({"kill": True})
         await trio.sleep(self._core.settings.killing_timeout_s)
-        self._core.log.always(f"The process beside job {self.job.id} does not end it, and is killed")
-        process.kill()
+        if self._process is not None:
+            self._core.log.always(f"The process beside job {self.job.id} does not end it, and is killed")
+            self._process.kill()
 
     async def _say(self, said: Mapping[str, object]) -> None:
         """Tell the process; whether it is there is learnt by hearing it."""
-        assert self._channel is not None
-        with suppress(trio.BrokenResourceError):
-            await self._channel.send_all(json.dumps(said).encode() + b"\n")
+        async with self._speaking:
+            if self._process is None:
+                return
+            with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+                await self._process.channel.send_all(json.dumps(said).encode() + b"\n")
 
     # ---- the end
 
-    def _conclude(self, end: End) -> None:
-        core, job = self._core, self.job
+    def _conclude(self) -> None:
+        core, job, one = self._core, self.job, self._execution
         now = core.now()
         core.executions.local.pop(job, None)
-        changes, fate = conclusion.ended(core.queue.ad(job), job.status, end, self._stop, now, core.settings.system)
+        came_to = one.state.outcome if isinstance(one.state, Over) else None
+        end = came_to.end if isinstance(came_to, ByReport | ByWord) else End(Ending.EVICTED, ClassAd(), at=now)
+        changes, fate = conclusion.ended(core.queue.ad(job), job.status, end, one.stop, now, core.settings.system)
         job.busy = False
         ad = core.queue.ad(job)
         if fate is Fate.WAITS and universe(ad) == Universe.SCHEDULER and _went_wrong(ad, end):

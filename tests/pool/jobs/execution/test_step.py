@@ -202,3 +202,22 @@ def test_no_row_leaves_what_is_over_and_none_is_there_twice() -> None:
     assert len({(start, event, move.given) for move in MOVES for start in move.start for event in move.events}) == sum(
         len(move.start) * len(move.events) for move in MOVES
     )
+
+
+def test_silence_is_counted_from_the_first_loss() -> None:
+    one, _ = after(*RUNS, e.StarterLost("cut"))
+    assert next_at(after(e.SlotLost("cut"), e.StarterLost("cut"), one=one, now=5.0)[0]) == SILENCE_S
+
+
+def test_silence_of_a_job_that_could_not_be_told_is_logged() -> None:
+    one, _ = after(*RUNS, STOP, e.StarterLost("cut"), e.NotTold())
+    assert after(e.Time(), one=one, now=SILENCE_S)[1] == [Effect.LOG_AWAY]
+    one, _ = after(*RUNS, STOP, e.StarterLost("cut"))
+    assert after(e.Time(), one=one, now=SILENCE_S)[1] == []
+
+
+def test_what_was_taken_for_lost_may_be_there_after_all() -> None:
+    one, _ = after(*RUNS, e.SlotRunsNothing(Known.STARTED), e.SlotRunsIt())
+    assert next_at(one) == float("inf")
+    one, _ = after(*RUNS, e.NothingRuns(EVICTED), e.SlotRunsIt(), e.StarterLost("closed"))
+    assert outcome(one) == ByWord(EVICTED)
