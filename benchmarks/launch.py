@@ -22,6 +22,7 @@ from benchmarks.measure import Figure, p50, p99, pss_bytes, tree
 from benchmarks.pool_run import USER, Bench, bench
 from pool.base.ids import JobId
 from pool.classad import ClassAd
+from pool.execute.cgroup import claim_group
 from protocol.messages.collector import AdChange, WatchAds
 from protocol.messages.schedd import ClaimChanged
 from protocol.messages.shadow import JobEnded, JobExecuting, JobNotice, JobUpdate, StarterReady
@@ -85,7 +86,7 @@ def held(pool: Bench) -> Held:
     return Held(
         descriptors=sum(_descriptors(one) for one in processes),
         processes=len(processes),
-        groups=_groups(),
+        groups=_groups(pool),
         sandboxes=len(list((pool.directory / "execute").iterdir())),
         pss_mb=round(pss_bytes(processes) / 1e6, 2),
     )
@@ -98,11 +99,12 @@ def _descriptors(process: psutil.Process) -> int:
         return 0
 
 
-def _groups() -> int:
-    """Control groups of the machine (first hierarchy that can hold a job's)."""
+def _groups(pool: Bench) -> int:
+    """Control groups of the pool's slots (first hierarchy that can hold a job's)."""
+    ours = os.path.basename(claim_group("", str(pool.directory / "execute"), "slot"))
     for mount in ("/sys/fs/cgroup/memory", "/sys/fs/cgroup"):
         if os.path.isdir(mount):
-            return sum(1 for _ in os.walk(mount))
+            return sum(1 for path, _, _ in os.walk(mount) if f"/{ours}" in path)
     return 0
 
 

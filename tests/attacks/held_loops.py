@@ -39,7 +39,7 @@ def nobody_held(pool: RealPool, daemon: str, *, grows_mib: float = 60) -> Iterat
 
     def ping() -> None:
         with connect(str(pool.run_dir / f"{daemon}.sock"), Security()) as peer:
-            while not over.wait(0.005):
+            while not used or not over.wait(0.005):  # also a block that is over at once has its ping
                 before = loop_s(pid)
                 try:
                     peer.call(Ping(), timeout=20)

@@ -129,6 +129,12 @@ class RealPool:
 
         return Security()
 
+    def place(self, name: str) -> Path:
+        """A new directory that every account may write to; another one when a test runs again."""
+        place = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=self.directory))
+        place.chmod(0o777)
+        return place
+
     # ---- tools
 
     def env(self) -> dict[str, str]:

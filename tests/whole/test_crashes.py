@@ -113,11 +113,12 @@ def test_p4_a_job_ends_although_what_runs_it_dies(pool: RealPool, point: str) ->
 
 def _starter_of(pool: RealPool, probe: Probe) -> int:
     """The process that runs the probe's program: the parent of its shell."""
-    for pid in pool.processes():
+    ours = pool.processes()
+    for pid in ours:
         try:
             if os.readlink(f"/proc/{pid}/cwd") == str(probe.directory):
                 parent = _parent(pid)
-                if parent in pool.processes() and os.readlink(f"/proc/{parent}/cwd") != str(probe.directory):
+                if parent in ours and os.readlink(f"/proc/{parent}/cwd") != str(probe.directory):
                     return parent
         except OSError:
             continue

@@ -55,7 +55,7 @@ class Site:
         place = self.place(keyword)
         for directory in ("queue", "notes", "home"):
             for path in (place / directory).iterdir():
-                path.unlink()
+                path.unlink(missing_ok=True)  # hooks that nobody waits for rename theirs
         return place / "home"
 
     def script(self, name: str, text: str) -> str:
@@ -175,7 +175,7 @@ def site() -> Iterator[Site]:
 
 
 def test_fetched_work_runs_with_all_that_its_ad_may_say(site: Site) -> None:
-    home = site.place("PLAIN") / "home"
+    home = site.afresh("PLAIN")
     (home / "in").write_text("from a file\n")
     site.offer(
         "PLAIN",
@@ -203,6 +203,7 @@ def test_fetched_work_runs_with_all_that_its_ad_may_say(site: Site) -> None:
 
 
 def test_arguments_of_the_old_form_and_a_log_in_xml(site: Site) -> None:
+    site.afresh("PLAIN")
     home = site.offer(
         "PLAIN",
         "old",
@@ -219,7 +220,7 @@ def test_arguments_of_the_old_form_and_a_log_in_xml(site: Site) -> None:
 
 
 def test_without_a_directory_work_runs_in_the_sandbox(site: Site) -> None:
-    out = site.place("PLAIN") / "home" / "where"
+    out = site.afresh("PLAIN") / "where"
     place = site.place("PLAIN") / "queue" / "bare"
     text = ClassAd({"Cmd": "/bin/pwd", "Owner": job_owner(), "Out": str(out)}).long()
     place.with_suffix(".new").write_text(text)
@@ -229,7 +230,7 @@ def test_without_a_directory_work_runs_in_the_sandbox(site: Site) -> None:
 
 
 def test_work_that_start_does_not_want_is_rejected(site: Site) -> None:
-    assert "reject" not in site.replies("PLAIN")
+    site.afresh("PLAIN")
     site.offer("PLAIN", "unwanted", Cmd="/bin/true", Unwanted=True)
     site.until_replies("PLAIN", "reject", 1)
     note = site.place("PLAIN") / "notes" / "reply"
@@ -237,6 +238,7 @@ def test_work_that_start_does_not_want_is_rejected(site: Site) -> None:
 
 
 def test_better_work_takes_the_place_of_what_runs_and_worse_does_not(site: Site) -> None:
+    site.afresh("RANKED")
     home = site.offer(
         "RANKED",
         "a",
@@ -275,6 +277,8 @@ def test_a_claim_is_used_again_while_there_is_work_and_ends_when_there_is_none(s
 
 
 def test_evicted_work_is_told_of_and_the_slot_is_given_back(site: Site) -> None:
+    site.afresh("EVICTED")
+    site.afresh("EVICTED")
     home = site.offer(
         "EVICTED", "long", Cmd="/bin/sh", Arguments="-c 'echo up > up; exec sleep 1000'", StarterUserLog="log"
     )
@@ -288,6 +292,7 @@ def test_evicted_work_is_told_of_and_the_slot_is_given_back(site: Site) -> None:
 
 
 def test_parts_of_a_partitionable_slot_are_carved_for_fetched_work(site: Site) -> None:
+    site.afresh("PARTS")
     home = site.offer(
         "PARTS",
         "fits",
@@ -325,11 +330,10 @@ def test_a_hook_that_prints_garbage_or_fails_is_logged_and_asked_again(site: Sit
 
 
 def test_a_schedds_better_job_takes_the_place_of_fetched_work(site: Site) -> None:
+    site.afresh("RANKED")
     home = site.offer("RANKED", "d", Cmd="/bin/sh", Arguments="-c 'echo up > up2; exec sleep 1000'", Importance=1)
     site.until_text(home / "up2", "up")
-    work = site.pool.directory / "work"
-    work.mkdir()
-    work.chmod(0o777)
+    work = site.pool.place("work")
     cluster = site.pool.submit(
         "executable = /bin/true\nrequirements = SlotID == 2\n+Importance = 8\nlog = log\nqueue\n", cwd=work
     )
@@ -337,9 +341,7 @@ def test_a_schedds_better_job_takes_the_place_of_fetched_work(site: Site) -> Non
 
 
 def test_a_deferred_job_waits_on_its_machine_and_is_held_from_there(site: Site) -> None:
-    work = site.pool.directory / "deferred"
-    work.mkdir()
-    work.chmod(0o777)
+    work = site.pool.place("deferred")
     job = "executable = /bin/true\nrequirements = SlotID == 6\nlog = log\ndeferral_prep_time = 7200\n"
     moment = int(time.time()) + 3600
     cluster = site.pool.submit(f"{job}deferral_time = {moment}\nqueue\n", cwd=work)
@@ -354,9 +356,7 @@ def test_a_deferred_job_waits_on_its_machine_and_is_held_from_there(site: Site) 
 
 
 def test_a_failed_prepare_hook_is_in_the_jobs_log(site: Site) -> None:
-    work = site.pool.directory / "failing"
-    work.mkdir()
-    work.chmod(0o777)
+    work = site.pool.place("failing")
     lines = "executable = /bin/true\nrequirements = SlotID == 6\nlog = log\n+HookKeyword = "
     cluster = site.pool.submit(f'{lines}"FAILS"\nqueue\n', cwd=work)
     (held,) = site.pool.until_status(cluster, HELD)
@@ -371,9 +371,7 @@ def test_a_failed_prepare_hook_is_in_the_jobs_log(site: Site) -> None:
 
 
 def test_a_message_of_a_prepare_hook_is_in_the_jobs_log_and_the_job_runs(site: Site) -> None:
-    work = site.pool.directory / "warning"
-    work.mkdir()
-    work.chmod(0o777)
+    work = site.pool.place("warning")
     lines = "executable = /bin/true\nrequirements = SlotID == 6\nlog = log\n+HookKeyword = "
     cluster = site.pool.submit(f'{lines}"WARNS"\nqueue\n', cwd=work)
     (done,) = site.pool.until_done(cluster)
@@ -383,9 +381,7 @@ def test_a_message_of_a_prepare_hook_is_in_the_jobs_log_and_the_job_runs(site: S
 
 
 def test_values_of_cron_jobs_enter_slot_ads_and_start_at_once(site: Site) -> None:
-    work = site.pool.directory / "cronwork"
-    work.mkdir()
-    work.chmod(0o777)
+    work = site.pool.place("cronwork")
     cluster = site.pool.submit("executable = /bin/true\nrequirements = SlotID == 7\nlog = log\nqueue\n", cwd=work)
     out = site.pool.directory / "cron.out"
     out.with_suffix(".new").write_text('Hour = "now"\nSlotId = 7\n- seven\nEverywhere = 5\n')

@@ -70,7 +70,7 @@ class Job:
     """One that has written its lines, and waits until it is told to write the last one and end."""
 
     def __init__(self, pool: RealPool, name: str, more: str = "") -> None:
-        self.pool, self.home = pool, pool.directory / "home"
+        self.pool, self.home = pool, pool.place(name)
         self.stop = self.home / f"{name}.stop"
         self.ready = Path(f"{self.stop}.ready")
         script = self.home / f"{name}.sh"

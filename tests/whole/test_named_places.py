@@ -72,7 +72,7 @@ def test_the_schedd_of_this_host_is_used_when_the_named_pool_has_it(home: Home) 
 
 def test_a_copied_directory_is_not_the_pool_that_it_was_copied_from(home: Home) -> None:
     copy = home.directory / "copy"
-    (copy / "run").mkdir(parents=True)
+    (copy / "run").mkdir(parents=True, exist_ok=True)
     (copy / "config").write_text((home.pool / "config").read_text())
     (copy / "config").chmod(0o644)
     found = home.run("pool", "down", "--dir", str(copy))
@@ -83,7 +83,7 @@ def test_a_copied_directory_is_not_the_pool_that_it_was_copied_from(home: Home) 
 
 def test_two_places_that_disagree_are_refused(home: Home) -> None:
     other = home.directory / "other"
-    (other / "run").mkdir(parents=True)
+    (other / "run").mkdir(parents=True, exist_ok=True)
     found = home.run("condor_q", CONDOR_CONFIG=str(home.pool / "config"), POOL_DIR=str(other))
     assert found.returncode != 0
     assert "CONDOR_CONFIG" in found.stderr

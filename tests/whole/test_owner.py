@@ -251,13 +251,16 @@ def test_condor_now_makes_one_slot_out_of_several(pool: RealPool, home: Path) ->
 def test_a_slot_whose_schedd_does_not_come_for_its_match_goes_back_to_its_owner(pool: RealPool, home: Path) -> None:
     (pool.directory / "config").write_text("NEGOTIATOR_INFORM_STARTD = true\nMATCH_TIMEOUT = 2\n")
     admin(pool, "condor_reconfig")
+    admin(pool, "condor_update_machine_ad", text="Lent = false\n")
+    pool.until(lambda: all(ad.eval("Lent") is False for ad in pool.slots()), "slots that are not lent")
+    waited_before = waited_in_matched(pool)
     cluster = pool.submit(a_ticking_job(home, requirements=f"({STATIC}) && Lent =?= true"), cwd=home)
     pool.until(lambda: "LastRejMatchTime" in job(pool, cluster), "the negotiator to know of the job")
     schedd = pool.pid_of("schedd")
     os.kill(schedd, signal.SIGSTOP)
     try:
         admin(pool, "condor_update_machine_ad", text="Lent = true\n")
-        pool.until(lambda: waited_in_matched(pool) >= 1, "a match that is over")
+        pool.until(lambda: waited_in_matched(pool) > waited_before, "a match that is over")
         until_state(pool, "slot1", "Unclaimed/Idle")
     finally:
         os.kill(schedd, signal.SIGCONT)

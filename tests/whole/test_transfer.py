@@ -28,10 +28,7 @@ def pool() -> Iterator[RealPool]:
 @pytest.fixture
 def home(pool: RealPool, request: pytest.FixtureRequest) -> Path:
     """A directory of the submitting user's for this test."""
-    home = pool.directory / request.node.name.replace("[", "-").replace("]", "")[:80]
-    home.mkdir()
-    home.chmod(0o777)
-    return home
+    return pool.place(request.node.name.replace("[", "-").replace("]", "")[:80])
 
 
 def spool_of(pool: RealPool, cluster: int, proc: int = 0) -> Path:
