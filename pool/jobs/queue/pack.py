@@ -13,6 +13,7 @@ import json
 from collections.abc import Collection, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from json.encoder import encode_basestring_ascii
+from json.scanner import make_scanner
 from typing import Any, Final
 
 from pool.classad import ClassAd, expr
@@ -21,7 +22,7 @@ from pool.classad.eval.expression import storable
 
 _PLAIN: Final = frozenset({bool, int, float, str})
 _encode: Final = json.JSONEncoder(separators=(",", ":")).encode
-_decode: Final = json.JSONDecoder().raw_decode
+_scan: Final = make_scanner(json.JSONDecoder())  # type: ignore[arg-type]  # the stub names the wrong class
 _INT_END: Final = 2**63
 _SETS_MAX: Final = 10_000
 _sets: Final[dict[tuple[str, ...], frozenset[str]]] = {}
@@ -92,8 +93,9 @@ def read_packed(text: str) -> PackedAd:
     if text == EMPTY.text:
         return EMPTY
     try:
-        return PackedAd(text, _set_of(tuple(_decode(text)[0])))
-    except (ValueError, TypeError):
+        names = tuple(_scan(text, 0)[0])
+        return PackedAd(text, _sets.get(names) or _set_of(names))
+    except (ValueError, TypeError, StopIteration):
         return PackedAd(text, frozenset())
 
 
