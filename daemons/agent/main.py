@@ -79,6 +79,7 @@ async def main(birth: Birth) -> None:
     security = _security(settings)
     listeners = _listen(settings, log)  # while this process may write to RUN
     log.always("File agent starts", user=settings.account or settings.uid, pid=os.getpid(), socket=settings.socket)
+    # As a login shell's: what the agent makes is its user's own, who may want to share it.
     os.umask(UMASK)
     become(Account(settings.account, settings.uid, settings.gid, tuple(settings.groups), None))
     give_up_powers()

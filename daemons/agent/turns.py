@@ -102,6 +102,7 @@ class AgentTurns:
     async def take(self, peer: Peer, activation: str, *, upload: bool, size: int) -> TurnTransfer:
         """Wait for a turn. Whoever is cancelled meanwhile has none."""
         transfer = TurnTransfer(activation, upload, size, peer)
+        # What is small is moved before the queue could be asked.
         if size > self._small_bytes and self.schedd is not None:
             await self._ask(self.schedd, transfer)
         # By identity: a connection may have two transfers of one activation at a time, one in each direction.

@@ -20,6 +20,7 @@ class LoopLag:
     async def watch(self) -> None:
         """Beat for ever. Under a virtual clock nothing is ever late: do not start it there."""
         while True:
+            # From now, not from the last beat: one long hold is one late beat, and not ten.
             due = trio.current_time() + BEAT_S
             await trio.sleep_until(due)
             self._late.append(trio.current_time() - due)

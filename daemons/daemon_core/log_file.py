@@ -30,6 +30,7 @@ def open_log(config: Config, subsystem: str, world: World, *, suffix: str = "") 
         level=log_level(config, subsystem),
         bytes_max=config.bytes(f"MAX_{subsystem}_LOG", default=10 * 1024 * 1024),
         old_max=config.int(f"MAX_NUM_{subsystem}_LOG"),
+        # A starter's or an agent's log is shared by those that come after it: only a daemon's own begins anew.
         begins_anew=not suffix and config.bool(f"TRUNC_{subsystem}_LOG_ON_OPEN"),
         wall=world.wall,
         times=log_times(config),

@@ -17,6 +17,7 @@ ADDRESSES: Final = (
 
 def bound_to(peer: Peer) -> str:
     """The host of which alone the peer may speak; "" for one that may speak of any."""
+    # Only a host's certificate names a host; tokens and accounts of this machine name people.
     return peer.host_name if peer.method == "SSL" and needs.CENTRAL not in peer.duties else ""
 
 

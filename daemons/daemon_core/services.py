@@ -73,6 +73,7 @@ class CommonServices:
         """Send a log of this host, as long as it is when its end is reached."""
         path, run = log_path(self._start.config, request.name), self._start.world.threads.run_sync
         try:
+            # Logs may be on a file system that hangs; O_NONBLOCK is for one that was replaced by a pipe.
             fd = await run(os.open, path, os.O_RDONLY | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC)
         except OSError as error:
             raise UserError(f"{path}: {error.strerror}") from None

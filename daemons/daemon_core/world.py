@@ -65,6 +65,8 @@ class RealSpawner:
     async def start(self, argv: Sequence[str], **options: Any) -> Process:
         """Start `argv`; standard input is /dev/null, and the umask an ordinary one, unless `options` say otherwise."""
         options.setdefault("stdin", subprocess.DEVNULL)
+        # Programs that use select(2) break beyond 1,024 descriptors: they get the limit that the daemon was started
+        # with.
         options.setdefault("preexec_fn", before_exec())
         options.setdefault("umask", PROGRAM_UMASK)
         return await trio.lowlevel.open_process(list(argv), **options)

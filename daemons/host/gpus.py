@@ -25,6 +25,7 @@ def gpu_numbers() -> dict[str, int]:
 
 def others_devices(slot: ClassAd) -> tuple[str, ...]:
     """The device files of GPUs that are not this slot's, on a machine that gives GPUs to slots."""
+    # A machine that gives no GPUs to slots leaves them to whoever may open them.
     if not slot.eval_int("TotalGPUs"):
         return ()
     present = [

@@ -60,5 +60,6 @@ class HelperSpawner:
     async def start(self, argv: Sequence[str], **options: Any) -> Helper:
         """Start a program."""
         if self.account.switches:
+            # Set by subprocess between fork and exec, groups first: this process keeps its own.
             options.update(user=self.account.uid, group=self.account.gid, extra_groups=list(self.account.groups))
         return Helper(self.processes.start(argv, umask=_UMASK, **options))

@@ -13,6 +13,7 @@ def read_file(path: str) -> str:
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         text = b""
+        # A long cgroup.procs comes in several reads.
         while part := os.read(fd, _READ_BYTES):
             text += part
     finally:

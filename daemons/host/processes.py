@@ -97,6 +97,7 @@ class Processes:
         if self._first is not None:
             return bool(descendants(os.getpid()) - {self._first[0].pid})
         try:
+            # WNOWAIT leaves whoever has ended to `reap`; ECHILD says that there is nobody at all.
             os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         except ChildProcessError:
             return False
@@ -150,6 +151,7 @@ class Processes:
         (first, watched), self._first = self._first, None
         first.end()
         if not group.is_frozen:
+            # Usually all are gone with it, and the rounds below find nobody to kill.
             with trio.move_on_after(NAMESPACE_END_S):
                 await watched.ended.wait()
 

@@ -110,6 +110,7 @@ def _interpreted_steps() -> float:
 def kflops() -> int:
     """KFlops of one core."""
     for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+        # Before numpy is imported, which reads them once.
         os.environ[name] = "1"
     import numpy as np
 
@@ -120,6 +121,7 @@ def kflops() -> int:
         began = time.process_time()
         np.linalg.solve(matrix, right)
         best_s = min(best_s, time.process_time() - began)
+    # Linpack's count for solving by LU factors.
     operations = 2 / 3 * EQUATIONS**3 + 2 * EQUATIONS**2
     return round(operations / max(best_s, 1e-6) / 1e3)
 

@@ -135,6 +135,7 @@ class PluginTransfer:
         with open(source, "rb") as read, open(target, "wb") as write:
             shutil.copyfileobj(read, write, CHUNK)
             self.size = write.tell()
+        # An executable that is fetched is to be executed.
         shutil.copymode(source, target)
 
     def _get(self) -> None:
@@ -146,6 +147,7 @@ class PluginTransfer:
             request.add_header("Range", f"bytes={have}-")
         with self._opened(request) as answer:
             goes_on = answer.status == 206
+            # A server that does not know ranges sends all of it again.
             have = have if goes_on else 0
             length = answer.headers.get("Content-Length")
             expected = have + int(length) if length and length.isdigit() else None
@@ -156,6 +158,7 @@ class PluginTransfer:
                     except http.client.IncompleteRead as error:
                         piece = error.partial
                         file.write(piece)
+                        # What has come stays, and the next try asks for the rest.
                         raise self._broken(file.tell(), expected) from None
                     if not piece:
                         break
@@ -323,6 +326,7 @@ def main(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
             answer = PluginTransfer(ad.eval_str("Url", ""), ad.eval_str("LocalFileName", ""), "-upload" in words).run()
             good = good and bool(answer.eval_bool("TransferSuccess"))
             answers.write(f"{answer.new()}\n".encode("utf-8", "surrogateescape"))
+            # The starter reads what was told of the files before if this process is killed.
             answers.flush()
         if answers.tell() < ANSWER_BYTES:
             answers.write(b" " * (ANSWER_BYTES - answers.tell()))

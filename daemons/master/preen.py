@@ -24,6 +24,7 @@ async def preen_now_and_then(start: DaemonStart) -> None:
     while True:
         if (left_s := due - trio.current_time()) > 0:
             await trio.sleep(min(LOOK_S, left_s))
+            # The interval may be shorter after a reconfiguration; a longer one counts from the next run on.
             due = min(due, trio.current_time() + _interval_s(start))
             continue
         due = trio.current_time() + _interval_s(start)

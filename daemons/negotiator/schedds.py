@@ -37,6 +37,7 @@ class ScheddConnection:
             if one.count > 0 and may_have_account(one.submitter)
         }
         self.in_use = {name: count for name, count in said.in_use.items() if may_have_account(name)}
+        # It has begun anew: what it was told before may be another cluster's by now.
         self.told.clear()
 
     def handed(self, matches: Iterable[Matched]) -> None:

@@ -29,6 +29,7 @@ class NegotiatorKnobs:
         """What the configuration says."""
         return cls(
             interval_s=max(0.1, config.seconds("NEGOTIATOR_INTERVAL")),
+            # Never zero: cycles would follow one another without letting go of the loop.
             min_interval_s=max(0.001, config.seconds("NEGOTIATOR_MIN_INTERVAL")),
             timeout_s=config.seconds("NEGOTIATOR_TIMEOUT"),
             match_timeout_s=config.seconds("MATCH_TIMEOUT"),

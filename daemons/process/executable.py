@@ -17,6 +17,7 @@ def seen(path: str) -> Program:
     except OSError:
         return Program()
     try:
+        # What a job names may be a pipe.
         file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     except OSError:
         return Program(mode)

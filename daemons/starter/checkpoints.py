@@ -57,6 +57,7 @@ class Checkpoints:
             return
         self._log.always("A checkpoint is kept", number=number, bytes=size)
         fault("starter.checkpoint_kept")
+        # Here too: a later checkpoint of this run must not have the same number.
         job["CheckpointNumber"] = number
         ad = self._figures.usage.ad()
         ad.update({"CheckpointNumber": number, "LastCkptTime": int(time.time()), "BytesSent": float(size)})

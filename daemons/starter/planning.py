@@ -54,6 +54,7 @@ class Planner:
                 tuple(private_directories(settings.mount_under_scratch, job, self._slot)),
                 is_there=os.path.exists,
             )
+        # A wrapper is a program of this machine, which the container's image does not have.
         if not settings.wrapper or image_of(job, self._slot, settings) is not None:
             return plan
         return wrapped(plan, settings.wrapper, self._sandbox)

@@ -22,6 +22,7 @@ class Mapping:
 
     def open(self, device: str) -> str:
         """Put it over `device`; where it is."""
+        # Plain, without a header: there is nothing on the device by which it could be opened again.
         options = ["--type", "plain", "--cipher", "aes-xts-plain64", "--key-size", "512", "--key-file", "-"]
         key = secrets.token_bytes(KEY_BYTES)
         run(["cryptsetup", "open", *options, "--batch-mode", device, self.name], self._sandbox, given=key)

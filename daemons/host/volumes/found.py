@@ -24,6 +24,7 @@ def remove_volume(sandbox: str) -> list[str]:
     try:
         for path in mounted_below(sandbox):
             unmount(path)
+        # After the unmount: a device that is mounted cannot be closed.
         _remove_devices(volume_name(sandbox))
         if btrfs.is_subvolume(sandbox):
             btrfs.delete(sandbox)
@@ -50,6 +51,7 @@ def sandboxes_with_volumes(execute: str) -> list[str]:
 def _remove_devices(name: str) -> None:
     entries = _entries(_MAPPER)
     if name + dm_crypt.SUFFIX in entries:
+        # The mapping lies over the volume, which cannot be removed beneath it.
         run(["cryptsetup", "close", name + dm_crypt.SUFFIX])
     for entry in entries:
         if entry.endswith("-" + name):

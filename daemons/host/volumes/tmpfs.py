@@ -16,6 +16,7 @@ class Tmpfs(Mounted):
     def attach(self) -> str:
         """Nothing but options."""
         size = self.order.bytes
+        # Inodes take memory too, and nobody counts it.
         self.options = f"size={size},nr_inodes={max(1024, size // INODE_BYTES)},mode=0700"
         return "tmpfs"
 

@@ -58,6 +58,7 @@ class Outcomes:
                     continue
                 said = f"Failed to initialize user log to {row.log}: {reason}"
                 ad = core.queue.ad(job)
+                # Not `core.hold`, which writes an event: this log is what cannot be written.
                 core.apply(job, holds.hold(ad, said, HoldCode.UNABLE_TO_INIT_USER_LOG, 0))
                 execution = core.executions.of(job)
                 if execution is not None:

@@ -195,6 +195,7 @@ def append(settings: GlobalLogSettings, path: str, events: Iterable[tuple[str, b
                 texts.popleft()
             if settings.fsync:
                 os.fdatasync(file.fileno())
+        # Turned over when it is full, and not when the next event comes: that may be long.
         if size >= settings.bytes_max > 0:
             rotate(path, settings.rotations)
 

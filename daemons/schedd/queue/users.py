@@ -208,5 +208,6 @@ def _write(path: Path, known: dict[str, dict[str, str]]) -> None:
     with open(new, "w", encoding="utf-8") as file:
         json.dump(known, file)
         file.flush()
+        # Before the rename: after a power cut the name must not lead to an empty file.
         os.fsync(file.fileno())
     os.replace(new, path)

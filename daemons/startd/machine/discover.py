@@ -37,6 +37,7 @@ def discover(config: Config) -> Discovered:
     """Ask the programs, the kernel and the file systems; blocks."""
     execute = config.path("EXECUTE")
     refused = refusals.refused(config, execute)
+    # After the mounts were tried: without them no sandbox can be hidden.
     disk = look(config, execute, can_hide=MOUNTS not in refused)
     private = can_isolate() and config.bool("PER_JOB_NAMESPACES") and MOUNTS not in refused
     return Discovered(take_stock(config), disk, refused, private)

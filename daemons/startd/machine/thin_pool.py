@@ -26,6 +26,7 @@ async def watch_pool(start: DaemonStart, store: Store, ads: Ads, found: Findings
             use = await start.world.threads.run_sync(pool_use, store.group, store.pool)
             trouble = use.trouble(f"{store.group}/{store.pool}", REFUSE_PERCENT)
         except PoolError as error:
+            # A pool that cannot be looked at may be full: no job is risked.
             trouble = str(error)
         if trouble != ads.scratch_trouble:
             said = f"No more jobs: {trouble}" if trouble else "Jobs have disk again."

@@ -35,6 +35,7 @@ async def start_bare(
     if context.group.works:
         for problem in context.group.prepare(limits):
             context.log.always("A limit could not be set", limit=problem)
+    # Before the process is made: it can fork at once.
     context.processes.tracking = terms.tracking
     started = start_process(plan, account, context.spawner, terms)
     watched = context.processes.watch(started.pid)

@@ -75,6 +75,7 @@ def put_into(
         processes=processes_of(settings, slot, job),
         devices=_devices(slot, settings.docker),
         reads_input=plan.stdin != "/dev/null",
+        # A podman that is not root's maps the user to the container's root, unless it is told to keep the ids.
         keeps_ids=os.geteuid() != 0 and "podman" in program_words(knob(settings.docker, "DOCKER"))[-1],
     )
 

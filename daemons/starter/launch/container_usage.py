@@ -24,6 +24,7 @@ class ContainerMeter:
     def __init__(self, pid: int, identity: str) -> None:
         self._pid = pid
         self._group = _group_of(pid, identity)
+        # On the machine's own network (`--network=host`) the counters are everybody's.
         self._own_network = _namespace(pid) not in ("", _namespace("self"))
         self._network: tuple[int, int] | None = None
 

@@ -69,6 +69,7 @@ async def _talk() -> None:
     async with trio.open_nursery() as nursery:
         nursery.start_soon(_be_parent, nursery, parent_end, security, service)
         peer = await endpoints.open_pair(nursery, channel.pair_channel(child_end), parent=False, security=security)
+        # The interpreter specialises code after some runs, and specialised code is memory that was written.
         for _ in range(ROUNDS):
             for message in messages:
                 await peer.call(message)

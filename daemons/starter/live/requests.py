@@ -80,4 +80,5 @@ class Live:
 def allows(expression: str, slot: ClassAd, job: ClassAd) -> bool:
     """Whether an expression over the machine's ad (MY) and the job's (TARGET) holds."""
     text = expression.strip()
+    # Nearly always it is that one word, which needs no parser.
     return text.lower() == "true" or (bool(text) and expr(text).eval(slot, job) is True)

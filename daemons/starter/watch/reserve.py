@@ -47,5 +47,6 @@ async def keep_reserve(
             measuring_s = trio.current_time() - began
         else:
             short_since = math.inf
+        # As long as not even the fastest disk could fill what is free.
         pause_s = max(PAUSE_MIN_S, MEASURING_SHARE * measuring_s, (free - reserve) / FASTEST_DISK_BYTES_PER_S)
         await trio.sleep(min(PAUSE_MAX_S, pause_s))
