@@ -174,8 +174,10 @@ def changes(
                 if (yield from take(item)):
                     return
                 item = yield Next(came, patience)
-                # Any word of the schedd's starts its time anew; the end of the answer is none.
-                patience.heard()
+                # Any word of the schedd's starts its time anew. The end of the answer is none: a schedd that ends each
+                # at once would be asked for ever.
+                if item is not END:
+                    patience.heard()
             error = ConnectionLost("the schedd has ended its answer")
         except ConnectionLost as lost:
             error = lost

@@ -110,6 +110,13 @@ def test_a_schedd_that_is_gone_is_looked_for_as_long_as_there_is_patience() -> N
     assert in_time.now == 3
 
 
+def test_a_schedd_that_ends_each_answer_at_once_is_not_asked_for_ever() -> None:
+    shell = Shell(*["begun", END] * 500)
+    with pytest.raises(ConnectionLost, match="has ended its answer"):
+        shell.perform(POOL.watch(7))
+    assert RECONNECT_S <= shell.now < RECONNECT_S + 5
+
+
 def test_a_pool_that_was_closed_is_not_looked_for() -> None:
     def closed() -> None:
         raise PoolClosed
