@@ -85,20 +85,7 @@ def cpus(job: JobDraft) -> None:
 
 
 def memory(job: JobDraft) -> None:
-    text = job.param("request_memory", "RequestMemory")
-    text = text or _default(job, "RequestMemory", "JOB_DEFAULT_REQUESTMEMORY")
-    if text is None:
-        return
-    found = requested_amount(text, _MIB)
-    if found is None:
-        if text.lower() != "undefined":
-            job.put_expr("RequestMemory", text, "request_memory")
-        return
-    number, has_unit, rest = found
-    _check_unit(job, has_unit, f"request_memory={text} defaults to megabytes, ", "request_memory")
-    job.put("RequestMemory", number)
-    if rest.startswith(",") and rest[1:].strip():
-        _sequence(job, "RequestMemory", "request_memory", _MIB, rest[1:].strip())
+    if not _sized(job, "RequestMemory", "request_memory", _MIB, "megabytes"):
         return
     sequence = job.param("retry_request_memory")
     most, more = job.param("retry_request_memory_max"), job.param("retry_request_memory_increase")
@@ -111,23 +98,30 @@ def memory(job: JobDraft) -> None:
 
 
 def disk(job: JobDraft) -> None:
-    text = job.param("request_disk", "RequestDisk") or _default(job, "RequestDisk", "JOB_DEFAULT_REQUESTDISK")
-    if text is None:
-        return
-    found = requested_amount(text, _KIB)
-    if found is None:
-        if text.lower() != "undefined":
-            job.put_expr("RequestDisk", text, "request_disk")
-        return
-    number, has_unit, rest = found
-    _check_unit(job, has_unit, f"request_disk={text} defaults to kilobytes, ", "request_disk")
-    job.put("RequestDisk", number)
-    if rest.startswith(",") and rest[1:].strip():
-        _sequence(job, "RequestDisk", "request_disk", _KIB, rest[1:].strip())
+    if not _sized(job, "RequestDisk", "request_disk", _KIB, "kilobytes"):
         return
     sequence = job.param("retry_request_disk")
     if sequence:
         _sequence(job, "RequestDisk", "request_disk", _KIB, sequence)
+
+
+def _sized(job: JobDraft, attribute: str, command: str, unit: int, unit_name: str) -> bool:
+    """A request that is an amount, an expression, or a list of amounts; whether commands of its own may make it grow."""
+    text = job.param(command, attribute) or _default(job, attribute, f"JOB_DEFAULT_{attribute.upper()}")
+    if text is None:
+        return False
+    found = requested_amount(text, unit)
+    if found is None:
+        if text.lower() != "undefined":
+            job.put_expr(attribute, text, command)
+        return False
+    number, has_unit, rest = found
+    _check_unit(job, has_unit, f"{command}={text} defaults to {unit_name}, ", command)
+    job.put(attribute, number)
+    if rest.startswith(",") and rest[1:].strip():
+        _sequence(job, attribute, command, unit, rest[1:].strip())
+        return False
+    return True
 
 
 def _check_unit(job: JobDraft, has_unit: bool, said: str, *names: str) -> None:
@@ -373,6 +367,14 @@ def docker_credentials(job: JobDraft) -> None:
 
 def credentials(job: JobDraft) -> None:
     """Proxies and tokens that go along."""
+    _proxy(job)
+    lifetime = job.number("delegate_job_gsi_credentials_lifetime", "DelegateJobGSICredentialsLifetime")
+    if lifetime is not None:
+        job.put("DelegateJobGSICredentialsLifetime", lifetime)
+    _token(job)
+
+
+def _proxy(job: JobDraft) -> None:
     proxy = job.param("x509userproxy", "X509UserProxy")
     if proxy is None and job.flag("use_x509userproxy", "", False):
         proxy = job.around.environ.get("X509_USER_PROXY")
@@ -387,9 +389,10 @@ def credentials(job: JobDraft) -> None:
         if not readable and not job.around.skip_checks:
             raise job.error(f"unable to read proxy file {path}", "x509userproxy", "use_x509userproxy")
         job.put("x509userproxy", path)
-    lifetime = job.number("delegate_job_gsi_credentials_lifetime", "DelegateJobGSICredentialsLifetime")
-    if lifetime is not None:
-        job.put("DelegateJobGSICredentialsLifetime", lifetime)
+
+
+def _token(job: JobDraft) -> None:
+    """`use_scitokens = auto` takes a token only where the submitter has one; true insists on it."""
     token = job.param("scitokens_file", "ScitokensFile")
     wants = job.param("use_scitokens", "use_scitoken")
     use = token is not None

@@ -43,28 +43,29 @@ class Lit(_Node):
         self.value = value
 
 
+class _Named(_Node):
+    """A name as it was written, and its `key`: ads look names up in lower case."""
+
+    __slots__ = ("key", "name")
+    __match_args__ = ("name", "key")
+
+    def __init__(self, name: str, key: str) -> None:
+        self.name = name
+        self.key = key
+
+
 @final
-class Ref(_Node):
+class Ref(_Named):
     """`Name`: looked up from the inside out, then in the other ad of a match."""
 
-    __slots__ = ("key", "name")
-    __match_args__ = ("name", "key")
-
-    def __init__(self, name: str, key: str) -> None:
-        self.name = name
-        self.key = key
+    __slots__ = ()
 
 
 @final
-class RootRef(_Node):
+class RootRef(_Named):
     """`.Name`: looked up in the outermost ad."""
 
-    __slots__ = ("key", "name")
-    __match_args__ = ("name", "key")
-
-    def __init__(self, name: str, key: str) -> None:
-        self.name = name
-        self.key = key
+    __slots__ = ()
 
 
 @final
