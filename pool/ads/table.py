@@ -73,6 +73,7 @@ class Watch:
 
     def changed(self, key: Key, stored: StoredAd | None) -> None:
         """An ad is new, different or (None) gone."""
+        # Taken out first, so that the newest change stands last: an ad that changes all the time holds up no other.
         self._pending.pop(key, None)
         self._pending[key] = stored
         self._wake()
@@ -83,6 +84,7 @@ class Watch:
         while self._pending and len(out) < most:
             key = next(iter(self._pending))
             stored = self._pending.pop(key)
+            # Asked when it is taken, not when it changes: of ten changes in between only the last is evaluated.
             if stored is not None and not self._selects(stored):
                 stored = None
             if stored is not None:
@@ -236,6 +238,7 @@ class AdStore:
 
     def _expect(self, stored: StoredAd) -> None:
         heapq.heappush(self._expiries, (stored.expires_at, next(self._numbers), stored.key))
+        # An ad that is renewed leaves its old entry in the heap, which is made anew when most of it is such.
         if len(self._expiries) > 1000 + 4 * len(self):
             current = [(s.expires_at, next(self._numbers), key) for ads in self._ads.values() for key, s in ads.items()]
             heapq.heapify(current)

@@ -27,6 +27,7 @@ def split_new(text: str) -> list[str]:
     """The words of a text in the new syntax; BadQuoting when a quote is not closed."""
     found: list[str] = []
     at, within = 0, False
+    # Piece by piece: a quoted part joins what it touches, so `a' 'b` is one word and `a ' 'b` is not.
     while at < len(text):
         if text[at] in BLANKS:
             at, within = at + 1, False

@@ -58,6 +58,7 @@ class PoolError(Exception):
 
 
 def _rebuild(kind: type[PoolError], message: str, span: Span | None, expected: str | None) -> PoolError:
+    # Around the class's own __init__, which may want other arguments than these: errors cross processes pickled.
     error = kind.__new__(kind)
     PoolError.__init__(error, message, span=span, expected=expected)
     return error

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 def nearest_name(wrong: str, names: Iterable[str]) -> str | None:
     """The one of `names` that is a slip or two away from `wrong`, or None when nothing is close."""
     word = wrong.lower()
+    # Short names are all near one another: a hint that is wrong is worse than none.
     allowed = 0 if len(word) < 4 else 1 if len(word) < 6 else 2 if len(word) < 12 else 3
     best: str | None = None
     best_distance = allowed + 1

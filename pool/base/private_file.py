@@ -12,6 +12,7 @@ _BESIDE: Final = ("-wal", "-shm", "-journal")
 
 def keep_private(path: str | Path) -> None:
     """Make the file, or take others' rights on it away, and on what SQLite keeps beside it with the same mode."""
+    # Before SQLite, which would make it with the umask's mode; and never through a link that somebody laid.
     os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, PRIVATE))
     for name in (str(path), *(f"{path}{end}" for end in _BESIDE)):
         try:

@@ -46,6 +46,7 @@ def requested_amount(text: str, unit: int) -> tuple[int, bool, str] | None:
     number = float(found[1]) if "." in found[1] else int(found[1])
     rest = text[found.end() :]
     if found[2] is None:
+        # Rounded up as HTCondor does: a slot must never be smaller than what was asked for.
         return int(-(-number // 1)), False, rest
     return int(-(-number * (1 << _SCALE[found[2].lower()]) // unit)), True, rest
 

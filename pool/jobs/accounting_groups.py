@@ -93,6 +93,7 @@ class ChargeRules:
     @staticmethod
     def _user_in(name: str, owner: str, said: object) -> str:
         """The user whom the name ends with."""
+        # The owner first: `group.john.doe` is split after the group only if somebody says where the user begins.
         for one in (owner, said):
             if isinstance(one, str) and one and (name == one or name.endswith(f".{one}")):
                 return one
@@ -101,6 +102,7 @@ class ChargeRules:
 
 def _longer(name: str, owner: str) -> Iterable[str]:
     """The ends of a name that begin after a dot, or at its start, and are more than the owner."""
+    # Of `a.b.doe` and the owner doe: `b.doe` and `a.b.doe` might be accounts, whose user is then not doe.
     parts = name[: -len(owner) - 1].split(".")
     for at in range(len(parts)):
         yield ".".join([*parts[at:], owner])

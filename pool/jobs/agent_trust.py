@@ -29,6 +29,7 @@ class AgentTrust:
         if self._failures == 0:
             self._since = now
         self._failures += 1
+        # Both: a burst of failures may be one moment's full memory, and one failure an hour ago is no pattern.
         if self._failures < FAILURES_MIN or now - self._since < patience_s:
             return False
         self._failures, self._refused_until = 0, now + REFUSED_S

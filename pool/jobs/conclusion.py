@@ -90,6 +90,7 @@ def _decide(
         attributes["NumJobCompletions"] = plus_one(job, "NumJobCompletions")  # max_retries counts these
     after = job.copy()
     after.update(attributes)
+    # What users did while it ran comes first: an exit that arrives just after condor_hold must not complete the job.
     if status is JobStatus.HELD:
         return _was_held(after, attributes)
     if status is JobStatus.REMOVED:
@@ -111,6 +112,7 @@ def _sums(job: ClassAd, end: End, now: float) -> Attributes:
     over_at = end.at or now
     started = job.eval_int("ShadowBday", int(over_at))
     wall = float(max(0, int(over_at) - started))
+    # The weight of the slot as it was at the match: its ad may be another by now.
     weight = job.eval_float("MachineAttrSlotWeight0", 1.0)
     executing = job.eval_int("JobCurrentStartExecutingDate")
     sums.update(
@@ -123,6 +125,7 @@ def _sums(job: ClassAd, end: End, now: float) -> Attributes:
         LastRemoteWallClockTime=wall,
         RemoteWallClockTime=job.eval_float("RemoteWallClockTime", 0.0) + wall,
     )
+    # An older date is of an execution before this one, whose program never started.
     if executing is not None and executing >= started:
         cpu_s = sum(number_or(end.ad.eval(name), 0.0) for name in ("RemoteUserCpu", "RemoteSysCpu"))
         sums["CpusUsage"] = round(cpu_s / max(1.0, over_at - executing), 3)
@@ -238,6 +241,7 @@ def _cannot_run(job: ClassAd, attributes: Attributes, end: End, fixed: frozenset
     code, subcode = job.eval_int("HoldReasonCode", 0), job.eval_int("HoldReasonSubCode", 0)
     host = job.eval_str("RemoteHost", "")
     attributes.update(vacate_attributes(job, code, reason, subcode))
+    # The event names the host in its first line; HoldReason, which stands alone, has it in the text.
     said = reason.removeprefix(f"Error from {host}: ")
     error = log.RemoteErrorEvent("starter", host, said, code=code, subcode=subcode)
     if "TransformOnEvict" in job and (better := cure(job, attributes, fixed)):
@@ -295,6 +299,7 @@ def lost(job: ClassAd, status: JobStatus, reason: str, now: float, system: Syste
         system,
     )
     failed = log.ReconnectFailed(reason, slot_of(job)[0])
+    # 024 stands in the place of 004: each of them alone says that the execution is over.
     if fate is Fate.WAITS:
         return Changes(changes.attributes, changes.drop, changes.move, (failed,)), fate
     return Changes(changes.attributes, changes.drop, changes.move, (failed, *changes.events[1:])), fate

@@ -82,6 +82,8 @@ class CronTab(NamedTuple):
 
     def _first(self, start: int, not_before: int, local: LocalTime, from_local: FromLocal) -> int | None:
         for year, month, day, hour, minute in self._moments(local(start)):
+            # Where the clock is set back a local time comes twice, as summer time first, which is the earlier one. With
+            # -1 the system chooses, for a time inside the gap, which is neither.
             for summer in (1, 0, -1):
                 seconds = int(from_local((year, month, day, hour, minute, 0, 0, 0, summer)))
                 shown = local(seconds)
@@ -111,6 +113,7 @@ class CronTab(NamedTuple):
 
     def _days(self, year: int, month: int) -> list[int]:
         length = month_length(year, month)
+        # cron's old rule: day of month and day of week are alternatives only where both say something.
         free = len(self.days) == 31
         if free and len(self.weekdays) in (0, 7):
             return list(range(1, length + 1))

@@ -32,6 +32,7 @@ def hold_attributes(job: ClassAd, reason: str, code: int, subcode: int) -> Attri
         "NumHolds": plus_one(job, "NumHolds"),
         "NumHoldsByReason": counter_raised(job, "NumHoldsByReason", hold_code_name(code)),
     }
+    # Manual, "Job ClassAd Attributes", NumSystemHolds: holds for an error, and not those that somebody asked for.
     if code not in NOT_A_SYSTEM_HOLD:
         attributes["NumSystemHolds"] = plus_one(job, "NumSystemHolds")
     return attributes

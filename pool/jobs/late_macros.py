@@ -118,6 +118,7 @@ def _replacement(macro: str, job: ClassAd, slot: ClassAd) -> str:
 
 
 def _evaluated(macro: str, job: ClassAd, slot: ClassAd) -> str:
+    # The macro stands inside a string's text, so its own quotes and backslashes were escaped with that.
     inner = re.sub(r'\\(["\\])', r"\1", macro[1:-1])
     try:
         value = expr(f"string({inner})").eval(job, slot)

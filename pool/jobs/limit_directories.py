@@ -32,5 +32,6 @@ def is_within(path: str, directories: Sequence[str]) -> bool:
 
 @lru_cache(maxsize=1024)
 def _pattern(directory: str) -> re.Pattern[str]:
+    # With a slash at the end of both, /home/ann does not let in /home/anna.
     whole = directory if directory.endswith("*") else posixpath.join(directory, "")
     return re.compile(".*".join(map(re.escape, whole.split("*"))), re.DOTALL)

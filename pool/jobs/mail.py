@@ -102,4 +102,5 @@ def _recipients(job: ClassAd, uid_domain: str) -> tuple[str, ...]:
     """Whom to write to; what is no address is left out, so that nobody's words become a mailer's options."""
     named = job.eval_str("NotifyUser") or job.eval_str("Owner") or ""
     found = [name if "@" in name else f"{name}@{uid_domain}" for name in split_list(named)]
+    # \Z and not $: a line end after the address would begin a header of its own.
     return tuple(name for name in found[:RECIPIENTS_MAX] if _ADDRESS.match(name))

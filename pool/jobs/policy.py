@@ -116,6 +116,7 @@ def _rules(knobs: PolicyKnobs, base: str, ignored: list[str]) -> list[SystemRule
     rules = []
     for knob in [*(f"{base}_{tag}" for tag in tags), base]:
         text = (knobs[knob] or "").strip()
+        # The default of each of these knobs; a rule that is never true would be asked of every job all the same.
         if not text or text.lower() in ("false", "0"):
             continue
         try:
@@ -152,6 +153,7 @@ def reads(ad: ClassAd, system: SystemPolicy) -> frozenset[str] | None:
     None where jobs that agree in all of that may yet fare differently.
     """
     names = {*_READ, *(f"{name}{of}" for name in _ATTRIBUTES.values() for of in ("", "Reason", "SubCode"))}
+    # Only one step: `references` follows the job's own attributes itself.
     for name in [*names]:
         if name in ad:
             names.update(*ad.references(name))  # what the cluster lacks a job may have
@@ -159,6 +161,7 @@ def reads(ad: ClassAd, system: SystemPolicy) -> frozenset[str] | None:
         for expression in (rule.expr, rule.reason, rule.subcode):
             if expression is not None:
                 names.update(*expression.references(ad))
+                # Jobs alike are judged once for all of them, and a die must be thrown for each.
                 if "random" in expression.text.lower():
                     return None
     if any("random" in ad.text(name).lower() for name in names if name in ad):
@@ -197,6 +200,7 @@ def too_costly(ad: ClassAd, names: Iterable[str], reason: str, target: ClassAd |
 
 
 def _periodic(ad: ClassAd, status: JobStatus, now: float, system: SystemPolicy) -> Decision | None:
+    # HTCondor's order: limits of time, vacate, timer, a missed start, then hold, release and remove.
     if status in EXECUTING:
         decision = _too_long(ad, now) or _rule(ad, PolicyAction.VACATE, system.vacate)
         if decision is not None:

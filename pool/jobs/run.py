@@ -72,6 +72,7 @@ def begin(
         "MachineAttrCpus0": slot.eval_int("Cpus", 1),
         "MachineAttrSlotWeight0": number_or(slot.eval("SlotWeight"), slot.eval_int("Cpus", 1)),
     }
+    # Manual, "Job ClassAd Attributes", InitialWaitDuration: until the first attempt, and never anew.
     if "FirstJobMatchDate" not in job:
         attributes["InitialWaitDuration"] = second - job.eval_int("QDate", second)
     if "JobCurrentStartDate" in job:
@@ -146,6 +147,7 @@ def executing(job: ClassAd, slot: ClassAd, startd_address: str, started: ClassAd
     scratch = started.eval_str("CondorScratchDir")
     if scratch:
         shown["CondorScratchDir"] = scratch
+        # It is for the event alone: in the job's ad it would outlive the sandbox.
         del attributes["CondorScratchDir"]
     for name in split_list(job.eval_str("UserLogExecuteEventAttrs")):
         if name in slot and name not in shown:
@@ -207,6 +209,7 @@ def continued(job: ClassAd, now: float) -> Changes:
 
 def disconnected(job: ClassAd, reason: str, now: float) -> Changes:
     """Nothing is heard from the job's slot; its lease still runs."""
+    # Told once: the schedd tries again and again, and the log would fill with the same.
     if job.eval_int("JobDisconnectedDate") is not None:
         return Changes()
     attributes = {

@@ -72,6 +72,7 @@ class SubmitterAccount:
         """The record after `passed_s` seconds with the present use."""
         if passed_s <= 0:
             return self
+        # Exact for any interval, so it does not matter how often anybody looks.
         kept = 0.5 ** (passed_s / halflife_s) if halflife_s > 0 else 0.0
         return replace(
             self,
@@ -120,6 +121,7 @@ class Accountant:
             self.accounts[submitter] = replace(
                 account, in_use=held.slots, weighted_in_use=held.weight, began_at=began_at, last_used_at=last
             )
+        # A clock that was set back charges nothing, until it has come to where it was.
         self.updated_at = max(now, self.updated_at)
 
     def set(self, submitter: str, attribute: str, value: float, *, now: float) -> None:

@@ -101,6 +101,7 @@ class Candidates:
         self._look_at_changes()
         while self._heap:
             _, index, version = self._heap[0]
+            # An entry of an older version is stale: the slot was carved since, and has another entry or none.
             if self._slots[index].version == version:
                 return index
             heapq.heappop(self._heap)

@@ -97,6 +97,7 @@ class _Taking:
 
     def _add(self, node: Node, op: str, operands: tuple[int, ...]) -> int:
         clause = Clause(len(self.clauses), node, op, operands)
+        # It reads nothing of the slot, so it is the same for all: told as "always", not with a count.
         if not clause.expr.references(self.my)[1]:
             value = clause.expr.eval(self.my)
             clause.constant = is_true(value)

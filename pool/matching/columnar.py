@@ -33,6 +33,7 @@ class ColumnEvaluator:
         table = self._current(slots)
         matched = np.flatnonzero(table.matches(asker.job)).tolist()
         alive = [index for index in matched if slots[index].version >= 0]
+        # Preemption asks about each holder's priority, which is no attribute: those few go one by one.
         held = [index for index in alive if slots[index].offer.claimed]
         if len(held) == len(alive):
             return _each(asker, slots, held, order)
@@ -54,6 +55,7 @@ class ColumnEvaluator:
             table = self._table = Table([slot.ad for slot in slots])
             return table
         changed = [row for row, slot in enumerate(slots) if slot.ad is not table.ads[row]]
+        # To change single rows drops whole columns all the same; beyond some, making them anew costs less.
         if len(changed) > len(slots) // 4:
             table = self._table = Table([slot.ad for slot in slots])
         else:

@@ -84,6 +84,7 @@ def dear_slots(asker: Asker, slots: Iterable[Working], order: RankOrder) -> dict
 
 
 def _dear(ad: ClassAd, other: ClassAd, first: tuple[str, ...]) -> str:
+    # Plain values cost nothing, and most of an ad is plain.
     names = [name for name, value in ad.items() if type(value) is Expr]
     for name in sorted(names, key=lambda name: name not in first):
         with Overruns(most=2) as seen:

@@ -119,8 +119,10 @@ class _Submitter:
 
     def __init__(self, name: str, requests: Sequence[JobRequest], priority: float, use: float) -> None:
         self.name = name
+        # Shares are inverse to it, and a table from elsewhere may have a zero.
         self.priority = max(priority, 1e-9)
         self.use = use
+        # Stable: of equal priority, schedds' own order stays.
         self.requests = sorted(requests, key=lambda request: -request.prio)
         self.left = self.requests[0].count if self.requests else 0
         self.candidates: Candidates | None = None
@@ -173,6 +175,7 @@ class _Cycle:
                 self.plan.charges[submitter.name] = charged
                 submitter.use += matched.weight
                 submitter.left -= 1
+                # It is the head: only its own use has grown, so one sift puts the heap right.
                 heapq.heapreplace(queue, submitter)
             else:
                 self.plan.rejections.append(self._rejected or Rejected(submitter.requests[0], submitter.left, NO_MATCH))
@@ -323,6 +326,7 @@ class _Cycle:
         if has_policy(slot.ad):  # what the match costs is by how much less the slot weighs
             matched = replace(matched, weight=max(0.0, weight_of(slot.ad) - weight_of(left)))
         slot.ad, slot.free = left, free - taken
+        # Others have evaluated this slot; they look again at what changed, not at all slots.
         if slot.claim_ids:
             slot.version += 1
             self._changes.append(index)

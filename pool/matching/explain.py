@@ -90,6 +90,7 @@ class Analysis:
 
 def analyze(job: ClassAd, slots: Iterable[ClassAd]) -> Analysis:
     """Compare a job with the pool's slots (dynamic slots are seen as part of their partitionable ones)."""
+    # What a dynamic slot has is its partitionable slot's when drained: counted once, it is told once.
     targets = [slot for slot in slots if not slot.eval_bool("DynamicSlot", False)]
     stored = job.get("Requirements")
     requirements = stored if isinstance(stored, Expr) else Expr(node_of(stored))

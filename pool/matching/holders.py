@@ -38,6 +38,7 @@ class SlotHolders:
 
     def hear(self, schedd: str, held: Mapping[str, str], given_back: Iterable[str], *, anew: bool) -> None:
         """A schedd says what has changed; `anew`: since nothing, for it has just connected."""
+        # What it said before its connection broke may name slots that it has given back since.
         if anew:
             self._forget(schedd)
         said = self._schedds.setdefault(schedd, _Said())

@@ -140,6 +140,7 @@ class Purse:
 
     def fill(self, wanted: int) -> None:
         """Offer as many as can be used; those above are withdrawn, the newest first."""
+        # The newest go: an older one may be on its way back from a negotiator already.
         wanted = max(0, min(wanted, OFFERS_MAX))
         del self.offers[wanted:]
         while len(self.offers) < wanted:

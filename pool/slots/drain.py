@@ -53,6 +53,7 @@ def begin_drain(asked: Drain, running: Drain | None, slot_ads: Callable[[], list
         raise UserError(f"draining is already in progress (request {running.request_id})")
     if asked.check is not None:
         for ad in slot_ads():
+            # Not any number: a check that is undefined for a slot has not been passed.
             if asked.check.eval(ad) is not True:
                 raise UserError(f"{ad.eval_str('Name')} does not pass the check {asked.check.text}")
     return asked

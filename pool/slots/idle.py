@@ -38,6 +38,7 @@ class LastUse:
             self.used(self._accessed(name))
         for name in self._terminals(every_terminal):
             self._keyboard = max(self._keyboard, self._accessed(name))
+        # None is not zero: a machine without a console has no ConsoleIdle at all, and START may ask for it with =?=.
         console = _since(self._console, now) if devices or self._console else None
         return _since(self._keyboard, now), console
 

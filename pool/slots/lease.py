@@ -48,4 +48,5 @@ def begin_lease(lease_s: float, alive_interval_s: float, *, now: float, missed_m
 
 def alive_interval(before_s: float, job_lease_s: float) -> float:
     """How often a schedd that has started a job with this lease says that it lives; never more seldom again."""
+    # A third: two may be lost on the way before the lease is over.
     return max(ALIVE_MIN_S, min(before_s, (job_lease_s or LEASE_DEFAULT_S) / 3))

@@ -32,6 +32,7 @@ class Cores:
         """When `used_s` more processor seconds were taken in that time."""
         if elapsed_s <= 0:
             return self
+        # Never negative: processor time that is read process by process shrinks when one of them has ended.
         now, kept = max(0.0, used_s) / elapsed_s, math.exp(-elapsed_s / AVERAGED_S)
         return Cores(now, self.average * kept + now * (1 - kept))
 

@@ -258,6 +258,7 @@ def route(slot: SlotState, event: Event) -> Iterator[Move]:
     """The arrows that `event` takes from here, in order; IllegalMove when there is none."""
     first = VIA.get((slot.where, event))
     if first is not None:
+        # The way round may lead to another place than the event began in, so the rest is looked up from there.
         for move in route(slot, first):
             yield move
             slot = _follow(slot, move, now=slot.entered_activity)
@@ -279,6 +280,7 @@ def _find(slot: SlotState, event: Event) -> Move | None:
 
 def _follow(slot: SlotState, move: Move, *, now: float) -> SlotState:
     (state, activity), leaving = move.end, slot.leaving
+    # 19 takes the preemption back, 23 and 24 hand the slot to the claim that caused it: the reason is used up.
     if state not in (State.CLAIMED, State.PREEMPTING) or move.number in (19, 23, 24):
         leaving = EvictionCause.NO
     elif activity in (Activity.RETIRING, Activity.VACATING, Activity.KILLING) and leaving is EvictionCause.NO:

@@ -122,6 +122,7 @@ def _lines(wishes: Wishes, here: str, shell: str, deferral: int | None, director
     if deferral is not None:
         yield f"deferral_time = {deferral}"
         yield f"deferral_window = {HUNDRED_YEARS_S}"
+        # Not matched before its time; after that it waits for a slot as long as any job.
         yield "deferral_prep_time = 0"
     if wishes.has("A"):
         yield f"accounting_group = {value('A')}"

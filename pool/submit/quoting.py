@@ -125,6 +125,7 @@ class EnvironmentFilter:
 
     def passes(self, name: str, value: str) -> bool:
         """Whether the variable goes along. Functions that a shell exported never do."""
+        # A function that bash exported is code, and would run in whatever shell the job starts.
         if "(" in name or value.startswith("() {") or "\n" in value:
             return False
         if any(pattern.match(name) for pattern in self._unwanted):

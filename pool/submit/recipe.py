@@ -89,6 +89,7 @@ def plan_of(text: str, *, config: Config, cluster: int, chance: Chance) -> Submi
         is_dir=lambda _: True,
         has_crlf=lambda _: False,
     )
+    # Unexpanded, each with the file's name: an error in a job that is made tomorrow still says where it was written.
     macros = MacroSet()
     for name, value in kept["lines"]:
         macros.put(name, value, Source(kept["file"] or "<stdin>"))

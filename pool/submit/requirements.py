@@ -79,6 +79,7 @@ def _references(job: JobDraft, text: str) -> tuple[set[str], set[str]]:
     """The attributes of the job and of the machine that the text reads, in lower case."""
     if not text:
         return set(), set()
+    # Names that HTCondor's submit takes for the job's own, though this ad may lack them yet.
     probe = ClassAd({"RequestMemory": 0, "VM_CkptMac": "", "Requirements": True})
     try:
         mine, theirs = expr(text, old=True).references(probe)
@@ -131,6 +132,7 @@ def _disk(job: JobDraft, clauses: _Clauses) -> None:
         clauses.add("(TARGET.Disk >= DiskUsage)")
     elif _wants_more_than(job, "RequestDisk", 0):
         if job.universe == Universe.VANILLA:
+            # To the letter what HTCondor 25.14's submit writes, for those who compare the two.
             clauses.add('(versionGE(split(TARGET.CondorVersion)[1], "25.12.0") || (TARGET.Disk >= RequestDisk))')
         else:
             clauses.add("(TARGET.Disk >= RequestDisk)")

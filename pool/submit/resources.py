@@ -58,6 +58,7 @@ def _custom(job: JobDraft, name: str, text: str, hint: str) -> None:
 def no_negative_requests(job: JobDraft) -> None:
     """A job cannot ask for less than nothing: no slot would ever take it."""
     wrong = []
+    # Arithmetic alone is computed: what an expression of attributes comes to is known only beside a slot.
     for key, value in job.ad.attrs.items():
         if key.startswith("request"):
             number = value.eval() if isinstance(value, Expr) and _ARITHMETIC.match(value.text) else value
@@ -106,7 +107,7 @@ def disk(job: JobDraft) -> None:
 
 
 def _sized(job: JobDraft, attribute: str, command: str, unit: int, unit_name: str) -> bool:
-    """A request that is an amount, an expression, or a list of amounts; whether commands of its own may make it grow."""
+    """A request that is an amount, an expression or a list of amounts; whether other commands may make it grow."""
     text = job.param(command, attribute) or _default(job, attribute, f"JOB_DEFAULT_{attribute.upper()}")
     if text is None:
         return False

@@ -59,6 +59,7 @@ class Rows:
         names = [name.lower() for name in self.variables]
         values = [""] * len(names)
         begin, done = divmod(skipped, max(1, self.count))
+        # A factory comes back in the middle of the list: what an empty item stands for may be before it.
         earlier = next((item for item in reversed(self.items[:begin]) if item), "")
         if earlier:
             values = self.values(earlier)

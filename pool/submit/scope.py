@@ -14,10 +14,6 @@ if TYPE_CHECKING:
     from pool.config import Config
 
 ARGUMENT = Source("<Argument>")
-LIVE = Source("<Live>")
-
-# Names that change from job to job.
-PER_JOB = ("process", "procid", "step", "row", "itemindex", "jobid")
 
 
 class Scope:

@@ -66,6 +66,7 @@ class _StandIns:
         self.values: list[str | Callable[[], str]] = []  # the name of a counter or variable, or a function of the row
 
     def add(self, value: str | Callable[[], str]) -> str:
+        # Fifteen digits: it stays a number through every step, and no user writes it by chance (`_prepare` looks).
         text = f"7{len(self.texts):03}59264081{len(self.texts):03}"
         self.texts.append(text)
         self.values.append(value)
@@ -206,6 +207,7 @@ class JobTemplate:
         for name, value in job.ad.own():
             self._attribute(name, value)
         changing = {filling.key for filling in self._fillings}
+        # They decide Requirements, which would then differ in more than a word.
         if changing & _DECIDING or any(key.startswith("request") for key in changing):
             return False
         self._sizes_change = bool(changing & {"transferinput", "in", "iwd"}) and scope.param("disk_usage") is None

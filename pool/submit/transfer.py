@@ -103,6 +103,7 @@ def _container_source(job: JobDraft) -> str | None:
         if said.startswith(scheme + "://"):
             job.put("ContainerImageSource", scheme)
             return None
+    # A directory with a slash at its end sends what is in it; the image is the directory itself.
     short = said.rstrip("/") if said.endswith("/") else said
     job.put("ContainerImage", short.rpartition("/")[2])
     job.put("ContainerImageFullPath", said)

@@ -67,6 +67,7 @@ def _size(path: str) -> int | None:
     for directory, _, files in os.walk(path):
         for name in files:
             try:
+                # lstat: a link in a directory is sent as a link, whatever it leads to.
                 total += os.lstat(os.path.join(directory, name)).st_size
             except OSError:
                 continue

@@ -89,6 +89,7 @@ class Evaluation:
             kept = self._table.kept.get((id(node), self._mine))
             if kept is not None:
                 return kept[1]
+        # What depends on the rows alone is kept for the next job; whatever looked at the job must not be.
         before, self._touched = self._touched, False
         value = self._compute(node)
         if whole and not self._touched:
@@ -144,6 +145,7 @@ class Evaluation:
 
     def _call(self, node: Call) -> Operand:
         builtin = builtin_named(node.key)
+        # Those see their place or differ from row to row, which a column of arguments cannot tell them.
         if builtin is None or builtin.plain is None or builtin.framed or node.key in ("random", "debug"):
             raise NoColumn
         if not builtin.least <= len(node.args) <= builtin.most:

@@ -107,6 +107,7 @@ class Table:
                 continue
             stale = True
             plain = None if column is None else column.plain
+            # Numbers are put in place. A text has its code in a table of words, so its column is made anew.
             if plain is not None and same_type and _KIND.get(type(new)) is plain.kind:
                 plain.data[row] = new
             else:
@@ -147,6 +148,7 @@ class Table:
             if self._odd or (fixed is not None and not fixed.attrs.plain):
                 raise NoColumn
             value = Evaluation(self, fixed, rows_are_mine=mine).expression(expression)
+        # Never an answer of its own: where a column cannot say it exactly, the scalar evaluator does.
         except (NoColumn, RecursionError, Uncounted):
             self.fallbacks += 1
             if mine:

@@ -238,6 +238,7 @@ def expr(text: str, *, old: bool = False) -> Expr:
     READER.characters += len(text)
     try:
         found = Expr(parse_expression(text, old=old, strict=ENV.strict))
+    # The parser counts levels, but starts from whatever stack its caller has used already.
     except RecursionError:
         raise ClassAdError("expression: nested too deeply") from None
     _INTERNED.put(key, found, _BYTES_EACH + _BYTES_PER_CHARACTER * len(text))

@@ -104,6 +104,7 @@ class _Flattener:
         inner = None if stored is MISSING else getattr(stored, "node", None)
         if inner is None or key in self.active:
             return node
+        # A circle is left as it stands: evaluated, it is undefined, and never ends when it is followed.
         self.active.add(key)
         found = self.node(inner)
         self.active.discard(key)

@@ -148,6 +148,7 @@ class Frame:
         if known is not None:
             if known.__class__ is not Busy:
                 return known
+            # How far out the circle reaches: all that was computed inside it holds only for where it was entered.
             if known.depth < budget.cut:
                 budget.cut = known.depth
             return UNDEFINED

@@ -9,6 +9,7 @@ from pool.classad.values.attrs import MISSING
 
 def accepts(ad: ClassAd, other: ClassAd) -> bool:
     """Whether the Requirements of `ad` hold against `other`; a number other than zero counts, absence does not."""
+    # The short way for what nearly all ads have, an expression; this is the innermost loop of a negotiation.
     stored = ad.attrs["requirements"]
     if stored.__class__ is Expr:
         stored = stored.value(ad.attrs, other.attrs)

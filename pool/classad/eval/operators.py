@@ -114,6 +114,7 @@ def _strict(a: Any, b: Any) -> Any:
 
 
 def _real(value: float) -> Any:
+    # Only the positive infinity, as in HTCondor: -INF and NaN are values (found on 25.14).
     return ERROR if value == math.inf else value
 
 
@@ -186,6 +187,7 @@ def divide(a: Any, b: Any) -> Any:
             return _real(_quotient(float(a), float(b)))
         if not b:
             return ERROR
+        # The one quotient that does not fit; HTCondor has the largest integer there, where C would trap.
         if a == INT_MIN and b == -1:
             return INT_MAX
         quotient = abs(a) // abs(b)
@@ -200,6 +202,7 @@ def divide(a: Any, b: Any) -> Any:
 def modulus(a: Any, b: Any) -> Any:
     """`a % b` on integers; the sign is the dividend's."""
     ta, tb = type(a), type(b)
+    # Integers alone: `5.0 % 3` is an error in HTCondor, whatever the manual says.
     if ta in _NUMBERS and tb in _NUMBERS:
         if ta is float or tb is float or not b:
             return ERROR
@@ -220,6 +223,7 @@ def _bitwise(compute: Callable[[int, int], int]) -> Operator:
 
 
 def _shift_right_unsigned(a: int, b: int) -> int:
+    # Python's integers have no width: the sign bit is shifted in once by hand.
     return a >> (b & 63) if a >= 0 else ((a >> 1) & INT_MAX) >> ((b - 1) & 63)
 
 

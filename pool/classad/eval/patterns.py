@@ -140,7 +140,9 @@ def _compile(text: str, options: str) -> Pattern | Error:
             flags |= flag
     if len(text) > MAX_PATTERN:
         return ERROR
+    # Bytes, as PCRE has them in HTCondor: `.` takes half of a two-byte letter there.
     data = re.sub(_ESCAPES, _translate, to_bytes(text), flags=re.DOTALL)
+    # Nothing can stop the compiler once it has begun: `(a{999}){999}` is short and would fill the memory.
     if len(data) > 2 * MAX_PATTERN or parts_of(data) > MAX_PARTS:
         return ERROR
     try:

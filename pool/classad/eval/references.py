@@ -38,6 +38,7 @@ class _Walk:
         if self.attrs.lookup(key) is MISSING:
             if key == "currenttime":
                 self.clock = True
+            # MY, PARENT and the like are no attributes to group jobs by; TARGET alone may mean any, and counts as one.
             elif key in _THEIRS or key not in SCOPE_NAMES:
                 self.external.setdefault(key, name)
         else:

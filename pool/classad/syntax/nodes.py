@@ -32,6 +32,8 @@ class _Node:
         return type(self), tuple(getattr(self, part) for part in self.__match_args__)
 
 
+# The classes below are alike in shape and written out: a class made at run time costs every tool its start, and a
+# generic node would take from mypy what it says of a forgotten case.
 @final
 class Lit(_Node):
     """A literal. A `RelTime` here evaluates to a real."""

@@ -196,6 +196,7 @@ class Parser:
         self.next()
         args = self._members(")", (",",) if self._strict else (",", ";"))
         key = name.lower()
+        # A literal, and not a call, as in HTCondor: a bad time is then a mistake of the text, not an error value.
         if key in ("abstime", "reltime") and len(args) == 1:
             only = args[0]
             if type(only) is Lit and type(only.value) is str:

@@ -52,6 +52,7 @@ _NEW_OPERATORS: Final = {"=?=": " is ", "=!=": " isnt "}
 def quote(text: str, *, old: bool = False) -> str:
     """`text` as a string literal: `"..."`."""
     if old:
+        # In the long form a backslash is an ordinary character, but before a quote.
         return '"' + text.replace('"', '\\"') + '"'
     if _PLAIN.issuperset(text):
         return f'"{text}"'

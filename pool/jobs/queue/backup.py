@@ -64,6 +64,7 @@ def load(lines: Iterable[str], path: Path) -> int:
         for name in (path, Path(f"{path}-wal"), Path(f"{path}-shm")):
             name.unlink(missing_ok=True)
         raise
+    # The file alone is the queue: whoever moves it to its place need not know of the log beside it.
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
     connection.close()
     return count

@@ -90,6 +90,7 @@ class HistoryReader:
         if ad is None:
             row = self._connection.execute("SELECT ad FROM clusters WHERE cluster = ?", (cluster,)).fetchone()
             ad = read_packed(row[0]).unpack() if row is not None else ClassAd({"ClusterId": cluster})
+            # Dropped all at once: pages go through the history in order, and do not come back to a cluster.
             if len(self._clusters) >= CLUSTERS_KEPT_MAX:
                 self._clusters.clear()
             self._clusters[cluster] = ad

@@ -99,6 +99,7 @@ def _backwards(text: str) -> Iterator[HistoryRecord]:
         closing = end if closing < 0 else closing
         if text[closing:end].strip():  # an ad that no banner closes
             yield HistoryRecord("JOB", "", text[closing:end])
+        # The banner closes the ad above it, so the ad begins where the banner before that ends.
         before = text.rfind("\n***", 0, at - 1 if at else 0)
         start = 0
         if before >= 0:

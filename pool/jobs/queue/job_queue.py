@@ -236,6 +236,7 @@ class JobQueue:
 
     def change_cluster(self, cluster: Cluster, attributes: Mapping[str, object]) -> None:
         """Set attributes of all jobs of a cluster that have none of their own by these names."""
+        # A copy: the ads that were made of the old one, and are being sent or evaluated, stay as they are.
         ad = cluster.ad.copy()
         for name, value in attributes.items():
             ad[name] = value
@@ -263,6 +264,7 @@ class JobQueue:
         packed = pack(ad, MADE_UP).text
         self._changes.history.append(HistoryRow(cluster.id, job.proc, cluster.owner, int(job.status), now, packed))
         self._changes.gone.append((cluster.id, job.proc))
+        # None: all of it changed. The end of a job concerns whoever watches it, whatever attributes he asked for.
         self._changes.jobs[job] = None
         del cluster.jobs[job.proc]
         self.counts[job.status] -= 1
@@ -335,6 +337,7 @@ class JobQueue:
                 rows.append(JobRow(job.cluster.id, job.proc, int(job.status), job.prio, job.text))
                 if not job.busy:
                     job.live_ad = None
+        # The lists are handed over, not copied: `_collected` was replaced above, so nobody adds to them any more.
         batch = WriteBatch(
             clusters=[self._cluster_row(cluster) for cluster in changes.clusters.values()],
             jobs=rows,
@@ -392,6 +395,7 @@ class JobQueue:
             for _, proc, status, prio, text in rows:
                 own[proc] = Job(cluster, proc, statuses[status], prio, read_packed(text))
             cluster.charges_severally = any_may_have(own.values(), _GROUP)
+            # Asked of all jobs at once: hardly a row has one of these, and to unpack each of a million would take long.
             if any_may_have(own.values(), NO_JOBS):
                 for job in own.values():
                     job.packed = _stripped(job.packed)

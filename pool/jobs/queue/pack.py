@@ -101,6 +101,7 @@ def read_packed(text: str) -> PackedAd:
 
 def pack(ad: ClassAd, without: Collection[str] = ()) -> PackedAd:
     """The ad's own attributes (not its parent's), less those `without` (lower case)."""
+    # dict's own items: those of `Attrs` go on with the parent's.
     attrs = ad.attrs
     own = {key: value for key, value in dict.items(attrs) if key not in without}
     text = _encode(
@@ -156,6 +157,7 @@ def _set_of(names: tuple[str, ...]) -> frozenset[str]:
 
 def _column(values: Sequence[Any]) -> list[str | None]:
     kinds = set(map(type, values))
+    # Columns mostly have one kind, and then code in C does the whole column.
     if kinds == {str}:
         return list(map(encode_basestring_ascii, values))
     if kinds == {int} and min(values) >= -_INT_END and max(values) < _INT_END:

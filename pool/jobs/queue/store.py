@@ -130,7 +130,9 @@ def open_queue(path: str | Path, *, schema: int = VERSION) -> sqlite3.Connection
     connection = sqlite3.connect(path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False)
     try:
         connection.execute("PRAGMA journal_mode = WAL")
+        # NORMAL would lose the last commits to a power cut, of jobs whose submitters were told that they are durable.
         connection.execute("PRAGMA synchronous = FULL")
+        # A burst of submits would otherwise leave a log of its own size behind for good.
         connection.execute("PRAGMA journal_size_limit = 67108864")
         connection.execute("PRAGMA wal_autocheckpoint = 0")  # `checkpoint` is called instead, where it holds nobody up
         migrate(connection, str(path), schema)
@@ -163,6 +165,7 @@ def migrate(connection: sqlite3.Connection, path: str, schema: int = VERSION) ->
     connection.create_function("claim_public", 1, lambda id: ClaimId(id).public(), deterministic=True)
     connection.create_function("claim_digest", 1, lambda id: ClaimId(id).digest(), deterministic=True)
     connection.execute("PRAGMA secure_delete = ON")  # nothing of what goes stays in the file's free pages
+    # One script with its own BEGIN and COMMIT: executescript commits what is open, so nothing may be begun before it.
     steps = "\n".join(_HERE.joinpath(name).read_text("utf-8") for name in SCHEMAS[version:schema])
     connection.executescript(f"BEGIN IMMEDIATE;\n{steps}\nPRAGMA user_version = {schema};\nCOMMIT;")
     connection.execute("PRAGMA secure_delete = OFF")

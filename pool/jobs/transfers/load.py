@@ -61,6 +61,7 @@ class Averages:
         self.recent = 0.0
         self.covered_s += interval_s
         for name, span in spans.items():
+            # Exact for any interval: samples come late on a busy access point, and must not count for less then.
             share = 1.0 - math.exp(-interval_s / span)
             self.rates[name] = share * rate + (1.0 - share) * self.rates.get(name, 0.0)
 

@@ -90,6 +90,7 @@ class TransferQueue:
         """Hand out the turns that are free, and say to whom; `together_max` is the limit of both directions."""
         granted: list[Turn] = []
         while together_max is None or self._moving.total() < together_max:
+            # Output first: it frees a slot, and input fills one.
             turn = self._next(upload=False) or self._next(upload=True)
             if turn is None:
                 break

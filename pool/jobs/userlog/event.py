@@ -46,6 +46,7 @@ def local_time(at: float) -> str:
     """`2026-11-20 23:51:08`, in the zone of this host."""
     global _last_time
     second = int(at)
+    # Events come in bursts, and those of one second look alike; the zone is compared because a process may change it.
     if _last_time[0] != second or _last_time[1] != time.timezone:
         _last_time = (second, time.timezone, time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(second)))
     return _last_time[2]

@@ -37,6 +37,8 @@ TRANSFER_TYPES: Final = (
 _NO_TIME: Final = "\t\tUsr 0 00:00:00, Sys 0 00:00:00  -  "
 
 
+# Events are alike in shape and written out one by one: each is to be compared with a page of the manual, and most have
+# a first line, a cut or a blank of their own that HTCondor's reader depends on.
 @dataclass(frozen=True)
 class Submitted(LogEvent):
     """000. Attributes of the job, as `submit_notes` says them, or `log_notes`, and the user's own notes."""

@@ -38,6 +38,7 @@ def missing(events: Iterable[tuple[str, bool]], tail: Callable[[], bytes]) -> It
 def _begun(tail: bytes, text: bytes) -> int:
     """How much of `text` already ends the log: a crash came while it was written. Only from the start of a line."""
     for length in range(min(len(tail), len(text) - 1), 0, -1):
+        # A shorter overlap in the middle of a line would be chance, and would eat the event's first characters.
         starts_line = length == len(tail) or tail[-length - 1 : -length] == b"\n"
         if starts_line and tail.endswith(text[:length]):
             return length

@@ -76,6 +76,7 @@ def fit_request(job: ClassAd, slot: ClassAd, free: Amounts, rounding: Rounding) 
         return wanted
     plain = request_of(job, slot, free)
     wanted = rounded(plain, job, slot, rounding)
+    # Better a slot that later jobs do not fit than a job that never starts on a machine which has room for it.
     if not free.fits(wanted) and not rounding.must:
         wanted = plain
     if short := free.short_of(wanted):
@@ -95,6 +96,7 @@ def carve(
     Swap is not asked for: a slot has the same share of it as of the memory. Of resources whose pieces have names the
     slot gets pieces that the job's Require<name> is true for, given their `properties`.
     """
+    # A fraction: with floats, slots that are carved and given back a thousand times would no longer add up.
     share = Fraction(wanted.of(MEMORY)) / whole.of(MEMORY) if whole.of(MEMORY) else Fraction(0)
     swap = min(math.floor(whole.of(SWAP) * share), parent.amounts.of(SWAP))
     child = Amounts({name: swap if name == SWAP else wanted.of(name) for name in parent.amounts})

@@ -204,6 +204,7 @@ def processor(cpuinfo: str) -> dict[str, str | int | bool]:
             facts[name] = int(digits)
     flags = set(first.get("flags", "").split())
     facts.update({name: True for flag, name in _ADVERTISED_FLAGS.items() if flag in flags})
+    # Every x86-64 has it; without it this is another architecture, which has no such levels.
     if "sse2" in flags:
         facts["Microarch"] = microarchitecture(flags)
     return facts

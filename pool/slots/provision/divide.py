@@ -130,6 +130,7 @@ class Divider:
         if isinstance(size, Least):
             return 1 if name in (CPUS, MEMORY) else 0
         much = self._total(name, slot_id) * size.of_all if isinstance(size, SizeShare) else size
+        # A share of a small machine rounds to no core at all, and a slot has one at least.
         if name == CPUS:
             return max(1, math.floor(much)) if much or not isinstance(size, SizeShare) else 0
         return math.floor(much) if isinstance(size, SizeShare) or name in STANDARD else much

@@ -61,6 +61,7 @@ def _directories(controller: str, proc: Path, cgroups: Path) -> Iterator[Path]:
             continue
         inside = Path(path.lstrip("/"))
         for root in roots:
+            # Every level counts: a container's limit is often set above the group that the process is in.
             for part in (inside, *inside.parents):
                 if ".." not in part.parts and (root / part).is_dir():
                     yield root / part

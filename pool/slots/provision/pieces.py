@@ -25,6 +25,7 @@ def answers(which: Expr, piece: ClassAd) -> bool:
 
 def suits(job: ClassAd, required: object, piece: ClassAd) -> bool:
     """Whether the job's Require<name> is true for this piece."""
+    # As its own attribute of an ad below the job: the expression then reads MY as the job, as countMatches has it.
     asker = ClassAd({"RequiredPieces": required}, parent=job)
     return _SUITS.eval(asker, ClassAd({"OnePiece": piece})) is True
 

@@ -68,6 +68,7 @@ def parse_sizes(knob: str, text: str, customs: Mapping[str, str] | None = None) 
     rest: Size = Auto.AUTO
     for part in _parts(text):
         name, equals, value = part.partition("=")
+        # An equals sign alone is no sign of NAME=SIZE: a constraint such as `GPUs = 1 : x == 2` has others.
         if not equals or not name.strip().replace("_", "a").isalnum():
             rest = _size(knob, part)
             if isinstance(rest, int | Fraction):
