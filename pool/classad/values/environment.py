@@ -81,11 +81,6 @@ def set_clock(clock: Callable[[], float]) -> None:
     ENV.clock = clock
 
 
-def set_rng(rng: random.Random) -> None:
-    """The source of chance for random()."""
-    ENV.rng = rng
-
-
 def chance() -> random.Random:
     """The installed source of chance."""
     if ENV.rng is None:
