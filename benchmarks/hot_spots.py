@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from benchmarks.pool_run import SLOTS, Bench, bench, until_many_ended
+from benchmarks.pool_run import SLOTS, Bench, _until_many_ended, bench
 from tests.whole.real_pool import pool_directory
 
 DAEMONS: Final = ("schedd", "startd", "starters", "agent", "negotiator", "collector", "master")
@@ -96,7 +96,7 @@ def run_jobs(pool: Bench, name: str, count: int, *, transfer: bool) -> None:
     """Submit this many jobs and wait for their ends."""
     description, log = pool.jobs_file(name, count=count, transfer=transfer)
     pool.submit(description)
-    until_many_ended(log, count)
+    _until_many_ended(log, count)
 
 
 def profile(daemons: Sequence[str], jobs: int, rate: int, raw: Path, *, transfer: bool) -> None:

@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from benchmarks.measure import cpu_seconds
 from benchmarks.pool_client import until_terminated
-from benchmarks.pool_run import USER, Bench, bench, until_many_ended
+from benchmarks.pool_run import USER, Bench, _until_many_ended, bench
 from tests.whole.real_pool import as_account
 
 PAUSE_S: Final = 0.15
@@ -110,7 +110,7 @@ class Asked:
         description, log = self.busy.jobs_file(self._log().stem, count=BATCH, transfer=transfer)
         cpu, began = cpu_seconds(self.busy.root), time.perf_counter()
         self.busy.submit(description)
-        until_many_ended(log, BATCH)
+        _until_many_ended(log, BATCH)
         took, used = time.perf_counter() - began, cpu_seconds(self.busy.root) - cpu
         return took / BATCH * 1e3, used / BATCH * 1e3
 

@@ -188,7 +188,7 @@ def _throughput(pool: Bench, what: str, *, transfer: bool, aims: tuple[str, str]
     cpu = cpu_seconds(pool.root)
     began = time.perf_counter()
     pool.submit(description)
-    until_many_ended(log, JOBS)
+    _until_many_ended(log, JOBS)
     took = time.perf_counter() - began
     used = cpu_seconds(pool.root) - cpu
     how = f"{JOBS} x /bin/true on {SLOTS} slots, {what}; exec of condor_submit to the last Terminated"
@@ -197,7 +197,7 @@ def _throughput(pool: Bench, what: str, *, transfer: bool, aims: tuple[str, str]
     yield Figure(f"CPU for each job, {what}", used / JOBS * 1e3, "ms", how, aims[1])
 
 
-def until_many_ended(log: Path, count: int) -> None:
+def _until_many_ended(log: Path, count: int) -> None:
     """As `until_terminated`, but without reading a large log over and over."""
     deadline, seen, place = time.monotonic() + GIVE_UP_S, 0, 0
     while seen < count:
