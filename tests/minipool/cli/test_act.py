@@ -6,7 +6,6 @@ import json
 
 import pytest
 
-from minipool.cli.entry.tool import Tool
 from pool.base.ids import JobId
 from pool.classad import ClassAd, expr
 from protocol.messages.schedd import ActOnJobs, ActResult, ActResults, Outcome
@@ -115,12 +114,6 @@ def test_the_reason_reaches_the_schedd(monkeypatch: pytest.MonkeyPatch) -> None:
     run_tool(monkeypatch, "hold", ["-reason", "please wait", "-subcode", "42", "1.0"], FakeSession(peer))
     [request] = [one for one in peer.asked if isinstance(one, ActOnJobs)]
     assert (request.reason, request.subcode) == ("please wait", 42)
-
-
-def test_each_program_has_a_table() -> None:
-    from minipool.cli.queue_tools.act import TOOLS
-
-    assert all(isinstance(tool, Tool) for tool in TOOLS)
 
 
 @pytest.mark.parametrize(
