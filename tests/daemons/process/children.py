@@ -9,9 +9,17 @@ import time
 from daemons.process.zygote import Birth
 
 
+def _is_library(fd: str) -> bool:
+    """Whether this descriptor is of a library that keeps itself open, as libffi may."""
+    try:
+        return ".so" in os.readlink(f"/proc/self/fd/{fd}")
+    except OSError:  # the one that lists them
+        return False
+
+
 def echo(birth: Birth) -> int:
     """Say who it is and what it was given, then answer each line until the channel ends."""
-    fds = sorted(int(fd) for fd in os.listdir("/proc/self/fd"))
+    fds = [fd for fd in os.listdir("/proc/self/fd") if not _is_library(fd)]
     ignored = [s for s in range(1, 32) if s not in (9, 19) and signal.getsignal(s) is signal.SIG_IGN]
     birth.channel.sendall(f"{os.getpid()} {os.getsid(0)} {birth.payload.decode()} {len(fds)} {ignored}\n".encode())
     while data := birth.channel.recv(100):
