@@ -27,7 +27,6 @@ from daemons.agent.signing import Signer
 from daemons.agent.streams import Streams
 from daemons.agent.trusted_path import give_up_powers
 from daemons.agent.turns import AgentTurns
-from daemons.base import faults
 from daemons.base.linux import hide_memory
 from daemons.base.log import Log
 from daemons.base.sync import first_of
@@ -66,15 +65,7 @@ def child_main(birth: Birth) -> None:
 async def main(birth: Birth) -> None:
     """Serve until the schedd is gone."""
     settings = AgentSettings.unpack(birth.payload)
-    log = Log(
-        Path(settings.log_path) if settings.log_path else None,
-        level=settings.log_level,
-        bytes_max=settings.log_bytes_max,
-        old_max=settings.log_old_max,
-        times=settings.log_times,
-    )
-    log.capture_logging()
-    faults.arm(settings.fault_points, settings.run_dir or ".")
+    log = settings.begin()
     # All that only root can do comes before `become`: keys are read, sockets bound in RUN.
     security = _security(settings)
     listeners = _listen(settings, log)  # while this process may write to RUN

@@ -6,7 +6,7 @@ import ctypes
 import errno
 import os
 import struct
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -174,6 +174,19 @@ def is_zombie(pid: int) -> bool:
 def zombie_children() -> set[int]:
     """Children of this process that have ended and wait to be collected."""
     return {pid for pid in children_of(os.getpid()) if is_zombie(pid)}
+
+
+def ended_children() -> Iterator[tuple[int, int]]:
+    """Collect each child that has ended: its number and its wait status. Only for a process that collects all of its
+    children itself."""
+    while True:
+        try:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:  # there is no child at all
+            return
+        if pid == 0:
+            return
+        yield pid, status
 
 
 def reap(pid: int) -> None:

@@ -13,11 +13,13 @@ import re
 import shutil
 import socket
 from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgpack
 
-from daemons.base.log import TIMES, log_times
+from daemons.base import faults
+from daemons.base.log import TIMES, Log, log_times
 from pool.base.argv import split_new
 from pool.containers.engine import KNOBS as ENGINE_KNOBS
 from pool.containers.engine import VOLUME
@@ -74,6 +76,14 @@ class Birthright(Record):
     def unpack(cls: type[B], payload: bytes) -> B:
         """From the payload of a fork."""
         return decode(cls, msgpack.unpackb(payload, unicode_errors="surrogateescape"))
+
+    def begin(self) -> Log:
+        """The first thing that a child does: open its log, and know where a test wants it killed."""
+        path, sizes = Path(self.log_path) if self.log_path else None, (self.log_bytes_max, self.log_old_max)
+        log = Log(path, level=self.log_level, bytes_max=sizes[0], old_max=sizes[1], times=self.log_times)
+        log.capture_logging()
+        faults.arm(self.fault_points, self.run_dir or ".")
+        return log
 
     def client_security(self) -> Security:
         """To connect with, as this host; a ticket is added for each connection."""

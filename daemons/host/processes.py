@@ -17,7 +17,7 @@ from typing import Any, Final
 import trio
 
 from daemons.base.killing import kill, until_nobody_is_left
-from daemons.base.linux import descendants, is_zombie
+from daemons.base.linux import descendants, ended_children, is_zombie
 from daemons.host import tree
 from daemons.host.cgroup import ControlGroup
 from daemons.host.first_process import FirstProcess
@@ -77,13 +77,7 @@ class Processes:
 
     def reap(self) -> None:
         """Collect every child that has ended."""
-        while True:
-            try:
-                pid, status = os.waitpid(-1, os.WNOHANG)
-            except ChildProcessError:
-                return
-            if pid == 0:
-                return
+        for pid, status in ended_children():
             watched = self._watched.pop(pid, None)
             if watched is not None:
                 watched.status = status

@@ -41,7 +41,7 @@ from typing import Any, Final
 import msgpack
 
 from daemons.base.killing import kill_until_gone
-from daemons.base.linux import become_subreaper, children_of, descendants, name_process
+from daemons.base.linux import become_subreaper, children_of, descendants, ended_children, name_process
 
 PACKET_BYTES_MAX: Final = 160 * 1024
 """What fits one packet under the kernel's default socket buffer; a job's ad travels on the channel instead."""
@@ -165,13 +165,7 @@ class _Zygote:
         return len(kill_until_gone(strays, rounds_max=STRAY_ROUNDS_MAX))
 
     def _reap(self) -> None:
-        while True:
-            try:
-                pid, status = os.waitpid(-1, os.WNOHANG)
-            except ChildProcessError:
-                return
-            if pid == 0:
-                return
+        for pid, status in ended_children():
             if pid in self.children:  # others are orphans of ours: nobody waits for them
                 self.children.discard(pid)
                 self._say({"exited": pid, "status": status})

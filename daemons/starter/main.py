@@ -71,15 +71,7 @@ class AlreadyBusy(PeerError):
 def child_main(birth: Birth) -> None:
     """What the zygote calls in the forked child."""
     settings = StarterSettings.unpack(birth.payload)
-    log = Log(
-        Path(settings.log_path) if settings.log_path else None,
-        level=settings.log_level,
-        bytes_max=settings.log_bytes_max,
-        old_max=settings.log_old_max,
-        times=settings.log_times,
-    )
-    log.capture_logging()
-    faults.arm(settings.fault_points, settings.run_dir or ".")
+    log = settings.begin()
     become_subreaper()
     os.umask(JOB_UMASK)
     # Descriptors that the zygote or a library has left open are the pool's, and hooks and jobs are not.
