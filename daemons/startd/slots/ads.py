@@ -23,7 +23,7 @@ from daemons.startd.machine.input_devices import InputDevices
 from daemons.startd.machine.settings import CPU_BUSY, StartdSettings, policy_attributes
 from daemons.startd.slots.load import Loads
 from daemons.startd.slots.slot import Slot, Slots
-from pool.classad import ClassAd, expr
+from pool.classad import ClassAd, Expr, expr
 from pool.classad.eval.budget import Patience
 from pool.classad.values.truth import is_true
 from pool.cron_jobs.job_usage import JobUsage
@@ -192,44 +192,7 @@ class Ads:
 
     def _make(self, slot: Slot, children: list[ClassAd]) -> ClassAd:
         now = self._start.world.wall()
-        drain = self.drain
-        start_expr = slot.policy.expr("START")
-        if drain is not None:
-            start_expr = next(
-                (one for one in (drain.start, self.settings.draining_start) if one is not None), _NO_START
-            )
-        view = SlotView(
-            name=slot.name,
-            slot_id=slot.spec.slot_id,
-            dslot_id=slot.dslot_id,
-            type_id=slot.spec.type_id,
-            kind=slot.kind,
-            free=slot.free,
-            whole=slot.whole,
-            state=slot.state,
-            start=start_expr,
-            now=now,
-            now_monotonic=trio.current_time(),
-            claim=slot.claim,
-            pending=slot.pending.claim if slot.pending is not None else None,
-            in_cgroup=self.cgroups,
-            usage=slot.usage,
-            promised=bool(slot.promised),
-            no_scratch=bool(self.scratch_trouble),
-            draining=drain is not None,
-            accept_while_draining=drain is not None and start_expr is not _NO_START,
-            load=self.loads.of_job(slot),
-            cores=None if _has(slot, "CpusUsage") else slot.cores.now,
-            job_starts=self.statistics.starts,
-            preemptions=self.statistics.preemptions,
-            extra=self._extra(slot, now),
-            job_attrs=self.settings.job_attrs,
-            customs=self.customs,
-            own_ids=slot.free.ids if slot.parent is not None else slot.spec.ids,
-            children=children,
-            child_attrs=self.settings.child_attrs,
-            dynamic_made=slot.children_made,
-        )
+        view = self._view(slot, children, now)
         if slot.fixed_ad is None:
             slot.fixed_ad = self._fixed(slot)
         ad = slot_ad(slot.fixed_ad, view, self._shape(slot, slot.fixed_ad, view))
@@ -247,6 +210,48 @@ class Ads:
         slot.matching_ad = slot.matching_ad or ad  # retirement is an expression of this very ad
         ad["RetirementTimeRemaining"] = int(min(self.retirement_left(slot), 2**31 - 1))
         return ad
+
+    def _start_expression(self, slot: Slot) -> Expr:
+        """START, or while the machine drains what is said for then: by the order, else by the configuration."""
+        if self.drain is None:
+            return slot.policy.expr("START")
+        return next((one for one in (self.drain.start, self.settings.draining_start) if one is not None), _NO_START)
+
+    def _view(self, slot: Slot, children: list[ClassAd], now: float) -> SlotView:
+        """What the slot's ad is made from."""
+        start_expr, draining = self._start_expression(slot), self.drain is not None
+        return SlotView(
+            name=slot.name,
+            slot_id=slot.spec.slot_id,
+            dslot_id=slot.dslot_id,
+            type_id=slot.spec.type_id,
+            kind=slot.kind,
+            free=slot.free,
+            whole=slot.whole,
+            state=slot.state,
+            start=start_expr,
+            now=now,
+            now_monotonic=trio.current_time(),
+            claim=slot.claim,
+            pending=slot.pending.claim if slot.pending is not None else None,
+            in_cgroup=self.cgroups,
+            usage=slot.usage,
+            promised=bool(slot.promised),
+            no_scratch=bool(self.scratch_trouble),
+            draining=draining,
+            accept_while_draining=draining and start_expr is not _NO_START,
+            load=self.loads.of_job(slot),
+            cores=None if _has(slot, "CpusUsage") else slot.cores.now,
+            job_starts=self.statistics.starts,
+            preemptions=self.statistics.preemptions,
+            extra=self._extra(slot, now),
+            job_attrs=self.settings.job_attrs,
+            customs=self.customs,
+            own_ids=slot.free.ids if slot.parent is not None else slot.spec.ids,
+            children=children,
+            child_attrs=self.settings.child_attrs,
+            dynamic_made=slot.children_made,
+        )
 
     def _shape(self, slot: Slot, fixed: ClassAd, view: SlotView) -> ClassAd:
         key = (fixed, slot.free, self._looks)
