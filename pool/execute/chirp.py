@@ -161,13 +161,16 @@ def read_call(line: str, rights: frozenset[Right]) -> ChirpCall | None:
     return ChirpCall(words[0], tuple(texts), tuple(numbers))
 
 
+_BLANKS: Final = " \t\n\r\v\f"
+
+
 def split(line: str) -> list[str]:
     """The words of a line."""
     words: list[str] = []
     word: list[str] | None = None
     letters = iter(line)
     for letter in letters:
-        if letter.isspace():
+        if letter in _BLANKS:  # str.isspace would part words at a no-break space, which `quote` leaves as it is
             if word is not None:
                 words.append("".join(word))
                 word = None
@@ -181,7 +184,7 @@ def split(line: str) -> list[str]:
 
 def quote(word: str) -> str:
     """A word as a line has it."""
-    return "".join(f"\\{letter}" if letter in "\\ \n\t\r" else letter for letter in word)
+    return "".join(f"\\{letter}" if letter == "\\" or letter in _BLANKS else letter for letter in word)
 
 
 def rights_of(job: ClassAd, *, files: bool, updates: bool, delayed: bool) -> frozenset[Right]:

@@ -11,7 +11,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from pool.base.argv import split_new
+from pool.base.argv import split_new, split_old
 from pool.base.errors import UserError
 from pool.base.words import split_list
 from pool.classad import ClassAd
@@ -60,7 +60,7 @@ def java_argv(job: ClassAd, arguments: Sequence[str], knobs: Mapping[str, str], 
     if new:
         words += split_new(new)
     elif old:
-        words += old.split()
+        words += split_old(old)
     return [*words, *arguments]
 
 

@@ -45,6 +45,11 @@ def test_a_quoted_word_is_one_word_again(word: str) -> None:
     assert split(f"ulog {quote(word)}") == ["ulog", word]
 
 
+@pytest.mark.parametrize("word", ["a\u00a0b", "a\u2003b", "a\x85b"])
+def test_only_blanks_of_a_keyboard_part_words(word: str) -> None:
+    assert split(f"set_job_attr Note {quote(word)}") == ["set_job_attr", "Note", word]
+
+
 def test_a_call_needs_its_right() -> None:
     lines = {Right.FILES: "unlink x", Right.UPDATES: "get_job_attr X", Right.DELAYED: "set_job_attr_delayed X 1"}
     for right, line in lines.items():

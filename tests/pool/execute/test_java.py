@@ -35,6 +35,7 @@ def test_jar_files_join_the_class_path() -> None:
 
 def test_arguments_for_java_itself_come_before_the_class() -> None:
     assert argv({"JavaVMArgs": "-Xmx64m -Da=b"})[3:6] == ["-Xmx64m", "-Da=b", "Hello"]
+    assert argv({"JavaVMArgs": "-Da=b\u00a0c -Dd"})[3:5] == ["-Da=b\u00a0c", "-Dd"]
     assert argv({"JavaVMArguments": "-Da='b c'"})[3:5] == ["-Da=b c", "Hello"]
 
 
