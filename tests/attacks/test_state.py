@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -101,7 +102,7 @@ def test_who_may_connect_may_read_and_submit_and_no_more(pool: RealPool) -> None
 
 def _rows(pool: RealPool) -> list[dict[str, str]]:
     """All that the queue's file knows of claims."""
-    with sqlite3.connect(pool.directory / "spool" / "job_queue.sqlite") as connection:
+    with closing(sqlite3.connect(pool.directory / "spool" / "job_queue.sqlite")) as connection:
         connection.row_factory = sqlite3.Row
         return [dict(row) for row in connection.execute("SELECT * FROM claims")]
 
@@ -202,7 +203,7 @@ def _as_it_was(pool: RealPool) -> None:
             path.chmod(0o1777 if relative == "run/agents" else 0o755)
         elif path.is_file():
             path.chmod(0o644)
-    with sqlite3.connect(pool.directory / "spool" / "job_queue.sqlite", isolation_level=None) as connection:
+    with closing(sqlite3.connect(pool.directory / "spool" / "job_queue.sqlite", isolation_level=None)) as connection:
         connection.executescript(
             f"""CREATE TABLE old (claim_id TEXT PRIMARY KEY, startd TEXT NOT NULL, submitter TEXT NOT NULL,
                 owner TEXT NOT NULL, slot_ad TEXT NOT NULL, ticket TEXT NOT NULL, lease_s REAL NOT NULL,
