@@ -9,8 +9,9 @@ from collections.abc import Iterator
 
 import pytest
 
-# A shell that starts the tests in the background ignores it, and a script cannot trap what was ignored at its start.
+# A shell that starts the tests in the background ignores these, and a script cannot trap what was ignored at its start.
 signal.signal(signal.SIGQUIT, signal.SIG_DFL)
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _open_descriptors() -> dict[int, str]:
