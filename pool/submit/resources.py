@@ -86,7 +86,7 @@ def cpus(job: JobDraft) -> None:
 
 
 def memory(job: JobDraft) -> None:
-    if not _sized(job, "RequestMemory", "request_memory", _MIB, "megabytes"):
+    if not _sized(job, "RequestMemory", "request_memory", "JOB_DEFAULT_REQUESTMEMORY", _MIB, "megabytes"):
         return
     sequence = job.param("retry_request_memory")
     most, more = job.param("retry_request_memory_max"), job.param("retry_request_memory_increase")
@@ -99,16 +99,16 @@ def memory(job: JobDraft) -> None:
 
 
 def disk(job: JobDraft) -> None:
-    if not _sized(job, "RequestDisk", "request_disk", _KIB, "kilobytes"):
+    if not _sized(job, "RequestDisk", "request_disk", "JOB_DEFAULT_REQUESTDISK", _KIB, "kilobytes"):
         return
     sequence = job.param("retry_request_disk")
     if sequence:
         _sequence(job, "RequestDisk", "request_disk", _KIB, sequence)
 
 
-def _sized(job: JobDraft, attribute: str, command: str, unit: int, unit_name: str) -> bool:
+def _sized(job: JobDraft, attribute: str, command: str, knob: str, unit: int, unit_name: str) -> bool:
     """A request that is an amount, an expression or a list of amounts; whether other commands may make it grow."""
-    text = job.param(command, attribute) or _default(job, attribute, f"JOB_DEFAULT_{attribute.upper()}")
+    text = job.param(command, attribute) or _default(job, attribute, knob)
     if text is None:
         return False
     found = requested_amount(text, unit)

@@ -95,16 +95,13 @@ print("fine")
 @pytest.fixture(scope="module")
 def pool() -> Iterator[RealPool]:
     with real_pool(NUM_CPUS=4) as started:
-        home = started.directory / "home"
-        home.mkdir()
-        home.chmod(0o777)
         yield started
 
 
 def ended(pool: RealPool, case: str, description: str) -> tuple[ClassAd, Path]:
     """Run a job in a directory of its own; its last ad, and the directory."""
-    home = pool.directory / "home" / case
-    for path in (home, home / "sub", home / "tree"):
+    home = pool.place(case)
+    for path in (home / "sub", home / "tree"):
         path.mkdir()
         path.chmod(0o777)
     for name, text in (("given.txt", "given words\n"), ("gone.txt", ""), ("sub/inner", ""), ("tree/leaf", "leaf\n")):
@@ -194,9 +191,7 @@ with HTChirp() as chirp:
 @pytest.mark.slow
 def test_a_starter_that_is_killed_with_a_chirp_connection_open_leaves_nothing_open(pool: RealPool) -> None:
     pytest.importorskip("htcondor2")
-    home = pool.directory / "home" / "holder"
-    home.mkdir()
-    home.chmod(0o777)
+    home = pool.place("holder")
     if pool.user is not None and os.geteuid() == 0:
         os.chown(home, *_ids(pool.user))
     (home / "holder.py").write_text(HOLDER)

@@ -134,11 +134,9 @@ def test_a_job_that_no_machine_can_give_its_input_is_held_at_last(pool: RealPool
     assert ad.eval_int("NumShadowExceptions", 0) > 1
 
 
-def test_a_job_that_fails_sends_what_it_names_for_that(pool: RealPool, home: Path) -> None:
+def test_a_job_that_fails_sends_what_it_names_for_that(pool: RealPool) -> None:
     """FailureFiles."""
-    here = home / "failing"
-    here.mkdir()
-    here.chmod(0o777)
+    here = pool.place("failing")
     text = """executable = /bin/sh
 transfer_executable = false
 arguments = "-c 'touch one two three success; exit $(code)'"

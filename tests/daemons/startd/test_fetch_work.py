@@ -17,6 +17,7 @@ from pool.classad import ClassAd, parse_long
 from protocol.messages.common import StopHow
 from protocol.messages.startd import VacateSlots
 from tests.daemons.startd.schedd import Bench, a_bench
+from tests.own_attributes import own
 
 NEVER_WHILE_BUSY = 'ifThenElse(State == "Claimed" && Activity == "Busy", 3600, 0)'
 ONCE_THEN_PARTS = 'ifThenElse(SlotType == "Dynamic", 1, 1000000)'
@@ -60,8 +61,8 @@ class Site:
 
     def offer(self, number: int, **attributes: object) -> None:
         self.fetched = trio.Event()
-        work = {"Cmd": "/bin/true", "Owner": "alice", "Number": number, "RequestCpus": 1, "RequestMemory": 128}
-        self.waiting.append(ClassAd({**work, "RequestDisk": 1024, **attributes}))
+        work = {"Cmd": "/bin/true", "Owner": "alice", "RequestCpus": 1, "RequestMemory": 128, "RequestDisk": 1024}
+        self.waiting.append(ClassAd({**work, **own(Number=number), **attributes}))
 
     async def until_told(self, what: str, number: int) -> None:
         while (what, number) not in self.told:

@@ -169,7 +169,9 @@ async def test_standard_error_goes_to_the_log(scripts: Scripts) -> None:
 
 
 async def test_p6_a_starter_ends_what_a_hook_has_left_before_it_ends(scripts: Scripts) -> None:
-    scripts.add(EXIT, '(env -i setsid sh -c "echo \\$\\$ > $notes/new; mv $notes/new $notes/pid; exec sleep 600" &)')
+    leave = 'env -i setsid sh -c "echo \\$\\$ > $notes/new; mv $notes/new $notes/pid; exec sleep 600" &'
+    # The hook stays until it has left something: what is still of its session when it ends is ended with it.
+    scripts.add(EXIT, f"{leave}\nuntil [ -e $notes/pid ]; do sleep 0.01; done")
     async with bench(hooks=scripts.rows) as b:
         await b.ended(await b.run(a_job(b)))
         left = int(await scripts.note("pid"))
