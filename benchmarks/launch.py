@@ -143,6 +143,7 @@ class Launcher:
         began = time.time()
         order = ActivateClaim(
             claim_id=self.claim_id,
+            concluded=True,  # the one before has reported
             activation=activation,
             job_id=JobId(1, self.count),
             job_ad=_job(),
