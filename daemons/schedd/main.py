@@ -110,7 +110,7 @@ class Schedd:
             written=outcomes.written,
             failed=outcomes.failed,
             cut_off=outcomes.cut_off,
-            marked=self.writer.durable,
+            marked=self.writer.noted,
             timeout=lambda: point.settings.agent_timeout_s,
         )
         self.delivery = Delivery(core, self.agents)

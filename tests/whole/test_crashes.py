@@ -29,6 +29,8 @@ SCHEDD_POINTS = (
     "schedd.event_appended",
     "schedd.event_marked",
     "schedd.before_end_answer",
+    "schedd.before_notes_commit",
+    "schedd.after_notes_commit",
 )
 STARTD_POINTS = ("startd.claim_granted", "startd.starter_forked")
 STARTER_POINTS = (

@@ -2,7 +2,8 @@
 
 `durable` returns when everything that was changed before the call is on disk. What nobody waits for rides along with
 what somebody does, and is committed LAZY_S after the queue's first change at the latest: the queue itself says when
-that is. Commits are made in a thread, small ones on a fast disk in place. When a commit fails the schedd ends: what is
+that is. Its notes (which events are in their logs, which slots were given back) make no commit of their own while there
+are others, and one NOTES_S later where there are none. Commits are made in a thread, small ones on a fast disk in place. When a commit fails the schedd ends: what is
 in memory is then ahead of the disk, and only a restart can mend that. A schedd that is to end waits LAST_COMMIT_S for
 the commit that is under way; one that hangs is left behind then, with an error: nobody was told that it is durable, and
 the next start finds it whole or not at all.
@@ -18,6 +19,7 @@ from typing import Final
 
 import trio
 
+from daemons.base.faults import fault
 from daemons.daemon_core.world import Threads
 from pool.base.errors import PoolError
 from pool.jobs.queue.cluster import Job
@@ -25,6 +27,8 @@ from pool.jobs.queue.job_queue import JobQueue
 from pool.jobs.queue.store import WriteBatch, checkpoint, commit, open_beside
 
 LAZY_S: Final = 0.02
+NOTES_S: Final = 2.0
+"""What a crash within it leaves behind is looked for in logs and asked of startds at the next start."""
 IN_PLACE_MAX_S: Final = 0.002
 """Where a commit usually takes less, it runs on the loop: a thread and the way back cost as much again, and the loop is
 held for a tenth of what it may be."""
@@ -58,6 +62,8 @@ class Writer:
         self._changed = trio.Event()
         """The queue has a change that is in no commit yet."""
         self._changed_at = 0.0
+        self._noted = trio.Event()
+        """The queue has notes that are in no commit yet."""
         self._turn = trio.Event()
         self._failed = False
         self._under_way = trio.CancelScope()
@@ -65,7 +71,7 @@ class Writer:
         self._since_checkpoint = 0
         self._full = trio.Event()
         self.commits = 0
-        queue.on_change(self._note_change)
+        queue.on_change(self._note_change, lambda: self._noted.set())
 
     def on_commit(self, *callbacks: Committed) -> None:
         """Call back with each batch that has become durable, and with what changed of each job."""
@@ -73,12 +79,17 @@ class Writer:
 
     async def durable(self) -> None:
         """Wait until all changes made so far are on disk."""
-        if self._queue.dirty:
-            # A commit that is under way has its changes already; these go with the next.
-            target = self._taken + 1
+        await self._until_committed(more=self._queue.dirty)
+
+    async def noted(self) -> None:
+        """The same for what the queue was told and no promise hangs on, as that logs have their events."""
+        await self._until_committed(more=self._queue.dirty or self._queue.has_notes)
+
+    async def _until_committed(self, *, more: bool) -> None:
+        target = self._taken
+        if more:  # a commit that is under way has its changes already; these go with the next
+            target += 1
             self._wanted.set()
-        else:
-            target = self._taken
         while self._done < target:
             await self._turn.wait()
 
@@ -91,6 +102,7 @@ class Writer:
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._limit_waiting)
+                nursery.start_soon(self._limit_notes)
                 nursery.start_soon(self._limit_last_commit)
                 nursery.start_soon(self._checkpoint)
                 while True:
@@ -99,7 +111,7 @@ class Writer:
                     await self._commit()
         finally:
             # What nobody was waiting for, such as usage, would else be lost at each ordinary end.
-            if self._queue.dirty and not self._failed:
+            if (self._queue.dirty or self._queue.has_notes) and not self._failed:
                 batch, _ = self._queue.take()
                 commit(self._connection, batch)
 
@@ -111,6 +123,17 @@ class Writer:
             await trio.sleep_until(self._changed_at + LAZY_S)
             if self._queue.dirty and trio.current_time() >= self._changed_at + LAZY_S:
                 self._wanted.set()  # else that change was committed, and a later one has its own time
+
+    async def _limit_notes(self) -> None:
+        """See to it that notes are kept where nothing else is: what comes after a crash shall be little."""
+        while True:
+            await self._noted.wait()
+            self._noted = trio.Event()
+            await trio.sleep(NOTES_S)
+            if self._queue.has_notes:
+                fault("schedd.before_notes_commit")
+                await self.noted()
+                fault("schedd.after_notes_commit")
 
     async def _limit_last_commit(self) -> None:
         """The commit that is under way when the writer is cancelled may go on for a while, and not for ever."""

@@ -129,7 +129,7 @@ class GlobalLog:
                 self._forget(len(batch))
                 unmarked += sum(len(row.text) for row, _ in batch)
                 if unmarked >= UNMARKED_MAX:
-                    await self._writer.durable()
+                    await self._writer.noted()
                     unmarked = 0
 
     def _next(self) -> list[tuple[EventRow, bool]]:

@@ -10,6 +10,8 @@ last time, in the order in which the store needs it, and forgets it.
 * A job's id and state are fields here and columns there: its ad shows them (`MADE_UP`), the text of its row does not.
 * A cluster leaves with its last job, unless a factory still makes jobs; its ad stays for the history.
 * Events are pending from the batch that has them until `written`: a log may lag behind the queue, never be ahead.
+* That an event is written and that a slot was given back are notes: they go with the next change, or a while later. If
+  a crash comes first, the event is looked for in its log, and the slot's startd asked, once more.
 
 Source: HTCondor manual, "Job ClassAd Attributes" for the attributes; HTCondor's job_queue.log has the same contents.
 """
@@ -97,8 +99,9 @@ class JobQueue:
         self.next_cluster = next_cluster
         self.next_event = 1
         self._collected = _Changes()
-        self._is_told = False
+        self._is_told = self._has_notes = False
         self._tell: Callable[[], None] = lambda: None
+        self._tell_of_notes: Callable[[], None] = lambda: None
         self._next_cluster_dirty = False
         self._made: tuple[Job, ClassAd] | None = None
         """The ad that was made last; forgotten when any ad is given up."""
@@ -287,7 +290,7 @@ class JobQueue:
 
     def written(self, seqs: Iterable[int]) -> None:
         """The logs have these events."""
-        self._changes.written.extend((seq,) for seq in seqs)
+        self._notes.written.extend((seq,) for seq in seqs)
 
     def put_claim(self, row: ClaimRow) -> None:
         """Remember a slot that we hold."""
@@ -299,15 +302,19 @@ class JobQueue:
 
     def drop_claim(self, claim: str) -> None:
         """Forget a slot."""
-        self._changes.claims.pop(claim, None)
-        self._changes.claim_work.pop(claim, None)
-        self._changes.claims_gone.append((claim,))
+        notes = self._notes
+        notes.claims.pop(claim, None)
+        notes.claim_work.pop(claim, None)
+        notes.claims_gone.append((claim,))
 
     # Becoming durable.
 
-    def on_change(self, tell: Callable[[], None]) -> None:
-        """Call back at the first change after each `take`. An id that was given out is none until a cluster has it."""
-        self._tell = tell
+    def on_change(self, tell: Callable[[], None], of_notes: Callable[[], None] = lambda: None) -> None:
+        """Call back at the first change after each `take`, and at the first note.
+
+        An id that was given out is no change until a cluster has it.
+        """
+        self._tell, self._tell_of_notes = tell, of_notes
 
     @property
     def _changes(self) -> _Changes:
@@ -318,13 +325,27 @@ class JobQueue:
         return self._collected
 
     @property
+    def _notes(self) -> _Changes:
+        """The same for what no promise hangs on."""
+        if not self._has_notes:
+            self._has_notes = True
+            self._tell_of_notes()
+        return self._collected
+
+    @property
     def dirty(self) -> bool:
-        """Whether there is anything to make durable."""
+        """Whether there is anything to make durable, besides notes."""
         return self._is_told or self._next_cluster_dirty
+
+    @property
+    def has_notes(self) -> bool:
+        """Whether there is anything that goes with what is made durable next."""
+        return self._has_notes
 
     def take(self) -> tuple[WriteBatch, dict[Job, set[str] | None]]:
         """All changes since the last time, and the names of what changed of each job (None: all of it)."""
-        changes, self._collected, self._is_told = self._collected, _Changes(), False
+        changes, self._collected = self._collected, _Changes()
+        self._is_told = self._has_notes = False
         self._made = None
         rows = changes.new_jobs
         touched: dict[Job, set[str] | None] = dict.fromkeys(chain.from_iterable(changes.entered))

@@ -365,9 +365,11 @@ CHANGES: dict[str, Callable[[JobQueue], object]] = {
     "end_factory": lambda queue: queue.end_factory(queue.clusters[1]),
     "log": lambda queue: queue.log(queue.clusters[1], "/log", "text"),
     "log_overall": lambda queue: queue.log_overall("/log", "text"),
-    "written": lambda queue: queue.written([1]),
     "put_claim": lambda queue: queue.put_claim(ROW),
     "claim_works": lambda queue: queue.claim_works(ClaimWork(1, 0, "a", 0.0, "c")),
+}
+NOTES: dict[str, Callable[[JobQueue], object]] = {
+    "written": lambda queue: queue.written([1]),
     "drop_claim": lambda queue: queue.drop_claim("c"),
 }
 
@@ -383,8 +385,26 @@ def test_its_first_change_after_each_batch_is_told(change: str) -> None:
     assert (told, queue.dirty) == ([True], True)
     queue.take()
     assert not queue.dirty
-    queue.written([2])
+    queue.log(queue.clusters.get(1) or a_cluster(), "/log", "another")
     assert told == [True, True]
+
+
+@pytest.mark.parametrize("note", NOTES)
+def test_a_note_is_told_and_waits_for_the_next_change(note: str) -> None:
+    queue = a_queue()
+    queue.take()
+    told: list[bool] = []
+    queue.on_change(lambda: told.append(True), lambda: told.append(False))
+    NOTES[note](queue)
+    queue.written([2])
+    assert (told, queue.dirty, queue.has_notes) == ([False], False, True)
+    queue.change(job(queue, "1.0"), {"A": 1})
+    assert (told, queue.dirty) == ([False, True], True)
+    batch, _ = queue.take()
+    assert batch.jobs
+    assert (2,) in batch.events_written
+    assert not queue.dirty
+    assert not queue.has_notes
 
 
 def test_history_that_cannot_be_forgotten_leaves_no_transaction_open(connection: sqlite3.Connection) -> None:

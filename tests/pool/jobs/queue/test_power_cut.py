@@ -1,4 +1,5 @@
-"""P1, the power cut: of the queue's files only what was synced is there afterwards, and every acknowledged job is in it.
+"""P1 and P3, the power cut: of the queue's files only what was synced is there afterwards, with every acknowledged job
+in it, and logs have each event once.
 
 SQLite runs here on files that remember, at each sync, what was synced: `Disk.after_power_cut` is what a machine would
 find that lost its power at that moment. The queue's own statements run unchanged, on a connection of another binding.
@@ -20,6 +21,7 @@ from pool.jobs.queue import store
 from pool.jobs.queue.cluster import Cluster, Job
 from pool.jobs.queue.job_queue import JobQueue
 from pool.jobs.queue.pack import pack
+from pool.jobs.userlog.recovery import missing
 from pool.jobs.vocabulary.states import JobEvent, JobStatus
 
 
@@ -146,6 +148,77 @@ def test_p1_what_was_acknowledged_survives_a_power_cut_at_any_moment(tmp_path: P
         place = tmp_path / f"cut{index}"
         place.mkdir()
         assert surely <= _found_after(disk.states[index], place)
+
+
+class _Events:
+    """A queue whose jobs' log hears of events: what is synced of both, moment by moment."""
+
+    def __init__(self, disk: Disk, where: Path) -> None:
+        self.disk, self.log, self.said, self.promised = disk, b"", 0, 0
+        self.connection: Any = _Connection(where / "queue.sqlite")
+        store.migrate(self.connection, "queue.sqlite")
+        self.queue = JobQueue("ap")
+        self.cluster = self.queue.clusters[_submit(self.queue, 1)]
+        self.moments: list[tuple[dict[str, bytes], bytes, int]] = []
+        """What was synced of the queue and of the log, and how many events somebody was promised."""
+        self.seen = len(disk.states)
+        self.pending: list[store.EventRow] = []
+
+    def moment(self) -> None:
+        self.moments += [(state, self.log, self.promised) for state in self.disk.states[self.seen :]]
+        self.moments.append((dict(self.disk.durable), self.log, self.promised))
+        self.seen = len(self.disk.states)
+
+    def say(self) -> None:
+        """Events of one moment, which are one row, and alike but for their numbers."""
+        self.said += 1
+        self.queue.log(self.cluster, "/log", f"{self.said:03} (001.000.000)\n...\n")
+
+    def commit(self) -> None:
+        batch, _ = self.queue.take()
+        store.commit(self.connection, batch)
+        self.pending += batch.events
+        self.moment()
+
+    def append(self) -> None:
+        """The file agent appends what is durable, in two pieces as the disk has it, and says so: a note."""
+        text = b"".join(missing([(row.text, False) for row in self.pending], lambda: b""))
+        for piece in (text[: len(text) // 2], text[len(text) // 2 :]):
+            self.log += piece
+            self.moment()
+        self.queue.written([row.seq for row in self.pending])
+        self.promised = self.said if not self.queue.dirty else self.promised
+        self.pending = []
+        self.moment()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_p3_a_log_has_each_event_once_whenever_the_power_goes(tmp_path: Path, seed: int) -> None:
+    rng = random.Random(seed)
+    disk = Disk(DISK)
+    where = tmp_path / "disk"
+    where.mkdir()
+    ours = _Events(disk, where)
+    ours.commit()
+    for _ in range(40):
+        rng.choice((ours.say, ours.commit, ours.append))()
+    ours.connection.close()
+    disk.unregister()
+    lagged = 0
+    for number, (durable, log, promised) in enumerate(ours.moments):
+        place = tmp_path / f"cut{number}"
+        place.mkdir()
+        for path, data in durable.items():
+            (place / Path(path).name).write_bytes(data)
+        connection = store.open_queue(place / "queue.sqlite")
+        rows = store.read_events(connection)
+        connection.close()
+        lagged += bool(rows) and rows[0].text.encode() in log
+        after = log + b"".join(missing([(row.text, True) for row in rows], lambda log=log: log))
+        events = after.decode().split("\n...\n")[:-1]
+        assert events == [f"{n:03} (001.000.000)" for n in range(1, len(events) + 1)]
+        assert len(events) >= promised
+    assert lagged  # some of these moments came before the note that an event is written
 
 
 def test_an_unsynced_commit_would_be_noticed(tmp_path: Path) -> None:
