@@ -3,10 +3,10 @@
 `durable` returns when everything that was changed before the call is on disk. What nobody waits for rides along with
 what somebody does, and is committed LAZY_S after the queue's first change at the latest: the queue itself says when
 that is. Its notes (which events are in their logs, which slots were given back) make no commit of their own while there
-are others, and one NOTES_S later where there are none. Commits are made in a thread, small ones on a fast disk in place. When a commit fails the schedd ends: what is
-in memory is then ahead of the disk, and only a restart can mend that. A schedd that is to end waits LAST_COMMIT_S for
-the commit that is under way; one that hangs is left behind then, with an error: nobody was told that it is durable, and
-the next start finds it whole or not at all.
+are others, and one NOTES_S later where there are none. Commits are made in a thread, small ones on a fast disk in
+place. When a commit fails the schedd ends: what is in memory is then ahead of the disk, and only a restart can mend
+that. A schedd that is to end waits LAST_COMMIT_S for the commit that is under way; one that hangs is left behind then,
+with an error: nobody was told that it is durable, and the next start finds it whole or not at all.
 """
 
 from __future__ import annotations
