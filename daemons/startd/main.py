@@ -93,13 +93,12 @@ class Startd:
         self.start = start
         self.records, self.disk = records, discovered.disk
         config = start.config
-        self.execute = config.path("EXECUTE")
         self.machine_facts: dict[str, Any] = discovered.attributes()
         """What was found out about the machine by trying."""
         self.findings = Findings(self.machine_facts, self.learn)
         self.config_changed = Signal()
         self.inventories = discovered.inventories
-        self.hardware, self.facts = machine_hardware(config, self.execute, self.inventories, self.disk.kib)
+        self.hardware, self.facts = machine_hardware(config, config.path("EXECUTE"), self.inventories, self.disk.kib)
         self.layout = machine_layout(config, self.hardware)
         self.resources = resource_names(custom.name for custom in self.hardware.customs)
         settings = read_settings(config, self.resources)
@@ -113,7 +112,8 @@ class Startd:
         self.reports = Reports(start, self.slots, self.ads, self.moves)
         self.backfill = Backfill(start, tasks, self.slots, self.moves, records.trees)
         self.starters = self._starters(nursery, discovered.refused)
-        self.shares = Shares(self)
+        began_with = self.hardware, self.layout
+        self.shares = Shares(start, self.slots, self.ads, self.disk, began_with, self.measured)
         self.engine = EngineWatch(start, self.findings, records, lambda: {one.pid for one in self.starters.living})
         self.singularity = SingularityWatch(start, self.findings, self.config_changed)
         self.cron = self._cron_manager(STARTD)
@@ -123,7 +123,7 @@ class Startd:
         self.claims = Claims(start, self.slots, self.ads, self.moves, self.starters, self.backfill.clear)
         self.coalesce = Coalesce(self.slots, self.moves, self.claims)
         self.fetch = FetchWork(start, self.slots, self.ads, self.moves, self.claims)
-        self.attach = DirectAttach(self)
+        self.attach = DirectAttach(start, self.slots, self.ads)
         self.admin = Admin(start, self.slots, self.ads, self.moves)
 
     def answers(self) -> list[Answer]:

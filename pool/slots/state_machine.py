@@ -88,6 +88,7 @@ class Effect(StrEnum):
     START_CLIENT = "start the backfill client"
     KILL_CLIENT = "end the backfill client"
     NO_JOB = "there is no job to wait for: follow JOB_GONE"
+    IF_LAST_DRAINED = "the last slot to get here: do what was to follow the drain"
     SETTLE = "look what the slot should be next, at once"
 
 
@@ -179,7 +180,7 @@ MOVES: Final[tuple[Move, ...]] = (
     Move(30, _BF_IDLE,       _E.EVICT_BACKFILL,   _OWNER,         (_F.SETTLE,)),
     Move(31, _BF_IDLE,       _E.CLAIM,            _CLAIMED,       (_F.START_LEASE,)),
     Move(32, _BF_IDLE,       _E.MATCH,            _MATCHED),
-    Move(33, _DRAINING,      _E.ALL_DRAINED,      _DRAINED),
+    Move(33, _DRAINING,      _E.ALL_DRAINED,      _DRAINED,       (_F.IF_LAST_DRAINED,)),
     Move(34, _DRAINED,       _E.DRAIN_OVER,       _OWNER,         (_F.SETTLE,)),
     Move(35, _DRAINING,      _E.DRAIN_OVER,       _OWNER,         (_F.SETTLE,)),
     Move(36, _OWNER,         _E.DRAIN,            _DRAINING),

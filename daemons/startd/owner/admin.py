@@ -7,7 +7,8 @@ from typing import TypeVar
 
 from daemons.daemon_core.run import EXIT_FOR_GOOD, DaemonStart
 from daemons.startd.slots.ads import Ads
-from daemons.startd.slots.moves import WHY_DRAIN, Moves
+from daemons.startd.slots.leaving import WHY_DRAIN
+from daemons.startd.slots.moves import Moves
 from daemons.startd.slots.slot import Slot, Slots
 from pool.base.errors import ClassAdError, PoolError, UserError
 from pool.classad import Expr, expr

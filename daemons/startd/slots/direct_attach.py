@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from daemons.base.pace import Pace
 from daemons.base.sync import Signal, first_of
 from daemons.daemon_core.locate import collector_addresses, collector_at, nearest
+from daemons.daemon_core.run import DaemonStart
+from daemons.startd.slots.ads import Ads
+from daemons.startd.slots.slot import Slots
 from pool.base.errors import PeerError, PoolError
 from pool.classad.syntax.unparse import quote
 from pool.config import Config
@@ -20,9 +23,6 @@ from protocol.messages.collector import AdUpdate, QueryAds
 from protocol.messages.schedd import ATTACHED_SLOTS_MAX, AttachSlots
 from protocol.rpc import endpoints
 from protocol.wire.address import Address
-
-if TYPE_CHECKING:
-    from daemons.startd.main import Startd
 
 RETRY_FIRST_S: Final = 1.0
 """How long after a failure the next attempt comes, at first; it doubles up to the interval."""
@@ -51,9 +51,8 @@ class _Target:
 class DirectAttach:
     """The task that offers."""
 
-    def __init__(self, startd: Startd) -> None:
-        self._startd = startd
-        self._start = startd.start
+    def __init__(self, start: DaemonStart, slots: Slots, ads: Ads) -> None:
+        self._start, self._slots, self._ads = start, slots, ads
         self._said = ""
         self._changed = Signal()
 
@@ -67,7 +66,7 @@ class DirectAttach:
         while True:
             changed = self._changed.next()
             target = _Target.read(self._start.config)
-            claim_ended = self._startd.slots.claim_ended.next()
+            claim_ended = self._slots.claim_ended.next()
             slots = await self._free() if target.schedd else []
             failure = await self._try(target, slots) if slots else ""
             pause_s = min(retry_s, target.interval_s) if failure else target.interval_s
@@ -86,11 +85,10 @@ class DirectAttach:
 
     async def _free(self) -> list[AdUpdate]:
         """The slots that can be had, as a collector would be told of them with their claim ids."""
-        ads, pace = self._startd.ads, Pace()
-        found = []
-        for slot in self._startd.slots:
-            if slot.state.state is State.UNCLAIMED and self._startd.slots.offers_of(slot):
-                found.append(AdUpdate(ad=ads.public(slot), private=ads.private(slot)))
+        found, pace = [], Pace()
+        for slot in self._slots:
+            if slot.state.state is State.UNCLAIMED and self._slots.offers_of(slot):
+                found.append(AdUpdate(ad=self._ads.public(slot), private=self._ads.private(slot)))
             await pace.breathe()
         return found
 

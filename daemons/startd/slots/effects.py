@@ -1,8 +1,8 @@
 """Does what moves of slots ask for: speaks to starters and schedds, ends claims, hands slots on.
 
 Each effect of the state machine is one method here, plain code without awaits; what takes time is started beside it.
-None of them moves a slot: one that lets something happen to its slot at once answers with that event, and whoever moved
-the slot follows it next.
+None of them moves a slot: one that lets something happen to its slot at once answers with that event, which the loop
+follows in its turn.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from daemons.startd.slots.holders import ClaimHolders
 from daemons.startd.slots.outlook import Outlook
 from daemons.startd.slots.slot import NEVER, Slot, Slots
 from pool.slots.provision.slot_types import SlotKind
-from pool.slots.state_machine import Effect, Event
+from pool.slots.state_machine import Activity, Effect, Event, State
 from protocol.messages.common import StopHow
 from protocol.messages.schedd import ClaimChange
 from protocol.messages.starter import ContinueJob, StopJob, SuspendJob
@@ -49,13 +49,13 @@ class Effects:
             Effect.END_CLAIM: self._end_claim,
             Effect.NEXT_CLAIM: self._next_claim,
             Effect.NO_JOB: lambda _slot: Event.JOB_GONE,
-            Effect.SETTLE: lambda _slot: None,  # whoever moved the slot asks its policy next
+            Effect.IF_LAST_DRAINED: self._if_last_drained,
             Effect.START_CLIENT: hands.start_client,
             Effect.KILL_CLIENT: hands.kill_client,
             Effect.RUN_BENCHMARKS: hands.run_benchmarks,
         }
 
-    def perform(self, effect: Effect, slot: Slot) -> Event | None:
+    def perform(self, slot: Slot, effect: Effect) -> Event | None:
         """Do what a move asks for; the event that follows from it, if one does."""
         return self._performers[effect](slot)
 
@@ -146,6 +146,10 @@ class Effects:
         slot.peer = pending.peer
         pending.settle(True)
         return None
+
+    def _if_last_drained(self, _slot: Slot) -> None:
+        if all(slot.state.where == (State.DRAINED, Activity.IDLE) for slot in self._slots):
+            self._hands.drained()
 
     def forget_match(self, slot: Slot) -> None:
         """The id that a schedd was given is good no more."""

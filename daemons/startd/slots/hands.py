@@ -12,7 +12,9 @@ from pool.slots.state_machine import Event
 
 @dataclass(frozen=True, slots=True)
 class Hands:
-    """Who is told of moves, and who does what they ask for. None of them moves a slot while it is called.
+    """Who is told of moves, and who does what they ask for.
+
+    The loop calls them: what they let happen to slots comes after they have returned.
 
     `start_client` and `kill_client` answer with the event that follows at once, if one does.
     """
@@ -31,4 +33,4 @@ class Hands:
     kill_client: Callable[[Slot], Event | None]
     run_benchmarks: Callable[[Slot], None]
     drained: Callable[[], None]
-    """Every slot of the machine is drained; called after the moves that made it so."""
+    """Every slot of the machine is drained. What this lets happen to slots comes in its turn."""

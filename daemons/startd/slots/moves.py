@@ -1,13 +1,7 @@
-"""Moves slots: hands events to the state machine, and has done what it says must be done.
+"""What happens to slots: each thing that others tell of one is noted here, and becomes an event of the loop.
 
-Everything that happens to a slot comes through `apply`; `evaluate` asks the owner's policy what should happen, `wake`
-the clock. All of it is plain code without awaits, so a slot is never seen in the middle of a move. The rules:
-
-* One loop moves a slot (`_follow`): it takes an event, does the effects of the move in their order, and takes the
-  events that they bring next. What effects do is in `effects`, which moves nothing itself.
-* Where a move asks for it (SETTLE), the owner's policy is asked when the loop has nothing more to do.
-* The policy is asked again after each of its moves until it is content, ROUNDS_MAX times at most: one that contradicts
-  itself waits for the next poll.
+The loop (`loop`) moves slots by the table, has `effects` do what moves ask for, and asks the owner (`policy`). Nobody
+else moves one: who is called by the loop only puts further events into it.
 
 Source: HTCondor's manual, "Configuration for Execution Points": "State and Activity Transitions", which
 `pool.slots.state_machine` has as a table and `pool.slots.policy` as expressions.
@@ -15,53 +9,35 @@ Source: HTCondor's manual, "Configuration for Execution Points": "State and Acti
 
 from __future__ import annotations
 
-import math
-from collections import deque
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Final
 
 import trio
 
 from daemons.base.sync import Signal
 from daemons.daemon_core.run import DaemonStart
 from daemons.daemon_core.tasks import Tasks
+from daemons.startd.slots import leaving
 from daemons.startd.slots.ads import Ads
 from daemons.startd.slots.effects import Effects
 from daemons.startd.slots.hands import Hands
 from daemons.startd.slots.history import History
 from daemons.startd.slots.holders import ClaimHolders
+from daemons.startd.slots.leaving import WHY_DRAIN, WHY_RELEASED
+from daemons.startd.slots.loop import SlotLoop
 from daemons.startd.slots.outlook import Outlook
+from daemons.startd.slots.policy import OwnersPolicy
 from daemons.startd.slots.slot import NEVER, Slot, Slots
-from pool.classad import ClassAd
-from pool.classad.eval.budget import Overruns
-from pool.files.checkpoint import wants_signal
-from pool.jobs.vocabulary.hold_codes import HoldCode
-from pool.jobs.vocabulary.universes import Universe
 from pool.slots.counters import Preempted
-from pool.slots.policy import next_event, wants_hold
 from pool.slots.provision.resources import CPUS
-from pool.slots.state_machine import Activity, Effect, Event, EvictionCause, State, can, leave, step
+from pool.slots.state_machine import Activity, Effect, Event, State, can, step
 from protocol.messages.common import StopHow
 from protocol.messages.startd import DeactivateClaim
-from protocol.messages.starter import CheckpointJob, StopJob
-
-ROUNDS_MAX: Final = 12
-"""Most moves of one slot at one evaluation; a policy that contradicts itself waits for the next."""
-
-COSTLY_POLLS_MAX: Final = 3
-"""Polls with which a claim's job may have the owner's policy cost too much."""
-_A_JOB: Final = ClassAd(
-    {"MyType": "Job", "Owner": "nobody", "JobUniverse": Universe.VANILLA, "JobPrio": 0, "ImageSize": 1}
-)
-"""A job that says nothing unusual."""
-
-WHY_DRAIN: Final = "the machine is draining"
-WHY_RELEASED: Final = "the schedd released the claim"
+from protocol.messages.starter import StopJob
 
 
 class Moves:
-    """The only one who moves slots. Whom moves concern is in `hands`."""
+    """The only way to move a slot. Whom moves concern is in `hands`."""
 
     def __init__(self, start: DaemonStart, tasks: Tasks, slots: Slots, ads: Ads, hands: Hands) -> None:
         self._start = start
@@ -71,6 +47,8 @@ class Moves:
         self._outlook = Outlook(slots, ads, hands.client_runs)
         self.holders = ClaimHolders(tasks, slots, self._orphaned)
         self._effects = Effects(start, slots, ads, self._outlook, self.holders, hands)
+        owner = OwnersPolicy(start, slots, ads, self._outlook)
+        self._loop = SlotLoop[Slot](self._follow, self._effects.perform, self._moved, owner.next, self._all_drained)
         self.history = History(start)
         self.job_ended = Signal()
         """Any job is gone from its slot."""
@@ -93,31 +71,30 @@ class Moves:
         """The claim has another lease, which may end sooner."""
         self._hands.deadline_moved(slot)
 
-    # ---- what happens to slots
+    # ---- the loop
 
     def apply(self, slot: Slot, event: Event) -> None:
-        """Follow `event`, and what follows from it, until the slot is at rest."""
-        if self._follow(slot, event):
-            self.evaluate(slot)
+        """Follow `event`, and what follows from it, until all slots are at rest."""
+        self._loop.put(slot, event)
+        self._loop.run()
 
     def if_can(self, slot: Slot, event: Event) -> None:
         """Follow `event` where the slot can."""
         if can(slot.state, event):
             self.apply(slot, event)
 
-    def _follow(self, slot: Slot, event: Event) -> bool:
-        """Move the slot by `event` and by those that effects bring; whether its policy is to be asked then."""
-        events, settle = deque([event]), False
-        while events:
-            for effect in self._move(slot, events.popleft()):
-                settle |= effect is Effect.SETTLE
-                if (next_one := self._effects.perform(effect, slot)) is not None:
-                    events.append(next_one)
-            self._hands.changed(slot)
-            self._hands.deadline_moved(slot)
-        return settle
+    def evaluate(self, slot: Slot) -> None:
+        """Let the owner's policy say what should become of the slot, until it is content."""
+        self._loop.ask(slot)
+        self._loop.run()
 
-    def _move(self, slot: Slot, event: Event) -> tuple[Effect, ...]:
+    def _and_ask(self, slot: Slot, event: Event | None) -> None:
+        """Follow the event, if there is one, and let the owner say what comes next."""
+        if event is not None:
+            self._loop.put(slot, event)
+        self.evaluate(slot)
+
+    def _follow(self, slot: Slot, event: Event) -> tuple[Effect, ...]:
         """Take the arrows of one event; what is to be done because of them."""
         before = slot.state
         slot.state, effects = step(before, event, now=self._start.world.wall())
@@ -129,58 +106,17 @@ class Moves:
         slot.changed()
         return effects
 
-    def evaluate(self, slot: Slot) -> None:
-        """Let the owner's policy say what should become of the slot, until it is content."""
-        with Overruns() as seen:
-            self._evaluate(slot)
-        if seen.count and slot.claim is not None and slot.hold is None:
-            self._too_costly(slot, seen.reason)
+    def _moved(self, slot: Slot) -> None:
+        self._hands.changed(slot)
+        self._hands.deadline_moved(slot)
 
-    def _too_costly(self, slot: Slot, reason: str) -> None:
-        """The policy has cost too much. Where that is the doing of the claim's job, and again and again, it ends."""
-        with Overruns() as alone:
-            next_event(slot.policy, slot.state, self._ads.for_policy(slot), _A_JOB, self._outlook.facts(slot))
-        log = self._start.log
-        if alone.count:
-            log.always(f"{slot.short}: the owner's policy costs too much processor time: {alone.reason}")
-            return
-        slot.costly_polls += 1
-        log.always(f"{slot.short}: the policy costs too much processor time with the job of the claim: {reason}")
-        if slot.costly_polls >= COSTLY_POLLS_MAX:
-            why = f"an attribute of the job that the machine's policy reads costs too much processor time: {reason}"
-            slot.why, slot.hold = why, (why, HoldCode.EXPRESSION_TOO_COSTLY, 0)
-            self.give_up(slot, why, StopHow.GRACEFUL)
+    def _all_drained(self) -> list[tuple[Slot, Event]]:
+        """What happens to the slots once the last of them has come to Drained."""
+        if self._ads.drain is None or any(one.state.where != (State.DRAINED, Activity.RETIRING) for one in self._slots):
+            return []
+        return [(slot, Event.ALL_DRAINED) for slot in self._slots]
 
-    def _evaluate(self, slot: Slot) -> None:
-        for _ in range(ROUNDS_MAX):
-            if self._slots.get(slot.name) is not slot:
-                return
-            event = next_event(slot.policy, slot.state, self._ads.for_policy(slot), slot.job, self._outlook.facts(slot))
-            if event is None or not can(slot.state, event):
-                break
-            if event is Event.CONTINUE and slot.user_suspended:
-                break
-            self._explain(slot, event)
-            self._follow(slot, event)  # whether it asks for the policy or not: that is asked next
-        self._owner_beats_what_can_be_undone(slot)
-        self._ask_for_checkpoint(slot)
-        self._outlook.set_deadlines(slot)
-        if slot.state.state is State.DRAINED:
-            self._settle_drain()
-
-    def _ask_for_checkpoint(self, slot: Slot) -> None:
-        """A job that makes checkpoints at a signal gets it when the owner's PERIODIC_CHECKPOINT says so."""
-        job = slot.job
-        if job is None or slot.state.where != (State.CLAIMED, Activity.BUSY) or not wants_signal(job):
-            return
-        if slot.claim is None or slot.claim.activation is None or slot.starter is None:
-            return
-        now = self._start.world.wall()
-        if not slot.checkpoint_at:  # from its start on
-            slot.checkpoint_at, slot.matching_ad = now, None
-        elif slot.policy.is_true("PERIODIC_CHECKPOINT", self._ads.for_policy(slot), job):
-            slot.checkpoint_at, slot.matching_ad = now, None
-            slot.starter.tell(CheckpointJob(activation=slot.claim.activation.activation))
+    # ---- what happens to slots
 
     def evaluate_all(self) -> None:
         """Every slot, with a fresh look at the machine."""
@@ -193,15 +129,14 @@ class Moves:
         for slot in self._slots:
             self.evaluate(slot)
             yield slot
-        self._settle_drain()
         self._hands.deadline_moved(None)
 
     def facts_changed(self) -> None:
         """The machine's own attributes are different now, and the policy may be about them."""
         for slot in self._slots:
             slot.matching_ad = None
-        for slot in self._slots:
-            self.evaluate(slot)
+            self._loop.ask(slot)
+        self._loop.run()
         self._hands.deadline_moved(None)
 
     def wake(self) -> None:
@@ -238,58 +173,25 @@ class Moves:
 
     def give_up(self, slot: Slot, reason: str, how: StopHow, *, retire: bool = False, by_holder: bool = False) -> None:
         """Take the slot from its claim for good. `retire` grants the job its retirement, PEACEFUL all its time."""
-        if slot.claim is None:
-            return
-        if by_holder and slot.pending is not None and slot.state.leaving is EvictionCause.BETTER_CLAIM:
-            self._hasten(slot, how)
-            return
-        slot.state = leave(slot.state, EvictionCause.FOR_GOOD)
-        if slot.pending is not None:
-            slot.pending.settle(False, reason)
-            slot.pending = None
-        slot.why = slot.why or reason
-        if how is StopHow.FAST:
-            slot.retirement_cap = 0.0
-            self.if_can(slot, Event.KILL)
-        elif how is StopHow.PEACEFUL and slot.busy and not by_holder:  # a schedd cannot grant itself more time
-            slot.retirement_cap = math.inf
-            self.if_can(slot, Event.PREEMPT)
-        elif slot.state.state is State.CLAIMED:
-            slot.retirement_cap = None if retire or how is StopHow.PEACEFUL else 0.0
-            if slot.busy:
-                self.if_can(slot, Event.PREEMPT)
-                self.evaluate(slot)
-            else:
-                self.if_can(slot, Event.RELEASE if by_holder else Event.VACATE)
-
-    def _hasten(self, slot: Slot, how: StopHow) -> None:
-        """Its holder needs the slot no more: the better claim that waits for it need not wait for retirement."""
-        slot.retirement_cap = 0.0
-        if how is StopHow.FAST:
-            self.if_can(slot, Event.KILL)
-        else:
-            self.evaluate(slot)
+        if slot.claim is not None:
+            self._and_ask(slot, leaving.give_up(slot, reason, how, retire=retire, by_holder=by_holder))
 
     def make_room(self, slot: Slot) -> None:
         """A better claim waits for this slot."""
-        slot.state = leave(slot.state, EvictionCause.BETTER_CLAIM)
-        slot.why = "a better job was found for the slot"
-        slot.preemptions += slot.busy
-        if slot.busy:
-            ranked = slot.pending is not None and slot.claim is not None and slot.pending.claim.rank > slot.claim.rank
-            self._ads.statistics.preempted(Preempted.RANK if ranked else Preempted.USER_PRIO, self._start.world.wall())
-            self.if_can(slot, Event.PREEMPT)
-            self.evaluate(slot)
-        else:
-            self.if_can(slot, Event.VACATE)
+        ranked = slot.pending is not None and slot.claim is not None and slot.pending.claim.rank > slot.claim.rank
+        self._count_preemption(slot, ranked=ranked)
+        self._and_ask(slot, leaving.make_room(slot))
 
     def end_for_better(self, slot: Slot, *, ranked: bool) -> None:
         """The slot ends, so that another has room for a better claim."""
         slot.why = "a better job was found for the room"
-        slot.preemptions += slot.busy
-        if slot.busy:
-            self._ads.statistics.preempted(Preempted.RANK if ranked else Preempted.USER_PRIO, self._start.world.wall())
+        self._count_preemption(slot, ranked=ranked)
         self.give_up(slot, slot.why, StopHow.GRACEFUL)
+
+    def _count_preemption(self, slot: Slot, *, ranked: bool) -> None:
+        if slot.busy:
+            slot.preemptions += 1
+            self._ads.statistics.preempted(Preempted.RANK if ranked else Preempted.USER_PRIO, self._start.world.wall())
 
     def preemption_over(self, slot: Slot) -> None:
         """The better claim went away before it had the slot."""
@@ -299,13 +201,8 @@ class Moves:
 
     def stays_after_all(self, slot: Slot) -> None:
         """What the job was to leave for is gone: it goes on, unless it was asked to leave already."""
-        if can(slot.state, Event.PREEMPTION_OVER):
-            slot.why = ""
-            self.apply(slot, Event.PREEMPTION_OVER)
-        elif slot.state.where == (State.CLAIMED, Activity.SUSPENDED):
-            slot.why, slot.state = "", leave(slot.state, EvictionCause.NO)
-        elif slot.state.leaving is EvictionCause.BETTER_CLAIM:
-            slot.state = leave(slot.state, EvictionCause.FOR_GOOD)
+        if (event := leaving.stays_after_all(slot)) is not None:
+            self.apply(slot, event)
 
     def matched(self, slot: Slot, claim_id: str) -> None:
         """A schedd was given the slot, or the place of the job in it, and is expected to claim it."""
@@ -387,9 +284,9 @@ class Moves:
         slot.hold = None
         if can(slot.state, Event.JOB_GONE):
             self.apply(slot, Event.JOB_GONE)
-        if slot.claim is not None and slot.claim.released:
-            self.give_up(slot, WHY_RELEASED, StopHow.GRACEFUL, by_holder=True)
-        self.evaluate(slot)
+        released = slot.claim is not None and slot.claim.released
+        event = leaving.give_up(slot, WHY_RELEASED, StopHow.GRACEFUL, by_holder=True) if released else None
+        self._and_ask(slot, event)
         self.job_ended.fire()
         self.holders.give_up_orphan(slot)
 
@@ -397,39 +294,3 @@ class Moves:
 
     def _orphaned(self, slot: Slot) -> None:
         self.give_up(slot, "its schedd is gone, and no job runs", StopHow.FAST)
-
-    def _explain(self, slot: Slot, event: Event) -> None:
-        """Note why the job has to go, for the message that it is evicted with."""
-        ad, job = self._ads.for_policy(slot), slot.job
-        if event is Event.PREEMPT and not slot.why:
-            slot.preemptions += 1
-            self._ads.statistics.preempted(Preempted.OTHER, self._start.world.wall())
-            if self._ads.drain is None or slot.policy.is_true("PREEMPT", ad, job):
-                self._owner_wants_it_back(slot)
-            else:
-                slot.why, slot.state = WHY_DRAIN, leave(slot.state, EvictionCause.DRAINING)
-        elif event in (Event.VACATE, Event.KILL) and not slot.why:
-            slot.why = "the claim may take no more jobs"
-
-    def _owner_wants_it_back(self, slot: Slot) -> None:
-        """PREEMPT is true: the job leaves, and may have to be held."""
-        slot.why, slot.state = "PREEMPT became true", leave(slot.state, EvictionCause.FOR_GOOD)
-        if slot.job is not None:
-            slot.hold = wants_hold(slot.policy, self._ads.for_policy(slot), slot.job)
-
-    def _owner_beats_what_can_be_undone(self, slot: Slot) -> None:
-        """While a better claim waits or the machine drains, the owner may come back: then the job has to leave."""
-        if slot.state.activity is not Activity.RETIRING or slot.state.leaving is EvictionCause.FOR_GOOD:
-            return
-        if slot.policy.is_true("PREEMPT", self._ads.for_policy(slot), slot.job):
-            self._owner_wants_it_back(slot)
-            if slot.pending is not None:
-                slot.pending.settle(False, "the machine's owner wants it back")
-                slot.pending = None
-
-    def _settle_drain(self) -> None:
-        slots = list(self._slots)
-        if slots and all(slot.state.where == (State.DRAINED, Activity.RETIRING) for slot in slots):
-            for slot in slots:
-                self.apply(slot, Event.ALL_DRAINED)
-            self._hands.drained()
