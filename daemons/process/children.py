@@ -36,6 +36,7 @@ from daemons.process import first_zygote
 from daemons.process.orphans import reap_orphans
 from daemons.process.zygote import DESCRIPTORS_MAX, KINDS, PACKET_BYTES_MAX
 from pool.base.errors import PoolError
+from protocol.network.unix_stream import UnixStream
 
 TRIES_MAX: Final = 5
 BACKOFF_FIRST_S: Final = 0.05
@@ -75,7 +76,7 @@ class Child:
     """A process that a zygote forked for us. `channel` is ours to close."""
 
     pid: int
-    channel: trio.SocketStream
+    channel: UnixStream
     _pidfd: int
     _ended: trio.Event = field(default_factory=trio.Event)
     _status: int | None = None
@@ -195,7 +196,7 @@ class Zygote:
             pair = socket.socketpair()
         except OSError as error:
             raise SpawnError(f"cannot start a {kind}: {error.strerror}") from None
-        ours, theirs = trio.socket.from_stdlib_socket(pair[0]), pair[1]
+        ours, theirs = pair
         taken = False
         try:
             self._asked[number] = asked
@@ -208,7 +209,7 @@ class Zygote:
             if "error" in asked.message:
                 raise SpawnError(f"cannot start a {kind}: {asked.message['error']}")
             taken = True
-            return self._children_add(asked, trio.SocketStream(ours))
+            return self._children_add(asked, UnixStream(ours))
         except OSError:  # the zygote died before it had the packet
             return None
         finally:
@@ -219,7 +220,7 @@ class Zygote:
                 if asked.pidfd >= 0:
                     os.close(asked.pidfd)
 
-    def _children_add(self, asked: _Asked, channel: trio.SocketStream) -> Child:
+    def _children_add(self, asked: _Asked, channel: UnixStream) -> Child:
         assert asked.message is not None
         child = Child(asked.message["pid"], channel, asked.pidfd)
         asked.pidfd = -1

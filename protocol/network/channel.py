@@ -12,6 +12,7 @@ from typing import Protocol
 
 import trio
 
+from protocol.network.unix_stream import UnixStream
 from protocol.security.credentials import Security
 from protocol.security.identity import Link
 from protocol.wire.address import Address
@@ -75,6 +76,4 @@ class Network(Protocol):
 
 def pair_channel(sock: socket.socket, label: str = "pair") -> Channel:
     """One end of a socket pair between a process and its child: both know each other by birth."""
-    sock.setblocking(False)
-    stream = trio.SocketStream(trio.socket.from_stdlib_socket(sock))
-    return Channel(stream, Link(kind="pair", label=label, verified=True))
+    return Channel(UnixStream(sock), Link(kind="pair", label=label, verified=True))

@@ -33,9 +33,8 @@ async def test_a_child_speaks_with_its_owner_and_its_exit_status_is_learnt(zygot
     assert set(json.loads(ignored)) <= {signal.SIGPIPE, signal.SIGXFSZ}  # as in every process of Python
     await child.channel.send_all(b"abc")
     assert await child.channel.receive_some(100) == b"ABC"
-    await child.channel.send_eof()
-    assert await child.wait() == 7 << 8
     await child.channel.aclose()
+    assert await child.wait() == 7 << 8
 
 
 async def test_what_children_share_is_learnt_by_their_zygote_before_they_are_forked(zygote: Zygote) -> None:
@@ -97,7 +96,7 @@ async def test_when_the_zygote_dies_its_children_live_and_the_next_one_forks(zyg
     await new.channel.receive_some(1000)
     await old.channel.send_all(b"still there")
     assert await old.channel.receive_some(100) == b"STILL THERE"
-    await old.channel.send_eof()
+    await old.channel.aclose()
     assert await old.wait() == 7 << 8
     await old.channel.aclose()
     await new.channel.aclose()
@@ -160,7 +159,7 @@ async def test_strays_are_ended_and_children_are_not(zygote: Zygote) -> None:
             await trio.sleep(0.05)
     await living.channel.send_all(b"there")
     assert await living.channel.receive_some(100) == b"THERE"
-    await living.channel.send_eof()
+    await living.channel.aclose()
     await living.wait()
     await living.channel.aclose()
 
