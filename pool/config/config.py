@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 from pool.base.errors import ConfigError, offset_in
 from pool.base.ids import is_number
 from pool.base.units import parse_bytes, parse_seconds
-from pool.base.words import split_list, truth_word
+from pool.base.words import SPACE, split_list, truth_word
 from pool.config import knobs
 from pool.config.places import HostFacts
 from pool.config.reader import ConfigReader
@@ -56,7 +56,7 @@ class Config:
         if key not in self._texts:
             raw = self._reader.lookup(name)
             try:
-                self._texts[key] = None if raw is None else self._reader.expander.expand(raw).strip()
+                self._texts[key] = None if raw is None else self._reader.expander.expand(raw).strip(SPACE)
             except ConfigError as error:
                 raise self.error(name, error.message) from None
         return self._texts[key]

@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 
 from pool.base.errors import ConfigError
-from pool.base.words import split_list, truth_word
+from pool.base.words import SPACE, split_list, truth_word
 from pool.config import knobs
 from pool.config.config import ENVIRONMENT, Config
 from pool.config.places import HostFacts, named_files, refuse_another, usual_files
@@ -189,10 +189,10 @@ def _read_file(reader: ConfigReader, path: str, *, must_exist: bool) -> bool:
 def _read_local_files(reader: ConfigReader) -> None:
     """LOCAL_CONFIG_FILE: a list of files, or one command that ends in a bar."""
     said = reader.lookup("LOCAL_CONFIG_FILE")
-    text = reader.expander.expand(said).strip() if said else ""
+    text = reader.expander.expand(said).strip(SPACE) if said else ""
     required = truth_word(reader.lookup("REQUIRE_LOCAL_CONFIG_FILE") or "true") is True
     if text.endswith("|"):
-        command = text[:-1].strip()
+        command = text[:-1].strip(SPACE)
         if reader.reach.run is None:
             raise ConfigError(f"LOCAL_CONFIG_FILE = {text}: commands are not allowed here")
         reader.sources.append(text)

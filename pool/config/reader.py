@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from pool.base.errors import ConfigError, Span
+from pool.base.words import SPACE
 from pool.macros.conditions import BadCondition, Conditions, judge
 from pool.macros.expand import Chance, Expander
 from pool.macros.lines import Line, after_colon, argument_at, joined, logical_lines
@@ -208,7 +209,7 @@ class _Pass:
     def _use(self, one: Statement, number: int, line: Line) -> None:
         from pool.config import templates  # few files have any, and their texts are long
 
-        category = self.reader.expander.expand(one.name).strip()
+        category = self.reader.expander.expand(one.name).strip(SPACE)
         if not category:
             raise self.error("use needs a keyword before the colon", number, line)
         for name, arguments in templates.calls(one.value):
@@ -229,10 +230,10 @@ class _Pass:
             options = IncludeOptions(one.name)
         except ValueError as why:
             raise self.error(str(why), number, line) from None
-        what = self.reader.expander.expand(one.value).strip()
+        what = self.reader.expander.expand(one.value).strip(SPACE)
         command = options.command
         if what.endswith("|") and not command:
-            what, command = what[:-1].strip(), True
+            what, command = what[:-1].strip(SPACE), True
         try:
             text, name = self.included(what, command, options)
         except OSError as why:

@@ -14,6 +14,7 @@ from re import Match
 from typing import Final
 
 from pool.base.nearest import nearest_name
+from pool.base.words import SPACE
 
 _ARGUMENT = re.compile(r"\$\((\d+)([?#+]?)(?::((?:[^()]|\([^()]*\))*))?\)")
 
@@ -65,15 +66,15 @@ def calls(said: str) -> Iterator[tuple[str, str]]:
     """The templates that stand after the colon of `use`, each with the text of its arguments."""
     at = 0
     while True:
-        while at < len(said) and (said[at].isspace() or said[at] == ","):
+        while at < len(said) and (said[at] in SPACE or said[at] == ","):
             at += 1
         start = at
-        while at < len(said) and not said[at].isspace() and said[at] not in ",(":
+        while at < len(said) and said[at] not in SPACE and said[at] not in ",(":
             at += 1
         name = said[start:at]
         if not name:
             return
-        while at < len(said) and said[at].isspace():
+        while at < len(said) and said[at] in SPACE:
             at += 1
         arguments = ""
         if said[at : at + 1] == "(":
@@ -97,21 +98,21 @@ def _closing(said: str, at: int) -> int:
 
 def fill(template: str, arguments: str) -> str:
     """`template` with its arguments in place."""
-    items = [item.strip() for item in arguments.split(",")] if arguments.strip() else []
+    items = [item.strip(SPACE) for item in arguments.split(",")] if arguments.strip(SPACE) else []
 
     def value(found: Match[str]) -> str:
         index, mark, default = int(found[1]), found[2], found[3]
         if mark == "#":
             said = str(len(items)) if not index else ", ".join(items[index - 1 :])
         elif not index:
-            said = arguments.strip()
+            said = arguments.strip(SPACE)
         elif mark == "+":
             said = ", ".join(items[index - 1 :])
         else:
             said = items[index - 1] if index <= len(items) else ""
         if mark == "?":
             return "1" if said else "0"
-        return said or (default or "").strip()
+        return said or (default or "").strip(SPACE)
 
     for _ in range(20):  # an argument's default may itself mention an argument
         filled = _ARGUMENT.sub(value, template)

@@ -6,6 +6,8 @@ import re
 from collections.abc import Callable
 from typing import Final
 
+from pool.base.words import SPACE
+
 # What `if version` compares with: the release whose languages these are.
 LANGUAGE_VERSION = (25, 14, 1)
 
@@ -50,7 +52,7 @@ class Conditions:
         keyword, _, rest = line.replace("\t", " ").partition(" ")
         if keyword.lower() not in _KEYWORDS:
             return False
-        getattr(self, "_" + keyword.lower())(rest.strip(), judge)
+        getattr(self, "_" + keyword.lower())(rest.strip(SPACE), judge)
         self.active = self._levels[-1][3] if self._levels else True
         return True
 
@@ -106,10 +108,10 @@ def judge(
     text = condition
     if "$" in text:
         text = expand(text)
-    text = text.strip()
+    text = text.strip(SPACE)
     negated = text.startswith("!")
     if negated:
-        text = text[1:].strip()
+        text = text[1:].strip(SPACE)
     if not text and "$" in condition:
         return negated
     return _simple(text, lookup, template) is not negated
@@ -125,7 +127,7 @@ def _simple(text: str, lookup: Callable[[str], str | None], template: Callable[[
         return False
     first = text.partition(" ")[0]
     if lower == "defined" or first.lower() == "defined" or lower.startswith("defined\t"):
-        return _defined(text[7:].strip(), lookup, template)
+        return _defined(text[7:].strip(SPACE), lookup, template)
     if lower.startswith("version") and not lower[7:8].isalnum() and lower[7:8] != "_":
         return _version(text)
     if re.match(_NAME, text) or not text:
@@ -143,7 +145,7 @@ def _defined(what: str, lookup: Callable[[str], str | None], template: Callable[
         value = lookup(what)
         return bool(value) if value is not None else lower in _YES | _NO
     if lower.startswith("use "):
-        kind = what[4:].strip()
+        kind = what[4:].strip(SPACE)
         if " " in kind or "\t" in kind:
             raise BadCondition("defined use meta argument with internal spaces will never match")
         category, _, name = kind.partition(":")
@@ -154,7 +156,7 @@ def _defined(what: str, lookup: Callable[[str], str | None], template: Callable[
 def _version(text: str) -> bool:
     found = re.match(_VERSION, text)
     assert found is not None
-    numbers = re.match(_NUMBERS, found[4].strip())
+    numbers = re.match(_NUMBERS, found[4].strip(SPACE))
     if numbers is None or int(numbers[1]) < 6:
         raise BadCondition("the version literal is invalid")
     wanted = (int(numbers[1]), int(numbers[2]), int(numbers[3]) if numbers[3] else LANGUAGE_VERSION[2])

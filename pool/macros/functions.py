@@ -12,6 +12,8 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from pool.base.words import SPACE
+
 if TYPE_CHECKING:
     from pool.macros.expand import Expander
 
@@ -29,7 +31,7 @@ def _argument(expander: Expander, items: list[str], index: int) -> str | None:
     """Argument `index`: the expanded value of the macro of that name, else the text itself, expanded."""
     if index >= len(items):
         return None
-    text = items[index].strip()
+    text = items[index].strip(SPACE)
     value = expander.lookup(text)
     return expander.expand(text if value is None else value, keep_dollar=True)
 
@@ -47,7 +49,7 @@ def evaluated(text: str) -> object:
 
 def as_int(text: str | None) -> int | None:
     """An integer literal or an expression with a numeric value, cut to an integer; None for anything else."""
-    if text is None or not text.strip():
+    if text is None or not text.strip(SPACE):
         return None
     if _INTEGER.match(text):
         return int(text)
@@ -59,7 +61,7 @@ def as_int(text: str | None) -> int | None:
 
 def as_float(text: str | None) -> float | None:
     """The same for a real."""
-    if text is None or not text.strip():
+    if text is None or not text.strip(SPACE):
         return None
     if "_" not in text:
         try:
@@ -154,7 +156,7 @@ def _choice(expander: Expander, body: str) -> str:
         expander.fail("$CHOICE() macro: no list")
         return ""
     if len(choices) == 1:
-        name = choices[0].strip()
+        name = choices[0].strip(SPACE)
         value = expander.lookup(name)
         if value is None:
             expander.fail(f'$CHOICE() macro: no list named "{name}"!')
@@ -163,7 +165,7 @@ def _choice(expander: Expander, body: str) -> str:
     if index >= len(choices):
         expander.fail(f"$CHOICE() macro: index {index} is out of range")
         return ""
-    return choices[index].strip()
+    return choices[index].strip(SPACE)
 
 
 def _random_choice(expander: Expander, body: str) -> str:
@@ -179,7 +181,7 @@ def _random_choice(expander: Expander, body: str) -> str:
 
 
 def _words(text: str) -> list[str]:
-    return [word for word in (part.strip() for part in text.split(",")) if word]
+    return [word for word in (part.strip(SPACE) for part in text.split(",")) if word]
 
 
 def _random_integer(expander: Expander, body: str) -> str:
@@ -250,7 +252,7 @@ def file_part(expander: Expander, function: str, body: str) -> str:
     suffix = ""
     if function == "BASENAME" and "," in body:
         name, _, suffix = body.rpartition(",")
-        suffix = suffix.lstrip()
+        suffix = suffix.lstrip(SPACE)
     else:
         name = body
     value = expander.lookup(name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from pool.base.errors import Span
+from pool.base.words import SPACE
 
 
 class Line(str):
@@ -36,8 +37,8 @@ class Line(str):
         for piece in self._pieces[1:]:
             if piece[0] <= at:
                 begin, number, raw = piece
-        indent = len(raw) - len(raw.lstrip())
-        return Span(file, number, indent + at - begin + 1, raw.rstrip())
+        indent = len(raw) - len(raw.lstrip(SPACE))
+        return Span(file, number, indent + at - begin + 1, raw.rstrip(SPACE))
 
 
 def typed(text: str) -> Line:
@@ -47,7 +48,7 @@ def typed(text: str) -> Line:
 
 def after_colon(line: Line) -> Line:
     """A line that begins with a colon, as lines between `if` and `endif` may, without it; a comment if that is all."""
-    at = len(line) - len(line[1:].lstrip())
+    at = len(line) - len(line[1:].lstrip(SPACE))
     return line.rest(at) if at < len(line) else Line("#")
 
 
@@ -79,7 +80,7 @@ def logical_lines(text: str | Iterable[str], *, blank: bool = False) -> Iterator
     pieces: list[tuple[int, int, str]] = []
     going = False
     for number, raw in enumerate(physical, 1):
-        line = raw.strip()
+        line = raw.strip(SPACE)
         if not going:
             if not line or line[0] == "#":
                 if blank and not line:
@@ -97,7 +98,7 @@ def logical_lines(text: str | Iterable[str], *, blank: bool = False) -> Iterator
             parts += line[:-1] if goes_on else line
         if not goes_on:
             going = False
-            if parts.strip():
-                yield first, Line(parts.rstrip(), pieces)
-    if going and parts.strip():
-        yield first, Line(parts.rstrip(), pieces)
+            if parts.strip(SPACE):
+                yield first, Line(parts.rstrip(SPACE), pieces)
+    if going and parts.strip(SPACE):
+        yield first, Line(parts.rstrip(SPACE), pieces)

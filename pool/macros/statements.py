@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pool.base.words import SPACE
+
 _PLUS_SEPARATORS = ",;|&*"
 _KEYWORDS = frozenset(("include", "use", "error", "warning"))
 
@@ -46,19 +48,19 @@ def statement(line: str, *, submit: bool) -> Statement:
         raise NotAStatement
     name = line[:end]
     at = end
-    while at < len(line) and line[at].isspace():
+    while at < len(line) and line[at] in SPACE:
         at += 1
     words_at = at
     if line[at] not in "=:":
         while at < len(line) and line[at] not in "=:@+":
             at += 1
-    between = line[words_at:at].strip()
+    between = line[words_at:at].strip(SPACE)
     return _after_name(line, name, between, at, submit)
 
 
 def _name_end(line: str) -> int:
     for index, char in enumerate(line):
-        if char in "=:" or char.isspace():
+        if char in "=:" or char in SPACE:
             return index
     return len(line)
 
@@ -66,8 +68,8 @@ def _name_end(line: str) -> int:
 def _after_name(line: str, name: str, between: str, at: int, submit: bool) -> Statement:
     operator, separator, value_at = _operator(line, at)
     keyword = name.removeprefix("@").lower()
-    value = line[value_at:].strip()
-    value_at = len(line) - len(line[value_at:].lstrip())
+    value = line[value_at:].strip(SPACE)
+    value_at = len(line) - len(line[value_at:].lstrip(SPACE))
     if operator == ":" and keyword in _KEYWORDS:
         return Statement(keyword, between, value, at=value_at)
     if submit:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
 
 from pool.base.errors import ClassAdError, SubmitError, offset_in
+from pool.base.words import SPACE
 from pool.classad import ClassAd, Expr, Undefined, expr
 from pool.classad.eval.expression import storable
 from pool.classad.syntax.nodes import Paren
@@ -204,7 +205,7 @@ def _parse_error(text: str, job: JobDraft, attribute: str, names: Sequence[str],
 
 def as_bool(text: str) -> bool | None:
     """A truth value: a word, a number, or an expression with such a value."""
-    lower = text.strip().lower()
+    lower = text.strip(SPACE).lower()
     if lower in _TRUE or lower in _FALSE:
         return lower in _TRUE
     value = evaluated(text)
@@ -227,13 +228,13 @@ def url_scheme(text: str) -> str:
 
 def strip_quotes(text: str) -> str:
     """The text without surrounding blanks and one pair of double quotes."""
-    text = text.strip()
+    text = text.strip(SPACE)
     return text[1:-1] if text[:1] == text[-1:] == '"' else text
 
 
 def split_commas(text: str) -> list[str]:
     """The items between commas, trimmed, empty ones left out."""
-    return [item for item in (part.strip() for part in text.split(",")) if item]
+    return [item for item in (part.strip(SPACE) for part in text.split(",")) if item]
 
 
 def literal_number(job: JobDraft, name: str) -> float | None:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from pool.base.errors import SubmitError
 from pool.base.version import CONDOR_PLATFORM, CONDOR_VERSION
-from pool.base.words import split_list
+from pool.base.words import SPACE, split_list
 from pool.classad import UNDEFINED, ClassAd
 from pool.jobs.vocabulary.new_job import NOT_RUN_YET
 from pool.macros.functions import as_int
@@ -129,7 +129,7 @@ def _extended(job: JobDraft) -> None:
     if not said:
         return
     for line in said.split("\n"):
-        name, equals, example = (part.strip() for part in line.partition("="))
+        name, equals, example = (part.strip(SPACE) for part in line.partition("="))
         if not equals or not name:
             continue
         text = job.param(name)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 
 from pool.base.errors import ClassAdError
-from pool.base.words import split_list
+from pool.base.words import SPACE, split_list
 from pool.classad import Expr, expr
 from pool.classad.eval.expression import node_of
 from pool.classad.syntax.nodes import Binary, Ternary
@@ -54,7 +54,7 @@ def notification(job: JobDraft) -> None:
     if said is None and not job.is_first:
         return
     said = said or job.knob("JOB_DEFAULT_NOTIFICATION") or "never"
-    code = _NOTIFICATIONS.get(said.strip().lower())
+    code = _NOTIFICATIONS.get(said.strip(SPACE).lower())
     if code is None:
         message = "Notification must be 'Never', 'Always', 'Complete', 'Start', or 'Error'"
         raise job.error(message, "notification", "JobNotification")
@@ -210,7 +210,7 @@ def signal_name(text: str) -> str | None:
     """SIGTERM for `SIGTERM`, `sigterm` and `15`."""
     import signal  # most jobs name none
 
-    word = text.strip().upper()
+    word = text.strip(SPACE).upper()
     digits = re.match(r"-?\d+", word)
     if digits is not None:
         try:
@@ -328,9 +328,9 @@ def accounting(job: JobDraft) -> None:
     if group is None and user is None:
         return
     user = user or job.around.user
-    if group is not None and any(char.isspace() for char in group):
+    if group is not None and any(char in SPACE for char in group):
         raise job.error(f"Invalid accounting_group: {group}", "accounting_group")
-    if any(char.isspace() for char in user):
+    if any(char in SPACE for char in user):
         raise job.error(f"Invalid accounting_group_user: {user}", "accounting_group_user")
     job.put("AcctGroupUser", user)
     if group is not None:
@@ -370,7 +370,7 @@ def evict_transforms(job: JobDraft) -> None:
         body = job.scope.lookup("transform_body_" + tag) or job.scope.lookup("TransformBody_" + tag)
         if body:
             kept.append(tag)
-            lines = [job.scope.expand(line.strip()) for line in body.split("\n")]
+            lines = [job.scope.expand(line.strip(SPACE)) for line in body.split("\n")]
             text = "\x1e".join(line for line in lines if line and not line.startswith("#"))
             job.put("TransformBody_" + tag, text)
     job.put("TransformOnEvict", " ".join(kept))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from pool.base.argv import BadQuoting, join_new, split_new
 from pool.base.ids import is_number
+from pool.base.words import SPACE
 from pool.jobs.vocabulary.universes import SUPPORTED, Universe
 from pool.submit.commands import UNIVERSES
 from pool.submit.job import JobDraft, as_bool, compressed, strip_quotes
@@ -39,7 +40,7 @@ def universe(job: JobDraft) -> None:
 
 
 def _universe_number(job: JobDraft, said: str) -> int:
-    lower = said.strip().lower()
+    lower = said.strip(SPACE).lower()
     number = int(lower) if is_number(lower) else UNIVERSES.get(lower, 0)
     if lower in ("docker", "container"):
         job.is_docker = lower == "docker"
@@ -177,7 +178,7 @@ def _container_image(job: JobDraft) -> None:
 
 def image_kind(image: str) -> str:
     """docker, sif or sandbox."""
-    text = image.strip()
+    text = image.strip(SPACE)
     return "docker" if text.startswith("docker:") else "sif" if text.endswith(".sif") else "sandbox"
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 
-from pool.base.words import truth_word
+from pool.base.words import SPACE, truth_word
 from pool.macros.functions import as_int
 from pool.submit.world import SubmitWorld
 
@@ -79,27 +79,27 @@ def statement_arguments(line: str) -> str | None:
     word, _, rest = line.replace("\t", " ").partition(" ")
     lower = word.lower()
     if lower == "queue" or (len(lower) >= 4 and "iterate".startswith(lower)):
-        return rest.strip()
+        return rest.strip(SPACE)
     return None
 
 
 def parse_queue(text: str) -> Queue:
     """Take the arguments of a queue statement apart; BadQueue when they cannot be read."""
     queue = Queue()
-    text = text.lstrip()
+    text = text.lstrip(SPACE)
     if not text:
         return queue
     at, keyword = _find_mode(text)
     before = text
     if keyword:
         queue.mode = keyword
-        before = text[:at].rstrip()
-        _after_mode(queue, text[at + len(keyword) :].lstrip())
+        before = text[:at].rstrip(SPACE)
+        _after_mode(queue, text[at + len(keyword) :].lstrip(SPACE))
         before, queue.variables = _variables(before)
         if not queue.variables:
             queue.variables = ["Item"]
-    if before.strip():
-        queue.count = _count(before.strip())
+    if before.strip(SPACE):
+        queue.count = _count(before.strip(SPACE))
     return queue
 
 
@@ -123,7 +123,7 @@ def _variables(before: str) -> tuple[str, list[str]]:
             if start == 0 or not before[start - 1].isalpha():
                 break
             at = start
-        elif char.isalpha() or char.isspace() or char in ",_.":
+        elif char.isalpha() or char in SPACE or char in ",_.":
             at -= 1
         else:
             break
@@ -146,7 +146,7 @@ def _after_mode(queue: Queue, rest: str) -> None:
             word = found[1].lower()
             if (queue.mode == "matching") is (word == "table") or queue.mode == "in":
                 raise BadQueue("Queue keyword conflict")
-            rest = rest[found.end() :].lstrip()
+            rest = rest[found.end() :].lstrip(SPACE)
             if word == "table":
                 queue.table, rest = _table_options(rest)
             else:
@@ -157,9 +157,9 @@ def _after_mode(queue: Queue, rest: str) -> None:
         slice_ = _SLICE.match(rest)
         if slice_ is None:
             raise BadQueue("Invalid [::] statement")
-        start, end, step = (int(part) if part and part.strip() else None for part in slice_.groups())
+        start, end, step = (int(part) if part and part.strip(SPACE) else None for part in slice_.groups())
         queue.slice = Slice(start, end, step)
-        rest = rest[slice_.end() :].lstrip()
+        rest = rest[slice_.end() :].lstrip(SPACE)
     _items(queue, rest)
 
 
@@ -171,7 +171,7 @@ def _table_options(rest: str) -> tuple[TableOptions, str]:
     if end < 0:
         raise BadQueue("Invalid TABLE options")
     for item in re.split(r"\s*,\s*(?=\w)", rest[1:end]):
-        key, _, value = (part.strip() for part in item.partition("="))
+        key, _, value = (part.strip(SPACE) for part in item.partition("="))
         lower = key.lower()
         if lower == "standard":
             options.header, options.white_space = -1, True
@@ -187,20 +187,20 @@ def _table_options(rest: str) -> tuple[TableOptions, str]:
             options.separator = value[:1] or ","
         elif lower and lower != "comma_sep":
             raise BadQueue("Invalid TABLE options")
-    return options, rest[end + 1 :].lstrip()
+    return options, rest[end + 1 :].lstrip(SPACE)
 
 
 def _items(queue: Queue, rest: str) -> None:
     if rest.startswith("("):
         if rest.endswith(")"):
-            inside = rest[1:-1].strip()
+            inside = rest[1:-1].strip(SPACE)
             queue.items = ([inside] if inside else []) if queue.mode == "from" else words(inside)
             return
         queue.inline = True
-        first = rest[1:].strip()
+        first = rest[1:].strip(SPACE)
         queue.items = ([first] if first else []) if queue.mode == "from" else words(first)
     elif queue.mode == "from":
-        queue.file = rest.strip()
+        queue.file = rest.strip(SPACE)
     else:
         queue.items = words(rest)
 
@@ -247,7 +247,7 @@ def _from_file(queue: Queue, world: SubmitWorld) -> list[str]:
         if name == "-":
             text = world.read_stdin()
         elif name.endswith("|"):
-            text = world.run(name[:-1].strip())
+            text = world.run(name[:-1].strip(SPACE))
         else:
             text = world.read_file(name)
     except OSError as why:
@@ -262,7 +262,7 @@ def _joined(lines: Iterable[str]) -> Iterable[str]:
     """Lines of an item file: continued ones joined, `#` lines kept."""
     going = ""
     for raw in lines:
-        line = raw.strip()
+        line = raw.strip(SPACE)
         if line.endswith("\\") and not line.startswith("#"):
             going += line[:-1]
             continue

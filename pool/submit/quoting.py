@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from pool.base.argv import BLANKS, BadQuoting, join_new, split_new, split_old
+from pool.base.words import SPACE
 
 # The value of an entry that is nothing but a `$$(...)` to be filled in at the machine.
 NO_VALUE = "\x01no value\x01"
@@ -21,12 +22,12 @@ _SEPARATORS = "!#$%&*+,-/:;<>?@^`|~\x1f"
 
 def is_new_style(text: str) -> bool:
     """Whether the text is in double quotes as a whole."""
-    return text.lstrip().startswith('"')
+    return text.lstrip(SPACE).startswith('"')
 
 
 def unquote_new_style(text: str) -> str:
     """The raw text inside the double quotes, each doubled one made single."""
-    text = text.strip()
+    text = text.strip(SPACE)
     assert text.startswith('"')
     out: list[str] = []
     at = 1
@@ -38,7 +39,7 @@ def unquote_new_style(text: str) -> str:
             out.append('"')
             at += 2
         else:
-            rest = text[at + 1 :].strip()
+            rest = text[at + 1 :].strip(SPACE)
             if rest:
                 raise BadQuoting(
                     "Unexpected characters following double-quote.  "
@@ -117,7 +118,7 @@ class EnvironmentFilter:
     def __init__(self, patterns: str = "") -> None:
         self._wanted: list[re.Pattern[str]] = []
         self._unwanted: list[re.Pattern[str]] = []
-        for item in re.split(r"[,;\s]+", patterns.strip()):
+        for item in re.split(r"[,;\s]+", patterns.strip(SPACE)):
             if item:
                 unwanted = item.startswith("!")
                 pattern = re.compile(re.escape(item.lstrip("!")).replace(r"\*", ".*") + r"\Z", re.IGNORECASE)

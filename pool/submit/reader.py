@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from pool.base.errors import Span, SubmitError
+from pool.base.words import SPACE
 from pool.macros.conditions import BadCondition, Conditions, judge
 from pool.macros.lines import Line, after_colon, argument_at, joined, logical_lines, typed
 from pool.macros.macro_set import MacroSet, Source, source_of
@@ -145,9 +146,11 @@ class SubmitReader:
         return judge(condition, self.scope.expand, self.scope.lookup, self._template_exists)
 
     def _template_exists(self, category: str, name: str) -> bool:
-        if category.strip().lower() == "strict":
-            return not name or name.strip().upper() in STRICT
-        return category.strip().lower() == "template" and (not name or self.template(name.strip()) is not None)
+        if category.strip(SPACE).lower() == "strict":
+            return not name or name.strip(SPACE).upper() in STRICT
+        return category.strip(SPACE).lower() == "template" and (
+            not name or self.template(name.strip(SPACE)) is not None
+        )
 
     def _assign(self, one: Statement, line: Line, source: Source, file: str, number: int) -> None:
         if one.kind not in ("assign", "append", "here"):
@@ -217,7 +220,7 @@ class SubmitReader:
         self.batches.append(SubmitBatch(queue, number, MacroSet(self.scope.macros), line))
 
     def _use(self, one: Statement, line: Line, source: Source, depth: int) -> None:
-        category = self.scope.expand(one.name).strip().upper()
+        category = self.scope.expand(one.name).strip(SPACE).upper()
         from pool.config.templates import calls, fill
 
         for name, arguments in calls(one.value):
@@ -235,10 +238,10 @@ class SubmitReader:
             options = IncludeOptions(one.name)
         except ValueError as why:
             raise self.error(str(why), file, number, line) from None
-        what = self.scope.expand(one.value).strip()
+        what = self.scope.expand(one.value).strip(SPACE)
         command = options.command
         if what.endswith("|") and not command:
-            what, command = what[:-1].strip(), True
+            what, command = what[:-1].strip(SPACE), True
         try:
             text = self._included(what, command, options)
         except OSError as why:

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from pool.base.errors import SubmitError
+from pool.base.words import SPACE
 from pool.classad import ClassAd
 from pool.macros.expand import Chance, references
 from pool.macros.macro_set import MacroSet, Source
@@ -70,7 +71,7 @@ def _environment(plan: SubmitPlan, batch: SubmitBatch) -> dict[str, str]:
             return dict(environ)
         for one in references(macro.text) if "$" in macro.text else ():
             if one.function == "ENV":
-                wanted.add(one.name.partition(":")[0].strip())
+                wanted.add(one.name.partition(":")[0].strip(SPACE))
     return {name: environ[name] for name in sorted(wanted) if name in environ}
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 
 from pool.base.errors import ClassAdError
+from pool.base.words import SPACE
 from pool.classad import ClassAd, expr, quote
 from pool.jobs.vocabulary.universes import Universe
 from pool.macros.functions import as_int
@@ -214,7 +215,7 @@ def _files(job: JobDraft, clauses: _Clauses) -> None:
 def _url_methods(job: JobDraft, plugins: str) -> list[str]:
     """The URL schemes that the job needs and does not bring a plugin for."""
     brought = {
-        method.strip().lower()
+        method.strip(SPACE).lower()
         for plugin in plugins.split(";")
         for method in plugin.partition("=")[0].split(",")
         if "=" in plugin
@@ -227,7 +228,7 @@ def _url_methods(job: JobDraft, plugins: str) -> list[str]:
         else:
             job.warn("output_destination must be a URL, did you mean output_directory ?")
     for remap in (job.text("TransferOutputRemaps") or "").split(";"):
-        target = remap.partition("=")[2].strip()
+        target = remap.partition("=")[2].strip(SPACE)
         if is_url(target):
             urls.append(target)
     spelt: dict[str, str] = {}

@@ -12,7 +12,7 @@ import re
 from pool.base.errors import ClassAdError, SubmitError
 from pool.base.nearest import nearest_name
 from pool.base.units import requested_amount
-from pool.base.words import split_list
+from pool.base.words import SPACE, split_list
 from pool.classad import ClassAd, Expr, expr
 from pool.submit.job import JobDraft, as_bool
 from pool.submit.policy import literal, wrapped
@@ -119,8 +119,8 @@ def _sized(job: JobDraft, attribute: str, command: str, knob: str, unit: int, un
     number, has_unit, rest = found
     _check_unit(job, has_unit, f"{command}={text} defaults to {unit_name}, ", command)
     job.put(attribute, number)
-    if rest.startswith(",") and rest[1:].strip():
-        _sequence(job, attribute, command, unit, rest[1:].strip())
+    if rest.startswith(",") and rest[1:].strip(SPACE):
+        _sequence(job, attribute, command, unit, rest[1:].strip(SPACE))
         return False
     return True
 
@@ -160,7 +160,7 @@ def _sequence(
 def _numbers(job: JobDraft, command: str, unit: int, line: str) -> tuple[list[int], object]:
     """Numbers between commas, and what stands at the end if that is an expression."""
     numbers: list[int] = []
-    rest = line.strip()
+    rest = line.strip(SPACE)
     while rest:
         found = requested_amount(rest, unit)
         if found is None:
@@ -172,7 +172,7 @@ def _numbers(job: JobDraft, command: str, unit: int, line: str) -> tuple[list[in
         number, has_unit, rest = found
         _check_unit(job, has_unit, f"{command}={line} ", command)
         numbers.append(number)
-        rest = rest.strip().removeprefix(",").strip()
+        rest = rest.strip(SPACE).removeprefix(",").strip(SPACE)
     return numbers, None
 
 
@@ -253,7 +253,7 @@ def _gpu_memory(job: JobDraft) -> None:
             job.warn("request_gpu_memory is not a submit command, did you mean gpus_minimum_memory?")
         return
     found = requested_amount(said, _MIB)
-    if found is None or found[2].strip():
+    if found is None or found[2].strip(SPACE):
         job.put_expr("GPUsMinMemory", said, "gpus_minimum_memory")
     else:
         _check_unit(job, found[1], f"gpus_minimum_memory={said} defaults to megabytes, ", "gpus_minimum_memory")
@@ -264,7 +264,7 @@ def _gpu_runtime(job: JobDraft) -> None:
     said = job.param("gpus_minimum_runtime", "GPUsMinRuntime")
     if said is None:
         return
-    found = re.match(r"(\d+)(?:\.(\d{1,2}))?\Z", said.strip())
+    found = re.match(r"(\d+)(?:\.(\d{1,2}))?\Z", said.strip(SPACE))
     if found is None:
         job.put_expr("GPUsMinRuntime", said, "gpus_minimum_runtime")
     elif found[2] is None and int(found[1]) > 1000:
@@ -342,7 +342,7 @@ def service_ports(job: JobDraft) -> None:
 def oauth(job: JobDraft) -> None:
     """OAuthServicesNeeded: services, each perhaps with handles."""
     said = job.param("use_oauth_services", "UseOAuthServices")
-    if not said or said.strip().lower() == "false":
+    if not said or said.strip(SPACE).lower() == "false":
         return
     needed: set[str] = set()
     for service in split_list(said):
@@ -399,7 +399,7 @@ def _token(job: JobDraft) -> None:
     use = token is not None
     if wants is not None:
         use = as_bool(wants) or False
-        if wants.strip().lower() == "auto":
+        if wants.strip(SPACE).lower() == "auto":
             use = bool(token or job.around.environ.get("BEARER_TOKEN_FILE"))
         elif as_bool(wants) is None:
             message = "use_scitokens error. Value should be true, false, or auto."

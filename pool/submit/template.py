@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Sequence
 
 from pool.base.errors import ClassAdError, PoolError, SubmitError
+from pool.base.words import SPACE
 from pool.classad import ClassAd, expr
 from pool.classad.eval.expression import storable
 from pool.macros import functions
@@ -145,7 +146,7 @@ class _TemplateJob(JobDraft):
             return text
         kind = _KINDS.get(name.lower(), "")
         if kind in ("int", "uint"):
-            if text.strip() not in self.stand_ins.texts:
+            if text.strip(SPACE) not in self.stand_ins.texts:
                 raise _Decides
         elif name.lower() not in _COMMANDS and (not kind or kind == "bool"):
             raise _Decides

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 
 from pool.base.units import requested_amount
+from pool.base.words import SPACE
 from pool.jobs.vocabulary.universes import Universe
 from pool.submit.job import JobDraft, split_commas, strip_quotes
 
@@ -130,7 +131,7 @@ def _policy(job: JobDraft, has_inputs: bool, has_outputs: bool) -> str:
             "ShouldTransferFiles",
         )
     said = job.param("WhenToTransferOutput", "when_to_transfer_output") or job.text("WhenToTransferOutput")
-    when = _WHEN.get(said.strip().lower()) if said else "ON_EXIT"
+    when = _WHEN.get(said.strip(SPACE).lower()) if said else "ON_EXIT"
     if when is None:
         raise job.error(
             f"invalid value ({said}) for WhenToTransferOutput.  Please either specify ON_EXIT, or ON_EXIT_OR_EVICT "
@@ -162,7 +163,7 @@ def _policy(job: JobDraft, has_inputs: bool, has_outputs: bool) -> str:
 def _should(job: JobDraft) -> tuple[str, bool]:
     said = job.param("ShouldTransferFiles", "should_transfer_files") or job.text("ShouldTransferFiles")
     if said is not None:
-        should = _SHOULD.get(said.strip().lower())
+        should = _SHOULD.get(said.strip(SPACE).lower())
         if should is None:
             raise job.error(
                 f"invalid value ({said}) for ShouldTransferFiles.  Please either specify YES, NO, or IF_NEEDED "

@@ -168,3 +168,13 @@ def test_a_job_does_not_repeat_the_numbers_that_its_cluster_says(place: Place) -
     assert "Args" in own
     assert own.isdisjoint({"JobUniverse", "HoldReasonCode"})
     assert (ads[2]["JobUniverse"], ads[2]["HoldReasonCode"]) == (12, 15)
+
+
+@pytest.mark.parametrize("value", ["\x1fa", "a\xa0", "\u3000a\x1c\x85"])
+def test_a_value_keeps_what_only_python_takes_for_blanks(place: Place, value: str) -> None:
+    ad = place.ad(f"{PLAIN}batch_name = {value}\narguments = {value}\ntransfer_input_files = \x20{value}\t,b\nqueue\n")
+    assert (ad["JobBatchName"], ad["Args"], ad["TransferInput"]) == (value, value, f"{value},b")
+
+
+def test_an_environment_may_begin_with_the_unit_separator(place: Place) -> None:
+    assert place.ad(f"{PLAIN}environment = \x1fA=1\x1fB=2\nqueue\n")["Environment"] == "A=1 B=2"
