@@ -89,7 +89,21 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'minipool' has no attribute {name!r}")
     from importlib import import_module
 
+    _install_surroundings()
     value = getattr(import_module(home), name)
     # The next use finds the name itself, and does not come here again.
     globals()[name] = value
     return value
+
+
+def _install_surroundings() -> None:
+    """Once, and with the first name that somebody uses: the tools, which live in this package too, do it themselves."""
+    global _installed
+    if not _installed:
+        from minipool.client.surroundings import install_surroundings
+
+        install_surroundings()
+        _installed = True
+
+
+_installed = False

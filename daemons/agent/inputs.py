@@ -95,6 +95,10 @@ class Inputs:
                 await transfer.taken()
         except PeerError as error:
             log.warning("input for %s: %s", peer, error)
+        except Exception as error:
+            # The nursery is the agent's own, which serves other jobs too: what nobody foresaw ends this transfer alone.
+            log.exception("input for %s", peer)
+            peer.abort(f"the file agent failed: {error!r}")
         else:
             if trouble is not None:
                 log.warning("input for %s: %s", peer, trouble)

@@ -157,6 +157,12 @@ class Outputs:
             log.warning("output from %s: %s", peer, error)
             if not push.staging:
                 self._keep(activation, push, came)
+        except Exception as error:
+            # The nursery is the agent's own, which serves other jobs too. The job is told, and held: another attempt
+            # would fail in the same way.
+            log.exception("output from %s", peer)
+            trouble = output_trouble(self._host, f"the file agent failed: {error!r}", errno.EIO)
+            activation.stored = Stored(trouble=trouble)
         finally:
             self._turns.give_back(transfer)
             if activation.kept is not push.placement:

@@ -19,6 +19,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from pool.base.ids import is_number
+
 AGENTS: Final = "/agents/"
 """In the path of each file agent's socket."""
 
@@ -60,7 +62,7 @@ def arm(points: str | None, run_dir: str | os.PathLike[str], *, kill: Callable[[
     _markers, _kill = Path(run_dir) / "faults", kill
     for word in (points or "").replace(",", " ").split():
         name, _, times = word.partition(":")
-        _armed[name] = int(times) if times.isdigit() else 1
+        _armed[name] = int(times) if is_number(times) else 1
 
 
 def fault(name: str) -> None:

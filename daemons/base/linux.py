@@ -10,6 +10,8 @@ from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Final
 
+from pool.base.ids import is_number
+
 _PR_SET_DUMPABLE: Final = 4
 _PR_SET_NAME: Final = 15
 _PR_SET_CHILD_SUBREAPER: Final = 36
@@ -141,7 +143,7 @@ def _below(root: int, children: Callable[[int], list[int]]) -> set[int]:
 
 def all_pids() -> list[int]:
     """Every process of the machine (of this pid namespace)."""
-    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+    return [int(name) for name in os.listdir("/proc") if is_number(name)]
 
 
 def stat_fields(pid: int) -> list[str] | None:

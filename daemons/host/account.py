@@ -12,6 +12,7 @@ from functools import cache
 from typing import Final
 
 from pool.base.errors import PoolError
+from pool.base.ids import is_number
 from pool.classad import ClassAd
 
 NOBODY_ID: Final = 65534
@@ -85,7 +86,7 @@ def account_for(
         try:
             return named_account(owner)
         except NoAccount:
-            if soft_uid_domain and owner.isdigit() and int(owner) > 0:
+            if soft_uid_domain and is_number(owner) and int(owner) > 0:
                 return Account(owner, int(owner), int(owner), (int(owner),), None)
     return fallback_account(fallback)
 

@@ -20,6 +20,7 @@ from typing import Final
 from daemons.host.doors import Doors
 from daemons.host.kernel_files import read_file, write_file
 from daemons.host.tree import send
+from pool.base.ids import is_number
 from pool.execute.cgroup import (
     CgroupLimits,
     Trees,
@@ -136,7 +137,7 @@ class ControlGroup:
         v1 = self.trees.version == 1
         # What the visitor itself would add counts against the job's limit.
         used = self._file("memory" if v1 else "", "memory.usage_in_bytes" if v1 else "memory.current").strip()
-        return not used.isdigit() or int(used) + VISIT_BYTES <= limit
+        return not is_number(used) or int(used) + VISIT_BYTES <= limit
 
     def take(self, pid: int) -> None:
         """A process enters that lives already, with all its threads; one that is gone need not."""
@@ -237,7 +238,7 @@ class ControlGroup:
         """The most memory, with caches, that the present job ever had; 0 where the kernel does not say."""
         name = "memory.max_usage_in_bytes" if self.trees.version == 1 else "memory.peak"
         text = self._file("memory" if self.trees.version == 1 else "", name).strip()
-        return int(text) if text.isdigit() else 0
+        return int(text) if is_number(text) else 0
 
     def oom_descriptor(self) -> int | None:
         """A descriptor that becomes readable when the present job has run out of memory.

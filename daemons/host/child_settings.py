@@ -21,6 +21,7 @@ import msgpack
 from daemons.base import faults
 from daemons.base.log import TIMES, Log, log_times
 from pool.base.argv import split_new
+from pool.base.ids import is_number
 from pool.containers.engine import KNOBS as ENGINE_KNOBS
 from pool.containers.engine import VOLUME
 from pool.containers.singularity import KNOBS as SINGULARITY_KNOBS
@@ -433,7 +434,7 @@ def _cpu_affinity(config: Config, slot_name: str) -> list[int]:
     if found is None:
         return []
     listed = config.list(f"SLOT{found[1]}_CPU_AFFINITY", default=[])
-    return [int(word) for word in listed if word.isdigit()] or [int(found[1]) - 1]
+    return [int(word) for word in listed if is_number(word)] or [int(found[1]) - 1]
 
 
 def _tracking_gids(config: Config) -> list[int]:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import os
-import re
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-_OCTAL: Final = re.compile(r"\\([0-7]{3})")
-"""How the kernel writes a blank or a backslash in a path."""
+from pool.hosts.mounts import as_path
 
 
 class Mount(NamedTuple):
@@ -32,11 +30,7 @@ def mounts() -> list[Mount]:
 
 def _mount(fields: list[str]) -> Mount:
     rest = fields[fields.index("-") + 1 :]  # the fields before it are of no fixed number
-    return Mount(fields[2], _plain(fields[4]), rest[0], _plain(rest[1]))
-
-
-def _plain(text: str) -> str:
-    return _OCTAL.sub(lambda code: chr(int(code[1], 8)), text)
+    return Mount(fields[2], as_path(fields[4]), rest[0], as_path(rest[1]))
 
 
 def mounted_below(directory: str) -> list[str]:

@@ -23,6 +23,7 @@ from daemons.base.writing import write_all
 from daemons.daemon_core.world import Process, Spawner
 from daemons.host.tree import marked, send
 from pool.base.errors import PoolError
+from pool.base.ids import is_number
 from pool.config import Config
 
 OUTPUT_BYTES_MAX: Final = 4 * 1024 * 1024
@@ -147,7 +148,7 @@ def daemons_identity(config: Config) -> dict[str, Any]:
     if os.geteuid() != 0 or not ids:
         return {}
     uid, _, gid = ids.partition(".")
-    if not uid.isdigit() or not gid.isdigit():
+    if not is_number(uid) or not is_number(gid):
         raise config.error("CONDOR_IDS", f"CONDOR_IDS = {ids} is not two numbers (expected UID.GID)")
     return {"user": int(uid), "group": int(gid), "extra_groups": []}
 

@@ -22,6 +22,7 @@ from daemons.host.account import Account, acting_as
 from daemons.host.helpers import HelperSpawner
 from daemons.host.processes import Processes
 from daemons.host.programs import Finished, ProgramError, refusal, run_program
+from pool.base.url import scheme_of
 from pool.classad import ClassAd
 from pool.execute.plan import JOB_AD_NAME, MACHINE_AD_NAME
 from pool.files import s3
@@ -42,7 +43,6 @@ from pool.files.plugins import (
     read_answers,
     read_plugin,
     request_text,
-    scheme_of,
 )
 from protocol.rpc.endpoints import RemoteError
 
@@ -126,7 +126,7 @@ class UrlMover:
         try:
             secrets = dict(zip(urls, await self.sign(urls, upload), strict=True))
         except RemoteError as error:
-            raise UrlFailed(f"{error} ( URL file = {urls[0]} )", scheme_of(urls[0]), NOT_SIGNED) from None
+            raise UrlFailed(f"{error} ( URL file = {urls[0]} )", scheme_of(urls[0]).lower(), NOT_SIGNED) from None
         named = {secret: url for url, secret in secrets.items()}
         return [replace(file, url=secrets.get(file.url, file.url)) for file in files], named
 
@@ -150,7 +150,7 @@ class UrlMover:
 
     async def _plugin_for(self, file: UrlFile) -> Plugin:
         """The job's own where it has one, else the machine's last one for the scheme."""
-        scheme = scheme_of(file.url)
+        scheme = scheme_of(file.url).lower()
         if self.settings.jobs_own != "ignored" and (path := brought_plugins(self.job).get(scheme)):
             if self.settings.jobs_own == "refused":
                 said = f"user-supplied plugin {path} not allowed ( URL file = {file.url} )"
@@ -209,7 +209,7 @@ class UrlMover:
                 end = await self._start([*argv, *words], self.settings.lifetime_s)
             except ProgramError as error:
                 self._note(invocation(plugin, files, None, 0.0, timed_out=False))
-                scheme = scheme_of(files[0].url)
+                scheme = scheme_of(files[0].url).lower()
                 said = f"Failed to execute {plugin.program}: {error}"
                 raise UrlFailed(said, scheme, CANNOT_START, elsewhere=not plugin.from_job) from None
             took_s = trio.current_time() - began

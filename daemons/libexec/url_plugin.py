@@ -25,10 +25,12 @@ from collections.abc import Mapping, Sequence
 from typing import IO, TYPE_CHECKING, Any, Final
 from urllib.parse import unquote, urlsplit
 
+from pool.base.ids import is_number
+from pool.base.url import scheme_of
 from pool.base.version import VERSION
 from pool.classad import ClassAd
 from pool.classad.forms.lists import read_text
-from pool.files.plugins import ANSWER_BYTES, BUILT_IN_METHODS, scheme_of
+from pool.files.plugins import ANSWER_BYTES, BUILT_IN_METHODS
 
 if TYPE_CHECKING:
     from ftplib import FTP
@@ -91,7 +93,7 @@ class PluginTransfer:
         ad: dict[str, object] = {
             "TransferUrl": self.url,
             "TransferFileName": self.path,
-            "TransferProtocol": scheme_of(self.url),
+            "TransferProtocol": scheme_of(self.url).lower(),
             "TransferType": "upload" if self.upload else "download",
             "TransferSuccess": failed is None,
             "TransferFileBytes": self.size,
@@ -115,9 +117,9 @@ class PluginTransfer:
     # ---- by scheme
 
     def _move(self) -> None:
-        if scheme_of(self.url) == "file":
+        if scheme_of(self.url).lower() == "file":
             self._copy()
-        elif scheme_of(self.url) == "ftp":
+        elif scheme_of(self.url).lower() == "ftp":
             self._ftp()
         elif self.upload:
             self._put()
@@ -150,7 +152,7 @@ class PluginTransfer:
             # A server that does not know ranges sends all of it again.
             have = have if goes_on else 0
             length = answer.headers.get("Content-Length")
-            expected = have + int(length) if length and length.isdigit() else None
+            expected = have + int(length) if length and is_number(length) else None
             with open(self.path, "ab" if goes_on else "wb") as file:
                 while True:
                     try:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Final
 
 import trio
@@ -125,16 +126,17 @@ class Accounts:
                 self._start.adverts.put(ad)
             self._start.adverts.refresh()
 
-    async def _save(self) -> None:
+    async def _save(self, *, durable: bool = False) -> None:
         async with self._saving:  # the store writes one table at a time, and the newest last
             self._saved_at = trio.current_time()
             accounts, updated_at = list(self._accountant.accounts.values()), self._accountant.updated_at
-            await self._start.world.threads.run_sync(self._store.save, accounts, updated_at)
+            save = partial(self._store.save, durable=durable)
+            await self._start.world.threads.run_sync(save, accounts, updated_at)
 
     async def _save_change(self) -> None:
         """PoolError when what an administrator has changed is not durable."""
         try:
-            await self._save()
+            await self._save(durable=True)
         except sqlite3.Error as error:
             raise PoolError(f"the change counts, and is lost at a restart: it cannot be saved: {error}") from None
 

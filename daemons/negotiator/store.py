@@ -1,4 +1,7 @@
-"""The accountant's table on disk: SQLite, in SPOOL. It is written after each charge, so that a restart loses little."""
+"""The accountant's table on disk: SQLite, in SPOOL.
+
+It is written after each charge, so that a restart loses little; what an administrator changes survives a power cut.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +44,6 @@ class AccountStore:
         with self._named():
             self._connection = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
             self._connection.execute("PRAGMA journal_mode = WAL")
-            self._connection.execute("PRAGMA synchronous = NORMAL")  # a power cut may cost the last charges, no more
             self._connection.executescript(_SCHEMA)
 
     @contextmanager
@@ -62,12 +64,18 @@ class AccountStore:
         self._saved = {row[0]: SubmitterAccount(*row) for row in rows}
         return dict(self._saved), updated[0] if updated else 0.0
 
-    def save(self, accounts: Iterable[SubmitterAccount], updated_at: float) -> None:
-        """Write what is different. Who has a name that is no text has no record: others' must not be lost for it."""
+    def save(self, accounts: Iterable[SubmitterAccount], updated_at: float, *, durable: bool = False) -> None:
+        """Write what is different. Who has a name that is no text has no record: others' must not be lost for it.
+
+        `durable`: it is on the disk when this returns. Without, a power cut may cost the last charges, and no more.
+        """
         now = {account.submitter: account for account in accounts if _is_text(account.submitter)}
         changed = [account for name, account in now.items() if self._saved.get(name) != account]
         gone = [(name,) for name in self._saved if name not in now]
         marks = ", ".join("?" * len(_COLUMNS))
+        # In WAL mode NORMAL syncs only at a checkpoint, FULL at each commit (sqlite.org, "PRAGMA synchronous"). A sync
+        # takes all commits before it along, so charges need none of their own.
+        self._connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
         # The lock at once: a reader such as a backup makes this wait, and not fail in the middle.
         self._connection.execute("BEGIN IMMEDIATE")
         try:

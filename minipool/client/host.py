@@ -19,6 +19,7 @@ from typing import IO, TYPE_CHECKING, Final
 
 from minipool.client.session import Session
 from pool.base.errors import PeerError, UserError
+from pool.base.ids import is_number
 from pool.execute.enforcement import ATTRIBUTES
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ def master_pid(run_dir: str) -> int | None:
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
             except BlockingIOError:
                 text = file.read().strip()
-                return int(text) if text.isdigit() else None
+                return int(text) if is_number(text) else None
     except OSError:
         return None
     return None  # nobody holds the lock: the file was left behind

@@ -30,6 +30,7 @@ Value: TypeAlias = "Scalar | Sequence[str] | Mapping[str, Scalar]"
 JobName: TypeAlias = "str | int | JobId | tuple[int, int]"
 
 
+_COMMAND: Final = re.compile(r"[+-]?[A-Za-z_][A-Za-z0-9_./]*")
 _HERE: Final = "minipool.client."
 """How the names of the API's own modules begin."""
 
@@ -150,7 +151,23 @@ class Submit:
 
 
 def _line(name: str, value: Value) -> str:
-    """A command as a line: a list of arguments and a mapping of the environment are quoted, other lists have commas."""
+    """A command as a line; SubmitError when it would be none, or more than one."""
+    if not _COMMAND.fullmatch(name):
+        raise SubmitError(f"{name!r} is no submit command", expected="a name such as output or +Project")
+    if name.lower() == "queue":
+        raise SubmitError("queue is no submit command", expected="the argument `queue`, or `items`")
+    line = _assignment(name, value)
+    # Whoever fills a value in from elsewhere shall not thereby write commands: neither behind a line break, nor by
+    # making the next command a part of this one.
+    if "\n" in line or "\r" in line:
+        raise SubmitError(f"the value of {name} cannot hold a line break")
+    if line.endswith("\\"):
+        raise SubmitError(f"the value of {name} cannot end in a backslash: the next command would be a part of it")
+    return line
+
+
+def _assignment(name: str, value: Value) -> str:
+    """A list of arguments and a mapping of the environment are quoted, other lists have commas."""
     if isinstance(value, Mapping):
         words = [f"{key}={_text(one)}" for key, one in value.items()]
         return f"{name} = {_quoted(words)}"

@@ -48,11 +48,6 @@ class Version:
 
     text: str
 
-    @property
-    def is_podman(self) -> bool:
-        """Whether it is podman, which takes docker's words but for a few."""
-        return self.text.lower().startswith("podman")
-
 
 def program_words(said: str) -> list[str]:
     """DOCKER as words: the program, with sudo before it where the owner wants that; none where there is no engine."""

@@ -15,6 +15,7 @@ from typing import Final
 
 from pool.base.errors import ConfigError
 from pool.execute.usage import DiskTraffic
+from pool.hosts.mounts import as_path
 
 CONTROLLERS_V1: Final = ("memory", "cpu", "cpuacct", "freezer", "pids")
 CONTROLLERS_V2: Final = ("memory", "cpu", "pids", "io")
@@ -198,7 +199,7 @@ def _mounts(mountinfo: Iterable[str]) -> Iterator[tuple[list[str] | None, str, s
         left, _, right = line.partition(" - ")
         words, kind = left.split(), right.split()
         if len(words) >= 5 and len(kind) >= 3 and kind[0] in ("cgroup", "cgroup2"):
-            root, point = (word.replace("\\040", " ") for word in words[3:5])
+            root, point = map(as_path, words[3:5])
             yield (kind[2].split(",") if kind[0] == "cgroup" else None), root, point
 
 

@@ -14,10 +14,10 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from pool.base.errors import PeerError
+from pool.base.url import is_url
 from pool.classad import ClassAd
 from pool.execute.exit import Exited
 from pool.execute.signals import signal_number, soft_kill_signal
-from pool.files.plugins import is_url
 from pool.files.spool import CHECKPOINT
 from pool.files.transfer import check_name, file_list, listed_outputs
 

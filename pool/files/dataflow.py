@@ -9,9 +9,9 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Callable
 
+from pool.base.url import is_url
 from pool.classad import ClassAd
 from pool.execute.plan import NULL
-from pool.files.plugins import is_url
 from pool.files.transfer import listed_inputs, listed_outputs
 
 Changed = Callable[[str], int | None]

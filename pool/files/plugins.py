@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import errno
 import posixpath
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -20,6 +19,7 @@ from io import StringIO
 from typing import Final
 
 from pool.base.errors import ClassAdError, PoolError
+from pool.base.url import scheme_of
 from pool.classad import ClassAd, parse_long
 from pool.classad.forms.lists import read_ads, read_text
 
@@ -32,7 +32,6 @@ TOOK_TOO_LONG: Final = errno.ETIME
 ANSWER_BYTES: Final = 16 * 1024
 """What is set aside for a plug-in's answers, so that it can speak on a full disk."""
 ADS_KEPT_MAX: Final = 100
-_URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
 
 
 class BadPlugin(PoolError):
@@ -70,17 +69,6 @@ class UrlFile:
 
     url: str
     path: str
-
-
-def is_url(text: str) -> bool:
-    """Whether this is a URL and no path."""
-    return _URL.match(text) is not None
-
-
-def scheme_of(url: str) -> str:
-    """By what a plug-in is chosen: `https`, also of `token+https://...`."""
-    found = _URL.match(url)
-    return found[1].lower().rpartition("+")[2] if found else ""
 
 
 def file_name_of(url: str) -> str:
@@ -141,7 +129,7 @@ def request_text(files: Iterable[UrlFile], plugin: Plugin, job: ClassAd) -> str:
     extra: list[ClassAd] = []
     if (general := job.get("PluginData")) is not None:
         extra.append(ClassAd({"PluginData": general}))
-    for scheme in sorted({scheme_of(file.url) for file in files}):
+    for scheme in sorted({scheme_of(file.url).lower() for file in files}):
         if (own := job.get(f"{scheme}_PluginData")) is not None:
             extra.append(ClassAd({"Protocol": scheme, f"{scheme}_PluginData": own}))
     if plugin.protocol >= 4:
@@ -175,7 +163,7 @@ def check_answers(
     plugin: Plugin, files: Sequence[UrlFile], answers: Sequence[ClassAd], status: int, *, took_s: float | None = None
 ) -> None:
     """UrlFailed unless every file has moved. `status` is the exit code, or the negative signal; `took_s`: killed."""
-    scheme = scheme_of(files[0].url)
+    scheme = scheme_of(files[0].url).lower()
     if took_s is not None:
         said = f"plugin {plugin.name} was killed after {took_s:.0f} s ( URL file = {files[0].url} )"
         raise UrlFailed(said, scheme, TOOK_TOO_LONG)
@@ -189,7 +177,7 @@ def check_answers(
             reason = f"File transfer plugin {plugin.name} exited without producing a TransferSuccess result"
         else:
             reason = answer.eval_str("TransferError") or "the plugin does not say why"
-        failed, scheme = f"{reason} ( URL file = {file.url} )", scheme_of(file.url)
+        failed, scheme = f"{reason} ( URL file = {file.url} )", scheme_of(file.url).lower()
         break
     if not status and not failed:
         return
@@ -223,7 +211,7 @@ def invocation(
     ad = ClassAd(
         {
             "PluginBasename": plugin.name,
-            "Schemes": ",".join(sorted({scheme_of(file.url) for file in files})),
+            "Schemes": ",".join(sorted({scheme_of(file.url).lower() for file in files})),
             "Result": int(result),
             "DurationInSeconds": int(took_s),
             "ExitBySignal": status is not None and status < 0,
@@ -240,7 +228,7 @@ def stats_of(answers: Iterable[ClassAd], before: object, *, cedar_files: int, ce
     if cedar_files:
         counts["Cedar"] = [cedar_files, cedar_bytes]
     for answer in answers:
-        scheme = answer.eval_str("TransferProtocol") or scheme_of(answer.eval_str("TransferUrl") or "")
+        scheme = answer.eval_str("TransferProtocol") or scheme_of(answer.eval_str("TransferUrl") or "").lower()
         if scheme and answer.eval_bool("TransferSuccess"):
             count = counts.setdefault(scheme.capitalize(), [0, 0])
             count[0] += 1

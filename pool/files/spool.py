@@ -15,9 +15,10 @@ from typing import Final
 
 from pool.base.errors import PeerError
 from pool.base.ids import JobId
+from pool.base.url import is_url
 from pool.classad import ClassAd, Member
 from pool.execute.plan import NULL, STDERR_NAME, STDOUT_NAME
-from pool.files.plugins import brought_plugins, is_url
+from pool.files.plugins import brought_plugins
 from pool.files.transfer import (
     INPUT_LISTS,
     InputItem,

@@ -20,9 +20,10 @@ from itertools import takewhile
 from typing import Final
 
 from pool.base.errors import PeerError, UserError
+from pool.base.url import is_url
 from pool.classad import ClassAd
 from pool.execute.plan import NULL, OWN_NAMES, STDERR_NAME, STDOUT_NAME, same_output_name
-from pool.files.plugins import brought_plugins, file_name_of, is_url
+from pool.files.plugins import brought_plugins, file_name_of
 
 NAME_BYTES_MAX: Final = 255
 PATH_BYTES_MAX: Final = 4096

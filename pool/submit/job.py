@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
 
 from pool.base.errors import ClassAdError, SubmitError, offset_in
+from pool.base.url import is_url
 from pool.base.words import SPACE
 from pool.classad import ClassAd, Expr, Undefined, expr
 from pool.classad.eval.expression import storable
@@ -214,16 +215,6 @@ def as_bool(text: str) -> bool | None:
 
 def compressed(path: str) -> str:
     return re.sub(r"[/\\](?=[/\\])", "", path) if "//" in path or "\\" in path else path
-
-
-def is_url(text: str) -> bool:
-    """Whether the text is `scheme://something`."""
-    return "://" in text and re.match(r"[A-Za-z][A-Za-z0-9+.-]*://.", text) is not None
-
-
-def url_scheme(text: str) -> str:
-    """`https` of `https://host/`, `b` of `a+b://host/`, in the case in which it is written."""
-    return text.partition("://")[0].rpartition("+")[2]
 
 
 def strip_quotes(text: str) -> str:

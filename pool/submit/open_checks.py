@@ -8,7 +8,8 @@ from __future__ import annotations
 import errno
 import os
 
-from pool.submit.job import JobDraft, as_bool, is_url
+from pool.base.url import is_url
+from pool.submit.job import JobDraft, as_bool
 
 NULL_FILE = "/dev/null"
 

@@ -10,11 +10,12 @@ from __future__ import annotations
 import re
 
 from pool.base.errors import ClassAdError
+from pool.base.url import is_url, scheme_of
 from pool.base.words import SPACE
 from pool.classad import ClassAd, expr, quote
 from pool.jobs.vocabulary.universes import Universe
 from pool.macros.functions import as_int
-from pool.submit.job import JobDraft, is_undefined, is_url, literal_number, split_commas, url_scheme
+from pool.submit.job import JobDraft, is_undefined, literal_number, split_commas
 from pool.submit.policy import deferral_cause
 from pool.submit.program import image_kind
 
@@ -233,7 +234,7 @@ def _url_methods(job: JobDraft, plugins: str) -> list[str]:
             urls.append(target)
     spelt: dict[str, str] = {}
     for url in urls:
-        spelt.setdefault(url_scheme(url).lower(), url_scheme(url))
+        spelt.setdefault(scheme_of(url).lower(), scheme_of(url))
     return [spelt[method] for method in sorted(spelt) if method not in brought]
 
 

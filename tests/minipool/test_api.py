@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -12,6 +15,7 @@ import trio
 import minipool
 from minipool.client.model import id_of
 from minipool.client.session import Session
+from pool.base.errors import SubmitError
 from pool.base.ids import JobId
 from pool.config import load_config
 
@@ -112,3 +116,24 @@ def test_the_package_offers_what_it_lists_and_imports_nothing_before() -> None:
     code = "import sys, minipool; print('pool.classad' in sys.modules, 'trio' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=os.environ)
     assert done.stdout.split() == ["False", "False"]
+
+
+@pytest.mark.parametrize("value", ["a\nqueue 1000", "a\rb", "a\\", ["a", "b\nc"], {"A": "x\ny"}])
+def test_a_value_is_one_value_and_no_further_command(value: object) -> None:
+    with pytest.raises(SubmitError, match="the value of output cannot"):
+        minipool.Submit(executable="/bin/true", output=value)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["output = x\nerror", "queue", "a b", "#a", "a=b", "x @=end", ""])
+def test_what_is_no_command_is_refused_by_its_name(name: str) -> None:
+    with pytest.raises(SubmitError, match="is no submit command"):
+        minipool.Submit({"executable": "/bin/true", name: "1"})
+
+
+def test_expressions_of_a_program_know_the_time_and_throw_dice() -> None:
+    ask = "import minipool; print(minipool.expr('time()').eval(), minipool.expr('random(1 << 30)').eval())"
+    seen = [subprocess.run([sys.executable, "-c", ask], capture_output=True, text=True, check=True) for _ in range(2)]
+    (first, one), (second, other) = (done.stdout.split() for done in seen)
+    assert abs(time.time() - int(first)) < WAIT_S
+    assert int(first) <= int(second)
+    assert one != other

@@ -8,6 +8,7 @@ from typing import Final
 from daemons.host import sandbox
 from daemons.host.volumes.tools import run
 from daemons.host.volumes.volume import ScratchError, Used, Volume, VolumeOrder
+from pool.base.ids import is_number
 
 _ROOT_INODE: Final = 256
 """The inode number of each subvolume's top."""
@@ -86,6 +87,6 @@ def _counted(path: str) -> int:
         return 0
     for line in said.splitlines():
         fields = line.split()
-        if len(fields) >= 2 and fields[0].startswith("0/") and fields[1].isdigit():
+        if len(fields) >= 2 and fields[0].startswith("0/") and is_number(fields[1]):
             return int(fields[1])
     return 0

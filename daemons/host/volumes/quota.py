@@ -9,6 +9,7 @@ from daemons.host import sandbox
 from daemons.host.mounts import mounts
 from daemons.host.volumes import rootly
 from daemons.host.volumes.volume import ScratchError, Used, Volume, VolumeOrder
+from pool.base.ids import is_number
 
 FIRST_PROJECT: Final = 0x5A000000
 LAST_PROJECT: Final = 0x5AFFFFFF
@@ -83,4 +84,4 @@ def device_of(directory: str) -> str:
 def _number(path: str) -> int:
     digits = os.path.basename(path).rpartition("_")[2]
     # A process id has 22 bits at most (PID_MAX_LIMIT).
-    return int(digits) & 0xFFFFFF if digits.isdigit() else 0
+    return int(digits) & 0xFFFFFF if is_number(digits) else 0

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from daemons.schedd.core.core import Core
 from daemons.schedd.core.writer import Touched
 from daemons.schedd.files.agents import Agents
-from pool.base.ids import JobId
+from pool.base.ids import JobId, is_number
 from pool.jobs import holds
 from pool.jobs.queue.job_queue import NOBODYS
 from pool.jobs.queue.store import EventRow, WriteBatch
@@ -78,9 +78,9 @@ def _jobs_of(text: str) -> set[JobId]:
     for line in text.splitlines():
         # Each event begins with its number and the job: `000 (012.000.000) ...`.
         head, _, rest = line.partition(" (")
-        if len(head) == 3 and head.isdigit():
+        if len(head) == 3 and is_number(head):
             cluster, _, more = rest.partition(".")
             proc = more.partition(".")[0]
-            if cluster.isdigit() and proc.isdigit():
+            if is_number(cluster) and is_number(proc):
                 found.add(JobId(int(cluster), int(proc)))
     return found

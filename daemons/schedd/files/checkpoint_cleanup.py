@@ -109,14 +109,12 @@ class CheckpointCleanup:
             await trio.sleep(AGAIN_S)
 
     def _waiting(self) -> list[tuple[str, str]]:
-        found: list[tuple[str, str]] = []
-        try:
-            for owner in sorted(os.listdir(self._base)):
-                inner = os.path.join(self._base, owner)
-                found += [(owner, os.path.join(inner, name)) for name in sorted(os.listdir(inner))]
-        except OSError:
-            pass
-        return found
+        # What is no directory, or cannot be read, hides nobody else's.
+        return [
+            (owner, os.path.join(self._base, owner, name))
+            for owner in _names(self._base)
+            for name in _names(os.path.join(self._base, owner))
+        ]
 
     async def _clean(self, owner: str, path: str) -> None:
         core, settings = self._core, self._core.settings.cleanup
@@ -142,3 +140,10 @@ class CheckpointCleanup:
                 return read_map(file)
         except OSError:
             return []
+
+
+def _names(directory: str) -> list[str]:
+    try:
+        return sorted(os.listdir(directory))
+    except OSError:
+        return []

@@ -14,7 +14,7 @@ from daemons.base.layout import passage
 from daemons.daemon_core.run import DaemonStart
 from daemons.host import sandbox
 from pool.base.errors import UserError
-from pool.base.ids import JobId
+from pool.base.ids import JobId, is_number
 from pool.files.spool import job_of, spool_path
 
 MODES: Final = {"user": 0o700, "group": 0o750, "world": 0o755}
@@ -73,13 +73,14 @@ class Directories:
 
 def _left(base: str) -> list[str]:
     """All jobs' directories."""
-    found: list[str] = []
+    upper = [path for path in _below(base) if is_number(os.path.basename(path))]
+    inner = [path for above in upper for path in _below(above) if is_number(os.path.basename(path))]
+    return [path for above in inner for path in _below(above)]
+
+
+def _below(directory: str) -> list[str]:
+    """What is in a directory; nothing where it cannot be read, which shall hide no other."""
     try:
-        upper = [entry.path for entry in os.scandir(base) if entry.name.isdigit()]
-        for path in upper:
-            for inner in os.scandir(path):
-                if inner.name.isdigit():
-                    found += [entry.path for entry in os.scandir(inner.path)]
+        return [entry.path for entry in os.scandir(directory)]
     except OSError:
-        pass
-    return found
+        return []

@@ -18,7 +18,7 @@ import trio
 
 from daemons.base.faults import fault
 from pool.base.errors import PeerError
-from pool.base.ids import JobId
+from pool.base.ids import JobId, is_number
 from pool.base.words import split_list
 from pool.classad import ClassAd, Expr, Member
 from pool.config import Config
@@ -96,7 +96,7 @@ def _publishes_users(text: str) -> bool:
     for word in split_list(text.upper()):
         name, _, level = word.partition(":")
         if name in ("TRANSFER", "ALL", "DEFAULT"):
-            return level[:1].isdigit() and level[:1] >= "2"
+            return is_number(level[:1]) and level[:1] >= "2"
     return False
 
 

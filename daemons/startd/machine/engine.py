@@ -26,6 +26,7 @@ from daemons.host.container_records import REMOVAL_S
 from daemons.startd.machine.findings import Findings
 from daemons.startd.machine.settings import execute_directories
 from pool.base.errors import PoolError
+from pool.base.ids import is_number
 from pool.config import Config
 from pool.containers.answers import in_one_line
 from pool.containers.engine import (
@@ -231,7 +232,7 @@ def containers(program: Sequence[str], execute: str) -> dict[str, int]:
     for name in listed.stdout.split() if listed.good else []:
         text = engine.ask(program, "inspect", "--format", f'{{{{index .Config.Labels "{STARTER_LABEL}"}}}}', name)
         pid = text.stdout.strip()
-        found[name] = int(pid) if text.good and pid.isdigit() else 0
+        found[name] = int(pid) if text.good and is_number(pid) else 0
     return found
 
 

@@ -22,6 +22,7 @@ from daemons.host.helpers import HelperSpawner
 from daemons.host.processes import Processes, WatchedChild
 from daemons.host.programs import ProgramError, run_program
 from daemons.starter.report.result import HoldJob
+from pool.base.ids import is_number
 from pool.classad import ClassAd
 from pool.containers.answers import (
     cannot_pull,
@@ -129,12 +130,12 @@ class Images:
         keep = knob(self._knobs, "DOCKER_IMAGE_CACHE_SIZE").strip()
         listed = await self._engine.ask("images", "--format", LIST_FORMAT, timeout_s=ANSWER_S)
         found = [image for image in stored_images(listed.stdout) if image.name.startswith(OURS)]
-        if not listed.good or len({image.id for image in found}) < (int(keep) if keep.isdigit() else 8):
+        if not listed.good or len({image.id for image in found}) < (int(keep) if is_number(keep) else 8):
             return
         ids = sorted({image.id for image in found})
         times = await self._engine.ask("inspect", "--format", TAGGED_FORMAT, *ids, timeout_s=ANSWER_S)
         for image in to_remove(
-            stored_images(listed.stdout, times.stdout if times.good else ""), int(keep) if keep.isdigit() else 8
+            stored_images(listed.stdout, times.stdout if times.good else ""), int(keep) if is_number(keep) else 8
         ):
             if (await self._engine.ask("rmi", image.name, timeout_s=SHORT_S)).good:
                 await self._engine.ask("rmi", real_name(image.name), timeout_s=SHORT_S)

@@ -13,6 +13,7 @@ from daemons.host.helpers import HelperSpawner
 from daemons.host.programs import ProgramError, run_program
 from daemons.starter.launch.context import Context
 from daemons.starter.report.result import ActivationResult
+from pool.base.ids import is_number
 from pool.containers.engine import knob
 from pool.containers.singularity import complaint_of
 from pool.execute.exit import Hold
@@ -29,7 +30,7 @@ async def tested(context: Context, plan: RunPlan, account: Account) -> Activatio
     if not plan.test:
         return None
     said = knob(context.settings.docker, "SINGULARITY_TEST_TIMEOUT")
-    timeout_s = float(said) if said.isdigit() else TIMEOUT_S
+    timeout_s = float(said) if is_number(said) else TIMEOUT_S
     try:
         end = await run_program(
             HelperSpawner(context.processes, account),

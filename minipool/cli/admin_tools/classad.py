@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from io import TextIOWrapper
 from typing import TYPE_CHECKING, TextIO
 
-from minipool.cli.entry.context import install_surroundings
 from minipool.cli.entry.options import Opt, Parsed, UsageError
 from minipool.cli.entry.tool import HELP, Tool, run
+from minipool.client.surroundings import install_surroundings
 from pool.base.errors import PoolError, UserError
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
-from minipool.cli.entry.context import install_surroundings
+from minipool.client.surroundings import install_surroundings
 from pool.base.errors import ClassAdError
 from pool.classad import ClassAd, expr, parse_ad
 from pool.classad.eval.ad import text_of

@@ -265,11 +265,11 @@ def _text(config: Shown, parsed: Parsed, name: str, given: str | None) -> str | 
     text = config.expand(raw).strip() if given is not None else config[name]
     if text is None or not parsed.has("evaluate"):
         return text
-    from minipool.cli.entry.context import install_clock
     from minipool.cli.output.show import bare
+    from minipool.client.surroundings import install_surroundings
     from pool.classad import expr
 
-    install_clock()
+    install_surroundings()
     try:
         return bare(expr(text).eval())
     except ClassAdError as error:

@@ -13,6 +13,7 @@ from minipool.cli.entry.tool import HELP, VERSION_OPT, Tool, run
 from pool.config import Config
 
 MAIL_FAILED: Final = 2
+MOUNTS: Final = "/proc/self/mounts"
 TOOL = Tool(
     "condor_preen",
     "Find what does not belong into LOG, SPOOL and EXECUTE, and remove it.",
@@ -88,9 +89,11 @@ def _entries(config: Config) -> Iterator[tuple[str, bool]]:
 
 def _mounted() -> list[str]:
     """Where file systems are mounted."""
+    from pool.hosts.mounts import as_path
+
     try:
-        with open("/proc/self/mounts", encoding="utf-8", errors="surrogateescape") as file:
-            return [line.split()[1] for line in file]
+        with open(MOUNTS, encoding="utf-8", errors="surrogateescape") as file:
+            return [as_path(line.split(" ")[1]) for line in file]
     except OSError:
         return []
 

@@ -10,9 +10,10 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from minipool.cli.entry.context import install_language, install_surroundings
+from minipool.cli.entry.context import install_language
 from minipool.cli.entry.options import Opt, Parsed, UsageError
 from minipool.cli.entry.tool import DEBUG, HELP, Tool, refused, run
+from minipool.client.surroundings import install_surroundings
 from pool.base.errors import SubmitError, UserError
 from pool.base.words import split_list
 from pool.config import load_config

@@ -46,13 +46,6 @@ def stamp(when: float | None = None) -> str:
     return time.strftime("%m/%d/%y %H:%M:%S", time.localtime(when))
 
 
-def install_clock() -> None:
-    """Let `time()` in expressions be the time of day, in the zone of this host."""
-    from pool.classad.values import environment
-
-    environment.install(clock=time.time, zone=_zone, zone_name=time.tzname[0])
-
-
 def install_language(config: Config) -> None:
     """What the configuration adds to expressions; a tool goes on without what it cannot have, and says so."""
     # To import the language's installers takes longer than many a tool runs.
@@ -77,18 +70,3 @@ def _home(name: str) -> str | None:
         return pwd.getpwnam(name).pw_dir or None
     except (KeyError, ValueError):
         return None
-
-
-def install_surroundings() -> None:
-    """The clock, and chance."""
-    from random import Random
-
-    from pool.classad.values import environment
-
-    install_clock()
-    environment.install(rng=Random())
-
-
-def _zone(at: float, no_dst: bool) -> int:
-    """This host's offset from UTC, in seconds."""
-    return -time.timezone if no_dst else time.localtime(at).tm_gmtoff

@@ -5,9 +5,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from minipool.cli.entry.context import install_clock, open_session
+from minipool.cli.entry.context import open_session
 from minipool.cli.entry.options import Opt, Parsed, UsageError
 from minipool.cli.entry.tool import Tool, run
+from minipool.client.surroundings import install_surroundings
 from pool.base.errors import ClassAdError, PeerError, UserError
 from pool.classad import ClassAd, Expr, expr
 
@@ -42,7 +43,7 @@ def _main(parsed: Parsed) -> int:
     wanted = parsed.number("n", 1)
     if wanted < 1:
         raise UserError("condor_findhost: -n needs a number greater than zero")
-    install_clock()
+    install_surroundings()
     constraint, rank = _expression(parsed, "c"), _expression(parsed, "r")
     session = open_session(parsed, pool="p")
     try:

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterable, Sequence
 
 from minipool.cli.entry.console import line_width, terminal_width
-from minipool.cli.entry.context import install_clock, open_session
+from minipool.cli.entry.context import open_session
 from minipool.cli.entry.options import Parsed
 from minipool.cli.entry.tool import run
 from minipool.cli.output.ad_form import AdForm
@@ -24,6 +24,7 @@ from minipool.cli.pool_tools.status_totals import KINDS, slots_of, totals
 from minipool.cli.pool_tools.status_views import VIEWS, View, view
 from minipool.cli.queue_tools.q_show import in_order
 from minipool.client.session import Session
+from minipool.client.surroundings import install_surroundings
 from pool.base.errors import ClassAdError, PeerError, UserError
 from pool.base.ids import is_number
 from pool.classad import ClassAd, expr, quote
@@ -48,7 +49,7 @@ def main(verb: str, argv: Sequence[str]) -> int:
 
 
 def _main(parsed: Parsed) -> int:
-    install_clock()
+    install_surroundings()
     asked = StatusQuery(parsed)
     diagnose = parsed.qualifier("diagnose")
     if diagnose is not None:

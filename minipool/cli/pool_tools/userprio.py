@@ -11,12 +11,13 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from minipool.cli.entry.context import install_clock, open_session
+from minipool.cli.entry.context import open_session
 from minipool.cli.entry.options import Opt, Parsed, UsageError
 from minipool.cli.entry.tool import DEBUG, FORMATTING, HELP, NAME, POOL, VERSION_OPT, Tool, run
 from minipool.cli.output.autoformat import AutoFormat
 from minipool.cli.pool_tools.userprio_edit import KEYS, OPTIONS, edit
 from minipool.client.session import Session
+from minipool.client.surroundings import install_surroundings
 from pool.base.errors import ClassAdError, PeerError, UserError
 from pool.classad import ClassAd
 
@@ -68,7 +69,7 @@ def main(verb: str, argv: Sequence[str]) -> int:
 
 
 def _main(parsed: Parsed) -> int:
-    install_clock()
+    install_surroundings()
     path = parsed.value("inputfile")
     if path is not None:
         return _show(_of_file(path), parsed)

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from minipool.cli.entry.context import install_clock, open_session
+from minipool.cli.entry.context import open_session
 from minipool.cli.entry.options import Opt, Parsed
 from minipool.cli.entry.tool import DEBUG, FORMATTING, HELP, VERSION_OPT, Tool, refused, run
 from minipool.cli.output import print_as
@@ -21,6 +21,7 @@ from minipool.cli.output.mask import MISSING, Column, PrintAs
 from minipool.cli.output.print_format import parse as parse_format
 from minipool.cli.output.show import duration
 from minipool.client.session import Session
+from minipool.client.surroundings import install_surroundings
 from pool.base.errors import ClassAdError, PeerError, UserError
 from pool.base.ids import is_number
 from pool.classad import ClassAd, expr
@@ -112,7 +113,7 @@ def main(verb: str, argv: Sequence[str]) -> int:
 
 
 def _main(parsed: Parsed) -> int:
-    install_clock()
+    install_surroundings()
     session = open_session(parsed)
     if parsed.has("quickdaemons") or parsed.has("wait-for-ready"):
         return _readiness(session, parsed)

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from minipool.cli.entry.console import line_width
-from minipool.cli.entry.context import install_clock, open_session
+from minipool.cli.entry.context import open_session
 from minipool.cli.entry.options import Opt, Parsed
 from minipool.cli.entry.tool import DEBUG, FORMATTING, HELP, NAME, POOL, VERSION_OPT, Tool, refused, run
 from minipool.cli.output.ad_form import AdForm
@@ -21,6 +21,7 @@ from minipool.cli.output.print_as import FUNCTIONS
 from minipool.cli.queue_tools.history_files import files_of, of_files, remove, with_earlier
 from minipool.client.job_ids import of_ad, split
 from minipool.client.session import NotFound, Session
+from minipool.client.surroundings import install_surroundings
 from pool.base.errors import ClassAdError, PeerError, UserError
 from pool.base.ids import named_jobs, names_jobs
 from pool.base.words import split_list
@@ -106,7 +107,7 @@ def main(verb: str, argv: Sequence[str]) -> int:
 
 
 def _main(parsed: Parsed) -> int:
-    install_clock()
+    install_surroundings()
     asked = HistoryQuery(parsed)
     _show(asked, asked.found())
     if "d" in (parsed.qualifier("epochs") or "").lower():

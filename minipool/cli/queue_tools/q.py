@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from minipool.cli.entry.context import install_clock, open_session, short_address
+from minipool.cli.entry.context import open_session, short_address
 from minipool.cli.entry.options import Parsed
 from minipool.cli.entry.tool import run
 from minipool.cli.queue_tools import q_totals
@@ -16,6 +16,7 @@ from minipool.cli.queue_tools.q_options import TOOL
 from minipool.cli.queue_tools.q_show import show
 from minipool.client.job_ids import of_ad
 from minipool.client.session import NotFound, Session
+from minipool.client.surroundings import install_surroundings
 from pool.base.errors import ClassAdError, PeerError, UserError
 from pool.classad import ClassAd, expr
 
@@ -35,7 +36,7 @@ def main(verb: str, argv: Sequence[str]) -> int:
 
 
 def _main(parsed: Parsed) -> int:
-    install_clock()
+    install_surroundings()
     session = open_session(parsed)
     asked = Asked(parsed, session.config)
     if asked.from_file:

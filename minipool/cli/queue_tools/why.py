@@ -11,12 +11,13 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from minipool.cli.entry.context import install_clock, open_session
+from minipool.cli.entry.context import open_session
 from minipool.cli.entry.options import Opt, Parsed
 from minipool.cli.entry.tool import DEBUG, HELP, NAME, POOL, VERSION_OPT, Tool, run
 from minipool.cli.output.show import date
 from minipool.client.job_ids import of_ad
 from minipool.client.session import Session
+from minipool.client.surroundings import install_surroundings
 from pool.base.errors import PeerError, UserError
 from pool.classad import ClassAd
 from pool.jobs.vocabulary.states import JobStatus
@@ -47,7 +48,7 @@ def main(verb: str, argv: Sequence[str]) -> int:
 
 
 def _main(parsed: Parsed) -> int:
-    install_clock()
+    install_surroundings()
     session = open_session(parsed)
     try:
         with session.daemon("schedd", name=parsed.value("name")) as peer:

@@ -31,12 +31,3 @@ def delta(old: ClassAd, new: ClassAd) -> Delta:
             changed.spell(key, after.name_any(key))
     gone = tuple(before.name_any(key) for key in before.keys_all() if after.lookup(key) is MISSING)
     return Delta(ClassAd(attrs=changed), gone)
-
-
-def apply_delta(ad: ClassAd, change: Delta) -> None:
-    """Change `ad` in place; names that it does not have need not be removed."""
-    for name in change.removed:
-        if name in ad:
-            del ad[name]
-    for name, stored in change.changed.own():
-        ad[name] = stored

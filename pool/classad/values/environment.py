@@ -18,14 +18,15 @@ if TYPE_CHECKING:
 class Environment:
     """The one environment of a process; tools and daemons install theirs at start, tests hand in their own."""
 
-    __slots__ = ("clock", "cpu", "debug", "rng", "strict", "user_home", "user_maps", "zone", "zone_name")
+    __slots__ = ("clock", "cpu", "debug", "rng", "seed", "strict", "user_home", "user_maps", "zone", "zone_name")
 
     def __init__(self) -> None:
         self.clock: Callable[[], float] = lambda: 0.0
         #: Seconds of processor time of this thread; None: evaluations are bounded by their steps alone.
         self.cpu: Callable[[], float] | None = None
-        #: Chance for random(); without one, a seeded source.
+        #: Chance for random(); without one, a source that begins with the seed.
         self.rng: random.Random | None = None
+        self.seed = 0
         #: Offset of local time from UTC, in seconds, at a moment in epoch seconds; without daylight saving if asked.
         self.zone: Callable[[int, bool], int] = lambda _at, _no_dst: 0
         #: What local time is called while there is no daylight saving.
@@ -48,6 +49,7 @@ def install(
     clock: Callable[[], float] | None = None,
     cpu: Callable[[], float] | None = None,
     rng: random.Random | None = None,
+    seed: int | None = None,
     zone: Callable[[int, bool], int] | None = None,
     zone_name: str | None = None,
     user_home: Callable[[str], str | None] | None = None,
@@ -62,6 +64,8 @@ def install(
         ENV.cpu = cpu
     if rng is not None:
         ENV.rng = rng
+    if seed is not None:
+        ENV.rng, ENV.seed = None, seed
     if zone is not None:
         ENV.zone = zone
     if zone_name is not None:
@@ -86,7 +90,7 @@ def chance() -> random.Random:
     if ENV.rng is None:
         import random  # slow to import, and few programs throw dice
 
-        ENV.rng = random.Random(0)
+        ENV.rng = random.Random(ENV.seed)
     return ENV.rng
 
 

@@ -8,7 +8,7 @@ An event is a header line (number, job, local time, first words), lines of its o
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
@@ -55,8 +55,3 @@ def local_time(at: float) -> str:
 def one_line(reason: str) -> str:
     """A reason as one line of the log."""
     return reason.replace("\n", "|").replace("\r", " ")
-
-
-def split_events(joined: str) -> Sequence[str]:
-    """The events of a text that holds several, each complete."""
-    return [part + "\n...\n" for part in joined.split("\n...\n")[:-1]]

@@ -3,10 +3,14 @@ from __future__ import annotations
 import os
 import stat
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import trio
 
+from daemons.agent.inputs import Inputs
+from daemons.agent.outputs import Outputs
 from protocol.files.file_stream import send_files
 from protocol.messages.agent import (
     AppendEvents,
@@ -146,3 +150,28 @@ async def test_the_socket_is_the_users_alone_and_the_agent_ends_with_its_schedd(
         await b.agent.aclose()
         with trio.fail_after(60):
             assert await b.agent_child.wait() == 0
+
+
+async def test_what_nobody_foresaw_ends_one_transfer_and_not_the_agent(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def fail(*_: object, **__: object) -> None:
+        raise KeyError("nobody foresaw it")
+
+    said: list[str] = []
+    peer: Any = SimpleNamespace(abort=said.append)
+    transfer: Any = SimpleNamespace(peer=peer, run_sync=None)
+    given_back: list[object] = []
+    turns: Any = SimpleNamespace(give_back=given_back.append)
+    none_open: Any = None
+    activation: Any = SimpleNamespace(arrived=trio.Event(), came={}, stored=None, kept=None)
+    push: Any = SimpleNamespace(placement=SimpleNamespace(abandon=lambda: None), staging="")
+    monkeypatch.setattr("daemons.agent.inputs.send_files", fail)
+    monkeypatch.setattr(Outputs, "_take", fail)
+    async with trio.open_nursery() as nursery:  # as the agent's own, which serves all jobs of its user
+        inputs = Inputs(none_open, turns, nursery, host="here")
+        outputs = Outputs(none_open, turns, nursery, host="here")
+        nursery.start_soon(inputs._send, transfer, [], os.open, {}, False)
+        nursery.start_soon(outputs._receive, peer, activation, trio.CancelScope(), push, transfer)
+    assert said == ["the file agent failed: KeyError('nobody foresaw it')"]
+    assert "the file agent failed" in activation.stored.trouble.reason
+    assert activation.arrived.is_set()
+    assert given_back == [transfer, transfer]

@@ -34,7 +34,7 @@ async def test_an_administrator_hears_that_a_change_is_not_durable(tmp_path: Pat
     async with one_host(tmp_path) as host:
         accounts = await accounts_of(host)
 
-        def full(*_: object) -> None:
+        def full(*_: object, **__: object) -> None:
             raise sqlite3.OperationalError("database or disk is full")
 
         accounts._store.save = full  # type: ignore[method-assign, assignment]
@@ -81,3 +81,31 @@ async def test_notices_that_nobody_takes_do_not_pile_up_for_ever(tmp_path: Path,
             notices._told[str(number)] = "<h:1>"
         notices.returned([str(number) for number in range(WAITING_MAX + 10)])
         assert notices._take.statistics().current_buffer_used == WAITING_MAX
+
+
+def test_what_an_administrator_changes_is_synced_and_what_was_used_is_not(tmp_path: Path) -> None:
+    store = AccountStore(tmp_path / "accounts")
+    said: list[str] = []
+    store._connection.set_trace_callback(said.append)
+
+    def synced(durable: bool) -> bool:
+        said.clear()
+        store.save([], 1.0, durable=durable)
+        return said.index("PRAGMA synchronous = FULL") < said.index("COMMIT") if durable else "FULL" in " ".join(said)
+
+    assert synced(durable=True)
+    assert not synced(durable=False)
+    assert synced(durable=True)
+    store.close()
+
+
+async def test_the_word_of_an_administrator_is_saved_durably(tmp_path: Path, autojump_clock: MockClock) -> None:
+    async with one_host(tmp_path) as host:
+        accounts = await accounts_of(host)
+        said: list[str] = []
+        accounts._store._connection.set_trace_callback(said.append)
+        await accounts.set_priority(
+            Peer(), SetPriority(submitter="ann@pool.test", attribute="PriorityFactor", value=7.0)
+        )  # type: ignore[arg-type]
+        assert said.index("PRAGMA synchronous = FULL") < said.index("COMMIT")
+        accounts._store.close()

@@ -71,3 +71,9 @@ def test_a_job_may_choose_its_first_group_among_its_owners(monkeypatch: pytest.M
     own = replace(somebody, uid=os.getuid())
     with pytest.raises(NotInGroup, match="without root's rights"):
         with_primary_group(own, "science")
+
+
+@pytest.mark.parametrize("owner", ["\u00b2", "\u0663\u0663"])
+def test_a_number_in_another_script_is_no_account(owner: str) -> None:
+    job = ClassAd({"Owner": owner, "User": f"{owner}@pool.test"})
+    assert account_for(job, uid_domain="pool.test", fallback="nobody", soft_uid_domain=True).name == "nobody"

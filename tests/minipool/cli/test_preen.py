@@ -73,3 +73,17 @@ def test_it_tells_the_administrator_by_mail_or_that_it_cannot(
     (mailbox / "mail").write_text("#!/bin/sh\nexit 9\n")
     assert main("preen", ["-m", "-r"]) == 2
     assert "ended with status 9" in capsys.readouterr().err
+
+
+def test_a_sandbox_that_is_mounted_is_in_use_whatever_its_path(
+    host: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    execute = host / "the scratch"
+    (execute / "dir_999999998").mkdir(parents=True)
+    (host / "config").write_text((host / "config").read_text() + f"EXECUTE = {execute}\n")
+    mounts = host / "mounts"
+    written = str(execute / "dir_999999998").replace(" ", "\\040")
+    mounts.write_text(f"proc /proc proc rw 0 0\ntmpfs {written} tmpfs rw 0 0\n")
+    monkeypatch.setattr("minipool.cli.admin_tools.preen.MOUNTS", str(mounts))
+    assert main("preen", []) == 0
+    assert "dir_999999998" not in capsys.readouterr().out

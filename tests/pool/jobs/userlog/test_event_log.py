@@ -12,7 +12,7 @@ import pytest
 from pool.base.ids import JobId
 from pool.classad import ClassAd, parse_ad
 from pool.jobs.userlog import event_log as log
-from pool.jobs.userlog.event import LogEvent, event_text, split_events
+from pool.jobs.userlog.event import LogEvent, event_text
 from pool.jobs.userlog.reader import EventReader, LoggedEvent
 from pool.jobs.userlog.requests import answer_line, events_of
 from pool.jobs.userlog.usage import Usage
@@ -71,6 +71,10 @@ def test_htcondors_own_logs_are_read_as_it_reads_them(name: str) -> None:
                 assert ad[attribute] == parse_ad(value["text"])
             else:
                 assert ad[attribute] == value, attribute
+
+
+def split_events(joined: str) -> list[str]:
+    return [part + "\n...\n" for part in joined.split("\n...\n")[:-1]]
 
 
 def written_and_expected() -> Iterator[tuple[str, str]]:
@@ -174,11 +178,6 @@ def test_a_log_is_read_as_it_grows() -> None:
     assert reader.unfinished == ""
     assert list(reader.feed("012 (008.000.000) 2026-11-20 23:51:08 Job was")) == []
     assert reader.unfinished != ""
-
-
-def test_several_events_come_apart_again() -> None:
-    texts = [event_text(event, JOB, AT) for event in EVENTS]
-    assert list(split_events("".join(texts))) == texts
 
 
 def test_a_reason_with_line_ends_stays_on_its_line() -> None:
