@@ -8,6 +8,8 @@ from pool.base.errors import UserError
 
 # More than any queue gives out, and few enough that no text costs much to read.
 _DIGITS = 9
+_INT_DIGITS_MAX = 4300
+"""Python's own bound (sys.int_info.default_max_str_digits), as longer texts take quadratic time."""
 
 
 class JobId(NamedTuple):
@@ -29,8 +31,9 @@ class JobId(NamedTuple):
 
 
 def is_number(text: str) -> bool:
-    """Whether it is digits and nothing else."""
-    return text.isascii() and text.isdigit()
+    """Whether it is digits and nothing else, so that int() takes it."""
+    # isdigit() alone is true of superscripts too, which int() refuses, and int() refuses more than so many digits.
+    return text.isascii() and text.isdigit() and len(text) <= _INT_DIGITS_MAX
 
 
 def named_jobs(text: str) -> tuple[int, int | None] | None:

@@ -6,11 +6,13 @@ import re
 from typing import Final
 
 # Texts, which `re` compiles and keeps when they are first matched: many a tool reads no amount.
-_BYTES: Final = r"\s*([-+]?\d+(?:\.\d*)?|[-+]?\.\d+)\s*([kKmMgGtTpP]?)([iI]?[bB]?)(?:ytes?)?\s*\Z"
-_REQUEST: Final = r"\s*(\d+(?:\.\d*)?|\.\d+)\s*(?:([kKmMgGtT])[bB]?)?\s*(?=\Z|,)"
+# So many digits at most: int() refuses 4301 of them, and a real of 310 is infinite.
+_DIGITS: Final = "[0-9]{1,30}"
+_BYTES: Final = rf"\s*([-+]?{_DIGITS}(?:\.[0-9]*)?|[-+]?\.[0-9]+)\s*([kKmMgGtTpP]?)([iI]?[bB]?)(?:ytes?)?\s*\Z"
+_REQUEST: Final = rf"\s*({_DIGITS}(?:\.[0-9]*)?|\.[0-9]+)\s*(?:([kKmMgGtT])[bB]?)?\s*(?=\Z|,)"
 """What HTCondor takes for an amount in a submit file: no sign, no `i`, and a comma may follow."""
 _SCALE = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40, "p": 50}
-_TIME: Final = r"\s*\+?\s*(\d+(?:\.\d+)?)\s*([a-zA-Z]*)\s*"
+_TIME: Final = rf"\s*\+?\s*({_DIGITS}(?:\.[0-9]+)?)\s*([a-zA-Z]*)\s*"
 _SECONDS = {
     **dict.fromkeys(("", "s", "sec", "secs", "second", "seconds"), 1),
     **dict.fromkeys(("m", "min", "mins", "minute", "minutes"), 60),

@@ -117,10 +117,8 @@ class Config:
         text = self[name]
         if not text:
             return self._default(name, default, None)
-        try:
-            number: float | int = int(text)
-        except ValueError:
-            number = self._number(name, text, "an integer")
+        # int() alone takes `1_000` and digits of other scripts, and refuses thousands of them.
+        number: float | int = int(text) if _is_integer(text) else self._number(name, text, "an integer")
         return self._ranged(name, int(number))
 
     def float(self, name: Str, default: Float | None = None) -> Float:
@@ -129,7 +127,7 @@ class Config:
         if not text:
             return self._default(name, default, None)
         try:
-            number = float(text)
+            number = float(text if text.isascii() and "_" not in text else "")
         except ValueError:
             number = float(self._number(name, text, "a number"))
         return self._ranged(name, number)
@@ -330,6 +328,10 @@ class Config:
     def _place(self, name: Str) -> Str:
         source = self.where(name)
         return f"{source.file}:{source.line}" if source.line else source.file
+
+
+def _is_integer(text: str) -> bool:
+    return is_number(text[1:] if text[0] in "+-" else text)
 
 
 def _has_effect(name: str) -> bool:

@@ -114,6 +114,12 @@ def _cpus_limit(_: Mapping[str, str]) -> str:
     return str(cpus_allowed())
 
 
+def _physical_cpus(_: Mapping[str, str]) -> str:
+    from pool.slots.provision.detect import hardware_facts  # which imports psutil: seldom asked for
+
+    return str(hardware_facts(hyperthreads=False).cpus_total)
+
+
 def _memory(_: Mapping[str, str]) -> str:
     return str(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 20)
 
@@ -162,7 +168,7 @@ _FINDERS: dict[str, Callable[[Mapping[str, str]], str]] = {
     "OPSYSANDVER": lambda _: _os_short_name(_) + _os_version(_),
     "DETECTED_CPUS": lambda _: str(os.cpu_count() or 1),
     "DETECTED_CORES": lambda _: str(os.cpu_count() or 1),
-    "DETECTED_PHYSICAL_CPUS": lambda _: str(os.cpu_count() or 1),
+    "DETECTED_PHYSICAL_CPUS": _physical_cpus,
     "DETECTED_CPUS_LIMIT": _cpus_limit,
     "DETECTED_MEMORY": _memory,
 }

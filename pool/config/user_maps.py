@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
+from pool.base.words import SPACE
 from pool.classad.eval.budget import Budget
 from pool.classad.eval.patterns import Pattern, compile_pattern
 
@@ -28,9 +29,10 @@ STEPS_PER_ENTRY: Final = 1
 ANY: Final = "*"
 _QUOTED: Final = r'"((?:\\.|[^"\\])*)"'
 _USER: Final = rf"(?:/((?:\\.|[^/\\])*)/(i?)(?=\s|$)|{_QUOTED}|(\S+))"
-_LINE: Final = re.compile(rf"\s*(\S+)\s+{_USER}\s+(?:{_QUOTED}|(\S+)).*")
-_LINE_OF_PREFIXES: Final = re.compile(rf"\s*(\S+)\s+(?:(?!)()()|{_QUOTED}|(\S+))\s+(?:{_QUOTED}|(\S+)).*")
-_REFERENCE: Final = re.compile(r"\\(\d)")
+# ASCII: a name may hold what only Unicode takes for a blank.
+_LINE: Final = re.compile(rf"\s*(\S+)\s+{_USER}\s+(?:{_QUOTED}|(\S+)).*", re.ASCII)
+_LINE_OF_PREFIXES: Final = re.compile(rf"\s*(\S+)\s+(?:(?!)()()|{_QUOTED}|(\S+))\s+(?:{_QUOTED}|(\S+)).*", re.ASCII)
+_REFERENCE: Final = re.compile(r"\\([0-9])")
 
 
 class MapEntry(Protocol):
@@ -115,8 +117,9 @@ class _Reading:
         self.ignored: list[str] = []
 
     def read(self, text: str) -> None:
-        for number, line in enumerate(text.splitlines(), 1):
-            if line.strip() and not line.lstrip().startswith("#"):
+        # Not splitlines(), for which a line ends at a form feed and at half a dozen characters of Unicode's too.
+        for number, raw in enumerate(text.split("\n"), 1):
+            if (line := raw.rstrip("\r")).strip(SPACE) and not line.lstrip(SPACE).startswith("#"):
                 self._line(number, line)
 
     def _line(self, number: int, line: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from pool.base.ids import is_number
 from pool.base.words import split_list
 
 CONTROL: Final = ("/dev/nvidiactl", "/dev/nvidia-uvm")
@@ -17,23 +18,21 @@ def device_numbers(texts: Iterable[str]) -> dict[str, int]:
     for text in texts:
         fields = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in text.splitlines())}
         number = fields.get("Device Minor", "")
-        if number.isdigit() and (uuid := fields.get("GPU UUID")):
+        if is_number(number) and (uuid := fields.get("GPU UUID")):
             found[uuid] = int(number)
     return found
 
 
 def gpu_devices(assigned: str, numbers: Mapping[str, int], *, everything: bool = False) -> list[str]:
     """The device files for AssignedGPUs (`CUDA0`, or `GPU-` and the beginning of a UUID); with `everything` all."""
-    devices = list(CONTROL)
-    for gpu in (word.strip() for word in assigned.split(",")):
-        if gpu.startswith(_PLAIN) and gpu[len(_PLAIN) :].isdigit():
+    devices, listed = list(CONTROL), split_list(assigned)
+    if everything and listed:  # a slot without GPUs has none in its containers either
+        devices += [f"/dev/nvidia{number}" for number in numbers.values()]
+    for gpu in listed:
+        if gpu.startswith(_PLAIN) and is_number(gpu[len(_PLAIN) :]):
             devices.append(f"/dev/nvidia{gpu[len(_PLAIN) :]}")
-            continue
-        for uuid, number in numbers.items():
-            if gpu and (everything or uuid.startswith(gpu)):
-                devices.append(f"/dev/nvidia{number}")
-                if not everything:
-                    break
+        elif (number := next((number for uuid, number in numbers.items() if uuid.startswith(gpu)), None)) is not None:
+            devices.append(f"/dev/nvidia{number}")
     return list(dict.fromkeys(devices))
 
 

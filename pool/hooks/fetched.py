@@ -8,6 +8,7 @@ from pool.base.errors import UserError
 from pool.base.ids import JobId
 from pool.base.words import split_list
 from pool.classad import ClassAd, parse_long
+from pool.jobs.vocabulary.states import JobStatus
 from pool.jobs.vocabulary.universes import Universe
 
 FETCHED_JOB: Final = JobId(1, 0)
@@ -60,7 +61,7 @@ def complete(job: ClassAd, keyword: str, *, partitionable: bool, as_root: bool, 
         ("JobUniverse", Universe.VANILLA),
         ("ClusterId", FETCHED_JOB.cluster),
         ("ProcId", FETCHED_JOB.proc),
-        ("JobStatus", 2),
+        ("JobStatus", int(JobStatus.RUNNING)),
         ("ShouldTransferFiles", "NO"),
     ):
         ad.setdefault(name, value)

@@ -26,8 +26,9 @@ def send(
         return "a recipient or sender that begins with - would be an option"
     if (found := shutil.which(sendmail) if sendmail else None) is not None:
         command = [found, "-oi", *(["-f", sender] if sender else []), "--", *to]
-        heads = [f"From: {sender}"] if sender else []
-        text = "\n".join([*heads, f"To: {', '.join(to)}", f"Subject: {subject}", "", body])
+        heads = {**({"From": sender} if sender else {}), "To": ", ".join(to), "Subject": subject}
+        # A line end in what a job says of itself begins no further header (RFC 5322, 2.2).
+        text = "\n".join([*(f"{name}: {' '.join(said.split())}" for name, said in heads.items()), "", body])
     elif mail:
         command, text = [mail, "-s", subject, *(["-r", sender] if sender else []), *to], body
     else:

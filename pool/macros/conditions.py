@@ -17,7 +17,7 @@ _NUMBER: Final = r"-?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?\Z"
 _NAME: Final = r"[A-Za-z_./][A-Za-z0-9_./]*\Z"
 _DEFINED_NAME: Final = r"[A-Za-z0-9_./]+\Z"
 _VERSION: Final = r"(?i)version\s*(!?)\s*([<=>]=?|=)?\s*(v?)(.*)\Z"
-_NUMBERS: Final = r"(\d+)\.(\d+)(?:\.(\d+))?"
+_NUMBERS: Final = r"([0-9]{1,9})\.([0-9]{1,9})(?:\.([0-9]{1,9}))?"
 _YES = frozenset(("true", "yes", "t"))
 _NO = frozenset(("false", "no", "f"))
 _KEYWORDS = frozenset(("if", "elif", "else", "endif"))

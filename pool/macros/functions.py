@@ -17,8 +17,10 @@ from pool.base.words import SPACE
 if TYPE_CHECKING:
     from pool.macros.expand import Expander
 
-_INTEGER = re.compile(r"\s*[-+]?[0-9]+\s*\Z")
-_FORMAT = re.compile(r"[^%]*(?:%%[^%]*)*%[-+ #0]*\d*(?:\.\d+)?(?:ll|l|h)?([a-zA-Z])[^%]*(?:%%[^%]*)*\Z")
+# No more digits than int() takes; a literal beyond that is left to the language of expressions, which says what it is.
+_INTEGER = re.compile(r"\s*[-+]?[0-9]{1,4300}\s*\Z")
+# A width of a billion would take a gigabyte of whoever expands what somebody else has written, such as the schedd.
+_FORMAT = re.compile(r"[^%]*(?:%%[^%]*)*%[-+ #0]*[0-9]{0,4}(?:\.[0-9]{1,4})?(?:ll|l|h)?([a-zA-Z])[^%]*(?:%%[^%]*)*\Z")
 
 
 def evaluate(expander: Expander, function: str, body: str) -> str:
@@ -99,6 +101,8 @@ def _int(expander: Expander, body: str) -> str:
     if not comma:
         return str(value)
     plain = re.sub(r"(?:ll|l|h)([a-zA-Z])", r"\1", shape, count=1)
+    if re.search(r"%[^a-zA-Z%]*c", plain):  # C writes one byte, Python any character that there is
+        value &= 0xFF
     if plain == shape:  # C's int has 32 bits
         value = (value + 2**31) % 2**32 - 2**31
     if value < 0 and re.search(r"%[^a-zA-Z]*[oxXu]", plain):
@@ -117,6 +121,10 @@ def _real(expander: Expander, body: str) -> str:
         return ""
     if not comma:
         return f"{value:.16G}"
+    # Python's %a is another thing, and it has no %A.
+    if (hexadecimal := re.search(r"%[^a-zA-Z%]*[aA]", shape)) is not None:
+        written = value.hex()
+        return shape.replace(hexadecimal[0], "%s") % (written.upper() if hexadecimal[0][-1] == "A" else written)
     said = shape % value
     return said if "." in said else said + ".0"
 
@@ -128,7 +136,7 @@ def _string(expander: Expander, body: str) -> str:
     text = _named(expander, name)
     value = evaluated(text)
     said = value if isinstance(value, str) else text
-    return shape % said if comma else said
+    return re.sub(r"(%[^a-zA-Z%]*)S", r"\1s", shape) % said if comma else said  # Python has no %S
 
 
 def _eval(expander: Expander, body: str) -> str:
@@ -200,11 +208,11 @@ def _random_integer(expander: Expander, body: str) -> str:
 
 
 def _bound(expander: Expander, items: list[str], place: int, what: str, instead: int) -> int:
-    try:
+    # Not what int() alone takes: `1_000`, digits of other scripts.
+    if place < len(items) and _INTEGER.match(items[place]):
         return int(items[place])
-    except (IndexError, ValueError):
-        expander.fail(f"$RANDOM_INTEGER() macro: invalid {what}!")
-        return instead
+    expander.fail(f"$RANDOM_INTEGER() macro: invalid {what}!")
+    return instead
 
 
 def _substr(expander: Expander, body: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pool.base.errors import UserError
-from pool.base.ids import ClaimId, JobId, named_jobs, names_jobs
+from pool.base.ids import ClaimId, JobId, is_number, named_jobs, names_jobs
 
 
 @pytest.mark.parametrize(
@@ -33,3 +33,8 @@ def test_a_claim_does_not_show_its_secret() -> None:
     claim = ClaimId("<1.2.3.4:5>#7#1#secret")
     assert "secret" not in repr(claim) + claim.public() + claim.digest()
     assert claim.with_secret("other").public() == claim.public()
+
+
+@pytest.mark.parametrize("text", ["1" * 5000, "\u00b2", "1_0", "", "-1"])
+def test_what_is_no_number(text: str) -> None:
+    assert not is_number(text)

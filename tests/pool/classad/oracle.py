@@ -12,6 +12,7 @@ from typing import Any
 from pool.base.errors import ClassAdError
 from pool.classad import ERROR, AbsTime, ClassAd, Expr, expr, parse_ad
 from pool.classad.eval.ad import text_of
+from pool.classad.eval.budget import OverBudget
 from pool.classad.eval.expression import stored_value
 from pool.classad.eval.frame import frames
 from tests.pool.classad.cases import alike
@@ -93,7 +94,10 @@ def _value(expression: Expr, my: ClassAd | None, target: ClassAd | None) -> tupl
     """The value, and whether evaluation ran out of depth or steps."""
     assert my is not None
     frame = frames(my.attrs, None if target is None else target.attrs)
-    value = stored_value(expression.run(frame))
+    try:
+        value = stored_value(expression.run(frame))
+    except OverBudget:
+        return ERROR, True
     return value, frame.budget.steps < 0
 
 

@@ -219,3 +219,18 @@ def test_host_names(tmp_path: Path) -> None:
         "ap1",
         "ap1.pool.test",
     )
+
+
+@pytest.mark.parametrize("said", ["1_000", "\u0661\u0662"])
+def test_what_only_python_takes_for_a_number_is_none(said: str) -> None:
+    config = load_config([], overrides={"MAX_JOBS_RUNNING": said, "DEFAULT_PRIO_FACTOR": said}, environ={})
+    with pytest.raises(ConfigError):
+        config.int("MAX_JOBS_RUNNING")
+    with pytest.raises(ConfigError):
+        config.float("DEFAULT_PRIO_FACTOR")
+
+
+def test_physical_cpus_are_cores_and_not_their_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("psutil.cpu_count", lambda logical=True: 64 if logical else 32)
+    config = load_config([], overrides={"X": "$(DETECTED_PHYSICAL_CPUS)"}, environ={})
+    assert config.str("X") == "32"

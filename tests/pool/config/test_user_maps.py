@@ -83,3 +83,8 @@ def test_a_map_may_have_submaps_and_lines_for_prefixes(tmp_path: Path) -> None:
         f"{where}:5:10: '* /^ann/i' (expected GROUPS of METHOD USER GROUPS)",
         f"{where}:6:3: /(/ is no regular expression",
     ]
+
+
+def test_what_only_unicode_takes_for_a_blank_or_a_line_end_belongs_to_the_name() -> None:
+    read = read_user_map("* ann\u00a0b one\n* c\x85d two\r\n")
+    assert (read("ann\u00a0b"), read("c\x85d")) == ("one", "two")

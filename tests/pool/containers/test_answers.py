@@ -10,7 +10,7 @@ import pytest
 from pool.base.errors import ConfigError
 from pool.containers import probe_image
 from pool.containers.answers import Inspected, exit_of, host_ports, inspected, judged, runs_on
-from pool.containers.devices import device_numbers, gpu_devices
+from pool.containers.devices import CONTROL, device_numbers, gpu_devices
 from pool.containers.engine import EngineError, extra_words, program_words, slot_facts, version_of
 from pool.execute.exit import Exited, Hold
 
@@ -112,3 +112,10 @@ def test_the_test_program_does_what_it_is_for(tmp_path: Path) -> None:
     (tmp_path / "exit").chmod(0o755)
     assert subprocess.run([tmp_path / "exit"], check=False).returncode == probe_image.STATUS
     assert probe_image.archive("vax") is None
+
+
+def test_all_gpus_of_the_machine_are_all_whatever_the_slots_are_called() -> None:
+    numbers = {"GPU-aa": 0, "GPU-bb": 1}
+    for assigned in ("CUDA0", "GPU-bb", "CUDA1, GPU-aa"):
+        assert set(gpu_devices(assigned, numbers, everything=True)) == {*CONTROL, "/dev/nvidia0", "/dev/nvidia1"}
+    assert gpu_devices("", numbers, everything=True) == list(CONTROL)

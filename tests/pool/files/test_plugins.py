@@ -15,7 +15,6 @@ from pool.files.plugins import (
     read_answers,
     read_plugin,
     request_text,
-    scheme_of,
     stats_of,
 )
 
@@ -45,9 +44,7 @@ def test_what_is_no_plugin_is_named(text: str, said: str) -> None:
         read_plugin("/p", text)
 
 
-def test_schemes_and_names_of_urls() -> None:
-    assert scheme_of("token.x+HTTPS://a/b") == "https"
-    assert scheme_of("/a/b") == ""
+def test_names_of_urls() -> None:
     assert file_name_of("http://a/b/c.txt?x=/y#z") == "c.txt"
     assert file_name_of("http://a/b/") == "b"
 

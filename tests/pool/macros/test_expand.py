@@ -101,3 +101,38 @@ def test_references_of_a_text() -> None:
         ("Fn", "c", None),
     ]
     assert next_reference("nothing $ here") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("$STRING(one,%S)", "one"),
+        ("$STRING(one,%-5S|)", "one  |"),
+        ("$REAL(1.5,%a)", "0x1.8000000000000p+0"),
+        ("$REAL(1.5,%A)", "0X1.8000000000000P+0"),
+        ("$INT(65,%c)", "A"),
+        ("$INT(321,%c)", "A"),
+    ],
+)
+def test_formats_that_c_has_and_python_has_not(text: str, said: str) -> None:
+    assert Expander(lambda name: None).expand(text) == said
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "$INT(1,%2000000000d)",
+        "$REAL(1,%.99999999f)",
+        "$STRING(a,%1000000s)",
+        "$RANDOM_INTEGER(1_0,20)",
+        "$RANDOM_INTEGER(1,\u0662\u0660)",
+        f"$INT({'1' * 5000}x)",
+    ],
+)
+def test_what_is_no_number_or_too_wide_is_refused(text: str) -> None:
+    with pytest.raises(UserError):
+        Expander(lambda name: None).expand(text)
+
+
+def test_a_number_of_thousands_of_digits_ends_nothing() -> None:
+    assert isinstance(Expander(lambda name: None, complain=lambda said: None).expand(f"$INT({'1' * 5000})"), str)

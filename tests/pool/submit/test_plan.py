@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import pytest
 
 from pool.base.errors import SubmitError
@@ -178,3 +180,10 @@ def test_a_value_keeps_what_only_python_takes_for_blanks(place: Place, value: st
 
 def test_an_environment_may_begin_with_the_unit_separator(place: Place) -> None:
     assert place.ad(f"{PLAIN}environment = \x1fA=1\x1fB=2\nqueue\n")["Environment"] == "A=1 B=2"
+
+
+@pytest.mark.parametrize("digits", ["9" * 400 + ".5", "9" * 5000])
+@pytest.mark.parametrize("command", ["request_memory", "request_disk", "request_cpus", "priority"])
+def test_a_number_that_nothing_can_hold_is_refused_or_kept_as_it_is(place: Place, command: str, digits: str) -> None:
+    with suppress(SubmitError):
+        place.ad(f"{PLAIN}{command} = {digits}\nqueue\n")
