@@ -10,9 +10,9 @@ Source: HTCondor's manual, "Machine ClassAd Attributes".
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, Final
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
 
 from pool.base.ids import ClaimId
 from pool.classad import UNDEFINED, ClassAd, Expr, expr
@@ -66,8 +66,7 @@ _NEVER: Final = expr("false")
 _NAMES: Final = {CPUS: "Cpus", MEMORY: "Memory", DISK: "Disk", SWAP: "VirtualMemory"}
 
 
-@dataclass(frozen=True)
-class SlotView:
+class SlotView(NamedTuple):
     """All that the ad of one slot shows. Times are wall clock but for `now_monotonic`."""
 
     name: str
@@ -99,11 +98,11 @@ class SlotView:
     """How many cores the job keeps busy now; None where the owner has another measure of it."""
     job_starts: int = 0
     preemptions: int = 0
-    extra: Mapping[str, Any] = field(default_factory=dict)
+    extra: Mapping[str, Any] = MappingProxyType({})
     job_attrs: Sequence[str] = ()
-    customs: Mapping[str, Custom] = field(default_factory=dict)
+    customs: Mapping[str, Custom] = MappingProxyType({})
     """The custom resources whose pieces have names."""
-    own_ids: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    own_ids: Mapping[str, tuple[str, ...]] = MappingProxyType({})
     """Which pieces are the slot's, whether free or not."""
     children: Sequence[ClassAd] = ()
     child_attrs: Sequence[str] = CHILD_ATTRS
@@ -149,8 +148,7 @@ def slot_ad(base: ClassAd, view: SlotView, shape: ClassAd | None = None) -> Clas
         ad["PreemptingRank"] = view.pending.rank
     if view.kind is SlotKind.PARTITIONABLE:
         _put_children(ad, view)
-    for name, value in view.extra.items():
-        ad[name] = value
+    ad.update(view.extra)
     return ad
 
 
@@ -246,49 +244,57 @@ def shared_facts(pieces: Sequence[ClassAd]) -> dict[str, Any]:
 
 
 def _put_state(ad: ClassAd, view: SlotView) -> None:
-    state = view.state
-    ad["State"] = state.state.value
-    ad["Activity"] = state.activity.value
-    ad["EnteredCurrentState"] = int(state.entered_state)
-    ad["EnteredCurrentActivity"] = int(state.entered_activity)
-    ad["MyCurrentTime"] = int(view.now)
-    for (in_state, activity), seconds in state.totals(now=view.now).items():
-        if seconds >= 1:
-            ad[f"TotalTime{in_state.value}{activity.value}"] = int(seconds)
-    ad["RetirementTimeRemaining"] = int(min(view.retirement_left_s, 2**31 - 1))
-    ad["AcceptedWhileDraining"] = view.claim is not None and view.claim.while_draining
-    if view.draining:
-        ad["Draining"] = True
-    ad["CondorLoadAvg"] = round(view.load, 2)
-    ad["JobStarts"] = view.job_starts
-    ad["JobPreemptions"] = view.preemptions
-    ad["CurrentRank"] = view.claim.rank if view.claim is not None else 0.0
+    state, claim = view.state, view.claim
+    totals = state.totals(now=view.now).items()
+    ad.update(
+        {
+            "State": state.state.value,
+            "Activity": state.activity.value,
+            "EnteredCurrentState": int(state.entered_state),
+            "EnteredCurrentActivity": int(state.entered_activity),
+            "MyCurrentTime": int(view.now),
+            **{f"TotalTime{in_.value}{activity.value}": int(spent) for (in_, activity), spent in totals if spent >= 1},
+            "RetirementTimeRemaining": int(min(view.retirement_left_s, 2**31 - 1)),
+            "AcceptedWhileDraining": claim is not None and claim.while_draining,
+            **({"Draining": True} if view.draining else {}),
+            "CondorLoadAvg": round(view.load, 2),
+            "JobStarts": view.job_starts,
+            "JobPreemptions": view.preemptions,
+            "CurrentRank": claim.rank if claim is not None else 0.0,
+        }
+    )
 
 
 def _put_claim(ad: ClassAd, claim: Claim, view: SlotView) -> None:
     holder = claim.holder
     job = claim.activation.job_ad if claim.activation is not None else holder.job_ad
-    user = job.eval_str("User") or holder.submitter
-    ad["RemoteUser"] = user
-    ad["RemoteOwner"] = holder.submitter
-    ad["RemoteScheddName"] = holder.schedd_name
-    ad["ClientMachine"] = holder.client or holder.schedd_name.rpartition("@")[2]
-    ad["PublicClaimId"] = claim.claim_id.public()
-    ad["TotalClaimRunTime"] = int(claim.ran_s(now=view.now_monotonic))
-    ad["TotalClaimSuspendTime"] = int(claim.paused_s(now=view.now_monotonic))
+    ad.update(
+        {
+            "RemoteUser": job.eval_str("User") or holder.submitter,
+            "RemoteOwner": holder.submitter,
+            "RemoteScheddName": holder.schedd_name,
+            "ClientMachine": holder.client or holder.schedd_name.rpartition("@")[2],
+            "PublicClaimId": claim.claim_id.public(),
+            "TotalClaimRunTime": int(claim.ran_s(now=view.now_monotonic)),
+            "TotalClaimSuspendTime": int(claim.paused_s(now=view.now_monotonic)),
+        }
+    )
     for name in ("AccountingGroup", "ConcurrencyLimits"):
         if name in job:
             ad[name] = job.eval(name, ad)
     running = claim.activation
     if running is None:
         return
-    ad["JobId"] = str(running.job_id)
-    ad["GlobalJobId"] = job.eval_str("GlobalJobId") or f"{holder.schedd_name}#{running.job_id}"
-    ad["JobStart"] = int(running.started_wall)
-    if view.in_cgroup:
-        ad["CgroupEnforced"] = True
-    ad["TotalJobRunTime"] = int(running.ran_s(now=view.now_monotonic))
-    ad["TotalJobSuspendTime"] = int(running.paused_s(now=view.now_monotonic))
+    ad.update(
+        {
+            "JobId": str(running.job_id),
+            "GlobalJobId": job.eval_str("GlobalJobId") or f"{holder.schedd_name}#{running.job_id}",
+            "JobStart": int(running.started_wall),
+            **({"CgroupEnforced": True} if view.in_cgroup else {}),
+            "TotalJobRunTime": int(running.ran_s(now=view.now_monotonic)),
+            "TotalJobSuspendTime": int(running.paused_s(now=view.now_monotonic)),
+        }
+    )
     for name in (*JOB_ATTRS, *view.job_attrs):
         if name in job:
             ad[name] = job.eval(name, ad)

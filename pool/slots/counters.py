@@ -72,9 +72,10 @@ class Series:
         one, begun = Figures(1, value, value, value), now - now % QUANTUM_S
         self.all += one
         if self._steps and self._steps[-1][0] == begun:
-            one += self._steps.pop()[1]
-        self._steps.append((begun, one))
-        self._forget(now)
+            self._steps[-1] = begun, one + self._steps[-1][1]
+        else:
+            self._steps.append((begun, one))
+            self._forget(now)
 
     def recent(self, now: float) -> Figures:
         """Those of the window."""

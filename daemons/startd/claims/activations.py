@@ -6,7 +6,6 @@ from typing import Final
 
 import trio
 
-from daemons.base.sync import first_of
 from daemons.daemon_core.run import DaemonStart
 from daemons.startd.slots.ads import Ads
 from daemons.startd.slots.moves import Moves
@@ -60,7 +59,7 @@ class Activations:
         while not peer.closed.is_set() and self._slots.holding(claim_id) is slot and slot.claim is not None:
             if slot.claim.activation is None:
                 return True
-            await first_of(self._moves.job_ended, peer.closed)
+            await slot.freed.wait()
         return False
 
     def refusal(self, slot: Slot, job: ClassAd) -> str:

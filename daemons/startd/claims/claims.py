@@ -254,9 +254,10 @@ class Claims:
             return ActivateAnswer(started=True)
         if running is not None and not asked.concluded:
             return ActivateAnswer(started=False, reason=f"job {running.job_id} still runs in {slot.name}")
-        if running is not None and not await self.activations.until_free(peer, slot, asked.claim_id):
+        if running is None:
+            self._moves.evaluate(slot)  # the owner may have come back since the slot was claimed
+        elif not await self.activations.until_free(peer, slot, asked.claim_id):  # asks the owner when the job leaves
             return ActivateAnswer(started=False, reason="the claim is over", claim_is_good=False)
-        self._moves.evaluate(slot)  # the owner may have come back since the slot was claimed
         reason = self.activations.refusal(slot, asked.job_ad)
         if reason:
             self._start.log.always(f"{slot.short}: does not start job {asked.job_id}: {reason}")

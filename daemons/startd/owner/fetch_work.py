@@ -73,12 +73,14 @@ class FetchWork:
         self._telling = 0
         self._told = Signal()
         self._table = HookTable()
+        self._configured = Signal()
         self._mark = f"{start.run_dir}/{start.name}/hooks"
         self.reconfigured(start.config)
 
     def reconfigured(self, config: Config) -> None:
         """Take the hooks of the configuration."""
         self._table = read_hooks(config, STARTD_HOOKS)
+        self._configured.fire()
 
     async def run(self) -> None:
         """Fetch for whoever may, for ever."""
@@ -87,9 +89,9 @@ class FetchWork:
         async with trio.open_nursery() as nursery:
             self._tasks = Tasks(nursery, self._start.log)
             while True:
-                wait_s = self._moves.polling_s
-                if self._table.keywords:
-                    wait_s = min(wait_s, self._begin_due(self._tasks))
+                if not self._table.keywords:
+                    await self._configured.wait()
+                wait_s = min(self._moves.polling_s, self._begin_due(self._tasks))
                 with trio.move_on_after(wait_s):
                     await self._moves.job_ended.wait()
 

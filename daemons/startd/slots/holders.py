@@ -56,6 +56,7 @@ class ClaimHolders:
         self._peers.discard(peer)
         for slot in self._slots:
             if slot.peer is peer:
+                slot.freed.fire()
                 self.give_up_orphan(slot)
 
 

@@ -169,7 +169,7 @@ class Moves:
         """The job in the slot has reported its end; a starter that does not clean up after it in time is killed."""
         vacate_s = self._outlook.eviction(slot).vacate_s
         slot.kill_at = min(slot.kill_at, trio.current_time() + vacate_s + self._ads.settings.killing_timeout_s)
-        self._hands.deadline_moved(None)
+        self._hands.deadline_moved(slot)
 
     def give_up(self, slot: Slot, reason: str, how: StopHow, *, retire: bool = False, by_holder: bool = False) -> None:
         """Take the slot from its claim for good. `retire` grants the job its retirement, PEACEFUL all its time."""
@@ -287,6 +287,7 @@ class Moves:
         released = slot.claim is not None and slot.claim.released
         event = leaving.give_up(slot, WHY_RELEASED, StopHow.GRACEFUL, by_holder=True) if released else None
         self._and_ask(slot, event)
+        slot.freed.fire()
         self.job_ended.fire()
         self.holders.give_up_orphan(slot)
 

@@ -29,25 +29,34 @@ class Outlook:
     def facts(self, slot: Slot) -> PolicyFacts:
         """What the policy is asked with."""
         now = trio.current_time()
-        claim = slot.claim
         over = False
         if slot.state.leaving is not EvictionCause.NO and slot.state.activity in (
             Activity.RETIRING,
             Activity.SUSPENDED,
         ):
             over = self.eviction(slot).soft_in_s <= CLOSE_S
-        worklife = slot.policy.number("CLAIM_WORKLIFE", self._ads.matching(slot), slot.job, WORKLIFE_S)
         return PolicyFacts(
             retirement_over=over,
             vacate_over=slot.hard_at <= now,
             match_over=slot.match_at <= now,
-            worklife_over=claim is not None and claim.worklife_over(worklife, now=now),
+            worklife_over=self._worklife_over(slot, now),
             draining=self._ads.drain is not None and not _welcome(slot),
             backfill=not slot.children and self._slots.ending is None,
             no_client=slot.state.state is State.BACKFILL and not self._client_runs() and not slot.claims_coming,
             never_measured=not self._ads.benchmarked_at,
-            benchmarks=not any(other.state.activity is Activity.BENCHMARKING for other in self._slots),
+            benchmarks=slot.state.state is State.UNCLAIMED and not self._benchmarking(),
         )
+
+    def _worklife_over(self, slot: Slot, now: float) -> bool:
+        """Whether the claim takes no further job; asked only where the policy wants to know it."""
+        claim = slot.claim
+        if claim is None or slot.state.where != (State.CLAIMED, Activity.IDLE):
+            return False
+        worklife = slot.policy.number("CLAIM_WORKLIFE", self._ads.matching(slot), slot.job, WORKLIFE_S)
+        return claim.worklife_over(worklife, now=now)
+
+    def _benchmarking(self) -> bool:
+        return any(slot.state.activity is Activity.BENCHMARKING for slot in self._slots)
 
     def eviction(self, slot: Slot) -> Eviction:
         """When the job is asked to leave, and how long it then has."""

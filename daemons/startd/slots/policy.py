@@ -43,7 +43,7 @@ class OwnersPolicy:
 
     def next(self, slot: Slot) -> Event | None:
         """What the owner wants to happen to the slot now; None when it is content."""
-        if self._slots.get(slot.name) is not slot:
+        if self._slots.get(slot.name) is not slot or self._has_just_answered(slot):
             return None
         with Overruns() as seen:
             if (event := self._wanted(slot)) is not None:
@@ -51,9 +51,18 @@ class OwnersPolicy:
             self._beats_what_can_be_undone(slot)
             self._ask_for_checkpoint(slot)
             self._outlook.set_deadlines(slot)
+        slot.content = slot.matching_ad, slot.state, int(self._start.world.wall())
         if seen.count and slot.claim is not None and slot.hold is None:
             return self._too_costly(slot, seen.reason)
         return None
+
+    def _has_just_answered(self, slot: Slot) -> bool:
+        """Whether the policy of a slot that waits for its claim's next job would see nothing else than a moment ago:
+        the same ad in the same second. Each job would have it asked twice, as the last one leaves and as it comes."""
+        if slot.content is None or slot.state.where != (State.CLAIMED, Activity.IDLE):
+            return False
+        ad, state, second = slot.content
+        return slot.matching_ad is ad is not None and slot.state is state and int(self._start.world.wall()) == second
 
     def _wanted(self, slot: Slot) -> Event | None:
         event = next_event(slot.policy, slot.state, self._ads.for_policy(slot), slot.job, self._outlook.facts(slot))

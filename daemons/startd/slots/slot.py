@@ -105,6 +105,8 @@ class Slot:
     """When its job was last asked for a checkpoint, or began (wall clock); 0: none asks."""
     claims_coming: int = 0
     """How many requests wait for the backfill client to leave."""
+    freed: Signal = field(default_factory=Signal)
+    """Its job is gone, or its claim, or the claim's schedd."""
     lease_lost: bool = False
     """The schedd was silent too long: the claim ends, and is not held any more in its schedd's eyes."""
     job_starts: int = 0
@@ -119,6 +121,8 @@ class Slot:
     """The part that stays while the slot is what it is, and what it was made of."""
     matching_ad: ClassAd | None = None
     """The ad that requests are matched with; None when something changed since it was made."""
+    content: tuple[ClassAd | None, SlotState, int] | None = None
+    """With which ad, where and in which second the owner's policy was last content."""
 
     @property
     def job(self) -> ClassAd | None:
@@ -327,6 +331,7 @@ class Slots:
             self._by_claim.pop(claim.claim_id, None)
             self._by_digest.pop(claim.digest, None)
         slot.changed()
+        slot.freed.fire()
         self.claim_ended.fire()
         return claim
 

@@ -14,7 +14,7 @@ from pool.classad.eval.above import ABOVE
 from pool.classad.eval.budget import bounded
 from pool.classad.eval.expression import Expr, expr, node_of, public, storable, stored_value
 from pool.classad.syntax.unparse import identifier, quote, scalar, unparse
-from pool.classad.values.attrs import MISSING, Attrs
+from pool.classad.values.attrs import MISSING, USUAL, Attrs
 from pool.classad.values.value import PLAIN, UNDEFINED, Member, RelTime, Value
 
 T = TypeVar("T")
@@ -54,11 +54,13 @@ class ClassAd(MutableMapping[str, Member]):
         return stored  # type: ignore[no-any-return]
 
     def __setitem__(self, name: str, value: object) -> None:
-        key, attrs, kind = name.lower(), self.attrs, type(value)
+        key, attrs, kind = USUAL.get(name), self.attrs, type(value)
         if kind is not str and kind is not bool and kind is not float:
             value = storable(value)
-        if key not in attrs:
-            attrs.spell(key, name)
+        if key is None:
+            key = name.lower()
+            if key not in attrs:
+                attrs.spell(key, name)
         attrs[key] = value
 
     def update(self, other: Any = (), /, **more: object) -> None:
@@ -66,11 +68,13 @@ class ClassAd(MutableMapping[str, Member]):
         attrs = self.attrs
         for pairs in (other.items() if hasattr(other, "items") else other, more.items()):
             for name, value in pairs:
-                key, kind = name.lower(), type(value)
+                key, kind = USUAL.get(name), type(value)
                 if kind is not str and kind is not bool and kind is not float:
                     value = storable(value)
-                if key not in attrs:
-                    attrs.spell(key, name)
+                if key is None:
+                    key = name.lower()
+                    if key not in attrs:
+                        attrs.spell(key, name)
                 attrs[key] = value
 
     def __delitem__(self, name: str) -> None:

@@ -35,17 +35,27 @@ SCOPE_NAMES: Final = frozenset({"my", "self", "target", "other", "parent", "root
 _SPELLINGS: Final[dict[str, str]] = {}
 _MAX_SPELLINGS: Final = 50_000
 
+#: The keys of names that are spelt as usual: such a name needs neither to be folded nor to be remembered.
+USUAL: Final[dict[str, str]] = {}
+
 
 def _is_kept(name: str) -> bool:
     """Whether there is room to remember how this name is usually spelt."""
     return len(_SPELLINGS) < _MAX_SPELLINGS and len(name) <= MAX_INTERNED_NAME
 
 
+def _keep(key: str, name: str) -> str:
+    _SPELLINGS[key] = name
+    if key not in SCOPE_NAMES:
+        USUAL[name] = key
+    return name
+
+
 def is_usual(key: str, name: str) -> bool:
     """Whether an ad need not remember that `key` is written `name`."""
     usual = _SPELLINGS.get(key)
     if usual is None and _is_kept(name) and key not in SCOPE_NAMES:
-        _SPELLINGS[key] = usual = name
+        usual = _keep(key, name)
     return usual == name and key not in SCOPE_NAMES
 
 
@@ -83,7 +93,7 @@ class Attrs(dict[str, Any]):
         if usual == name and self.names is None and key not in SCOPE_NAMES:
             return
         if usual is None and _is_kept(name):
-            _SPELLINGS[key] = usual = name
+            usual = _keep(key, name)
         if usual != name:
             if self.names is None:
                 self.names = {}

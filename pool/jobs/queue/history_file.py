@@ -8,15 +8,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final, NamedTuple
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
 
-from pool.classad import ClassAd, parse_long
+from pool.classad import ClassAd, Expr, parse_long
 from pool.classad.eval.ad import text_of
 
 EPOCH: Final = "EPOCH"
 TRANSFERS: Final = ("INPUT", "OUTPUT", "CHECKPOINT")
 OF_TRANSFERS: Final = ("ClusterId", "ProcId", "Owner", "RemoteHost")
 """What of a job is in the record of a transfer in any case."""
+LINES_MAX: Final = 2000
+KEPT_TEXT_MAX: Final = 200
+_KEPT: Final = frozenset({str, bool, Expr})
 
 
 class HistoryRecord(NamedTuple):
@@ -63,7 +67,21 @@ def run_attributes(ad: ClassAd, kind: str, now: float) -> dict[str, object]:
 
 def own_lines(ad: ClassAd) -> str:
     """The ad's own attributes as lines, without its parent's."""
-    return "".join([f"{name} = {text_of(value, old=True)}\n" for name, value in ad.own()])
+    return "".join([_line(name, value) for name, value in ad.own()])
+
+
+def _line(name: str, value: Any) -> str:
+    """Jobs of one cluster say mostly the same, and records come in thousands: the texts of such values are kept."""
+    kind = type(value)
+    is_kept = kind in _KEPT and len(value if kind is str else str(value)) <= KEPT_TEXT_MAX
+    return _kept_line(name, value) if is_kept else _new_line(name, value)
+
+
+def _new_line(name: str, value: Any) -> str:
+    return f"{name} = {text_of(value, old=True)}\n"
+
+
+_kept_line: Final = lru_cache(LINES_MAX, typed=True)(_new_line)
 
 
 def records(text: str, *, backwards: bool = False) -> Iterator[HistoryRecord]:

@@ -65,13 +65,13 @@ def test_requirements_hold_for_what_fits(job: ClassAd, fits: bool) -> None:
 
 @pytest.mark.parametrize("state", [State.MATCHED, State.PREEMPTING, State.DRAINED])
 def test_slots_that_cannot_be_had_match_nobody(state: State) -> None:
-    ad = slot_ad(BASE, replace(VIEW, state=replace(VIEW.state, state=state)))
+    ad = slot_ad(BASE, VIEW._replace(state=replace(VIEW.state, state=state)))
     assert not is_match(a_job(), ad)
 
 
 def test_a_draining_slot_matches_nobody_unless_it_may() -> None:
-    assert not is_match(a_job(), slot_ad(BASE, replace(VIEW, draining=True)))
-    assert is_match(a_job(), slot_ad(BASE, replace(VIEW, draining=True, accept_while_draining=True)))
+    assert not is_match(a_job(), slot_ad(BASE, VIEW._replace(draining=True)))
+    assert is_match(a_job(), slot_ad(BASE, VIEW._replace(draining=True, accept_while_draining=True)))
 
 
 def test_a_claimed_slot_says_by_whom_and_for_which_job_but_no_secret() -> None:
@@ -87,7 +87,7 @@ def test_a_claimed_slot_says_by_whom_and_for_which_job_but_no_secret() -> None:
         activation=Activation("x", JobId(1, 0), job, started_at=0, started_wall=120),
     )
     usage = ClassAd({"ImageSize": 90})
-    view = replace(VIEW, kind=SlotKind.DYNAMIC, dslot_id=2, claim=claim, usage=usage, now_monotonic=40.0)
+    view = VIEW._replace(kind=SlotKind.DYNAMIC, dslot_id=2, claim=claim, usage=usage, now_monotonic=40.0)
     ad = slot_ad(BASE, view)
     assert (ad["RemoteUser"], ad["RemoteOwner"], ad["ClientMachine"]) == (
         "alice@pool",
@@ -106,7 +106,7 @@ def test_run_and_suspended_times_add_up_over_the_jobs_of_a_claim() -> None:
     claim = Claim(ClaimId("<a>#1#2#z"), "", holder, Lease(0, 2400), 0.0, 0, 100, activation=first)
 
     def shown(claim: Claim, now: float) -> list[object]:
-        ad = slot_ad(BASE, replace(VIEW, kind=SlotKind.STATIC, claim=claim, now_monotonic=now))
+        ad = slot_ad(BASE, VIEW._replace(kind=SlotKind.STATIC, claim=claim, now_monotonic=now))
         figures = (f"Total{whose}{what}Time" for whose in ("Job", "Claim") for what in ("Run", "Suspend"))
         return [ad.get(name) for name in figures]
 
@@ -121,7 +121,7 @@ def test_run_and_suspended_times_add_up_over_the_jobs_of_a_claim() -> None:
 
 def test_a_partitionable_slot_lists_its_dynamic_slots() -> None:
     children = [ClassAd({"Name": f"slot1_{n}@host", "Cpus": n, "State": "Claimed", "GPUs": 0}) for n in (1, 2)]
-    ad = slot_ad(BASE, replace(VIEW, children=children))
+    ad = slot_ad(BASE, VIEW._replace(children=children))
     assert (ad.eval("ChildName"), ad.eval("ChildCpus")) == (["slot1_1@host", "slot1_2@host"], [1, 2])
     assert len(ad.eval("ChildRemoteUser")) == 2
     assert ad.eval("ChildGPUs") == [0, 0]
