@@ -6,6 +6,7 @@ one slot out of them. Whatever goes wrong on the way, the job stays idle, and th
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -103,39 +104,48 @@ async def coalesce(claims: Claims, claim: Claim, wish: RunNowWish) -> bool:
     core, held = claims.core, [one for one in wish.claims if not one.gone]
     for one in wish.claims:
         one.wish = None
-    reason = ""
-    if len(held) < len(wish.claims):
-        reason = "not all of the slots are ours any more"
-    elif len({one.startd for one in held}) > 1:
-        reason = "the slots are on different machines"
-    elif wish.job.group is None:
-        reason = "the job does not wait for a slot any more"
-    if not reason:
-        core.waiting.discard(wish.job)
-        wish.job.busy = True  # reserved, as for a match
-        try:
-            startd = claims.startd(claim.startd)
-            ids = [await startd.id_of(one) for one in held]
-            peer = await startd.peer()
-            made = await peer.call(
-                CoalesceClaims(
-                    claim_ids=ids,
-                    job_ad=core.queue.ad(wish.job).flat(),
-                    lease_s=claim.lease_s,
-                    alive_interval_s=claim.alive_s,
-                )
-            )
-            if made.answer.granted:
-                claims.begin_coalesced(claim, wish.job, made)
-            reason = made.answer.reason
-        except PoolError as error:
-            reason = str(error)
-        if reason:
-            wish.job.busy = False
-            core.settle(wish.job)
+    reason = _obstacle(wish, held) or await _put_together(claims, claim, wish, held)
     if reason:
         core.log.always(f"Job {wish.job.id} does not run now: {reason}")
     for one in held:
         if one is not claim:
             await claims.release(one)
     return False
+
+
+def _obstacle(wish: RunNowWish, held: Sequence[Claim]) -> str:
+    """Why the slots cannot be put together, or shall not; empty: nothing is in the way."""
+    if len(held) < len(wish.claims):
+        return "not all of the slots are ours any more"
+    if len({one.startd for one in held}) > 1:
+        return "the slots are on different machines"
+    return "the job does not wait for a slot any more" if wish.job.group is None else ""
+
+
+async def _put_together(claims: Claims, claim: Claim, wish: RunNowWish, held: Sequence[Claim]) -> str:
+    """One slot of all of them, where the job begins; why not, or empty."""
+    core = claims.core
+    # Before anything is awaited, as for a match: meanwhile no other slot shall take the job.
+    core.waiting.discard(wish.job)
+    wish.job.busy = True
+    try:
+        startd = claims.startd(claim.startd)
+        ids = [await startd.id_of(one) for one in held]
+        peer = await startd.peer()
+        made = await peer.call(
+            CoalesceClaims(
+                claim_ids=ids,
+                job_ad=core.queue.ad(wish.job).flat(),
+                lease_s=claim.lease_s,
+                alive_interval_s=claim.alive_s,
+            )
+        )
+        if made.answer.granted:
+            claims.begin_coalesced(claim, wish.job, made)
+        reason = made.answer.reason
+    except PoolError as error:
+        reason = str(error)
+    if reason:
+        wish.job.busy = False
+        core.settle(wish.job)
+    return reason
