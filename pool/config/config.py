@@ -53,6 +53,7 @@ class Config:
     def __getitem__(self, name: Str) -> Str | None:
         """The value of `name` with all macros expanded, or None when it is neither set nor has a default."""
         key = name.lower()
+        # Expanded once: a daemon asks for the same knob thousands of times, and a Config never changes.
         if key not in self._texts:
             raw = self._reader.lookup(name)
             try:
@@ -77,6 +78,7 @@ class Config:
         expander = self._reader.expander
         at = 0
         while (one := next_reference(text, at)) is not None:
+            # Arguments of templates have numbers for names; they are filled in where the template is used.
             if not one.function and (one.name.isdigit() or not one.name or expander.lookup(one.name) is None):
                 at = one.end
                 continue
@@ -86,6 +88,7 @@ class Config:
 
     def str(self, name: Str, default: Str | None = None) -> Str:
         """The text; the empty text when a knob of the table has no value."""
+        # An empty value is none: HTCondor has no other way to unset a knob than `X =`.
         return self[name] or self._default(name, default, "")
 
     def path(self, name: Str, default: Str | None = None) -> Str:
@@ -105,6 +108,7 @@ class Config:
         text = self[name]
         if not text:
             return self._default(name, default, None)
+        # Before the language is loaded, which takes longer than many a tool runs.
         if (said := truth_word(text)) is not None:
             return said
         value = self._evaluated(name, text)
@@ -232,6 +236,8 @@ class Config:
         found = []
         for name in self.names(with_defaults=False):
             knob = knobs.find(name.rpartition(".")[2])
+            # A family such as `<LIMIT>_LIMIT` fits many a name that an administrator has made up for use in other
+            # values.
             own = knob is not None and knob.is_family and name.lower() in used
             if knob is not None and not own and not self.where(name).template:
                 found.append(name)
@@ -241,6 +247,7 @@ class Config:
 
     def with_overrides(self, overrides: Mapping[Str, Str]) -> Config:
         """The same with some values replaced."""
+        # Through the loader, so that overrides count against defaults and POOL_DIR as those of a command line do.
         return self._again(reader=self._reader, overrides=overrides)
 
     def reload(self, *, subsystem: Str | None = None, local_name: Str | None = None) -> Config:
@@ -295,6 +302,7 @@ class Config:
     def _referred_to(self) -> frozenset[Str]:
         """What other values refer to, in lower case: as `$(NAME)`, or as a word of a list of attributes."""
         macros = list(self._reader.macros)
+        # What is listed in such a knob is read by its name, without any `$()`.
         lists = (macro.text.lower() for macro in macros if macro.name.lower().endswith(("_attrs", "_exprs")))
         words = " ".join(lists).replace(",", " ").replace("+", " ").split()
         return frozenset((*(one.name.lower() for macro in macros for one in references(macro.text)), *words))

@@ -107,6 +107,7 @@ def _fits(name: str, parts: list[str]) -> bool:
     for index in range(1, len(parts), 2):
         fixed = parts[index + 1]
         last = index + 2 == len(parts)
+        # From the next letter on: a variable part is never empty.
         end = len(name) - len(fixed) if last else name.find(fixed, at + 1)
         word = name[at:end] if end > at else ""
         if not word or "." in word or (parts[index] == "N" and not is_number(word)):
@@ -139,6 +140,8 @@ class KnobTable:
 
     def find(self, name: str) -> Knob | None:
         """The knob of that name, or the family that it belongs to."""
+        # Absent names are remembered as well: each look-up first asks for SUBSYS.NAME and LOCALNAME.NAME, which hardly
+        # ever exist.
         key = name.lower()
         if key not in self._found:
             line = self._lines.get(key)
@@ -161,6 +164,7 @@ class KnobTable:
         """The families of names that may begin so; the one with the most fixed letters is asked first."""
         names = [name for name in self.families if name[0].upper() in ("<", letter)]
         found = [(_parts(name), Knob(self._lines[name.lower()])) for name in names]
+        # The more of a family's name is fixed, the better it is meant.
         found.sort(key=lambda pair: -sum(map(len, pair[0][::2])))
         return found
 
@@ -195,6 +199,7 @@ def nearest(wrong: str) -> str | None:
 
     families = _table().families
     numbers = [part for part in "".join(c if c.isdigit() else " " for c in wrong).split() if part]
+    # With two numbers it is not known which of them is the member's.
     if len(numbers) == 1:
         numbered = [name for name in families if name.count("<") == 1 and "<N>" in name]
         near = nearest_name(wrong.replace(numbers[0], "<N>"), numbered)

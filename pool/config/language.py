@@ -45,6 +45,7 @@ def install(config: Config, subsystem: str, home: Home) -> tuple[str, ...]:
 
     `home` finds the home of an account, where CLASSAD_ENABLE_USER_HOME lets expressions ask.
     """
+    # Never left unset: after a reconfiguration that forbids it the old permission must not last.
     environment.install(user_home=home if config.bool("CLASSAD_ENABLE_USER_HOME") else _nowhere)
     if not (config.list("CLASSAD_USER_MAP_NAMES") or config.list(f"{subsystem}_CLASSAD_USER_MAP_NAMES", default=[])):
         environment.install(user_maps={})

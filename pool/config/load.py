@@ -102,8 +102,11 @@ def _make_reader(
             return local_name or subsystem
         if key in ("FULL_HOSTNAME", "HOSTNAME"):
             return _host_name(reader, facts, key)
+        # Not before all files are read: `DAEMON_LIST = $(DAEMON_LIST) STARTD` adds to what roles have said, and to
+        # nothing else.
         if key == "DAEMON_LIST" and reader.finished:
             return PERSONAL_DAEMONS
+        # What the host is comes before the table's default, which may refer to it.
         fact = facts.get(name)
         if fact is not None:
             return fact
@@ -159,6 +162,8 @@ def _read_all(
     _read_local_files(reader)
     _read_local_dirs(reader, list_dir)
     for name in sorted(environ):
+        # Last of all, so that the environment wins over files. Sorted, so that of two spellings of one name always the
+        # same one counts.
         if name[:8].upper() == "_CONDOR_" and len(name) > 8:
             reader.assign(name[8:], environ[name], ENVIRONMENT)
 
@@ -178,6 +183,7 @@ def _read_file(reader: ConfigReader, path: str, *, must_exist: bool) -> bool:
     try:
         text = reader.reach.read(path)
     except OSError as why:
+        # Of a place that nobody named a missing file is no mistake; one that is there and cannot be read as text is.
         if must_exist or not isinstance(why, (FileNotFoundError, NotADirectoryError, PermissionError)):
             raise ConfigError(f"cannot read configuration {path}: {why.strerror or why}") from None
         return False
@@ -207,6 +213,8 @@ def _read_local_files(reader: ConfigReader) -> None:
         done.add(path)
         _read_file(reader, path, must_exist=required)
         later = reader.lookup("LOCAL_CONFIG_FILE")
+        # Each file may set LOCAL_CONFIG_FILE anew; what was read already is not read again, so that none includes
+        # itself for ever.
         if later and later != said:  # a local file may name further ones
             said = later
             waiting = [p for p in split_list(reader.expander.expand(later)) if p not in done]
@@ -221,6 +229,7 @@ def _read_local_dirs(reader: ConfigReader, list_dir: Callable[[str], Sequence[st
     unwanted = _excluded_by(exclude)
     for directory in split_list(reader.expander.expand(said)):
         try:
+            # By name, as the manual promises: 00-base before 99-site whatever order the file system has.
             entries = sorted(list_dir(directory))
         except FileNotFoundError:
             continue

@@ -31,6 +31,7 @@ def named_files(environ: Mapping[str, str]) -> list[str] | None:
     if not directory:
         return None
     own = os.path.join(directory, "config")
+    # lexists: a link that leads nowhere is named and refused, never taken for a pool without a file.
     if os.path.lexists(own):
         return [own]
     if os.path.isdir(os.path.join(directory, "run")):  # a master was started there with all its settings as arguments
@@ -41,6 +42,7 @@ def named_files(environ: Mapping[str, str]) -> list[str] | None:
 def refuse_another(environ: Mapping[str, str], local_dir: str, source: str) -> None:
     """Raise ConfigError when what was read describes another pool than the one in POOL_DIR."""
     directory = environ.get("POOL_DIR")
+    # The texts first: realpath looks at each part of a path on disk.
     if not directory or local_dir == directory or os.path.realpath(local_dir) == os.path.realpath(directory):
         return
     if environ.get("CONDOR_CONFIG"):
@@ -57,6 +59,7 @@ def refuse_another(environ: Mapping[str, str], local_dir: str, source: str) -> N
 def usual_files(environ: Mapping[str, str], uid: int) -> list[str]:
     """The configuration files that may exist where no place is named, the most wanted first."""
     files = []
+    # Root's own directory is not asked: a pool of root's is the host's.
     if uid != 0:
         files.append(os.path.join(home(environ), ".minipool", "config"))
     return [*files, SYSTEM_FILE, os.path.join(ROOT_DIR, "config")]
@@ -88,6 +91,7 @@ class HostFacts:
         key = name.upper()
         if key in self._given:
             return self._given[key]
+        # Found out when asked: several of these read files or load libraries, and a tool needs two or three of them.
         if key not in self._known:
             finder = _FINDERS.get(key)
             if finder is None:
@@ -149,6 +153,7 @@ _FINDERS: dict[str, Callable[[Mapping[str, str]], str]] = {
     "FULL_HOSTNAME": lambda _: os.uname().nodename,
     "IP_ADDRESS": lambda _: "127.0.0.1",
     "IPV4_ADDRESS": lambda _: "127.0.0.1",
+    # Unset where there is no such address, as the manual says.
     "IPV6_ADDRESS": lambda _: "",
     "USERNAME": _account,
     "REAL_UID": lambda _: str(os.getuid()),

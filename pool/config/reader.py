@@ -21,6 +21,7 @@ from pool.macros.lines import Line, after_colon, argument_at, joined, logical_li
 from pool.macros.macro_set import MacroSet, Source, source_of
 from pool.macros.statements import IncludeOptions, NotAStatement, Statement, statement
 
+# HTCondor stops there, too (CONFIG_MAX_NESTING_DEPTH): a file that includes itself is told, not followed.
 _DEEPEST = 20
 
 
@@ -87,6 +88,7 @@ class ConfigReader:
         """`name = text`: references to the old value of the same name are replaced now, all others when it is used."""
         bare = ""
         for prefix in (self.local_name, self.subsystem):
+            # `SCHEDD.X = $(X) more` in the schedd means what X is to the schedd.
             if prefix and name.lower().startswith(prefix.lower() + "."):
                 bare = name[len(prefix) + 1 :]
                 break
@@ -150,6 +152,7 @@ class _Pass:
         if self.here is not None:
             self.collect(self.here, line)
             return
+        # Releases of HTCondor that knew no `if` passed over lines that begin with a colon, so files for both have it.
         if line[0] == ":" and (self.conditions.is_open or line.partition(" ")[0].partition("\t")[0] == ":if"):
             line = after_colon(line)
         if self.conditions.take(line, self.judge) or not self.conditions.active:
@@ -222,6 +225,7 @@ class _Pass:
                 )
             said = f"{category.upper()}:{name}"
             self.reader.used_templates.append(said)
+            # Of templates within templates the user's own line is shown: the texts between are none of his.
             at = self.template_line if self.template else number
             _Pass(self.reader, self.file, self.depth + 1, said, at).read(templates.fill(text, arguments))
 
@@ -255,6 +259,7 @@ class _Pass:
             return reach.run(what), what + "|"
         into = self.reader.expander.expand(options.into)
         try:
+            # What was kept the last time is used (`include command into`): the command runs once in the life of a host.
             return reach.read(into), into
         except OSError:
             text = reach.run(what)

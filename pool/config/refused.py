@@ -49,6 +49,7 @@ def _check_daemons(config: Config) -> None:
 
 def _check_limits(config: Config) -> None:
     for name in config.knobs_set():
+        # NEGOTIATOR.GROUP_NAMES is GROUP_NAMES for the daemon that would have to keep it.
         knob = find(name.rpartition(".")[2])
         why = NOT_KEPT.get(knob.name) if knob is not None else None
         if why is not None and config[name]:

@@ -27,6 +27,7 @@ def needs_restart(name: str, subsystem: str) -> bool:
 
 def changed(old: Config, new: Config) -> list[str]:
     """The names whose values differ between two configurations."""
+    # Defaults are among them: what was set and is no more has changed as well.
     names = {name.lower(): name for name in (*old.names(), *new.names())}
     return [names[key] for key in sorted(names) if old[names[key]] != new[names[key]]]
 

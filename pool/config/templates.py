@@ -27,6 +27,7 @@ def _texts() -> dict[str, dict[str, str]]:
     """The texts by category, in capitals, and name."""
     found: dict[str, dict[str, str]] = {}
     with open(FILE, encoding="utf-8") as file:
+        # Not configparser: the texts are configuration themselves, with `=` and `#` in any place.
         _comment, *parts = file.read().split("\n[")
     for part in parts:
         head, _, said = part.partition("]\n")
@@ -106,6 +107,7 @@ def fill(template: str, arguments: str) -> str:
             said = str(len(items)) if not index else ", ".join(items[index - 1 :])
         elif not index:
             said = arguments.strip(SPACE)
+        # `$(2+)` is the second and all after it, `$(2#)` how many these are: templates with lists of any length.
         elif mark == "+":
             said = ", ".join(items[index - 1 :])
         else:
@@ -114,6 +116,7 @@ def fill(template: str, arguments: str) -> str:
             return "1" if said else "0"
         return said or (default or "").strip(SPACE)
 
+    # Bounded, as an argument that names itself would never come to an end.
     for _ in range(20):  # an argument's default may itself mention an argument
         filled = _ARGUMENT.sub(value, template)
         if filled == template:

@@ -75,6 +75,7 @@ class Expression:
         found = self.pattern.match(user.encode(errors="surrogateescape"), 0, budget)
         if found is None:
             return None
+        # A group that took no part is not there, which is not the same as an empty one.
         parts = [found[0], *found.groups(default=b"")][: (found.lastindex or 0) + 1]
         return _filled_in(self.says, [part.decode(errors="surrogateescape") for part in parts])
 
@@ -135,6 +136,7 @@ class _Reading:
         )
         entries = self._entries.setdefault(method.lower(), [])
         if expression:
+            # By the language's own matcher: `re` could be made to search for hours by a user's name.
             pattern = compile_pattern(expression.replace(r"\/", "/"), flags, Budget())
             if not isinstance(pattern, Pattern):
                 said = f"/{expression[:100]}/ is no regular expression"
@@ -145,9 +147,12 @@ class _Reading:
             entries.append(Prefix(name, groups))
         else:
             last = entries[-1] if entries else None
+            # Names in a row share one dictionary; behind an expression a new one begins, so that the file's order still
+            # decides.
             if not isinstance(last, Names):
                 last = Names({})
                 entries.append(last)
+            # The first line for a name wins.
             last.found.setdefault(name, groups)
 
     def maps(self, name: str) -> Iterator[tuple[str, UserMap]]:
@@ -189,6 +194,7 @@ def user_maps(config: Config, subsystem: str) -> UserMaps:
         try:
             text = Path(path).read_text("utf-8") if path else config.str(f"CLASSAD_USER_MAPDATA_{name}", default="")
         except (OSError, UnicodeDecodeError, ValueError) as error:
+            # A map less makes expressions undefined; a daemon that refused to start would be worse.
             ignored.append(f"{knob}: {path} cannot be read: {error}")
             continue
         reading = _Reading(

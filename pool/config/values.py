@@ -10,6 +10,7 @@ def check_values(config: Config) -> None:
     """ConfigError, with file and line, for the first value that is not of its knob's type, or not within its range."""
     for name in config.knobs_set():
         knob = knobs.find(name.rpartition(".")[2])
+        # An empty value stands for the default, and needs no type.
         if knob is None or not config[name]:
             continue
         match knob.kind:

@@ -40,6 +40,7 @@ def inspected(printed: str) -> Inspected:
         return Inspected(
             pid=int(state.get("Pid", 0)),
             running=bool(state["Running"]),
+            # Engines differ in what follows the date: fractions of a second, a zone or none.
             began=not str(state.get("StartedAt", NEVER)).startswith(NEVER),
             exit_code=int(state.get("ExitCode", 0)),
             out_of_memory=bool(state.get("OOMKilled", False)),
@@ -52,6 +53,8 @@ def inspected(printed: str) -> Inspected:
 
 def exit_of(code: int) -> Exited:
     """How a container's program ended: codes above 128 stand for the signal that ended it."""
+    # The convention of shells and engines. A program that itself exits with 137 cannot be told from one that was
+    # killed.
     if _SIGNALLED < code < _SIGNALLED + _SIGNALS:
         return Exited(signal=code - _SIGNALLED)
     return Exited(code=code)
@@ -59,6 +62,7 @@ def exit_of(code: int) -> Exited:
 
 def judged(state: Inspected, memory_mb: int) -> Exited | Hold:
     """What the end of a container means."""
+    # Before the status: what the kernel kills for its memory ends by a signal as well.
     if state.out_of_memory:
         return Hold(
             f"Docker job has gone over memory limit of {memory_mb} Mb", HoldCode.JOB_OUT_OF_RESOURCES, OUT_OF_MEMORY
@@ -93,6 +97,7 @@ def wrong_architecture(image: str, architecture: str, machine: str) -> Hold:
 
 def runs_on(architecture: str, machine: str) -> bool:
     """Whether an image for that architecture runs here; where that cannot be told, it may."""
+    # Only this pair is known well enough to refuse an image for it.
     return machine != "x86_64" or architecture.strip() in ("", "amd64")
 
 
@@ -104,6 +109,7 @@ def in_one_line(said: str) -> str:
 def host_ports(printed: str, services: Mapping[str, int]) -> dict[str, int]:
     """`<service>_HostPort` for each service whose port the engine has opened (PORTS_FORMAT)."""
     try:
+        # Without any port an engine says `null`.
         opened = json.loads(printed) or {}
         by_port = {int(inner.partition("/")[0]): int(outer[0]["HostPort"]) for inner, outer in opened.items() if outer}
     except (ValueError, KeyError, TypeError, IndexError, AttributeError):

@@ -1,4 +1,11 @@
-"""The words with which a job's container is made: limits, account, mounts, network, environment, image, command."""
+"""The words with which a job's container is made: limits, account, mounts, network, environment, image, command.
+
+Rules: a container never runs as root; what a user chooses becomes one word, and none that could be an option; what
+belongs to nobody else (variables' values) goes by a file that the job's account alone can read. UserError says what of
+the job makes no container, before an engine is asked.
+
+Source: HTCondor's manual, "Configuration Macros" (the DOCKER knobs), and docker-create(1) for the words.
+"""
 
 from __future__ import annotations
 
@@ -53,6 +60,7 @@ def container_name(job_id: str, slot: str, starter_pid: int) -> str:
 
 def create_words(plan: ContainerPlan, job: ClassAd, slot: ClassAd, knobs: Mapping[str, str]) -> list[str]:
     """All words of `docker create`; UserError says what of the job makes no container."""
+    # Never 0: root in a container is root of the host as far as files are concerned that it mounts.
     if not 0 < plan.uid <= ID_MAX or not 0 < plan.gid <= ID_MAX:
         raise UserError(f"no container runs as account {plan.uid}:{plan.gid}", expected="numbers from 1 to 2147483647")
     words = ["create", *_limits(plan, slot), *_rights(job, slot, knobs)]
@@ -61,12 +69,14 @@ def create_words(plan: ContainerPlan, job: ClassAd, slot: ClassAd, knobs: Mappin
     if plan.reads_input:
         words.append("--interactive")
     words += ["--name", plan.name, f"--label={LABEL}"]
+    # What a dead starter leaves is found by these, whatever the engine calls it.
     words += [f"--label={EXECUTE_LABEL}={plan.execute}", f"--label={STARTER_LABEL}={plan.starter_pid}"]
     if is_true(knob(knobs, "DOCKER_LOG_DRIVER_NONE"), default=True):
         words += ["--log-driver", "none"]
     if plan.environment_file:
         words += ["--env-file", plan.environment_file]
     for name, value in plan.environment.items():
+        # The few that a line cannot hold are seen by everybody of the host: better than lost.
         if not plan.environment_file or not _fits_a_line(name, value):
             words += ["-e", f"{name}={value}"]
     for mount in plan.mounts:
@@ -74,6 +84,7 @@ def create_words(plan: ContainerPlan, job: ClassAd, slot: ClassAd, knobs: Mappin
     for device in plan.devices:
         words += ["--device", device]
     words += ["--workdir", plan.directory, "--user", f"{plan.uid}:{plan.gid}"]
+    # The engine refuses groups of an account that it maps itself.
     if plan.keeps_ids:
         words.append("--userns=keep-id")
     else:
@@ -83,6 +94,7 @@ def create_words(plan: ContainerPlan, job: ClassAd, slot: ClassAd, knobs: Mappin
     if (job.eval_str("DockerPullPolicy") or "").lower() == "always":
         words += ["--pull", "always"]
     words += extra_words(knob(knobs, "DOCKER_EXTRA_ARGUMENTS"))
+    # Last of the options, so that the owner's DOCKER_EXTRA_ARGUMENTS cannot undo the limit by accident.
     words += _shared_memory(job, slot, knobs)
     return words + _command(plan, job)
 
@@ -92,6 +104,7 @@ def _limits(plan: ContainerPlan, slot: ClassAd) -> list[str]:
     if plan.cpus:
         words.append(f"--cpuset-cpus={','.join(map(str, plan.cpus))}")
     else:
+        # A share and no limit: as without a container, a job may use cpus that nobody else wants.
         words.append(f"--cpu-shares={CPU_SHARES_PER_CPU * max(1, slot.eval_int('Cpus') or 1)}")
     if memory := slot.eval_int("Memory"):
         words.append(f"--memory={memory}m")
@@ -103,11 +116,13 @@ def _limits(plan: ContainerPlan, slot: ClassAd) -> list[str]:
 def _rights(job: ClassAd, slot: ClassAd, knobs: Mapping[str, str]) -> list[str]:
     if not holds(knob(knobs, "DOCKER_DROP_ALL_CAPABILITIES"), slot, job, default=True):
         return []
+    # HTCondor's own words. Debuggers and some MPI libraries trace processes of their own account.
     return ["--cap-drop=all", "--cap-add=SYS_PTRACE", "--security-opt", "no-new-privileges"]
 
 
 def _network(job: ClassAd, slot: ClassAd) -> list[str]:
     network = job.eval_str("DockerNetworkType") or ""
+    # The machine's network has the machine's name already; another is refused by the engine.
     if network == "host":
         return ["--network=host"]
     words = []
@@ -135,6 +150,7 @@ def services(job: ClassAd) -> dict[str, int]:
     found = {}
     for service in split_list(job.eval_str("ContainerServiceNames") or ""):
         port = job.eval_int(f"{service}_ContainerPort")
+        # Refused here, where the job's owner is told: the engine's own message would hold the job for its image.
         if port is None or not 0 <= port <= 65535:
             raise UserError(
                 f"the container's service {service!r} has no port", expected=f"{service}_container_port = N"
@@ -153,6 +169,7 @@ def _shared_memory(job: ClassAd, slot: ClassAd, knobs: Mapping[str, str]) -> lis
         value = expr(text).eval(slot, job) if text else None
     except ClassAdError:
         value = None
+    # A boolean is a number to Python, and to `int()` a byte.
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         return []
     return ["--shm-size", str(int(value))]
@@ -161,6 +178,7 @@ def _shared_memory(job: ClassAd, slot: ClassAd, knobs: Mapping[str, str]) -> lis
 def _command(plan: ContainerPlan, job: ClassAd) -> list[str]:
     """The image and what it runs: the executable goes to the image's entry point, or takes its place."""
     overrides = job.eval_bool("DockerOverrideEntrypoint", False)
+    # The engine knows one word for the entry point; the arguments follow the image.
     if plan.command and overrides:
         return ["--entrypoint", plan.command, plan.image, *plan.arguments]
     return [plan.image, *([plan.command] if plan.command else []), *plan.arguments]
@@ -181,6 +199,7 @@ def environment_lines(environment: Mapping[str, str]) -> str:
 
 def _fits_a_line(name: str, value: str) -> bool:
     """Whether the engine reads this variable back from a line as it is."""
+    # A file for --env-file knows no quoting: each line is a variable to its end, and `#` begins a comment.
     return not {"\n", "\r"} & set(value) and not any(c.isspace() for c in name) and not name.startswith("#")
 
 
@@ -195,5 +214,6 @@ def without_values(words: Sequence[str]) -> str:
     """The words as a log shows them: variables' values are nobody's business."""
     shown = []
     for before, word in zip(["", *words], words, strict=False):
+        # Passwords and tokens are in them, and logs are read by many.
         shown.append(f"{word.partition('=')[0]}=..." if before == "-e" else word)
     return " ".join(shown)

@@ -8,6 +8,7 @@ from typing import Final
 from pool.base.ids import is_number
 from pool.base.words import split_list
 
+# Without these two a CUDA program finds no driver, whichever GPUs it may see.
 CONTROL: Final = ("/dev/nvidiactl", "/dev/nvidia-uvm")
 _PLAIN: Final = "CUDA"
 
@@ -40,6 +41,8 @@ def others_gpus(present: Iterable[str], assigned: str, numbers: Mapping[str, int
     """Of the GPUs' device files those that are not this slot's; none where it is not known which are."""
     own = gpu_devices(assigned, numbers)
     wanted = split_list(assigned)
+    # Rather none hidden than one of its own: a job that misses a GPU fails, one that sees others' is only rude.
     if len(own) - len(CONTROL) != len(wanted):
         return ()
+    # Of what is there: a mask over a device file that does not exist cannot be mounted.
     return tuple(sorted(path for path in present if path not in own))

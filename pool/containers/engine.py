@@ -53,6 +53,7 @@ def program_words(said: str) -> list[str]:
     """DOCKER as words: the program, with sudo before it where the owner wants that; none where there is no engine."""
     words = said.split()
     if words and words[0] == "sudo":
+        # By its full path: whoever sets PATH shall not choose the program that gets root's rights.
         words[0] = SUDO
         if len(words) == 1:
             raise ConfigError("DOCKER is the word sudo alone", expected="sudo and the full path of docker")
@@ -62,6 +63,7 @@ def program_words(said: str) -> list[str]:
 def version_of(printed: str) -> Version:
     """What `-v` printed; EngineError when that is no container engine's way to say it."""
     lines = printed.strip().splitlines()
+    # One line and no more: a script in the place of an engine tends to print a page of help.
     if len(lines) == 1 and re.match(r"(docker|podman) version \S", lines[0], re.IGNORECASE):
         return Version(lines[0])
     shown = lines[0][:80] if lines else ""
@@ -77,6 +79,7 @@ def holds(expression: str, slot: ClassAd, job: ClassAd, *, default: bool) -> boo
         value = expr(text).eval(slot, job)
     except ClassAdError:
         return default
+    # Undefined and error are no answer, and a machine's owner has said what holds without one.
     return default if (truth := truth_of(value)) is None else truth
 
 

@@ -39,9 +39,11 @@ def wanted_image(job: ClassAd, slot: ClassAd, knobs: Mapping[str, str]) -> str |
         job.eval_bool("WantContainer", False) and job.eval_bool("WantDockerImage", False)
     ):
         image = job.eval_str("DockerImage") or job.eval_str("ContainerImage") or ""
+        # Held, and not run without them: the image of the same name that anybody may have could be another.
         if job.eval_bool("DockerSendCredentials", False):
             return _cannot("docker_send_credentials is true, and no credentials are carried to this machine")
         return _plain(image) if _plain(image) else _cannot("The job names no image")
+    # Before the wish for a container: what comes as a file of Singularity's needs no engine.
     if runs_in_singularity(job, slot, knobs):
         return None
     if job.eval_bool("WantContainer", False):
@@ -77,11 +79,13 @@ def _cannot(reason: str) -> Hold:
 
 def is_image_name(image: str) -> bool:
     """Whether it can be a name, and nothing that an engine's program takes for an option or two words."""
+    # The name becomes a word of the engine's command line, where `-v/:/host` would be an option.
     return bool(image) and not image.startswith("-") and not any(c.isspace() or not c.isprintable() for c in image)
 
 
 def with_tag(image: str) -> str:
     """The name with the tag `latest` that an engine adds where there is none; a digest stays."""
+    # Only behind the last slash: `host:5000/image` names a port, and no tag.
     if "@" in image or ":" in image.rpartition("/")[2]:
         return image
     return f"{image}:latest"
@@ -92,6 +96,7 @@ def own_name(image: str, user: str) -> str:
     name, _, digest = image.partition("@")
     host, slash, rest = name.rpartition("/")
     if digest:
+        # A digest and a tag together would make two; the digest says which image it is.
         rest = f"{rest.partition(':')[0]}:{digest.replace(':', '-')}"
     return f"{OURS}{_component(user)}/{host.replace(':', _PORT)}{slash}{rest}"
 
@@ -108,6 +113,7 @@ def _component(user: str) -> str:
     if re.fullmatch(r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*", plain):
         return plain
     fitting = re.sub(r"[^a-z0-9]+", "-", plain.lower()).strip("-") or "user"
+    # So that two users whose names bend to the same word do not share their images.
     return f"{fitting}-{hashlib.sha256(user.encode()).hexdigest()[:8]}"
 
 
@@ -135,9 +141,11 @@ def stored_images(printed: str, tagged: str = "") -> list[StoredImage]:
     found = []
     for line in printed.splitlines():
         words = line.split()
+        # A layer or an image that has lost its name: not ours to remove.
         if len(words) < 3 or words[0].startswith("<none>"):
             continue
         name, short, size = words[0], words[1].rpartition(":")[2], "".join(words[2:])
+        # `images` shows the beginning of an id, and `inspect` all of it.
         time = next((time for long, time in times.items() if long.startswith(short)), "")
         found.append(StoredImage(name, short, _bytes(size), time))
     return found
@@ -155,6 +163,7 @@ def ours(images: Iterable[StoredImage]) -> list[StoredImage]:
 
 def total_size(images: Iterable[StoredImage]) -> int:
     """How much room our images take; one with several names counts once."""
+    # By id, for a second name of an image costs nothing.
     return sum({image.id: image.size for image in ours(images)}.values())
 
 
@@ -163,6 +172,7 @@ def to_remove(images: Iterable[StoredImage], keep: int) -> list[StoredImage]:
     by_id: dict[str, list[StoredImage]] = {}
     for image in ours(images):
         by_id.setdefault(image.id, []).append(image)
+    # The newest of its names counts: another user may have used it a moment ago.
     by_age = sorted(by_id.values(), key=lambda named: max(image.tagged for image in named))
     surplus = len(by_age) - max(0, keep - 1)
     return [image for named in by_age[: max(0, surplus)] for image in named]

@@ -36,8 +36,10 @@ def namespace_program(machine: str) -> bytes | None:
 
 def _executable(number: int, code: bytes) -> bytes:
     size = _HEADERS + len(code)
+    # 64 bits, little end first, version 1 (elf(5)); what is 0 stands for System V.
     ident = b"\x7fELF\x02\x01\x01" + bytes(9)
     header = ident + struct.pack("<HHIQQQIHHHHHH", 2, number, 1, _BASE + _HEADERS, 64, 0, 0, 64, 56, 1, 0, 0, 0)
+    # One segment that is loaded whole and may be read and executed (PT_LOAD, PF_R | PF_X).
     segment = struct.pack("<IIQQQQQQ", 1, 5, 0, _BASE, _BASE, size, size, 0x1000)
     return header + segment + code
 

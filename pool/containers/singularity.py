@@ -57,6 +57,7 @@ def runs_in_singularity(job: ClassAd, slot: ClassAd, knobs: Mapping[str, str]) -
     """Whether the job runs in such an image on this machine: it asks for one, or the machine's owner wants it."""
     if job.eval_int("JobUniverse", Universe.VANILLA) != Universe.VANILLA:
         return False
+    # An image of docker's is the engine's to run.
     if job.eval_bool("WantDocker", False):
         return False
     asks = job.eval_bool("WantSIF", False) or job.eval_bool("WantSandboxImage", False)
@@ -86,6 +87,7 @@ def in_singularity(
     inside = _text(knob(knobs, "SINGULARITY_TARGET_DIR"), slot, job) or job.eval_str("ContainerTargetDir") or ""
     inside = inside.rstrip("/")
     words = [*(word for word in [knob(knobs, "SINGULARITY_VERBOSITY")] if word), "exec"]
+    # -S is a directory in memory or in -W's, of this job alone.
     for directory in private:
         words += ["-S", directory]
     words += ["-W", sandbox]
@@ -99,8 +101,10 @@ def in_singularity(
     words += _gpu_options(slot, knobs)
     for bind in _binds(job, slot, knobs, image, is_there):
         words += ["-B", bind]
+    # A job that runs in a directory of its own keeps the home that its account has.
     if not elsewhere:
         words += ["--home", f"{sandbox}:{inside}" if inside else sandbox]
+    # Behind the mounts: -C takes away what the program would mount of itself, and nothing that was asked for.
     words += containment(own_pids(knobs, slot))
     extra = knob(knobs, "SINGULARITY_EXTRA_ARGUMENTS")
     words += extra_words(_text(extra, slot, job, default=extra))
@@ -117,6 +121,7 @@ def _test(program: str, words: list[str], image: str, knobs: Mapping[str, str]) 
     """The command that tests the image as the job would use it; `-q` keeps it from telling how a download goes."""
     if not is_true(knob(knobs, "SINGULARITY_RUN_TEST_BEFORE_JOB"), default=True):
         return ()
+    # The same options in the same order: what is tested is what will run.
     at = words.index("exec")
     return (program, *words[:at], "-q", "test", *words[at + 1 :], image)
 
@@ -124,6 +129,7 @@ def _test(program: str, words: list[str], image: str, knobs: Mapping[str, str]) 
 def own_pids(knobs: Mapping[str, str], slot: ClassAd) -> bool:
     """Whether a job in an image sees its own processes only; where nobody says, whether that was seen to work."""
     said = knob(knobs, "SINGULARITY_USE_PID_NAMESPACES").strip().lower()
+    # Where the kernel refuses PID namespaces the program would end, and no job run.
     if said in ("", "auto"):
         return slot.eval_bool("HasPidNamespaces", False)
     return is_true(said, default=False)
@@ -153,6 +159,7 @@ def complaint_of(output: str) -> str:
 def _image(job: ClassAd, slot: ClassAd, knobs: Mapping[str, str], directory: str) -> str:
     image = _text(knob(knobs, "SINGULARITY_IMAGE_EXPR") or "SingularityImage", slot, job)
     image = image or job.eval_str("ContainerImage") or ""
+    # The name becomes a word of the program's command line, where it would be an option.
     if not image or image.startswith("-"):
         raise UserError("The job is to run in a Singularity image, and names none", expected="container_image")
     if "://" in image or image.startswith("/"):
@@ -169,6 +176,7 @@ def _binds(
     for bind in _text(knob(knobs, "SINGULARITY_BIND_EXPR") or "SingularityBind", slot, job).split():
         source, _, rest = bind.partition(":")
         target = rest.partition(":")[0] or source
+        # The program ends where a source is missing; HTCondor passes over it, and so do we.
         if not is_there(source) or (skips and is_there(f"{image}/.") and not is_there(f"{image}/{target}/.")):
             continue
         binds.append(bind)
@@ -190,6 +198,7 @@ def _text(said: str, slot: ClassAd, job: ClassAd, default: str = "") -> str:
 
 
 def _moved(path: str, sandbox: str, inside: str) -> str:
+    # Whole parts of a path: /sandbox1 does not lie in /sandbox.
     return inside + path[len(sandbox) :] if inside and (path == sandbox or path.startswith(f"{sandbox}/")) else path
 
 
@@ -200,8 +209,10 @@ def _environment(given: Mapping[str, str], knobs: Mapping[str, str], sandbox: st
     prefix = "APPTAINER" if "apptainer" in posixpath.basename(program) else "SINGULARITY"
     made = {f"{prefix}_CACHEDIR": sandbox, f"{prefix}_TMPDIR": sandbox}
     for name, value in given.items():
+        # The program's own variables choose its plugins and directories, which the machine's owner decides.
         if name == "HOME" or (name.startswith(_NOT_TAKEN_ALONG) and name not in allowed):
             continue
         made[name] = value
+        # --cleanenv lets only these through, without their prefix.
         made[f"{prefix}ENV_{name}"] = value.replace(sandbox, inside) if inside else value
     return made

@@ -27,6 +27,7 @@ def volumes_of(
 ) -> Volumes:
     """The mounts of a job's container: `inside` is where it finds its sandbox, `directory` where it begins."""
     for path in (sandbox, inside, directory):
+        # The engine parts the places of a mount at colons, and knows no way to quote one.
         if ":" in path:
             raise UserError(f"a container cannot see {path}: its name has a colon")
     mounts = [f"{sandbox}:{inside}"]
@@ -34,6 +35,7 @@ def volumes_of(
         mounts.append(f"{directory}:{directory}")
     made = []
     for private in _private(job, slot, knobs):
+        # Inside the sandbox, so that the job's disk use counts it and its removal takes it along.
         behind = posixpath.join(sandbox, private.lstrip("/"))
         made.append(behind)
         mounts.append(f"{behind}:{private}")
@@ -44,12 +46,14 @@ def volumes_of(
             problems.append(f"DOCKER_MOUNT_VOLUMES names {name}, and DOCKER_VOLUME_DIR_{name} is not set")
         elif _is_mounted(name, slot, job, knobs):
             mounts.append(said if ":" in said else f"{said}:{said}")
+    # Each once: an engine refuses two mounts at one place.
     return Volumes(tuple(dict.fromkeys(mounts)), tuple(made), tuple(problems))
 
 
 def _is_mounted(name: str, slot: ClassAd, job: ClassAd, knobs: Mapping[str, str]) -> bool:
     """Without a MOUNT_IF always; with one, only where it is true."""
     condition = f"{VOLUME}{name.upper()}_MOUNT_IF"
+    # An owner who has written a condition wants it true, not merely not false.
     return condition not in knobs or holds(knobs[condition], slot, job, default=False)
 
 

@@ -43,10 +43,12 @@ class Device:
 
     def ident(self, style: str, prefix: str) -> str:
         """The id under which slots and jobs know it; `style` is short, uuid or index."""
+        # A part has its UUID alone: several share an index, and a short name would be the same for some.
         if self.is_part:
             return self.uuid
         if style == "index" or not self.uuid:
             return f"{prefix}{self.index}"
+        # Eight digits tell the devices of a machine apart, and are what HTCondor's slots show.
         return f"GPU-{self.uuid}" if style == "uuid" else f"GPU-{self.uuid[:8]}"
 
 

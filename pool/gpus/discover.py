@@ -107,10 +107,12 @@ def _found(asked: DiscoveryOptions, hardware: GpuLibraries, say: Say) -> tuple[l
     kinds = asked.kinds
     found, prefix = hardware.cuda() if not kinds or "cuda" in kinds else [], "CUDA"
     say(f"{len(found)} devices of NVIDIA's")
+    # Where NVIDIA's were found AMD's large library is not loaded unasked.
     if "hip" in kinds or not (kinds or found):
         hip = hardware.hip(say, asked.fix_uuid)
         if hip is not None:
             say(f"{len(hip)} devices of HIP")
+            # Numbered on, as two devices of one number would be one to a slot.
             found, prefix = found + [replace(one, index=one.index + len(found)) for one in hip], "GPU"
     if not found and (not kinds or "opencl" in kinds):
         opencl = hardware.opencl(say)

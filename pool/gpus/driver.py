@@ -18,6 +18,7 @@ LIBRARY: Final = "libnvidia-ml.so.1"
 def devices() -> list[Device]:
     """All devices of this machine; none when there is no driver."""
     try:
+        # Loaded for good: the bindings find it again by its name, and ask nothing of the disk.
         ctypes.CDLL(LIBRARY)
     except OSError:
         return []

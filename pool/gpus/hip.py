@@ -99,6 +99,7 @@ def _of_release(release: int) -> dict[str, Fact]:
 
 
 def _device(hip: Any, index: int, machine: dict[str, Fact], fix_uuid: int) -> Device:
+    # The library writes its whole structure, which grows with each release: into less it would write past the end.
     room = ctypes.create_string_buffer(PROPERTIES_BYTES)
     if not _call(hip, "hipGetDevicePropertiesR0600", room, ctypes.c_int(index)):
         return Device(index, "", dict(machine))
@@ -130,6 +131,7 @@ def written_uuid(said: bytes, fix: int = 0) -> str:
     ROCm 6 writes 16 hexadecimal digits, half a UUID, in the place of 16 bytes. By `fix` the digits become the first
     byte and the last seven, as AMD's own tools show them.
     """
+    # What a driver writes that knows none.
     if set(said) in ({0x00}, {0xFF}):
         return ""
     if set(said) <= _HEXADECIMAL:

@@ -50,6 +50,7 @@ class DeviceMeter:
         with _asking(f"nvmlDeviceGetSamples({self.index})"):
             try:
                 _kind, found = pynvml.nvmlDeviceGetSamples(self.handle, pynvml.NVML_GPU_UTILIZATION_SAMPLES, since)
+            # What the driver says where nothing was sampled since.
             except pynvml.NVMLError_NotFound:
                 return []
         return [DeviceSample(one.timeStamp, one.sampleValue.uiVal) for one in found]
@@ -77,6 +78,7 @@ def meters() -> list[DeviceMeter]:
 def _meter(index: int) -> DeviceMeter | None:
     with _asking(f"nvmlDeviceGetHandleByIndex({index})"):
         try:
+            # A device of another container: it is seen and may not be asked.
             handle = pynvml.nvmlDeviceGetHandleByIndex(index)
         except pynvml.NVMLError_NoPermission:
             return None
@@ -89,6 +91,7 @@ def _meter(index: int) -> DeviceMeter | None:
 
 def _buffer(handle: Any, index: int) -> tuple[int, int]:
     """Of which type a device's samples are, and how many its driver keeps; the bindings ask that, but do not tell."""
+    # With no room given the driver tells how much it would need.
     kind, count = ctypes.c_uint(), ctypes.c_uint()
     status = pynvml.nvmlLib.nvmlDeviceGetSamples(
         handle,

@@ -47,6 +47,7 @@ def _devices() -> Iterator[Device]:
         properties = {**_properties(handle), **machine}
         extra = _extra(handle, properties)
         if not parts:
+            # A device that tells no UUID gets one by its place, so that slots can name it.
             uuid = (known(pynvml.nvmlDeviceGetUUID, handle) or f"GPU-{index:08x}").removeprefix("GPU-")
             properties["DeviceUuid"] = uuid
             yield Device(index, uuid, _facts(properties), _facts(extra), _facts(_dynamic(handle)))
@@ -58,6 +59,7 @@ def _devices() -> Iterator[Device]:
 
 def _parts(handle: Any) -> Iterator[Any]:
     """The instances that a device is divided into (MIG)."""
+    # What holds now: a mode that was set counts after the next reset of the device.
     current, _pending = known(pynvml.nvmlDeviceGetMigMode, handle) or (0, 0)
     if current:
         for number in range(known(pynvml.nvmlDeviceGetMaxMigDeviceCount, handle) or 0):
@@ -100,6 +102,7 @@ def _extra(handle: Any, properties: dict[str, Fact | None]) -> dict[str, Fact | 
     cores = known(pynvml.nvmlDeviceGetNumGpuCores, handle)
     return {
         "ClockMhz": Megahertz(clock) if clock is not None else None,
+        # The driver counts cores, and HTCondor shows multiprocessors.
         "ComputeUnits": cores // per_unit if cores and per_unit else None,
         "CoresPerCU": per_unit,
     }

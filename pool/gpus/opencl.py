@@ -56,6 +56,7 @@ def _platforms(library: Any, say: Say) -> list[int | None]:
         if status not in (_NO_DEVICE, _NO_PLATFORM):
             say(f"clGetPlatformIDs fails with {status}")
         return []
+    # The library tells how many there are, and writes no more than there was room for.
     return list(handles[: min(count.value, PLATFORMS_MAX)])
 
 

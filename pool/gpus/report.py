@@ -70,6 +70,7 @@ def _properties(devices: Mapping[str, Device], wanted: ReportOptions) -> list[st
         tables[one] = {**device.properties, **(device.extra if wanted.extra else {})}
     common: dict[str, Fact] = {}
     first = next(iter(tables.values()))
+    # What all share is told once: a slot's ad holds it for any of its GPUs.
     if not wanted.mixed:
         common = {
             name: fact
@@ -80,7 +81,9 @@ def _properties(devices: Mapping[str, Device], wanted: ReportOptions) -> list[st
         own = {name: fact for name, fact in tables[one].items() if name not in common}
         memory = own.get("GlobalMemoryMb")
         if wanted.divide and wanted.repeat > 1 and isinstance(memory, int):
+            # Several jobs share the device: each is promised its part, and the whole is told beside it.
             own |= {"DeviceMemoryMb": memory, "GlobalMemoryMb": memory // wanted.repeat}
+        # Never common, though they may be equal at the moment: they change while the devices work.
         tables[one] = own | (dict(device.dynamic) if wanted.dynamic else {})
     return _nested(common, tables) if wanted.nested else _flat(common, tables, wanted)
 

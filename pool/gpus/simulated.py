@@ -51,6 +51,7 @@ def simulated(said: str) -> list[Device]:
             kinds += [_kind(words[at])] * _count(words[at + 1] if at + 1 < len(words) else "1")
     whole = [device for index, kind in enumerate(kinds) if not kind.parts for device in _devices(index, kind)]
     parts = [device for index, kind in enumerate(kinds) if kind.parts for device in _devices(index, kind)]
+    # Undivided devices first and parts by UUID: the order in which HTCondor's tool shows them.
     return whole + sorted(parts, key=lambda device: device.uuid)
 
 
@@ -73,6 +74,7 @@ def _devices(index: int, kind: _Kind) -> Iterator[Device]:
         new = f"MIG-{_uuid(index, number)}"
         uuid = f"MIG-GPU-{_uuid(index)}/{number}/0" if kind.old_names else new
         properties = _properties(index, kind, uuid) | {"GlobalMemoryMb": memory_mb}
+        # A part has no name of its own in NVIDIA's library either.
         del properties["DeviceName"]
         extra = {name: fact for name, fact in _extra(kind).items() if name != "ComputeUnits"}
         yield Device(index, uuid, properties, extra)

@@ -74,6 +74,7 @@ class DeviceUtilization:
 
 def report(index: int, uuid: str, busy_s: float, memory: int) -> str:
     """One device's ad: whose it is, and what was used of it."""
+    # By all three names, for slots know a device by any of them (GPU_DISCOVERY_EXTRA).
     names = [f"CUDA{index}", *([f"GPU-{uuid[:8]}", f"GPU-{uuid}"] if uuid else [])]
     whose = " || ".join(f'StringListMember("{name}", AssignedGPUs)' for name in names)
     return (
@@ -96,6 +97,7 @@ def monitor(
     for use in uses:
         use.look()
         use.forget()
+    # A third of what the smallest buffer lasts: none is overwritten before it is read, also when this process is late.
     pause_s = min(source.samples_max for source in sources) / SAMPLES_PER_S / LOOKS_PER_BUFFER
     reported_at = now()
     while True:

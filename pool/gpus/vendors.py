@@ -25,6 +25,7 @@ def may_be_there(environ: Mapping[str, str] = os.environ, cache: str = _CACHE) -
         return True
     try:
         with open(cache, "rb") as file:
+            # Names in the cache end in a null character (ld.so(8)); its tables need not be understood for that.
             listed = file.read(_CACHE_BYTES_MAX)
     except OSError:
         return True  # a system without such a list: only loading them tells

@@ -24,6 +24,7 @@ def running_job(job: ClassAd, usage: ClassAd, executed: Executed, state: str) ->
     ad["JobState"] = state
     ad["JobPid"] = executed.pid
     ad["JobStartDate"] = int(executed.started_at)
+    # Always there, also before anything was measured.
     ad.setdefault("ImageSize", 0)
     return ad
 

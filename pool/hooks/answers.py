@@ -38,6 +38,7 @@ class Prepared:
 def prepared(program: HookProgram, status: int, stdout: str, *, timed_out: bool = False) -> Prepared:
     """What a prepare hook's end means; `status` is negative for a signal."""
     label = f"{program.hook.value} ({program.name})"
+    # What takes too long may be the machine's fault: the job is tried elsewhere and not held.
     if timed_out:
         said = f"{label} failed (took longer than {program.timeout_s:g} seconds): <no message>"
         return Prepared(Verdict.IDLE, status=HOLD_MAX + 1, message=said)
@@ -52,8 +53,10 @@ def prepared(program: HookProgram, status: int, stdout: str, *, timed_out: bool 
     how = f"exited with status {status}"
     if status < 0:
         how = f"died on signal {-status}"
+    # What the hook says wins over its status, which scripts forget to set.
     elif reported >= 0:
         status, how = reported, f"reported status {reported:03d}"
+    # Words to the starter: in the job's ad the next hook would find them.
     for name in ("HookStatusCode", "HookStatusMessage"):
         updates.pop(name, None)
     return _judged(label, status, how, message, updates)
@@ -64,6 +67,7 @@ def _judged(label: str, status: int, how: str, message: str, updates: ClassAd | 
     said = f"{label} {ended} ({how}): {message or '<no message>'}"
     if status == 0:
         return Prepared(Verdict.GO, updates if updates is not None else ClassAd(), message=said if message else "")
+    # Died by a signal (a negative status) says nothing of the job.
     verdict = Verdict.HOLD if 0 < status <= HOLD_MAX else Verdict.IDLE
     return Prepared(verdict, status=status, message=said)
 
@@ -73,6 +77,7 @@ def changed_by(job: ClassAd, updates: ClassAd) -> ClassAd:
     after = job.flat()
     after.update(updates)
     if "Cmd" in updates:
+        # Else the starter would look for it in the sandbox, under the name of the one that was sent.
         after["TransferExecutable"] = False
     return after
 

@@ -39,6 +39,7 @@ def complete(job: ClassAd, keyword: str, *, partitionable: bool, as_root: bool, 
     owner = job.eval_str("Owner") or (job.eval_str("User") or "").partition("@")[0] or job.eval_str("OsUser") or ""
     if as_root and not owner:
         raise BadWork("the fetched work has no Owner, and this startd is root's")
+    # From a partitionable slot something is carved, and a guess would give away the whole machine or too little of it.
     missing = [name for name in REQUESTS if partitionable and job.eval_int(name) is None]
     if missing:
         raise BadWork(f"the fetched work has no {', '.join(missing)}, and the slot is partitionable")
@@ -55,6 +56,7 @@ def complete(job: ClassAd, keyword: str, *, partitionable: bool, as_root: bool, 
         if "@" not in (ad.eval_str("User") or ""):
             ad["User"] = f"{owner}@{uid_domain}"
     ad["HookKeyword"] = keyword
+    # No access point is behind this job: all of it is on the machine already.
     ad["TransferExecutable"] = False
     for name, value in (
         ("MyType", "Job"),
@@ -64,6 +66,7 @@ def complete(job: ClassAd, keyword: str, *, partitionable: bool, as_root: bool, 
         ("JobStatus", int(JobStatus.RUNNING)),
         ("ShouldTransferFiles", "NO"),
     ):
+        # The hook's own words win; only what a starter cannot do without is added.
         ad.setdefault(name, value)
     return ad
 

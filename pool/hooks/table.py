@@ -92,12 +92,14 @@ def read_hooks(config: Config, wanted: Iterable[Hook]) -> HookTable:
     """All hooks of these kinds that the configuration names; a prepare hook may have arguments (`..._ARGS`)."""
     keywords: dict[str, dict[Hook, HookProgram]] = {}
     endings = {f"_HOOK_{hook.value}": hook for hook in wanted}
+    # Only what somebody has set: the keyword is the site's, so no table could list the names.
     for name in config.names(with_defaults=False):
         if "_HOOK_" not in (upper := name.rpartition(".")[2].upper()):
             continue
         for ending, hook in endings.items():
             if not upper.endswith(ending) or not (keyword := upper[: -len(ending)]):
                 continue
+            # Asked for by the bare name, so that STARTD.X_HOOK_... goes before X_HOOK_... as for any knob.
             if path := config.path(upper, default=""):
                 program = HookProgram(hook, path, _arguments(config, f"{upper}_ARGS"), _timeout(config, upper, hook))
                 keywords.setdefault(keyword, {})[hook] = program
@@ -109,6 +111,7 @@ def job_keyword(job: ClassAd, table: HookTable, *, forced: str = "", default: st
     if forced and table.of(forced):
         return forced
     own = job.eval_str("HookKeyword") or ""
+    # A keyword that this machine does not know is none: jobs wander between machines.
     return own if own and table.of(own) else default
 
 

@@ -23,6 +23,7 @@ def daemon_name(configured: str, host: str) -> str:
 def names_host(name: str, host: str) -> bool:
     """Whether this host may use the name for a slot or a daemon."""
     end = name.rpartition("@")[2]
+    # Names of hosts have no case (RFC 4343).
     return not end or end.casefold() == host.casefold()
 
 
@@ -30,6 +31,7 @@ def belongs(ad: ClassAd, host: str) -> bool:
     """Whether the ad is about this host, or about something on it."""
     named = "ScheddName" if _is_by_schedd(ad) else "Name"
     name, machine = ad.eval_str(named, ""), ad.eval_str("Machine", "")
+    # Both must agree, where both are told: a name alone could be chosen.
     if machine and machine.casefold() != host.casefold():
         return False
     return bool(name) and names_host(name, host) and (bool(machine) or not name.endswith("@"))

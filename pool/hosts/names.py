@@ -18,6 +18,7 @@ _LENGTH_MAX: Final = 64
 def check_name(name: str) -> None:
     """UserError when this can be no host's name in a pool."""
     last = name.rpartition(".")[2]
+    # RFC 1123, 2.1 for labels; what a resolver would take for an address could stand for any host.
     if len(name) > _LENGTH_MAX or not _NAME.match(name) or _NUMBER.match(last) or _is_loopback(name):
         raise UserError(
             f"{name[:80]!r} is not a name that a host can have",
@@ -38,4 +39,5 @@ def collide(one: str, other: str) -> bool:
 
 
 def _is_short_for(short: str, name: str) -> bool:
+    # With a search domain in resolv.conf(5) a short name becomes the long one.
     return "." not in short and name.partition(".")[0] == short

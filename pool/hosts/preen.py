@@ -48,7 +48,9 @@ def rules(config: Config) -> Rules:
     spool = f"{config.path('SPOOL').rstrip('/')}/"
     paths = (config.raw(name) for name in config.names() if "<" not in name)
     named = (config.expand(path) for path in paths if path and "SPOOL" in path)
+    # Of a path below SPOOL the first part is what is seen there.
     first = {path[len(spool) :].partition("/")[0] for path in named if path.startswith(spool)}
+    # With what is kept beside a file: -wal, -shm, .old, a number.
     known = (f"{name}*" for name in first if name)
     return Rules(
         spool=(*KNOWN_IN_SPOOL, *known, *config.list("SYSTEM_VALID_SPOOL_FILES"), *config.list("VALID_SPOOL_FILES")),
@@ -59,6 +61,7 @@ def rules(config: Config) -> Rules:
 def in_execute(names: Iterable[str], is_alive: Callable[[int], bool], busy: Collection[str] = ()) -> list[str]:
     """Sandboxes whose starters are gone, but for those in which something is mounted still."""
     found = ((name, _SANDBOX.fullmatch(name)) for name in names)
+    # A process may have the number by now of one that is gone: then the sandbox stays until the next time.
     return [name for name, match in found if match and name not in busy and not is_alive(int(match[1]))]
 
 

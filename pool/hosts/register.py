@@ -62,6 +62,7 @@ class Issued(NamedTuple):
 def renewal_due(issued: Issued, lifetime_s: float) -> float:
     """When a certificate is to be renewed; one that was made for longer than certificates live now, at once."""
     life = issued.ends_at - issued.made_at
+    # A hundredth, for times are rounded where certificates are made.
     return 0.0 if life > 1.01 * lifetime_s else issued.made_at + RENEWED_AFTER * life
 
 
@@ -73,7 +74,9 @@ def transaction(path: str | os.PathLike[str]) -> Iterator[Register]:
     os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
     connection = sqlite3.connect(path, timeout=BUSY_TIMEOUT_S, isolation_level=None)
     try:
+        # Without it a power cut could bring a name back that was revoked.
         connection.execute("PRAGMA synchronous = FULL")
+        # The lock before the first question: two who ask at a time would else both hear that a name is free.
         connection.execute("BEGIN IMMEDIATE")
         if connection.execute("PRAGMA user_version").fetchone()[0] < _VERSION:
             _make(connection, Path(path).with_name("hosts"))
@@ -115,6 +118,7 @@ class Register:
         name = name.casefold()
         self._forget(now)
         users = dict(self._sql.execute("SELECT name, key FROM uses WHERE word = ?", (word.id,)))
+        # The same host with the same key again has not heard the answer, and uses the word no second time.
         if users.get(name) != key and (name in users or len(users) >= word.uses):
             raise UserError("this join word has been used", expected="a new one: pool token create --for DUTY")
         self._take_name(name, key)

@@ -94,6 +94,7 @@ def step(
     daemon: Supervised, event: ProcessEvent, *, now: float, backoff: RestartBackoff
 ) -> tuple[Supervised, tuple[MasterEffect, ...]]:
     """The daemon after `event`, and what to do. What has no row changes nothing: all of it may come twice or late."""
+    # No row: it depends on what was asked before, and must not start while the old process has its port.
     if daemon.state is ProcessState.STOPPING and event is ProcessEvent.START:
         return replace(daemon, again=True), ()
     if daemon.state is ProcessState.STOPPING and event is ProcessEvent.EXITED and daemon.again:
@@ -105,6 +106,7 @@ def step(
     state, effects = move
     after = replace(daemon, state=state, again=False)
     if state is ProcessState.BACKOFF:
+        # Judged when it falls: how long it has run well is known only then.
         restarts = 0 if now - daemon.started_at >= backoff.recover_s else daemon.restarts
         after = replace(after, restarts=restarts + 1, due_at=now + backoff.delay(restarts))
     elif MasterEffect.SPAWN in effects:

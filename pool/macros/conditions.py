@@ -11,6 +11,7 @@ from pool.base.words import SPACE
 # What `if version` compares with: the release whose languages these are.
 LANGUAGE_VERSION = (25, 14, 1)
 
+# HTCondor keeps the open levels as the bits of a 64-bit word (class ConfigIfStack); one deeper is an error there, too.
 _DEEPEST = 63
 # Texts, which `re` compiles and keeps when they are first matched: few files have conditions.
 _NUMBER: Final = r"-?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?\Z"
@@ -47,6 +48,7 @@ class Conditions:
         `judge` tells whether a condition holds; BadCondition when a keyword stands where it may not, or cannot be
         judged.
         """
+        # Asked of every line of every file: the first letter spares nearly all of them the rest.
         if line[0] not in "iIeE":
             return False
         keyword, _, rest = line.replace("\t", " ").partition(" ")
@@ -68,6 +70,7 @@ class Conditions:
         level = self._levels[-1]
         if level[2]:
             raise BadCondition("elif is not allowed after else")
+        # In this order: a branch that cannot be taken is not judged, so a mistake in it is none.
         holds = level[0] and not level[1] and _judged(condition, judge, "elif")
         level[1] = level[1] or holds
         level[3] = holds
@@ -112,6 +115,7 @@ def judge(
     negated = text.startswith("!")
     if negated:
         text = text[1:].strip(SPACE)
+    # What expands to nothing is false, and not a missing condition: `if $(X)` asks whether X is set.
     if not text and "$" in condition:
         return negated
     return _simple(text, lookup, template) is not negated
@@ -142,11 +146,13 @@ def _defined(what: str, lookup: Callable[[str], str | None], template: Callable[
     if re.match(_NUMBER, what) or lower in ("true", "false"):
         return True
     if re.match(_DEFINED_NAME, what):
+        # A name that is set to nothing is not defined; yes and no are, as words, even where no knob has such a name.
         value = lookup(what)
         return bool(value) if value is not None else lower in _YES | _NO
     if lower.startswith("use "):
         kind = what[4:].strip(SPACE)
         if " " in kind or "\t" in kind:
+            # HTCondor's own words, as in all messages here: people look them up.
             raise BadCondition("defined use meta argument with internal spaces will never match")
         category, _, name = kind.partition(":")
         return template(category, name)
@@ -159,6 +165,7 @@ def _version(text: str) -> bool:
     numbers = re.match(_NUMBERS, found[4].strip(SPACE))
     if numbers is None or int(numbers[1]) < 6:
         raise BadCondition("the version literal is invalid")
+    # Two numbers compare with any release of that series: what is not said counts as ours.
     wanted = (int(numbers[1]), int(numbers[2]), int(numbers[3]) if numbers[3] else LANGUAGE_VERSION[2])
     sign = (wanted < LANGUAGE_VERSION) - (wanted > LANGUAGE_VERSION)
     operator = found[2] or "="

@@ -58,9 +58,11 @@ def next_reference(text: str, at: int = 0, *, keep_dollar: bool = True) -> Refer
     """The first reference at or after `at`; with `keep_dollar`, `$(DOLLAR)` is not one."""
     while (start := text.find("$", at)) >= 0:
         at = start + 1
+        # `$$(X)` is the machine's: its second dollar must not begin a reference of ours.
         if text.startswith("$", at):
             at += 1
             continue
+        # Bounded, for a text of many dollars and no parenthesis would otherwise be searched through once for each.
         opening = text.find("(", at, at + _LONGEST_FUNCTION)
         if opening < 0:
             continue
@@ -83,11 +85,13 @@ def _plain_reference(text: str, start: int, function: str) -> Reference | None:
     if close < 0:
         return None
     name, colon, _ = text[at:close].partition(":")
+    # `$(a b)` is no reference but text, of a shell's for example, and stays.
     if not _NAME.issuperset(name):
         return None
     if not colon:
         return Reference(start, close + 1, function, name, None)
     default = at = at + len(name) + 1
+    # A default may hold references of its own, `$(A:$(B:c))`: the parenthesis that ends it is not always the first.
     while close >= 0:
         plain, opened, _ = text[at:close].partition("(")
         if not _DEFAULT.issuperset(plain):
@@ -148,6 +152,7 @@ class Expander:
         while (one := next_reference(text, at)) is not None:
             text = text[: one.start] + self.value_of(one) + text[one.end :]
             # a reference may have been the inner part of another one's name
+            # Not at the start of the text: it would be searched again for each reference, which is quadratic.
             at = max(0, text.rfind("$", 0, one.start))
             while at and text[at - 1] == "$":
                 at -= 1
@@ -155,6 +160,7 @@ class Expander:
             if steps > _MOST_STEPS or len(text) > _LONGEST:
                 raise self.error(f"the macro {one.name!r} refers to itself without end")
             if self.left is not None:
+                # By the length of all of it, for that is what each replacement copies.
                 self.left -= len(text) + _STEP_CHARS
                 if self.left < 0:
                     raise self.error(f"the macros take too long to expand; the last of them is {one.name!r}")
@@ -164,6 +170,7 @@ class Expander:
         """Replace only the references to `name` (and `other_name`): what `X = $(X) more` needs when it is read."""
         if "$" not in text:
             return text
+        # Only these: what else the value refers to may be set or changed by later lines.
         mine = (name.lower(), other_name.lower())
         at = steps = 0
         while (one := next_reference(text, at)) is not None:
@@ -188,10 +195,12 @@ class Expander:
     def value_of(self, one: Reference) -> str:
         """What one reference is replaced by."""
         if not one.function:
+            # A value that is empty counts as none, so that `$(X:d)` is d also after `X =`.
             value = self.lookup(one.name)
             return value or one.default or ""
         if one.function == "ENV":
             value = self.environ.get(one.name)
+            # HTCondor writes this word where a variable is not set, and not nothing.
             if value is None and one.default is None:
                 return "UNDEFINED"
             return value or one.default or ""

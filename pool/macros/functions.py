@@ -56,6 +56,7 @@ def as_int(text: str | None) -> int | None:
     if _INTEGER.match(text):
         return int(text)
     value = evaluated(text)
+    # What C's conversion of such a real to an integer gives on this architecture.
     if isinstance(value, float) and not math.isfinite(value):
         return -(2**63)
     return int(value) if isinstance(value, (int, float)) else None
@@ -103,6 +104,7 @@ def _int(expander: Expander, body: str) -> str:
     plain = re.sub(r"(?:ll|l|h)([a-zA-Z])", r"\1", shape, count=1)
     if re.search(r"%[^a-zA-Z%]*c", plain):  # C writes one byte, Python any character that there is
         value &= 0xFF
+    # Without `l` or `ll` the value goes through C's int before it is written.
     if plain == shape:  # C's int has 32 bits
         value = (value + 2**31) % 2**32 - 2**31
     if value < 0 and re.search(r"%[^a-zA-Z]*[oxXu]", plain):
@@ -169,6 +171,7 @@ def _choice(expander: Expander, body: str) -> str:
         if value is None:
             expander.fail(f'$CHOICE() macro: no list named "{name}"!')
             return ""
+        # `$(DOLLAR)` stays to the last: made a dollar now it would begin a reference.
         choices = expander.expand(value, keep_dollar=True).split(",")
     if index >= len(choices):
         expander.fail(f"$CHOICE() macro: index {index} is out of range")
@@ -178,6 +181,7 @@ def _choice(expander: Expander, body: str) -> str:
 
 def _random_choice(expander: Expander, body: str) -> str:
     choices = _words(body)
+    # HTCondor's manual gives both forms, the list in place and the name of one.
     if len(choices) == 1:  # one word is a list's name, where there is such a list
         value = expander.lookup(choices[0])
         if value is not None:
@@ -249,6 +253,8 @@ def _unquote(text: str, *marks: str) -> str:
 
 def _requote(text: str, mark: str) -> str:
     """`text` in `mark`s, without the double quotes (or marks) around it, which need not come in pairs."""
+    # A mark at one end only goes away as well: HTCondor writes its own over both ends, and never looks whether they
+    # match.
     first = text[:1]
     if first and first in ('"', mark):
         text = text[1:].removesuffix(first)
@@ -290,6 +296,7 @@ def _select(path: str, letters: str, mark: str, suffix: str) -> str:
     parents = letters.count("d")
     if suffix and path[name_at:].lower().endswith(suffix.lower()):
         extension_at, wants_extension = len(path) - len(suffix), False
+    # A bare file name has no directory to leave out.
     if not name_at and (wants_extension or wants_name):
         wants_path, parents = False, 0
     bare = "b" in letters

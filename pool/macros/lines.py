@@ -37,6 +37,7 @@ class Line(str):
         for piece in self._pieces[1:]:
             if piece[0] <= at:
                 begin, number, raw = piece
+        # Columns count in the line as it was written, which is what an editor shows.
         indent = len(raw) - len(raw.lstrip(SPACE))
         return Span(file, number, indent + at - begin + 1, raw.rstrip(SPACE))
 
@@ -86,12 +87,15 @@ def logical_lines(text: str | Iterable[str], *, blank: bool = False) -> Iterator
                 if blank and not line:
                     yield number, Line("", ((0, number, raw),))
                 continue
+            # Most lines: neither joined nor copied piece by piece.
             if line[-1] != "\\":
                 yield number, Line(line, ((0, number, raw),))
                 continue
             first, parts, going = number, line[:-1], True
             pieces = [(0, number, raw)]
             continue
+        # Of a comment, too: one inside a continuation ends it, unless it goes on itself (the manual's "Line
+        # Continuation").
         goes_on = line.endswith("\\")
         if not line.startswith("#"):
             pieces.append((len(parts), number, raw))
@@ -100,5 +104,6 @@ def logical_lines(text: str | Iterable[str], *, blank: bool = False) -> Iterator
             going = False
             if parts.strip(SPACE):
                 yield first, Line(parts.rstrip(SPACE), pieces)
+    # The last line of a text may end in a backslash that nothing follows.
     if going and parts.strip(SPACE):
         yield first, Line(parts.rstrip(SPACE), pieces)

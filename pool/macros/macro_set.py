@@ -39,6 +39,7 @@ class Source:
         """Where `text[at]` was written, as far as the text ends like the value; else where the value begins."""
         if self.value is None:
             return Span(self.file, self.line)
+        # By the end, for what stands before a value may be the earlier value that `X = $(X) more` has taken in.
         before = len(text) - len(self.value)
         return self.value.span(self.file, max(at - before, 0) if text.endswith(self.value) else 0)
 
@@ -76,6 +77,7 @@ class MacroSet:
     def put(self, name: str, text: str, source: Source) -> None:
         key = name.lower()
         old = self._macros.get(key)
+        # A name keeps the spelling and the place of its first assignment, whatever is said of it later.
         self._macros[key] = Macro(old.name if old is not None else name, text, source)
 
     def drop(self, name: str) -> None:

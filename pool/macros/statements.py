@@ -51,6 +51,7 @@ def statement(line: str, *, submit: bool) -> Statement:
     while at < len(line) and line[at] in SPACE:
         at += 1
     words_at = at
+    # Words between name and operator are kept: `include ifexist :` needs them, and others get a warning.
     if line[at] not in "=:":
         while at < len(line) and line[at] not in "=:@+":
             at += 1
@@ -87,6 +88,7 @@ def _operator(line: str, at: int) -> tuple[str, str, int]:
         return "", "", at
     char = line[at]
     at += 1
+    # `@=` opens a value of several lines; an `@` alone is no operator.
     if char == "@":
         return ("@", "", at + 1) if line[at : at + 1] == "=" else ("", "", at)
     if char == "+":
@@ -95,6 +97,7 @@ def _operator(line: str, at: int) -> tuple[str, str, int]:
             separator = line[at]
             at += 1
             if line[at : at + 1] == separator:
+                # `+=&&` joins conditions: a single `&` would be the operator for bits.
                 separator = f" {separator}{separator} "
                 at += 1
         return ("+", separator or " ", at + 1) if line[at : at + 1] == "=" else ("", "", at)

@@ -90,6 +90,7 @@ class TransformText:
 
 def read_statements(name: str, text: str) -> TransformText:
     """Read a transform's text; UserError with the place of what is no transform."""
+    # The older form is an ad. No line of the newer one begins so, and a configuration may hold both.
     if text.lstrip().startswith("["):
         text = "\n".join(_of_old_form(_old_form(name, text)))
     statements: list[Instruction] = []
@@ -99,6 +100,7 @@ def read_statements(name: str, text: str) -> TransformText:
         keyword = first.upper()
         if first.lower() in _IF:
             statements.append(Condition(number, line))
+        # Before the keywords: `SET = x` is a macro of that name.
         elif (assigned := _ASSIGNMENT.match(line)) is not None:
             statements.append(Assignment(number, line, assigned[1].lower(), assigned[2].strip()))
         elif keyword == "REQUIREMENTS":
@@ -138,8 +140,10 @@ def _change(name: str, number: int, line: Line, command: Keyword, rest: str) -> 
     else:
         attribute, value = _split(rest)
         pattern = None
+        # `SET A = 1` and `SET A, 1` are the same to HTCondor as `SET A 1`.
         if attribute[-1:] in (",", "="):
             attribute = attribute[:-1]
+        # Only with a blank behind it: `SET A =?= B` is an expression and no assignment.
         if value[:1] in ("=", ",") and value[1:2] in ("", " ", "\t"):
             value = value[1:].lstrip()
     if (not attribute and pattern is None) or (command != Keyword.DELETE and not value):
@@ -150,6 +154,7 @@ def _change(name: str, number: int, line: Line, command: Keyword, rest: str) -> 
 
 def _pattern(name: str, line: Line, at: int, text: str) -> re.Pattern[str]:
     try:
+        # Names of attributes have no case, so neither have the patterns that choose them.
         return re.compile(text, re.IGNORECASE)
     except re.error as why:
         span = line.span(name, at + (why.pos or 0))
@@ -160,6 +165,7 @@ def _old_form(name: str, text: str) -> ClassAd:
     try:
         return parse_ad(text)
     except ClassAdError as why:
+        # The place is in the ad's own text, which begins where the transform does.
         span = why.span and Span(name, *why.span[1:])
         raise UserError(f"the transform {name} is no ad: {why.message}", span=span) from None
 
@@ -168,6 +174,7 @@ def _of_old_form(ad: ClassAd) -> Iterator[str]:
     """The lines that an older transform means; its kinds of change are made in a fixed order."""
     if "Requirements" in ad:
         yield f"REQUIREMENTS {ad.text('Requirements')}"
+    # In the order that HTCondor makes its kinds of change in, whatever order the ad has.
     for prefix, command in _OLD.items():
         for attribute in ad:
             if not attribute.lower().startswith(prefix):

@@ -39,6 +39,7 @@ class Transform(TransformText):
         """Whether the ad is to be transformed."""
         if self.requirements is None:
             return True
+        # Undefined is not true: a transform for owners leaves jobs without an owner alone.
         value = self.requirements.eval(ad)
         return is_true(value)
 
@@ -71,9 +72,12 @@ class _AdExpander(Expander):
         self.run = run
 
     def value_of(self, one: Reference) -> str:
+        # A format may follow behind a comma: `$INT(MY.Memory,%05d)`.
         name = one.name.partition(",")[0].strip()
         if one.function in ("INT", "REAL", "STRING", "EVAL") and name.lower().startswith("my."):
             one = Reference(one.start, one.end, one.function, "__value" + one.name[len(name) :], one.default)
+            # Through a macro: a function takes a name or a text, and an expression's text would be evaluated outside
+            # the ad.
             self.run.macros["__value"] = _plain(self.run.ad.eval(name[3:]))
         return super().value_of(one)
 
@@ -93,6 +97,7 @@ class _Run:
     def lookup(self, name: str) -> str | None:
         """A macro of the transform's, an attribute of the ad, or a knob."""
         key = name.lower()
+        # The transform's own come before knobs of the same name, whose values are the site's.
         if key in self.macros:
             return self.macros[key]
         if key.startswith("my."):
@@ -110,6 +115,7 @@ class _Run:
                     self._do(one)
             except BadCondition as why:
                 raise UserError(str(why), span=one.line.span(self.transform.name, argument_at(one.line))) from None
+            # Not one line's fault: what is used up is not there for the next line either.
             except TooDear:
                 raise
             except (PoolError, ValueError) as error:
@@ -117,6 +123,7 @@ class _Run:
         return self.touched
 
     def _judge(self, condition: str) -> bool:
+        # There are no templates in a transform to be asked for.
         return judge(condition, self.expander.expand, self.lookup, lambda category, name: False)
 
     def _do(self, one: Assignment | AttributeChange) -> None:
@@ -143,6 +150,7 @@ class _Run:
                     self._set(attribute, expr(value, old=True))
 
     def _is_there(self, name: str) -> bool:
+        # An attribute may be covered by `undefined`, which says that the cluster's does not count here.
         return name in self.ad and self.ad.text(name).lower() != "undefined"
 
     def _evaluated(self, text: str) -> object:
@@ -166,11 +174,13 @@ class _Run:
         if not self._is_there(name):
             return
         self._set(to.strip(), self.ad[name])
+        # To another case of itself a name changes its spelling only, and must not be deleted.
         if command is Keyword.RENAME and to.strip().lower() != name.lower():
             self._delete(name)
 
     def _each(self, command: Keyword, pattern: re.Pattern[str], to: str) -> None:
         """The command for every attribute whose name the pattern matches."""
+        # A copy: what the command makes of an attribute is not looked at again, or `COPY /^A/ AA` would never end.
         for name in list(self.ad):
             found = pattern.search(name)
             if found is None:

@@ -1,4 +1,8 @@
-"""What schedds, the negotiator and administrators tell a startd."""
+"""What schedds, the negotiator and administrators tell a startd.
+
+Rules: a claim is named by its claim id, which is its capability, and a job's run by its activation; a message that
+comes twice or late names what it is about, and so does no harm. Answers say in words for the user why not.
+"""
 
 from __future__ import annotations
 

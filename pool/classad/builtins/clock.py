@@ -48,6 +48,7 @@ def _enter(name: str) -> None:
         if type(value) is AbsTime:
             if name == "getDays":
                 return ERROR
+            # In this host's zone, whatever zone the time is shown with.
             return _local(value.secs).field(name)
         if type(value) is not RelTime or name in _DATE_FIELDS:
             return ERROR
@@ -87,6 +88,7 @@ def _split_abstime(value: AbsTime) -> dict[str, Any]:
 def _split_reltime(secs: float) -> dict[str, Any]:
     negative, secs = secs < 0, abs(secs)
     total = int32_of(secs)
+    # fmod and int cut towards zero as C does, also where the total has overflowed and is negative.
     hours = int(math.fmod(total, 86400))
     minutes = int(math.fmod(hours, 3600))
     seconds = math.fmod(minutes, 60) + (secs - math.floor(secs) if math.isfinite(secs) else math.nan)
@@ -152,6 +154,7 @@ def format_time(value: Any = None, form: Any = "%c") -> Any:
         return ERROR
     year, month = fields["Year"], fields["Month"]
     moment = Moment.of(
+        # An ad without these fields is C's tm with zeros in it: year 1900, and the first month.
         1900 if year is None else year,
         1 if month is None else month,
         *(fields[name] or 0 for name in ("Day", "Hours", "Minutes", "Seconds")),
@@ -178,6 +181,7 @@ def interval(value: Any) -> Any:
     if type(found) is not int:
         return ERROR
     secs = wrap32(found)
+    # Only the first field carries the sign.
     sign, left = (-1, -secs) if secs < 0 else (1, secs)
     days, left = divmod(left, 86400)
     hours, left = divmod(left, 3600)

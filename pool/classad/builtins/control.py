@@ -20,6 +20,7 @@ from pool.classad.values.value import ERROR, UNDEFINED
 @lazy(3, 3, "ifThenElse")
 def if_then_else(args: tuple[Node, ...], frame: Frame) -> Any:
     """The second argument if the first is true, the third if it is false; the other one is not evaluated."""
+    # Not evaluated beforehand, as other functions' arguments are: the branch not taken may be an error, or dear.
     test = truth(evaluate(args[0], frame))
     if type(test) is not bool:
         return test
@@ -58,6 +59,7 @@ def unparse_attribute(args: tuple[Node, ...], frame: Frame) -> Any:
     node = args[0]
     if type(node) not in (Ref, Select, RootRef):
         return ERROR
+    # HTCondor has the text of plain names only, and an empty one for all others.
     if type(node) is not Ref:
         return ""
     stored = frame.attrs.lookup(node.key)
@@ -74,6 +76,7 @@ def _dereference(node: Node, frame: Frame) -> tuple[Frame, Any] | None:
     if type(node) is Ref:
         where, stored = frame.find(node.key)
         if stored is MISSING and frame.other is not None and not ENV.strict:
+            # The same order as `Frame.ref`, of which the value is not enough: the place counts.
             where, stored = frame.other.find(node.key)
     elif type(node) is RootRef:
         where, stored = outermost(frame).find(node.key)
@@ -120,6 +123,7 @@ def _contexts(args: tuple[Node, ...], frame: Frame) -> tuple[Any, list[Any], Fra
         elif frame.top().other is not None:
             # Having looked for the name everywhere, HTCondor stands outside both ads, where few names mean anything.
             where = outermost(frame)
+    # A list that is written out stands where the function is called; another where it was found.
     listed = BoundList(args[1].items, frame) if type(args[1]) is ListNode else evaluate(args[1], where)
     if listed is UNDEFINED:
         return UNDEFINED
@@ -132,6 +136,7 @@ def _in_context(what: Any, context: Any) -> Any:
     """The value of `what` with the ad `context` as the innermost scope."""
     if type(context) is not Frame:
         return UNDEFINED if context is UNDEFINED else ERROR
+    # A frame of its own: what was computed in the ad alone need not hold for this expression.
     inner = Frame(context.attrs, context.outer, context.budget)
     outer = context.outer
     if context.other is not None:
@@ -156,6 +161,7 @@ def count_matches(args: tuple[Node, ...], frame: Frame) -> Any:
     """In how many ads of a list the expression is true."""
     found = _contexts(args, frame)
     if found is UNDEFINED:
+        # Undefined counts as an empty list here, though not for evalInEachContext().
         return 0
     if type(found) is not tuple:
         return ERROR

@@ -12,6 +12,8 @@ from pool.classad.eval.functions import MANY, SLOWEST, framed, metered, plain
 from pool.classad.values.environment import ENV
 from pool.classad.values.value import ERROR, UNDEFINED, fold, wrap32
 
+# What an old-style environment may begin with to have another separator than `;` (is_permitted_delim of HTCondor's
+# env.cpp).
 _DELIMITERS: Final = "!#$%&*+,-/:;<>?@^`|~\x1f"
 
 
@@ -46,6 +48,7 @@ def list_to_args(frame: Frame, items: Any, version: Any = 2) -> Any:
     if which is None or type(items) is not BoundList:
         return ERROR
     words = list(members(items, frame))
+    # Lists are short and their strings need not be: the text that comes of them is what costs.
     frame.budget.spend(sum(len(word) for word in words if type(word) is str) // SLOWEST)
     if any(type(word) is not str for word in words):
         return ERROR
@@ -61,6 +64,7 @@ def _entries(texts: list[str]) -> dict[str, str | None] | None:
     found: dict[str, str | None] = {}
     for text in texts:
         name, equals, value = text.partition("=")
+        # Filled in at the machine, where it may become a whole entry.
         if not equals and "$$" in text:
             found[text] = None
         elif not equals or not name:
@@ -71,6 +75,7 @@ def _entries(texts: list[str]) -> dict[str, str | None] | None:
 
 
 def _environment(variables: dict[str, str | None]) -> str:
+    # By bytes: equal environments have equal texts, whatever order they were merged in.
     ordered = sorted(variables.items(), key=lambda pair: pair[0].encode("utf-8", "surrogateescape"))
     return join_new([name if value is None else f"{name}={value}" for name, value in ordered])
 
@@ -114,6 +119,7 @@ def user_home(name: Any, default: Any = None) -> Any:
         return UNDEFINED
     if type(name) is not str:
         return ERROR if fallback is None else fallback
+    # Asked through the environment: the language itself opens nothing.
     found = None if ENV.user_home is None else ENV.user_home(name)
     return found or fallback or UNDEFINED
 
@@ -126,6 +132,7 @@ def user_map(budget: Budget, map_name: Any, user: Any, preferred: Any = None, de
             return ERROR
         return UNDEFINED if default is None else default
     mapping = ENV.user_maps.get(map_name.lower())
+    # A map may hold regular expressions, which users' names are matched with: the budget pays.
     groups = None if mapping is None else mapping(user, budget)
     if groups is None:
         return UNDEFINED if default is None else default

@@ -16,6 +16,7 @@ from pool.classad.values.value import ERROR, UNDEFINED, to_bytes
 def _compared(items: BoundList, with_value: Any, frame: Frame) -> Iterator[Any]:
     """The members of a list that are to be compared with a value; long strings count for more than a step."""
     if type(with_value) is str and len(with_value) > LONG_STRING:
+        # Each comparison copies, where letter case is not looked at, as much as the value is long.
         frame.budget.spend(len(items) * (len(with_value) // CHARS_COMPARED))
     return members(items, frame)
 
@@ -90,6 +91,7 @@ def average(frame: Frame, items: Any) -> Any:
     numbers = _numbers(frame, items)
     if type(numbers) is not list:
         return numbers
+    # Not math.fsum: HTCondor adds from the left, and a rounding error is a part of the value.
     return divide(_total(numbers), float(len(numbers))) if numbers else 0
 
 

@@ -19,12 +19,14 @@ def _one_of(characters: str) -> re.Pattern[str]:
     return re.compile("[" + re.escape(characters) + "]")
 
 
+# Kept here, as `re` shares its own places among all patterns of the process.
 _usual: Final = lru_cache(256)(_one_of)
 _USUAL_MAX: Final = 16
 
 
 def _delimiter(delimiters: str) -> re.Pattern[str] | None:
     if len(delimiters) > _USUAL_MAX:
+        # Users may write a megabyte of delimiters: it is neither kept nor compiled as it is.
         return _one_of("".join(dict.fromkeys(delimiters)))
     return _usual(delimiters) if delimiters else None
 
@@ -55,6 +57,7 @@ def _summary(text: Any, delimiters: Any) -> tuple[list[float], bool] | None:
         if number is None:
             return None
         numbers.append(number)
+        # Of digits and signs alone: `1e3` and `1.0` make the result a real.
         whole = whole and not item.strip("+-0123456789")
     return numbers, whole
 
@@ -83,6 +86,7 @@ def string_list_avg(text: Any, delimiters: Any = ", ") -> Any:
 
 def _sum(numbers: list[float]) -> float:
     total = 0.0
+    # From the left and one by one, as C does: sum() of Python 3.12 corrects the rounding.
     for number in numbers:
         total += number
     return total
@@ -154,6 +158,7 @@ def string_lists_intersect(left: Any, right: Any, delimiters: Any = "") -> Any:
         return UNDEFINED
     if any(type(value) is not str for value in values):
         return ERROR
+    # Empty delimiters are the usual ones here, which is this function's alone.
     pattern = _delimiter(delimiters or " ,")
     assert pattern is not None
     common = set(pattern.split(left)) & set(pattern.split(right))

@@ -30,6 +30,7 @@ def strcat(*values: Any) -> Any:
         if type(text) is not str:
             return text
         parts.append(text)
+        # Counted while parts are collected: strcat(x, x, ...) could else fill the memory before anybody looks.
         size += len(text)
         if size > MAX_STRING:
             return ERROR
@@ -82,6 +83,7 @@ def substr(text: Any, offset: Any, length: Any = None) -> Any:
         return UNDEFINED
     if type(text) is not str or type(offset) is not int or type(length) not in (int, type(None)):
         return ERROR
+    # Bytes, as HTCondor cuts them: of a two-byte letter one half may remain.
     data: Any = text if text.isascii() else to_bytes(text)
     start = wrap32(offset)
     start = max(0, len(data) + start) if start < 0 else min(start, len(data))
@@ -115,12 +117,14 @@ register("stricmp", 2, 2, _compared(lambda a, b: _sign(compare_folded(a, b))))
 
 def compare_versions(a: str, b: str) -> int:
     """Order of two strings in which runs of digits count as numbers, as glibc's strverscmp has it."""
+    # With C's end, which compares smaller than all and ends every run of digits.
     left, right = to_bytes(a) + b"\0", to_bytes(b) + b"\0"
     at = 0
     while left[at] and left[at] == right[at]:
         at += 1
     if left[at] == right[at]:
         return 0
+    # char is signed on x86: letters beyond ASCII come before all others.
     difference = _signed(left[at]) - _signed(right[at])
     start = at
     while start > 0 and _digit(left[start - 1]):
@@ -130,6 +134,7 @@ def compare_versions(a: str, b: str) -> int:
     zeros = [_zeros(text, start) for text in (left, right)]
     if zeros[0] != zeros[1]:
         return zeros[1] - zeros[0]
+    # Behind leading zeros digits are a fraction, "0.01" before "0.1": the first difference decides, not the length.
     if zeros[0]:
         return difference
     lengths = [_digits(text, start) for text in (left, right)]
@@ -212,6 +217,7 @@ def split(frame: Frame, value: Any, separators: Any = ", \t") -> Any:
         at, mark = found.start(), found[0]
         if at > last:
             items.append(value[last:at])
+        # Blanks between do not count: `a, ,b` has an empty item as `a,,b` has.
         elif previous and previous not in _SPACES and previous == mark:
             items.append("")
         if mark not in _SPACES:

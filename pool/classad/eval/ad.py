@@ -81,6 +81,7 @@ class ClassAd(MutableMapping[str, Member]):
         """Remove an attribute; one that the parent has is covered by UNDEFINED."""
         key = name.lower()
         parent = self.attrs.parent
+        # Without a mark in its place the parent's value would be seen again.
         if parent is not None and parent.lookup(key) is not MISSING:
             self.attrs[key] = UNDEFINED
             self.attrs.spell(key, name)
@@ -118,6 +119,7 @@ class ClassAd(MutableMapping[str, Member]):
     @parent.setter
     def parent(self, parent: ClassAd | None) -> None:
         self._chained = parent
+        # The tables are linked beside the ads: evaluation sees tables alone.
         self.attrs.parent = None if parent is None else parent.attrs
 
     def own(self) -> list[tuple[str, Member]]:
@@ -145,6 +147,7 @@ class ClassAd(MutableMapping[str, Member]):
         tables = [self.attrs]
         while tables[-1].parent is not None:
             tables.append(tables[-1].parent)
+        # Unusual spellings have to be carried along, name by name.
         if any(table.names or not table.plain for table in tables):
             return self.project(self)
         attrs = Attrs()  # all names are spelt as usual: whole tables at a time
@@ -173,6 +176,7 @@ class ClassAd(MutableMapping[str, Member]):
             return stored  # type: ignore[no-any-return]
         if stored is MISSING:
             return UNDEFINED
+        # It may be compiled, and so this is the way that most evaluations go.
         if stored.__class__ is Expr:
             return stored.eval(self, target)
         return self._value(name, target, public)
@@ -268,6 +272,7 @@ class ClassAd(MutableMapping[str, Member]):
         mine, theirs = self.attrs, other.attrs
         if mine is theirs:
             return True
+        # Names are compared without their spelling, as in the language.
         keys = mine.keys_all()
         return len(self) == len(other) and all(same(mine.lookup(key), theirs.lookup(key)) for key in keys)
 
@@ -291,6 +296,7 @@ def same(a: object, b: object) -> bool:
     if isinstance(a, list) and isinstance(b, list):
         return len(a) == len(b) and all(same(x, y) for x, y in zip(a, b, strict=True))
     if isinstance(a, float) and isinstance(b, float):
+        # By their digits: NaN is the same as NaN here, and 0.0 is not -0.0, as both are other texts.
         return a.hex() == b.hex()
     return a == b
 

@@ -84,6 +84,7 @@ class Budget:
     def look(self) -> None:
         """Look at the clock and take more steps from what is left; OverBudget when there is nothing left."""
         account = self._opened()
+        # What went beyond the last portion counts as well: one call may spend thousands.
         account.left += min(self.steps, 0) - _LOOK_STEPS
         self.steps = _LOOK_STEPS
         if account.left < 0:
@@ -91,6 +92,7 @@ class Budget:
         left_s = self.time_left()
         if left_s <= 0:
             raise OverBudget(f"it takes more than {MAX_CPU * 1000:g} ms")
+        # Once for each evaluation: who asked for many shall hear of many, not of one again and again.
         if left_s < MAX_CPU - DEAR_CPU and not account.dear:
             account.dear = True
             watching = getattr(_watching, "now", None)
@@ -103,6 +105,7 @@ class Budget:
             return MAX_CPU
         account = self._opened()
         now = ENV.cpu()
+        # Not at the start of the evaluation: to ask for the processor's time takes as long as a short expression.
         if account.began is None:
             account.began = now
         return MAX_CPU - (now - account.began)

@@ -26,6 +26,7 @@ def delta(old: ClassAd, new: ClassAd) -> Delta:
     for key in after.keys_all():
         stored = after.lookup(key)
         had = before.lookup(key)
+        # By identity first: most of an ad that is advertised again holds the very same values.
         if had is MISSING or (had is not stored and not same(had, stored)):
             changed[key] = stored
             changed.spell(key, after.name_any(key))

@@ -83,6 +83,7 @@ class Frame:
         other = self.other
         if other is None or self.outer is not None:
             return None
+        # Shared by both ads, and made by whichever asks first.
         if self._match is None:
             self._match = other._match = MatchContext(self, other) if self._leads else MatchContext(other, self)
         return self._match
@@ -98,6 +99,7 @@ class Frame:
             stored = frame.attrs.lookup(key)
             if stored is not MISSING:
                 return frame, stored
+            # Only here: in an ad further out MY would mean that ad, and it means the one that asks.
             if frame is self and key in _SPECIAL:
                 return frame, _SPECIAL[key](frame)
             if frame.outer is None:
@@ -114,6 +116,7 @@ class Frame:
         frame, stored = self.find(key)
         if stored is MISSING:
             other = self.other
+            # STRICT_CLASSAD_EVALUATION keeps unscoped names in their own ad (HTCondor's manual).
             if other is None or ENV.strict:
                 return UNDEFINED
             frame, stored = other.find(key)
@@ -163,6 +166,7 @@ class Frame:
         if depth > MAX_DEPTH:
             raise budget.too_deep()
         budget.depth = depth
+        # Made beforehand, one for each depth: an evaluation enters thousands of attributes.
         memo[key] = _BUSY[depth]
         before, budget.cut = budget.cut, NEVER
         if compiled is None or budget.counted:
@@ -174,6 +178,7 @@ class Frame:
             memo[key] = found
             budget.cut = before
         else:
+            # The value holds for this way in alone; from elsewhere the circle may be cut at another place.
             del memo[key]
             if before < budget.cut:
                 budget.cut = before
@@ -291,6 +296,7 @@ class BoundList:
         known = seen.get(index, MISSING)
         if known is MISSING:
             known = member(stored, self.frame)
+            # Only these are kept: they remember what was computed in them. A scalar costs less to compute than to keep.
             if known.__class__ is Frame or known.__class__ is BoundList:
                 seen[index] = known
         return known
@@ -342,6 +348,7 @@ def members(bound: BoundList, frame: Frame) -> Iterator[Any]:
         if kind in PLAIN:
             yield stored
         else:
+            # Lists and ads know their place already, and keep it.
             refers = kind in _REFERRING or getattr(stored, "run", None) is not None
             yield member(stored, frame if refers else bound.frame)
 
@@ -350,6 +357,7 @@ def select(base: Any, key: str, frame: Frame) -> Any:
     """The value of `base.key`, where `base` was computed already."""
     kind = base.__class__
     if kind is Frame:
+        # As HTCondor 25.14 does; see `closed`.
         return UNDEFINED if base.closed else base.own(key)
     if base is UNDEFINED:
         return UNDEFINED
@@ -373,6 +381,7 @@ def subscript(base: Any, index: Any) -> Any:
     if base is UNDEFINED or index is UNDEFINED:
         return UNDEFINED
     if base.__class__ is BoundList and type(index) is int:
+        # HTCondor holds the index in an int of 32 bits.
         index = wrap32(index)
         return base.at(index) if 0 <= index < len(base) else ERROR
     if base.__class__ is Frame and type(index) is str:

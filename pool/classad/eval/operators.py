@@ -56,6 +56,7 @@ def _ordering(test: Callable[[Any, Any], bool], longest: int = INT_MAX) -> Opera
             if len(a) > longest and len(b) > longest:
                 raise Uncounted
             return test(compare_folded(a, b), 0)
+        # Moments compare by their seconds since the epoch: the zone is for showing them.
         if ta is tb and ta in (AbsTime, RelTime):
             return test(a.secs, b.secs)
         return ERROR
@@ -80,6 +81,7 @@ def identical(a: Any, b: Any) -> Any:
         return a == b
     if a is UNDEFINED or a is ERROR:
         return True
+    # HTCondor has two kinds of lists; lists of one kind cannot be compared, and of two kinds they are never the same.
     return ERROR if getattr(a, "fresh", None) is getattr(b, "fresh", None) else False
 
 
@@ -174,6 +176,7 @@ def _quotient(a: float, b: float) -> float:
     """IEEE division, which Python refuses for zero divisors."""
     if b:
         return a / b
+    # 0/0 and NaN/0 are NaN, everything else by zero is infinite (IEEE 754, 7.3).
     if a == 0 or math.isnan(a):
         return math.nan
     return math.copysign(math.inf, a) * math.copysign(1.0, b)
@@ -230,6 +233,7 @@ def _shift_right_unsigned(a: int, b: int) -> int:
 def _shift_right(a: int, b: int) -> int:
     if a >= 0:
         return a >> (b & 63)
+    # Negative numbers keep their sign: from 64 places on nothing else is left.
     return a >> min(64, b) if b > 0 else a
 
 
@@ -255,6 +259,7 @@ def negative(a: Any) -> Any:
 
 def positive(a: Any) -> Any:
     """`+a`."""
+    # Not of booleans: `+true` is an error, though `true + 0` is 1.
     return a if type(a) in (int, float, RelTime) or a is UNDEFINED else ERROR
 
 

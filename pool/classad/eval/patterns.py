@@ -44,10 +44,12 @@ _PLAIN: Final = {b"Z": rb"(?=\n?\Z)", b"z": rb"\Z", b"e": rb"\x1b", b"a": rb"\x0
 
 
 def _translate(found: re.Match[bytes]) -> bytes:
+    # One alternative at a time took part: its group tells which.
     quoted, control, hexa, short, octal, *names, escape = found.groups()
     if quoted is not None:
         return re.escape(quoted)
     if control is not None:
+        # As ASCII has control characters: the letter with its bit 6 turned over (pcre2pattern(3)).
         return b"\\x%02x" % (control.upper()[0] ^ 64)
     if hexa is not None:
         return b"\\x%02x" % int(hexa, 16)
@@ -73,6 +75,7 @@ class Pattern:
 
     def match(self, data: bytes, at: int, budget: Budget) -> regex.Match[bytes] | None:
         """The first match from `at` on; OverBudget when looking takes too long."""
+        # Before the search, so that a thousand short matches are not free.
         budget.steps -= MATCH_STEPS
         if budget.steps < 0:
             budget.look()
@@ -84,6 +87,7 @@ class Pattern:
     def _long_match(self, data: bytes, at: int, budget: Budget) -> regex.Match[bytes] | None:
         """With the clock in hand."""
         budget.look()
+        # Without a clock nothing bounds the search but this count: a pattern that needs it is dear.
         if ENV.cpu is None:
             budget.spend(LONG_MATCH_STEPS)
         try:
@@ -103,6 +107,7 @@ class Pattern:
 
     def search(self, text: str, budget: Budget) -> bool:
         """Whether the pattern is found in `text`."""
+        # Strings of the ad itself may be longer than what evaluation makes.
         if len(text) > MAX_STRING:
             raise OverBudget("a string is too long for a regular expression")
         return self.match(text.encode() if text.isascii() else to_bytes(text), 0, budget) is not None
@@ -115,6 +120,7 @@ _compiled: Final[Kept[tuple[str, str], Pattern | Error]] = Kept(32 << 20)
 
 def compile_pattern(text: str, options: str, budget: Budget) -> Pattern | Error:
     """Compile a pattern with options i, m, s, x; ERROR when it is none."""
+    # The usual way, without the bookkeeping of the store: a policy matches the same pattern for each slot.
     young = _compiled.young.get((text, options))
     if young is not None:
         return young[0]
@@ -158,6 +164,7 @@ _PARTS: Final = re.compile(
 
 def parts_of(pattern: bytes) -> int:
     """How large a pattern is when fixed repetitions are written out; not less than it is."""
+    # How many parts there were when each group began: at its end, what a repetition behind it repeats.
     open_groups: list[int] = []
     whole = last = 0  # the parts so far, and those of what a repetition would repeat
     for found in _PARTS.finditer(pattern):
@@ -169,6 +176,7 @@ def parts_of(pattern: bytes) -> int:
             open_groups.append(whole)
             last = 0
         elif piece == b")":
+            # A parenthesis too many is refused by the compiler, and not here.
             last = whole - open_groups.pop() + 1 if open_groups else 1
             whole += 1
         else:
@@ -210,6 +218,8 @@ def substitute(pattern: Pattern, target: str, template: str, budget: Budget, *, 
         if not everywhere:
             break
         if found.start() == at and looked_for is pattern:
+            # As pcre2demo does it (PCRE2_NOTEMPTY_ATSTART): an empty match alone would be found at the same place for
+            # ever.
             longer = pattern.not_empty_here(budget)
             if not isinstance(longer, Pattern):
                 return ERROR
@@ -228,6 +238,7 @@ def _fill(form: list[bytes], found: regex.Match[bytes]) -> bytes | None:
     for i, part in enumerate(form):
         if i % 2 == 0:
             out += part
+        # A group behind the last that took part is none to HTCondor, which counts what pcre2_match returns.
         elif int(part) > last:
             return None
         else:

@@ -31,6 +31,7 @@ class _Walk:
 
     def name(self, name: str, key: str, scopes: tuple[Attrs, ...]) -> None:
         """An unscoped name inside the nested ads `scopes`."""
+        # The innermost first. What a nested ad has itself is neither the own ad's nor another's.
         for scope in reversed(scopes):
             stored = scope.lookup(key)
             if stored is not MISSING:
@@ -48,6 +49,7 @@ class _Walk:
         """An attribute of the own ad, and what it reads."""
         if key in self.internal:
             return
+        # Before it is followed: expressions may refer to themselves in a circle.
         self.internal[key] = self.attrs.name_any(key)
         self.stored(self.attrs.lookup(key), ())
 
@@ -80,6 +82,7 @@ class _Walk:
             elif type(here) is Select:
                 base = here.base
                 if type(base) is Ref and base.key in _MY | _THEIRS and self.attrs.lookup(base.key) is MISSING:
+                    # Inside a nested ad MY is that ad, and its names are looked for outwards.
                     if base.key in _MY and scopes:
                         self.name(here.name, here.key, scopes)
                     else:
@@ -128,6 +131,7 @@ def unresolved_names(stored: Any, frame: Frame) -> list[str]:
     if not _unresolved(stored, frame, found, {}):
         return []
     names = [found[key] for key in sorted(found)]
+    # HTCondor leaves this prefix out, and keeps others.
     return [name[7:] if name[:7].lower() == "target." else name for name in names]
 
 
@@ -174,6 +178,7 @@ def _follow(name: str, key: str, frame: Frame, found: dict[str, str], seen: dict
         return True
     place = (id(where.attrs), key)
     if place not in seen and type(stored) not in (Frame, BoundList):
+        # Until it is known: who comes back here has gone in a circle.
         seen[place] = False
         seen[place] = _unresolved(stored, where, found, seen)
     return seen.get(place, True)

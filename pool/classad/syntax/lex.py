@@ -1,5 +1,8 @@
 """Text to tokens, in both forms: in the new form a backslash starts an escape, in the long form it stands for itself
 unless a quote follows.
+
+Rules: what HTCondor's lexer takes is taken, with its oddities (integers that do not fit are 0, `-017` is decimal);
+what is refused is shown at its place. No text costs time out of proportion to its length.
 """
 
 from __future__ import annotations
@@ -88,12 +91,14 @@ def tokenize(text: str, *, old: bool, strict: bool, file: str) -> list[Token]:
     while at < size:
         found = match(text, at)
         if found is None:
+            # HTCondor's parser reads C strings, which end here.
             if text[at] == "\0":
                 break
             raise _bad_character(text, at, file)
         kind, piece, start = found.lastgroup, found[0], at
         at = found.end()
         if kind == "blank":
+            # Whoever puts a text into a larger one must know: what he writes behind it would be a part of the comment.
             open_comment = at == size and "//" in piece and re.fullmatch(_OPEN_COMMENT, piece) is not None
             continue
         if kind == "name":
@@ -110,6 +115,7 @@ def tokenize(text: str, *, old: bool, strict: bool, file: str) -> list[Token]:
             last = LITERAL
             at, value = _number(text, start, piece, at, strict, file)
         else:
+            # In double quotes a string, in single ones a name that may hold anything.
             last = LITERAL if kind == "text" else NAME
             if "\0" in piece:
                 raise fail(text, start, "a string may not contain the character 0", file=file)
@@ -141,6 +147,8 @@ def _number(text: str, start: int, piece: str, end: int, strict: bool, file: str
         raise fail(text, start, "a hexadecimal number without digits", file=file)
     if real:
         return end, float(piece)
+    # Octal in the strict language only. Elsewhere HTCondor refuses these, but for negative ones, which it reads as
+    # decimal.
     if digits[0] == "0" and len(digits) > 1:
         if not hexadecimal and ("8" in digits or "9" in digits):
             raise fail(text, start, "8 and 9 are no octal digits", file=file)
@@ -149,16 +157,17 @@ def _number(text: str, start: int, piece: str, end: int, strict: bool, file: str
             return end, _fits(-n if piece[0] == "-" else n)
         if piece[0] != "-":
             raise fail(text, start, "a number may not begin with 0", expected="a decimal number", file=file)
-        return end, 0 if hexadecimal else _fits(int(piece))
+        return end, 0 if hexadecimal else _decimal(piece)
     if strict and (suffix := re.match(_SUFFIX, text[end : end + 2])):
-        return end + suffix.end(), _fits(int(piece) * _SCALE[suffix[0].lower()])
-    # Longer ones do not fit anyway, and Python refuses to convert very long ones.
-    return end, _fits(int(piece)) if len(piece) < 24 else _long(piece)
+        return end + suffix.end(), _fits(_decimal(piece) * _SCALE[suffix[0].lower()])
+    return end, _decimal(piece)
 
 
-def _long(piece: str) -> int:
+def _decimal(piece: str) -> int:
     digits = piece.lstrip("-").lstrip("0")
-    return _fits(int(digits or "0")) if len(digits) < 24 else 0
+    # Longer ones do not fit anyway, and Python refuses to convert very long ones.
+    n = int(digits or "0") if len(digits) < 24 else 0
+    return _fits(-n if piece[0] == "-" else n)
 
 
 def _fits(n: int) -> int:
@@ -195,4 +204,5 @@ def unescape(raw: str) -> str | None:
     out = re.sub(_ESCAPE, replace, raw)
     if zero:
         return None
+    # Escapes above 127 are bytes: together they may make a letter of UTF-8.
     return from_bytes(to_bytes(out)) if high else out

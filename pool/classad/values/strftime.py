@@ -84,6 +84,7 @@ def _rest(a: int, b: int) -> int:
 def _fixed(year: int, month: int, day: int) -> int:
     # Not `days_until`: HTCondor divides as C does, towards zero, which shows where fields are out of range.
     y = year - 1
+    # The formula counts 30 days for February, and takes them back here.
     adjust = 0 if month <= 2 else -1 if is_leap(year) else -2
     return (
         365 * y
@@ -97,6 +98,7 @@ def _fixed(year: int, month: int, day: int) -> int:
 
 
 def _name(names: tuple[str, ...], index: int, size: int | None) -> str:
+    # As glibc writes a month 13: fields may be out of range.
     return names[index][:size] if 0 <= index < len(names) else "?"
 
 
@@ -142,6 +144,7 @@ _FIELDS: Final[dict[str, Callable[[Moment], str]]] = {
     "H": lambda m: f"{m.hour:02d}",
     "I": lambda m: f"{_hour12(m):02d}",
     "j": lambda m: f"{m.yearday + 1:03d}",
+    # k, l, P, s: glibc's own, beside those of POSIX.
     "k": lambda m: f"{m.hour:2d}",
     "l": lambda m: f"{_hour12(m):2d}",
     "m": lambda m: f"{m.month:02d}",
@@ -178,5 +181,6 @@ def strftime(form: str, moment: Moment) -> str:
         show = _FIELDS.get(found[1])
         return found[0] if show is None else show(moment)
 
+    # E and O ask for a locale's other digits and eras, which the C locale has not.
     out = _DIRECTIVE.sub(replace, form)
     return out if len(out) <= MAX_OUTPUT else ""

@@ -32,6 +32,7 @@ def read_abstime(text: str) -> AbsTime | None:
     found = _YEAR.match(body)
     if found is None:
         return None
+    # What zeros in C's tm mean: January, and the day before its first.
     fields = [1, 0, 0, 0, 0]
     at = found.end()
     for i in range(5):
@@ -99,6 +100,7 @@ def _read_span(text: str) -> float | None:
         count = 0
         if rest and rest[-1] in marks:
             rest, digits = _cut_digits(rest[:-1].rstrip(_SPACE))
+            # What does not fit into 32 bits counts as nothing, as in HTCondor.
             count = int(digits) if digits and len(digits) < 11 and int(digits) < 2**31 else 0
         counts.append(count)
     rest = rest.rstrip(_SPACE)
@@ -128,6 +130,7 @@ def show_abstime(at: AbsTime) -> str:
 
 def show_moment(secs: int) -> str:
     """`2024-02-29T12:34:56`, for any number of seconds since the epoch."""
+    # Python's divmod goes down also for times before 1970, which is what a calendar needs.
     days, rest = divmod(secs, 86400)
     year, month, day = civil(days)
     return f"{year}-{month:02d}-{day:02d}T{rest // 3600:02d}:{rest // 60 % 60:02d}:{rest % 60:02d}"
@@ -138,6 +141,7 @@ def show_reltime(secs: float) -> str:
     sign = "-" if secs < 0 else ""
     secs = abs(secs)
     if not math.isfinite(secs):
+        # The conversion of C on x86: what does not fit is the smallest integer.
         total, fraction = -(2**31), math.nan
     else:
         fraction = secs - math.floor(secs)
@@ -158,4 +162,5 @@ def show_reltime(secs: float) -> str:
 
 def _g(seconds: float) -> str:
     shown = format(seconds, "02g")
+    # glibc's printf shows the sign that such a NaN has on x86.
     return "-nan" if shown == "nan" else shown

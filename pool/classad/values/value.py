@@ -110,6 +110,7 @@ def wrap(n: int) -> int:
     """`n` as a 64-bit signed integer; overflow wraps around."""
     if -0x8000000000000000 <= n <= 0x7FFFFFFFFFFFFFFF:
         return n
+    # Once it is known not to fit: most numbers never come here.
     n &= _MASK
     return n - 2**64 if n > INT_MAX else n
 
@@ -148,6 +149,7 @@ def to_bytes(text: str) -> bytes:
     try:
         return text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
+        # A half of a pair, as of JSON's "\ud800": no bytes stand for it, and no ad may fail for it.
         whole = "".join("\ufffd" if "\ud800" <= c <= "\udfff" and not "\udc80" <= c <= "\udcff" else c for c in text)
         return whole.encode("utf-8", "surrogateescape")
 
@@ -159,6 +161,7 @@ def from_bytes(data: bytes) -> str:
 
 def fold(text: str) -> str:
     """`text` with A-Z in lower case; other letters keep their case, as with C's tolower."""
+    # str.lower() changes letters of other alphabets, and C's tolower does not.
     return text.lower() if text.isascii() else from_bytes(to_bytes(text).lower())
 
 

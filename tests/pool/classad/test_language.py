@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
 
@@ -230,3 +231,12 @@ def test_a_user_function_that_fails_or_runs_away_is_an_error() -> None:
     assert expr("runs_away()").eval() is ERROR
     with pytest.raises(ConfigError, match="cannot be replaced"):
         user.register(fails_always, "strcat")
+
+
+@pytest.mark.parametrize("text", ["-" + "0" * 5000, "-0" + "9" * 5000, "9" * 5000, f"-{'0' * 5000}7"])
+@pytest.mark.parametrize("strict", [False, True])
+def test_no_number_is_too_long_to_be_read(text: str, strict: bool) -> None:
+    install(strict=strict)
+    for said in (text, text + "K"):
+        with suppress(ClassAdError):
+            assert expr(said).eval() in (0, -7, 7)
