@@ -307,6 +307,15 @@ class Core:
         for hear in self._listeners.has_left:
             hear(job)
 
+    def ended(self, job: Job, changes: Changes, fate: Fate) -> None:
+        """An execution of the job is over, and this becomes of the job, whoever has run it."""
+        self.apply(job, changes)
+        self.queue.set_busy(job, False)
+        self.stats["JobsExited"] += 1
+        if fate is Fate.LEAVES:
+            self.stats["JobsCompleted"] += job.status is JobStatus.COMPLETED
+            self.leave(job)
+
     def over(self, job: Job) -> None:
         """The job was removed and runs nowhere: it leaves, unless LeaveJobInQueue keeps it."""
         if not self.queue.ad(job).eval_bool("LeaveJobInQueue", False):

@@ -34,12 +34,7 @@ def conclude(shadow: Shadow, execution: Execution) -> Shadow | None:
         core.cool_down(job, core.queue.ad(job).eval_int("NumShadowExceptions", 0) + 1 if failed else 1)
     if fate is Fate.WAITS and (end is None or end.ending is not Ending.EXITED):
         changes = conclusion.resting(core.queue.ad(job), changes, core.settings.vacate_cool_down, now)
-    core.apply(job, changes)
-    core.queue.set_busy(job, False)
-    core.stats["JobsExited"] += 1
-    if fate is Fate.LEAVES:
-        core.stats["JobsCompleted"] += job.status is JobStatus.COMPLETED
-        core.leave(job)
+    core.ended(job, changes, fate)
     claim.shadow = None
     claim.is_concluded |= isinstance(outcome, ByReport)
     if failed or isinstance(outcome, Lost) or (isinstance(outcome, Unstarted) and not outcome.slot_is_good):

@@ -330,12 +330,7 @@ class LocalRun:
             changes = conclusion.resting(ad, changes, core.settings.scheduler_cool_down_s, now)
         elif end.ending is Ending.FAILED and fate is Fate.WAITS:
             core.cool_down(job, ad.eval_int("NumShadowExceptions", 0) + 1)
-        core.apply(job, changes)
-        core.queue.set_busy(job, False)
-        core.stats["JobsExited"] += 1
-        if fate is Fate.LEAVES:
-            core.stats["JobsCompleted"] += job.status is JobStatus.COMPLETED
-            core.leave(job)
+        core.ended(job, changes, fate)
         self._one_is_over()
 
 

@@ -91,6 +91,8 @@ class JobQueue:
         self.name = schedd_name
         self.clusters: dict[int, Cluster] = {}
         self.counts: Counter[JobStatus] = Counter()
+        # Nobody is forgotten while the schedd lives: condor_qusers lists users without jobs too, as HTCondor does, and
+        # there are no more of them than accounts of the host.
         self.by_owner: dict[str, Counter[JobStatus]] = {}
         self.bytes_of: Counter[str] = Counter()
         """What all clusters and jobs of each owner have of their own."""
