@@ -200,6 +200,7 @@ def _items(rows: Sequence[Mapping[str, Scalar]]) -> str:
     names = list(rows[0])
     table = []
     for row in rows:
+        # In the same order, too: the columns of the queue statement have one.
         if list(row) != names:
             raise SubmitError(f"all items need the same keys: {', '.join(names)}")
         values = [_text(value) for value in row.values()]

@@ -70,6 +70,7 @@ class Session:
             raise UserError("the name of the pool's directory is empty")
         if directory is not None:
             environ["POOL_DIR"] = os.path.abspath(directory)
+            # A directory that was named wins over a variable that was not: two pools cannot both be meant.
             environ.pop("CONDOR_CONFIG", None)
             if may_be_new and not os.path.lexists(os.path.join(directory, "config")):
                 config = ()
@@ -101,6 +102,7 @@ class Session:
         try:
             return pwd.getpwuid(os.geteuid()).pw_name
         except KeyError:
+            # An account without an entry, as in many containers, is called by its number.
             return str(os.geteuid())
 
     def me(self) -> str:

@@ -17,4 +17,5 @@ def install_surroundings() -> None:
 
 def _zone(at: float, no_dst: bool) -> int:
     """This host's offset from UTC, in seconds."""
+    # The C library counts west of UTC as positive (tzset(3)), and expressions count east.
     return -time.timezone if no_dst else time.localtime(at).tm_gmtoff

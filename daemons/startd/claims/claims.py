@@ -97,6 +97,7 @@ class Claims:
     async def request(self, peer: Peer, asked: RequestClaim) -> ClaimAnswer:
         """Take a slot, or the part of a partitionable one that the job asks for."""
         self._ads.statistics.claim_asked(self._start.world.wall())
+        # A certificate proves the host: one access point cannot claim in another's name.
         if peer.method == "SSL" and not names_host(asked.schedd_name, peer.host_name):
             reason = f"the schedd {asked.schedd_name} does not belong to {peer.host_name}"
             return ClaimAnswer(granted=False, reason=reason)
@@ -104,6 +105,7 @@ class Claims:
         held = self._slots.holding(asked.claim_id)
         if held is not None:
             return self._held_already(held, peer, asked)
+        # One that asks again while it waits joins the wait: the room is made once.
         waiting = self._waiting(asked.claim_id)
         if waiting is not None and waiting.pending is not None:
             if not self._holds(peer, waiting.pending.claim):
@@ -112,6 +114,7 @@ class Claims:
         if asked.room:
             return await self._room.claim(peer, asked)
         slot = self._slots.offering(asked.claim_id)
+        # Not for a job that the slot would refuse: the backfill client's work is lost with it.
         if slot is not None and slot.state.state is State.BACKFILL and not self._mismatch(slot, asked.job_ad):
             await self._clear(slot)
         reason = self.objection(slot, asked)
@@ -132,6 +135,7 @@ class Claims:
         self._slots.hold(taken, self.claim_of(taken, peer, asked))
         self._moves.holders.heard_from(taken, peer)
         self._moves.apply(taken, Event.CLAIM)
+        # What is left of a partitionable slot may now be one that its owner's START sees otherwise.
         if taken is not slot:
             self._moves.evaluate(slot)
             self._moves.note(slot)
@@ -155,6 +159,7 @@ class Claims:
         """Whose Requirements stand against the pair; empty when none do."""
         ad = self._ads.matching(slot)
         if not (open_to(ad) if slot.promised else ad).eval_bool("Requirements", False, job):
+            # Requirements are both together; people want to know which of them it was.
             cause = "START" if not ad.eval_bool("Start", False, job) else "its resources"
             return f"{slot.name} does not take this job ({cause})"
         if "Requirements" in job and not job.eval_bool("Requirements", False, ad):
@@ -192,6 +197,7 @@ class Claims:
     async def _preempt(self, slot: Slot, peer: Peer, asked: RequestClaim) -> ClaimAnswer:
         """The slot is taken; the job in it must leave for this one, unless the machine likes it better."""
         claim = self.claim_of(slot, peer, asked)
+        # Not equal: the negotiator has decided between equals by priority, which a startd does not know.
         if slot.claim is not None and claim.rank < slot.claim.rank:
             return ClaimAnswer(granted=False, reason=f"{slot.name} ranks its present job higher")
         if slot.state.leaving is not EvictionCause.NO:
@@ -208,6 +214,7 @@ class Claims:
             await first_of(pending.settled, peer.closed)
         finally:
             pending.waiting -= 1
+            # Only when the last of those who asked is gone: the same request may wait on two connections.
             if not pending.waiting and not pending.settled.is_set() and slot.pending is pending:
                 pending.settle(False, "the schedd that wanted the slot waits no more")
                 self._moves.preemption_over(slot)
@@ -229,6 +236,7 @@ class Claims:
     def _granted(self, slot: Slot, asked: RequestClaim) -> ClaimAnswer:
         claim = slot.claim
         assert claim is not None
+        # Forked now, so that it is there when the job comes, and has met its schedd by then.
         if slot.starter is None:
             to, ticket = asked.shadow_address, asked.ticket
             self._starters.prepare(slot.name, MeetSchedd(shadow_address=to, ticket=ticket) if to else None)
@@ -250,6 +258,7 @@ class Claims:
         if slot is None or slot.claim is None:
             return ActivateAnswer(started=False, reason="there is no such claim", claim_is_good=False)
         running = slot.claim.activation
+        # The same request once more: its answer was lost.
         if running is not None and running.activation == asked.activation:
             return ActivateAnswer(started=True)
         if running is not None and not asked.concluded:

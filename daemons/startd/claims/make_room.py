@@ -47,10 +47,12 @@ class MakeRoom:
         try:
             for slot in ends:
                 self._moves.end_for_better(slot, ranked=slot.claim is not None and claim.rank > slot.claim.rank)
+            # In a loop, as each claim that ends anywhere wakes it, and most are others'.
             while self._there(ends) and not pending.settled.is_set() and not peer.closed.is_set():
                 await first_of(self._slots.claim_ended, pending.settled, peer.closed)
             parent.pending = None
             if not self._there(ends):
+                # Asked anew: the owner, and the machine, may have changed while jobs were leaving.
                 reason = self._claims.objection(parent, asked)
                 answer = _refused(reason) if reason else self._claims.grant(parent, peer, asked)
         finally:
@@ -70,6 +72,7 @@ class MakeRoom:
                 return f"{slot.name} ranks its present job higher"
             if self._ads.retirement_left(slot) > 0:
                 return f"the job in {slot.name} has retirement left"
+        # As it will be: the slot's own ad does not show yet what is to come back.
         have = sum((slot.free.amounts for slot in ends), start=parent.free.amounts)
         amounts = {name: number(have.of(name)) for name in (CPUS, MEMORY, DISK)}
         roomy = ClassAd(amounts, parent=self._ads.matching(parent))

@@ -98,6 +98,8 @@ class Ads:
         used = {CPUS: 0.0, MEMORY: 0.0, DISK: 0.0}
         for slot in self._slots:
             if slot.state.state in (State.CLAIMED, State.PREEMPTING):
+                # `free` of a claimed slot is what its claim holds: a dynamic slot has all of its own, and its parent
+                # counts not at all.
                 for name in used:
                     used[name] += float(slot.free.amounts.of(name))
         in_use = {f"TotalInUse{name}": amount if name == CPUS else int(amount) for name, amount in used.items()}

@@ -48,6 +48,7 @@ class Effects:
             Effect.HARD_KILL: self._hard_kill,
             Effect.END_CLAIM: self._end_claim,
             Effect.NEXT_CLAIM: self._next_claim,
+            # A claim without a job has nobody who would report its end.
             Effect.NO_JOB: lambda _slot: Event.JOB_GONE,
             Effect.IF_LAST_DRAINED: self._if_last_drained,
             Effect.START_CLIENT: hands.start_client,
@@ -67,6 +68,7 @@ class Effects:
         self._holders.tell(slot, ClaimChange.SUSPENDED, "the job was suspended")
 
     def _continue_job(self, slot: Slot) -> None:
+        # Whoever lets the job go on, a user's wish to have it suspended is over with that.
         slot.user_suspended = False
         if slot.claim is not None and (running := slot.claim.activation) is not None:
             slot.claim = slot.claim.with_activation(running.resumed(now=trio.current_time()))
@@ -92,6 +94,7 @@ class Effects:
         claim = slot.claim
         if claim is None or claim.activation is None:
             return
+        # Before the starter hears of it: its report may come at once, and has to find the eviction noted.
         self._hands.evicting(slot)
         reason, code, subcode = slot.hold if slot.hold is not None else (slot.why, 0, 0)
         self._start.log.always(f"{slot.short}: job {job_name(slot)} must leave ({how.value}): {reason}")
@@ -124,6 +127,8 @@ class Effects:
             self._start.log.always(f"{slot.short}: claim {claim.claim_id.public()} is over. {slot.why}".rstrip())
         self._ads.loads.claim_over(slot)
         if slot.starter is not None:
+            # Idle by now, or about to be: what it still has to clean up is its own, and the slot's next claim gets
+            # another.
             slot.starter.leave()
             slot.starter = None
         self._hands.dismiss_starter(slot.name)

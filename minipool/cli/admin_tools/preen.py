@@ -93,6 +93,7 @@ def _mounted() -> list[str]:
 
     try:
         with open(MOUNTS, encoding="utf-8", errors="surrogateescape") as file:
+            # Blanks alone part the fields: other white space in a path is written as it is.
             return [as_path(line.split(" ")[1]) for line in file]
     except OSError:
         return []

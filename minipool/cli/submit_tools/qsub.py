@@ -90,6 +90,7 @@ def _submit(wishes: Wishes) -> int:
     if not wishes.words:
         wishes.words = [_from_stdin(wishes.value("N"))]
         wishes.options.setdefault("N", ["STDIN"])
+    # A program of machine code has no `#PBS` lines to be looked for.
     if not is_binary(wishes):
         wishes.add_script(_read(wishes.value("f") or wishes.words[0]))
     shell = os.environ.get("SHELL") or "/bin/sh"
@@ -108,6 +109,7 @@ def _submit(wishes: Wishes) -> int:
             file.write(text)
         sys.stdout.write(f"{path}\n")
     session = Session.open()
+    # Behind -print and -condor-keep-files: who tests wants to see the description.
     if wishes.has("test"):
         read_plan(session, text, file="condor_qsub")
         return 0
