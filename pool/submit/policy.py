@@ -192,7 +192,7 @@ def kill_signals(job: JobDraft) -> None:
             job.put(attribute, name)
     timeout = job.param("kill_sig_timeout", "KillSigTimeout")
     if timeout is not None:
-        digits = re.match(r"\s*[-+]?\d+", timeout)
+        digits = re.match(r"\s*[-+]?[0-9]{1,18}", timeout)
         job.put("KillSigTimeout", int(digits[0]) if digits else 0)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Callable
@@ -45,8 +46,11 @@ def _no_stdin() -> str:
 
 
 def _read(path: str) -> str:
-    with open(path, encoding="utf-8", errors="surrogateescape") as file:
-        return file.read()
+    try:
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:
+            return file.read()
+    except ValueError:  # a null character, half of a surrogate pair: no file can have such a name
+        raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), path) from None
 
 
 def _glob(pattern: str) -> list[str]:
@@ -59,7 +63,7 @@ def _glob(pattern: str) -> list[str]:
 def _size(path: str) -> int | None:
     try:
         known = os.stat(path)
-    except OSError:
+    except (OSError, ValueError):  # no file can have such a name: then there is none
         return None
     if not stat.S_ISDIR(known.st_mode):
         return known.st_size
@@ -79,6 +83,6 @@ def _has_crlf(path: str) -> bool:
     try:
         with open(path, "rb") as file:
             first = file.readline(4096)
-    except OSError:
+    except (OSError, ValueError):
         return False
     return first.startswith(b"#!") and first.endswith(b"\r\n")

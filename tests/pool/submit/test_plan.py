@@ -7,6 +7,7 @@ from contextlib import suppress
 import pytest
 
 from pool.base.errors import SubmitError
+from pool.submit.world import SubmitWorld
 from tests.pool.submit.build import Place
 
 PLAIN = "executable = job.sh\n"
@@ -187,3 +188,25 @@ def test_an_environment_may_begin_with_the_unit_separator(place: Place) -> None:
 def test_a_number_that_nothing_can_hold_is_refused_or_kept_as_it_is(place: Place, command: str, digits: str) -> None:
     with suppress(SubmitError):
         place.ad(f"{PLAIN}{command} = {digits}\nqueue\n")
+
+
+@pytest.mark.parametrize("name", ["a\0b", "a\ud800b"])
+@pytest.mark.parametrize(
+    "command", ["executable", "input", "container_image", "transfer_input_files", "tool_daemon_cmd"]
+)
+def test_a_name_that_no_file_can_have_is_that_of_no_file(place: Place, command: str, name: str) -> None:
+    with suppress(SubmitError):
+        place.ads(f"{PLAIN}{command} = {name}\nqueue\n")
+
+
+@pytest.mark.parametrize("path", ["a\0b", "a\ud800b"])
+def test_what_can_be_no_path_cannot_be_read(path: str) -> None:
+    world = SubmitWorld()
+    with pytest.raises(OSError, match="Invalid argument"):
+        world.read_file(path)
+    assert world.size(path) is None
+    assert not world.has_crlf(path)
+
+
+def test_a_timeout_of_thousands_of_digits_ends_nothing(place: Place) -> None:
+    assert place.ad(f"{PLAIN}kill_sig_timeout = {'9' * 5000}\nqueue\n")["KillSigTimeout"] > 0
