@@ -8,6 +8,7 @@ knobs and are none.
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
@@ -289,7 +290,8 @@ class Config:
 
     def _number(self, name: Str, text: Str, what: Str) -> Float:
         value = self._evaluated(name, text)
-        if isinstance(value, (int, float)):
+        # An infinite number is one to compare with, and no amount of anything.
+        if isinstance(value, (int, float)) and (what == "a number" or math.isfinite(value)):
             return value
         raise self.error(name, f"{name} = {text} is not {what}")
 

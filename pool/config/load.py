@@ -8,6 +8,7 @@ assignment counts. A name without one has a value from the host (`Facts`), or th
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable, Mapping, Sequence
 
@@ -36,8 +37,11 @@ _LEFTOVER_ENDINGS = (".pl", ".py", ".sh", "~", ".rpmsave", ".rpmnew", ".dpkg-old
 
 
 def _read(path: str) -> str:
-    with open(path, encoding="utf-8", errors="surrogateescape") as file:
-        return file.read()
+    try:
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:
+            return file.read()
+    except ValueError:  # a null character, for one: no file can have such a name
+        raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), path) from None
 
 
 def load_config(
@@ -233,8 +237,8 @@ def _read_local_dirs(reader: ConfigReader, list_dir: Callable[[str], Sequence[st
             entries = sorted(list_dir(directory))
         except FileNotFoundError:
             continue
-        except OSError as why:
-            raise ConfigError(f"cannot read LOCAL_CONFIG_DIR {directory}: {why.strerror or why}") from None
+        except (OSError, ValueError) as why:
+            raise ConfigError(f"cannot read LOCAL_CONFIG_DIR {directory}: {getattr(why, 'strerror', why)}") from None
         for entry in entries:
             path = os.path.join(directory, entry)
             if not unwanted(entry) and not os.path.isdir(path):

@@ -23,6 +23,7 @@ _FUNCTIONS = frozenset(
     ("RANDOM_CHOICE", "RANDOM_INTEGER", "CHOICE", "SUBSTR", "INT", "REAL", "STRING", "EVAL", "BASENAME", "DIRNAME")
 )
 _MOST_STEPS = 20_000
+_DEEPEST = 50
 _LONGEST = 1 << 24
 _STEP_CHARS = 2000
 """Of how many characters copying takes as long as replacing one reference."""
@@ -124,7 +125,7 @@ class Expander:
     whoever expands what others have written; None: that does not matter.
     """
 
-    __slots__ = ("chance", "complain", "cwd", "environ", "error", "left", "lookup")
+    __slots__ = ("_depth", "chance", "complain", "cwd", "environ", "error", "left", "lookup")
 
     def __init__(
         self,
@@ -143,13 +144,24 @@ class Expander:
         self.error = error
         self.complain = complain
         self.left: int | None = None
+        self._depth = 0
 
     def expand(self, text: str, *, keep_dollar: bool = False) -> str:
         """`text` with every reference replaced; an undefined one without default becomes nothing."""
         if "$" not in text:
             return text
+        # A function expands its arguments, so one that names itself (`a = $INT(a)`) goes deeper, and not on and on.
+        self._depth += 1
+        try:
+            return self._expanded(text, keep_dollar=keep_dollar)
+        finally:
+            self._depth -= 1
+
+    def _expanded(self, text: str, *, keep_dollar: bool) -> str:
         at = steps = 0
         while (one := next_reference(text, at)) is not None:
+            if self._depth > _DEEPEST:
+                raise self.error(f"the macro {one.name!r} refers to itself without end")
             text = text[: one.start] + self.value_of(one) + text[one.end :]
             # a reference may have been the inner part of another one's name
             # Not at the start of the text: it would be searched again for each reference, which is quadratic.

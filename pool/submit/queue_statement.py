@@ -20,7 +20,7 @@ _MOST = 2**31 - 1
 _MAGIC = re.compile(r"[*?\[]")
 _QUALIFIER = re.compile(r"(files|dirs|any|table)(?=[\s(])", re.IGNORECASE)
 _SLICE_WORD = re.compile(r"\[[^\s(]*[\s(]")
-_SLICE = re.compile(r"\[(\s*-?\d*)(?::(\s*-?\d*))?(?::(\s*-?\d*))?\]")
+_SLICE = re.compile(r"\[(\s*-?[0-9]{0,18})(?::(\s*-?[0-9]{0,18}))?(?::(\s*-?[0-9]{0,18}))?\]")
 
 
 class BadQueue(Exception):

@@ -234,3 +234,19 @@ def test_physical_cpus_are_cores_and_not_their_threads(monkeypatch: pytest.Monke
     monkeypatch.setattr("psutil.cpu_count", lambda logical=True: 64 if logical else 32)
     config = load_config([], overrides={"X": "$(DETECTED_PHYSICAL_CPUS)"}, environ={})
     assert config.str("X") == "32"
+
+
+@pytest.mark.parametrize("said", ["1e400", "-1e400", 'real("nan")', "1.0e300 / 1.0e-300"])
+def test_an_infinite_amount_is_none(said: str) -> None:
+    config = load_config([], overrides={"MAX_JOBS_RUNNING": said, "MAX_DEFAULT_LOG": said}, environ={})
+    with pytest.raises(ConfigError):
+        config.int("MAX_JOBS_RUNNING")
+    with pytest.raises(ConfigError):
+        config.bytes("MAX_DEFAULT_LOG")
+
+
+@pytest.mark.parametrize("line", ["include : a\0b", "LOCAL_CONFIG_FILE = a\0b", "LOCAL_CONFIG_DIR = a\0b"])
+def test_a_name_that_no_file_can_have_is_told(tmp_path: Path, line: str) -> None:
+    (tmp_path / "config").write_text(line + "\n")
+    with pytest.raises(ConfigError, match=r"cannot (read|include)"):
+        load_config([str(tmp_path / "config")], environ={})

@@ -136,3 +136,9 @@ def test_what_is_no_number_or_too_wide_is_refused(text: str) -> None:
 
 def test_a_number_of_thousands_of_digits_ends_nothing() -> None:
     assert isinstance(Expander(lambda name: None, complain=lambda said: None).expand(f"$INT({'1' * 5000})"), str)
+
+
+@pytest.mark.parametrize("said", ["$CHOICE(a,x,y)", "$INT(a)", "$(b)$EVAL(a)", "$F(a)"])
+def test_a_macro_that_names_itself_in_a_function_is_told(said: str) -> None:
+    with pytest.raises(UserError, match="refers to itself without end"):
+        Expander({"a": said, "b": ""}.get).expand("$(a)")

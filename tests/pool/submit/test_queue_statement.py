@@ -69,3 +69,9 @@ def test_what_a_queue_statement_is() -> None:
     assert statement_arguments("QUEUE 3") == "3"
     assert statement_arguments("iterate 2") == "2"
     assert statement_arguments("queued = 1") is None
+
+
+@pytest.mark.parametrize("slice_", ["[{0}]", "[:{0}]", "[::{0}]", "[1:-{0}]"])
+def test_a_slice_of_thousands_of_digits_is_none(slice_: str) -> None:
+    with pytest.raises(BadQueue):
+        parse_queue("x in " + slice_.format("9" * 5000) + " (a b)")
