@@ -81,15 +81,14 @@ class Answering:
         """End what its caller may see no longer."""
         peer = self._peer
         for number, running in list(self._running.items()):
-            objection = running.entry.stops_with_caller and running.entry.need.objection(peer.who)
-            if objection:
+            if running.scope is not None and (objection := running.entry.need.objection(peer.who)):
                 self._connection.fail(number, "denied", f"PERMISSION DENIED: {peer.identity} {objection} by now")
                 running.scope.cancel()
 
     def end(self) -> None:
         """The caller is gone: end what stops with it."""
         for running in self._running.values():
-            if running.entry.stops_with_caller:
+            if running.scope is not None:
                 running.scope.cancel()
 
     # ---- calls and streams
@@ -113,13 +112,13 @@ class Answering:
     def on_credit(self, event: events.Credited) -> None:
         """A stream may go on."""
         running = self._running.get(event.id)
-        if running is not None:
+        if running is not None and running.credited is not None:
             running.credited.set()
 
     def on_cancel(self, event: events.Cancelled) -> None:
         """Nobody waits for this answer any more."""
         running = self._running.get(event.id)
-        if running is not None and running.entry.stops_with_caller:
+        if running is not None and running.scope is not None:
             running.scope.cancel()
 
     def _admit(self, tag: str, body: object, wanted: type[Message]) -> tuple[Entry, Message] | RemoteError:
@@ -153,7 +152,7 @@ class Answering:
         if stint is not None and not stint.begin_call():
             self._connection.fail(number, "busy", f"too many calls of {self._peer.identity} at a time")
             return
-        running = self._running[number] = _Running(trio.CancelScope(), entry)
+        running = self._running[number] = _Running(entry)
         if stint is not None:
             running.held = stint.hand_on()
         self._tasks += 1
@@ -161,16 +160,11 @@ class Answering:
 
     async def _answer(self, number: int, entry: Entry, request: Message, running: _Running) -> None:
         try:
-            with running.scope:
-                if self._stint is not None:
-                    await self._stint.turn()
-                if entry.streams:
-                    sender = _Sender(self._connection, self._outbox, number, entry.message, running, self._stint)
-                    await entry.handler(self._peer, request, sender)
-                    self._connection.end(number)
-                else:
-                    value = await entry.handler(self._peer, request)
-                    self._connection.reply(number, encode_answer(entry.message, value))
+            if running.scope is None:
+                await self._handle(number, entry, request, running)
+            else:
+                with running.scope:
+                    await self._handle(number, entry, request, running)
         except Exception as error:
             self._connection.fail(number, *self._failure(error, entry))
         finally:
@@ -180,6 +174,17 @@ class Answering:
                 self._stint.end_call(running.held)
         self._connection.forget(number)
         self._outbox.kick()
+
+    async def _handle(self, number: int, entry: Entry, request: Message, running: _Running) -> None:
+        if self._stint is not None:
+            await self._stint.turn()
+        if entry.streams:
+            sender = _Sender(self._connection, self._outbox, number, entry.message, running, self._stint)
+            await entry.handler(self._peer, request, sender)
+            self._connection.end(number)
+        else:
+            value = await entry.handler(self._peer, request)
+            self._connection.reply(number, encode_answer(entry.message, value))
 
     def _failure(self, error: BaseException, entry: Entry) -> tuple[str, str]:
         """What the caller is told of a handler's exception; one that nobody foresaw is logged whole, and not told."""
@@ -253,10 +258,11 @@ class _Running:
 
     __slots__ = ("credited", "entry", "held", "scope")
 
-    def __init__(self, scope: trio.CancelScope, entry: Entry) -> None:
-        self.scope, self.entry = scope, entry
+    def __init__(self, entry: Entry) -> None:
+        self.entry = entry
+        self.scope = trio.CancelScope() if entry.stops_with_caller else None  # to enter one costs as much as a turn
         self.held = 0  # bytes of the user's share, until the answer
-        self.credited = trio.Event()
+        self.credited: trio.Event | None = None  # while a stream waits for more credit
 
 
 class _Sender:

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import outcome
 import trio
 
-from protocol.rpc import events
+from protocol.rpc import deadlines, events
 from protocol.rpc.connection import Connection
 from protocol.rpc.items import Items
 from protocol.rpc.outbox import Outbox
@@ -37,28 +37,30 @@ class Asking:
         self._outbox = outbox
         self._lost = lost
         self._waiting: dict[int, trio.lowlevel.Task] = {}
+        self._deadlines = deadlines.of_loop()
         self._items: dict[int, Items[Any]] = {}
 
     async def call(self, request: Request[R], timeout: float | None) -> R:
         """The answer. RemoteError when the other side says no, TimedOut, ConnectionLost."""
-        await self._outbox.room()
+        if not self._outbox.has_room:
+            await self._outbox.room()
         number = self._connection.call(request.tag, encode(request))
         self._outbox.kick()
         # A task that is woken by hand: an event and a memory channel for each call cost a tenth of its time.
         self._waiting[number] = trio.lowlevel.current_task()
 
-        def give_up(_: object) -> trio.lowlevel.Abort:
-            self._waiting.pop(number, None)
-            self._connection.cancel(number)
-            self._outbox.kick()
+        def stop(_: object) -> trio.lowlevel.Abort:
+            self._forget(number)
             return trio.lowlevel.Abort.SUCCEEDED
 
         if timeout is None:
-            event = await trio.lowlevel.wait_task_rescheduled(give_up)
+            event = await trio.lowlevel.wait_task_rescheduled(stop)
         else:
-            event = None
-            with trio.move_on_after(timeout):
-                event = await trio.lowlevel.wait_task_rescheduled(give_up)
+            self._deadlines.add(self, number, timeout)
+            try:
+                event = await trio.lowlevel.wait_task_rescheduled(stop)
+            finally:
+                self._deadlines.remove(self, number, timeout)
             if event is None:
                 raise TimedOut(f"no answer to {request.tag} from {self._whom} within {timeout:g} s")
         if type(event) is events.Failed:
@@ -81,9 +83,23 @@ class Asking:
             self._connection.cancel(number)
             self._outbox.kick()
 
+    def give_up(self, number: int) -> None:
+        """A call's answer has not come in time."""
+        task = self._forget(number)
+        if task is not None:
+            trio.lowlevel.reschedule(task)
+
+    def _forget(self, number: int) -> trio.lowlevel.Task | None:
+        """Nobody waits for this answer any more; returns who did."""
+        task = self._waiting.pop(number, None)
+        self._connection.cancel(number)
+        self._outbox.kick()
+        return task
+
     async def notify(self, message: Message) -> None:
         """Say something that needs no answer."""
-        await self._outbox.room()
+        if not self._outbox.has_room:
+            await self._outbox.room()
         self._connection.notify(message.tag, encode(message))
         self._outbox.kick()
 

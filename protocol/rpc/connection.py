@@ -83,6 +83,7 @@ class Connection:
         """How long a request or notice may be, by its tag."""
         self._frames = FrameReader(self.limits.handshake_bytes_max, self._judge)
         self._out = bytearray()
+        self._bytes_max = self.limits.frame_bytes_max
         self._next_id = 1
         self._asked: dict[int, int] = {}  # our calls (credit -1) and streams (credit left)
         self._serving: dict[int, int] = {}  # the peer's, likewise
@@ -116,11 +117,10 @@ class Connection:
 
     def _send(self, *message: object) -> None:
         payload = self._pack(message)
-        if len(payload) > self.limits.frame_bytes_max:
-            raise PeerError(
-                f"a message of {len(payload)} bytes is too long", expected=f"at most {self.limits.frame_bytes_max}"
-            )
-        self._out += len(payload).to_bytes(HEADER_BYTES, "big")
+        size = len(payload)
+        if size > self._bytes_max:
+            raise PeerError(f"a message of {size} bytes is too long", expected=f"at most {self._bytes_max}")
+        self._out += size.to_bytes(HEADER_BYTES, "big")
         self._out += payload
 
     # ---- asking
@@ -239,12 +239,18 @@ class Connection:
     def receive(self, data: bytes | bytearray | memoryview) -> list[Event]:
         """What the bytes mean. PeerError when they break the rules; the connection is then closed."""
         events: list[Event] = []
-        self._frames.feed(data)
+        frames = self._frames
+        payload = frames.whole(data)
+        if payload is None:
+            frames.feed(data)
         try:
-            while self.state is not ConnectionState.CLOSED and (payload := self._frames.next()) is not None:
+            while self.state is not ConnectionState.CLOSED:
+                if payload is None and (payload := frames.next()) is None:
+                    break
                 event = self._frame(payload)
                 if event is not None:
                     events.append(event)
+                payload = None
         except PeerError:
             self.state = ConnectionState.CLOSED
             raise

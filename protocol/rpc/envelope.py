@@ -91,18 +91,28 @@ def head_of(head: bytes) -> tuple[int, str]:
     return kind, tag
 
 
+_CHECKED: Final = {
+    kind: (1 + len(shape), [(at, wanted) for at, wanted in enumerate(shape, 1) if wanted is not _ANY])
+    for kind, shape in SHAPES.items()
+}
+"""How long a message of each kind is, and which of its parts have which type."""
+
+
 def envelope_of(value: object) -> tuple[int, list[Any]]:
     """The kind and the parts of a message whose shape is right."""
     if type(value) is not list or not value or type(value[0]) is not int:
         raise PeerError("a frame that is not a message")
     kind = value[0]
-    shape = SHAPES.get(kind)
-    if shape is None:
-        raise PeerError(f"a message of unknown kind {kind}")
-    parts = value[1:]
-    if len(parts) != len(shape):
-        raise PeerError(f"{kind_name(kind)} with {len(parts)} parts", expected=f"{len(shape)}")
-    for part, wanted in zip(parts, shape, strict=True):
-        if type(part) is not wanted and wanted is not _ANY:
-            raise PeerError(f"{kind_name(kind)} with a {type(part).__name__}", expected=f"{wanted.__name__}")
-    return kind, parts
+    length, typed = _CHECKED.get(kind, (0, []))
+    if len(value) != length:
+        raise _wrong_length(kind, len(value) - 1)
+    for at, wanted in typed:
+        if type(value[at]) is not wanted:
+            raise PeerError(f"{kind_name(kind)} with a {type(value[at]).__name__}", expected=f"{wanted.__name__}")
+    return kind, value[1:]
+
+
+def _wrong_length(kind: int, parts: int) -> PeerError:
+    if kind not in SHAPES:
+        return PeerError(f"a message of unknown kind {kind}")
+    return PeerError(f"{kind_name(kind)} with {parts} parts", expected=f"{len(SHAPES[kind])}")

@@ -43,6 +43,11 @@ class Outbox:
         """Whether so much waits that nothing should be added."""
         return self._connection.pending_bytes > UNSENT_BYTES_HIGH
 
+    @property
+    def has_room(self) -> bool:
+        """Whether something can be said now."""
+        return not (self._connection.pending_bytes > UNSENT_BYTES_HIGH or self._connection.is_closed)
+
     def kick(self) -> None:
         """Send what the kernel takes at once, which is nearly always all; have the writer send the rest."""
         task = self._idle_writer
@@ -59,7 +64,7 @@ class Outbox:
 
     async def room(self) -> None:
         """Wait while too much is unsent; ConnectionLost when it never will be sent."""
-        while not self._connection.is_closed and self._connection.pending_bytes > UNSENT_BYTES_HIGH:
+        while not self._connection.is_closed and self.is_high:
             await self._drained.wait()
         if self._connection.is_closed:
             raise self._lost()

@@ -16,7 +16,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import trio
 
@@ -242,7 +242,10 @@ class Peer(Known):
         """Until the end of the connection; returns why it ended."""
         try:
             for event in early:
-                await self._handle(event)
+                if (quick := _QUICK.get(type(event))) is not None:
+                    quick(self, event)
+                else:
+                    await self._handle_slowly(event)
             while True:
                 if self._connection.pending_bytes:
                     self._outbox.kick()
@@ -263,7 +266,11 @@ class Peer(Known):
                         return event.reason or "closed"
                     if self._stint is not None:
                         await self._stint.turn()
-                    await self._handle(event)
+                    quick = _QUICK.get(type(event))
+                    if quick is not None:
+                        quick(self, event)
+                    else:
+                        await self._handle_slowly(event)
                 if self._stint is not None and self._connection.frames_taken != taken:
                     self._stint.let_go()  # of what no handler has taken over
         except PeerError as error:
@@ -364,26 +371,13 @@ class Peer(Known):
 
     # ---- what comes in
 
-    async def _handle(self, event: events.Event) -> None:
-        # The commonest kinds first, by identity: this is done for each message of every daemon.
-        kind = type(event)
-        if kind is events.Replied or kind is events.Failed:
-            self._asking.on_answer(event)  # type: ignore[arg-type]  # narrowed by `kind`
-        elif kind is events.Called or kind is events.Streamed:
-            self._answering.on_call(event)  # type: ignore[arg-type]
-        elif kind is events.Item:
-            self._asking.on_item(event)  # type: ignore[arg-type]
-        elif kind is events.Noticed:
-            if not self._answering.on_notice(event):  # type: ignore[arg-type]
+    async def _handle_slowly(self, event: events.Event) -> None:
+        """What may have to wait."""
+        if isinstance(event, events.Noticed):
+            if not self._answering.on_notice(event):
                 await self._pause(self._answering.room_for_notices())
-        elif kind is events.Ended:
-            self._asking.on_end(event)  # type: ignore[arg-type]
-        elif kind is events.Credited:
-            self._answering.on_credit(event)  # type: ignore[arg-type]
-        elif kind is events.Cancelled:
-            self._answering.on_cancel(event)  # type: ignore[arg-type]
-        elif kind in (events.Bulk, events.BulkHanded, events.BulkEnded, events.BulkFailed):
-            await self._pause(self.bulk.put(event))  # type: ignore[arg-type]
+        elif isinstance(event, events.Bulk | events.BulkHanded | events.BulkEnded | events.BulkFailed):
+            await self._pause(self.bulk.put(event))
 
     async def _pause(self, wait: Awaitable[None]) -> None:
         """Read nothing meanwhile: the other side's silence is then none."""
@@ -392,3 +386,16 @@ class Peer(Known):
             await wait
         finally:
             self._reading_paused = False
+
+
+_QUICK: Final[dict[type, Callable[[Peer, Any], None]]] = {
+    events.Replied: lambda peer, event: peer._asking.on_answer(event),
+    events.Failed: lambda peer, event: peer._asking.on_answer(event),
+    events.Called: lambda peer, event: peer._answering.on_call(event),
+    events.Streamed: lambda peer, event: peer._answering.on_call(event),
+    events.Item: lambda peer, event: peer._asking.on_item(event),
+    events.Ended: lambda peer, event: peer._asking.on_end(event),
+    events.Credited: lambda peer, event: peer._answering.on_credit(event),
+    events.Cancelled: lambda peer, event: peer._answering.on_cancel(event),
+}
+"""What is done at once with what has come."""

@@ -13,6 +13,7 @@ is written from these tables.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from protocol.security.authorize import Level
@@ -57,7 +58,12 @@ def duties_of(who: Who) -> frozenset[str]:
     """The duties of a host by its certificate; of anybody else, those that his levels stand for."""
     if who.method == "SSL":
         return who.duties
-    return frozenset(duty for level, duty in DUTY_OF.items() if level in who.levels)
+    return _stood_for(who.levels)
+
+
+@lru_cache(maxsize=128)
+def _stood_for(levels: frozenset[Level]) -> frozenset[str]:
+    return frozenset(duty for level, duty in DUTY_OF.items() if level in levels)
 
 
 _read = Need()

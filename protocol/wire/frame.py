@@ -39,6 +39,16 @@ class FrameReader:
         self._buffer = bytearray()
         self._wanted = -1  # length of the frame under way; -1 while its header is incomplete
 
+    def whole(self, data: bytes | bytearray | memoryview) -> bytes | None:
+        """The frame, where what was received is exactly one that is short: nearly always. Otherwise it is to be fed."""
+        if self._buffer or type(data) is not bytes or not HEADER_BYTES < len(data) <= LONG_BYTES:
+            return None
+        length = len(data) - HEADER_BYTES
+        if length > self.bytes_max or data[:HEADER_BYTES] != _LENGTH.pack(length):
+            return None
+        self.taken += 1
+        return data[HEADER_BYTES:]
+
     def feed(self, data: bytes | bytearray | memoryview) -> None:
         """Take in what was received."""
         self._buffer += data

@@ -14,7 +14,7 @@ from types import UnionType
 from typing import Any, Final, Literal, TypeVar, Union
 
 from pool.base.errors import PeerError, PoolError
-from protocol.wire.message import MESSAGES, MISSING, Message, Record, Request, StreamRequest, fresh, shape_of
+from protocol.wire.message import MESSAGES, MISSING, Message, Record, Request, Shape, StreamRequest, fresh, shape_of
 from protocol.wire.wrong import WrongValue, shown
 
 _R = TypeVar("_R", bound=Record)
@@ -217,9 +217,13 @@ def _named_tuple(cls: Any, where: str) -> TypeCodec:
     hints = [resolve(getattr(hint, "__forward_arg__", hint), cls, where) for hint in cls.__annotations__.values()]
     kinds = [kind_of(hint, where) for hint in hints]
 
+    plain = [kind.fast for kind in kinds]
+
     def read(value: object) -> Any:
         if type(value) is not list or len(value) != len(kinds):
             raise WrongValue(f"expected {cls.__name__} as a list of {len(kinds)}, got {shown(value)}")
+        if list(map(type, value)) == plain:
+            return cls(*value)
         return cls(*(v if type(v) is kind.fast else kind.decode(v) for v, kind in zip(value, kinds, strict=True)))
 
     def write(value: Any) -> list[Any]:
@@ -347,8 +351,9 @@ def decode_inside(cls: type[_R], raw: object) -> _R:
         raise WrongValue(f"expected a map, got {shown(raw)}")
     plan = _plan_of(cls)
     values: dict[str, Any] = {}
+    get = raw.get
     for name, fast, decode_value, default in plan.decoders:
-        value = raw.get(name, MISSING)
+        value = get(name, MISSING)
         if type(value) is fast:
             values[name] = value
         elif value is MISSING:
@@ -363,10 +368,9 @@ def decode_inside(cls: type[_R], raw: object) -> _R:
     # Past the constructor, which would look at each field again.
     record = object.__new__(cls)
     object.__setattr__(record, "__dict__", values)
-    check = shape_of(cls).check
-    if check is not None:
+    if plan.check is not None:
         try:
-            check(record)
+            plan.check(record)
         except PoolError as error:
             raise WrongValue(str(error)) from None
     return record
@@ -375,10 +379,10 @@ def decode_inside(cls: type[_R], raw: object) -> _R:
 class RecordPlan:
     """How a record class is encoded and decoded, once its hints are resolved."""
 
-    __slots__ = ("decoders", "encoders", "kinds")
+    __slots__ = ("check", "decoders", "encoders", "kinds")
 
-    def __init__(self, kinds: dict[str, TypeCodec], defaults: Mapping[str, Any]) -> None:
-        self.kinds = kinds
+    def __init__(self, kinds: dict[str, TypeCodec], shape: Shape) -> None:
+        self.kinds, self.check, defaults = kinds, shape.check, shape.defaults
         self.encoders = [(name, kind.encode) for name, kind in kinds.items() if kind.encode is not None]
         self.decoders = [(name, kind.fast, kind.decode, defaults[name]) for name, kind in kinds.items()]
 
@@ -395,7 +399,7 @@ def _plan_of(cls: type[Record]) -> RecordPlan:
         for name, (hint, owner) in shape.hints.items():
             where = f"{owner.__qualname__}.{name}"
             kinds[name] = kind_of(resolve(hint, owner, where), where)
-        plan = cls._plan = RecordPlan(kinds, shape.defaults)
+        plan = cls._plan = RecordPlan(kinds, shape)
     return plan
 
 

@@ -64,8 +64,8 @@ class Record:
 
     def __init__(self, **values: Any) -> None:
         shape = type(self)._shape or shape_of(type(self))
-        if len(values) != len(shape.defaults) or values.keys() != shape.defaults.keys():
-            shape.complete(values)
+        if values.keys() != shape.defaults.keys():
+            values = shape.complete(values)
         object.__setattr__(self, "__dict__", values)
         if shape.check is not None:
             shape.check(self)
@@ -130,26 +130,37 @@ def replace(record: _R, **changes: Any) -> _R:
 class Shape:
     """The fields of a record class and their defaults; hints are not resolved for it."""
 
-    __slots__ = ("check", "defaults", "hints", "name")
+    __slots__ = ("check", "defaults", "hints", "made", "name", "plain")
 
     def __init__(self, cls: type[Record], hints: dict[str, tuple[Any, type]]) -> None:
         self.name = cls.__qualname__
         self.hints = hints  # as written, and the class that wrote it
         self.defaults: dict[str, Any] = {name: getattr(cls, name, MISSING) for name in hints}
         self.check: Callable[[Any], None] | None = getattr(cls, "__post_init__", None)
+        self.made = [name for name, default in self.defaults.items() if isinstance(default, _FRESH)]
+        self.plain = {
+            name: default for name, default in self.defaults.items() if default is not MISSING and name not in self.made
+        }
+        """The defaults that all records share; the others are made for each."""
 
-    def complete(self, values: dict[str, Any]) -> None:
-        """Add the defaults to the arguments of a constructor."""
+    def complete(self, values: dict[str, Any]) -> dict[str, Any]:
+        """The arguments of a constructor with the defaults of what they lack."""
+        whole = {**self.plain, **values}
+        for name in self.made:
+            if name not in whole:
+                whole[name] = fresh(self.defaults[name])
+        if whole.keys() != self.defaults.keys():
+            raise self._misfit(whole)
+        return whole
+
+    def _misfit(self, values: dict[str, Any]) -> TypeError:
         if unknown := values.keys() - self.defaults.keys():
-            raise TypeError(f"{self.name} has no field {', '.join(sorted(unknown))}")
-        missing = []
-        for name, default in self.defaults.items():
-            if name not in values:
-                if default is MISSING:
-                    missing.append(name)
-                values[name] = fresh(default)
-        if missing:
-            raise TypeError(f"{self.name} needs {', '.join(missing)}")
+            return TypeError(f"{self.name} has no field {', '.join(sorted(unknown))}")
+        return TypeError(f"{self.name} needs {', '.join(name for name in self.defaults if name not in values)}")
+
+
+_FRESH: Final = (_Factory, list, dict, set)
+"""The defaults that could be changed."""
 
 
 def fresh(default: Any) -> Any:
