@@ -21,15 +21,19 @@ from daemons.daemon_core.run import DaemonStart
 from daemons.daemon_core.senders import bound_to, may_give
 from daemons.daemon_core.tasks import Tasks
 from pool.ads.limits import asked_for, daemon_limits
-from pool.ads.table import ANY, AdStore, StoredAd
+from pool.ads.table import ANY, AdStore, StoredAd, Told, key_of
 from pool.base.errors import PoolError, UserError
 from pool.classad import ClassAd, Expr, expr
+from pool.classad.eval.delta import Delta, changed_by, delta
 from pool.classad.values.truth import is_true
 from pool.hosts.daemon_names import belongs, kept_name
 from protocol.messages.collector import (
     AdChange,
+    AdChanges,
     AdDelta,
     AdUpdate,
+    ChangeAds,
+    ChangesKept,
     InvalidateAds,
     Invalidated,
     QueryAds,
@@ -70,6 +74,7 @@ class Collector:
         """What is published and asked."""
         return [
             answer(UpdateAds, self.update),  # what more it takes depends on the ads
+            answer(ChangeAds, self.change),
             answer(InvalidateAds, self.invalidate),
             answer(QueryAds, self.query),
             answer(WatchAds, self.watch),
@@ -92,6 +97,34 @@ class Collector:
             raise refused
         return DONE
 
+    async def change(self, peer: Peer, request: ChangeAds) -> ChangesKept:
+        """Keep ads as they are after the changes; name those that have to be sent whole."""
+        requirements = self._start.config.expr("COLLECTOR_REQUIREMENTS")
+        whole, refused, pace = [], None, Pace()
+        for number, change in enumerate(request.changes):
+            self._start.security.revoked.check(peer.link.certificate)
+            try:
+                if not self._keep_changed(peer, change, requirements):
+                    whole.append(number)
+            except PoolError as error:
+                refused = refused or error
+            await pace.breathe()
+        if refused is not None:
+            raise refused
+        return ChangesKept(whole=whole)
+
+    def _keep_changed(self, peer: Peer, change: AdChanges, requirements: Expr | None) -> bool:
+        """Keep what the ad is now; false where it is not the one that the sender means, of whom it must be."""
+        stored = self._table.get(change.ad_type, change.name)
+        if stored is None or not stored.version or stored.version != change.base:
+            return False
+        ad = changed_by(stored.ad, Delta(change.changed, change.removed))
+        if stored.sender != _sender(peer, ad) or key_of(ad.eval_str("MyType", ""), kept_name(ad)) != stored.key:
+            return False
+        private = stored.private if change.private is None else change.private
+        self._keep(peer, AdUpdate(ad=ad, private=private, version=change.version), requirements)
+        return True
+
     def _keep(self, peer: Peer, update: AdUpdate, requirements: Expr | None) -> None:
         # The attributes below are the collector's word; the message may be looked at by others yet.
         ad = update.ad.copy()
@@ -108,7 +141,8 @@ class Collector:
         ad["AuthenticatedIdentity"] = peer.identity
         ad["AuthenticationMethod"] = peer.method
         earliest = self._table.next_expiry()
-        stored = self._table.put(ad, update.private, now=now, sender=f"{peer.identity} at {_machine(ad)}")
+        sender, version = _sender(peer, ad), update.version
+        stored = self._table.put(ad, update.private, now=now, sender=sender, version=version)
         self._updates += 1
         if before is None:
             self._start.log.full("New ad.", type=ad_type, name=name, sender=peer.identity)
@@ -173,8 +207,8 @@ class Collector:
                 # A constraint is evaluated as its delta is taken, which may cost much: one at a time, with a breath in
                 # between.
                 while deltas := watch.take(1 if request.constraint else DELTAS_AT_ONCE_MAX):
-                    for ad_type, name, stored in deltas:
-                        await send(_delta(ad_type, name, stored, private=request.private))
+                    for told in deltas:
+                        await send(_delta(told, private=request.private, changes_only=request.changes_only))
                     await pace.breathe()
                 # Only once nothing waits: a watcher takes what was not named before SYNCED to be gone.
                 if not synced and not watch:
@@ -245,11 +279,24 @@ def _publisher(ad_type: str) -> needs.Need:
     return PUBLISHERS.get(ad_type.lower(), needs.OTHER_ADS)
 
 
-def _delta(ad_type: str, name: str, stored: StoredAd | None, *, private: bool) -> AdDelta:
+def _delta(told: Told, *, private: bool, changes_only: bool) -> AdDelta:
+    ad_type, name, stored, before = told
     if stored is None:
         return AdDelta(change=AdChange.REMOVE, ad_type=ad_type, name=name)
     secret = stored.private if private else None
-    return AdDelta(change=AdChange.UPDATE, ad_type=ad_type, name=name, ad=stored.ad, private=secret)
+    if before is None or not changes_only or (before.private is None) != (stored.private is None):
+        return AdDelta(change=AdChange.UPDATE, ad_type=ad_type, name=name, ad=stored.ad, private=secret)
+    if before.private is stored.private or before.private == stored.private:
+        secret = None
+    news = delta(before.ad, stored.ad)
+    return AdDelta(
+        change=AdChange.CHANGE, ad_type=ad_type, name=name, ad=news.changed, private=secret, removed=list(news.removed)
+    )
+
+
+def _sender(peer: Peer, ad: ClassAd) -> str:
+    """Who is charged for the ad."""
+    return f"{peer.identity} at {_machine(ad)}"
 
 
 def _constraint(text: str | None) -> Expr | None:

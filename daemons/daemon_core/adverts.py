@@ -1,12 +1,18 @@
 """Keeps a daemon's ads at the pool's collectors.
 
 A daemon says what shall be there: `put` an ad, or another under the same type and name; `drop` one. A task per
-collector brings that about, at once at each change, after a lost connection, and everything anew each UPDATE_INTERVAL,
-so that lifetimes do not run out. At the daemon's end its ads are taken back.
+collector brings that about, at once at each change, after a lost connection, and each UPDATE_INTERVAL for those ads of
+which it has not spoken for a while, so that lifetimes do not run out. At the daemon's end its ads are taken back.
+
+A collector is sent each ad whole once on a connection, and then what is different. One that has not the ad which the
+changes are of (it expired, or somebody else gave it another) says so, and is sent the whole.
 """
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import trio
@@ -16,8 +22,9 @@ from daemons.daemon_core.locate import collector_addresses
 from daemons.daemon_core.tasks import Tasks
 from pool.base.errors import PoolError
 from pool.classad import ClassAd
+from pool.classad.eval.delta import delta
 from pool.hosts.daemon_names import kept_name
-from protocol.messages.collector import AdUpdate, InvalidateAds, UpdateAds
+from protocol.messages.collector import AdChanges, AdUpdate, ChangeAds, InvalidateAds, UpdateAds
 from protocol.rpc import endpoints
 from protocol.wire.address import Address
 from protocol.wire.message import Request
@@ -30,7 +37,21 @@ RETRY_FIRST_S: Final = 0.1
 RETRY_MAX_S: Final = 30.0
 GOODBYE_S: Final = 2.0
 
+CLOCKS: Final = frozenset({"mycurrenttime"})
+"""An ad that is different in nothing else is not news."""
+FIRST_VERSION_BITS: Final = 48
+"""Versions begin at chance: what another daemon of the same name has sent is never taken for this one's."""
+
 Key = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Sent:
+    """What a collector has of an ad, as far as its sender knows."""
+
+    update: AdUpdate
+    version: int
+    at: float
 
 
 class _Target:
@@ -38,7 +59,8 @@ class _Target:
 
     def __init__(self, address: Address) -> None:
         self.address = address
-        self.stale: dict[Key, None] = {}  # in the order in which the ads changed
+        self.stale: dict[Key, bool] = {}  # in the order in which the ads changed; whether it is to be renewed
+        self.sent: dict[Key, _Sent] = {}
         self.changed = Signal()
         self.peer: endpoints.Peer | None = None
 
@@ -52,11 +74,13 @@ class Adverts:
         self._own: Key | None = None
         self._targets: list[_Target] = []
         self._reached = trio.Event()
+        self._versions = itertools.count(start.world.rng.getrandbits(FIRST_VERSION_BITS) + 1)
 
     def put(self, ad: ClassAd, private: ClassAd | None = None) -> None:
         """From now on this is the ad of its MyType and name (`kept_name`); `private` is its secret half."""
         key = _key(ad)
-        self._ads[key] = AdUpdate(ad=ad, private=private)
+        # A copy: what is sent next is what is different from this, whatever its maker does with his.
+        self._ads[key] = AdUpdate(ad=ad.flat(), private=private)
         self._changed(key)
 
     def drop(self, ad_type: str, name: str) -> None:
@@ -106,17 +130,24 @@ class Adverts:
     def _changed(self, key: Key) -> None:
         for target in self._targets:
             # To the end of the order: an ad that changes all the time does not hold up the others.
-            target.stale.pop(key, None)
-            target.stale[key] = None
+            target.stale[key] = target.stale.pop(key, False)
+            target.changed.fire()
+
+    def _renew(self, before: float) -> None:
+        """Let the collectors hear of the ads of which they have heard nothing since then."""
+        for target in self._targets:
+            for key in self._ads:
+                if (sent := target.sent.get(key)) is None or sent.at <= before:
+                    target.stale[key] = True
             target.changed.fire()
 
     async def _repeat(self) -> None:
         while True:
             knob = "MASTER_UPDATE_INTERVAL" if self._start.subsystem == "MASTER" else "UPDATE_INTERVAL"
-            await trio.sleep(self._start.config.seconds(knob))
+            interval_s = self._start.config.seconds(knob)
+            await trio.sleep(interval_s)
             self.refresh()
-            for key in list(self._ads):
-                self._changed(key)
+            self._renew(trio.current_time() - interval_s / 2)
 
     async def _keep(self, target: _Target) -> None:
         """Stay connected to one collector."""
@@ -127,7 +158,8 @@ class Adverts:
                     target.address, security=self._start.security, network=self._start.world.network
                 ) as peer:
                     # A new connection may be to a collector that has been restarted and knows nothing.
-                    target.stale = dict.fromkeys(self._ads)
+                    target.sent.clear()
+                    target.stale = dict.fromkeys(self._ads, True)
                     log.full("Connected to the collector.", address=target.address)
                     backoff.reset()
                     await self._publish(target, peer)
@@ -148,19 +180,53 @@ class Adverts:
 
     async def _send_stale(self, target: _Target, peer: endpoints.Peer) -> None:
         while target.stale:
-            keys = list(target.stale)[:ADS_PER_UPDATE_MAX]
-            for key in keys:
-                # Before the call: what changes while it is on its way is stale again, and is sent once more.
-                del target.stale[key]
-            updates = [self._ads[key] for key in keys if key in self._ads]
-            requests: list[Request[Any]] = [UpdateAds(updates=updates)] if updates else []
-            gone = [key for key in keys if key not in self._ads]
-            requests += [InvalidateAds(ad_type=ad_type, names=[name]) for ad_type, name in gone]
-            for request in requests:
-                try:
-                    await peer.call(request)
-                except endpoints.RemoteError as error:  # refused: asking again would not help before something changes
-                    self._start.log.always(f"The collector refuses ads: {error}", address=target.address)
+            # Taken before the calls: what changes while they are on their way is stale again, and is sent once more.
+            some = {key: target.stale.pop(key) for key in list(target.stale)[:ADS_PER_UPDATE_MAX]}
+            there = [key for key in some if key in self._ads]
+            await self._send_changes(target, peer, {key: some[key] for key in there if key in target.sent})
+            await self._send_whole(target, peer, [key for key in there if key not in target.sent])
+            for key in some.keys() - set(there):
+                target.sent.pop(key, None)
+                await self._call(target, peer, InvalidateAds(ad_type=key[0], names=[key[1]]))
+
+    async def _send_changes(self, target: _Target, peer: endpoints.Peer, keys: Mapping[Key, bool]) -> None:
+        """Say what is different in ads that the collector has; those that it has not after all are sent whole next."""
+        changes: dict[Key, AdChanges] = {}
+        for key, renew in keys.items():
+            sent, now = target.sent[key], self._ads.get(key)
+            news = _changes(key, sent, now, next(self._versions)) if now is not None else None
+            if now is None or news is None:  # gone meanwhile, or to be told whole
+                del target.sent[key]
+            elif renew or _is_news(news):
+                changes[key] = news
+                target.sent[key] = _Sent(now, news.version, trio.current_time())
+        if not changes:
+            return
+        try:
+            kept = await peer.call(ChangeAds(changes=list(changes.values())))
+            missing = [key for number, key in enumerate(changes) if number in kept.whole]
+        except endpoints.RemoteError:  # whole they are taken, or refused for a reason that is logged then
+            missing = list(changes)
+        for key in missing:
+            target.sent.pop(key, None)
+
+    async def _send_whole(self, target: _Target, peer: endpoints.Peer, keys: Sequence[Key]) -> None:
+        updates: dict[Key, AdUpdate] = {}
+        for key in keys:
+            if (ad := self._ads.get(key)) is not None:
+                updates[key] = AdUpdate(ad=ad.ad, private=ad.private, version=next(self._versions))
+        if updates and await self._call(target, peer, UpdateAds(updates=list(updates.values()))):
+            for key, update in updates.items():
+                target.sent[key] = _Sent(update, update.version, trio.current_time())
+
+    async def _call(self, target: _Target, peer: endpoints.Peer, request: Request[Any]) -> bool:
+        """Whether the collector has done it; asking again would not help before something changes."""
+        try:
+            await peer.call(request)
+        except endpoints.RemoteError as error:
+            self._start.log.always(f"The collector refuses ads: {error}", address=target.address)
+            return False
+        return True
 
     async def _take_back(self, target: _Target) -> None:
         peer = target.peer
@@ -174,6 +240,29 @@ class Adverts:
                 await peer.call(InvalidateAds(ad_type=ad_type, names=names))
         except PoolError:
             pass  # the lifetimes of the ads will do it
+
+
+def _changes(key: Key, sent: _Sent, now: AdUpdate, version: int) -> AdChanges | None:
+    """What is different since the ad was sent; None where a private half has come or gone."""
+    before = sent.update
+    if (before.private is None) != (now.private is None):
+        return None
+    news = delta(before.ad, now.ad)
+    private = None if before.private == now.private else now.private
+    ad_type, name = key
+    return AdChanges(
+        ad_type=ad_type,
+        name=name,
+        base=sent.version,
+        version=version,
+        changed=news.changed,
+        removed=list(news.removed),
+        private=private,
+    )
+
+
+def _is_news(changes: AdChanges) -> bool:
+    return bool(changes.removed) or changes.private is not None or bool(changes.changed.attrs.keys() - CLOCKS)
 
 
 def _key(ad: ClassAd) -> Key:

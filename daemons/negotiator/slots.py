@@ -10,8 +10,9 @@ import trio
 from daemons.base.sync import Backoff
 from daemons.daemon_core.locate import collector_addresses
 from daemons.daemon_core.run import DaemonStart
-from pool.base.errors import PoolError
+from pool.base.errors import PeerError, PoolError
 from pool.classad import ClassAd
+from pool.classad.eval.delta import Delta, changed_by
 from pool.matching import Offers
 from pool.matching.offers import claim_ids_of
 from protocol.messages.collector import AdChange, AdDelta, WatchAds
@@ -42,6 +43,8 @@ class SlotWatch:
     ) -> None:
         self._start, self._offers, self._changed, self._asked_for = start, offers, changed, asked_for
         self._known: dict[str, object] = {}
+        self._private: dict[str, ClassAd | None] = {}
+        """The private halves, of which the collector says only what is new."""
         self.synced = trio.Event()
 
     async def run(self) -> None:
@@ -59,7 +62,10 @@ class SlotWatch:
         start = self._start
         async with endpoints.connected(address, security=start.security, network=start.world.network) as peer:
             request = WatchAds(
-                ad_types=["Machine"], private=True, constraint=start.config["NEGOTIATOR_SLOT_CONSTRAINT"] or None
+                ad_types=["Machine"],
+                private=True,
+                constraint=start.config["NEGOTIATOR_SLOT_CONSTRAINT"] or None,
+                changes_only=True,
             )
             heard: set[str] | None = set()
             async with peer.stream(request) as deltas:
@@ -81,11 +87,19 @@ class SlotWatch:
         if delta.change is AdChange.REMOVE or delta.ad is None:
             self._offers.remove(delta.name)
             self._known.pop(delta.name, None)
+            self._private.pop(delta.name, None)
             self._changed()
             return
-        asked_for = self._asked_for(self._offers.ad(delta.name), delta.ad)
-        self._offers.put(delta.ad, delta.private)
-        look = _look(delta.ad, delta.private)
+        before, ad, private = self._offers.ad(delta.name), delta.ad, delta.private
+        if delta.change is AdChange.CHANGE:
+            if before is None:
+                raise PeerError(f"it tells of a change of {delta.name}, which it has not told of before")
+            ad = changed_by(before, Delta(delta.ad, delta.removed))
+            private = private or self._private.get(delta.name)
+        self._private[delta.name] = private
+        asked_for = self._asked_for(before, ad)
+        self._offers.put(ad, private)
+        look = _look(ad, private)
         if self._known.get(delta.name) != look or asked_for:
             self._known[delta.name] = look
             self._changed()
@@ -95,6 +109,7 @@ class SlotWatch:
         for name in set(self._known) - heard:
             self._offers.remove(name)
             del self._known[name]
+            self._private.pop(name, None)
 
 
 def _look(ad: ClassAd, private: ClassAd | None) -> object:

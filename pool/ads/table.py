@@ -16,7 +16,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from pool.ads.limits import DAEMONS, AdLimits
 from pool.base.errors import UserError
@@ -45,6 +45,8 @@ class StoredAd:
     heard_at: float
     expires_at: float
     size: int
+    version: int = 0
+    """What its sender calls it, to speak of changes; 0: nothing."""
 
     @property
     def key(self) -> Key:
@@ -57,6 +59,15 @@ def key_of(ad_type: str, name: str) -> Key:
     return ad_type.lower(), name.lower()
 
 
+class Told(NamedTuple):
+    """What a watcher is told of an ad: what it is now (None: gone), and what he was told before (None: nothing)."""
+
+    ad_type: str
+    name: str
+    stored: StoredAd | None
+    before: StoredAd | None
+
+
 class Watch:
     """What one watcher has not been told yet. `wake` is called whenever there is something new."""
 
@@ -65,7 +76,7 @@ class Watch:
         self._constraint = None if constraint is None else Patience(constraint)
         self._wake = wake
         self._pending: dict[Key, StoredAd | None] = {}
-        self._told: dict[Key, tuple[str, str]] = {}
+        self._told: dict[Key, StoredAd] = {}
 
     def wants_type(self, ad_type: str) -> bool:
         """Whether ads of this type are watched at all."""
@@ -78,20 +89,20 @@ class Watch:
         self._pending[key] = stored
         self._wake()
 
-    def take(self, most: int) -> list[tuple[str, str, StoredAd | None]]:
-        """Up to `most` changes as (type, name, the ad or None), the oldest first."""
-        out: list[tuple[str, str, StoredAd | None]] = []
+    def take(self, most: int) -> list[Told]:
+        """Up to `most` changes, the oldest first."""
+        out: list[Told] = []
         while self._pending and len(out) < most:
             key = next(iter(self._pending))
             stored = self._pending.pop(key)
             # Asked when it is taken, not when it changes: of ten changes in between only the last is evaluated.
             if stored is not None and not self._selects(stored):
                 stored = None
+            before = self._told.pop(key, None)
             if stored is not None:
-                self._told[key] = (stored.ad_type, stored.name)
-                out.append((stored.ad_type, stored.name, stored))
-            elif key in self._told:
-                out.append((*self._told.pop(key), None))
+                self._told[key] = stored
+            if (known := stored or before) is not None:
+                out.append(Told(known.ad_type, known.name, stored, before))
         return out
 
     def __bool__(self) -> bool:
@@ -131,7 +142,9 @@ class AdStore:
 
     # ---- changes
 
-    def put(self, ad: ClassAd, private: ClassAd | None = None, *, now: float, sender: str = "") -> StoredAd:
+    def put(
+        self, ad: ClassAd, private: ClassAd | None = None, *, now: float, sender: str = "", version: int = 0
+    ) -> StoredAd:
         """Keep an ad; UserError when it is none that can be kept."""
         ad_type, name = ad.eval_str("MyType"), kept_name(ad)
         if not ad_type or not name:
@@ -153,7 +166,7 @@ class AdStore:
         lifetime_s = ad.eval_float("ClassAdLifetime", self.lifetime_s) or self.lifetime_s
         if math.isnan(lifetime_s):  # at the head of the heap it would compare with nothing, and no ad would expire
             lifetime_s = self.lifetime_s
-        stored = StoredAd(ad_type, name, ad, private, sender, now, now + lifetime_s, size)
+        stored = StoredAd(ad_type, name, ad, private, sender, now, now + lifetime_s, size, version)
         self._ads.setdefault(key[0], {})[key] = stored
         self._expect(stored)
         self._tell(key, stored, ad_type)

@@ -20,12 +20,38 @@ class AdUpdate(Record):
 
     ad: ClassAd
     private: ClassAd | None = None
+    version: int = 0
+    """By which changes of this ad will name it; 0: none will come."""
 
 
 class UpdateAds(Request[Done], tag="collector.update"):
     """Keep these ads."""
 
     updates: list[AdUpdate]
+
+
+class AdChanges(Record):
+    """What is different in an ad since the version `base` of it; `private` only where that half is another."""
+
+    ad_type: str
+    name: str
+    base: int
+    version: int
+    changed: ClassAd
+    removed: list[str] = []
+    private: ClassAd | None = None
+
+
+class ChangesKept(Record):
+    """By their numbers the changes of ads that are not there, or not in that version: those are to be sent whole."""
+
+    whole: list[int] = []
+
+
+class ChangeAds(Request[ChangesKept], tag="collector.change"):
+    """Keep these ads as they are after the changes; their lifetimes begin anew."""
+
+    changes: list[AdChanges]
 
 
 class Invalidated(Record):
@@ -60,23 +86,32 @@ class AdChange(StrEnum):
     """What happened to an ad that is watched."""
 
     UPDATE = "update"
+    CHANGE = "change"
     REMOVE = "remove"
     SYNCED = "synced"
 
 
 class AdDelta(Record):
-    """A change of one ad. SYNCED (no ad) follows the ads that were there when the watch began."""
+    """A change of one ad. SYNCED (no ad) follows the ads that were there when the watch began.
+
+    CHANGE holds of an ad that was told before only what is different since, and `private` where that is.
+    """
 
     change: AdChange
     ad_type: str = ""
     name: str = ""
     ad: ClassAd | None = None
     private: ClassAd | None = None
+    removed: list[str] = []
 
 
 class WatchAds(StreamRequest[AdDelta], tag="collector.watch"):
-    """All ads of the types and each change from now on. The private halves need level NEGOTIATOR."""
+    """All ads of the types and each change from now on. The private halves need level NEGOTIATOR.
+
+    With `changes_only` what is told of an ad after the first time is a CHANGE.
+    """
 
     ad_types: list[str]
     constraint: str | None = None
     private: bool = False
+    changes_only: bool = False

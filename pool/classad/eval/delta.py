@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pool.classad.eval.ad import ClassAd, same
@@ -13,7 +14,7 @@ class Delta:
     """`changed` holds what is new or different, `removed` the names of what is no longer there."""
 
     changed: ClassAd
-    removed: tuple[str, ...] = ()
+    removed: Sequence[str] = ()
 
     def __bool__(self) -> bool:
         return bool(self.changed) or bool(self.removed)
@@ -21,14 +22,28 @@ class Delta:
 
 def delta(old: ClassAd, new: ClassAd) -> Delta:
     """What turns `old` into `new`, parents included."""
-    before, after = old.attrs, new.attrs
+    before, after = _flat(old), _flat(new)
     changed = Attrs()
-    for key in after.keys_all():
-        stored = after.lookup(key)
-        had = before.lookup(key)
+    for key, stored in after.items():
+        had = before.get(key, MISSING)
         # By identity first: most of an ad that is advertised again holds the very same values.
-        if had is MISSING or (had is not stored and not same(had, stored)):
+        if had is not stored and (had is MISSING or not same(had, stored)):
             changed[key] = stored
-            changed.spell(key, after.name_any(key))
-    gone = tuple(before.name_any(key) for key in before.keys_all() if after.lookup(key) is MISSING)
+            changed.spell(key, after.name(key))
+    gone = tuple(before.name(key) for key in before.keys() - after.keys())
     return Delta(ClassAd(attrs=changed), gone)
+
+
+def _flat(ad: ClassAd) -> Attrs:
+    return ad.attrs if ad.parent is None else ad.flat().attrs
+
+
+def changed_by(ad: ClassAd, change: Delta) -> ClassAd:
+    """The ad after the change, which is another one; names that it does not have need not be removed."""
+    after = ad.copy()
+    for name in change.removed:
+        if name in after:
+            del after[name]
+    for name, stored in change.changed.own():
+        after[name] = stored
+    return after

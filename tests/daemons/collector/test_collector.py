@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import trio
 
+from daemons.collector.main import Collector
 from pool.classad import ClassAd, expr
 from pool.hosts.daemon_names import kept_name
 from protocol.messages.collector import (
     AdChange,
+    AdChanges,
     AdUpdate,
+    ChangeAds,
+    ChangesKept,
     InvalidateAds,
     QueryAds,
     UpdateAds,
@@ -21,7 +26,7 @@ from protocol.messages.collector import (
 from protocol.messages.common import GetAd, Ping, Reconfigure
 from protocol.rpc.endpoints import Peer, RemoteError
 from protocol.security.authorize import Level
-from protocol.wire.message import StreamRequest
+from protocol.wire.message import Done, StreamRequest
 from tests.daemons.one_host import OneHost, one_host
 
 
@@ -177,6 +182,104 @@ async def test_p10_who_may_only_read_changes_nothing_and_sees_no_claim_id(
             with pytest.raises(RemoteError, match="NEGOTIATOR"):
                 await all_items(peer, WatchAds(ad_types=["Machine"], private=True))
         assert await names(host) == ["slot1@n"]
+
+
+def a_change(base: int, version: int = 0, **attributes: object) -> AdChanges:
+    return AdChanges(
+        ad_type="Machine", name="slot1@n", base=base, version=version, changed=ClassAd(attributes), removed=["Memory"]
+    )
+
+
+async def test_of_an_ad_that_is_there_only_what_is_different_is_sent(
+    tmp_path: Path, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with one_host(tmp_path) as host:
+        await host.start("collector")
+        async with host.connected("collector") as peer, host.connected("collector") as watcher:
+            first = an_update(Memory=1, Disk=2, ClassAdLifetime=60)
+            await peer.call(UpdateAds(updates=[AdUpdate(ad=first.ad, private=first.private, version=7)]))
+            request = WatchAds(ad_types=["Machine"], private=True, changes_only=True)
+            async with watcher.stream(request) as deltas:
+                assert (await deltas.__anext__()).change is AdChange.UPDATE
+                assert (await deltas.__anext__()).change is AdChange.SYNCED
+                await trio.sleep(50)
+                assert (await peer.call(ChangeAds(changes=[a_change(7, 8, State="Claimed")]))).whole == []
+                told = await deltas.__anext__()
+                assert (told.change, told.name, told.removed) == (AdChange.CHANGE, "slot1@n", ["Memory"])
+                assert sorted(told.ad) == ["LastHeardFrom", "State"]
+                assert told.private is None
+                await peer.call(UpdateAds(updates=[an_update(Disk=2)]))
+                told = await deltas.__anext__()
+                assert (told.ad["State"], told.private) == ("Unclaimed", None)
+                await peer.call(UpdateAds(updates=[AdUpdate(ad=a_machine(Disk=2), private=ClassAd({"ClaimId": "b"}))]))
+                assert (await deltas.__anext__()).private == ClassAd({"ClaimId": "b"})
+                await peer.call(UpdateAds(updates=[AdUpdate(ad=first.ad, private=first.private, version=9)]))
+                assert (await peer.call(ChangeAds(changes=[a_change(9, 10, State="Claimed")]))).whole == []
+            await trio.sleep(50)  # its lifetime began anew
+            (ad,) = await host.query("Machine")
+            assert (ad["State"], ad["Disk"], "Memory" in ad) == ("Claimed", 2, False)
+            (watched, _) = [item async for item in _first(watcher, request, 2)]
+            assert watched.private["ClaimId"] == "<a>#1#1#secret-of-slot1@n"
+
+
+async def _first(peer: Peer, request: StreamRequest[Any], count: int) -> AsyncIterator[Any]:
+    async with peer.stream(request) as items:
+        for _ in range(count):
+            yield await items.__anext__()
+
+
+async def test_changes_of_an_ad_that_is_not_there_so_ask_for_the_whole(
+    tmp_path: Path, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with one_host(tmp_path) as host:
+        await host.start("collector")
+        async with host.connected("collector") as peer:
+            unknown = ChangeAds(changes=[a_change(7, 8, State="Claimed"), a_change(0, 8, State="Claimed")])
+            assert (await peer.call(unknown)).whole == [0, 1]
+            await peer.call(UpdateAds(updates=[an_update(Memory=1)]))  # somebody else's, who tells of no changes
+            assert (await peer.call(unknown)).whole == [0, 1]
+            await peer.call(UpdateAds(updates=[AdUpdate(ad=a_machine(), version=7)]))
+            assert (await peer.call(ChangeAds(changes=[a_change(6, 8, State="Claimed")]))).whole == [0]
+            renamed = ChangeAds(changes=[a_change(7, 8, Name="slot2@n"), a_change(7, 8, Machine="other")])
+            assert (await peer.call(renamed)).whole == [0, 1]
+            assert await names(host) == ["slot1@n"]
+
+
+async def test_a_daemon_sends_an_ad_whole_once_and_again_when_the_collector_has_lost_it(
+    tmp_path: Path, autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heard: list[UpdateAds | ChangeAds] = []
+    update, change = Collector.update, Collector.change
+
+    async def hear_update(self: Collector, peer: Peer, request: UpdateAds) -> Done:
+        heard.append(request)
+        return await update(self, peer, request)
+
+    async def hear_change(self: Collector, peer: Peer, request: ChangeAds) -> ChangesKept:
+        heard.append(request)
+        return await change(self, peer, request)
+
+    monkeypatch.setattr(Collector, "update", hear_update)
+    monkeypatch.setattr(Collector, "change", hear_change)
+    async with one_host(tmp_path) as host:
+        start = await host.start("collector")
+        async with host.connected("collector") as peer:
+            for memory, at in ((1, 1), (2, 1), (2, 2), (3, 3)):
+                start.adverts.put(a_machine(Memory=memory, MyCurrentTime=at), ClassAd({"ClaimId": "<a>#1#1#secret"}))
+                await trio.sleep(1)
+            kinds = [type(one) for one in heard if _speaks_of(one, "slot1@n")]
+            assert kinds == [UpdateAds, ChangeAds, ChangeAds], "the third put was no news"
+            await peer.call(InvalidateAds(ad_type="Machine", names=["slot1@n"]))
+            start.adverts.put(a_machine(Memory=4), ClassAd({"ClaimId": "<a>#1#1#secret"}))
+            await trio.sleep(1)
+            (ad,) = await host.query("Machine")
+            assert (ad["Memory"], ad["State"]) == (4, "Unclaimed")
+
+
+def _speaks_of(request: UpdateAds | ChangeAds, name: str) -> bool:
+    if isinstance(request, UpdateAds):
+        return any(one.ad.get("Name") == name for one in request.updates)
+    return any(one.name == name for one in request.changes)
 
 
 async def test_the_collector_describes_itself(tmp_path: Path, autojump_clock: trio.testing.MockClock) -> None:

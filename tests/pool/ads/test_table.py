@@ -62,7 +62,7 @@ def test_a_watcher_is_told_the_last_of_many_changes_once() -> None:
     for n in range(5):
         table.put(an_ad("b", N=n), now=0)
     table.put(an_ad("s", "Scheduler"), now=0)
-    told = [(name, stored.ad.get("N") if stored else None) for _, name, stored in watch.take(10)]
+    told = [(name, stored.ad.get("N") if stored else None) for _, name, stored, _ in watch.take(10)]
     assert told == [("a", None), ("b", 4)]
     assert woken
     assert not watch
@@ -70,7 +70,7 @@ def test_a_watcher_is_told_the_last_of_many_changes_once() -> None:
     table.remove("Machine", "c")
     assert watch.take(10) == []  # it never heard of it
     table.remove("Machine", "b")
-    assert [(name, stored) for _, name, stored in watch.take(10)] == [("b", None)]
+    assert [(name, stored) for _, name, stored, _ in watch.take(10)] == [("b", None)]
 
 
 def test_a_watchers_constraint_makes_ads_come_and_go() -> None:
@@ -79,7 +79,7 @@ def test_a_watchers_constraint_makes_ads_come_and_go() -> None:
     told = []
     for n in (1, 4, 5, 2, 3, 9):
         table.put(an_ad("a", N=n), now=0)
-        told += [stored.ad["N"] if stored else "gone" for _, _, stored in watch.take(10)]
+        told += [stored.ad["N"] if stored else "gone" for _, _, stored, _ in watch.take(10)]
     assert told == [4, 5, "gone", 9]
     table.unwatch(watch)
     table.put(an_ad("a", N=10), now=0)
