@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import time
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,8 @@ import pytest
 from tests.whole.home import Home, a_home
 from tests.whole.hosts import Host, new_host
 
-KNOBS = ("-c", "NETWORK_HOSTNAME=new.hosts.test", "-c", "NETWORK_INTERFACE=127.0.77.9", "-c", "SHARED_PORT_PORT=0")
+HOSTS = (f"new{number}.hosts.test" for number in count(1))
+"""A name for each host that joins: the central manager knows those that have joined, and takes them from no other."""
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +35,13 @@ def word(central: Host, *options: str) -> str:
 
 
 def join(home: Home, central: Host, word: str, *options: str) -> subprocess.CompletedProcess[str]:
-    return home.run("pool", "join", central.where(), *KNOBS, *options, text=word)
+    return join_at(home, central.where(), word, *options)
+
+
+def join_at(home: Home, where: str, word: str, *options: str) -> subprocess.CompletedProcess[str]:
+    settings = (f"NETWORK_HOSTNAME={next(HOSTS)}", "NETWORK_INTERFACE=127.0.77.9", "SHARED_PORT_PORT=0")
+    knobs = [part for setting in settings for part in ("-c", setting)]
+    return home.run("pool", "join", where, *knobs, *options, text=word)
 
 
 def files(directory: Path) -> dict[str, bytes]:
@@ -65,7 +73,7 @@ def test_a_join_that_fails_writes_nothing(home: Home, central: Host) -> None:
     for text, said in ((spent, "ended"), (used, "other.hosts.test"), ("pool:nonsense", "pool token create")):
         refused(join(home, central, text), said)
         assert files(home.directory) == {}
-    gone = home.run("pool", "join", "127.0.77.1:1", *KNOBS, text=word(central))
+    gone = join_at(home, "127.0.77.1:1", word(central))
     refused(gone, "127.0.77.1:1", "refused")
     assert files(home.directory) == {}
 
@@ -78,10 +86,9 @@ def test_a_host_of_another_pool_joins_and_keeps_what_it_has_until_then(home: Hom
     before = files(home.pool)
     refused(join(home, central, word(central, "--lifetime", "0")), "ended")
     assert files(home.pool) == before
-    found = join(home, central, word(central, "--host", "new.hosts.test"), "-c", "NETWORK_HOSTNAME=new2.hosts.test")
-    refused(found, "new.hosts.test")
+    refused(join(home, central, word(central, "--host", "other.hosts.test")), "other.hosts.test")
     assert files(home.pool) == before
-    assert join(home, central, word(central), "-c", "NETWORK_HOSTNAME=new2.hosts.test").returncode == 0
+    assert join(home, central, word(central)).returncode == 0
     assert files(home.pool)["keys/ca.pem"] == (central.directory / "keys" / "ca.pem").read_bytes()
 
 

@@ -75,12 +75,9 @@ def slots(pool: RealPool) -> dict[str, ClassAd]:
     return pool.until(all_there, "both slots")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def home(pool: RealPool) -> Path:
-    home = pool.directory / "home"
-    home.mkdir()
-    home.chmod(0o777)
-    return home
+    return pool.place("home")
 
 
 def test_each_slot_shows_what_it_has_and_which_devices_are_its_own(slots: dict[str, ClassAd]) -> None:
@@ -253,17 +250,22 @@ def test_an_administrator_changes_what_the_slots_say_until_the_startd_starts_aga
 def test_a_reconfiguration_takes_devices_out_of_use_and_says_that_slot_types_wait_for_a_restart(
     pool: RealPool,
 ) -> None:
-    with (pool.directory / "config").open("a") as config:
-        config.write("OFFLINE_MACHINE_RESOURCE_GPUs = GPU-d3223334\nSLOT_TYPE_2 = cpus=2\n")
+    config = pool.directory / "config"
+    before = config.read_text()
+
+    def with_devices(count: int) -> ClassAd:
+        constraint = f"SlotID == 1 && PartitionableSlot && GPUs == {count}"
+        said = pool.until(lambda: pool.tool("condor_status", "-long", "-constraint", constraint), f"{count} devices")
+        (ad,) = parse_longs(said.splitlines())
+        return ad
+
+    config.write_text(f"{before}OFFLINE_MACHINE_RESOURCE_GPUs = GPU-d3223334\nSLOT_TYPE_2 = cpus=2\n")
     as_owner(pool, "condor_reconfig")
-
-    def one() -> ClassAd | None:
-        found = [ad for ad in pool.slots() if ad.eval("SlotID") == 1 and ad.eval("SlotType") == "Partitionable"]
-        return found[0] if found and found[0].eval("GPUs") == 2 else None
-
-    ad = pool.until(one, "the device to be out of use")
-    assert ad is not None
+    ad = with_devices(2)
     assert ad.eval("OfflineGPUs") == "GPU-d3223334"
     assert ad.eval("TotalGPUs") == 3
     said = "SLOT_TYPE_2 was changed; it stays as it was until the startd is started again (condor_restart -startd)"
     pool.until(lambda: said in (pool.directory / "log/StartLog").read_text(), "word of the slot types")
+    config.write_text(before)
+    as_owner(pool, "condor_reconfig")
+    with_devices(3)

@@ -22,7 +22,8 @@ def test_a_damaged_register_of_hosts_costs_who_asks_it_an_error_and_nobody_else_
             collector = master.call(GetDaemons()).daemons[0].eval_int("Pid")
             master.call(Reconfigure())  # whoever waits for news of the register looks at it again
             pool.until(lambda: "keep_own_certificate has failed; it begins again" in log(pool), "the failure's line")
-            assert "sqlite3.DatabaseError: file is not a database" in log(pool)  # the traceback's last line
+            last = "sqlite3.DatabaseError: file is not a database"
+            pool.until(lambda: last in log(pool), "the last line of its traceback")
             with pytest.raises(RemoteError):
                 master.call(ListHosts())
             assert master.call(Ping()).daemon == "master"
