@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 import resource
-import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -22,28 +22,42 @@ from tests.whole.real_pool import RealPool, real_pool
 pytestmark = needs_accounts
 
 SOFT_LIMIT = 1024
-SOON_S = 6.0
-"""What another account's condor_q may take on a loaded machine; quiet it is a tenth of a second."""
+FILES_MAX = 1500
+"""What a daemon may have open: less than a flood, which else would fill nothing."""
+FLOOD = 1600
 
 
-@pytest.fixture(scope="module")
-def pool() -> Iterator[RealPool]:
-    """A pool started as from a login shell, where 1,024 files may be open."""
+@contextmanager
+def pool_of_a_login_shell(**knobs: object) -> Iterator[RealPool]:
+    """A pool started where 1,024 files may be open."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (SOFT_LIMIT, hard))
     try:
-        with real_pool(user=VICTIM, ALL_DEBUG="") as started:
+        with real_pool(user=VICTIM, ALL_DEBUG="", **knobs) as started:
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
             yield started
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-def seconds_of_condor_q(pool: RealPool) -> float:
-    """How long another account's condor_q takes; it must succeed."""
-    began = time.monotonic()
-    pool.tool("condor_q")
-    return time.monotonic() - began
+@pytest.fixture(scope="module")
+def pool() -> Iterator[RealPool]:
+    """A pool whose daemons have room for fewer than a flood."""
+    with pool_of_a_login_shell(MAX_FILE_DESCRIPTORS=FILES_MAX) as started:
+        yield started
+
+
+@pytest.fixture
+def quiet_pool() -> Iterator[RealPool]:
+    """A pool that has refused nobody yet (of one account it logs so many lines a minute), with no limit of its own."""
+    with pool_of_a_login_shell() as started:
+        yield started
+
+
+def assert_others_are_answered(pool: RealPool) -> None:
+    """Another account's condor_q is answered, each time; it gives up what is not answered in the time of a call."""
+    for _ in range(3):
+        pool.tool("condor_q")
 
 
 def port_of(pool: RealPool, daemon: str) -> Address:
@@ -56,15 +70,14 @@ def log_of(pool: RealPool, name: str) -> str:
 
 
 def test_silent_connections_of_one_account(pool: RealPool) -> None:
-    with flood("silent", pool.run_dir / "schedd.sock", count=2000, account=ATTACKER):
-        assert max(seconds_of_condor_q(pool) for _ in range(3)) < SOON_S
+    with flood("silent", pool.run_dir / "schedd.sock", count=FLOOD, account=ATTACKER):
+        assert_others_are_answered(pool)
 
 
 @pytest.mark.parametrize("kind", ["mute_port", "prefaced"])
 def test_strangers_at_the_port(pool: RealPool, kind: str) -> None:
     address = port_of(pool, "schedd")
-    with flood(kind, address, count=900, account=ATTACKER):
-        began = time.monotonic()
+    with flood(kind, address, count=FLOOD, account=ATTACKER):
         security = Security(
             SecuritySettings(
                 trust_domain="",
@@ -74,13 +87,12 @@ def test_strangers_at_the_port(pool: RealPool, kind: str) -> None:
         )
         with connect(address, security) as peer:
             assert peer.call(Ping()).daemon == "schedd"
-        assert time.monotonic() - began < SOON_S
-        assert seconds_of_condor_q(pool) < SOON_S
+        assert_others_are_answered(pool)
 
 
 def test_authenticated_connections_that_idle(pool: RealPool) -> None:
-    with flood("idle", pool.run_dir / "schedd.sock", count=1100, account=ATTACKER):
-        assert max(seconds_of_condor_q(pool) for _ in range(3)) < SOON_S
+    with flood("idle", pool.run_dir / "schedd.sock", count=FLOOD, account=ATTACKER):
+        assert_others_are_answered(pool)
     assert "Too many open files" not in log_of(pool, "SchedLog")
 
 
@@ -104,7 +116,7 @@ except OSError:
 """,
         str(pool.run_dir / "schedd.sock"),
     )
-    seconds_of_condor_q(pool)
+    pool.tool("condor_q")
     assert peak_kib(pid) - before < 100_000
 
 
@@ -115,8 +127,8 @@ def peak_kib(pid: int) -> int:
     return int(found[1])
 
 
-def test_refusals_fill_no_log_and_forge_no_line(pool: RealPool) -> None:
-    before = len(log_of(pool, "SchedLog"))
+def test_refusals_fill_no_log_and_forge_no_line(quiet_pool: RealPool) -> None:
+    before = len(log_of(quiet_pool, "SchedLog"))
     python_as(
         ATTACKER,
         """
@@ -137,24 +149,24 @@ for _ in range(200):
     except Exception:
         pass
 """,
-        str(pool.run_dir / "schedd.sock"),
+        str(quiet_pool.run_dir / "schedd.sock"),
     )
-    said = log_of(pool, "SchedLog")[before:]
+    said = log_of(quiet_pool, "SchedLog")[before:]
     assert "PERMISSION DENIED" in said
     assert len(said) < 20_000
     assert not any(line.startswith("11/22/26 01:02:03") for line in said.splitlines())
 
 
-def test_jobs_have_the_limit_of_open_files_that_the_pool_was_started_with(pool: RealPool, tmp_path: Path) -> None:
+def test_jobs_have_the_limit_of_open_files_that_the_pool_was_started_with(quiet_pool: RealPool, tmp_path: Path) -> None:
     tmp_path.chmod(0o777)
     for parent in list(tmp_path.parents)[:3]:
         parent.chmod(parent.stat().st_mode | 0o055)
-    cluster = pool.submit(
+    cluster = quiet_pool.submit(
         f"executable = /bin/sh\narguments = \"-c 'ulimit -Sn'\"\noutput = {tmp_path}/limit\nqueue\n", cwd=Path("/")
     )
-    pool.until_done(cluster)
+    quiet_pool.until_done(cluster)
     assert (tmp_path / "limit").read_text().strip() == str(SOFT_LIMIT)
-    limits = Path(f"/proc/{pool.pid_of('schedd')}/limits").read_text()
+    limits = Path(f"/proc/{quiet_pool.pid_of('schedd')}/limits").read_text()
     found = re.search(r"Max open files\s+(\d+)", limits)
     assert found is not None
     assert int(found[1]) > SOFT_LIMIT  # the daemons have what the machine lets them have
