@@ -19,9 +19,12 @@ from pool.jobs.policy import Decision, PolicyAction
 from pool.jobs.queue import history
 from pool.jobs.queue.cluster import Cluster, Job, any_may_have
 from pool.jobs.queue.pack import lower_names
+from pool.jobs.queue.store import open_beside
 from pool.jobs.vocabulary.states import OVER, JobStatus
 
 PRUNE_S: Final = 600.0
+PRUNE_PAUSE_S: Final = 0.05
+"""Between steps: a commit that waits for one gets its turn."""
 ALIKE_MIN: Final = 16
 """Jobs of a cluster for which it is worth finding out what their policy reads."""
 DEAR_ROUND_S: Final = 1.0
@@ -153,13 +156,20 @@ class PolicyTimer:
             core.remove(job, decision.reason)
 
     async def prune_history(self, connection: sqlite3.Connection) -> None:
-        """Keep the history within its bounds."""
-        core = self._core
-        while True:
-            await trio.sleep(PRUNE_S)
-            gone = await core.start.world.threads.run_sync(history.prune, connection, core.settings.history_rows_max)
-            if gone:
-                core.log.full(f"Forgot {gone} jobs of the history.")
+        """Keep the history within its bounds, over a connection of its own: `connection` is the writer's."""
+        core, threads = self._core, self._core.start.world.threads
+        beside = await threads.run_sync(open_beside, connection)
+        try:
+            while True:
+                await trio.sleep(PRUNE_S)
+                steps, forgot = history.prune(beside, core.settings.history_rows_max), 0
+                while (gone := await threads.run_sync(next, steps, None)) is not None:
+                    forgot += gone
+                    await trio.sleep(PRUNE_PAUSE_S)
+                if forgot:
+                    core.log.full(f"Forgot {forgot} jobs of the history.")
+        finally:
+            beside.close()
 
 
 def _is_trivial(cluster: Cluster) -> bool:

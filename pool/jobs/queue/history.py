@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -13,6 +14,8 @@ from pool.jobs.queue.store import transaction
 
 ROWS_PER_PAGE: Final = 200
 CLUSTERS_KEPT_MAX: Final = 200
+ROWS_PER_STEP: Final = 200
+"""Rows that one transaction forgets."""
 
 
 @dataclass
@@ -97,12 +100,24 @@ class HistoryReader:
         return ad
 
 
-def prune(connection: sqlite3.Connection, keep_rows: int) -> int:
-    """Forget all but the newest `keep_rows` jobs, and clusters that nothing refers to; how many jobs went."""
+def prune(connection: sqlite3.Connection, keep_rows: int) -> Iterator[int]:
+    """Forget all but the newest `keep_rows` jobs, and clusters that nothing refers to; how many jobs went, by steps.
+
+    The connection is nobody else's. Each step is a transaction so short that the queue's own commits can wait for it.
+    """
     row = connection.execute("SELECT seq FROM history ORDER BY seq DESC LIMIT 1 OFFSET ?", (keep_rows,)).fetchone()
     if row is None:
-        return 0
-    with transaction(connection):
-        gone = connection.execute("DELETE FROM history WHERE seq <= ?", row).rowcount
-        connection.execute("DELETE FROM clusters WHERE live = 0 AND cluster NOT IN (SELECT cluster FROM history)")
-    return gone
+        return
+    oldest = "SELECT seq FROM history WHERE seq <= ? ORDER BY seq LIMIT ?"
+    gone = ROWS_PER_STEP
+    while gone == ROWS_PER_STEP:
+        with transaction(connection):
+            gone = connection.execute(f"DELETE FROM history WHERE seq IN ({oldest})", (*row, ROWS_PER_STEP)).rowcount
+        yield gone
+    # Looked for before the transactions: a cluster that has left, and none of whose jobs is kept, stays so.
+    kept = "SELECT 1 FROM history WHERE history.cluster = clusters.cluster"
+    empty = connection.execute(f"SELECT cluster FROM clusters WHERE live = 0 AND NOT EXISTS ({kept})").fetchall()
+    for at in range(0, len(empty), ROWS_PER_STEP):
+        with transaction(connection):
+            connection.executemany("DELETE FROM clusters WHERE cluster = ?", empty[at : at + ROWS_PER_STEP])
+        yield 0

@@ -317,10 +317,25 @@ def test_the_history_of_one_job_cluster_or_owner_is_found_by_an_index(
 
 def test_old_history_is_forgotten_with_its_clusters(connection: sqlite3.Connection) -> None:
     finished(connection, 5)
-    assert history.prune(connection, 2) == 3
-    assert history.prune(connection, 0) == 2
+    assert sum(history.prune(connection, 2)) == 3
+    assert sum(history.prune(connection, 0)) == 2
     assert connection.execute("SELECT count(*) FROM clusters").fetchone() == (0,)
-    assert history.prune(connection, 0) == 0
+    assert sum(history.prune(connection, 0)) == 0
+
+
+def test_history_is_forgotten_in_steps_between_which_others_commit(
+    connection: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(history, "ROWS_PER_STEP", 2)
+    finished(connection, 5)
+    beside = store.open_beside(connection)
+    forgot = []
+    for number, gone in enumerate(history.prune(beside, 0)):
+        store.commit(connection, store.WriteBatch(next_cluster=number))
+        forgot.append(gone)
+    assert forgot == [2, 2, 1, 0]
+    assert connection.execute("SELECT count(*) FROM clusters").fetchone() == (0,)
+    beside.close()
 
 
 @pytest.mark.parametrize(
@@ -411,7 +426,6 @@ def test_history_that_cannot_be_forgotten_leaves_no_transaction_open(connection:
     finished(connection, 5)
     connection.execute("CREATE TRIGGER full BEFORE DELETE ON clusters BEGIN SELECT RAISE(ABORT, 'disk full'); END")
     with pytest.raises(sqlite3.IntegrityError, match="disk full"):
-        history.prune(connection, 0)
+        list(history.prune(connection, 0))
     store.commit(connection, store.WriteBatch(next_cluster=9))
     assert store.read_counter(connection, "next_cluster", 1) == 9
-    assert connection.execute("SELECT count(*) FROM history").fetchone() == (5,)
