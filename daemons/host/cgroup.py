@@ -14,10 +14,8 @@ import os
 import signal
 import time
 from collections.abc import Iterable
-from contextlib import AbstractContextManager, nullcontext
 from typing import Final
 
-from daemons.host.doors import Doors
 from daemons.host.kernel_files import read_file, write_file
 from daemons.host.tree import send
 from pool.base.ids import is_number
@@ -34,8 +32,8 @@ from pool.execute.cgroup import (
 from pool.execute.usage import DiskTraffic, UsageSample
 
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
-VISIT_BYTES: Final = 16 << 20
-"""How much of a limit on memory must be free for the starter to enter its job's group."""
+ENTRY_BYTES: Final = 16 << 20
+"""How much of a limit on memory must be free for a child that still has the starter's to enter its job's group."""
 REMOVE_TRIES_MAX: Final = 100
 REMOVE_PAUSE_S: Final = 0.005
 
@@ -60,7 +58,7 @@ class ControlGroup:
         self._counts_cache = counts_cache
         self.name = name
         self._paths = {controller: os.path.join(mount, name) for controller, mount in trees.mounts if name}
-        self._doors = Doors(trees, list(self._paths.values()))
+        self._entrances: list[int] = []
         self._frozen = False
         self._oom_before = 0
         self._cpu_before = (0.0, 0.0)
@@ -86,7 +84,7 @@ class ControlGroup:
         if self._paths and (self._limits is None or not os.path.isdir(self._paths[self._watchtower])):
             self._limits = None
             self._forget_oom()
-            self._doors.close()
+            self._close_entrances()
             for path in self._paths.values():
                 os.makedirs(path, exist_ok=True)
         # The limits are the next job's, the freezing was the last one's.
@@ -119,25 +117,34 @@ class ControlGroup:
 
     def entrances(self) -> list[int]:
         """Descriptors to which a process writes `0` to enter; they stay open for the claim's next jobs."""
-        return self._doors.entrances()
+        if not self._entrances:
+            # One thread of version 1 moves without stopping all forks of the machine, and who enters has only one.
+            file = "tasks" if self.trees.version == 1 else "cgroup.procs"
+            try:
+                for path in self._paths.values():
+                    self._entrances.append(os.open(os.path.join(path, file), os.O_WRONLY | os.O_CLOEXEC))
+            except OSError:
+                self._close_entrances()
+                raise
+        return self._entrances
 
-    def inside(self) -> AbstractContextManager[None]:
-        """What this process makes inside the `with` is born in the group. OSError when there is no safe way."""
-        if not self._paths:
-            return nullcontext()
-        if not self._has_room():
-            raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
-        return self._doors.inside()
+    def _close_entrances(self) -> None:
+        for fd in self._entrances:
+            os.close(fd)
+        self._entrances = []
 
-    def _has_room(self) -> bool:
-        """Whether a visitor can be sure not to meet the limit of memory, which might end it in the job's stead."""
+    def has_room(self) -> bool:
+        """Whether a child that borrows this process's memory can enter, and be sure not to meet the limit there.
+
+        The kernel ends whoever shares the memory of the one that it ends.
+        """
         limit = self._limits.memory if self._limits is not None else 0
         if not limit:
             return True
         v1 = self.trees.version == 1
-        # What the visitor itself would add counts against the job's limit.
+        # What the kernel sets up for the program counts before it has a memory of its own.
         used = self._file("memory" if v1 else "", "memory.usage_in_bytes" if v1 else "memory.current").strip()
-        return not is_number(used) or int(used) + VISIT_BYTES <= limit
+        return not is_number(used) or int(used) + ENTRY_BYTES <= limit
 
     def take(self, pid: int) -> None:
         """A process enters that lives already, with all its threads; one that is gone need not."""
@@ -313,7 +320,7 @@ class ControlGroup:
 
     def remove(self) -> None:
         """Remove the group; it has to be empty, but the last process may not have been collected yet."""
-        self._doors.close()
+        self._close_entrances()
         self._forget_oom()
         self._limits = None
         for path in self._paths.values():

@@ -182,7 +182,7 @@ def all_trees(mountinfo: Iterable[str]) -> list[Trees]:
     """
     v1: dict[str, str] = {}
     v2: str | None = None
-    for controllers, _, point in _mounts(mountinfo):
+    for controllers, point in _mounts(mountinfo):
         if controllers is None:
             v2 = point
         else:
@@ -193,31 +193,10 @@ def all_trees(mountinfo: Iterable[str]) -> list[Trees]:
     return found
 
 
-def _mounts(mountinfo: Iterable[str]) -> Iterator[tuple[list[str] | None, str, str]]:
-    """Each mounted tree: its options, controllers among them (None: version 2), which part of it, and where."""
+def _mounts(mountinfo: Iterable[str]) -> Iterator[tuple[list[str] | None, str]]:
+    """Each mounted tree: its options, controllers among them (None: version 2), and where."""
     for line in mountinfo:
         left, _, right = line.partition(" - ")
         words, kind = left.split(), right.split()
         if len(words) >= 5 and len(kind) >= 3 and kind[0] in ("cgroup", "cgroup2"):
-            root, point = map(as_path, words[3:5])
-            yield (kind[2].split(",") if kind[0] == "cgroup" else None), root, point
-
-
-def own_groups(trees: Trees, mountinfo: Iterable[str], membership: Iterable[str]) -> list[str]:
-    """The groups that a process is in, in those trees, by its `/proc/PID/cgroup`; none when one is out of sight."""
-    where: dict[str, tuple[str, str]] = {}
-    for controllers, root, point in _mounts(mountinfo):
-        where.update(dict.fromkeys([""] if controllers is None else controllers, (root, point)))
-    paths: dict[str, str] = {}
-    for line in membership:
-        _, controllers_of_line, path = line.split(":", 2)
-        paths.update(dict.fromkeys(controllers_of_line.split(","), path))
-    groups: list[str] = []
-    for controller, _ in trees.mounts:
-        root, point = where.get(controller, ("", ""))
-        path = paths.get(controller, "")
-        inner = path if root == "/" else path.removeprefix(root)
-        if not root or not path or (inner == path and root != "/") or "/.." in path or inner[:1] not in ("", "/"):
-            return []
-        groups.append(point + inner.rstrip("/"))
-    return groups
+            yield (kind[2].split(",") if kind[0] == "cgroup" else None), as_path(words[4])

@@ -1,11 +1,11 @@
 """Start a job's program without copying this process: what nearly every job takes.
 
 A fork copies this process's page tables, and both sides pay for each page that they touch afterwards; that cost more
-than all else in a short job. Here the starter itself takes on what the job is to have (limits, control group, cpus),
-for the moment in which it makes a child that borrows this process's memory, and takes it off again. Nothing is awaited
-meanwhile. The account is the child's alone: it opens the job's files with the account's rights while no other process
-of the account may send it a signal, and becomes the account with its last step before the program. Whatever is unusual
-or fails is left to `fork.py`, which can tell what went wrong.
+than all else in a short job. Here the starter itself takes on what the job is to have (limits, cpus), for the moment in
+which it makes a child that borrows this process's memory, and takes it off again. Nothing is awaited meanwhile. The
+control group is entered by the child alone, and so is the account: it opens the job's files with the account's rights
+while no other process of the account may send it a signal, and becomes the account with its last step before the
+program. Whatever is unusual or fails is left to `fork.py`, which can tell what went wrong.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import os
 import resource
 import signal
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final
 
@@ -60,21 +60,23 @@ class JobSpawner:
         """
         if not child.is_possible():
             return None
+        if not self.group.has_room():  # the kernel would end this process with the child, whose memory it is
+            return None
         try:
+            entrances = self.group.entrances()
             with (
                 self._rated_as_a_job(),
-                self.group.inside(),
-                namespaces.inside(terms.isolation, account) as first,
+                namespaces.inside(terms.isolation, account, entrances) as first,
                 limited(plan.rlimits),
                 bound_to(terms.cpus),
             ):
-                return child.vfork(self._steps(plan, account)), first
+                return child.vfork(self._steps(plan, account, entrances)), first
         except (OSError, ValueError):  # ValueError: a null character, which no program can be given
             return None
 
-    def _steps(self, plan: RunPlan, account: Account) -> list[child.Step]:
+    def _steps(self, plan: RunPlan, account: Account, entrances: Sequence[int]) -> list[child.Step]:
         """What the child does, in its order."""
-        steps: list[child.Step] = [(child.SETSID,)]
+        steps: list[child.Step] = [(child.SETSID,), *((child.WRITE, entrance, b"0", 1) for entrance in entrances)]
         if account.switches:
             groups, gid, uid = account.groups, account.gid, account.uid
             steps += [

@@ -22,7 +22,7 @@ import trio.testing
 
 from daemons.base.log import Log
 from daemons.host.account import Account, named_account, own_account
-from daemons.host.cgroup import VISIT_BYTES, ControlGroup
+from daemons.host.cgroup import ENTRY_BYTES, ControlGroup
 from daemons.host.cgroup_trees import usable_trees
 from daemons.host.child_settings import StarterSettings
 from daemons.host.processes import Processes
@@ -183,10 +183,12 @@ def test_what_may_keep_the_starter_waiting_is_left_to_a_fork(home: Path) -> None
         assert _spawn(_plan(home, **{name: str(home / "pipe")})) is None
 
 
-def test_nobody_visits_a_group_whose_memory_is_nearly_full(home: Path, group: ControlGroup) -> None:
+def test_nobody_enters_with_the_starters_memory_a_group_whose_own_is_nearly_full(
+    home: Path, group: ControlGroup
+) -> None:
     if not group.limits_memory:
         pytest.skip("no memory controller")
-    group.prepare(CgroupLimits(memory=VISIT_BYTES // 2))
+    group.prepare(CgroupLimits(memory=ENTRY_BYTES // 2))
     assert _spawn(_plan(home), group) is None
 
 

@@ -11,7 +11,6 @@ from pool.execute.cgroup import (
     find_trees,
     memory_limits,
     oom_kills,
-    own_groups,
     writes_v1,
     writes_v2,
 )
@@ -38,23 +37,6 @@ def test_trees_by_version() -> None:
     assert v2.version == 2
     assert v2.mount("") == "/sys/fs/cgroup/unified"
     assert find_trees([]).version == 0
-
-
-@pytest.mark.parametrize(
-    ("mounts", "membership", "groups"),
-    [
-        (V1, "4:memory:/a/b\n3:cpu,cpuacct:/\n2:freezer:/f\n0::/x\n", ["memory/a/b", "cpu,cpuacct", "cpu,cpuacct", "freezer/f"]),
-        (UNIFIED, "0::/system.slice/pool\n", ["unified/system.slice/pool"]),
-        (UNIFIED.replace(" / ", " /docker/x "), "0::/docker/x/pool\n", ["unified/pool"]),
-        (UNIFIED.replace(" / ", " /docker/x "), "0::/docker/x\n", ["unified"]),
-        (UNIFIED.replace(" / ", " /docker/x "), "0::/docker/xy\n", []),
-        (UNIFIED, "0::/../elsewhere\n", []),
-        (V1, "4:memory:/a\n", []),
-    ],
-)  # fmt: skip
-def test_where_a_process_itself_is(mounts: str, membership: str, groups: list[str]) -> None:
-    found = own_groups(find_trees(mounts.splitlines()), mounts.splitlines(), membership.splitlines())
-    assert found == [f"/sys/fs/cgroup/{group}" for group in groups]
 
 
 def test_the_name_of_a_claims_group() -> None:
