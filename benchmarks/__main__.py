@@ -12,7 +12,19 @@ import os
 import platform
 import sys
 
-SUITES = ("classad", "floods", "launch", "pool_run", "queue", "rpc", "running", "startd", "tools", "transfer")
+SUITES = (
+    "classad",
+    "floods",
+    "launch",
+    "messages",
+    "pool_run",
+    "queue",
+    "rpc",
+    "running",
+    "startd",
+    "tools",
+    "transfer",
+)
 
 
 def main(names: list[str]) -> int:

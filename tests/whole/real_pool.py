@@ -44,6 +44,9 @@ class NotInTime(AssertionError):
 class RealPool:
     """One host's processes. `owner`: whose the daemons are; `user`: whom tools run as (None: as this process)."""
 
+    program: Sequence[str] = ("-m", "daemons")
+    """What the interpreter runs as the master."""
+
     def __init__(
         self, directory: Path, settings: Mapping[str, str], user: str | None = None, owner: str | None = None
     ) -> None:
@@ -56,7 +59,7 @@ class RealPool:
 
     def start(self, *, wait: bool = True) -> None:
         """Start the master; returns when all daemons are up."""
-        command = [sys.executable, "-m", "daemons", "master", "--dir", str(self.directory)]
+        command = [sys.executable, *self.program, "master", "--dir", str(self.directory)]
         for name, value in self.settings.items():
             command += ["-c", f"{name}={value}"]
         (self.run_dir / "ready").unlink(missing_ok=True)  # what a killed master left
