@@ -17,6 +17,8 @@ should_transfer_files = NO
 log = log
 queue 2
 """
+CONCLUDED = "schedd.final_committed"
+"""Where a schedd dies that has made the end of a job durable, and has told nobody yet."""
 STAYS = "echo begun >> begun; sleep 1000"
 IN_PEACE = [
     ("Owner/Idle -> Claimed/Idle", "claimed by a schedd"),
@@ -31,8 +33,25 @@ MOVE = re.compile(r"(slot\d+_\d+): (\S+ -> \S+): (.*)$", re.MULTILINE)
 
 @pytest.fixture(scope="module")
 def pool() -> Iterator[RealPool]:
-    with real_pool(NUM_CPUS=2, ALLOW_ADMINISTRATOR="*", STARTD_DEBUG="D_FULLDEBUG", SCHEDD_DEBUG="D_FULLDEBUG") as pool:
+    with real_pool(
+        NUM_CPUS=2,
+        ALLOW_ADMINISTRATOR="*",
+        STARTD_DEBUG="D_FULLDEBUG",
+        SCHEDD_DEBUG="D_FULLDEBUG",
+        MASTER_BACKOFF_CEILING=1,
+        FAULT_POINTS=CONCLUDED,
+        start=False,
+    ) as pool:
+        _marker(pool).parent.mkdir(parents=True)
+        _marker(pool).parent.chmod(0o777)
+        _marker(pool).touch()
+        pool.start()
         yield pool
+
+
+def _marker(pool: RealPool) -> Path:
+    """While it is missing the schedd dies at CONCLUDED, which brings it back."""
+    return pool.run_dir / "faults" / CONCLUDED
 
 
 class Told:
@@ -126,3 +145,15 @@ def test_a_job_that_the_machine_evicts_is_told_to_leave_once(pool: RealPool) -> 
     assert told.since("StartLog").count("must leave") == 2
     assert told.since("SchedLog").count(": vacating: ") == 2
     pool.tool("condor_rm", str(cluster))
+
+
+def test_p5_slots_whose_jobs_had_ended_are_given_back_in_peace_by_the_schedd_that_comes_after_a_crash(
+    pool: RealPool,
+) -> None:
+    told, before = Told(pool), pool.pid_of("schedd")
+    _marker(pool).unlink()
+    cluster, _ = _submit(pool, "crash", "exit 0")
+    pool.until(_marker(pool).exists, "the schedd to die")
+    pool.until(lambda: pool.pid_of("schedd") not in (0, before), "another schedd")
+    assert [ad.eval_int("ExitCode") for ad in pool.until_done(cluster)] == [0, 0]
+    told.assert_all_ended_in_peace("exited")

@@ -424,7 +424,7 @@ class Claims:
             lease_s=row.lease_s,
             alive_s=row.alive_s,
             renewed_at=row.renewed_at,
-            is_concluded=False,
+            unreported=row.activation,
         )
         self._claims[claim.public] = claim
         core.claims_of[claim.submitter] += 1

@@ -61,8 +61,8 @@ class Claim:
     shadow: Shadow | None = None
     starter: Peer | None = None
     reusable: bool = True
-    is_concluded: bool = True
-    """Nothing of what was started under it may still run: all of it has reported its end."""
+    unreported: str = ""
+    """The last execution that was started under it, until that has reported its end."""
     gone: bool = False
     fits: int = 0
     """The autocluster whose jobs are known to want the slot, whenever."""
@@ -76,6 +76,11 @@ class Claim:
     def slot_name(self) -> str:
         """The slot's name."""
         return self.slot_ad.eval_str("Name", "")
+
+    @property
+    def is_concluded(self) -> bool:
+        """Nothing of what was started under it may still run: all of it has reported its end."""
+        return not self.unreported
 
     def vacate_s(self, job: ClassAd) -> float:
         """How long a job may take to leave the slot, by its own word and the machine's."""
@@ -98,7 +103,7 @@ class Claim:
         """What it does now, as the store keeps it."""
         shadow = self.shadow
         if shadow is None:
-            return ClaimWork(None, None, "", self.renewed_at, self.public)
+            return ClaimWork(None, None, self.unreported, self.renewed_at, self.public)
         return ClaimWork(shadow.job.cluster.id, shadow.job.proc, shadow.activation, self.renewed_at, self.public)
 
     def row(self) -> ClaimRow:

@@ -36,7 +36,8 @@ def conclude(shadow: Shadow, execution: Execution) -> Shadow | None:
         changes = conclusion.resting(core.queue.ad(job), changes, core.settings.vacate_cool_down, now)
     core.ended(job, changes, fate)
     claim.shadow = None
-    claim.is_concluded |= isinstance(outcome, ByReport)
+    if isinstance(outcome, ByReport):
+        claim.unreported = ""
     if failed or isinstance(outcome, Lost) or (isinstance(outcome, Unstarted) and not outcome.slot_is_good):
         claim.reusable = False
     following = shadow.claims.next(claim, job)

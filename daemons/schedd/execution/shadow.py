@@ -178,7 +178,7 @@ class Shadow:
     async def _ask(self) -> None:
         """Have the startd start the job."""
         assert self._order is not None
-        self.claim.is_concluded = False
+        self.claim.unreported = self.activation
         try:
             answer = await self._terms.ask(self._order)
         except (ConnectionLost, TimedOut):  # it may have been started: the lease, or the way back, will tell
@@ -191,7 +191,7 @@ class Shadow:
         if answer.started:
             self._happens(events.Started())
             return
-        self.claim.is_concluded = True
+        self.claim.unreported = ""
         self._cannot_start(answer.reason or "no reason given", slot_is_good=False)
 
     def _cannot_start(self, reason: str, *, slot_is_good: bool) -> None:
