@@ -136,7 +136,8 @@ def split_time(frame: Frame, value: Any) -> Any:
     for name, field in fields.items():
         attrs[name.lower()] = field
         attrs.spell(name.lower(), name)
-    return Frame(attrs, frame, frame.budget)
+    # It stands nowhere, as in HTCondor: names that it lacks are not looked for further out.
+    return Frame(attrs, None, frame.budget)
 
 
 @plain(0, 2, "formatTime", cost=SLOWEST)

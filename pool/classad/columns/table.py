@@ -180,7 +180,7 @@ class Table:
         """Where the Requirements of `other` hold against the row."""
         stored = other.get("Requirements", False)
         if type(stored) is not Expr:
-            return np.full(len(self.ads), type(stored) in (bool, int, float) and bool(stored), np.bool_)
+            return np.full(len(self.ads), accepts(other, ClassAd()), np.bool_)
         try:
             return self._true(self.eval(stored, my=other))
         except NoColumn:
@@ -195,7 +195,7 @@ class Table:
         """The Rank that `other` gives to each row."""
         stored = other.get("Rank", 0.0)
         if type(stored) is not Expr:
-            return np.full(len(self.ads), float(stored) if type(stored) in (bool, int, float) else 0.0)
+            return np.full(len(self.ads), rank(other, ClassAd()))
         return self.numbers(stored, my=other, odd=lambda ad: rank(other, ad))
 
     def numbers(

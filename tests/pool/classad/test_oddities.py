@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from pool.base.errors import ClassAdError
-from pool.classad import ClassAd, expr, parse_ad, parse_long
+from pool.classad import ClassAd, Expr, accepts, expr, parse_ad, parse_long
+from pool.classad.columns import Table
 from pool.classad.values.environment import ENV, install
 from pool.classad.values.value import ERROR, UNDEFINED
 
@@ -55,6 +56,13 @@ def test_a_comment_must_end_with_its_line(text: str) -> None:
         expr(text)
 
 
+def test_a_comment_is_shown_where_it_begins() -> None:
+    with pytest.raises(ClassAdError) as caught:
+        expr('1 +\n"//" // x')
+    assert caught.value.span is not None
+    assert (caught.value.span.line, caught.value.span.column) == (2, 6)
+
+
 @pytest.mark.parametrize(
     ("text", "value"), [("6 // 3\n+ 1", 7), ("1 // b\n", 1), ("1 /* // */", 1), ('"//"', "//"), ("// b\n1", 1)]
 )
@@ -91,6 +99,31 @@ def test_an_ad_that_an_index_has_named_shows_no_attributes(text: str, value: obj
     assert expr(text).eval(own, other) == value
     own["Asked"] = expr(text)
     assert own.eval("Asked", other) == value
+
+
+@pytest.mark.parametrize(
+    ("requirements", "holds"),
+    [
+        ("relTime(30)", True),
+        ("relTime(-5)", True),
+        ("relTime(0.5)", True),
+        ('relTime("1:00")', True),
+        ("relTime(0)", False),
+        ('relTime("0:00")', False),
+        ("absTime(5)", False),
+        ('"true"', False),
+        ('real("NaN")', True),
+    ],
+)
+def test_what_requirements_may_be(requirements: str, holds: bool) -> None:
+    ad, other = parse_ad(f"[ Requirements = {requirements} ]"), parse_ad("[ Requirements = true ]")
+    for _ in range(2):
+        assert accepts(ad, other) is holds
+        assert Table([ad]).accepting(other).tolist() == [holds]
+        assert Table([other]).accepted(ad).tolist() == [holds]
+        stored = ad["Requirements"]
+        if isinstance(stored, Expr):
+            stored.compile()
 
 
 def test_an_index_into_itself_ends() -> None:
