@@ -9,7 +9,6 @@ the ways between the values that Python sees, what an ad stores, nodes, and what
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
@@ -32,7 +31,6 @@ from pool.classad.syntax.unparse import unparse
 from pool.classad.values.attrs import NOTHING, Attrs
 from pool.classad.values.environment import ENV
 from pool.classad.values.kept import Kept
-from pool.classad.values.limits import MAX_EXPRESSION, MAX_TEXT
 from pool.classad.values.value import (
     ERROR,
     INT_MAX,
@@ -213,8 +211,6 @@ class _Reader:
 
 
 READER: Final = _Reader()
-#: What is inside quotation marks may be long: it is read as it is, and not evaluated.
-_STRINGS: Final = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 
 
 def expr(text: str, *, old: bool = False) -> Expr:
@@ -229,10 +225,6 @@ def expr(text: str, *, old: bool = False) -> Expr:
     known = _INTERNED.find(key)
     if known is not None:
         return known
-    if len(text) > MAX_EXPRESSION and (len(text) > MAX_TEXT or len(_STRINGS.sub('""', text)) > MAX_EXPRESSION):
-        raise ClassAdError(
-            f"an expression of {len(text)} characters: {text[:40]}...", expected=f"at most {MAX_EXPRESSION}"
-        )
     from pool.classad.syntax.parse import parse_expression  # a tool may meet no expression at all
 
     READER.characters += len(text)

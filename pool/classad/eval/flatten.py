@@ -1,14 +1,15 @@
 """Partial evaluation: what one ad decides is computed, the rest stays an expression with the same value.
 
-Unlike HTCondor's, this never reorders or drops operands whose type is not known yet, because that could turn an error
-into a value.
+What surrounds the ads of a match (`.x`, root, PARENT) is taken for that of the ad alone, as in HTCondor. Unlike
+HTCondor's, this never reorders or drops operands whose type is not known yet, because that could turn an error into a
+value.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from pool.classad.eval.budget import bounded
+from pool.classad.eval.budget import Budget, bounded
 from pool.classad.eval.evaluate import evaluate
 from pool.classad.eval.frame import frames
 from pool.classad.eval.references import reads
@@ -27,7 +28,7 @@ from pool.classad.syntax.nodes import (
     spine,
 )
 from pool.classad.values.attrs import MISSING, Attrs
-from pool.classad.values.value import ERROR, PLAIN, UNDEFINED
+from pool.classad.values.value import ERROR, PLAIN, UNDEFINED, Error
 
 #: Functions whose value changes though their arguments do not, or that look at names rather than values.
 UNSTABLE: Final = frozenset(
@@ -54,17 +55,20 @@ _NAMING: Final = frozenset(["unparse", "unresolved", "evalineachcontext", "count
 
 
 def flatten(node: Node, attrs: Attrs) -> Node:
-    """`node` with everything computed that the ad with `attrs` decides."""
-    return _Flattener(attrs).node(node)
+    """`node` with everything computed that the ad with `attrs` decides; `node` itself where that costs too much."""
+    found = bounded(lambda budget: _Flattener(attrs, budget).node(node), counted=True)
+    return node if isinstance(found, Error) else found
 
 
 class _Flattener:
-    def __init__(self, attrs: Attrs) -> None:
+    def __init__(self, attrs: Attrs, budget: Budget) -> None:
         self.attrs = attrs
+        self._budget = budget
         self.active: set[str] = set()
 
     def node(self, node: Node) -> Node:
         """The node, as far as possible a literal."""
+        self._budget.spend(1)
         kind = type(node)
         if kind is Lit or kind is ListNode or kind is AdNode:
             return node
@@ -92,10 +96,10 @@ class _Flattener:
 
     def decided(self, node: Node) -> Node | None:
         """The literal for a node that depends on nothing but the ad."""
-        names, calls = reads(node, self.attrs)
+        names, calls = reads(node, self.attrs, self._budget)
         if names or calls & UNSTABLE:
             return None
-        value = bounded(lambda budget: evaluate(node, frames(self.attrs, None, budget)))
+        value = evaluate(node, frames(self.attrs, None, self._budget))
         return Lit(value) if type(value) in PLAIN else None
 
     def inlined(self, node: Node, key: str) -> Node:

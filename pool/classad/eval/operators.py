@@ -27,7 +27,6 @@ from pool.classad.values.value import (
     compare_folded,
     int32_of,
     wrap,
-    wrap32,
 )
 
 # Any stands for a value in evaluation: a scalar, a RelTime, a Frame or a BoundList.
@@ -323,5 +322,3 @@ UNARY: Final[dict[str, Callable[[Any], Any]]] = {
     "!": logical_not,
     "~": bit_not,
 }
-
-__all__ = ["BINARY", "UNARY", "Operator", "truth", "wrap32"]

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from pool.classad.eval.budget import Budget
 from pool.classad.eval.evaluate import evaluate
 from pool.classad.eval.frame import BoundList, Frame, outermost
 from pool.classad.syntax.nodes import Call, Node, Ref, RootRef, Select, children
@@ -18,16 +19,25 @@ _THEIRS = frozenset({"target", "other"})
 
 
 class _Walk:
-    """Collects names; each attribute of the own ad is followed once."""
+    """Collects names; each attribute of the own ad is followed once, and one after another, however many there are."""
 
-    def __init__(self, attrs: Attrs) -> None:
+    def __init__(self, attrs: Attrs, budget: Budget | None = None) -> None:
         self.attrs = attrs
+        self._budget = budget
+        #: Attributes of the own ad that are still to be followed.
+        self._waiting: list[str] = []
         self.internal: dict[str, str] = {}
         self.external: dict[str, str] = {}
         #: Whether CurrentTime is read.
         self.clock = False
         #: Functions that are called, in lower case.
         self.calls: set[str] = set()
+
+    def whole(self, node: Node) -> None:
+        """An expression, and the attributes that it leads to."""
+        self.node(node, ())
+        while self._waiting:
+            self.stored(self.attrs.lookup(self._waiting.pop()), ())
 
     def name(self, name: str, key: str, scopes: tuple[Attrs, ...]) -> None:
         """An unscoped name inside the nested ads `scopes`."""
@@ -46,12 +56,10 @@ class _Walk:
             self.own(key)
 
     def own(self, key: str) -> None:
-        """An attribute of the own ad, and what it reads."""
-        if key in self.internal:
-            return
-        # Before it is followed: expressions may refer to themselves in a circle.
-        self.internal[key] = self.attrs.name_any(key)
-        self.stored(self.attrs.lookup(key), ())
+        """An attribute of the own ad, which is to be followed."""
+        if key not in self.internal:
+            self.internal[key] = self.attrs.name_any(key)
+            self._waiting.append(key)
 
     def stored(self, stored: Any, scopes: tuple[Attrs, ...]) -> None:
         """What is stored for an attribute, or in a list."""
@@ -75,6 +83,8 @@ class _Walk:
         todo = [node]
         while todo:
             here = todo.pop()
+            if self._budget is not None:
+                self._budget.spend(1)
             if type(here) is Ref:
                 self.name(here.name, here.key, scopes)
             elif type(here) is RootRef:
@@ -108,14 +118,14 @@ def references(node: Node, attrs: Attrs) -> tuple[set[str], set[str]]:
     Attributes of the ad are followed: what they read is read, too. Names in a string that eval() is given do not count.
     """
     walk = _Walk(attrs)
-    walk.node(node, ())
+    walk.whole(node)
     return set(walk.internal.values()), set(walk.external.values())
 
 
-def reads(node: Node, attrs: Attrs) -> tuple[set[str], set[str]]:
+def reads(node: Node, attrs: Attrs, budget: Budget | None = None) -> tuple[set[str], set[str]]:
     """Names that do not come from the ad with `attrs`, and functions called on the way, both in lower case."""
-    walk = _Walk(attrs)
-    walk.node(node, ())
+    walk = _Walk(attrs, budget)
+    walk.whole(node)
     names = set(walk.external)
     if walk.clock:
         names.add("currenttime")

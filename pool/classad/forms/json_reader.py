@@ -105,7 +105,7 @@ _DECODER: Final = json.JSONDecoder(object_pairs_hook=_ad, parse_int=_integer, pa
 
 
 #: Strings (the last one may be cut short) and brackets; everything else is passed over.
-_MARKS: Final = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\\?\Z)|[{}\[\]]', re.DOTALL)
+_MARKS: Final = re.compile(r'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)|[{}\[\]]', re.DOTALL)
 
 
 def _check_nesting(text: str, at: int, end: int, file: str) -> None:

@@ -16,7 +16,7 @@ from pool.base.errors import ClassAdError, Span
 from pool.classad.eval.ad import ClassAd
 from pool.classad.forms.new_form import parse_ad
 from pool.classad.forms.old_form import parse_longs
-from pool.classad.syntax.lex import fail
+from pool.classad.syntax.lex import COMMENT, fail
 from pool.classad.values.limits import MAX_TEXT
 
 FORMS: Final = ("long", "new", "xml", "json")
@@ -31,7 +31,7 @@ class TextSource(Protocol):
     def read(self, size: int, /) -> str: ...
 
 
-_BLANKS: Final = re.compile(r"(?:\s+|//[^\n]*\n|/\*(?:[^*]|\*(?!/))*\*/)*")
+_BLANKS: Final = re.compile(rf"(?:\s+|//[^\n]*\n|{COMMENT})*")
 
 
 def detect(text: str) -> str:
@@ -199,7 +199,7 @@ def _at_file(window: _Window, error: ClassAdError) -> Span | None:
 
 
 _INSIDE: Final = re.compile(
-    r"[^\"'/\[\]]+|\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'|//[^\n]*|/\*(?:[^*]|\*(?!/))*\*/|/(?![/*])|[\[\]]", re.DOTALL
+    rf"[^\"'/\[\]]++|\"(?:[^\"\\]++|\\.)*+\"|'(?:[^'\\]++|\\.)*+'|//[^\n]*+|{COMMENT}|/(?![/*])|[\[\]]", re.DOTALL
 )
 
 

@@ -16,7 +16,7 @@ from pool.classad.eval.ad import ClassAd
 from pool.classad.eval.expression import expr, store
 from pool.classad.values.attrs import Attrs, is_usual
 
-_LINE: Final = r"[ \t]*(?:'((?:[^'\\]|\\.)+)'|([A-Za-z_][A-Za-z0-9_]*))[ \t]*=(?![=?!])[ \t]*"
+_LINE: Final = r"[ \t]*(?:'((?:[^'\\]++|\\.)++)'|([A-Za-z_][A-Za-z0-9_]*))[ \t]*=(?!=|[?!]=)[ \t]*"
 _PLAIN: Final = (
     r"([A-Za-z_][A-Za-z0-9_]*) = "
     r"(?:(-?(?:[1-9][0-9]{0,17}|0))|\"([^\"\\\n\0]*)\"|(true|false)|(-?(?:[1-9][0-9]*|0)\.[0-9]+(?:E[+-]?[0-9]+)?))\Z"

@@ -13,6 +13,7 @@ from re import Match, Pattern
 from typing import Final, NamedTuple
 
 from pool.base.errors import ClassAdError, Span
+from pool.classad.values.limits import MAX_EXPRESSION, MAX_TEXT
 from pool.classad.values.value import ERROR, INT_MAX, INT_MIN, UNDEFINED, Scalar, from_bytes, to_bytes
 
 END: Final = "end"
@@ -28,16 +29,17 @@ class Token(NamedTuple):
     at: int
 
 
-# Possessive repeats: a quote that is never closed must not cost time that doubles with each letter after it.
-_BLANK: Final = r"(?P<blank>(?:[ \t\n\v\f\r]+|//[^\n]*|/\*(?:[^*]|\*(?!/))*\*/)+)"
-#: Blanks that end in a comment without the end of its line.
-_OPEN_COMMENT: Final = r"(?:[ \t\n\v\f\r]+|//[^\n]*\n|/\*(?:[^*]|\*(?!/))*\*/)*//[^\n]*"
+# Possessive or reluctant repeats, and no repeat of repeats: what is never closed must cost neither time that doubles
+# with each letter after it, nor memory for each letter. (Possessive groups inside repeated ones fail in Python 3.11.2.)
+COMMENT: Final = r"/\*(?s:.*?)\*/"
+_BLANK: Final = rf"(?P<blank>[ \t\n\v\f\r]++|//[^\n]*+|{COMMENT})"
 _NAME: Final = r"(?P<name>[A-Za-z_][A-Za-z0-9_]*)"
 _NUMBER: Final = (
     r"(?P<number>(?:0[xX][0-9a-fA-F]*|[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?|\.[0-9]+(?:[eE][+-]?[0-9]+)?))"
 )
 _NEW_STRING: Final = r"(?P<{0}>{1}(?:[^{1}\\]++|\\.)*+{1}(?:[ \t\n\v\f\r]*{1}(?:[^{1}\\]++|\\.)*+{1})*)"
-_OLD_STRING: Final = r"(?P<{0}>{1}(?:[^{1}\\]++|\\(?!{1})|\\{1}(?=[^\n]))*(?:\\(?={1}(?:\n|\Z)))?{1})"
+#: Closed by a quote that has no backslash before it, or the end of the line behind it.
+_OLD_STRING: Final = r"(?P<{0}>{1}(?s:.*?){1}(?:(?<!\\{1})|(?=\n|\Z)))"
 _OPERATOR: Final = (
     r"(?P<op>=\?=|=!=|==|=|\?[ \t\n\v\f\r]*:|\?|!=|!|&&|&|\|\||\||<=|<<|<|>>>|>>|>=|>|[-+*/%^~.,:;\[\](){}])"
 )
@@ -79,15 +81,16 @@ def fail(text: str, at: int, message: str, *, expected: str | None = None, file:
     )
 
 
-def tokenize(text: str, *, old: bool, strict: bool, file: str) -> list[Token]:
-    """All tokens of `text` and an end token; ClassAdError for what is none.
+def tokenize(text: str, *, old: bool, strict: bool, file: str, most: int = MAX_TEXT) -> list[Token]:
+    """All tokens of `text` and an end token; ClassAdError for what is none, and for more than `most` characters.
 
-    The end token's value is whether the text ends within a `//` comment.
+    What is inside strings does not count: it is read as it is, and not evaluated. The end token's value is where the
+    `//` comment begins that the text ends in, if it does.
     """
     match = _tokens(old).match
     tokens: list[Token] = []
     at, last, size = 0, "", len(text)
-    open_comment = False
+    open_comment: Scalar = UNDEFINED
     while at < size:
         found = match(text, at)
         if found is None:
@@ -99,12 +102,16 @@ def tokenize(text: str, *, old: bool, strict: bool, file: str) -> list[Token]:
         at = found.end()
         if kind == "blank":
             # Whoever puts a text into a larger one must know: what he writes behind it would be a part of the comment.
-            open_comment = at == size and "//" in piece and re.fullmatch(_OPEN_COMMENT, piece) is not None
+            if at == size and piece.startswith("//"):
+                open_comment = start
             continue
         if kind == "name":
             last, value = _WORDS.get(piece.lower(), (NAME, piece))
         elif kind == "op":
             last, value = ("?:" if piece[0] == "?" and piece[-1] == ":" else piece), UNDEFINED
+            # Not left to the parser, which would see it later: to look for its end takes the rest of the text.
+            if piece == "/" and text.startswith("*", at):
+                raise _bad_character(text, start, file)
             if piece == "-" and (not tokens or tokens[-1].kind not in _OPERANDS):
                 number = match(text, at)
                 if number is not None and number.lastgroup == "number":
@@ -117,10 +124,18 @@ def tokenize(text: str, *, old: bool, strict: bool, file: str) -> list[Token]:
         else:
             # In double quotes a string, in single ones a name that may hold anything.
             last = LITERAL if kind == "text" else NAME
+            if kind == "text":
+                most += len(piece)
             if "\0" in piece:
                 raise fail(text, start, "a string may not contain the character 0", file=file)
             value = piece[1:-1].replace("\\" + piece[0], piece[0]) if old else _unescape(text, start, piece, file)
         tokens.append(Token(last, value, start))
+        if at > most:
+            raise ClassAdError(
+                f"an expression of {len(text)} characters: {text[:40]}...",
+                span=Span(file, 1, 1),
+                expected=f"at most {MAX_EXPRESSION}",
+            )
     tokens.append(Token(END, open_comment, min(at, size)))
     return tokens
 

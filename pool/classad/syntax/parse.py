@@ -1,7 +1,8 @@
 """Text to nodes: the grammar of grammar.lark, by hand, because a tool's start-up pays for a parser generator's tables
 (a test parses the same texts with both).
 
-An error names the place and what was expected. Nesting is limited, chains of operators are not: they are read in loops.
+An error names the place and what was expected. Nesting is limited, and so are paths (`a.b[0].c`); chains of operators
+are not: they are read in loops.
 The language is that of HTCondor's manual page classad-mechanism; where that is silent, 25.14's own parser decides.
 """
 
@@ -26,9 +27,9 @@ from pool.classad.syntax.nodes import (
     Ternary,
     Unary,
 )
-from pool.classad.values.limits import MAX_NESTING, MAX_TEXT
+from pool.classad.values.limits import MAX_EXPRESSION, MAX_NESTING, MAX_TEXT
 from pool.classad.values.times import read_abstime, read_reltime
-from pool.classad.values.value import UNDEFINED, Scalar
+from pool.classad.values.value import Scalar
 
 _PREFIXES: Final = frozenset("-+~!")
 _POSTFIXES: Final = frozenset((".", "[", "?:"))
@@ -39,12 +40,12 @@ def parse_expression(text: str, *, old: bool = False, strict: bool = False, file
 
     As in HTCondor a `//` comment at the very end is a mistake, but for the long form, whose lines end.
     """
-    parser = Parser(text, old=old, strict=strict, file=file)
+    parser = Parser(text, old=old, strict=strict, file=file, most=MAX_EXPRESSION)
     node = parser.expression()
     parser.finish("an operator or the end")
-    if parser.token.value is True and not old:
-        at = text.index("//", text.rfind("\n") + 1)
-        raise fail(text, at, "a // comment must end with its line", expected="the end of the line", file=file)
+    open_comment = parser.token.value
+    if type(open_comment) is int and not old:
+        raise fail(text, open_comment, "a // comment must end with its line", expected="the end of the line", file=file)
     return node
 
 
@@ -63,11 +64,11 @@ class Parser:
 
     __slots__ = ("_file", "_index", "_nesting", "_strict", "_text", "_tokens", "token")
 
-    def __init__(self, text: str, *, old: bool, strict: bool, file: str) -> None:
+    def __init__(self, text: str, *, old: bool, strict: bool, file: str, most: int = MAX_TEXT) -> None:
         if len(text) > MAX_TEXT:
             raise ClassAdError(f"{file}: the text is too long", expected=f"at most {MAX_TEXT} characters")
         self._text, self._file, self._strict = text, file, strict
-        self._tokens = tokenize(text, old=old, strict=strict, file=file)
+        self._tokens = tokenize(text, old=old, strict=strict, file=file, most=most)
         self._index = 0
         self._nesting = 0
         self.token: Token = self._tokens[0]
@@ -147,7 +148,10 @@ class Parser:
 
     def _postfix(self) -> Node:
         node = self._primary()
+        before = self._nesting
         while (kind := self.token.kind) in _POSTFIXES:
+            # Each one nests what stands before it, and those who walk the tree go down there.
+            self._deeper()
             self.next()
             if kind == ".":
                 if self.token.kind != NAME:
@@ -159,9 +163,8 @@ class Parser:
                 self.take("]")
                 node = Binary("[]", node, index)
             else:
-                self._deeper()
                 node = Binary("?:", node, self._postfix())
-                self._nesting -= 1
+        self._nesting = before
         return node
 
     def _primary(self) -> Node:
@@ -247,6 +250,3 @@ class Parser:
 def literal_of(node: Node) -> Scalar | None:
     """The value of a node that is a scalar literal, else None."""
     return node.value if type(node) is Lit else None
-
-
-__all__ = ["PRECEDENCE", "UNDEFINED", "Parser", "literal_of", "parse_ad_node", "parse_expression"]

@@ -24,6 +24,7 @@ from pool.classad.syntax.nodes import (
     Unary,
     spine,
 )
+from pool.classad.values.limits import MAX_INTERNED_NAME
 from pool.classad.values.times import show_abstime, show_reltime
 from pool.classad.values.value import AbsTime, Error, RelTime, Scalar, Undefined, to_bytes
 
@@ -78,7 +79,7 @@ def identifier(name: str, *, old: bool = False) -> str:
     if name in _bare_names:
         return name
     if _is_plain(name) and name.lower() not in _RESERVED:
-        if len(_bare_names) < _BARE_NAMES_MAX:
+        if len(_bare_names) < _BARE_NAMES_MAX and len(name) <= MAX_INTERNED_NAME:
             _bare_names.add(name)
         return name
     if old:
