@@ -109,7 +109,12 @@ def strike(pool: RealPool, point: str, victim: Victim) -> None:
 
 
 def is_stopped(pid: int) -> bool:
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+    """Whether all its threads stand; one that is gone is waited for in vain, and the logs are shown."""
+    try:
+        stats = [path.read_text() for path in Path(f"/proc/{pid}/task").glob("*/stat")]
+    except OSError:
+        return False
+    return bool(stats) and {stat.rpartition(")")[2].split()[0] for stat in stats} == {"T"}
 
 
 def has_left(pool: RealPool, cluster: int) -> bool:
