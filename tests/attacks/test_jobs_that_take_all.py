@@ -38,9 +38,7 @@ def pool() -> Iterator[RealPool]:
 
 def python_job(pool: RealPool, name: str, code: str, more: str = "") -> tuple[int, Path]:
     """Submit a Python program; its cluster, and where it works."""
-    home = pool.directory / name
-    home.mkdir()
-    home.chmod(0o777)
+    home = pool.place(name)
     (home / "job.py").write_text(code)
     text = (
         "executable = /usr/bin/python3\narguments = -I job.py\ntransfer_executable = false\n"

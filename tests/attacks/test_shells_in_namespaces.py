@@ -41,9 +41,7 @@ def pool() -> Iterator[RealPool]:
 
 
 def _running(pool: RealPool, how: str, target: Path) -> int:
-    home = pool.directory / how
-    home.mkdir()
-    home.chmod(0o777)
+    home = pool.place(how)
     (home / "job.py").write_text(JOB)
     cluster = pool.submit(
         f"executable = /usr/bin/python3\ntransfer_executable = false\narguments = job.py {target} {how}\n"

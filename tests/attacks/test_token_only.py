@@ -72,7 +72,7 @@ def test_the_account_of_a_caller_proves_nothing(pool: RealPool, daemon: str) -> 
 
 def test_a_proof_that_another_account_passes_on_is_void(pool: RealPool, token: None) -> None:
     """The victim connects to a socket that is not the schedd's; its owner passes the victim's words on."""
-    path = str(pool.directory / "not-the-schedd.sock")
+    path = str(pool.place("relay") / "not-the-schedd.sock")
     said = []
 
     def relay(listener: socket.socket) -> None:

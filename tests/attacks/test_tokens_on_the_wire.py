@@ -135,6 +135,8 @@ def test_a_revoked_token_loses_the_connection_that_it_has_opened(hosts: Hosts) -
                 pass
         with pytest.raises(PeerError, match="the token was revoked"):
             blocking.connect(schedd_of(hosts), tool)
+    reconfigure(hosts.submit, "SEC_TOKEN_REVOCATION_EXPR =")
+    hosts.submit.until(lambda: not is_refused(lambda: greeted(schedd_of(hosts), tool), "revoked"), "the token's return")
 
 
 def test_a_list_that_has_changed_counts_on_open_connections(hosts: Hosts, victim: Security) -> None:
@@ -150,6 +152,11 @@ def reconfigure(host: Host, line: str) -> None:
     with open(host.directory / "config", "a") as file:
         file.write(line + "\n")
     host.tool("condor_reconfig")
+
+
+def greeted(address: Address, security: Security) -> None:
+    with blocking.connect(address, security):
+        pass
 
 
 def is_refused(ask: Callable[[], object], how: str) -> bool:

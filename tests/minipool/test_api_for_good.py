@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 import threading
-import time
 import warnings
 from collections.abc import Callable
 from contextlib import aclosing
@@ -26,6 +25,7 @@ WAIT_S = 240
 def gated(here: Path, name: str) -> tuple[minipool.Submit, Path]:
     """A job that ends when a file is there."""
     gate = here / f"go-{name}"
+    gate.unlink(missing_ok=True)
     script = f"until [ -e {gate} ]; do sleep 0.1; done; exit 3"
     return minipool.Submit(
         executable="/bin/sh", arguments=["-c", script], transfer_executable=False, should_transfer_files="NO"
@@ -125,10 +125,8 @@ def test_a_schedd_that_stays_away_is_given_up_in_time(running: RealPool, here: P
         running.tool("condor_off", "-daemon", "schedd", "-fast")
         running.until(lambda: not schedd.exists(), "the end of the schedd")
         try:
-            began = time.monotonic()
-            with pytest.raises(minipool.PeerError):
+            with pytest.raises(minipool.TimedOut, match="nothing was answered within 1 s"):
                 pool.jobs(timeout=1)
-            assert time.monotonic() - began < 20
         finally:
             running.tool("condor_on", "-daemon", "schedd")
             running.until(lambda: running.pid_of("schedd"), "the schedd")

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.whole.real_pool import as_account, pool_directory
+from tests.whole.real_pool import DEADLINE_S, as_account, pool_directory
 
 PERSON = "nobody"
 
@@ -53,8 +53,8 @@ class Home:
         return found.stdout
 
     def until_no_master(self) -> bool:
-        """Wait a little for the end of masters that have given up their directory."""
-        deadline = time.monotonic() + 10
+        """Wait for the end of masters that have given up their directory."""
+        deadline = time.monotonic() + DEADLINE_S
         while self.masters() and time.monotonic() < deadline:
             time.sleep(0.05)
         return not self.masters()

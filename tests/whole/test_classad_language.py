@@ -8,7 +8,9 @@ import signal
 import subprocess
 import sys
 import time
+import uuid
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -45,7 +47,6 @@ def pool() -> Iterator[RealPool]:
         library = one.directory / "python"
         library.mkdir(mode=0o755)
         (library / "site_functions.py").write_text(MODULE)
-        (library / "later_functions.py").write_text(MODULE.replace("triple", "fivefold").replace("* 3", "* 5"))
         patch.setenv("PYTHONPATH", str(library))
         (one.directory / "groups").write_text(f"* {USER} physics,chemistry\n")
         (one.directory / "config").write_text(CONFIG.format(user=USER, directory=one.directory))
@@ -94,19 +95,38 @@ def test_user_maps_and_homes_are_known_to_tools_and_to_the_schedd(pool: RealPool
 
 
 def test_a_reconfiguration_brings_new_maps_and_functions(pool: RealPool) -> None:
-    constraint = "fivefold(ClusterId) > 0"
+    function = f"fivefold_{uuid.uuid4().hex}"  # a daemon that has learnt one knows it until its end
+    later = MODULE.replace("triple", function).replace("* 3", "* 5")
+    (pool.directory / "python" / f"for_{function}.py").write_text(later)
+    constraint = f"{function}(ClusterId) > 0"
     pool.submit(JOB.format(weight=1, more=""))
     assert not pool.tool("condor_q", "-allusers", "-af", "Owner", "-constraint", constraint).strip()
-    (pool.directory / "groups").write_text(f"* {USER} biology\n")
-    config = pool.directory / "config"
-    config.write_text(config.read_text().replace("site_functions", "site_functions, later_functions", 1))
+    with also(pool, f"for_{function}", group="biology"):
+        pool.until(
+            lambda: pool.tool("condor_q", "-allusers", "-af", "Owner", "-constraint", constraint), "the new function"
+        )
+        assert group_of_a_new_job(pool) == "biology"
+    pool.until(lambda: group_of_a_new_job(pool) == "physics", "the earlier map")
+
+
+@contextmanager
+def also(pool: RealPool, module: str, group: str) -> Iterator[None]:
+    """The pool is reconfigured to have this module too, and another map of groups; and back again."""
+    files = [pool.directory / name for name in ("groups", "config")]
+    before = [file.read_text() for file in files]
     assert pool.master is not None
+    files[0].write_text(f"* {USER} {group}\n")
+    files[1].write_text(before[1].replace("site_functions", f"site_functions, {module}", 1))
     pool.master.send_signal(signal.SIGHUP)
-    pool.until(
-        lambda: pool.tool("condor_q", "-allusers", "-af", "Owner", "-constraint", constraint), "the new function"
-    )
+    yield
+    for file, text in zip(files, before, strict=True):
+        file.write_text(text)
+    pool.master.send_signal(signal.SIGHUP)
+
+
+def group_of_a_new_job(pool: RealPool) -> str | None:
     (ad,) = pool.jobs(str(pool.submit(JOB.format(weight=1, more=""))))
-    assert ad["AcctGroup"] == "biology"
+    return ad.eval_str("AcctGroup")
 
 
 def test_in_strict_mode_plain_names_stay_in_their_own_ad() -> None:

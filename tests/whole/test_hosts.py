@@ -29,10 +29,7 @@ def hosts() -> Iterator[Hosts]:
 @pytest.fixture
 def home(hosts: Hosts, request: pytest.FixtureRequest) -> Path:
     """A directory of the access point in which the submitting user may write."""
-    home = hosts.submit.directory / request.node.name
-    home.mkdir()
-    home.chmod(0o777)
-    return home
+    return hosts.submit.place(request.node.name)
 
 
 def test_200_jobs_with_files_run_once_each_on_both_nodes(hosts: Hosts, home: Path) -> None:
@@ -108,6 +105,7 @@ def test_a_user_with_jobs_at_two_access_points_is_known_at_both(hosts: Hosts) ->
         hosts.central.until(lambda: known() == [hosts.submit.name, second.name], "the user's jobs at both")
         second.stop()
         hosts.central.until(lambda: known() == [hosts.submit.name], "those of one alone")
+        forget(hosts.central, second)
     with hosts.submit.as_user("nobody"):
         hosts.submit.tool("condor_rm", str(cluster))
     hosts.central.until(lambda: not known(), "the end of the user's jobs")
@@ -123,6 +121,11 @@ def test_a_users_token_of_the_central_manager_is_good_on_every_host(hosts: Hosts
     with hosts.central.as_user("nobody"):
         hosts.central.tool(*remove)
     assert hosts.submit.jobs(str(cluster)) == []
+
+
+def forget(central: Host, host: Host) -> None:
+    """A host of a test's own is no more: another may have its name."""
+    central.tool("pool", "hosts", "revoke", host.name)
 
 
 def refused(host: Host, central: Host, word: str) -> str:
@@ -180,3 +183,4 @@ def test_a_node_that_joined_to_execute_cannot_be_an_access_point(hosts: Hosts) -
         greedy.until(lambda: "ADVERTISE_SCHEDD" in log.read_text(), "the schedd to be told why")
         names = hosts.central.tool("condor_status", "-schedd", "-af", "Name").split()
         assert names == [hosts.submit.name]
+        forget(hosts.central, greedy)

@@ -91,9 +91,7 @@ class Told:
 
 
 def _submit(pool: RealPool, name: str, script: str) -> tuple[int, Path]:
-    home = pool.directory / name
-    home.mkdir()
-    home.chmod(0o777)
+    home = pool.place(name)
     return pool.submit(JOB.format(script=script), cwd=home), home
 
 
@@ -114,10 +112,7 @@ def test_a_slot_whose_job_has_exited_is_released_and_not_preempted(pool: RealPoo
 
 def test_a_slot_that_cannot_run_its_job_is_released_and_not_preempted(pool: RealPool) -> None:
     told = Told(pool)
-    home = pool.directory / "cannot"
-    home.mkdir()
-    home.chmod(0o777)
-    cluster = pool.submit(JOB.format(script="true").replace("/bin/sh", "/etc/passwd"), cwd=home)
+    cluster = pool.submit(JOB.format(script="true").replace("/bin/sh", "/etc/passwd"), cwd=pool.place("cannot"))
     pool.until_status(cluster, HELD, count=2)
     told.assert_all_ended_in_peace("hold")
     pool.tool("condor_rm", str(cluster))

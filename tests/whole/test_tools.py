@@ -168,7 +168,7 @@ def test_every_daemon_says_how_busy_it_is_and_where(pool: RealPool) -> None:
 
 
 def test_condor_wait_says_that_a_job_is_held_and_knows_no_job_that_is_not_in_the_log(pool: RealPool) -> None:
-    home = pool.directory / "home"
+    home = pool.place("waits")
     held = pool.submit("executable = /bin/sleep\narguments = 600\nlog = waits.log\nhold = true\nqueue\n", cwd=home)
     pool.tool("condor_release", str(held))
     pool.tool("condor_hold", "-reason", "for a test", str(held))

@@ -36,8 +36,9 @@ def test_a_working_engine_is_tried_and_described(shared: ScriptedEngine) -> None
 
 def test_the_owner_may_give_the_test_image(shared: ScriptedEngine) -> None:
     knobs = {"DOCKER_TEST_IMAGE_PATH": "/images/test.tar", "DOCKER_TEST_IMAGE_NAME": "/images/test.tar"}
+    count = len(shared.calls("load"))
     assert look(config(shared.program, **knobs)).works
-    assert shared.calls("load") == [["load", "-i", "/images/test.tar"]]
+    assert shared.calls("load")[count:] == [["load", "-i", "/images/test.tar"]]
 
 
 def test_a_machine_without_an_engine_says_nothing(tmp_path: Path) -> None:
