@@ -111,11 +111,20 @@ FUNCTIONS = {
     "absTime": "12", "relTime": "1", "strcat": "0123", "join": "0123", "substr": "23", "split": "12",
     "formatTime": "12", "regexp": "23", "regexpMember": "23", "regexps": "34", "replace": "34",
     "replaceAll": "34", "stringList_regexpMember": "234", "stringListISubsetMatch": "23",
-    "argsToList": "12", "listToArgs": "12", "envV1ToV2": "1", "userMap": "234",
+    "argsToList": "12", "listToArgs": "12", "mergeEnvironment": "0123", "envV1ToV2": "1", "userMap": "234",
     "unresolved": "1", "nosuchfunction": "01",
 }  # fmt: skip
 FUNCTION_NAMES = sorted(FUNCTIONS)
 ATTRIBUTES = ["a", "b", "c", "d", "e", "x", "y", "s", "t", "u", "l", "n", "m"]
+
+#: What texts are cooked of.
+WORDS = [
+    "a", "b", "MY", "TARGET", "x1", "_y", "'q r'", "'it\\'s'", "true", "FALSE", "Undefined", "error", "1", "0", "-1", "2.5", "1e3",
+    ".5", "1.", "07", "0x1F", "10K", "1E", "-.5", "9223372036854775808", '"s"', '"a\\"b"', '"\\101"', '"\\n"', '"\\q"', '"a" "b"',
+    "f(", "strcat(", "absTime(", 'relTime("1:00")', 'absTime("2024-01-01Z")', 'relTime("x")', "parent", "is", "isnt", "[a=1]",
+    "{1,2}", "/*c*/", "//c\n", "Self.", "1 .a", "@", "#", "$", "é", "\\",
+]  # fmt: skip
+MARKS = [*BINARY, "?", ":", "?:", "(", ")", "[", "]", "{", "}", ",", ";", ".", "=", "!", "~", " "]
 
 
 class Generator:
@@ -193,6 +202,13 @@ class Generator:
             # Now is no good question, and beyond 32-bit years the library shows what was in memory.
             arguments[:1] = [rng.choice([*TIMES, "1709210096", "90061.5", "n", "a", "undefined", "nosuch"])]
         return f"{name}({','.join(arguments)})"
+
+    def soup(self) -> str:
+        """Words and marks in any order: few are an expression."""
+        rng = self.rng
+        between = rng.choice(["", " ", " "])
+        count = rng.randrange(1, 9)
+        return between.join(rng.choice(WORDS if rng.random() < 0.55 else MARKS) for _ in range(count))
 
     def list(self, depth: int) -> str:
         """A list."""

@@ -15,6 +15,7 @@ from pool.classad.eval.ad import text_of
 from pool.classad.eval.budget import OverBudget
 from pool.classad.eval.expression import stored_value
 from pool.classad.eval.frame import frames
+from pool.classad.eval.match import is_match
 from tests.pool.classad.cases import alike
 
 AVAILABLE = find_spec("classad2") is not None
@@ -37,13 +38,13 @@ class Oracle:
             text=True,
         )
 
-    def ask(self, text: str, my: str | None, target: str | None) -> dict[str, str]:
-        """The library's answer; `crashed` when it died."""
+    def ask(self, what: str, *about: str | None) -> dict[str, str]:
+        """The library's answer to one of the questions of ask_classad2; `crashed` when it died."""
         stdin, stdout = self._process.stdin, self._process.stdout
         assert stdin is not None
         assert stdout is not None
         try:
-            stdin.write(json.dumps([text, my, target]) + "\n")
+            stdin.write(json.dumps([what, *about]) + "\n")
             stdin.flush()
             line = stdout.readline()
         except BrokenPipeError:
@@ -66,7 +67,7 @@ def difference(oracle: Oracle, text: str, my: str | None, target: str | None) ->
     if target is not None and "unresolved" in f"{text} {my} {target}":
         # In a match the library goes on evaluating in the place where the search for the name ended.
         return None
-    said = oracle.ask(text, my, target)
+    said = oracle.ask("value", text, my, target)
     if said["outcome"] == "refused":
         try:
             expr(text)
@@ -88,6 +89,34 @@ def difference(oracle: Oracle, text: str, my: str | None, target: str | None) ->
     if said["outcome"] == "gave up" or tired or agree(evaluated, said["value"]):
         return None
     return f"the library says {' '.join(said['value'].split())}, here it is {evaluated!r}"
+
+
+def other_text(oracle: Oracle, text: str) -> str | None:
+    """What differs in how an expression is read and printed; None when nothing does."""
+    said = oracle.ask("text", text)
+    if said["outcome"] == "crashed":
+        return None
+    try:
+        printed = str(expr(text))
+    except ClassAdError as error:
+        # The library stops reading at a bracket or a semicolon too many; and `..x` is `.x` there.
+        lenient = said["outcome"] == "refused" or any(mark in text for mark in ("]", ";", ".."))
+        return None if lenient else f"refused here: {error}"
+    if said["outcome"] == "refused":
+        return f"the library refuses what is {printed} here"
+    # It lays lists and ads out, orders their attributes, and writes a quoted name after a point without its quotes.
+    ours, theirs = ("".join(shown.replace("'", "").split()) for shown in (printed, said["value"]))
+    same = sorted(ours) == sorted(theirs) if "[" in text else ours == theirs
+    return None if same else f"the library prints {said['value']}, here it is {printed}"
+
+
+def other_match(oracle: Oracle, left: str, right: str) -> str | None:
+    """What differs in whether two ads match; None when nothing does."""
+    said = oracle.ask("match", left, right)
+    if said["outcome"] != "value":
+        return None
+    matched = is_match(parse_ad(left), parse_ad(right))
+    return None if str(matched) == said["value"] else f"in the library they match: {said['value']}"
 
 
 def _value(expression: Expr, my: ClassAd | None, target: ClassAd | None) -> tuple[Any, bool]:
