@@ -6,18 +6,23 @@ before the fork, that work and the memory it writes are shared by all starters.
 
 from __future__ import annotations
 
+import os
 import socket
 from functools import cache
 from typing import Any, Final
 
 import trio
 
+from daemons.host.account import own_account
+from daemons.host.namespaces import can_isolate
+from daemons.host.process_limit import machine_processes
 from daemons.starter.launch import vfork
 from pool.base.ids import JobId
 from pool.classad import ClassAd
 from pool.execute.plan import ExecuteSurroundings, plan_job
 from pool.execute.usage import JobUsage, UsageSample
 from pool.jobs.vocabulary.endings import Ending
+from pool.slots.ad import limits_expr
 from protocol.messages import agent, shadow, starter
 from protocol.messages.common import StopHow
 from protocol.network import channel
@@ -29,12 +34,15 @@ from protocol.security.needs import Need
 from protocol.wire.message import DONE, Request
 
 ROUNDS: Final = 10
+RESOURCES: Final = ("Cpus", "Memory", "Disk", "GPUs")
+"""What nearly every machine has: the variables and the expressions of these are the same in all slots."""
 _IDS: Final[dict[str, Any]] = {"job_id": JobId(1, 0), "activation": "warm"}
 
 
 def _messages() -> list[Request[Any]]:
     job = ClassAd({"Cmd": "/bin/true", "Iwd": "/", "Environment": "A=1 B='2 3'", "Arguments": "a 'b c'"})
-    slot = ClassAd({"Name": "slot1_1@warm", "Cpus": 1, "Memory": 128})
+    slot = ClassAd({"Name": "slot1_1@warm", "Cpus": 1, "Memory": 128, "MachineResources": " ".join(RESOURCES)})
+    slot["WithinResourceLimits"] = limits_expr(RESOURCES)
     plan_job(job, slot, ExecuteSurroundings(sandbox="/dir_1", slot="slot1_1", starter_pid=1))
     usage = JobUsage().begun().seen(UsageSample(1, 1, 0.1, 0.1, 1)).ad()
     job.long()
@@ -85,4 +93,8 @@ async def _be_parent(nursery: trio.Nursery, end: socket.socket, security: Securi
 def warm_up() -> None:
     """Do it all, once; nothing is left but what was learnt."""
     vfork.is_possible()
+    can_isolate()
+    machine_processes()
+    # The C library reads then where accounts are looked up, and loads what looks them up.
+    os.getgrouplist(own_account().name, os.getgid())
     trio.run(_talk)
