@@ -10,7 +10,6 @@ import array
 import errno
 import os
 import socket
-from collections import deque
 from typing import Final
 
 import trio
@@ -47,8 +46,8 @@ class UnixStream(trio.abc.Stream):
     def __init__(self, sock: socket.socket) -> None:
         sock.setblocking(False)
         self._socket = sock
-        self._to_send: deque[OpenFile] = deque()
-        self._came: deque[OpenFile] = deque()
+        self._to_send: list[OpenFile] = []  # few at most; an empty deque has room for 64, on every connection
+        self._came: list[OpenFile] = []
         self._takes = False
 
     # ---- files
@@ -68,7 +67,7 @@ class UnixStream(trio.abc.Stream):
 
     def next_file(self) -> OpenFile | None:
         """The next file that has come."""
-        return self._came.popleft() if self._came else None
+        return self._came.pop(0) if self._came else None
 
     # ---- bytes
 
@@ -102,8 +101,9 @@ class UnixStream(trio.abc.Stream):
         count = min(len(self._to_send), AT_ONCE_MAX)
         numbers = array.array("i", [self._to_send[at].descriptor for at in range(count)])
         sent = self._socket.sendmsg([data], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, numbers)])
-        for _ in range(count):
-            self._to_send.popleft().close()
+        gone, self._to_send = self._to_send[:count], self._to_send[count:]
+        for file in gone:
+            file.close()
         return sent
 
     async def wait_send_all_might_not_block(self) -> None:

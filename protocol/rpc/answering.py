@@ -12,7 +12,6 @@ and handlers that `stops_with_caller`. Who may ask what is the service's table (
 from __future__ import annotations
 
 import logging
-from collections import deque
 from typing import TYPE_CHECKING, Final
 
 import trio
@@ -63,9 +62,10 @@ class Answering:
         self._stint: Stint | None = None
         self._running: dict[int, _Running] = {}
         self._tasks = 0
-        self._notices: deque[tuple[Entry, Message]] = deque()
+        self._notices: list[tuple[Entry, Message]] = []
         self._noticing = False
-        self._notice_taken = trio.Event()
+        self._notice_taken: trio.Event | None = None
+        """There while somebody waits until fewer wait."""
 
     def begin(self, stint: Stint | None) -> None:
         """From now on requests may come; with a stint, those of a user."""
@@ -229,8 +229,9 @@ class Answering:
         """Handle notices one after another, in the order in which they came."""
         try:
             while self._notices:
-                entry, message = self._notices.popleft()
-                self._notice_taken.set()
+                entry, message = self._notices.pop(0)
+                if self._notice_taken is not None:
+                    self._notice_taken.set()
                 try:
                     done = entry.handler(self._peer, message)
                     if not entry.in_place:

@@ -18,8 +18,6 @@ from collections.abc import Callable
 from enum import StrEnum
 from typing import Any, Final
 
-import msgpack
-
 from pool.base.errors import PeerError
 from protocol.rpc.envelope import BULK_MARK, REQUESTS, EnvelopeKind, envelope_of, head_of, kind_name
 from protocol.rpc.events import (
@@ -58,6 +56,9 @@ class ConnectionLimits(Record):
     credit_max: int = 4096
 
 
+_USUAL_LIMITS: Final = ConnectionLimits()
+
+
 class ConnectionState(StrEnum):
     """How far a connection has come."""
 
@@ -67,16 +68,11 @@ class ConnectionState(StrEnum):
     CLOSED = "closed"
 
 
-PACK_BYTES: Final = 4096
-"""What messages are packed in, and grows for one that is larger. Its default, 256 KiB for each connection, scatters the
-small objects of a daemon with many connections over a heap that then never shrinks."""
-
-
 class Connection:
     """One side of a connection. `receive` takes bytes and returns events; `take` hands out the bytes to send."""
 
     def __init__(self, *, limits: ConnectionLimits | None = None) -> None:
-        self.limits = limits or ConnectionLimits()
+        self.limits = limits or _USUAL_LIMITS
         self.state = ConnectionState.HELLO
         self.peer_watches = True  # the other side expects to hear from us, and can be expected to speak
         self.request_bytes_max: Callable[[str], int] = lambda _: self.limits.request_bytes_max
@@ -87,8 +83,6 @@ class Connection:
         self._next_id = 1
         self._asked: dict[int, int] = {}  # our calls (credit -1) and streams (credit left)
         self._serving: dict[int, int] = {}  # the peer's, likewise
-        packer = msgpack.Packer(default=codec.extend, unicode_errors="surrogateescape", buf_size=PACK_BYTES)
-        self._pack = packer.pack
 
     @property
     def is_closed(self) -> bool:
@@ -116,7 +110,7 @@ class Connection:
         return out
 
     def _send(self, *message: object) -> None:
-        payload = self._pack(message)
+        payload = codec.pack(message)
         size = len(payload)
         if size > self._bytes_max:
             raise PeerError(f"a message of {size} bytes is too long", expected=f"at most {self._bytes_max}")

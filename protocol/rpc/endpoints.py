@@ -278,23 +278,26 @@ class _Visit:
     """A connection from its arrival to its end."""
 
     def __init__(self, incoming: Incoming) -> None:
-        self.incoming = incoming
         self.place: ConnectionPlace | None = None
         self.peer: Peer | None = None
-        self._scope = trio.CancelScope()
+        self._arrived: tuple[Incoming, trio.CancelScope] | None = incoming, trio.CancelScope()
+        """What it is until it has authenticated."""
 
     def drop(self, reason: str) -> None:
         """End it: others need its place."""
         if self.peer is not None:
             self.peer.abort(reason)
-        else:
-            self._scope.cancel()
+        elif self._arrived is not None:
+            self._arrived[1].cancel()
 
     async def meet(self, serving: _Serving) -> list[events.Event]:
         """Shake hands; `peer` is set when that has come to something."""
         early: list[events.Event] = []
-        with self._scope:
-            self.peer, early = await _meet(serving, self.incoming)
+        assert self._arrived is not None
+        incoming, scope = self._arrived
+        with scope:
+            self.peer, early = await _meet(serving, incoming)
+        self._arrived = None
         return early
 
 

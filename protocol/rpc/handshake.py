@@ -21,6 +21,7 @@ from protocol.security.identity import Greeting, Who
 
 VERSIONS: Final = (1,)
 NONCE_BYTES: Final = 32
+_NOTHING_SAID: Final = Greeting()
 
 
 class ClientAuth(Protocol):
@@ -135,7 +136,7 @@ class ServerConnection(Connection):
         self._name = name
         self._port_name = port_name
         self._software = software
-        self._greeting = Greeting()
+        self._greeting = _NOTHING_SAID
         self.peer_software = ""
 
     def judge(self) -> Who:
@@ -184,6 +185,7 @@ class ServerConnection(Connection):
         if method not in self._auth.methods():
             raise PeerError(f"method {method[:40]!r} is not taken here", expected=", ".join(self._auth.methods()))
         who, answer = self._auth.verify(method, proof, self._greeting)
+        self._greeting = _NOTHING_SAID  # it has done its duty, and the connection may stay for days
         self._send(EnvelopeKind.AUTHED, {"identity": who.identity, **({"proof": answer} if answer else {})})
         self._opened()
         return Opened(who, "")

@@ -1,7 +1,7 @@
 """One connection to one other process, over trio; either side may call.
 
     connection   what the bytes mean (`protocol.rpc.connection`, without a socket)
-    outbox       one task writes: all that was said since its last turn, in one go
+    outbox       what was said since its last turn is sent, in one go; by a task of its own where that takes one
     asking       what this side asks, and who waits for it
     answering    what the other side asks, and the tasks of handlers, which outlive the connection
     bulk         the bytes of files
@@ -81,7 +81,7 @@ class Peer(Known):
         self._stream = channel.stream
         self._handlers = handlers
         self._refusals = refusals or Refusals()
-        self._outbox = Outbox(connection, channel.stream, self._lost)
+        self._outbox = Outbox(connection, channel.stream, lost=self._lost, begin_writer=self._begin_writer)
         self._asking = Asking(self, connection, self._outbox, self._lost)
         self._answering = Answering(
             self, connection, self._outbox, service=service, handlers=handlers, refusals=self._refusals
@@ -140,7 +140,7 @@ class Peer(Known):
             log.warning("%s is disconnected: %s", self, error)
             self._handlers.start_soon(self.aclose, str(error))
             return
-        self.who = replace(who, levels=who.levels | self._granted)
+        self.who = replace(who, levels=who.levels | self._granted) if self._granted else who
         self._answering.judge_again()
         self._outbox.kick()
 
@@ -225,14 +225,12 @@ class Peer(Known):
             turns.user.set(stint.user)
         try:
             with self._scope:
-                async with trio.open_nursery() as own:
-                    own.start_soon(self._write)
-                    reason = await self._read(early)
-                    self._outbox.kick()
-                    if self._connection.pending_bytes:  # the last words, such as why this ends
-                        with trio.move_on_after(FAREWELL_S):
-                            await self._outbox.drained()
-                    own.cancel_scope.cancel()
+                self._outbox.open()
+                reason = await self._read(early)
+                self._outbox.kick()
+                if self._connection.pending_bytes:  # the last words, such as why this ends
+                    with trio.move_on_after(FAREWELL_S):
+                        await self._outbox.drained()
         finally:
             self._end(reason or "cancelled")
             with trio.CancelScope(shield=True):
@@ -273,6 +271,8 @@ class Peer(Known):
                         await self._handle_slowly(event)
                 if self._stint is not None and self._connection.frames_taken != taken:
                     self._stint.let_go()  # of what no handler has taken over
+                # The last message, which would stay here until the next one comes.
+                data, event = b"", _NO_EVENT
         except PeerError as error:
             self._refusals.say(self.identity, f"{self} broke the protocol and is disconnected: {error}")
             return str(error)
@@ -289,6 +289,9 @@ class Peer(Known):
             await stint.hold(long_bytes)
             self._reading_paused = False
             self.heard_at = trio.current_time()
+
+    def _begin_writer(self) -> None:
+        self._handlers.start_soon(self._write)
 
     async def _write(self) -> None:
         try:
@@ -321,6 +324,7 @@ class Peer(Known):
         """Called now and then: ping a quiet peer, give up one that is silent for too long."""
         if self._connection.is_closed:
             return
+        self._outbox.rest(now)
         if self.silence_s is None:
             if now - self._outbox.said_at >= SILENCE_S / 3:
                 self._ping(now)
@@ -388,6 +392,7 @@ class Peer(Known):
             self._reading_paused = False
 
 
+_NO_EVENT: Final = events.Ended(0)
 _QUICK: Final[dict[type, Callable[[Peer, Any], None]]] = {
     events.Replied: lambda peer, event: peer._asking.on_answer(event),
     events.Failed: lambda peer, event: peer._asking.on_answer(event),

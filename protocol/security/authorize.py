@@ -67,7 +67,15 @@ def implied(levels: Iterable[Level]) -> frozenset[Level]:
     found = set(levels)
     for level in tuple(found):
         found |= IMPLIES[level]
-    return frozenset(found)
+    return _shared(frozenset(found))
+
+
+_sets: Final[dict[frozenset[Level], frozenset[Level]]] = {}
+
+
+def _shared(levels: frozenset[Level]) -> frozenset[Level]:
+    """The same set, one for all peers that have these levels: there are few different ones."""
+    return _sets.setdefault(levels, levels)
 
 
 class Caller(Record):
@@ -128,9 +136,8 @@ class AccessLists(Record):
         """All levels that the caller has; `granted` are those that the way it authenticated brings."""
         allowed = {level for level in Level if any(entry.allows(caller) for entry in _entries(self.allow, level))}
         had = implied(granted | allowed)
-        return frozenset(
-            level for level in had if not any(entry.matches(caller) for entry in _entries(self.deny, level))
-        )
+        denied = {level for level in had if any(entry.matches(caller) for entry in _entries(self.deny, level))}
+        return _shared(had - denied)
 
 
 def _entries(lists: Mapping[Level, tuple[AccessEntry, ...]], level: Level) -> tuple[AccessEntry, ...]:

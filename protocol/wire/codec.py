@@ -28,6 +28,7 @@ PRIVATE_ATTRIBUTES: Final = frozenset(
 PRIVATE_PREFIX: Final = "_condor_priv"
 
 _NESTING_MAX: Final = 64
+_PACK_BYTES: Final = 4096
 _INT_END: Final = 2**63
 NO_BOUND: Final = 1 << 60
 NEW_TEXT_MAX: Final = 256 * 1024
@@ -85,7 +86,10 @@ def extend(value: object) -> object:
 
 def pack(value: object) -> bytes:
     """The value as msgpack."""
-    packed: bytes = msgpack.packb(value, default=extend, unicode_errors="surrogateescape")
+    # A packer for each value, for a connection that is quiet needs none; its buffer grows for what is large, and its
+    # default of 256 KiB takes longer to get than most messages to pack.
+    packer = msgpack.Packer(default=extend, unicode_errors="surrogateescape", buf_size=_PACK_BYTES)
+    packed: bytes = packer.pack(value)
     return packed
 
 

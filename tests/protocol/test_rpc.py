@@ -10,6 +10,7 @@ import trio
 from pool.base.errors import PeerError
 from pool.base.ids import JobId
 from protocol.rpc.endpoints import ConnectionLost, Peer, RemoteError, TimedOut, connected, open_peer
+from protocol.rpc.outbox import REST_S
 from protocol.rpc.service import Service, answer
 from protocol.security.authorize import Level, access_lists
 from protocol.security.credentials import Security
@@ -320,3 +321,28 @@ def test_a_message_has_one_answer_and_only_where_a_row_says_who_may_send_it() ->
         service.offer([answer(Echo, service.echo)])
     with pytest.raises(TypeError, match=r"no row of protocol\.security\.needs says who may send test\.note to bare"):
         Service("bare", {}).offer([answer(Note, service.note)])
+
+
+async def test_a_quiet_connection_has_no_task_that_writes(wiring: Wiring) -> None:
+    service = EchoService()
+    async with serving(service, [wiring.listener], wiring.server_security):
+        async with connected(wiring.address, security=wiring.client_security, network=wiring.client) as peer:
+            await peer.call(Echo(text="hello"))
+            (client,) = service.peers
+            for side in (peer, client):
+                side.check_silence(trio.current_time() + REST_S)
+            await until(lambda: not _writers())
+            assert (await peer.call(Echo(text="again"))).text == "again"
+            await client.notify(Note(text="more"))
+
+
+def _writers() -> list[str]:
+    """The tasks of this event loop that write."""
+    root = trio.lowlevel.current_root_task()
+    assert root is not None
+    found, tasks = [], [root]
+    while tasks:
+        task = tasks.pop()
+        found += [task.name] if task.name.endswith("._write") else []
+        tasks += [child for nursery in task.child_nurseries for child in nursery.child_tasks]
+    return found

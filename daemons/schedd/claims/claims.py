@@ -23,6 +23,7 @@ from daemons.schedd.claims.startd_link import Ran, StartdLink
 from daemons.schedd.core.claim import Claim, Pass
 from daemons.schedd.core.core import Core
 from daemons.schedd.execution.shadow import Shadow
+from pool.ads.kept import KeptAd
 from pool.base.errors import PoolError
 from pool.base.ids import ClaimId
 from pool.classad import ClassAd
@@ -127,7 +128,7 @@ class Claims:
             startd=match.startd_address,
             submitter=match.submitter,
             owner=job.cluster.owner,
-            slot_ad=match.slot_ad,
+            slot=KeptAd(match.slot_ad),
             ticket=Pass.new(),
             files_ticket=Pass.new(),
             lease_s=lease_s or core.settings.alives_missed_max * self._alive_s,
@@ -160,7 +161,7 @@ class Claims:
                 job = shadow.job
                 core.executions.shadow_of.pop(job, None)
                 core.executions.shadows.pop(shadow.activation, None)
-                shadow.acknowledged.set()
+                shadow.acknowledge()
             core.queue.set_busy(job, False)
             self._asking.discard(job)
             core.give_up(job, error)
@@ -168,6 +169,11 @@ class Claims:
 
     async def _request(self, claim: Claim, id: ClaimId, job: Job) -> None:
         """Claim the slot and put it to work."""
+        if await self._is_granted(claim, id, job):
+            await self.work(claim, self._first(claim, job))
+
+    async def _is_granted(self, claim: Claim, id: ClaimId, job: Job) -> bool:
+        """Ask for the slot, and note what its startd says."""
         core = self.core
         try:
             startd = self.startd(claim.startd)
@@ -187,11 +193,11 @@ class Claims:
             self._refused[job] = failures = self._refused.get(job, 0) + 1
             self._tell_of_refusal(job, f"{claim.slot_name or 'a slot'} refused the job: {refused}")
             core.cool_down(job, failures)
-            return
+            return False
         self._refused.pop(job, None)
         self._granted(claim, answer)
         core.log.full(f"Claimed {claim.slot_name}.", claim=claim.public, job=job.id)
-        await self.work(claim, self._first(claim, job))
+        return True
 
     def _tell_of_refusal(self, job: Job, reason: str) -> None:
         """Whoever asks why the job waits learns what the slot has said."""
@@ -203,7 +209,7 @@ class Claims:
         """The slot is ours."""
         core = self.core
         if answer.slot_ad is not None:
-            claim.slot_ad = answer.slot_ad
+            claim.slot = KeptAd(answer.slot_ad)
         if answer.lease_s > 0:
             claim.lease_s = min(claim.lease_s, answer.lease_s)  # the job's own is the longest that it waits
         if answer.alive_interval_s:
@@ -292,15 +298,22 @@ class Claims:
         return next_job(self, claim, like)
 
     async def work(self, claim: Claim, shadow: Shadow | None) -> None:
-        """Run one execution after another, then give the slot back."""
-        while shadow is not None:
-            like, keep_s = shadow.job, self.core.queue.ad(shadow.job).eval_float("KeepClaimIdle", 0.0)
-            shadow = await shadow.run()
-            if shadow is None and keep_s > 0:
-                shadow = await keep_idle(self, claim, like, keep_s)
-        if claim.wish is not None and await coalesce(self, claim, claim.wish):
-            return
-        await self.release(claim)
+        """Begin this execution, or, where there is none, give the slot back."""
+        if shadow is not None:
+            await shadow.begin()
+        elif claim.wish is None or not await coalesce(self, claim, claim.wish):
+            await self.release(claim)
+
+    def goes_on(self, shadow: Shadow) -> None:
+        """It is known what came of an execution: conclude it, and see what its claim does next."""
+        self.core.tasks.start(self._guarded, shadow.claim, shadow.job, partial(self._conclude, shadow))
+
+    async def _conclude(self, shadow: Shadow) -> None:
+        keep_s = self.core.queue.ad(shadow.job).eval_float("KeepClaimIdle", 0.0)
+        following = await shadow.conclude()
+        if following is None and keep_s > 0:
+            following = await keep_idle(self, shadow.claim, shadow.job, keep_s)
+        await self.work(shadow.claim, following)
 
     async def release(self, claim: Claim, how: StopHow = StopHow.GRACEFUL) -> None:
         """Give the slot back."""
@@ -418,7 +431,7 @@ class Claims:
             startd=row.startd,
             submitter=row.submitter,
             owner=row.owner,
-            slot_ad=slot_ad,
+            slot=KeptAd(slot_ad),
             ticket=Pass(row.ticket),
             files_ticket=Pass(row.files_ticket),
             lease_s=row.lease_s,

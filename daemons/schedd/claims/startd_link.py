@@ -8,6 +8,7 @@ HTCondor's manual: users-manual/special-environment-considerations ("Job Leases"
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import trio
@@ -78,7 +79,7 @@ class StartdLink:
         """Whether this connection is the one to this startd."""
         return self._peer is peer
 
-    @property
+    @cached_property
     def starters(self) -> Bearer:
         """Who may show the ticket of a claim here: starters of this host, root's or the pool's; or that host."""
         if self.is_local:

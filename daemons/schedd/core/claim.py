@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
+from pool.ads.kept import KeptAd
 from pool.base.ids import ClaimId
 from pool.classad import ClassAd
 from pool.jobs.queue.pack import pack
@@ -49,7 +50,7 @@ class Claim:
     startd: str
     submitter: str
     owner: str
-    slot_ad: ClassAd
+    slot: KeptAd
     ticket: Pass
     """Its starter's, for this schedd."""
     files_ticket: Pass
@@ -71,6 +72,11 @@ class Claim:
     """Ids of dynamic slots that have to end before there is room for it."""
     wish: RunNowWish | None = None
     """A job that shall have the slot next (condor_now)."""
+
+    @property
+    def slot_ad(self) -> ClassAd:
+        """The slot as its startd has described it."""
+        return self.slot.ad()
 
     @property
     def slot_name(self) -> str:

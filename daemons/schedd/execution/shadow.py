@@ -1,9 +1,10 @@
-"""One task per execution of a job: it sets a starter to work, hears it out, and makes its end durable.
+"""One execution of a job: it sets a starter to work, hears it out, and makes its end durable.
 
 What an execution may come to is decided in `pool.jobs.execution`: the handlers of the starter's and the startd's
 messages hand it events, through the methods of this class, and what it wants done is done here, each effect by one
-method. When it is over the task does, in this order: one transaction (final state, history, log event as pending, the
-claim's next job); the event in the log; the answer to the starter, which may now forget the result.
+method. While the job runs no task waits for it: one for each of ten thousand jobs would take 60 MB. When it is over a
+task does, in this order: one transaction (final state, history, log event as pending, the claim's next job); the event
+in the log; the answer to the starter, which may now forget the result.
 It has the part of HTCondor's condor_shadow: admin-manual/introduction-admin-manual, job-event-log-codes.
 """
 
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Final, TypeVarTuple
 import trio
 
 from daemons.base.faults import fault
+from daemons.base.sync import Signal
 from daemons.process.children import SpawnError
 from daemons.schedd.core.core import Core
 from daemons.schedd.core.running_policy import ask_policy
@@ -73,26 +75,19 @@ class Shadow:
         """What its starter is given."""
         self.execution = Execution(claim.slot_name)
         """What it has come to."""
-        self._over = trio.Event()
-        self._alarm = trio.CancelScope()
+        self._alarm: trio.CancelScope | None = None
+        """There while time may bring something."""
+        self._pause: trio.CancelScope | None = None
+        """There while its start has to wait for others'."""
         self._order: Callable[[str], ActivateClaim] | None = None
+        self._is_begun = False
         self.starter: Peer | None = None
         """The connection to the starter, while it is there."""
-        self.durable = trio.Event()
+        self.is_durable = False
         """The execution is on disk: from now on its starter may run the job."""
-        self.acknowledged = trio.Event()
+        self.is_acknowledged = False
         """The result is durable and logged; the starter may forget it."""
-        self._performers: dict[Effect, Callable[[events.Event], None]] = {
-            Effect.ASK: lambda _: self._start(self._ask),
-            Effect.COUNT_START: self._count_start,
-            Effect.NOTE: self._note,
-            Effect.ASK_POLICY: lambda _: ask_policy(core, job, is_leaving=self.execution.is_told),
-            Effect.LOG_AWAY: lambda _: self._log(run.disconnected(self._ad, self.execution.silence, core.now())),
-            Effect.LOG_BACK: self._log_back,
-            Effect.TELL: lambda _: self._start(self._tell_to_leave),
-            Effect.GIVE_SLOT_UP: lambda _: self._give_slot_up(),
-            Effect.CONCLUDE: lambda _: self._over.set(),  # the task does it
-        }
+        self._news = Signal()
 
     @property
     def is_given_up(self) -> bool:
@@ -119,33 +114,79 @@ class Shadow:
         """
         self.execution, effects = step(self.execution, event, now=trio.current_time())
         for effect in effects:
-            self._performers[effect](event)
-        self._alarm.deadline = next_at(self.execution)
+            _PERFORM[effect](self, event)
+        self._set_alarm()
 
-    # ---- the task
+    def _set_alarm(self) -> None:
+        """See to it that it hears of the time when that may bring something."""
+        deadline, alarm = next_at(self.execution), self._alarm
+        if alarm is None and deadline < NEVER:
+            self._alarm = trio.CancelScope(deadline=deadline)
+            self._start(self._await_time, self._alarm)
+        elif alarm is not None and deadline < NEVER:
+            alarm.deadline = deadline
+        elif alarm is not None:
+            alarm.cancel()
 
-    async def run(self) -> Shadow | None:
-        """See the execution to its end; the claim's next one, already begun in the same transaction."""
-        core = self.core
+    async def _await_time(self, alarm: trio.CancelScope) -> None:
+        with alarm:
+            await trio.sleep_forever()
+        self._alarm = None
+        self._happens(events.Time())
+
+    # ---- its course
+
+    async def begin(self) -> None:
+        """Set the execution going; when it is over, and not before it is durable, the claim goes on (`goes_on`)."""
         if self.execution.known is Known.UNASKED:
             self._start(self._prepare)  # it becomes durable meanwhile; until then its starter gets no answer
-        if not self.durable.is_set():
-            await core.writer.durable()
-            self.durable.set()
+        if not self.is_durable:
+            await self.core.writer.durable()
+            self.note_durable()
             fault("schedd.claim_granted")
-        while not self._over.is_set():
-            with trio.CancelScope(deadline=next_at(self.execution)) as self._alarm:
-                await self._over.wait()
-            self._happens(events.Time())
+        self._is_begun = True
+        if self.execution.is_over:
+            self._end()
+        else:
+            self._set_alarm()
+
+    def _end(self) -> None:
+        """It is known what came of it; a task concludes it."""
+        if self._pause is not None:
+            self._pause.cancel()
+        if self._is_begun:
+            self.claims.goes_on(self)
+
+    def note_durable(self) -> None:
+        """The execution is on disk."""
+        self.is_durable = True
+        self._news.fire()
+
+    def acknowledge(self) -> None:
+        """Its starter may forget the result."""
+        self.is_acknowledged = True
+        self._news.fire()
+
+    async def until_durable(self) -> None:
+        """Wait until the starter may run the job."""
+        await self._news.until(lambda: self.is_durable)
+
+    async def until_acknowledged(self) -> None:
+        """Wait until the starter may forget the result."""
+        await self._news.until(lambda: self.is_acknowledged)
+
+    async def conclude(self) -> Shadow | None:
+        """Make what came of it durable; the claim's next execution, already begun in the same transaction."""
+        core = self.core
         following = conclude(self, self.execution)
         last_event = core.queue.next_event - 1
         await core.writer.durable()
         fault("schedd.final_committed")
         if following is not None:
-            following.durable.set()
+            following.note_durable()
         await self._agents.wait(self.job.cluster.owner, last_event)
         fault("schedd.event_marked")
-        self.acknowledged.set()
+        self.acknowledge()
         core.executions.shadows.pop(self.activation, None)
         if self._terms.moves_files:
             self._start(self._terms.close_transfer)
@@ -156,9 +197,10 @@ class Shadow:
         core = self.core
         pause_s = core.executions.pause_before_start(self._ad, self.claim.slot_ad)
         if pause_s > 0:
-            with trio.move_on_after(pause_s):
-                await self._over.wait()
-        if self._over.is_set():
+            with trio.move_on_after(pause_s) as self._pause:
+                await trio.sleep_forever()
+            self._pause = None
+        if self.execution.is_over:
             return
         try:
             if await self._terms.may_be_skipped():
@@ -172,15 +214,16 @@ class Shadow:
             self._cannot_start("", slot_is_good=True)
         else:
             self._happens(events.Prepared())
-            if self._over.is_set():  # nobody wants it any more
+            if self.execution.is_over:  # nobody wants it any more
                 await self._terms.close_transfer()
 
     async def _ask(self) -> None:
         """Have the startd start the job."""
-        assert self._order is not None
+        order, self._order = self._order, None  # the job's whole ad is in it
+        assert order is not None
         self.claim.unreported = self.activation
         try:
-            answer = await self._terms.ask(self._order)
+            answer = await self._terms.ask(order)
         except (ConnectionLost, TimedOut):  # it may have been started: the lease, or the way back, will tell
             reason = f"The connection to {self.claim.slot_name} was lost while the job was started"
             self._happens(events.AnswerLost(reason))
@@ -218,6 +261,12 @@ class Shadow:
     def _log_back(self, event: events.Event) -> None:
         assert isinstance(event, events.StarterHere)
         self._log(run.reconnected(self._ad, event.address))
+
+    def _ask_policy(self) -> None:
+        ask_policy(self.core, self.job, is_leaving=self.execution.is_told)
+
+    def _log_away(self) -> None:
+        self._log(run.disconnected(self._ad, self.execution.silence, self.core.now()))
 
     def _log(self, changes: Changes) -> None:
         if changes != Changes():
@@ -279,7 +328,7 @@ class Shadow:
 
     def recovered(self) -> None:
         """This execution began in an earlier life of the schedd."""
-        self.durable.set()
+        self.note_durable()
         ad = self._ad
         began, started = ad.eval_int("JobCurrentStartExecutingDate"), ad.eval_int("ShadowBday", 0)
         stop: events.Stop | None = None
@@ -362,3 +411,17 @@ class Shadow:
     def take_end(self, end: End) -> None:
         """The starter's report of the end; the first one counts."""
         self._happens(events.Reported(end))
+
+
+_PERFORM: Final[dict[Effect, Callable[[Shadow, events.Event], None]]] = {
+    Effect.ASK: lambda one, _: one._start(one._ask),
+    Effect.COUNT_START: Shadow._count_start,
+    Effect.NOTE: Shadow._note,
+    Effect.ASK_POLICY: lambda one, _: one._ask_policy(),
+    Effect.LOG_AWAY: lambda one, _: one._log_away(),
+    Effect.LOG_BACK: Shadow._log_back,
+    Effect.TELL: lambda one, _: one._start(one._tell_to_leave),
+    Effect.GIVE_SLOT_UP: lambda one, _: one._give_slot_up(),
+    Effect.CONCLUDE: lambda one, _: one._end(),
+}
+"""What is done for each effect."""

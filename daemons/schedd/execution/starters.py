@@ -59,7 +59,7 @@ class Starters:
         if shadow is None or shadow.is_given_up:
             raise PeerError(f"no execution {request.activation} of job {request.job_id} is known here")
         shadow.starter_ready(peer, request.starter_address)
-        await shadow.durable.wait()
+        await shadow.until_durable()
         if shadow.is_given_up:
             raise PeerError(f"the execution {request.activation} of job {request.job_id} is over")
         return DONE
@@ -93,6 +93,6 @@ class Starters:
         if request.executing is not None:
             shadow.executing(request.executing.at, self._told(shadow, request.executing.ad))
         shadow.take_end(End(request.ending, self._told(shadow, request.ad), request.reason, request.at))
-        await shadow.acknowledged.wait()
+        await shadow.until_acknowledged()
         fault("schedd.before_end_answer")
         return DONE

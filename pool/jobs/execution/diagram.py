@@ -10,7 +10,7 @@ STATES: tuple[type[State], ...] = (Starting, Running, Disconnected, Leaving, Ove
 _INTRODUCTION = """# What an execution of a job may come to
 
 Generated from the table in `pool/jobs/execution/table.py` by `make docs`; do not edit. An execution begins when a slot
-is to run a job, and is over when it is known what came of it. The schedd's shadow task hands it what happens, and does
+is to run a job, and is over when it is known what came of it. The schedd's shadow hands it what happens, and does
 what it wants done. An event without a row changes nothing but what is known. A job of the local or scheduler universe
 goes by the same table: the process beside it stands for startd and starter.
 """

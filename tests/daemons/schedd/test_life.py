@@ -603,3 +603,31 @@ async def test_files_may_move_again_after_a_restart(tmp_path: Path, autojump_clo
         await bench.until_status()
         await bench.until(lambda: bench.agents.transfers == {})
         assert LOG in bench.agents.logs
+
+
+async def test_a_job_that_runs_costs_the_schedd_no_task(tmp_path: Path, autojump_clock: Clock) -> None:
+    async with a_bench(tmp_path) as bench:
+        startd = await bench.startd(slots=5)
+        await bench.submit(a_job(RunsFor=1000))
+        await bench.match(startd)
+        await bench.until_status(running=1)
+        await bench.until(lambda: len(startd.running) == 1)
+        await trio.testing.wait_all_tasks_blocked()
+        tasks = _tasks_of_jobs()
+        await bench.submit(a_job(RunsFor=1000), {}, {}, {}, {})
+        await bench.match(startd)
+        await bench.until_status(running=5)
+        await trio.testing.wait_all_tasks_blocked()
+        assert _tasks_of_jobs() == tasks
+
+
+def _tasks_of_jobs() -> int:
+    """How many tasks the schedd has for jobs, claims and startds."""
+    root = trio.lowlevel.current_root_task()
+    assert root is not None
+    count, tasks = 0, [root]
+    while tasks:
+        task = tasks.pop()
+        count += task.name.endswith("JobTasks._guarded")
+        tasks += [child for nursery in task.child_nurseries for child in nursery.child_tasks]
+    return count

@@ -29,10 +29,11 @@ def _claim() -> Any:
 
 async def test_p2_a_starter_may_run_its_job_only_when_the_execution_is_durable() -> None:
     heard: list[object] = []
+    durable = trio.Event()
     shadow = SimpleNamespace(
         claim=_claim(),
         starter_ready=lambda peer, address: heard.append(peer),
-        durable=trio.Event(),
+        until_durable=durable.wait,
         is_given_up=False,
     )
     starters, peer = _schedd(shadow)
@@ -47,7 +48,7 @@ async def test_p2_a_starter_may_run_its_job_only_when_the_execution_is_durable()
         await trio.testing.wait_all_tasks_blocked()
         assert heard == [peer]
         assert not answered.is_set()
-        shadow.durable.set()
+        durable.set()
         await answered.wait()
 
 
@@ -58,8 +59,9 @@ async def test_a_starter_of_an_execution_that_was_never_committed_is_refused() -
 
 
 async def test_p2_a_starter_is_refused_whose_execution_is_given_up_while_it_becomes_durable() -> None:
+    durable = trio.Event()
     shadow = SimpleNamespace(
-        claim=_claim(), starter_ready=lambda peer, address: None, durable=trio.Event(), is_given_up=False
+        claim=_claim(), starter_ready=lambda peer, address: None, until_durable=durable.wait, is_given_up=False
     )
     starters, peer = _schedd(shadow)
     refused = trio.Event()
@@ -73,7 +75,7 @@ async def test_p2_a_starter_is_refused_whose_execution_is_given_up_while_it_beco
         nursery.start_soon(say)
         await trio.testing.wait_all_tasks_blocked()
         shadow.is_given_up = True
-        shadow.durable.set()
+        durable.set()
         await refused.wait()
 
 
