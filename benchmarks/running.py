@@ -21,6 +21,7 @@ import trio
 
 from benchmarks.measure import TICKS, Figure, pss_bytes
 from benchmarks.pool_run import MB, Bench, bench
+from pool.base.errors import PoolError
 from pool.base.ids import ClaimId
 from pool.classad import ClassAd
 from protocol.messages.negotiator import AnnounceWork, ReturnMatches
@@ -131,7 +132,7 @@ class Machine:
         job, activation = order.job_id, order.activation
         async with trio.open_nursery() as nursery:
             security = Security().with_ticket(order.ticket)
-            peer = await endpoints.open_peer(nursery, order.shadow_address, security=security, network=RealNetwork())
+            peer = await _connection(nursery, order.shadow_address, security)
             await peer.call(StarterReady(job_id=job, activation=activation), timeout=None)
             began = JobExecuting(job_id=job, activation=activation, at=time.time(), ad=ClassAd())
             await peer.call(began, timeout=None)
@@ -142,6 +143,15 @@ class Machine:
             while True:
                 await peer.notify(JobUpdate(job_id=job, activation=activation, ad=_usage()))
                 await trio.sleep(UPDATE_S)
+
+
+async def _connection(nursery: trio.Nursery, address: str, security: Security) -> Peer:
+    """To the schedd, which lets nobody wait who has not said a word in two seconds, as this process may be late to."""
+    while True:
+        try:
+            return await endpoints.open_peer(nursery, address, security=security, network=RealNetwork())
+        except PoolError:
+            await trio.sleep(1)
 
 
 def _usage() -> ClassAd:
