@@ -136,7 +136,9 @@ def _set_function(name: str, subset: bool, caseless: bool) -> None:
         if caseless:
             wanted, present = fold(wanted), [fold(one) for one in present]
         if subset:
-            return not wanted or set(items_of(wanted, marks)) <= set(present)
+            items = set(items_of(wanted, marks))
+            # Of delimiters alone nothing is a part; an empty string is a part of all.
+            return not wanted or (bool(items) and items <= set(present))
         return wanted in present
 
     register(name, 2, 3, test, cost=SLOW)

@@ -10,7 +10,7 @@ from pool.classad.eval.evaluate import spend_on_parts
 from pool.classad.eval.frame import BoundList, Frame
 from pool.classad.syntax.unparse import scalar, unparse
 from pool.classad.values.times import show_abstime, show_reltime
-from pool.classad.values.value import ERROR, UNDEFINED, AbsTime, RelTime, int_of
+from pool.classad.values.value import ERROR, UNDEFINED, AbsTime, RelTime, int32_of, int_of
 
 _NUMBER: Final = re.compile(
     r"[ \t\n\v\f\r]*([+-]?)(?:(inf(?:inity)?)|(nan)|(0x(?:[0-9a-f]+\.?[0-9a-f]*|\.[0-9a-f]+)(?:p[+-]?[0-9]+)?)"
@@ -74,7 +74,7 @@ def to_real(value: Any) -> Any:
     if kind is AbsTime:
         return float(value.secs)
     if kind is RelTime:
-        return float(int_of(value.secs))
+        return float(int32_of(value.secs))  # as many seconds as fit into 32 bits, as in HTCondor
     return ERROR
 
 
@@ -93,5 +93,5 @@ def to_int(value: Any) -> Any:
     if kind is AbsTime:
         return value.secs
     if kind is RelTime:
-        return int_of(value.secs)
+        return int32_of(value.secs)
     return ERROR

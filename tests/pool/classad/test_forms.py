@@ -44,7 +44,7 @@ def test_generated_ads_are_read_back(form: str) -> None:
         text = {"new": ClassAd.new, "xml": to_xml, "json": to_json}[form](ad)
         back = {"new": parse_ad, "xml": parse_xml, "json": parse_json}[form](text)
         # A time span written as a literal is a real number in JSON.
-        if form != "json" or "relTime(" not in text:
+        if form != "json" or "relTime(" not in ad.new():
             assert back.new() == ad.new(), seed
 
 
