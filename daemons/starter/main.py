@@ -221,7 +221,7 @@ class Starter:
         )
         try:
             assert self._startd is not None
-            await self._startd.call(over)
+            await self._startd.notify(over)  # lost only with the startd, or the starter, whose end says the same
         except PeerError as error:
             self._log.always("The startd was not told that the activation is over", error=str(error))
         finally:

@@ -30,6 +30,8 @@ class ResourceRequest(Record):
 class AnnounceWork(Request[Done], tag="negotiator.announce_work"):
     """All that a schedd wants now; replaces what it said before. Matches come back on the same connection.
 
+    The first on a connection is a call, for it may be refused; the others are notices.
+
     `in_use` counts the slots that each submitter holds at this schedd, or is about to. `held` names the slots that it
     holds, each with its submitter, and `given_back` those that it holds no more, since its last announcement on this
     connection.

@@ -84,7 +84,7 @@ class DeactivateClaim(Request[Done], tag="startd.deactivate_claim"):
 
 
 class ReleaseClaim(Request[Done], tag="startd.release_claim"):
-    """Give the slot back; a job that still runs is ended as `how` says.
+    """Give the slot back; a job that still runs is ended as `how` says. Sent as a notice.
 
     `concluded`: the schedd has the report of what ran there last, so that only its starter may still have to clean up.
     """

@@ -1,4 +1,8 @@
-"""What a startd and its starter say to each other, on the socket pair that the starter was born with."""
+"""What a startd and its starter say to each other, on the socket pair that the starter was born with.
+
+The pair lasts as long as both of them live, so that nothing is lost on it before one of them ends. What is a request
+here but RunJob goes as a notice: its receiver does it, or has nothing to do, and nobody waits for an answer.
+"""
 
 from __future__ import annotations
 

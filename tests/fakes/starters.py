@@ -91,6 +91,7 @@ class FakeStarter:
                 )
                 nursery.start_soon(self._until_alone, self._peer)
                 await self._leave.wait()
+                await self._peer.aclose()
                 nursery.cancel_scope.cancel()
         self._ours.close()
         self.job = None
@@ -129,7 +130,7 @@ class FakeStarter:
             await trio.sleep_forever()
         self.job = None
         assert self._peer is not None
-        await self._peer.call(ActivationOver(activation=order.activation, reason="it ended"))
+        await self._peer.notify(ActivationOver(activation=order.activation, reason="it ended"))
         if "leave" in self.heard:
             self._leave.set()
 
@@ -155,7 +156,8 @@ class Farm:
         self.starters: list[FakeStarter] = []
         self.failures = 0
         """How many forks from now on give a child that dies at once."""
-        self._network = FakeNetwork()
+        self.network = FakeNetwork()
+        """Between all starters and the startd."""
         self._nursery: trio.Nursery | None = None
 
     def __call__(self, kinds: Mapping[str, str]) -> Farm:
@@ -173,7 +175,7 @@ class Farm:
     ) -> FakeStarter:
         """A new starter."""
         assert self._nursery is not None
-        theirs, ours = Wire(self._network, frozenset({"here"})).ends()
+        theirs, ours = Wire(self.network, frozenset({"here"})).ends()
         starter = FakeStarter(FIRST_PID + len(self.starters), ours, theirs)
         self.starters.append(starter)
         if self.failures:

@@ -36,7 +36,7 @@ from pool.jobs.vocabulary.states import JobEvent, allowed
 from pool.slots.lease import ALIVE_MIN_S, alive_interval
 from protocol.messages.common import StopHow
 from protocol.messages.schedd import ClaimChange, ClaimChanged, OfferedMatch
-from protocol.messages.startd import ClaimAnswer, Coalesced, ReconnectAnswer, ReleaseClaim, RequestClaim
+from protocol.messages.startd import ClaimAnswer, Coalesced, ReconnectAnswer, RequestClaim
 from protocol.rpc.endpoints import Peer
 from protocol.rpc.service import Answer, Service, answer
 from protocol.security import needs
@@ -48,10 +48,6 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
 
     from daemons.schedd.files.agents import Agents
-
-
-def _give_back(id: str) -> Request[Record]:
-    return ReleaseClaim(claim_id=id)
 
 
 class Claims:
@@ -178,7 +174,7 @@ class Claims:
         try:
             startd = self.startd(claim.startd)
             self._let_in(claim)
-            core.requested[job] = lambda: core.tasks.start(self.tell, claim, _give_back)
+            core.requested[job] = lambda: core.tasks.start(startd.give_back, claim)
             answer = await startd.ask_for(self._claim_request(claim, id, job))
             fault("schedd.claim_requested")
             refused = "" if answer.granted else answer.reason or "no reason given"
@@ -318,7 +314,7 @@ class Claims:
     async def release(self, claim: Claim, how: StopHow = StopHow.GRACEFUL) -> None:
         """Give the slot back."""
         if not claim.gone:
-            await self.tell(claim, lambda id: ReleaseClaim(claim_id=id, how=how, concluded=claim.is_concluded))
+            await self.startd(claim.startd).give_back(claim, how, concluded=claim.is_concluded)
         self._forget(claim)
 
     async def tell(self, claim: Claim, request: Callable[[str], Request[Record]]) -> str:

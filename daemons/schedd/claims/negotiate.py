@@ -110,16 +110,18 @@ class Negotiation:
         held, given_back = self._core.held_slots.news(anew=self._anew)
         if not (requests or self._announced or self._core.claims_of or given_back):
             return
-        self._announced, self._anew = bool(requests), False
-        await peer.call(
-            AnnounceWork(
-                schedd=self._core.settings.name,
-                requests=requests,
-                in_use=dict(self._core.claims_of),
-                held=held,
-                given_back=given_back,
-            )
+        self._announced, anew, self._anew = bool(requests), self._anew, False
+        announcement = AnnounceWork(
+            schedd=self._core.settings.name,
+            requests=requests,
+            in_use=dict(self._core.claims_of),
+            held=held,
+            given_back=given_back,
         )
+        if anew:  # whoever may not announce hears so
+            await peer.call(announcement)
+        else:  # lost only with the connection, and on the next all is said anew
+            await peer.notify(announcement)
 
     def requests(self) -> list[ResourceRequest]:
         """What waits for slots, one request for jobs that are alike."""

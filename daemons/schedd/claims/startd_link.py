@@ -18,7 +18,8 @@ from daemons.schedd.core.claim import Claim
 from pool.base.errors import PeerError, PoolError
 from pool.base.ids import ClaimId
 from pool.jobs.execution.states import Known
-from protocol.messages.startd import ClaimAnswer, KeepAlive, ReconnectAnswer, ReconnectClaim, RequestClaim
+from protocol.messages.common import StopHow
+from protocol.messages.startd import ClaimAnswer, KeepAlive, ReconnectAnswer, ReconnectClaim, ReleaseClaim, RequestClaim
 from protocol.rpc import endpoints
 from protocol.rpc.endpoints import Peer
 from protocol.security.needs import EXECUTE
@@ -200,6 +201,16 @@ class StartdLink:
         if claim.id is None:
             raise PeerError(f"{self.address} does not hold the claim {claim.public} any more")
         return claim.id
+
+    async def give_back(self, claim: Claim, how: StopHow = StopHow.GRACEFUL, *, concluded: bool = False) -> None:
+        """Say that the slot is not needed. Where that is lost, so is the connection: a claim that runs nothing ends
+        with it, any other with the lease, which nobody renews."""
+        try:
+            id = await self.id_of(claim)
+            peer = await self.peer()
+            await peer.notify(ReleaseClaim(claim_id=id, how=how, concluded=concluded))
+        except PoolError as error:
+            self._core.log.full(f"{claim.slot_name} was not given back: {error}", claim=claim.public)
 
     async def _follow(self) -> None:
         """Nobody is here: the startd may have another address by now, and what it says there counts.

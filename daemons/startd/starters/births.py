@@ -121,9 +121,11 @@ class Births:
         assert peer is not None
         async for order in starter.orders:
             try:
-                await peer.call(order, timeout=ORDER_TIMEOUT_S)
+                # Nobody needs an answer: what a starter does not heed in time, its slot's deadlines kill it for, and an
+                # order that is lost is lost with the starter.
+                await peer.notify(order)
             except PeerError as error:
-                self._start.log.full(f"The starter {starter.pid} did not heed: {error}")
+                self._start.log.full(f"The starter {starter.pid} was not told: {error}")
 
     def _payload(self, execute: str) -> bytes:
         if execute not in self._payloads:

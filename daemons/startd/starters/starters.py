@@ -246,6 +246,9 @@ class Starters:
         """Wait for its end, then remove what it left."""
         status = await starter.process.wait()
         if starter.peer is not None:
+            if status == 0:  # it left nobody who could hold its end open, and its last word may not have been read yet
+                with trio.move_on_after(LEAVE_S):
+                    await starter.peer.closed.wait()
             starter.peer.abort("the starter ended")
         tidy = status == 0 and not starter.activation
         if not tidy:

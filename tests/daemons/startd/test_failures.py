@@ -16,7 +16,8 @@ from daemons.startd import main as startd_main
 from daemons.startd.machine.engine import EngineWatch
 from daemons.startd.slots import holders
 from pool.config import load_config
-from tests.daemons.startd.schedd import Bench, a_bench
+from protocol.messages.schedd import ClaimChange
+from tests.daemons.startd.schedd import Bench, a_bench, a_job
 
 
 def failures(bench: Bench) -> str:
@@ -111,3 +112,15 @@ async def test_a_container_whose_starter_has_just_begun_is_no_orphan(tmp_path: P
     watch = EngineWatch(start, SimpleNamespace(), records, lambda: set(living))  # type: ignore[arg-type]
     await watch._remove_orphans()
     assert cleaned == [8]
+
+
+async def test_the_last_word_of_a_starter_that_has_ended_is_heard(tmp_path: Path, autojump_clock: MockClock) -> None:
+    async with a_bench(tmp_path) as bench, bench.schedd() as schedd:
+        held = await schedd.claim(await bench.offer())
+        await schedd.run(held, a_job(RunsFor=3))
+        starter = await bench.until_running()
+        bench.farm.network.delay_s = (1.0, 1.0)  # its end is known before its words have come
+        starter.heard.append("leave")
+        await starter.ended.wait()
+        await bench.until("Claimed/Idle", held.slot)
+        assert ClaimChange.STARTER_GONE not in [word.change for word in schedd.told]
