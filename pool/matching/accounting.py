@@ -125,7 +125,8 @@ class Accountant:
         self.updated_at = max(now, self.updated_at)
 
     def set(self, submitter: str, attribute: str, value: float, *, now: float) -> None:
-        """What `condor_userprio -setprio`, `-setfactor`, `-setaccum` do; -1 as AccumulatedUsage resets the usage."""
+        """What `condor_userprio -setprio` (of the real priority), `-setfactor`, `-setaccum` do; a usage that is not
+        positive begins anew."""
         if not may_have_account(submitter):
             raise UserError(
                 f"a submitter's name of {len(submitter)} characters", expected=f"at most {SUBMITTER_CHARS_MAX}"
@@ -139,7 +140,7 @@ class Accountant:
                     raise UserError(f"a priority factor of {value:g} is too small", expected="at least 1")
                 account = replace(account, factor=value)
             case "priority":
-                account = replace(account, priority=max(PRIORITY_MIN, value / account.factor))
+                account = replace(account, priority=max(PRIORITY_MIN, value))
             case "accumulatedusage" | "weightedaccumulatedusage":
                 began = now if value <= 0 else account.began_at
                 account = replace(account, usage_s=max(0.0, value), weighted_usage_s=max(0.0, value), began_at=began)

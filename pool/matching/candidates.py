@@ -13,7 +13,7 @@ from typing import Final
 
 from pool.classad import ClassAd, Expr, is_match, rank
 from pool.matching.offers import Offer, Pieces
-from pool.matching.preempt import Asker, PreemptionPolicy, Preempts, preempts
+from pool.matching.preempt import Asker, PreemptionPolicy, Preempts, number_of, preempts
 from pool.slots.provision.resources import Amounts
 
 Key = tuple[float, float, float, float, float]
@@ -72,8 +72,7 @@ def evaluate_one(asker: Asker, slot: Working, order: RankOrder) -> Key | None:
 
 
 def _number(expression: Expr | None, ad: ClassAd, job: ClassAd) -> float:
-    value = expression.eval(ad, job) if expression is not None else 0.0
-    return float(value) if isinstance(value, int | float) else 0.0
+    return number_of(expression.eval(ad, job)) if expression is not None else 0.0
 
 
 _DEAD: Final = -1

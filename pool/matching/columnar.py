@@ -14,7 +14,7 @@ from pool.classad import ClassAd, Expr
 from pool.classad.columns import Table
 from pool.classad.columns.vector import NoColumn
 from pool.matching.candidates import Key, RankOrder, Working, evaluate_one
-from pool.matching.preempt import Asker, Preempts
+from pool.matching.preempt import LOWEST, Asker, Preempts
 
 FEW = 16
 """Fewer slots than this are looked at one by one."""
@@ -73,4 +73,4 @@ def _each(asker: Asker, slots: Sequence[Working], rows: Sequence[int], order: Ra
 
 
 def _numbers(table: Table, expression: Expr | None, job: ClassAd) -> npt.NDArray[np.float64]:
-    return np.zeros(len(table)) if expression is None else table.numbers(expression, target=job)
+    return np.zeros(len(table)) if expression is None else table.numbers(expression, target=job, other=LOWEST)

@@ -9,9 +9,11 @@ how many slots each holds.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
+from typing import Final
 
 from pool.classad import ClassAd, Expr, rank
 from pool.classad.syntax.parse import literal_of
@@ -53,6 +55,15 @@ class Asker:
     priority_of: Mapping[str, float]
     now: float
     slots_of: Mapping[str, int] = field(default_factory=dict)
+
+
+LOWEST: Final = -sys.float_info.max
+"""What a rank of the negotiator's own is that is no number: such slots come last, as in HTCondor."""
+
+
+def number_of(ranked: object) -> float:
+    """A rank of the negotiator's own (NEGOTIATOR_PRE_JOB_RANK, PREEMPTION_RANK and so on) as a number."""
+    return float(ranked) if isinstance(ranked, int | float) else LOWEST
 
 
 def may_be_preempted(slot: ClassAd, policy: PreemptionPolicy) -> bool:
@@ -105,4 +116,4 @@ def preempts(slot: ClassAd, asker: Asker, policy: PreemptionPolicy) -> tuple[Pre
         if policy.requirements.eval(other, ours) is not True:
             return None
     ordered = policy.rank.eval(other, ours) if policy.rank is not None else 0.0
-    return why, float(ordered) if isinstance(ordered, int | float) else 0.0
+    return why, number_of(ordered)

@@ -205,8 +205,12 @@ class Table:
         my: ClassAd | None = None,
         target: ClassAd | None = None,
         odd: Callable[[ClassAd], float] | None = None,
+        other: float = 0.0,
     ) -> npt.NDArray[np.float64]:
-        """The value of an expression for each row as a real, 0.0 where it is no number."""
+        """The value of an expression for each row as a real, `other` where it is no number.
+
+        `odd` has the number of a row where values have no column form; without it that is NoColumn.
+        """
         try:
             found = self.eval(expression, my=my, target=target)
         except NoColumn:
@@ -217,10 +221,10 @@ class Table:
             data = found.data.astype(np.float64)
             masked = either(found.undefined, found.error)
             if masked is not None:
-                data[masked] = 0.0
+                data[masked] = other
             return data
         values = found.values()
-        return np.array([float(value) if type(value) in (bool, int, float) else 0.0 for value in values])
+        return np.array([float(value) if type(value) in (bool, int, float) else other for value in values])
 
     def _true(self, found: Vector) -> npt.NDArray[np.bool_]:
         return logical(found).data  # type: ignore[no-any-return]

@@ -57,10 +57,13 @@ def test_factors_begin_by_who_it_is(submitter: str, factor: float) -> None:
     assert account.effective == pytest.approx(0.5 * factor)
 
 
-def test_setting_the_priority_sets_the_effective_one_and_wrong_attributes_are_named() -> None:
+def test_setting_the_priority_sets_the_real_one_and_wrong_attributes_are_named() -> None:
     accountant = Accountant()
     accountant.set("a@p", "Priority", 5000.0, now=0.0)
-    assert accountant.account("a@p").effective == pytest.approx(5000.0)
+    assert accountant.account("a@p").priority == 5000.0
+    assert accountant.account("a@p").effective == pytest.approx(5000.0 * 1000)
+    accountant.set("a@p", "Priority", 0.0, now=0.0)
+    assert accountant.account("a@p").priority == 0.5
     accountant.set("a@p", "AccumulatedUsage", 0.0, now=77.0)
     assert accountant.account("a@p").began_at == 77.0
     with pytest.raises(UserError, match="Colour is not an attribute"):

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pool.classad import ClassAd, expr
+from pool.classad import ClassAd, Expr, expr
 from pool.classad.values import environment
 from pool.classad.values.environment import ENV
 from pool.matching import (
@@ -25,6 +25,8 @@ from pool.matching import (
     negotiate,
     shares,
 )
+from pool.matching.candidates import evaluate_each
+from pool.matching.columnar import ColumnEvaluator
 from pool.matching.preempt import may_be_preempted
 
 
@@ -139,6 +141,25 @@ def test_the_pre_job_rank_comes_before_the_jobs_rank_and_the_post_job_rank_after
     wanted = a_request(count=3, Rank=expr("TARGET.Mips"))
     plan = negotiate(Snapshot(slots, [wanted], settings=CycleSettings(order)))
     assert [m.slot for m in plan.matches] == ["c", "b", "a"]
+
+
+@pytest.mark.parametrize("nothing", [expr("NoSuch"), expr("1 / 0"), expr('"much"')])
+@pytest.mark.parametrize("count", [3, 40])
+def test_a_slot_whose_rank_is_no_number_comes_last(nothing: Expr, count: int) -> None:
+    slots = [a_slot("unknown", Load=nothing), *(a_slot(f"s{n}", Load=n + 1) for n in range(count))]
+    for order in (RankOrder(pre=expr("-MY.Load")), RankOrder(post=expr("-MY.Load"))):
+        snapshot = Snapshot(slots, [a_request(count=count + 1)], settings=CycleSettings(order))
+        for evaluate in (evaluate_each, ColumnEvaluator()):
+            plan = negotiate(snapshot, evaluate)
+            assert [m.slot for m in plan.matches] == [*(f"s{n}" for n in range(count)), "unknown"]
+
+
+def test_whose_preemption_rank_is_no_number_is_moved_aside_last() -> None:
+    slots = [a_slot(name, claimed=True, RemoteUser=f"{name}@p", Rank=1.0, Worth=worth) for name, worth in
+             (("a", expr("NoSuch")), ("b", -7))]  # fmt: skip
+    policy = PreemptionPolicy(rank=expr("MY.Worth"))
+    plan = negotiate(Snapshot(slots, [a_request()], settings=CycleSettings(RankOrder(preemption=policy))))
+    assert [m.slot for m in plan.matches] == ["b"]
 
 
 def test_a_partitionable_slot_is_carved_until_it_is_full() -> None:
