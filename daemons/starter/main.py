@@ -36,6 +36,8 @@ from daemons.starter.launch.warm import warm_up
 from daemons.starter.live.requests import Live
 from daemons.starter.report.line import SharedConnection
 from pool.base.errors import PeerError
+from pool.classad import ClassAd
+from pool.classad.eval.delta import Delta, changed_by
 from pool.execute.cgroup import Trees
 from protocol.messages.common import StopHow
 from protocol.messages.starter import (
@@ -57,7 +59,7 @@ from protocol.rpc.endpoints import Peer
 from protocol.rpc.service import Answer, Service, answer
 from protocol.security import needs
 from protocol.security.credentials import Security
-from protocol.wire.message import DONE, Done
+from protocol.wire.message import DONE, Done, replace
 
 __all__ = ["Starter", "child_main", "main", "warm_up"]
 
@@ -99,6 +101,7 @@ class Starter:
         self._startd: Peer | None = None
         self._job: JobRun | None = None
         self._last = ""
+        self._slot_ad = ClassAd()
         self._idle = trio.Event()
         self._idle.set()
         self._leave = trio.Event()
@@ -171,6 +174,8 @@ class Starter:
         assert self._lines is not None
         if request.slot.name != self._settings.slot:
             self._work_for(request.slot)
+        self._slot_ad = changed_by(self._slot_ad, Delta(request.slot_ad, request.slot_lacks))
+        request = replace(request, slot_ad=self._slot_ad.copy())
         context = Context(
             self._settings,
             self._log,

@@ -38,11 +38,14 @@ class RunJob(Request[Done], tag="starter.run_job"):
     job_id: JobId
     job_ad: ClassAd
     slot_ad: ClassAd
+    """Whole with a starter's first job, and then what has changed since the one before."""
     shadow_address: str
     ticket: str
     agent_address: str = ""
     agent_ticket: str = ""
     lease_s: float = 2400.0
+    slot_lacks: list[str] = []
+    """The attributes that the slot's ad has no more."""
 
 
 class MeetSchedd(Request[Done], tag="starter.meet_schedd"):

@@ -17,6 +17,7 @@ from typing import Any, Final
 import trio
 
 from pool.classad import ClassAd
+from pool.classad.eval.delta import Delta, changed_by
 from protocol.messages.common import StopHow
 from protocol.messages.starter import (
     ActivationOver,
@@ -34,7 +35,7 @@ from protocol.rpc.service import Service, answer
 from protocol.security import needs
 from protocol.security.credentials import Security
 from protocol.security.identity import Link
-from protocol.wire.message import DONE, Done
+from protocol.wire.message import DONE, Done, replace
 from tests.fakes.network import FakeNetwork, FakeStream, Wire
 
 FIRST_PID = 1_000_000_000
@@ -51,6 +52,8 @@ class FakeStarter:
         self.heard: list[str] = []
         self.stops: list[StopJob] = []
         self.jobs: list[RunJob] = []
+        self.news: list[ClassAd] = []
+        """What came of the slot's ad with each of them."""
         self.ended = trio.Event()
         self._ours = ours
         self._peer: Peer | None = None
@@ -118,6 +121,9 @@ class FakeStarter:
         return DONE
 
     def _run(self, nursery: trio.Nursery, order: RunJob) -> Done:
+        before = self.jobs[-1].slot_ad if self.jobs else ClassAd()
+        self.news.append(order.slot_ad)
+        order = replace(order, slot_ad=changed_by(before, Delta(order.slot_ad, order.slot_lacks)))
         self.job = order
         self.jobs.append(order)
         self.heard.append(f"run {order.job_id}")

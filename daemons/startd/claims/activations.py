@@ -130,12 +130,14 @@ class Activations:
         assert slot.claim is not None
         assert slot.starter is not None
         assert slot.starter.slot is not None
+        news = slot.starter.news_of(self._ads.matching(slot))
         return RunJob(
             slot=slot.starter.slot,
             activation=asked.activation,
             job_id=asked.job_id,
             job_ad=asked.job_ad,
-            slot_ad=self._ads.matching(slot),
+            slot_ad=news.changed,
+            slot_lacks=list(news.removed),
             shadow_address=asked.shadow_address,
             ticket=asked.ticket,
             agent_address=asked.agent_address,

@@ -9,6 +9,8 @@ from typing import Final
 import trio
 
 from daemons.daemon_core.world import ChildProcess
+from pool.classad import ClassAd
+from pool.classad.eval.delta import Delta, delta
 from protocol.messages.starter import LeaveNow, StarterSlot
 from protocol.rpc import endpoints
 from protocol.wire.message import Done, Request
@@ -35,6 +37,7 @@ class LivingStarter:
     gone: trio.Event = field(default_factory=trio.Event)
 
     def __post_init__(self) -> None:
+        self._told = ClassAd()
         self._orders, self.orders = trio.open_memory_channel[Request[Done]](ORDERS_MAX)
 
     @property
@@ -65,6 +68,11 @@ class LivingStarter:
             self._orders.send_nowait(order)
         except trio.WouldBlock:  # it has not heeded any for a long time
             self.process.kill(signal.SIGKILL)
+
+    def news_of(self, slot: ClassAd) -> Delta:
+        """What of its slot's ad it has not been told; with the job that is given to it next, it is."""
+        before, self._told = self._told, slot.flat()
+        return delta(before, self._told)
 
     def is_gone(self) -> None:
         """Its process has ended, and what it left is removed."""

@@ -137,6 +137,8 @@ async def test_jobs_run_one_after_another_in_the_same_starter(tmp_path: Path, au
         assert await bench.until_running("1.1") is starter
         assert starter.jobs[1].slot_ad["JobId"] == "1.1"
         assert starter.jobs[1].slot_ad["Name"] == held.slot
+        assert len(starter.news[0]) > 50
+        assert len(starter.news[1]) < 40
 
 
 async def test_activation_may_come_twice_but_only_one_job_runs(tmp_path: Path, autojump_clock: MockClock) -> None:

@@ -12,7 +12,7 @@ from daemons.base.linux import is_zombie
 from daemons.host.tree import start_ticks
 from daemons.startd.starters.leftovers import Trace, sweep
 from pool.base.ids import JobId
-from pool.classad import ClassAd
+from pool.classad import ClassAd, parse_long
 from pool.execute.cgroup import Trees
 from pool.jobs.vocabulary.endings import Ending
 from protocol.messages.common import StopHow
@@ -436,6 +436,28 @@ async def test_p6_what_a_killed_starter_leaves_can_be_swept() -> None:
         assert sweep(trace, trees_of(settings) if settings else Trees(0)) == []
         assert not _alive(pids)
         assert not b.sandbox.exists()
+
+
+async def test_the_next_job_of_a_claim_finds_the_slot_as_it_is_by_then() -> None:
+    async with bench() as b:
+        assert b.startd is not None
+        first = await b.run(b.job_ad("true"), claim="c", memory=256, disk=100_000)
+        await b.until(ActivationOver, first)
+        await b.startd.call(
+            RunJob(
+                slot=b.slot,
+                activation="next",
+                job_id=JobId(1, 2),
+                job_ad=b.job_ad("cp $_CONDOR_MACHINE_AD found"),
+                slot_ad=ClassAd({"Memory": 128}),
+                slot_lacks=["Disk"],
+                shadow_address=str(b.root / "schedd.sock"),
+                ticket="secret-c",
+            )
+        )
+        await b.ended("next")
+        found = parse_long((b.iwd / "found").read_text())
+        assert (found["Memory"], found["Cpus"], "Disk" in found) == (128, 1, False)
 
 
 async def test_run_job_is_heeded_once() -> None:
