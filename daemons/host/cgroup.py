@@ -16,7 +16,7 @@ import time
 from collections.abc import Iterable
 from typing import Final
 
-from daemons.host.kernel_files import read_file, write_file
+from daemons.host.kernel_files import read_file, read_open_file, write_file
 from daemons.host.tree import send
 from pool.base.ids import is_number
 from pool.execute.cgroup import (
@@ -59,6 +59,8 @@ class ControlGroup:
         self.name = name
         self._paths = {controller: os.path.join(mount, name) for controller, mount in trees.mounts if name}
         self._entrances: list[int] = []
+        self._open: dict[tuple[str, str], int] = {}
+        """Files that are used for each job, by controller and name."""
         self._frozen = False
         self._oom_before = 0
         self._cpu_before = (0.0, 0.0)
@@ -84,7 +86,7 @@ class ControlGroup:
         if self._paths and (self._limits is None or not os.path.isdir(self._paths[self._watchtower])):
             self._limits = None
             self._forget_oom()
-            self._close_entrances()
+            self._close_files()
             for path in self._paths.values():
                 os.makedirs(path, exist_ok=True)
         # The limits are the next job's, the freezing was the last one's.
@@ -124,14 +126,14 @@ class ControlGroup:
                 for path in self._paths.values():
                     self._entrances.append(os.open(os.path.join(path, file), os.O_WRONLY | os.O_CLOEXEC))
             except OSError:
-                self._close_entrances()
+                self._close_files()
                 raise
         return self._entrances
 
-    def _close_entrances(self) -> None:
-        for fd in self._entrances:
+    def _close_files(self) -> None:
+        for fd in (*self._entrances, *self._open.values()):
             os.close(fd)
-        self._entrances = []
+        self._entrances, self._open = [], {}
 
     def has_room(self) -> bool:
         """Whether a child that borrows this process's memory can enter, and be sure not to meet the limit there.
@@ -161,27 +163,39 @@ class ControlGroup:
 
     def members(self) -> set[int]:
         """The processes in the group."""
-        if not self._paths:
+        if not self._paths or self._file("pids" if self.trees.version == 1 else "", "pids.current") == "0\n":
             return set()
-        return {int(pid) for pid in self._file(self._watchtower, "cgroup.procs").split()}
+        try:
+            # Opened anew: version 1 may show who was there when it was last read.
+            text = read_file(os.path.join(self._paths[self._watchtower], "cgroup.procs"))
+        except OSError:
+            return set()
+        return {int(pid) for pid in text.split()}
 
     # ---- what it uses
 
     def _reset_peak(self) -> None:
         if "memory" in self._paths:
             try:
-                write_file(os.path.join(self._paths["memory"], "memory.max_usage_in_bytes"), "0")
+                os.pwrite(self._opened("memory", "memory.max_usage_in_bytes", os.O_RDWR), b"0", 0)
             except OSError:
                 pass
 
     def _file(self, controller: str, name: str) -> str:
-        path = self._paths.get(controller)
-        if path is None:
+        if controller not in self._paths:
             return ""
         try:
-            return read_file(os.path.join(path, name))
+            return read_open_file(self._opened(controller, name, os.O_RDONLY))
         except OSError:
             return ""
+
+    def _opened(self, controller: str, name: str, flags: int) -> int:
+        fd = self._open.get((controller, name))
+        if fd is None:
+            fd = self._open[controller, name] = os.open(
+                os.path.join(self._paths[controller], name), flags | os.O_CLOEXEC
+            )
+        return fd
 
     def _oom_count(self) -> int:
         if self.trees.version == 1:
@@ -320,7 +334,7 @@ class ControlGroup:
 
     def remove(self) -> None:
         """Remove the group; it has to be empty, but the last process may not have been collected yet."""
-        self._close_entrances()
+        self._close_files()
         self._forget_oom()
         self._limits = None
         for path in self._paths.values():

@@ -82,6 +82,18 @@ def test_a_group_counts_processor_time(group: ControlGroup) -> None:
         assert sample.user_s + sample.system_s > 0.02
 
 
+def test_a_group_that_somebody_has_removed_is_made_and_read_anew(group: ControlGroup) -> None:
+    group.prepare(CgroupLimits(memory=64 * MIB))
+    _start_in(group, "/bin/true").wait()
+    assert group.sample() is not None
+    ControlGroup(group.trees, group.name).remove()
+    assert group.prepare(CgroupLimits(memory=64 * MIB)) == []
+    process = _start_in(group, "/bin/sleep", "600")
+    assert group.members() == {process.pid}
+    assert group.kill() == 1
+    process.wait()
+
+
 def test_without_trees_nothing_is_done() -> None:
     group = ControlGroup(Trees(0), "whatever")
     assert not group.works
