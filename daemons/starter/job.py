@@ -155,8 +155,6 @@ class JobRun:
         async with trio.open_nursery() as nursery:
             self._beside = nursery
             nursery.start_soon(self._keep_link)
-            if not self._disk.enforced:
-                nursery.start_soon(self._keep_reserve)
             result = await self._execute()
             said = {"ending": result.ending.value, "reason": result.reason}
             self.context.log.always("The job ended", job=self.request.job_id, **said)
@@ -173,6 +171,8 @@ class JobRun:
 
     async def _keep_reserve(self) -> None:
         """Nothing but this keeps the job from filling a disk that it shares."""
+        if self._disk.enforced:
+            return
         await trio.sleep(UNSEEN_S)
         reserved_mb = self.context.settings.reserved_disk_mb
         await keep_reserve(self.sandbox, self.slot, reserved_mb, self._figures, self._hold_now)
@@ -258,6 +258,7 @@ class JobRun:
         if plan.transfers:
             transfer = transfer_for(self.context, self.request, self.job, self.sandbox, account, plan, self._figures)
             self._beside.start_soon(transfer.times.tell, self._link, self.request)
+            self._beside.start_soon(self._keep_reserve)
             await fetch_input(transfer, self._figures, self._disk, self.context.log)
             outputs = Outputs(transfer)
             self._streams = Streams(self.request, self.job, self.sandbox, account, self.context.agent, self.context.log)
@@ -352,6 +353,8 @@ class JobRun:
         found: list[Attendant] = []
         if self._streams is not None:
             found.append(self._streams.run)
+        else:  # where files move, it has gone on since they began to
+            found.append(self._keep_reserve)
         if self._hooks is not None and self._hooks.has(Hook.UPDATE_JOB_INFO):
             found.append(partial(self._hooks.tell_now_and_then, self.job, self._figures, self._running))
         return found

@@ -37,9 +37,11 @@ class SharedConnection:
 
     async def peer(self, address: str, ticket: str) -> Peer:
         """The connection to this address with this ticket, made if there is none; PeerError when it cannot be."""
+        if self._peer is not None and self._serves(self._peer, address, ticket):
+            return self._peer
         async with self._opening:
             peer, self._peer = self._peer, None
-            if peer is None or peer.closed.is_set() or self._for != (address, ticket):
+            if peer is None or not self._serves(peer, address, ticket):
                 if peer is not None:
                     peer.abort("another is needed")
                 peer = await endpoints.open_peer(
@@ -52,6 +54,9 @@ class SharedConnection:
                 peer.grant(Level.READ)
             self._peer, self._for = peer, (address, ticket)
             return peer
+
+    def _serves(self, peer: Peer, address: str, ticket: str) -> bool:
+        return not peer.closed.is_set() and self._for == (address, ticket)
 
     @asynccontextmanager
     async def held(self, address: str, ticket: str) -> AsyncGenerator[Peer, None]:
