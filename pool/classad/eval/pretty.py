@@ -16,7 +16,7 @@ from pool.classad.syntax.nodes import (
     Unary,
     spine,
 )
-from pool.classad.syntax.unparse import identifier, selected, unparse
+from pool.classad.syntax.unparse import identifier, unparse
 
 _AD = 4
 _LIST = 3
@@ -83,7 +83,7 @@ def _write(node: Node, indent: int, out: list[str]) -> None:
                 out.append(after)
         case Select(base=base, name=name):
             _write(base, indent, out)
-            out.append("." + selected(name, old=False))
+            out.append("." + name)  # without quotes, as unparse() has it in HTCondor
         case Call(name=name, args=args):
             out.append(name + "(")
             for i, arg in enumerate(args):
