@@ -33,6 +33,8 @@ from pool.classad.values.attrs import MISSING
 from pool.classad.values.value import UNDEFINED
 
 _MAX_KEPT: Final = 5_000
+_MAX_KEPT_BYTES: Final = 64 << 20
+"""Of the values that are kept; users' expressions may have any number of parts, and a pool any number of slots."""
 _KIND: Final[dict[type, str]] = {int: INT, float: REAL, bool: BOOL}
 
 
@@ -84,6 +86,7 @@ class Table:
         self._columns: dict[str, AttributeColumn | None] = {}
         #: Values of nodes that depend on the rows alone, by the node's identity (the node is kept alive beside it).
         self.kept: dict[tuple[int, bool], tuple[object, Operand]] = {}
+        self._kept_bytes = 0
         self._odd = {row for row, ad in enumerate(self.ads) if not _is_plain(ad)}
         #: How many expressions went row by row.
         self.fallbacks = 0
@@ -114,6 +117,7 @@ class Table:
                 del self._columns[key]
         if stale:
             self.kept.clear()
+            self._kept_bytes = 0
 
     def column(self, key: str) -> AttributeColumn:
         """What the rows store for an attribute, by its name in lower case; NoColumn when that has no column form."""
@@ -129,8 +133,11 @@ class Table:
 
     def keep(self, node: object, mine: bool, value: Operand) -> None:
         """Remember the value of a node that depends on the rows alone."""
-        if len(self.kept) >= _MAX_KEPT:
+        size = value.size if type(value) is Vector else 0
+        self._kept_bytes += size
+        if len(self.kept) >= _MAX_KEPT or self._kept_bytes > _MAX_KEPT_BYTES:
             self.kept.clear()
+            self._kept_bytes = size
         self.kept[id(node), mine] = node, value
 
     # What is asked.

@@ -57,6 +57,12 @@ class Vector:
     def __len__(self) -> int:
         return len(self.data)
 
+    @property
+    def size(self) -> int:
+        """How many bytes its arrays take."""
+        masks = (mask for mask in (self.undefined, self.error) if mask is not None)
+        return self.data.nbytes + sum(mask.nbytes for mask in masks)
+
     def values(self) -> list[Any]:
         """The rows as Python values."""
         if self.kind is TEXT:

@@ -10,11 +10,12 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from pool.classad import UNDEFINED, ClassAd, Expr, accepts, expr, is_match, parse_ad, rank
-from pool.classad.columns import Table
+from pool.classad.columns import Table, Vector
 from pool.classad.columns.vector import NoColumn
 from pool.classad.eval.ad import same
 from tests.pool.classad.generate import Generator
 
+KEPT_BYTES_MAX = 64 << 20
 NAMES = ["a", "b", "c", "d", "s", "t", "e", "f"]
 LITERALS = ["0", "1", "2", "-3", "7", "9223372036854775807", "0.0", "1.5", "-2.5", "1e308", "true", "false", "undefined",
             "error", '"x"', '"X"', '"y"', '"12"', '""']  # fmt: skip
@@ -185,6 +186,15 @@ def test_what_has_no_column_form_is_evaluated_row_by_row() -> None:
     assert table.matches(job).tolist() == [is_match(job, row) for row in rows]
     assert table.ranks(job).tolist() == [rank(job, row) for row in rows]
     assert table.fallbacks
+
+
+def test_values_that_are_kept_are_bounded_by_their_bytes() -> None:
+    table = Table([ClassAd({"Memory": number}) for number in range(20_000)])
+    for number in range(4_500):
+        table.eval(expr(f"TARGET.Memory > {number}"), my=ClassAd())
+    kept = [value for _, value in table.kept.values() if isinstance(value, Vector)]
+    assert len(kept) > 100
+    assert sum(value.data.nbytes for value in kept) <= KEPT_BYTES_MAX
 
 
 def test_an_error_in_a_row_stays_in_that_row() -> None:
