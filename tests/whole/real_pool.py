@@ -191,25 +191,47 @@ class RealPool:
         """Wait for a state; NotInTime shows the logs."""
         deadline = time.monotonic() + deadline_s
         while True:
+            began = time.monotonic()
             if found := condition():
                 return found
-            if time.monotonic() > deadline:
+            if (now := time.monotonic()) > deadline:
                 raise NotInTime(f"waited in vain for {what}\n{self.logs()}")
-            time.sleep(POLL_S)
+            # As long as it took to look: tools that look all the time take the processor from what is waited for.
+            time.sleep(max(POLL_S, now - began))
 
     def until_done(self, cluster: int) -> list[ClassAd]:
         """Wait until all jobs of the cluster left the queue; their ads."""
-        self.until(lambda: not self.jobs(str(cluster)), f"the end of cluster {cluster}")
+        self.until_gone(cluster)
         return self.history(str(cluster))
+
+    def until_gone(self, cluster: int) -> None:
+        """Wait until all jobs of the cluster left the queue."""
+        self.until(lambda: not (self.statuses(cluster) or self.jobs(str(cluster))), f"the end of cluster {cluster}")
 
     def until_status(self, cluster: int, status: int, *, count: int = 1) -> list[ClassAd]:
         """Wait until that many jobs of the cluster have this JobStatus."""
 
         def there() -> list[ClassAd]:
+            known = self.statuses(cluster)
+            if known is not None and known.count(status) < count:
+                return []
             found = [ad for ad in self.jobs(str(cluster)) if ad.eval_int("JobStatus") == status]
             return found if len(found) >= count else []
 
         return self.until(there, f"{count} jobs of cluster {cluster} with status {status}")
+
+    def statuses(self, cluster: int) -> list[int] | None:
+        """JobStatus of the cluster's jobs: waiting so costs no start of a tool each time. None: only a tool is told."""
+        from pool.base.errors import PoolError
+        from protocol.messages.schedd import QueryJobs, Selection
+        from protocol.rpc.blocking import connect
+
+        asked = QueryJobs(select=Selection(ids=[str(cluster)]), projection=["JobStatus"])
+        try:
+            with connect(str(self.run_dir / "schedd.sock"), self._security()) as peer:
+                return [ad.eval_int("JobStatus", 0) for batch in peer.stream(asked) for ad in batch.ads]
+        except PoolError:
+            return None
 
     # ---- what is left
 
