@@ -42,3 +42,22 @@ def test_other_requests_ask_for_other_things() -> None:
     assert interest.differ(one, other, [_request("A == 1"), _request("B == 2", 2)])
     interest.changed()
     assert not interest.differ(one, other, [])
+
+
+def test_the_same_requirements_of_another_job_may_ask_for_other_things() -> None:
+    interest = Interest()
+    before, now = ClassAd({"A": 1, "B": 1}), ClassAd({"A": 1, "B": 2})
+    for wanted, differ in (("TARGET.A > 1", False), ("TARGET.B > 1", True), ("TARGET.A > 1", False)):
+        interest.changed()
+        assert interest.differ(before, now, [_request("Wanted", Wanted=expr(wanted))]) is differ
+    for own, differ in (({"B": 7}, False), ({}, True)):
+        interest.changed()
+        assert interest.differ(before, now, [_request("B == 2", **own)]) is differ
+
+
+def test_long_requirements_are_not_remembered_without_end() -> None:
+    interest = Interest()
+    requests = [_request(f'TARGET.A{n} == "{"x" * 60_000}"', n) for n in range(1_000)]
+    interest.changed()
+    interest.differ(None, ClassAd(), requests)
+    assert len(interest._known) * 60_000 < 40 << 20
