@@ -6,6 +6,7 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import suppress
+from typing import Final
 
 from daemons.base.writing import write_all
 from daemons.host.account import Account, acting_as
@@ -13,7 +14,9 @@ from pool.classad import ClassAd
 from pool.execute.plan import JOB_AD_NAME, MACHINE_AD_NAME, WRAPPER_ERROR_NAME
 from pool.files.transfer import Stamp
 
-_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+USUAL_BYTES: Final = 64 * 1024
+"""How large a directory may have grown and still be used again."""
+_DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def path_of(execute: str, starter_pid: int) -> str:
@@ -22,12 +25,16 @@ def path_of(execute: str, starter_pid: int) -> str:
 
 
 def make(path: str, account: Account) -> None:
-    """An empty directory, 0700, that belongs to the account; what an earlier process of this number left is removed."""
+    """An empty directory, 0700, that belongs to the account: the one that `empty` has left, or a new one.
+
+    What an earlier process of this number left is removed.
+    """
     try:
         os.mkdir(path, 0o700)
     except FileExistsError:
-        remove(path)
-        os.mkdir(path, 0o700)
+        if not _was_emptied(path):
+            remove(path)
+            os.mkdir(path, 0o700)
     if account.switches:
         os.chown(path, account.uid, account.gid, follow_symlinks=False)
 
@@ -99,6 +106,34 @@ def disk_usage(path: str, *, ahead: bool = True) -> tuple[int, int]:
     return total, things
 
 
+def empty(path: str) -> None:
+    """Remove what is in the sandbox, and leave it to the starter's next job: to make a directory costs much.
+
+    One that a job has made another kind of directory (of its own rights, or very large) goes too.
+    """
+    if (top := _open_top(path)) is None:
+        return
+    try:
+        _clear(top)
+        attributes = os.listxattr(top)
+        is_usual = os.fstat(top).st_size <= USUAL_BYTES and not any(map(_is_users, attributes))
+    finally:
+        os.close(top)
+    if not is_usual:
+        os.rmdir(path)
+
+
+def _is_users(attribute: str) -> bool:
+    """Whether a directory's owner may have set it: lists of who may what are the `system` ones."""
+    return attribute.startswith(("user.", "system."))
+
+
+def _was_emptied(path: str) -> bool:
+    status = os.lstat(path)
+    is_own = stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid()
+    return is_own and stat.S_IMODE(status.st_mode) == 0o700 and not os.listdir(path)
+
+
 def remove(path: str) -> None:
     """Remove the sandbox: any depth, any permissions, any names; links are removed, never followed.
 
@@ -106,21 +141,30 @@ def remove(path: str) -> None:
     stack, nor the number of open files set a limit to the depth. Root takes each directory before it looks into it: a
     process of the account that holds it open could else fill it for ever.
     """
-    try:
-        top = os.open(path, _DIRECTORY)
-    except FileNotFoundError:
+    if (top := _open_top(path)) is None:
         return
-    except PermissionError:
-        os.chmod(path, 0o700)
-        top = os.open(path, _DIRECTORY)
     try:
-        _take(top)
-        numbers = iter(range(1 << 62))
-        while _thin(top, numbers):
-            pass
+        _clear(top)
     finally:
         os.close(top)
     os.rmdir(path)
+
+
+def _open_top(path: str) -> int | None:
+    try:
+        return os.open(path, _DIRECTORY)
+    except FileNotFoundError:
+        return None
+    except PermissionError:
+        os.chmod(path, 0o700)
+        return os.open(path, _DIRECTORY)
+
+
+def _clear(top: int) -> None:
+    _take(top)
+    numbers = iter(range(1 << 62))
+    while _thin(top, numbers):
+        pass
 
 
 def _thin(top: int, numbers: Iterator[int]) -> bool:

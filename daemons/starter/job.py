@@ -210,9 +210,12 @@ class JobRun:
         if self._made_sandbox:
             self._disk.remove()
             try:
-                sandbox.remove(self.sandbox)
+                if self._disk.enforced:
+                    sandbox.remove(self.sandbox)
+                else:
+                    sandbox.empty(self.sandbox)
             except OSError as error:  # the startd's sweep tries again when this process is gone
-                self.context.log.error("Cannot remove the sandbox", path=self.sandbox, reason=error.strerror)
+                self.context.log.error("Cannot empty the sandbox", path=self.sandbox, reason=error.strerror)
 
     # ---- step by step
 

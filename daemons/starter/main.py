@@ -24,6 +24,7 @@ import trio
 from daemons.base import faults
 from daemons.base.linux import become_subreaper, leave_nothing_to_programs
 from daemons.base.log import Log
+from daemons.host import sandbox
 from daemons.host.cgroup import ControlGroup
 from daemons.host.child_settings import StarterSettings
 from daemons.host.processes import Processes
@@ -134,12 +135,21 @@ class Starter:
                 await self._leave.wait()
                 await self._idle.wait()
                 await self._processes.end_all(NO_GROUP)  # so that its exit status 0 says that nothing is left
+                self._remove_sandbox()
                 await self._startd.aclose()
                 nursery.cancel_scope.cancel()
         finally:
             faults.fault("starter.before_leaving")
             if self._orphaned:  # else the startd removes it, unless another starter has it by now
                 self._group.remove()
+
+    def _remove_sandbox(self) -> None:
+        """The claim's jobs have had one directory, one after another."""
+        path = sandbox.path_of(self._settings.execute, os.getpid())
+        try:
+            sandbox.remove(path)
+        except OSError as error:  # the startd's sweep tries again
+            self._log.error("Cannot remove the sandbox", path=path, reason=error.strerror)
 
     def _present(self, activation: str) -> JobRun | None:
         job = self._job

@@ -97,6 +97,11 @@ class Bench:
         """The starter's."""
         return self.execute / f"dir_{self.starter.pid}"
 
+    @property
+    def is_cleared(self) -> bool:
+        """Whether the sandbox holds nothing; empty, it may be there for the starter's next job."""
+        return not self.sandbox.exists() or not os.listdir(self.sandbox)
+
     def log(self) -> str:
         """What the starter wrote to its log."""
         path = self.root / "StarterLog"

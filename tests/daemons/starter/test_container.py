@@ -61,7 +61,7 @@ async def test_a_job_runs_in_a_container_and_leaves_none(engine: ScriptedEngine)
         (created,) = engine.calls("create")
         assert created[created.index("--name") + 1] == f"HTCJob1_1_{SLOT.partition('@')[0]}_PID{b.starter.pid}"
         assert engine.containers() == []
-        assert not b.sandbox.exists()
+        assert b.is_cleared
         assert list((b.root / "run" / "containers").iterdir()) == []
 
 
@@ -139,7 +139,7 @@ async def test_what_cannot_be_is_held_with_a_reason(engine: ScriptedEngine) -> N
             assert end.ad.eval_int("HoldReasonCode") == code, (attributes, end)
             assert words in (end.ad.eval_str("HoldReason") or ""), (attributes, end)
             assert engine.containers() == []
-            assert not b.sandbox.exists()
+            assert b.is_cleared
 
 
 async def test_where_the_engine_does_not_keep_why_a_program_did_not_start_its_words_do(engine: ScriptedEngine) -> None:

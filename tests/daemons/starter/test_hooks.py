@@ -149,7 +149,7 @@ async def test_a_prepare_hook_that_fails_keeps_the_job_from_running(
             assert end.ad.eval_int("HoldReasonSubCode") == subcode
             assert hook.value in (end.ad.eval_str("HoldReason") or "")
         assert not (scripts.notes / "ran").exists()
-        assert not b.sandbox.exists()
+        assert b.is_cleared
 
 
 async def test_a_message_with_success_goes_to_the_log_and_the_job_runs(scripts: Scripts) -> None:

@@ -220,7 +220,7 @@ async def test_everything_in_a_jobs_pid_namespace_ends_when_it_leaves() -> None:
         await b.until(JobExecuting, activation)
         await b.stop(activation, StopHow.GRACEFUL, vacate_s=0.2)
         assert (await b.ended(activation)).ending is Ending.EVICTED
-        assert not b.sandbox.exists()
+        assert b.is_cleared
         end = await b.ended(await b.run(b.job_ad("ls /proc | grep '^[0-9]' | wc -l")))
         assert end.ad.eval_int("ExitCode") == 0
         assert int((b.iwd / "out").read_text()) <= 6

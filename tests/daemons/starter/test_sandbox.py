@@ -3,6 +3,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import pytest
+
 from daemons.host import sandbox
 from daemons.host.account import own_account
 from pool.classad import ClassAd
@@ -15,6 +17,36 @@ def test_a_sandbox_is_for_its_account_alone(tmp_path: Path) -> None:
     (tmp_path / "dir_1" / "left").touch()
     sandbox.make(path, own_account())
     assert os.listdir(path) == []
+
+
+def test_an_emptied_sandbox_is_the_next_jobs(tmp_path: Path) -> None:
+    path = str(tmp_path / "dir_1")
+    sandbox.make(path, own_account())
+    before = os.stat(path).st_ino
+    (tmp_path / "dir_1" / "inner" / "inner").mkdir(parents=True)
+    (tmp_path / "dir_1" / "inner" / "inner" / "left").touch()
+    os.chmod(path, 0o777)
+    sandbox.empty(path)
+    assert os.listdir(path) == []
+    sandbox.make(path, own_account())
+    assert (os.stat(path).st_ino, os.stat(path).st_mode & 0o777) == (before, 0o700)
+
+
+def test_a_sandbox_is_no_other_jobs_that_somebody_was_let_into_or_that_has_grown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = str(tmp_path / "dir_1")
+    sandbox.make(path, own_account())
+    try:
+        os.setxattr(path, "user.mark", b"1")
+    except OSError:
+        pytest.skip("this file system has no attributes")
+    sandbox.empty(path)
+    assert not os.path.exists(path)
+    sandbox.make(path, own_account())
+    monkeypatch.setattr(sandbox, "USUAL_BYTES", -1)
+    sandbox.empty(path)
+    assert not os.path.exists(path)
 
 
 def test_the_ads_can_be_read_by_the_job(tmp_path: Path) -> None:

@@ -65,7 +65,7 @@ async def test_a_job_runs_in_the_image_that_it_brings(program: Path) -> None:
         assert said.startswith("-s exec -W S --pwd S -B S --home S -C S/tool.sif /bin/sh -c ")
         tested = (program.parent / "tested").read_text().replace(str(b.sandbox), "S")
         assert tested == "-s -q test -W S --pwd S -B S --home S -C S/tool.sif\n"
-        assert not b.sandbox.exists()
+        assert b.is_cleared
 
 
 async def test_the_owner_puts_jobs_into_an_image_and_they_leave_when_told(program: Path) -> None:

@@ -17,7 +17,7 @@ from pool.execute.cgroup import Trees
 from pool.jobs.vocabulary.endings import Ending
 from protocol.messages.common import StopHow
 from protocol.messages.shadow import JobEnded, JobExecuting, JobUpdate, StarterReady
-from protocol.messages.starter import ActivationOver, ContinueJob, RunJob, SuspendJob
+from protocol.messages.starter import ActivationOver, ContinueJob, LeaveNow, RunJob, SuspendJob
 from protocol.rpc.endpoints import RemoteError
 from protocol.wire.message import replace
 
@@ -35,7 +35,7 @@ async def test_a_job_runs_where_its_files_are_and_its_end_is_reported() -> None:
         kinds = [type(m) for m in b.heard]
         assert kinds.index(StarterReady) < kinds.index(JobEnded)
         assert JobExecuting in kinds or end.executing is not None
-        assert not b.sandbox.exists()
+        assert b.is_cleared
 
 
 async def test_a_starter_runs_one_job_after_another() -> None:
@@ -128,7 +128,7 @@ async def test_what_cannot_start_is_held_with_a_reason(
         assert end.ad.eval_int("HoldReasonCode") == code
         assert subcode is None or end.ad.eval_int("HoldReasonSubCode") == subcode
         assert words in (end.ad.eval_str("HoldReason") or "")
-        assert not b.sandbox.exists()
+        assert b.is_cleared
 
 
 async def test_a_signal_is_reported_as_such() -> None:
@@ -225,7 +225,7 @@ async def test_p6_nothing_survives_an_eviction(groups: bool) -> None:
         await b.stop(activation, StopHow.FAST)
         assert (await b.ended(activation)).ending is Ending.EVICTED
         assert not _alive(pids)
-        assert not b.sandbox.exists()
+        assert b.is_cleared
 
 
 @pytest.mark.parametrize("groups", [False, True])
@@ -362,7 +362,7 @@ async def test_when_the_lease_runs_out_the_job_is_ended() -> None:
         assert not over.reported
         assert "heard nothing" in over.reason
         assert not _alive(_pids(b.iwd / "pids"))
-        assert not b.sandbox.exists()
+        assert b.is_cleared
 
 
 async def test_a_starter_whose_ticket_is_not_taken_gives_up() -> None:
@@ -435,6 +435,22 @@ async def test_p6_what_a_killed_starter_leaves_can_be_swept() -> None:
         await b.starter.wait()
         assert sweep(trace, trees_of(settings) if settings else Trees(0)) == []
         assert not _alive(pids)
+        assert not b.sandbox.exists()
+
+
+async def test_a_claims_jobs_have_one_directory_which_goes_with_the_claim() -> None:
+    async with bench() as b:
+        assert b.startd is not None
+        for number in range(2):
+            script = f"ls -A | grep -v '^.chirp' > found.{number}; mkdir -p $_CONDOR_SCRATCH_DIR/x/y; exit {number}"
+            job = b.job_ad(f"cd $_CONDOR_SCRATCH_DIR; {script.replace('found', str(b.iwd / 'found'))}")
+            activation = await b.run(job, claim="c")
+            await b.until(ActivationOver, activation)
+            assert (b.iwd / f"found.{number}").read_text().split() == [".job.ad", ".machine.ad"]
+            assert os.listdir(b.sandbox) == []
+            assert b.sandbox.stat().st_uid == os.geteuid()
+        await b.startd.call(LeaveNow())
+        await b.starter.wait()
         assert not b.sandbox.exists()
 
 
