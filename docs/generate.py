@@ -17,6 +17,7 @@ from docs import manual
 from minipool.cli.entry.names import POOL_VERBS, TOOLS
 from minipool.cli.entry.tool import usage
 from pool.config import knobs, templates
+from pool.jobs.claims import diagram as claims
 from pool.jobs.execution import diagram as executions
 from pool.slots import diagram
 from pool.submit import commands
@@ -220,6 +221,7 @@ def _a_host(duty: str) -> Who:
 
 PAGES: dict[str, Callable[[], str]] = {
     "configuration.md": configuration,
+    "claims.md": claims.page,
     "executions.md": executions.page,
     "packages.md": packages,
     "security-duties.md": security_duties,

@@ -17,9 +17,11 @@ import trio
 
 from daemons.base.faults import fault
 from daemons.daemon_core.locate import nearest
+from daemons.schedd.claims.giving_back import give_back
 from daemons.schedd.claims.next_job import begin, keep_idle, next_job
+from daemons.schedd.claims.pass_on import pass_on, said
 from daemons.schedd.claims.run_now import coalesce
-from daemons.schedd.claims.startd_link import Ran, StartdLink
+from daemons.schedd.claims.startd_link import StartdLink
 from daemons.schedd.core.claim import Claim, Pass
 from daemons.schedd.core.core import Core
 from daemons.schedd.execution.shadow import Shadow
@@ -27,15 +29,24 @@ from pool.ads.kept import KeptAd
 from pool.base.errors import PoolError
 from pool.base.ids import ClaimId
 from pool.classad import ClassAd
-from pool.jobs.changes import End, StopReason
+from pool.jobs.claims.events import (
+    Event,
+    GivenUp,
+    Granted,
+    Held,
+    NotHeld,
+    Refused,
+    Renewed,
+    Unneeded,
+)
+from pool.jobs.claims.states import ClaimLife
+from pool.jobs.claims.step import step, taken_up
+from pool.jobs.claims.table import Effect
 from pool.jobs.queue.cluster import Job
 from pool.jobs.queue.store import ClaimRow
-from pool.jobs.vocabulary.endings import Ending
-from pool.jobs.vocabulary.hold_codes import VacateCode, vacate_code
-from pool.jobs.vocabulary.states import JobEvent, allowed
+from pool.jobs.vocabulary.hold_codes import VacateCode
 from pool.slots.lease import ALIVE_MIN_S, alive_interval
-from protocol.messages.common import StopHow
-from protocol.messages.schedd import ClaimChange, ClaimChanged, OfferedMatch
+from protocol.messages.schedd import ClaimChanged, OfferedMatch
 from protocol.messages.startd import ClaimAnswer, Coalesced, ReconnectAnswer, RequestClaim
 from protocol.rpc.endpoints import Peer
 from protocol.rpc.service import Answer, Service, answer
@@ -127,9 +138,8 @@ class Claims:
             slot=KeptAd(match.slot_ad),
             ticket=Pass.new(),
             files_ticket=Pass.new(),
-            lease_s=lease_s or core.settings.alives_missed_max * self._alive_s,
             alive_s=self._alive_s,
-            renewed_at=core.now(),
+            life=ClaimLife(lease_s or core.settings.alives_missed_max * self._alive_s, core.now()),
             room=tuple(match.room),
         )
         self._claims[claim.public] = claim
@@ -152,7 +162,7 @@ class Claims:
         except Exception as error:
             core = self.core
             core.log.always(f"Claim {claim.public} is given up, for job {job.id} cannot be run under it")
-            shadow, claim.shadow, claim.reusable = claim.shadow, None, False
+            shadow, claim.shadow = claim.shadow, None
             if shadow is not None:
                 job = shadow.job
                 core.executions.shadow_of.pop(job, None)
@@ -161,7 +171,7 @@ class Claims:
             core.queue.set_busy(job, False)
             self._asking.discard(job)
             core.give_up(job, error)
-            await self.release(claim, StopHow.FAST)
+            self.happens(claim, GivenUp())
 
     async def _request(self, claim: Claim, id: ClaimId, job: Job) -> None:
         """Claim the slot and put it to work."""
@@ -174,10 +184,12 @@ class Claims:
         try:
             startd = self.startd(claim.startd)
             self._let_in(claim)
-            core.requested[job] = lambda: core.tasks.start(startd.give_back, claim)
+            core.requested[job] = lambda: self.happens(claim, Unneeded())
             answer = await startd.ask_for(self._claim_request(claim, id, job))
             fault("schedd.claim_requested")
             refused = "" if answer.granted else answer.reason or "no reason given"
+            if not refused and not self._granted(claim, answer):
+                refused = "the startd has ended the claim already"
         except PoolError as error:
             refused = str(error)
         core.requested.pop(job, None)
@@ -185,13 +197,12 @@ class Claims:
         job.busy = False
         if refused:
             core.log.always(f"No claim on {claim.public} for job {job.id}: {refused}")
-            self._forget(claim)
+            self.happens(claim, Refused())
             self._refused[job] = failures = self._refused.get(job, 0) + 1
             self._tell_of_refusal(job, f"{claim.slot_name or 'a slot'} refused the job: {refused}")
             core.cool_down(job, failures)
             return False
         self._refused.pop(job, None)
-        self._granted(claim, answer)
         core.log.full(f"Claimed {claim.slot_name}.", claim=claim.public, job=job.id)
         return True
 
@@ -201,18 +212,19 @@ class Claims:
             told = {"LastRejMatchReason": reason, "LastRejMatchTime": int(self.core.now())}
             self.core.queue.change(job, told)
 
-    def _granted(self, claim: Claim, answer: ClaimAnswer) -> None:
-        """The slot is ours."""
-        core = self.core
+    def _granted(self, claim: Claim, answer: ClaimAnswer) -> bool:
+        """The slot is ours, unless its startd has thought better of it since."""
         if answer.slot_ad is not None:
             claim.slot = KeptAd(answer.slot_ad)
-        if answer.lease_s > 0:
-            claim.lease_s = min(claim.lease_s, answer.lease_s)  # the job's own is the longest that it waits
         if answer.alive_interval_s:
             claim.alive_s = max(ALIVE_MIN_S, answer.alive_interval_s)
-        claim.renewed_at = core.now()
-        core.held_slots.add(claim)
-        core.queue.put_claim(claim.row())
+        self.happens(claim, Granted(answer.lease_s))
+        return claim.life.is_held
+
+    def _keep(self, claim: Claim) -> None:
+        """Write the claim down, and keep it alive."""
+        self.core.held_slots.add(claim)
+        self.core.queue.put_claim(claim.row())
         self.startd(claim.startd).add(claim)
 
     def _let_in(self, claim: Claim) -> None:
@@ -249,8 +261,7 @@ class Claims:
             id=id,
             ticket=Pass.new(),
             files_ticket=Pass.new(),
-            renewed_at=core.now(),
-            gone=False,
+            life=ClaimLife(like.life.lease_s, core.now()),
             room=(),
             asking=trio.Lock(),
         )
@@ -267,7 +278,7 @@ class Claims:
             job_ad=self.core.queue.ad(job).flat(),
             schedd_name=self.core.settings.name,
             submitter=claim.submitter,
-            lease_s=claim.lease_s,
+            lease_s=claim.life.lease_s,
             alive_interval_s=claim.alive_s,
             shadow_address=self.shadow_address(claim),
             ticket=claim.ticket.secret,
@@ -298,7 +309,7 @@ class Claims:
         if shadow is not None:
             await shadow.begin()
         elif claim.wish is None or not await coalesce(self, claim, claim.wish):
-            await self.release(claim)
+            self.happens(claim, Unneeded())
 
     def goes_on(self, shadow: Shadow) -> None:
         """It is known what came of an execution: conclude it, and see what its claim does next."""
@@ -311,28 +322,34 @@ class Claims:
             following = await keep_idle(self, shadow.claim, shadow.job, keep_s)
         await self.work(shadow.claim, following)
 
-    async def release(self, claim: Claim, how: StopHow = StopHow.GRACEFUL) -> None:
-        """Give the slot back."""
-        if not claim.gone:
-            await self.startd(claim.startd).give_back(claim, how, concluded=claim.is_concluded)
-        self._forget(claim)
+    def happens(self, claim: Claim, event: Event) -> None:
+        """Something has happened to a claim: do what it wants done because of it."""
+        was = claim.life
+        claim.life, effects = step(was, event, now=self.core.now())
+        if claim.life.asks_after and not was.asks_after:
+            self.startd(claim.startd).wake()
+        for effect in effects:
+            match effect:
+                case Effect.KEEP:
+                    self._keep(claim)
+                case Effect.WITHDRAW | Effect.RELEASE:
+                    self.core.tasks.start(give_back, self, claim)
+                case Effect.PASS_ON if claim.shadow is not None:
+                    pass_on(self.core, claim.shadow, event)
+                case Effect.FORGET:
+                    self._forget(claim)
 
     async def tell(self, claim: Claim, request: Callable[[str], Request[Record]]) -> str:
         """Ask something of the claim's startd, which `request` makes of the claim's id; what went wrong, or nothing."""
-        startd = self.startd(claim.startd)
         try:
-            id = await startd.id_of(claim)
-            peer = await startd.peer()
-            await peer.call(request(id))
+            await self.startd(claim.startd).call(claim, request)
         except PoolError as error:
             return str(error) or type(error).__name__
         return ""
 
     def _forget(self, claim: Claim) -> None:
-        claim.gone = True
-        if self._claims.pop(claim.public, None) is None:
-            return
         core = self.core
+        del self._claims[claim.public]
         self.startd(claim.startd).discard(claim)
         core.held_slots.discard(claim)
         core.start.security.tickets.revoke(claim.ticket.digest)
@@ -349,36 +366,16 @@ class Claims:
         claim = self._claims.get(message.claim)
         if claim is None or not self.startd(claim.startd).speaks(peer):
             return
-        shadow = claim.shadow
-        current = shadow is not None and message.activation in ("", shadow.activation)
-        core = self.core
-        core.log.full(f"{claim.slot_name}: {message.change.value}: {message.reason}", claim=claim.public)
-        match message.change:
-            case ClaimChange.VACATING:
-                claim.reusable = False
-                if shadow is not None and current:
-                    shadow.vacated(StopReason(message.reason, vacate_code(message.reason)))
-                    if message.hold_code and allowed(shadow.job.status, JobEvent.HOLD):
-                        core.hold(shadow.job, message.reason, message.hold_code, message.hold_subcode)
-            case ClaimChange.RELEASED:
-                claim.reusable, claim.gone = False, True
-                if shadow is None:
-                    self._forget(claim)
-                else:
-                    why = StopReason(message.reason, vacate_code(message.reason))
-                    shadow.nothing_runs(End(Ending.EVICTED, ClassAd(), message.reason), why)
-            case ClaimChange.SUSPENDED | ClaimChange.CONTINUED:
-                if shadow is not None and current:
-                    shadow.frozen(message.change is ClaimChange.SUSPENDED)
-            case ClaimChange.STARTER_GONE:
-                if shadow is not None and current:
-                    reason = message.reason or "The starter ended without a report"
-                    shadow.nothing_runs(End(Ending.FAILED, ClassAd(), reason))
+        self.core.log.full(f"{claim.slot_name}: {message.change.value}: {message.reason}", claim=claim.public)
+        self.happens(claim, said(message))
 
     def renewed(self, claim: Claim) -> None:
         """The startd has heard from us."""
-        claim.renewed_at = self.core.now()
-        if claim.public in self._claims:
+        self.happens(claim, Renewed())
+        self._write_work(claim)
+
+    def _write_work(self, claim: Claim) -> None:
+        if not claim.life.is_over:
             self.core.queue.claim_works(claim.work())
 
     def moved(self, claim: Claim, address: str) -> None:
@@ -390,23 +387,10 @@ class Claims:
         self.core.queue.claim_works(claim.work())
         self.startd(address).add(claim)
 
-    def came_back(self, claim: Claim, ran: Ran, answer: ReconnectAnswer) -> None:
-        """The startd can be reached again, and says what it knows of a claim that `ran` this when it was asked."""
-        if not answer.held:
-            self.lost(claim, "The startd no longer holds the claim")
-            return
-        self.renewed(claim)
-        shadow, known = ran
-        if shadow is not None and claim.shadow is shadow:
-            shadow.slot_came_back(answer.activation, known)
-
-    def lost(self, claim: Claim, reason: str) -> None:
-        """The claim has ended in silence: whatever ran under it is taken for dead."""
-        claim.reusable, claim.gone = False, True
-        if claim.shadow is None:
-            self._forget(claim)
-        else:
-            claim.shadow.is_lost(reason)
+    def came_back(self, claim: Claim, asked: Held, answer: ReconnectAnswer) -> None:
+        """The startd can be reached again, and says what it knows of a claim; `asked`: as it was when it was asked."""
+        self.happens(claim, replace(asked, activation=answer.activation) if answer.held else NotHeld())
+        self._write_work(claim)
 
     def leave_no_more_than(self, most: int) -> None:
         """MAX_JOBS_RUNNING is lower than it was: the jobs that started last leave."""
@@ -430,17 +414,16 @@ class Claims:
             slot=KeptAd(slot_ad),
             ticket=Pass(row.ticket),
             files_ticket=Pass(row.files_ticket),
-            lease_s=row.lease_s,
             alive_s=row.alive_s,
-            renewed_at=row.renewed_at,
-            unreported=row.activation,
+            life=taken_up(
+                row.activation, lease_s=row.lease_s, renewed_at=row.renewed_at + row.alive_s, runs=job is not None
+            ),
         )
         self._claims[claim.public] = claim
         core.claims_of[claim.submitter] += 1
         core.held_slots.add(claim)
+        self.startd(claim.startd).add(claim)
         if job is None:
-            claim.reusable = False
-            core.tasks.start(self.release, claim)
             return
         shadow = self.new_shadow(claim, job, row.activation, {})
         core.queue.set_busy(job, True)
@@ -448,5 +431,4 @@ class Claims:
         core.executions.begins(job, shadow)
         shadow.recovered()
         self._let_in(claim)
-        self.startd(claim.startd).add(claim)
         core.tasks.start(self._guarded, claim, job, partial(self.work, claim, shadow))

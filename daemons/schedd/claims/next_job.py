@@ -13,6 +13,7 @@ from daemons.schedd.core.claim import Claim
 from daemons.schedd.execution.shadow import Shadow
 from pool.classad import ClassAd
 from pool.jobs import late_macros, run
+from pool.jobs.claims.events import JobGiven
 from pool.jobs.queue.cluster import Job
 from pool.jobs.waiting.autoclusters import is_timeless
 
@@ -26,7 +27,7 @@ def next_job(claims: Claims, claim: Claim, like: Job) -> Shadow | None:
     core = claims.core
     if claim.wish is not None:
         return _wished(claims, claim, claim.wish)
-    while claim.reusable and not claim.gone and not claims.stopping:
+    while claim.life.may_have_job and not claims.stopping:
         number = core.autoclusters.number_of(like)
         job = core.waiting.next(claim.submitter, number)
         if job is None or not _wants(core.queue.ad(job), claim, number):
@@ -53,7 +54,7 @@ def _wished(claims: Claims, claim: Claim, wish: RunNowWish) -> Shadow | None:
     if not wish.is_for_one:
         return None
     claim.wish = None
-    if not claim.reusable or claim.gone or claims.stopping or wish.job.group is None:
+    if not claim.life.may_have_job or claims.stopping or wish.job.group is None:
         return None
     claims.core.waiting.discard(wish.job)
     return begin(claims, claim, wish.job)
@@ -73,6 +74,7 @@ def begin(claims: Claims, claim: Claim, job: Job) -> Shadow | None:
     claims.renew_tickets(claim)
     core.queue.set_busy(job, True)
     claim.shadow = shadow
+    claims.happens(claim, JobGiven(activation))
     core.executions.begins(job, shadow)
     changes = run.begin(
         ad,
@@ -95,7 +97,7 @@ def begin(claims: Claims, claim: Claim, job: Job) -> Shadow | None:
 async def keep_idle(claims: Claims, claim: Claim, like: Job, keep_s: float) -> Shadow | None:
     """Hold on to the slot for a while, as its last job asked for: the next job like it may be on its way."""
     with trio.move_on_after(keep_s):
-        while claim.reusable and not claim.gone and not claims.stopping:
+        while claim.life.may_have_job and not claims.stopping:
             following = next_job(claims, claim, like)
             if following is not None:
                 return following

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from daemons.schedd.core.core import Core
 from daemons.schedd.core.selection import may_manage
 from pool.base.errors import PoolError, UserError
+from pool.jobs.claims.events import Unneeded
 from pool.jobs.queue.cluster import Job
 from pool.jobs.vocabulary.hold_codes import VacateCode
 from pool.jobs.vocabulary.states import JobStatus
@@ -100,8 +101,8 @@ async def coalesce(claims: Claims, claim: Claim, wish: RunNowWish) -> bool:
     """The claim's job has left; the last of a wish puts the slots together. Whether the claim is looked after."""
     wish.coming.discard(claim)
     if wish.coming:
-        return not claim.gone  # it waits for the others
-    core, held = claims.core, [one for one in wish.claims if not one.gone]
+        return claim.life.is_held  # it waits for the others
+    core, held = claims.core, [one for one in wish.claims if one.life.is_held]
     for one in wish.claims:
         one.wish = None
     reason = _obstacle(wish, held) or await _put_together(claims, claim, wish, held)
@@ -109,7 +110,7 @@ async def coalesce(claims: Claims, claim: Claim, wish: RunNowWish) -> bool:
         core.log.always(f"Job {wish.job.id} does not run now: {reason}")
     for one in held:
         if one is not claim:
-            await claims.release(one)
+            claims.happens(one, Unneeded())
     return False
 
 
@@ -136,7 +137,7 @@ async def _put_together(claims: Claims, claim: Claim, wish: RunNowWish, held: Se
             CoalesceClaims(
                 claim_ids=ids,
                 job_ad=core.queue.ad(wish.job).flat(),
-                lease_s=claim.lease_s,
+                lease_s=claim.life.lease_s,
                 alive_interval_s=claim.alive_s,
             )
         )

@@ -9,7 +9,7 @@ HTCondor's manual: users-manual/special-environment-considerations ("Job Leases"
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import trio
 
@@ -17,18 +17,22 @@ from daemons.schedd.claims.whereabouts import is_same_host, startd_of
 from daemons.schedd.core.claim import Claim
 from pool.base.errors import PeerError, PoolError
 from pool.base.ids import ClaimId
-from pool.jobs.execution.states import Known
-from protocol.messages.common import StopHow
-from protocol.messages.startd import ClaimAnswer, KeepAlive, ReconnectAnswer, ReconnectClaim, ReleaseClaim, RequestClaim
+from pool.jobs.claims.events import Held, LinkLost, NotHeld, Spoken, Unreached
+from protocol.messages.startd import ClaimAnswer, KeepAlive, ReconnectAnswer, ReconnectClaim, RequestClaim
 from protocol.rpc import endpoints
 from protocol.rpc.endpoints import Peer
+from protocol.rpc.peer import CALL_TIMEOUT_S
 from protocol.security.needs import EXECUTE
 from protocol.security.ticket import Bearer
 from protocol.wire.address import Address
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from daemons.schedd.claims.claims import Claims
-    from daemons.schedd.execution.shadow import Shadow
+    from protocol.wire.message import Request
+
+R = TypeVar("R")
 
 REQUEST_CLAIM_S: Final = 1800.0
 """How long a job in the slot may take to make room for a better one."""
@@ -38,11 +42,8 @@ RETRY_FIRST_S: Final = 0.2
 RETRY_MAX_S: Final = 20.0
 
 
-class Ran(NamedTuple):
-    """What a claim ran when its startd was asked, and what was known of the startd's part in it."""
-
-    shadow: Shadow | None
-    known: Known
+class ClaimGone(PeerError):
+    """The startd says that it does not hold the claim any more."""
 
 
 class StartdLink:
@@ -104,6 +105,10 @@ class StartdLink:
             self._running = True
             self._core.tasks.start(self._keep)
 
+    def wake(self) -> None:
+        """A claim may have to be asked after."""
+        self._changed.set()
+
     def discard(self, claim: Claim) -> None:
         """The claim is no concern of ours any more."""
         self.claims.discard(claim)
@@ -111,9 +116,8 @@ class StartdLink:
 
     def _lost(self, peer: Peer) -> None:
         self._changed.set()
-        for claim in self.claims:
-            if claim.shadow is not None:
-                claim.shadow.slot_lost(f"The connection to {claim.slot_name or self.address} is lost")
+        for claim in list(self.claims):
+            self._all.happens(claim, LinkLost(f"The connection to {claim.slot_name or self.address} is lost"))
 
     async def _keep(self) -> None:
         """Renew leases while connected, reconnect while not, until no claim is left, nor any asked for of late."""
@@ -122,7 +126,7 @@ class StartdLink:
             self._changed = trio.Event()
             if not self.claims:
                 continue
-            if self._peer is None or self._peer.closed.is_set() or any(map(_lacks_id, self.claims)):
+            if any(claim.life.asks_after for claim in self.claims):
                 if await self._reconnect():
                     retry_s = RETRY_FIRST_S
                     continue
@@ -147,9 +151,11 @@ class StartdLink:
         return bool(self.claims) or (connected and (self.asked_for > 0 or not quiet.cancelled_caught))
 
     async def _renew(self) -> None:
-        claims = [claim for claim in self.claims if claim.id is not None]
+        claims = [claim for claim in self.claims if claim.id is not None and claim.life.is_alive]
         try:
             peer = await self.peer()
+            for claim in claims:
+                self._all.happens(claim, Spoken())
             answer = await peer.call(KeepAlive(claim_ids=[str(claim.id) for claim in claims]))
         except PoolError as error:
             self._core.log.full(f"Keep-alive to {self.address} failed: {error}")
@@ -158,10 +164,10 @@ class StartdLink:
             if held:
                 self._all.renewed(claim)
             elif claim in self.claims:
-                self._all.lost(claim, "The startd no longer holds the claim")
+                self._all.happens(claim, NotHeld())
 
     async def _reconnect(self) -> bool:
-        """Come back to all claims; False when the startd cannot be reached."""
+        """Ask after all claims that it is to be asked after; False when the startd cannot be reached."""
         try:
             await self.peer()
         except PoolError as error:
@@ -170,8 +176,9 @@ class StartdLink:
             return False
         try:
             for claim in list(self.claims):
-                ran = ran_under(claim)
-                if claim.reusable or claim.shadow is not None:
+                if claim.life.asks_after:
+                    ran = what_runs(claim)
+                    self._all.happens(claim, Spoken())
                     self._all.came_back(claim, ran, await self.ask_after(claim))
         except PoolError as error:
             self._core.log.full(f"No way back to {self.address} yet: {error}")
@@ -186,7 +193,7 @@ class StartdLink:
                 ReconnectClaim(
                     digest=claim.digest,
                     needs_id=claim.id is None,
-                    lease_s=claim.lease_s,
+                    lease_s=claim.life.lease_s,
                     alive_interval_s=claim.alive_s,
                 )
             )
@@ -197,20 +204,18 @@ class StartdLink:
     async def id_of(self, claim: Claim) -> str:
         """The claim's id, which the startd is asked for when only an earlier life of this schedd has known it."""
         if claim.id is None:
+            self._all.happens(claim, Spoken())
             await self.ask_after(claim)
         if claim.id is None:
-            raise PeerError(f"{self.address} does not hold the claim {claim.public} any more")
+            raise ClaimGone(f"{self.address} does not hold the claim {claim.public} any more")
         return claim.id
 
-    async def give_back(self, claim: Claim, how: StopHow = StopHow.GRACEFUL, *, concluded: bool = False) -> None:
-        """Say that the slot is not needed. Where that is lost, so is the connection: a claim that runs nothing ends
-        with it, any other with the lease, which nobody renews."""
-        try:
-            id = await self.id_of(claim)
-            peer = await self.peer()
-            await peer.notify(ReleaseClaim(claim_id=id, how=how, concluded=concluded))
-        except PoolError as error:
-            self._core.log.full(f"{claim.slot_name} was not given back: {error}", claim=claim.public)
+    async def call(self, claim: Claim, request: Callable[[str], Request[R]], timeout: float = CALL_TIMEOUT_S) -> R:
+        """What the startd answers to what `request` makes of the claim's id."""
+        id = await self.id_of(claim)
+        peer = await self.peer()
+        self._all.happens(claim, Spoken())
+        return await peer.call(request(id), timeout=timeout)
 
     async def _follow(self) -> None:
         """Nobody is here: the startd may have another address by now, and what it says there counts.
@@ -224,7 +229,7 @@ class StartdLink:
             return
         there = self._all.startd(address)
         for claim in list(self.claims):
-            ran = ran_under(claim)
+            ran = what_runs(claim)
             try:
                 answer = await there.ask_after(claim)
             except PoolError as error:
@@ -244,18 +249,11 @@ class StartdLink:
                 await peer.aclose()
 
     def _expire(self) -> None:
-        now = self._core.now()
         for claim in list(self.claims):
-            if now >= claim.renewed_at + claim.lease_s:
-                self._all.lost(claim, "Job disconnected too long: JobLeaseDuration expired")
+            self._all.happens(claim, Unreached())
 
 
-def ran_under(claim: Claim) -> Ran:
-    """What the claim runs now."""
+def what_runs(claim: Claim) -> Held:
+    """What the claim runs now, for the startd's answer to be held against."""
     shadow = claim.shadow
-    return Ran(shadow, Known.UNASKED if shadow is None else shadow.execution.known)
-
-
-def _lacks_id(claim: Claim) -> bool:
-    """Whether the claim is one of an earlier life, and the startd has not said yet what it knows of it."""
-    return claim.id is None and not claim.gone
+    return Held() if shadow is None else Held(ran=shadow.activation, known=shadow.execution.known)

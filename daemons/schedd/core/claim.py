@@ -10,6 +10,7 @@ import trio
 from pool.ads.kept import KeptAd
 from pool.base.ids import ClaimId
 from pool.classad import ClassAd
+from pool.jobs.claims.states import ClaimLife
 from pool.jobs.queue.pack import pack
 from pool.jobs.queue.store import ClaimRow, ClaimWork
 from protocol.rpc.endpoints import Peer
@@ -55,16 +56,11 @@ class Claim:
     """Its starter's, for this schedd."""
     files_ticket: Pass
     """Its starter's, for the owner's file agent."""
-    lease_s: float
     alive_s: float
-    renewed_at: float
-    """Wall clock."""
+    life: ClaimLife
+    """What has become of it: `Claims.happens` alone changes that."""
     shadow: Shadow | None = None
     starter: Peer | None = None
-    reusable: bool = True
-    unreported: str = ""
-    """The last execution that was started under it, until that has reported its end."""
-    gone: bool = False
     fits: int = 0
     """The autocluster whose jobs are known to want the slot, whenever."""
     asking: trio.Lock = field(default_factory=trio.Lock)
@@ -82,11 +78,6 @@ class Claim:
     def slot_name(self) -> str:
         """The slot's name."""
         return self.slot_ad.eval_str("Name", "")
-
-    @property
-    def is_concluded(self) -> bool:
-        """Nothing of what was started under it may still run: all of it has reported its end."""
-        return not self.unreported
 
     def vacate_s(self, job: ClassAd) -> float:
         """How long a job may take to leave the slot, by its own word and the machine's."""
@@ -107,10 +98,10 @@ class Claim:
 
     def work(self) -> ClaimWork:
         """What it does now, as the store keeps it."""
-        shadow = self.shadow
+        shadow, life = self.shadow, self.life
         if shadow is None:
-            return ClaimWork(None, None, self.unreported, self.renewed_at, self.public)
-        return ClaimWork(shadow.job.cluster.id, shadow.job.proc, shadow.activation, self.renewed_at, self.public)
+            return ClaimWork(None, None, life.unreported, life.renewed_at, self.public)
+        return ClaimWork(shadow.job.cluster.id, shadow.job.proc, shadow.activation, life.renewed_at, self.public)
 
     def row(self) -> ClaimRow:
         """As the store keeps it when it is new."""
@@ -123,9 +114,9 @@ class Claim:
             slot_ad=pack(self.slot_ad).text,
             ticket=self.ticket.digest,
             files_ticket=self.files_ticket.digest,
-            lease_s=self.lease_s,
+            lease_s=self.life.lease_s,
             alive_s=self.alive_s,
-            renewed_at=self.renewed_at,
+            renewed_at=self.life.renewed_at,
             cluster=None,
             proc=None,
             activation="",

@@ -60,7 +60,7 @@ class Activation:
         address, ticket = "", ""
         if self._wants_files(ad):
             address, ticket = await self._open_transfer(ad)
-        local, concluded = self._claims.startd(claim.startd).is_local, claim.is_concluded
+        local, concluded = self._claims.startd(claim.startd).is_local, claim.life.is_concluded
         return lambda id: ActivateClaim(
             claim_id=id,
             activation=self._activation,
@@ -76,9 +76,7 @@ class Activation:
     async def ask(self, order: Callable[[str], ActivateClaim]) -> ActivateAnswer:
         """What the startd says to the order, once its starter has finished with the job before."""
         startd = self._claims.startd(self._claim.startd)
-        id = await startd.id_of(self._claim)
-        peer = await startd.peer()
-        return await peer.call(order(id), timeout=ANSWER_S)
+        return await startd.call(self._claim, order, timeout=ANSWER_S)
 
     def job_ad(self) -> ClassAd:
         """The job as its starter and its file agent see it."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from pool.classad import ClassAd
 from pool.jobs import conclusion, run
 from pool.jobs.changes import Changes, End, Fate
+from pool.jobs.claims.events import JobOver
 from pool.jobs.execution.states import ByReport, ByWord, Execution, Lost, Outcome, Over, Skipped, Unstarted
 from pool.jobs.userlog import event_log
 from pool.jobs.vocabulary.endings import Ending
@@ -36,12 +37,10 @@ def conclude(shadow: Shadow, execution: Execution) -> Shadow | None:
         changes = conclusion.resting(core.queue.ad(job), changes, core.settings.vacate_cool_down, now)
     core.ended(job, changes, fate)
     claim.shadow = None
-    if isinstance(outcome, ByReport):
-        claim.unreported = ""
-    if failed or isinstance(outcome, Lost) or (isinstance(outcome, Unstarted) and not outcome.slot_is_good):
-        claim.reusable = False
+    spoils = failed or isinstance(outcome, Lost) or (isinstance(outcome, Unstarted) and not outcome.slot_is_good)
+    shadow.claims.happens(claim, JobOver(isinstance(outcome, ByReport), slot_is_good=not spoils))
     following = shadow.claims.next(claim, job)
-    if following is None and claim.public and not claim.gone:
+    if following is None and not claim.life.is_over:
         core.queue.claim_works(claim.work())
     return following
 

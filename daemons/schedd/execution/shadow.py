@@ -27,6 +27,7 @@ from pool.base.errors import PoolError
 from pool.classad import ClassAd
 from pool.jobs import run
 from pool.jobs.changes import Changes, End, StopReason
+from pool.jobs.claims.events import Asked, GivenUp, NotStarted, Spoiled, Spoken
 from pool.jobs.execution import events
 from pool.jobs.execution.states import NEVER, Execution, Known, Leaving
 from pool.jobs.execution.step import next_at, step, taken_up
@@ -103,7 +104,7 @@ class Shadow:
         self.core.tasks.start(task, *args, failed=self._failed)
 
     def _failed(self, error: Exception) -> None:
-        self.claim.reusable = False
+        self.claims.happens(self.claim, Spoiled())
         self.core.give_up(self.job, error)
         self.is_lost(f"The schedd failed to run the job: {error}")
 
@@ -221,7 +222,7 @@ class Shadow:
         """Have the startd start the job."""
         order, self._order = self._order, None  # the job's whole ad is in it
         assert order is not None
-        self.claim.unreported = self.activation
+        self.claims.happens(self.claim, Asked())
         try:
             answer = await self._terms.ask(order)
         except (ConnectionLost, TimedOut):  # it may have been started: the lease, or the way back, will tell
@@ -234,7 +235,7 @@ class Shadow:
         if answer.started:
             self._happens(events.Started())
             return
-        self.claim.unreported = ""
+        self.claims.happens(self.claim, NotStarted())
         self._cannot_start(answer.reason or "no reason given", slot_is_good=False)
 
     def _cannot_start(self, reason: str, *, slot_is_good: bool) -> None:
@@ -274,8 +275,7 @@ class Shadow:
 
     def _give_slot_up(self) -> None:
         self.core.log.always(f"{self.claim.slot_name} did not end job {self.job.id}, and is given up")
-        self.claim.reusable = False
-        self._start(self.claims.release, self.claim, StopHow.FAST)
+        self.claims.happens(self.claim, GivenUp())
 
     async def _tell_to_leave(self) -> None:
         one, startd = self.execution, self.claims.startd(self.claim.startd)
@@ -291,6 +291,7 @@ class Shadow:
             id = await startd.id_of(self.claim)
             peer = await startd.peer()
             if not self.execution.is_over:
+                self.claims.happens(self.claim, Spoken())
                 await peer.call(order(claim_id=id))
         except endpoints.RemoteError as error:
             if not self.execution.is_over:

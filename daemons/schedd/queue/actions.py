@@ -20,11 +20,11 @@ from pool.base.errors import ClassAdError, PoolError, UserError
 from pool.base.ids import JobId
 from pool.classad import ClassAd, Member, expr
 from pool.jobs.changes import Changes
+from pool.jobs.claims.events import GivenUp
 from pool.jobs.queue.cluster import Job
 from pool.jobs.userlog import event_log
 from pool.jobs.vocabulary.hold_codes import HoldCode, VacateCode
 from pool.jobs.vocabulary.states import OVER, JobEvent, JobStatus, allowed
-from protocol.messages.common import StopHow
 from protocol.messages.schedd import (
     Action,
     ActOnJobs,
@@ -182,9 +182,8 @@ class Actions:
             core.leave(job)
             return
         # Nobody knows any more what the starter does: no second job may come to it.
-        shadow.claim.reusable = False
         shadow.is_lost("removed by force")
-        core.tasks.start(self._claims.release, shadow.claim, StopHow.FAST)
+        self._claims.happens(shadow.claim, GivenUp())
 
     async def _freeze(self, job: Job, event: JobEvent) -> Outcome:
         """Ask the startd; its word that it is done changes the job's state."""
