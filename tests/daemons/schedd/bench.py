@@ -22,7 +22,7 @@ from typing import Any
 
 import trio
 
-from pool.base.errors import PoolError
+from pool.base.errors import PeerError, PoolError
 from pool.base.ids import ClaimId, JobId
 from pool.classad import ClassAd, expr
 from pool.jobs.userlog.reader import EventReader
@@ -117,6 +117,10 @@ class FakeStartd:
         self.running: dict[str, Running] = {}
         self.orders: list[ActivateClaim] = []
         self.released: list[str] = []
+        self.lost_releases = 0
+        """So many of the next words that a slot is given back are lost with their connection."""
+        self.concluded: list[bool] = []
+        """What was said with the releases that came."""
         self.alive: list[float] = []
         self.refuses = ""
         self.peers: dict[str, Peer] = {}
@@ -203,12 +207,18 @@ class FakeStartd:
                 running.stopped.set()
         return DONE
 
-    def release(self, peer: Peer, asked: ReleaseClaim) -> Done:
+    async def release(self, peer: Peer, asked: ReleaseClaim) -> Done:
+        if self.lost_releases:
+            self.lost_releases -= 1
+            peer.abort("broken")
+            raise PeerError("nobody hears this")
+        self.concluded.append(asked.concluded)
         self.claims.pop(asked.claim_id, None)
         self.released.append(asked.claim_id)
         running = self.running.get(asked.claim_id)
         if running is not None:
             running.scope.cancel()
+        await peer.notify(ClaimChanged(claim=ClaimId(asked.claim_id).public(), change=ClaimChange.RELEASED))
         return DONE
 
     def keep_alive(self, peer: Peer, asked: KeepAlive) -> Alive:
