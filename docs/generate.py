@@ -55,7 +55,7 @@ def configuration() -> str:
         "A name with `<N>` or `<NAME>` in it stands for one knob for each number or name. **R** marks knobs that take "
         "effect only when the daemon restarts. **-** marks knobs of HTCondor that are known, so that its "
         "configurations load, but have no effect here; `pool up` and the master's log warn of those that are set. A "
-        "central manager refuses group quotas and concurrency limits, and a master refuses daemons that do not exist.",
+        "master refuses daemons that do not exist.",
     ]
     for section, rows in knobs.sections():
         lines += ["", f"## {section}", "", "| knob | type | default | range | |", "|---|---|---|---|---|"]

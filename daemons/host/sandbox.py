@@ -1,4 +1,12 @@
-"""The directory a job runs in: made for its account alone, and gone afterwards whatever was put into it."""
+"""The directory a job runs in: made for its account alone, and gone afterwards whatever was put into it.
+
+* It is 0700 and the account's; the starter enters it with that account's rights only.
+* Between two jobs of a claim it is emptied and kept, unless it has grown or carries extended attributes: then it is
+  made anew. With the claim it goes.
+* What is removed is opened first, so that a link never leads out of it.
+
+Source: HTCondor manual, "Configuration Macros" (EXECUTE).
+"""
 
 from __future__ import annotations
 

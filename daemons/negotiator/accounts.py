@@ -10,7 +10,7 @@ Source: HTCondor's manual, "User Priorities and Negotiation", and condor_userpri
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Final
 
@@ -19,10 +19,18 @@ import trio
 from daemons.daemon_core.run import DaemonStart
 from daemons.negotiator.settings import NegotiatorKnobs, own_name
 from daemons.negotiator.store import AccountStore
+from pool.accounting import Accountant, SubmitterAccount
+from pool.accounting.account_ads import NO_FIGURES, accounting_ads
 from pool.base.errors import PoolError
-from pool.matching import Accountant, Offers, SlotHolders, shares
-from pool.matching.accounting import weight_of
-from protocol.messages.negotiator import ForgetSubmitter, GetPriorities, Priorities, ResetUsage, SetPriority
+from pool.matching import Offers, SlotHolders
+from protocol.messages.negotiator import (
+    CancelLease,
+    ForgetSubmitter,
+    GetPriorities,
+    Priorities,
+    ResetUsage,
+    SetPriority,
+)
 from protocol.rpc.endpoints import Peer
 from protocol.rpc.service import Answer, answer
 from protocol.wire.message import DONE, Done
@@ -32,15 +40,24 @@ SAVE_PAUSE_S: Final = 1.0
 
 
 class Accounts:
-    """Who has used how much, and what each may have. `offers` and `holders` say who holds what now."""
+    """Who has used how much, and what each may have. `offers` and `holders` say who holds what now, and `changed` hears
+    when somebody may have more or less than before."""
 
-    def __init__(self, start: DaemonStart, knobs: NegotiatorKnobs, offers: Offers, holders: SlotHolders) -> None:
+    def __init__(
+        self,
+        start: DaemonStart,
+        knobs: NegotiatorKnobs,
+        offers: Offers,
+        holders: SlotHolders,
+        changed: Callable[[], None],
+    ) -> None:
         self._start, self._knobs, self._offers, self._holders = start, knobs, offers, holders
+        self._changed = changed
         self._store = AccountStore(start.config.path("ACCOUNTANT_DATABASE_FILE"))
         accounts, updated_at = self._store.load()
         self._accountant = Accountant(knobs.halflife_s, knobs.factors, accounts, updated_at)
-        self._limits: dict[str, float] = {}
-        self._shares: dict[str, float] = {}
+        self.figures = NO_FIGURES
+        """What the last cycle has found."""
         self._published_at = self._saved_at = float("-inf")
         self._saving = trio.Lock()
 
@@ -56,6 +73,7 @@ class Accounts:
         return [
             answer(GetPriorities, self.get_priorities),
             answer(SetPriority, self.set_priority),
+            answer(CancelLease, self.cancel_lease),
             answer(ForgetSubmitter, self.forget_submitter),
             answer(ResetUsage, self.reset_usage),
         ]
@@ -63,16 +81,27 @@ class Accounts:
     def get_priorities(self, peer: Peer, request: GetPriorities) -> Priorities:
         """The table as it is now."""
         self.charge()
-        return Priorities(submitters=self._accountant.ads(limits=self._limits, shares=self._shares))
+        return Priorities(submitters=accounting_ads(self._accountant, self.figures))
 
     async def set_priority(self, peer: Peer, request: SetPriority) -> Done:
         """Change a submitter's record; durable when answered."""
         self.charge()
         now = self._start.world.wall()
-        self._accountant.set(request.submitter, request.attribute, request.value, now=now)
+        figure, value, lease_s = request.attribute, request.value, request.lease_s
+        self._accountant.set(request.submitter, figure, value, now=now, lease_s=lease_s)
         await self._save_change()
-        said = f"{request.attribute} of {request.submitter} is now {request.value:g}."
+        said = f"{figure} of {request.submitter} is now {value:g}{f', for {lease_s:g} s' if lease_s > 0 else ''}."
         self._start.log.always(said, by=peer.identity)
+        self._changed()
+        return DONE
+
+    async def cancel_lease(self, peer: Peer, request: CancelLease) -> Done:
+        """End a lease; durable when answered."""
+        self.charge()
+        self._accountant.cancel_lease(request.submitter, request.attribute)
+        await self._save_change()
+        self._start.log.always(f"The lease of {request.submitter}'s {request.attribute} is over.", by=peer.identity)
+        self._changed()
         return DONE
 
     async def forget_submitter(self, peer: Peer, request: ForgetSubmitter) -> Done:
@@ -97,16 +126,13 @@ class Accounts:
         """Charge everybody up to now for what they hold."""
         self._accountant.charge(self._offers.use(self._holders), now=self._start.world.wall())
 
-    def priorities(self, submitters: Iterable[str]) -> Mapping[str, float]:
-        """The effective priority of everybody known, and of those who want slots; their shares follow from it."""
-        wanting = set(submitters)
-        # All who are known, not only those who want: preemption compares with who holds a slot now.
-        known = {*self._accountant.accounts, *wanting}
-        priority = {name: self._accountant.account(name).effective for name in known}
-        if self._knobs.ignore_priorities:
-            priority = dict.fromkeys(priority, 1.0)
-        self._shares = shares({name: priority[name] for name in wanting})
-        return priority
+    def known(self) -> Iterable[str]:
+        """All submitters who have a record."""
+        return [name for name, account in self._accountant.accounts.items() if not account.is_group]
+
+    def of(self, submitter: str) -> SubmitterAccount:
+        """The record of a submitter; a new one when he was never seen."""
+        return self._accountant.account(submitter)
 
     async def save_now_and_then(self) -> None:
         """Write the table down, unless that was done just now."""
@@ -118,10 +144,7 @@ class Accounts:
         now = trio.current_time()
         if now - self._published_at >= min(self._knobs.update_interval_s, self._knobs.interval_s):
             self._published_at = now
-            total = sum(use.weight for use in self._offers.use(self._holders).values())
-            total += sum(weight_of(offer.ad) for offer in self._offers.current() if not offer.claimed)
-            self._limits = {name: share * total for name, share in self._shares.items()}
-            for ad in self._accountant.ads(limits=self._limits, shares=self._shares):
+            for ad in accounting_ads(self._accountant, self.figures):
                 ad["NegotiatorName"] = own_name(self._start.config)
                 self._start.adverts.put(ad)
             self._start.adverts.refresh()

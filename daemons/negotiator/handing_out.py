@@ -6,7 +6,7 @@ import trio
 
 from daemons.daemon_core.run import DaemonStart
 from daemons.daemon_core.tasks import Tasks
-from daemons.negotiator.schedds import ScheddConnection, messages
+from daemons.negotiator.schedds import ScheddConnection, portions
 from pool.base.errors import PeerError
 from pool.matching import CyclePlan, HandedOut, Matched, Offers, Rejected
 from protocol.messages.schedd import MatchesTaken, OfferedMatch, OfferMatches, RejectRequests
@@ -19,8 +19,12 @@ class HandingOut:
         self._start, self._offers = start, offers
         self.timeout_s = timeout_s
 
-    async def carry_out(self, plan: CyclePlan, schedds: list[ScheddConnection]) -> None:
-        """Send each schedd what is its; all schedds at once, and one that fails costs the others nothing."""
+    async def carry_out(self, plan: CyclePlan, schedds: list[ScheddConnection]) -> set[str]:
+        """Send each schedd what is its; all schedds at once, and one that fails costs the others nothing.
+
+        Answers the submitters of those that failed.
+        """
+        failed: set[str] = set()
         matches: dict[str, list[Matched]] = {}
         rejections: dict[str, list[Rejected]] = {}
         for matched in plan.matches:
@@ -32,33 +36,41 @@ class HandingOut:
             for schedd in schedds:
                 mine = matches.get(schedd.name, [])
                 self._note(schedd, mine)
-                tasks.once(self._tell, schedd, mine, rejections.get(schedd.name, []))
+                numbered = [(schedd.offer(portion), portion) for portion in portions(mine)]
+                tasks.once(self._tell, schedd, numbered, rejections.get(schedd.name, []), failed)
+        return failed
 
     def _note(self, schedd: ScheddConnection, matches: list[Matched]) -> None:
         """Before anything is sent: whatever becomes of the message, nobody else gets these slots for now."""
         schedd.handed(matches)
         now = trio.current_time()
         for m in matches:
-            submitter, room = m.request.submitter, tuple(one.claim_ids[0] for one in m.room)
+            room = tuple(one.claim_ids[0] for one in m.room)
             slot = m.room[0].name if m.room else m.slot
-            self._offers.hand_out(
-                HandedOut(m.claim_id, slot, schedd.name, submitter, m.weight, m.taken, now, m.pieces, room[1:])
-            )
+            self._offers.hand_out(HandedOut(m.claim_id, slot, schedd.name, m.taken, now, m.pieces, room[1:]))
             for one in m.room[1:]:
-                self._offers.hand_out(HandedOut(one.claim_ids[0], one.name, schedd.name, submitter, 0.0, None, now))
+                self._offers.hand_out(HandedOut(one.claim_ids[0], one.name, schedd.name, None, now))
 
-    async def _tell(self, schedd: ScheddConnection, matches: list[Matched], rejected: list[Rejected]) -> None:
+    async def _tell(
+        self,
+        schedd: ScheddConnection,
+        numbered: list[tuple[int, list[Matched]]],
+        rejected: list[Rejected],
+        failed: set[str],
+    ) -> None:
         log = self._start.log
         try:
-            for portion in messages(matches):
-                taken = await self._offer(schedd, portion)
+            for number, portion in numbered:
+                taken = await self._offer(schedd, number, portion)
                 log.say("D_MATCH", "Matches offered.", schedd=schedd.name, offered=len(portion), taken=taken.taken)
             if news := schedd.rejections(rejected):
                 await schedd.peer.notify(RejectRequests(rejections=news))
         except PeerError as error:
             log.always(f"Schedd {schedd.name} does not take its matches: {error}")
+            failed.update(matched.request.submitter for _, portion in numbered for matched in portion)
             # Its matches come free with the connection; it connects anew and says what it has.
             schedd.peer.abort("it does not answer the negotiator")
 
-    async def _offer(self, schedd: ScheddConnection, portion: list[OfferedMatch]) -> MatchesTaken:
-        return await schedd.peer.call(OfferMatches(matches=portion), timeout=self.timeout_s)
+    async def _offer(self, schedd: ScheddConnection, number: int, portion: list[Matched]) -> MatchesTaken:
+        matches = [OfferedMatch.of(matched) for matched in portion]
+        return await schedd.peer.call(OfferMatches(matches=matches, number=number), timeout=self.timeout_s)

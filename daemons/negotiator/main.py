@@ -10,8 +10,7 @@ Source: HTCondor's manual, "User Priorities and Negotiation" and "Negotiator Dae
 
 from __future__ import annotations
 
-from collections import deque
-from dataclasses import dataclass
+from time import thread_time
 from typing import Final
 
 import trio
@@ -20,11 +19,14 @@ from daemons.base.sync import Signal, first_of
 from daemons.daemon_core.run import DaemonStart
 from daemons.daemon_core.tasks import Tasks
 from daemons.negotiator.accounts import Accounts
+from daemons.negotiator.cycles import Cycles, CycleTimes
 from daemons.negotiator.handing_out import HandingOut
 from daemons.negotiator.notices import Notices
 from daemons.negotiator.schedds import ScheddConnection
 from daemons.negotiator.settings import NegotiatorKnobs, own_name
 from daemons.negotiator.slots import SlotWatch
+from daemons.negotiator.snapshots import Snapshots
+from pool.accounting.accounts import SUBMITTER_CHARS_MAX
 from pool.classad import ClassAd
 from pool.hosts.daemon_names import names_host
 from pool.matching import (
@@ -35,10 +37,8 @@ from pool.matching import (
     Snapshot,
     negotiate,
 )
-from pool.matching.accounting import SUBMITTER_CHARS_MAX
 from pool.matching.candidates import Evaluate
 from pool.matching.interest import Interest
-from pool.matching.preempt import may_be_preempted
 from protocol.messages.negotiator import (
     AnnounceWork,
     NegotiateNow,
@@ -48,8 +48,6 @@ from protocol.rpc.endpoints import Peer
 from protocol.rpc.service import Answer, answer
 from protocol.security.authorize import Denied
 from protocol.wire.message import DONE, Done
-
-CYCLES_SHOWN: Final = 3
 
 LEFT_OUT_S: Final = 600.0
 """How long a startd gets no jobs after an expression of one of its slots has cost too much by itself."""
@@ -62,21 +60,6 @@ SLOTS_FOR_COLUMNS: Final = 64
 """From this many slots on, they are matched by columns."""
 
 
-@dataclass(frozen=True, slots=True)
-class CycleReport:
-    """What the negotiator's ad says of one cycle."""
-
-    began_at: float
-    took_s: float
-    submitters: int
-    slots: int
-    slots_total: int
-    jobs_idle: int
-    matches: int
-    rejections: int
-    schedds: int
-
-
 class Negotiator:
     """The state between cycles, and the requests about it."""
 
@@ -84,13 +67,15 @@ class Negotiator:
         self._start = start
         self._knobs = NegotiatorKnobs.read(start.config)
         self._offers = Offers()
+        self._offers.weigh_by(self._knobs.cycle.weight, self._knobs.pool_size)
         self._holders = SlotHolders()
         self._schedds: dict[str, ScheddConnection] = {}
-        self.accounts = Accounts(start, self._knobs, self._offers, self._holders)
+        self.accounts = Accounts(start, self._knobs, self._offers, self._holders, self.wake)
+        self._snapshots = Snapshots(start, self._offers, self._holders, self.accounts, self._schedds)
         self._handing_out = HandingOut(start, self._offers, self._knobs.timeout_s)
         self._left_out: dict[str, tuple[float, str]] = {}
         """Startds whose slots' expressions cost too much, by address: until when, and which one."""
-        self._cycles: deque[CycleReport] = deque(maxlen=CYCLES_SHOWN)
+        self._cycles = Cycles(start.log)
         self._evaluate: Evaluate | None = None
         self._wanted = Signal()
         self.notices = Notices(start, self._knobs.timeout_s)
@@ -155,6 +140,7 @@ class Negotiator:
 
     def _reconfigured(self) -> None:
         self._knobs = NegotiatorKnobs.read(self._start.config)
+        self._offers.weigh_by(self._knobs.cycle.weight, self._knobs.pool_size)
         self.accounts.reconfigured(self._knobs)
         self.notices.timeout_s = self._handing_out.timeout_s = self._knobs.timeout_s
         self.wake()
@@ -204,17 +190,28 @@ class Negotiator:
         return negotiate(snapshot) if self._evaluate is None else negotiate(snapshot, self._evaluate)
 
     async def _cycle(self, requests: list[JobRequest]) -> None:
-        began, wall = trio.current_time(), self._start.world.wall()
-        snapshot = self._snapshot(requests)
+        began, wall, cpu = trio.current_time(), self._start.world.wall(), thread_time()
+        snapshot = self._snapshots.take(requests, self._knobs, self._left_out_now().__contains__)
+        snapshot_s = trio.current_time() - began
         if len(snapshot.slots) * len(requests) <= PAIRS_IN_PLACE_MAX:
             plan = self._plan(snapshot)
         else:
             plan = await self._start.world.threads.run_sync(self._plan, snapshot)
+        self.accounts.figures = plan.figures
         self._leave_out(plan)
         if self._knobs.inform_startds:
             self.notices.made(plan.matches)
-        await self._handing_out.carry_out(plan, list(self._schedds.values()))
-        self._report(wall, trio.current_time() - began, snapshot, plan)
+        failed = await self._handing_out.carry_out(plan, list(self._schedds.values()))
+        times = CycleTimes(wall, trio.current_time() - began, snapshot_s, thread_time() - cpu)
+        self._cycles.note(snapshot, plan, times, self._offers.counts(), failed, self._knobs.cycles_shown)
+        if self._knobs.update_after_cycle:
+            self._start.adverts.refresh()
+
+    def _left_out_now(self) -> dict[str, tuple[float, str]]:
+        """The startds that get nothing at present, by address."""
+        now = trio.current_time()
+        self._left_out = {address: out for address, out in self._left_out.items() if out[0] > now}
+        return self._left_out
 
     def _leave_out(self, plan: CyclePlan) -> None:
         """Startds whose slots cost a cycle too much have no part in the next ones."""
@@ -225,75 +222,10 @@ class Negotiator:
                 f" processor time: {reason}"
             )
 
-    def _report(self, began_at: float, took_s: float, snapshot: Snapshot, plan: CyclePlan) -> None:
-        """Keep what the negotiator's ad says of this cycle, and log it."""
-        requests = snapshot.requests
-        report = CycleReport(
-            began_at=began_at,
-            took_s=took_s,
-            submitters=len({request.submitter for request in requests}),
-            slots=len(snapshot.slots),
-            slots_total=len(self._offers),
-            jobs_idle=sum(request.count for request in requests),
-            matches=len(plan.matches),
-            rejections=len(plan.rejections),
-            schedds=len({request.schedd for request in requests}),
-        )
-        self._cycles.appendleft(report)
-        self._start.log.say(
-            "D_ALWAYS" if plan.matches else "D_FULLDEBUG",
-            "Negotiation cycle.",
-            slots=report.slots,
-            idle_jobs=report.jobs_idle,
-            matches=report.matches,
-            rejections=report.rejections,
-            seconds=took_s,
-        )
-
-    def _snapshot(self, requests: list[JobRequest]) -> Snapshot:
-        priority = self.accounts.priorities(request.submitter for request in requests)
-        slots, now = self._offers.current(), trio.current_time()
-        self._left_out = {address: out for address, out in self._left_out.items() if out[0] > now}
-        if self._left_out:
-            slots = [slot for slot in slots if slot.address not in self._left_out]
-        policy = self._knobs.cycle.order.preemption
-        slots = [slot for slot in slots if not slot.claimed or may_be_preempted(slot.ad, policy)]
-        slots_of = (
-            {name: use.slots for name, use in self._offers.use(self._holders).items()} if policy.by_priority else {}
-        )
-        wall = self._start.world.wall()
-        parents = self._offers.partitionable() if policy.together else []
-        return Snapshot(slots, requests, priority, self._use(), slots_of, self._knobs.cycle, wall, parents)
-
-    def _use(self) -> dict[str, float]:
-        """What each submitter holds: by the slots' ads and what was handed out, or more if the schedds say so."""
-        seen = {name: use.weight for name, use in self._offers.use(self._holders).items()}
-        for name, weight in self._offers.pending().items():
-            seen[name] = seen.get(name, 0.0) + weight
-        said: dict[str, float] = {}
-        for schedd in self._schedds.values():
-            for name, slots in schedd.in_use.items():
-                said[name] = said.get(name, 0.0) + slots
-        # The larger figure: an ad may be older than what a schedd has said since, and a schedd may be silent.
-        return {name: max(seen.get(name, 0.0), said.get(name, 0.0)) for name in {*seen, *said}}
-
     def ad(self) -> ClassAd:
         """The negotiator's own ad, with its last cycles."""
         ad = ClassAd({"MyType": "Negotiator", "Name": own_name(self._start.config)})
-        for number, cycle in enumerate(self._cycles):
-            for label, value in (
-                ("Time", int(cycle.began_at)),
-                ("End", int(cycle.began_at + cycle.took_s)),
-                ("Duration", round(cycle.took_s, 6)),
-                ("ActiveSubmitterCount", cycle.submitters),
-                ("CandidateSlots", cycle.slots),
-                ("TotalSlots", cycle.slots_total),
-                ("NumIdleJobs", cycle.jobs_idle),
-                ("Matches", cycle.matches),
-                ("Rejections", cycle.rejections),
-                ("NumSchedulers", cycle.schedds),
-            ):
-                ad[f"LastNegotiationCycle{label}{number}"] = value
+        self._cycles.put_into(ad)
         if self._left_out:
             ad["StartdsLeftOut"] = [f"{address} {reason}" for address, (_, reason) in self._left_out.items()][
                 :SHOWN_MAX

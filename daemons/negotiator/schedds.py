@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain, count
 from typing import Final
 
+from pool.accounting import SubmitterUse
+from pool.accounting.accounts import may_have_account
 from pool.matching import JobRequest, Matched, Rejected
-from pool.matching.accounting import may_have_account
 from protocol.messages.negotiator import AnnounceWork
-from protocol.messages.schedd import OfferedMatch, Rejection
+from protocol.messages.schedd import Rejection
 from protocol.rpc.endpoints import Peer
 
 MATCHES_AT_ONCE_MAX: Final = 50
@@ -22,7 +24,11 @@ class ScheddConnection:
     name: str
     peer: Peer
     requests: dict[tuple[str, int], JobRequest] = field(default_factory=dict)
-    in_use: dict[str, int] = field(default_factory=dict)
+    in_use: dict[str, SubmitterUse] = field(default_factory=dict)
+    limits: dict[str, float] = field(default_factory=dict)
+    offered: dict[int, list[Matched]] = field(default_factory=dict)
+    """Matches of which it has not said yet what became of them, by the number under which it was offered them."""
+    _offers: Iterator[int] = field(default_factory=lambda: count(1))
     told: set[tuple[str, int]] = field(default_factory=set)
     refused: int = 0
     """How long the longest submitter's name was that it has given; 0 when all could have accounts."""
@@ -36,9 +42,39 @@ class ScheddConnection:
             for one in said.requests
             if one.count > 0 and may_have_account(one.submitter)
         }
-        self.in_use = {name: count for name, count in said.in_use.items() if may_have_account(name)}
+        self.in_use = {
+            name: SubmitterUse(held.slots, held.weight) for name, held in said.in_use.items() if may_have_account(name)
+        }
+        self.limits = {name: amount for name, amount in said.limits.items() if amount > 0}
+        for number in [number for number in self.offered if number <= said.heard]:
+            del self.offered[number]
         # It has begun anew: what it was told before may be another cluster's by now.
         self.told.clear()
+
+    def offer(self, matches: list[Matched]) -> int:
+        """These are about to be offered to it; under which number."""
+        number = next(self._offers)
+        self.offered[number] = matches
+        return number
+
+    def use(self) -> dict[str, SubmitterUse]:
+        """What each submitter has here, or is about to have."""
+        held = dict(self.in_use)
+        for matched in self._unheard():
+            name = matched.request.submitter
+            held[name] = held.get(name, SubmitterUse()) + SubmitterUse(1, matched.weight)
+        return held
+
+    def limits_used(self) -> dict[str, float]:
+        """What its jobs use of concurrency limits, or are about to use."""
+        used = dict(self.limits)
+        for matched in self._unheard():
+            for name, amount in matched.limits.items():
+                used[name] = used.get(name, 0.0) + amount
+        return used
+
+    def _unheard(self) -> Iterator[Matched]:
+        return chain.from_iterable(self.offered.values())
 
     def handed(self, matches: Iterable[Matched]) -> None:
         """That many jobs fewer want a slot."""
@@ -63,7 +99,6 @@ class ScheddConnection:
         return news
 
 
-def messages(matches: Sequence[Matched]) -> list[list[OfferedMatch]]:
-    """The matches as they are sent, in handy portions."""
-    found = [OfferedMatch.of(matched) for matched in matches]
-    return [found[at : at + MATCHES_AT_ONCE_MAX] for at in range(0, len(found), MATCHES_AT_ONCE_MAX)]
+def portions(matches: Sequence[Matched]) -> list[list[Matched]]:
+    """The matches as they are sent, so many at a time."""
+    return [list(matches[at : at + MATCHES_AT_ONCE_MAX]) for at in range(0, len(matches), MATCHES_AT_ONCE_MAX)]

@@ -5,8 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from daemons.daemon_core.rounding import rounding
+from daemons.negotiator.bounds import read_groups, read_limits, read_quotas
+from pool.accounting import Factors
+from pool.accounting.accounts import counts_as_one, weight_of
+from pool.classad import Expr
 from pool.config import Config
-from pool.matching import CycleSettings, Factors, PreemptionPolicy, RankOrder
+from pool.matching import CycleSettings, PreemptionPolicy, RankOrder
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,12 +25,19 @@ class NegotiatorKnobs:
     halflife_s: float
     factors: Factors
     cycle: CycleSettings
+    has_limits: bool
+    """Whether any concurrency limit is configured."""
+    pool_size: Expr | None
+    """Which slots count for the size of the pool."""
     ignore_priorities: bool
     inform_startds: bool
+    update_after_cycle: bool
+    cycles_shown: int
 
     @classmethod
     def read(cls, config: Config) -> NegotiatorKnobs:
         """What the configuration says."""
+        groups, limits = read_groups(config), read_limits(config)
         return cls(
             interval_s=max(0.1, config.seconds("NEGOTIATOR_INTERVAL")),
             # Never zero: cycles would follow one another without letting go of the loop.
@@ -40,10 +51,22 @@ class NegotiatorKnobs:
                 nice=config.float("NICE_USER_PRIO_FACTOR"),
                 remote=config.float("REMOTE_PRIO_FACTOR"),
                 local_domain=config.str("ACCOUNTANT_LOCAL_DOMAIN"),
+                groups=groups,
             ),
-            cycle=CycleSettings(_order(config), rounding(config)),
+            cycle=CycleSettings(
+                _order(config),
+                rounding(config),
+                groups,
+                read_quotas(config),
+                limits.capacity,
+                weight_of if config.bool("NEGOTIATOR_USE_SLOT_WEIGHTS") else counts_as_one,
+            ),
+            has_limits=limits.limits_anything(),
+            pool_size=config.expr("NEGOTIATOR_SLOT_POOLSIZE_CONSTRAINT"),
             ignore_priorities=config.bool("NEGOTIATOR_IGNORE_USER_PRIORITIES"),
             inform_startds=config.bool("NEGOTIATOR_INFORM_STARTD"),
+            update_after_cycle=config.bool("NEGOTIATOR_UPDATE_AFTER_CYCLE"),
+            cycles_shown=config.int("NEGOTIATION_CYCLE_STATS_LENGTH"),
         )
 
 

@@ -2,8 +2,10 @@
 
 Shares are inverse to effective priority. The next match always goes to the submitter who is furthest below his share,
 counting what he holds already; so equal submitters end with equal numbers of slots (by weight), whoever wants less than
-his share leaves the rest to the others, and no slot stays empty that somebody could use. A submitter's own jobs come in
-order of their priority; one that finds no slot does not hold up the next.
+his share leaves the rest to the others, and no slot stays empty that somebody could use. Those below their floor come
+before all others, and nobody gets more than his ceiling. A submitter's own jobs come in order of their priority; one
+that finds no slot does not hold up the next. Where there are accounting groups, each has its turns (`group_turns`),
+which end with its quota.
 
 A partitionable slot serves as many jobs as it has room for; preemption and rooms are tried for what found no free slot.
 A submitter whose expressions cost too much processor time waits for the next cycle, and a slot whose do is left out.
@@ -15,131 +17,27 @@ Source: HTCondor manual, "Configuration for Central Managers" (user priorities, 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
+from pool.accounting.account_ads import CycleFigures, SubmitterFigures
 from pool.base.errors import UserError
 from pool.classad import ClassAd, rank
-from pool.classad.eval.budget import Overruns, TooDear
-from pool.matching.accounting import PRIORITY_MIN, weight_of
-from pool.matching.candidates import Candidates, Evaluate, RankOrder, Working, evaluate_each
+from pool.classad.eval.budget import TooDear
+from pool.matching.bounds import Bounds, Refusal, beyond_ceiling
+from pool.matching.candidates import Candidates, Evaluate, Working, evaluate_each
 from pool.matching.costs import dear_slots, jobs_fault
-from pool.matching.offers import Offer, Pieces, free_of, less, piece, pieces_of_match, together
+from pool.matching.group_turns import GroupTurns
 from pool.matching.preempt import Asker, Preempts
 from pool.matching.room import Family, Room, families, find_room, is_dynamic
-from pool.slots.provision.carve import Rounding, fit_request
-from pool.slots.provision.consumption import has_policy
-from pool.slots.provision.resources import Amounts
+from pool.matching.snapshot import CyclePlan, Rejected, Snapshot
+from pool.matching.submitters import Submitter, Submitters
+from pool.matching.taking import Taking, carved, whole, with_room
+from pool.matching.turn import TOLERANCE, Turn
 
-NO_MATCH: Final = "no match found"
 NO_SLOT: Final = ClassAd()
-DEAR_MOST: Final = 8
-"""Evaluations for one request that may cost much; one that ends for its cost counts twice."""
 DEAR_REQUESTS_MAX: Final = 3
 """Requests of a submitter that may cost too much before the others of his wait for the next cycle."""
-
-
-@dataclass(frozen=True, slots=True)
-class JobRequest:
-    """Jobs of one submitter at one schedd that look alike."""
-
-    schedd: str
-    submitter: str
-    autocluster: int
-    ad: ClassAd
-    count: int
-    prio: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class CycleSettings:
-    """How slots are ordered, and how a startd will round requests."""
-
-    order: RankOrder = field(default_factory=RankOrder)
-    rounding: Rounding = field(default_factory=Rounding)
-
-
-@dataclass(frozen=True, slots=True)
-class Snapshot:
-    """What a cycle decides from: of each submitter the weight of what he holds (`use`), how many slots that is, and the
-    effective priority."""
-
-    slots: Sequence[Offer]
-    requests: Sequence[JobRequest]
-    priority: Mapping[str, float] = field(default_factory=dict)
-    use: Mapping[str, float] = field(default_factory=dict)
-    slots_of: Mapping[str, int] = field(default_factory=dict)
-    settings: CycleSettings = field(default_factory=CycleSettings)
-    now: float = 0.0
-    parents: Sequence[Offer] = ()
-    """All partitionable slots, where dynamic slots may be preempted together."""
-
-
-@dataclass(frozen=True, slots=True)
-class Matched:
-    """A slot for one job of a request; `taken` is what is carved for it from a partitionable slot."""
-
-    request: JobRequest
-    slot: str
-    claim_id: str
-    address: str
-    slot_ad: ClassAd
-    weight: float
-    taken: Amounts | None = None
-    pieces: Pieces = field(default_factory=dict)
-    room: tuple[Offer, ...] = ()
-    """The dynamic slots that have to end for it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Rejected:
-    """Jobs that got no slot, or not enough of them."""
-
-    request: JobRequest
-    unmatched: int
-    reason: str
-    dear: str = ""
-    """The job's attribute that costs too much processor time, if that is why."""
-
-
-@dataclass(slots=True)
-class CyclePlan:
-    """What a cycle came to. `charges` is the weight that each submitter was given."""
-
-    matches: list[Matched] = field(default_factory=list)
-    rejections: list[Rejected] = field(default_factory=list)
-    charges: dict[str, float] = field(default_factory=dict)
-    left_out: dict[str, str] = field(default_factory=dict)
-    """The startds, by address, of which a slot's expressions cost too much, and which one."""
-
-
-class _Submitter:
-    """One submitter in the course of a cycle."""
-
-    def __init__(self, name: str, requests: Sequence[JobRequest], priority: float, use: float) -> None:
-        self.name = name
-        # Shares are inverse to it, and a table from elsewhere may have a zero.
-        self.priority = max(priority, 1e-9)
-        self.use = use
-        # Stable: of equal priority, schedds' own order stays.
-        self.requests = sorted(requests, key=lambda request: -request.prio)
-        self.left = self.requests[0].count if self.requests else 0
-        self.candidates: Candidates | None = None
-        self.overruns = Overruns(DEAR_MOST)
-
-    def __lt__(self, other: _Submitter) -> bool:
-        return self._place() < other._place()
-
-    def _place(self) -> tuple[float, float, str]:
-        return self.use * self.priority, self.priority, self.name
-
-    def next_request(self) -> None:
-        """Go on to jobs of lower priority."""
-        self.requests.pop(0)
-        self.left = self.requests[0].count if self.requests else 0
-        self.candidates = None
-        self.overruns = Overruns(DEAR_MOST)
 
 
 class _Cycle:
@@ -149,75 +47,128 @@ class _Cycle:
         single = [offer for offer in snapshot.slots if not (together and is_dynamic(offer))]
         self._slots = [Working(offer, offer.ad, list(offer.claim_ids)) for offer in single]
         self._families = families(snapshot.parents, snapshot.slots) if together else []
+        self._preempts = any(offer.claimed for offer in snapshot.slots)
         self._changes: list[int] = []
-        self._priority_of = dict(snapshot.priority)
+        self._submitters = Submitters(snapshot)
+        self._bounds = Bounds(snapshot)
         self._dear: dict[str, int] = {}
-        self._rejected: Rejected | None = None
-        self._due: dict[str, float] | None = None
+        self._figures: dict[str, SubmitterFigures] = {}
         self.plan = CyclePlan()
 
     def run(self) -> CyclePlan:
-        queue = self._submitters()
+        for turn in self._turns():
+            self._serve(turn)
+        for submitter in self._submitters:
+            self.plan.rejections += [Rejected(one.request, one.request.count, one.why) for one in submitter.deferred]
+            if submitter.deferred:
+                self.plan.at_limit.add(submitter.name)
+        self.plan.figures = CycleFigures(self._figures, self._submitters.figures)
+        return self.plan
+
+    def _turns(self) -> Iterator[Turn]:
+        settings = self._snapshot.settings
+        if settings.groups:
+            turns = GroupTurns(self._submitters, settings, self._snapshot.pool_weight)
+            yield from turns
+            self.plan.rounds = turns.rounds
+        else:
+            yield Turn(self._submitters.waiting())
+
+    def _serve(self, turn: Turn) -> None:
+        """Give the turn's submitters slots: first those below their floor, then all."""
+        self.plan.turns += 1
+        self._note_shares(turn)
+        for submitter in turn.members:
+            submitter.resume()
+        below = [one for one in turn.members if one.use < one.standing.floor]
+        if below:
+            self._fill(turn, below, to_floor=True)
+        self._fill(turn, turn.members, to_floor=False)
+
+    def _note_shares(self, turn: Turn) -> None:
+        """What each of the turn's submitters is due, as accounts show it; of several turns, by the first."""
+        parts = shares({one.name: one.priority for one in turn.members})
+        total = min(self._snapshot.pool_weight, turn.size)
+        for name, part in parts.items():
+            self._figures.setdefault(name, SubmitterFigures(part, part * total))
+
+    def _fill(self, turn: Turn, members: Iterable[Submitter], *, to_floor: bool) -> None:
+        queue = [one for one in members if one.requests]
         heapq.heapify(queue)
         while queue:
             submitter = queue[0]
-            if not submitter.requests:
+            if not submitter.requests or (to_floor and submitter.use >= submitter.standing.floor):
                 heapq.heappop(queue)
             elif submitter.left <= 0:
                 submitter.next_request()
-            elif (dear := self._dear.get(submitter.name, 0)) >= DEAR_REQUESTS_MAX:
-                why = f"{dear} other requests of {submitter.name} cost too much processor time"
-                self.plan.rejections.append(Rejected(submitter.requests[0], submitter.left, why))
-                submitter.next_request()
-            elif (matched := self._match_within_bounds(submitter)) is not None:
-                self.plan.matches.append(matched)
-                charged = self.plan.charges.get(submitter.name, 0.0) + matched.weight
-                self.plan.charges[submitter.name] = charged
-                submitter.use += matched.weight
-                submitter.left -= 1
+            elif self._passed_by(submitter, turn):
+                continue
+            elif isinstance(found := self._match_within_bounds(submitter, turn), Taking):
+                self._charge(submitter, found, turn)
                 # It is the head: only its own use has grown, so one sift puts the heap right.
                 heapq.heapreplace(queue, submitter)
             else:
-                self.plan.rejections.append(self._rejected or Rejected(submitter.requests[0], submitter.left, NO_MATCH))
-                submitter.next_request()
-        return self.plan
+                self._refuse(submitter, found)
 
-    def _submitters(self) -> list[_Submitter]:
-        by_name: dict[str, list[JobRequest]] = {}
-        for request in self._snapshot.requests:
-            if request.count > 0:
-                by_name.setdefault(request.submitter, []).append(request)
-        return [
-            _Submitter(
-                name,
-                requests,
-                self._snapshot.priority.get(name, PRIORITY_MIN),
-                self._snapshot.use.get(name, 0.0),
-            )
-            for name, requests in by_name.items()
-        ]
+    def _passed_by(self, submitter: Submitter, turn: Turn) -> bool:
+        """Whether no slot needs to be looked for; then he is on with his next request, or has none any more."""
+        ceiling = submitter.standing.ceiling
+        if 0 <= ceiling <= submitter.use + TOLERANCE:
+            self.plan.at_limit.add(submitter.name)
+            while submitter.requests:
+                self._refuse(submitter, beyond_ceiling(submitter))
+        elif not self._preempts and (why := turn.over()):
+            submitter.defer_all(why)
+        elif (dear := self._dear.get(submitter.name, 0)) >= DEAR_REQUESTS_MAX:
+            self._refuse(submitter, Refusal(f"{dear} other requests of {submitter.name} cost too much processor time"))
+        elif (refusal := self._bounds.before(submitter)) is not None:
+            self._refuse(submitter, refusal)
+        else:
+            return False
+        return True
 
-    def _match_within_bounds(self, submitter: _Submitter) -> Matched | None:
+    def _refuse(self, submitter: Submitter, refusal: Refusal) -> None:
+        """The present request gets nothing more, in this turn at least."""
+        if refusal.later:
+            submitter.defer(refusal.why)
+            return
+        self.plan.rejections.append(Rejected(submitter.requests[0], submitter.left, refusal.why, dear=refusal.dear))
+        submitter.next_request()
+
+    def _charge(self, submitter: Submitter, taking: Taking, turn: Turn) -> None:
+        matched = taking.matched
+        self.plan.matches.append(matched)
+        self.plan.charges[submitter.name] = self.plan.charges.get(submitter.name, 0.0) + matched.weight
+        self._bounds.charge(matched)
+        submitter.use += matched.weight
+        submitter.left -= 1
+        turn.given += matched.weight - self._given_back(taking, turn)
+
+    def _given_back(self, taking: Taking, turn: Turn) -> float:
+        if not taking.holders:
+            return 0.0
+        groups = self._snapshot.settings.groups
+        return taking.given_back(self._snapshot.settings.weight, lambda name: groups.of(name) is turn.group)
+
+    def _match_within_bounds(self, submitter: Submitter, turn: Turn) -> Taking | Refusal:
         """The same, until too many slots have cost too much; by what one costs, so that many slots are no fault."""
-        self._rejected = None
+        found: Taking | Refusal = Refusal()
         with submitter.overruns:
             try:
-                matched = self._match(submitter)
+                found = self._match(submitter, turn)
             except TooDear:
-                matched = None
-        if matched is not None or submitter.overruns.count < 2:
-            return matched
-        request = submitter.requests[0]
-        dear = jobs_fault(request.ad)
+                found = Refusal()
+        if isinstance(found, Taking) or submitter.overruns.count < 2:
+            return found
+        dear = jobs_fault(submitter.requests[0].ad)
         if not dear and self._leave_out_dear_slots(submitter):
-            submitter.candidates, submitter.overruns = None, Overruns(DEAR_MOST)
-            return self._match_within_bounds(submitter)
+            submitter.look_again()
+            return self._match_within_bounds(submitter, turn)
         why = f"the expressions of a match cost too much processor time: {submitter.overruns.reason}"
         self._dear[submitter.name] = self._dear.get(submitter.name, 0) + 1
-        self._rejected = Rejected(request, submitter.left, why, dear=dear)
-        return None
+        return Refusal(why, dear=dear)
 
-    def _leave_out_dear_slots(self, submitter: _Submitter) -> bool:
+    def _leave_out_dear_slots(self, submitter: Submitter) -> bool:
         """Whether startds are left out from now on, because of what their slots' expressions cost."""
         dear = dear_slots(self._asker(submitter), self._slots, self._snapshot.settings.order)
         for slot in self._slots:
@@ -226,39 +177,57 @@ class _Cycle:
         self.plan.left_out |= dear
         return bool(dear)
 
-    def _asker(self, submitter: _Submitter) -> Asker:
-        snapshot = self._snapshot
-        return Asker(
-            submitter.requests[0].ad,
-            submitter.name,
-            submitter.priority,
-            self._priority_of,
-            snapshot.now,
-            snapshot.slots_of,
-        )
+    def _asker(self, submitter: Submitter) -> Asker:
+        return Asker(submitter.requests[0].ad, submitter.name, self._submitters, self._snapshot.now)
 
-    def _match(self, submitter: _Submitter) -> Matched | None:
+    def _match(self, submitter: Submitter, turn: Turn) -> Taking | Refusal:
         """Take the best slot for the submitter's next job."""
-        request = submitter.requests[0]
         if submitter.candidates is None:
             order = self._snapshot.settings.order
             submitter.candidates = Candidates(self._asker(submitter), self._slots, self._changes, order, self._evaluate)
+        refused: Refusal | None = None
         while (index := submitter.candidates.best()) is not None:
-            slot = self._slots[index]
-            if submitter.candidates.moves_aside() is Preempts.BY_PRIORITY and not self._is_due(submitter, slot.ad):
-                submitter.candidates.refuse()
-                continue
-            if not slot.offer.partitionable:
-                return self._take_whole(request, slot)
-            try:
-                return self._take_piece(request, index)
-            except TooDear:
-                raise
-            except UserError:  # the slot's expressions promised more than there is
-                submitter.candidates.refuse()
-        return self._make_room(submitter) if self._families else None
+            taking = self._propose(submitter, index)
+            why = Refusal() if taking is None else self._bounded(submitter, turn, taking)
+            if taking is not None and why is None:
+                self._take(index, taking)
+                return taking
+            # That there is no more for anybody in a turn is a better reason than what one slot lacks.
+            refused = why if refused is None or (why is not None and why.later) else refused
+            submitter.candidates.refuse()
+        if self._families and (taking := self._make_room(submitter, turn)) is not None:
+            return taking
+        return refused or Refusal()
 
-    def _make_room(self, submitter: _Submitter) -> Matched | None:
+    def _propose(self, submitter: Submitter, index: int) -> Taking | None:
+        slot, request, settings = self._slots[index], submitter.requests[0], self._snapshot.settings
+        if not slot.offer.partitionable:
+            assert submitter.candidates is not None
+            return whole(request, slot, settings.weight, submitter.candidates.moves_aside())
+        try:
+            return carved(request, slot, settings.weight, settings.rounding)
+        except TooDear:
+            raise
+        except UserError:  # the slot's expressions promised more than there is
+            return None
+
+    def _bounded(self, submitter: Submitter, turn: Turn, taking: Taking) -> Refusal | None:
+        if taking.why is Preempts.BY_PRIORITY and not self._is_due(submitter, turn, taking.matched.weight):
+            return Refusal()
+        return self._bounds.of(submitter, turn, taking.matched, self._given_back(taking, turn))
+
+    def _take(self, index: int, taking: Taking) -> None:
+        slot = self._slots[index]
+        slot.claim_ids.pop(0)
+        if taking.left is None or not slot.claim_ids:
+            slot.version = -1
+            return
+        slot.ad, slot.free, slot.gone = taking.left, taking.free, taking.gone
+        # Others have evaluated this slot; they look again at what changed, not at all slots.
+        slot.version += 1
+        self._changes.append(index)
+
+    def _make_room(self, submitter: Submitter, turn: Turn) -> Taking | None:
         """Dynamic slots that end together for the submitter's next job; as the job's owner would say, by RANK first."""
         asker, settings = self._asker(submitter), self._snapshot.settings
         working = {slot.offer.name: slot for slot in self._slots if slot.offer.partitionable}
@@ -271,76 +240,41 @@ class _Cycle:
                 found.append((room, family))
         for room, family in sorted(found, key=lambda one: (-one[0].why, -rank(asker.job, one[0].ad), len(one[0].ends))):
             try:
-                taken = fit_request(asker.job, room.ad, free_of(room.ad), settings.rounding)
-                pieces = pieces_of_match(asker.job, room.ad, taken)
+                taking = with_room(submitter.requests[0], family, room, settings.weight, settings.rounding)
             except TooDear:
                 raise
             except UserError:
                 continue
-            ad = piece(room.ad, taken, pieces)
-            if room.why is Preempts.BY_PRIORITY and not self._is_due(submitter, ad):
+            if self._bounded(submitter, turn, taking) is not None:
                 continue
             self._families.remove(family)
             if (slot := working.get(family.parent.name)) is not None:
                 slot.version = -1
-            (claim_id, *_), parent = room.ends[0].claim_ids, family.parent
-            request = submitter.requests[0]
-            return Matched(request, parent.name, claim_id, parent.address, ad, weight_of(ad), taken, pieces, room.ends)
+            return taking
         return None
 
-    def _is_due(self, submitter: _Submitter, slot: ClassAd) -> bool:
+    def _is_due(self, submitter: Submitter, turn: Turn, weight: float) -> bool:
         """Whether the slot is within the submitter's share of the pool, beyond which priority moves nobody aside.
 
         Whoever has nothing yet may have one slot.
         """
         if submitter.use <= 0:
             return True
-        if self._due is None:
-            self._due = self._shares_by_weight()
-        return submitter.use + weight_of(slot) <= self._due.get(submitter.name, 0.0)
+        if turn.due is None:
+            turn.due = self._shares_by_weight(turn)
+        return submitter.use + weight <= turn.due.get(submitter.name, 0.0)
 
-    def _shares_by_weight(self) -> dict[str, float]:
-        """What each submitter who wants slots or has some is due of the pool, by weight."""
+    def _shares_by_weight(self, turn: Turn) -> dict[str, float]:
+        """What each of the turn's submitters, and of those of its group who have slots, is due by weight."""
         snapshot = self._snapshot
-        total = sum(snapshot.use.values()) + sum(weight_of(one.ad) for one in snapshot.slots if not one.claimed)
-        names = {
-            *(name for name, use in snapshot.use.items() if use > 0),
-            *(one.submitter for one in snapshot.requests),
-        }
-        parts = shares({name: snapshot.priority.get(name, PRIORITY_MIN) for name in names})
-        return {name: part * total for name, part in parts.items()}
-
-    def _take_whole(self, request: JobRequest, slot: Working) -> Matched:
-        slot.version = -1
-        return self._matched(request, slot, slot.ad, None)
-
-    def _take_piece(self, request: JobRequest, index: int) -> Matched:
-        slot = self._slots[index]
-        free = slot.free if slot.free is not None else free_of(slot.ad)
-        taken = fit_request(request.ad, slot.ad, free, self._snapshot.settings.rounding)
-        pieces = pieces_of_match(request.ad, slot.ad, taken)
-        if pieces:
-            slot.gone = together((slot.gone, pieces))
-        left = less(slot.offer.ad, taken, free, slot.gone)
-        matched = self._matched(request, slot, piece(slot.offer.ad, taken, pieces), taken, pieces)
-        if has_policy(slot.ad):  # what the match costs is by how much less the slot weighs
-            matched = replace(matched, weight=max(0.0, weight_of(slot.ad) - weight_of(left)))
-        slot.ad, slot.free = left, free - taken
-        # Others have evaluated this slot; they look again at what changed, not at all slots.
-        if slot.claim_ids:
-            slot.version += 1
-            self._changes.append(index)
-        else:
-            slot.version = -1
-        return matched
-
-    @staticmethod
-    def _matched(
-        request: JobRequest, slot: Working, ad: ClassAd, taken: Amounts | None, pieces: Pieces | None = None
-    ) -> Matched:
-        claim_id = slot.claim_ids.pop(0)
-        name, address = slot.offer.name, slot.offer.address
-        return Matched(request, name, claim_id, address, ad, weight_of(ad), taken, pieces or {})
+        sharing = {one.name: one for one in turn.members}
+        total = sum(one.standing.use for one in self._submitters)
+        total += sum(snapshot.settings.weight(one.ad) for one in snapshot.slots if not one.claimed)
+        for one in self._submitters:
+            if one.standing.use > 0 and (turn.group is None or one.group is turn.group):
+                sharing[one.name] = one
+        parts = shares({name: one.priority for name, one in sharing.items()})
+        return {name: part * min(total, turn.size) for name, part in parts.items()}
 
 
 def negotiate(snapshot: Snapshot, evaluate: Evaluate = evaluate_each) -> CyclePlan:

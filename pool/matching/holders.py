@@ -8,7 +8,7 @@ connection has ended: its jobs run on, too.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -59,6 +59,16 @@ class SlotHolders:
         """Forget what schedds have said that are gone for long."""
         for schedd in [name for name, said in self._schedds.items() if said.until is not None and said.until <= now]:
             self._forget(schedd)
+
+    def of_gone_schedds(self) -> Iterator[tuple[str, str]]:
+        """Slots and submitters of the schedds whose connection has ended, and whose jobs may run on."""
+        for said in self._schedds.values():
+            if said.until is not None:
+                yield from said.held.items()
+
+    def of_present_schedds(self) -> set[str]:
+        """The slots that schedds which are connected hold."""
+        return {slot for said in self._schedds.values() if said.until is None for slot in said.held}
 
     def _forget(self, schedd: str) -> None:
         if (said := self._schedds.pop(schedd, None)) is not None:

@@ -9,7 +9,7 @@ from pool.classad import ClassAd, Member
 from pool.classad.eval.ad import text_of
 from pool.classad.values.kept import Kept
 from pool.classad.values.value import PLAIN
-from pool.matching.cycle import JobRequest
+from pool.matching.snapshot import JobRequest
 
 KNOWN_BYTES_MAX: Final = 32 << 20
 """Of Requirements whose attributes are remembered."""

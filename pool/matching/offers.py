@@ -11,14 +11,14 @@ Source: HTCondor manual, "Configuration Macros" (MATCH_TIMEOUT, CLAIM_PARTITIONA
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final
 
+from pool.accounting.accounts import SubmitterUse, weight_of
 from pool.base.errors import UserError
 from pool.base.words import split_list
 from pool.classad import ClassAd, Expr, expr
-from pool.matching.accounting import SubmitterUse, weight_of
 from pool.matching.holders import SlotHolders
 from pool.slots.provision.inventory import attribute_of
 from pool.slots.provision.pieces import choose
@@ -48,8 +48,6 @@ class HandedOut:
     claim_id: str
     slot: str
     schedd: str
-    submitter: str
-    weight: float
     taken: Amounts | None
     at: float
     pieces: Pieces = field(default_factory=dict)
@@ -65,6 +63,7 @@ class _Slot:
     ad: ClassAd
     claim_ids: tuple[str, ...]
     holder: str
+    """Who has it; empty when nobody has."""
     weight: float
 
 
@@ -72,6 +71,8 @@ class Offers:
     """All slots; `current` is what a cycle may hand out."""
 
     def __init__(self) -> None:
+        self._weigh: Callable[[ClassAd], float] = weight_of
+        self._counts: Expr | None = None
         self._slots: dict[str, _Slot] = {}
         self._offers: dict[str, Offer | None] = {}
         self._handed: dict[str, HandedOut] = {}
@@ -86,11 +87,8 @@ class Offers:
         """A slot is new or different."""
         name = ad.eval_str("Name", "")
         ids = claim_ids_of(private)
-        holder, weight = "", 0.0
-        if ad.eval_str("State") in HELD_STATES and not ad.eval_bool("PartitionableSlot", False):
-            holder = holder_of(ad)
-            weight = weight_of(ad)
-        self._slots[name] = _Slot(ad, ids, holder, weight)
+        is_held = ad.eval_str("State") in HELD_STATES and not ad.eval_bool("PartitionableSlot", False)
+        self._slots[name] = _Slot(ad, ids, holder_of(ad) if is_held else "", self._weigh(ad))
         for claim_id in self._by_slot.get(name, set()) - set(ids):
             self._settle(claim_id)
         self._offers.pop(name, None)
@@ -106,6 +104,13 @@ class Offers:
         """The collector was lost: everything will be said anew. What was handed out stays so."""
         self._slots.clear()
         self._offers.clear()
+
+    def weigh_by(self, weigh: Callable[[ClassAd], float], counts: Expr | None) -> None:
+        """What slots weigh from now on, and which of them count for the size of the pool; None: all."""
+        self._counts = counts
+        if weigh is not self._weigh:
+            self._weigh = weigh
+            self._slots = {name: replace(slot, weight=weigh(slot.ad)) for name, slot in self._slots.items()}
 
     # ---- what became of matches
 
@@ -172,12 +177,24 @@ class Offers:
                 held[slot.holder] = held.get(slot.holder, SubmitterUse()) + SubmitterUse(1, slot.weight)
         return held
 
-    def pending(self) -> dict[str, float]:
-        """The weight of what each submitter was handed and does not show yet."""
-        weights: dict[str, float] = {}
-        for handed in self._handed.values():
-            weights[handed.submitter] = weights.get(handed.submitter, 0.0) + handed.weight
-        return weights
+    def counts(self) -> tuple[int, int]:
+        """How many slots there are, and how many of them nobody has."""
+        return len(self._slots), sum(not slot.holder for slot in self._slots.values())
+
+    def held(self) -> Iterator[tuple[str, ClassAd]]:
+        """The slots that somebody has, by name."""
+        return ((name, slot.ad) for name, slot in self._slots.items() if slot.holder)
+
+    def held_weight(self, name: str, holder: str) -> float | None:
+        """What a slot weighs; None when this submitter does not have it."""
+        slot = self._slots.get(name)
+        return slot.weight if slot is not None and slot.holder == holder else None
+
+    def weight(self) -> float:
+        """What all slots that count for the size of the pool weigh."""
+        wanted = self._counts
+        slots = self._slots.values()
+        return sum(slot.weight for slot in slots if wanted is None or wanted.eval(slot.ad) is True)
 
     # ---- inside
 

@@ -3,19 +3,21 @@
 A slot that somebody holds is a candidate when its owner ranks the new job higher than the one that runs (RANK against
 CurrentRank), or when he ranks it no lower, the submitter's priority is better, and PREEMPTION_REQUIREMENTS holds, which
 it does not by default. A slot whose job still has retirement time left is spared, unless
-NEGOTIATOR_CONSIDER_EARLY_PREEMPTION. PREEMPTION_REQUIREMENTS and PREEMPTION_RANK see the priorities of both sides and
-how many slots each holds.
+NEGOTIATOR_CONSIDER_EARLY_PREEMPTION. PREEMPTION_REQUIREMENTS and PREEMPTION_RANK see of both sides what `Parties`
+knows: priorities, how many slots each holds, groups and their quotas.
+
+Source: HTCondor manual, "Configuration for Central Managers" (the attributes that PREEMPTION_REQUIREMENTS sees).
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import IntEnum
-from typing import Final
+from typing import Final, Protocol
 
-from pool.classad import ClassAd, Expr, rank
+from pool.accounting.accounts import PRIORITY_MIN
+from pool.classad import ClassAd, Expr, Value, rank
 from pool.classad.syntax.parse import literal_of
 from pool.matching.offers import holder_of
 
@@ -45,16 +47,30 @@ class PreemptionPolicy:
         return self.consider and self.requirements is not None and literal_of(self.requirements.node) is not False
 
 
+class Parties(Protocol):
+    """What is known of those who hold slots and of those who want them."""
+
+    def priority(self, submitter: str) -> float | None:
+        """The effective priority; None of somebody unknown."""
+
+    def attributes(self, submitter: str, prefix: str) -> dict[str, Value]:
+        """What PREEMPTION_REQUIREMENTS and PREEMPTION_RANK see of a submitter, with `Submitter` or `Remote` before."""
+
+
 @dataclass(frozen=True, slots=True)
 class Asker:
-    """For whom candidates are sought, with all submitters' effective priorities and how many slots they hold."""
+    """For whom candidates are sought."""
 
     job: ClassAd
     submitter: str
-    priority: float
-    priority_of: Mapping[str, float]
+    parties: Parties
     now: float
-    slots_of: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def priority(self) -> float:
+        """The effective priority."""
+        known = self.parties.priority(self.submitter)
+        return PRIORITY_MIN if known is None else known
 
 
 LOWEST: Final = -sys.float_info.max
@@ -99,18 +115,15 @@ def preempts(slot: ClassAd, asker: Asker, policy: PreemptionPolicy) -> tuple[Pre
         return None
     ranked, present = rank(slot, job), slot.eval_float("CurrentRank", 0.0) or 0.0
     holder = holder_of(slot)
-    held_by = asker.priority_of.get(holder)
+    held_by = asker.parties.priority(holder)
     if ranked > present:
         why = Preempts.BY_RANK
     elif policy.by_priority and ranked == present and held_by is not None and asker.priority < held_by:
         why = Preempts.BY_PRIORITY
     else:
         return None
-    mine = {"SubmitterUserPrio": asker.priority, "SubmitterUserResourcesInUse": asker.slots_of.get(asker.submitter, 0)}
-    theirs = {"RemoteUserPrio": held_by, "RemoteUserResourcesInUse": asker.slots_of.get(holder, 0)}
-    if held_by is None:
-        del theirs["RemoteUserPrio"]
-    ours, other = ClassAd(mine, parent=job), ClassAd(theirs, parent=slot)
+    ours = ClassAd(asker.parties.attributes(asker.submitter, "Submitter"), parent=job)
+    other = ClassAd(asker.parties.attributes(holder, "Remote"), parent=slot)
     if why is Preempts.BY_PRIORITY:
         assert policy.requirements is not None
         if policy.requirements.eval(other, ours) is not True:

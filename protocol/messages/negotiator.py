@@ -27,21 +27,31 @@ class ResourceRequest(Record):
         return JobRequest(schedd, self.submitter, self.autocluster, self.ad, self.count, self.prio)
 
 
+class SubmitterHolds(Record):
+    """How many slots a submitter holds at a schedd, and what they weigh."""
+
+    slots: int
+    weight: float
+
+
 class AnnounceWork(Request[Done], tag="negotiator.announce_work"):
     """All that a schedd wants now; replaces what it said before. Matches come back on the same connection.
 
     The first on a connection is a call, for it may be refused; the others are notices.
 
-    `in_use` counts the slots that each submitter holds at this schedd, or is about to. `held` names the slots that it
-    holds, each with its submitter, and `given_back` those that it holds no more, since its last announcement on this
-    connection.
+    `in_use` is what each submitter holds at this schedd, or is about to, and `limits` what their jobs use of
+    concurrency limits; both count the matches that were offered up to the number `heard`. `held` names the slots that
+    it holds, each with its submitter, and `given_back` those that it holds no more, since its last announcement on
+    this connection.
     """
 
     schedd: str
     requests: list[ResourceRequest]
-    in_use: dict[str, int] = {}
+    in_use: dict[str, SubmitterHolds] = {}
     held: dict[str, str] = {}
     given_back: list[str] = []
+    limits: dict[str, float] = {}
+    heard: int = 0
 
 
 class ReturnMatches(Message, tag="negotiator.return_matches"):
@@ -61,11 +71,20 @@ class GetPriorities(Request[Priorities], tag="negotiator.get_priorities"):
 
 
 class SetPriority(Request[Done], tag="negotiator.set_priority"):
-    """Set a submitter's attribute: PriorityFactor, Priority, AccumulatedUsage, BeginUsageTime or LastUsageTime."""
+    """Set a submitter's attribute: PriorityFactor, Priority, AccumulatedUsage, BeginUsageTime, LastUsageTime, Ceiling
+    or Floor; with `lease_s` for that many seconds, after which its value before counts again."""
 
     submitter: str
     attribute: str
     value: float
+    lease_s: float = 0.0
+
+
+class CancelLease(Request[Done], tag="negotiator.cancel_lease"):
+    """End the lease of a submitter's PriorityFactor, Ceiling or Floor at once."""
+
+    submitter: str
+    attribute: str
 
 
 class ForgetSubmitter(Request[Done], tag="negotiator.forget_submitter"):

@@ -319,9 +319,10 @@ class MatchesTaken(Record):
 
 
 class OfferMatches(Request[MatchesTaken], tag="schedd.offer_matches"):
-    """Slots for this schedd's jobs, from one cycle."""
+    """Slots for this schedd's jobs, from one cycle. `number` grows with each on a connection."""
 
     matches: list[OfferedMatch]
+    number: int = 0
 
 
 class Rejection(Record):

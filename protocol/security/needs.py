@@ -135,6 +135,7 @@ NEGOTIATOR: Final[Needs] = {
     "negotiator.return_matches": Need(_L.ADVERTISE_SCHEDD, frozenset({SUBMIT})),
     "negotiator.negotiate_now": _from_access_point,
     "negotiator.set_priority": _administrator,
+    "negotiator.cancel_lease": _administrator,
     "negotiator.forget_submitter": _administrator,
     "negotiator.reset_usage": _administrator,
 }

@@ -103,17 +103,12 @@ def test_a_daemon_that_does_not_exist_is_refused() -> None:
     assert "DIR/config:2:15: DAEMON_LIST: there is no daemon DEFRAG" in said
 
 
-def test_a_central_manager_does_not_start_with_limits_that_it_would_not_keep() -> None:
-    said = refused("MATLAB_LIMIT = 4\n", DAEMON_LIST="MASTER, COLLECTOR, NEGOTIATOR")
-    assert "DIR/config:1:16: MATLAB_LIMIT: concurrency limits are not enforced" in said
-
-
 def test_pool_up_says_so_at_once_and_starts_nothing() -> None:
     with pool_directory() as directory:
-        asked = ["up", "--dir", str(directory), "-c", "NUM_CPU=1", "-c", "GROUP_NAMES=physics"]
+        asked = ["up", "--dir", str(directory), "-c", "NUM_CPU=1", "-c", "DAEMON_LIST=MASTER DEFRAG"]
         pool = [str(Path(sys.executable).with_name("pool")), *asked]
         done = subprocess.run(pool, capture_output=True, text=True, timeout=DEADLINE_S, check=False)
         assert done.returncode == 1
         assert 'warning: unknown knob "NUM_CPU" (did you mean "NUM_CPUS"?)' in done.stderr
-        assert "GROUP_NAMES: group quotas are not enforced" in done.stderr
+        assert "there is no daemon DEFRAG" in done.stderr
         assert not (directory / "run" / "master.pid").exists()

@@ -25,6 +25,8 @@ from daemons.schedd.claims.startd_link import StartdLink
 from daemons.schedd.core.claim import Claim, Pass
 from daemons.schedd.core.core import Core
 from daemons.schedd.execution.shadow import Shadow
+from pool.accounting.accounts import weight_of
+from pool.accounting.limits import NONE, limits_of
 from pool.ads.kept import KeptAd
 from pool.base.errors import PoolError
 from pool.base.ids import ClaimId
@@ -141,9 +143,11 @@ class Claims:
             alive_s=self._alive_s,
             life=ClaimLife(lease_s or core.settings.alives_missed_max * self._alive_s, core.now()),
             room=tuple(match.room),
+            weight=weight_of(match.slot_ad),
+            limits=limits_of(ad, match.slot_ad) or NONE,
         )
         self._claims[claim.public] = claim
-        core.claims_of[claim.submitter] += 1
+        core.holdings.reserve(claim)
         job.busy = True  # reserved; `work` makes an execution of it, or lets it go
         core.waiting.discard(job)
         self._asking.add(job)
@@ -223,7 +227,7 @@ class Claims:
 
     def _keep(self, claim: Claim) -> None:
         """Write the claim down, and keep it alive."""
-        self.core.held_slots.add(claim)
+        self.core.holdings.grant(claim, claim.slot_ad)
         self.core.queue.put_claim(claim.row())
         self.startd(claim.startd).add(claim)
 
@@ -266,7 +270,7 @@ class Claims:
             asking=trio.Lock(),
         )
         self._claims[claim.public] = claim
-        core.claims_of[claim.submitter] += 1
+        core.holdings.reserve(claim)
         job.busy = False
         self._let_in(claim)
         self._granted(claim, made.answer)
@@ -351,11 +355,8 @@ class Claims:
         core = self.core
         del self._claims[claim.public]
         self.startd(claim.startd).discard(claim)
-        core.held_slots.discard(claim)
+        core.holdings.discard(claim)
         core.start.security.tickets.revoke(claim.ticket.digest)
-        core.claims_of[claim.submitter] -= 1
-        if core.claims_of[claim.submitter] <= 0:
-            del core.claims_of[claim.submitter]
         core.queue.drop_claim(claim.public)
         core.work_changed(False)
 
@@ -418,10 +419,12 @@ class Claims:
             life=taken_up(
                 row.activation, lease_s=row.lease_s, renewed_at=row.renewed_at + row.alive_s, runs=job is not None
             ),
+            weight=weight_of(slot_ad),
+            limits=(limits_of(core.queue.ad(job), slot_ad) or NONE) if job is not None else NONE,
         )
         self._claims[claim.public] = claim
-        core.claims_of[claim.submitter] += 1
-        core.held_slots.add(claim)
+        core.holdings.reserve(claim)
+        core.holdings.grant(claim, slot_ad)
         self.startd(claim.startd).add(claim)
         if job is None:
             return

@@ -73,7 +73,7 @@ class DirectAttach:
 
     async def _plan(self, slots: Sequence[AdUpdate], submitter: str) -> CyclePlan:
         """Which slots are for which jobs."""
-        from pool.matching import CycleSettings, Snapshot, negotiate  # most schedds never need it
+        from pool.matching import CycleSettings, Snapshot, Standing, negotiate  # most schedds never need it
 
         core = self._core
         generation, pace = core.autoclusters.generation, Pace()
@@ -90,7 +90,9 @@ class DirectAttach:
         ]
         settings = CycleSettings(rounding=rounding(core.start.config))
         offers = self._offers(slots)
-        snapshot = Snapshot(offers, requests, use=dict(core.claims_of), settings=settings, now=core.now())
+        held = core.holdings.by_submitter
+        standings = {name: Standing(use=one.weight, slots=one.slots) for name, one in held.items()}
+        snapshot = Snapshot(offers, requests, standings, settings, core.now())
         if len(offers) * len(requests) <= PAIRS_IN_PLACE_MAX:
             return negotiate(snapshot)
         return await core.start.world.threads.run_sync(negotiate, snapshot)

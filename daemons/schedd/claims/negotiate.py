@@ -22,7 +22,7 @@ from pool.base.errors import PoolError
 from pool.classad import ClassAd
 from pool.jobs.vocabulary.hold_codes import HoldCode
 from pool.jobs.waiting.groups import WaitingGroup
-from protocol.messages.negotiator import AnnounceWork, ResourceRequest, ReturnMatches
+from protocol.messages.negotiator import AnnounceWork, ResourceRequest, ReturnMatches, SubmitterHolds
 from protocol.messages.schedd import MatchesTaken, OfferMatches, Rejection, RejectRequests
 from protocol.rpc import endpoints
 from protocol.rpc.endpoints import Peer
@@ -49,6 +49,7 @@ class Negotiation:
         self._ads: dict[tuple[str, int], ClassAd] = {}
         self._announced = False
         self._anew = True
+        self._heard = 0
         self.service = Service("schedd", needs.SCHEDD_TO_NEGOTIATOR)
 
     def answers(self) -> list[Answer]:
@@ -79,7 +80,7 @@ class Negotiation:
                     self._core.log.full("Connected to the negotiator.", address=str(address))
                     retry_s, said = RETRY_FIRST_S, ""
                     self._announced = False
-                    self._anew = True
+                    self._anew, self._heard = True, 0
                     await self._inform(peer)
             except PoolError as error:
                 news = retry_s >= 1.0 and str(error) != said  # a restart of the negotiator is none, and once is enough
@@ -106,17 +107,20 @@ class Negotiation:
         scope.cancel()
 
     async def _announce(self, peer: Peer) -> None:
-        requests = self.requests()
-        held, given_back = self._core.held_slots.news(anew=self._anew)
-        if not (requests or self._announced or self._core.claims_of or given_back):
+        requests, holdings = self.requests(), self._core.holdings
+        held, given_back = holdings.news(anew=self._anew)
+        if not (requests or self._announced or holdings or given_back):
             return
         self._announced, anew, self._anew = bool(requests), self._anew, False
+        in_use = holdings.by_submitter.items()
         announcement = AnnounceWork(
             schedd=self._core.settings.name,
             requests=requests,
-            in_use=dict(self._core.claims_of),
+            in_use={name: SubmitterHolds(slots=one.slots, weight=one.weight) for name, one in in_use},
             held=held,
             given_back=given_back,
+            limits=dict(holdings.limits),
+            heard=self._heard,
         )
         if anew:  # whoever may not announce hears so
             await peer.call(announcement)
@@ -162,6 +166,7 @@ class Negotiation:
         """Take as many slots as there are jobs for them, and hand the others back."""
         core = self._core
         learned = False
+        self._heard = request.number
         for match in request.matches:
             learned |= core.autoclusters.learn_slot(match.slot_ad)
         taken, unused = 0, []
@@ -175,6 +180,8 @@ class Negotiation:
             self.work_changed(True)
         if unused:
             core.tasks.start(self._hand_back, peer, unused)
+        else:
+            self.work_changed(False)  # the negotiator counts what it has offered until it hears what became of it
         return MatchesTaken(taken=taken)
 
     async def _hand_back(self, peer: Peer, claim_ids: list[str]) -> None:

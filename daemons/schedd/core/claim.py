@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
+from pool.accounting.limits import NONE, Limits
 from pool.ads.kept import KeptAd
 from pool.base.ids import ClaimId
 from pool.classad import ClassAd
@@ -61,6 +62,10 @@ class Claim:
     """What has become of it: `Claims.happens` alone changes that."""
     shadow: Shadow | None = None
     starter: Peer | None = None
+    weight: float = 1.0
+    """What the slot counts for in what its submitter holds."""
+    limits: Limits = field(default_factory=lambda: NONE)
+    """What its jobs use of concurrency limits."""
     fits: int = 0
     """The autocluster whose jobs are known to want the slot, whenever."""
     asking: trio.Lock = field(default_factory=trio.Lock)

@@ -19,7 +19,7 @@ import trio
 from daemons.agent.main import socket_name
 from daemons.base.pace import Pace
 from daemons.schedd.core.executions import Executions
-from daemons.schedd.core.held_slots import HeldSlots
+from daemons.schedd.core.holdings import Holdings
 from daemons.schedd.core.listeners import Listeners
 from pool.base.errors import UserError
 from pool.classad import ClassAd
@@ -92,9 +92,7 @@ class Core:
         self.waiting = Waiting(self.autoclusters)
         self._unsorted = trio.Event()
         """Set when what waits is to be sorted anew, and that takes long."""
-        self.claims_of: Counter[str] = Counter()
-        """How many slots each submitter holds, or is about to."""
-        self.held_slots = HeldSlots()
+        self.holdings = Holdings()
         self.stats: Counter[str] = Counter()
         self.requested: dict[Job, Callable[[], None]] = {}
         """Jobs for which a slot is being asked, which may take long; called when the job needs it no more."""

@@ -7,8 +7,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from minipool.cli.entry.options import Given, Opt, Parsed
-from minipool.cli.entry.tool import refused
+from minipool.cli.entry.options import Given, Opt, Parsed, UsageError
 from pool.base.errors import UserError
 
 if TYPE_CHECKING:
@@ -32,19 +31,27 @@ SETTINGS: Final[dict[str, RecordSetting]] = {
         "PriorityFactor", "The priority factor of {} was set to {:f}", 1.0,
         "Priority factors must be greater than or equal to 1.",
     ),
+    "setfloor": RecordSetting(
+        "Floor", "The floor of {} was set to {:.0f}", 0.0, "floor must be greater than or equal to 0."
+    ),
+    "setceiling": RecordSetting(
+        "Ceiling", "The ceiling of {} was set to {:.0f}", -1.0, "ceiling must be greater than or equal to -1."
+    ),
     "setbegin": RecordSetting("BeginUsageTime", "The Begin Usage Time of {} was set to {:.0f}", 0.0, _TIME),
     "setaccum": RecordSetting(
         "AccumulatedUsage", "The Accumulated Usage of {} was set to {:f}", 0.0, "Usage must be greater than 0 seconds"
     ),
     "setlast": RecordSetting("LastUsageTime", "The Last Usage Time of {} was set to {:.0f}", 0.0, _TIME),
 }  # fmt: skip
+LEASES: Final = {"cancelceilinglease": "Ceiling", "cancelfloorlease": "Floor", "cancelfactorlease": "PriorityFactor"}
+"""What can be set for a time, by the option that ends that."""
+_LEASED: Final = {"Ceiling": "ceiling", "Floor": "floor", "PriorityFactor": "priority-factor"}
+_ACTS: Final = tuple(Opt(name, 1, 2, "USER VALUE", f"set {row.attribute}") for name, row in SETTINGS.items())
 OPTIONS: Final = (
-    *(Opt(name, 1, 2, "USER VALUE", f"set {row.attribute}") for name, row in SETTINGS.items()),
-    *refused(
-        "setfloor setceiling duration cancelceilinglease cancelfloorlease cancelfactorlease",
-        "users have no ceilings, floors or leases here",
-        1,
-    ),
+    *_ACTS[:4],
+    Opt("duration", 1, 1, "SECONDS", "how long a ceiling, a floor or a factor counts"),
+    *(Opt(name, 1, 1, "USER", f"end the lease of {attribute}") for name, attribute in LEASES.items()),
+    *_ACTS[4:],
     Opt("resetusage", 1, 1, "USER", "set the usage to nothing"),
     Opt("delete", 3, 1, "USER", "forget a user"),
     Opt("resetall", 1, says="set the usage of all users to nothing"),
@@ -57,14 +64,27 @@ def edit(session: Session, parsed: Parsed) -> int:
     """Do what the options say, in their order."""
     wanted = [one for one in parsed.given if one.key in KEYS]
     # All options are looked at before the first is sent: half an order is worse than none.
-    acts = [_checked(one) for one in wanted]
+    lease_s = _lease(parsed)
+    acts = [_checked(one, lease_s) for one in wanted if one.key != "duration"]
     with session.daemon("negotiator", name=parsed.value("name")) as peer:
         for act in acts:
             sys.stdout.write(act(peer) + "\n")
     return 0
 
 
-def _checked(given: Given) -> Callable[[BlockingPeer], str]:
+def _lease(parsed: Parsed) -> float:
+    """What -duration says, in seconds; 0 without it. UsageError where it can do nothing."""
+    if not parsed.has("duration"):
+        return 0.0
+    if not any(one.key in SETTINGS and SETTINGS[one.key].attribute in LEASES.values() for one in parsed.given):
+        raise UsageError("-duration is for -setceiling, -setfloor and -setfactor")
+    lease_s = _number(parsed.value("duration") or "")
+    if lease_s <= 0:
+        raise UserError("lease duration must be positive")
+    return lease_s
+
+
+def _checked(given: Given, lease_s: float) -> Callable[[BlockingPeer], str]:
     """What to do for one option; nothing is sent before all have been looked at."""
     if given.key == "resetall":
         return _reset_all
@@ -80,7 +100,10 @@ def _checked(given: Given) -> Callable[[BlockingPeer], str]:
         value = _number(given.values[1])
         if value < row.least:
             raise UserError(row.too_small)
-        return lambda peer: _set(peer, row, user, value)
+        return lambda peer: _set(peer, row, user, value, lease_s if row.attribute in LEASES.values() else 0.0)
+    if given.key in LEASES:
+        attribute = LEASES[given.key]
+        return lambda peer: _cancel(peer, attribute, user)
     return (lambda peer: _reset(peer, user)) if given.key == "resetusage" else (lambda peer: _delete(peer, user))
 
 
@@ -94,11 +117,21 @@ def _number(text: str) -> float:
     return number
 
 
-def _set(peer: BlockingPeer, row: RecordSetting, user: str, value: float) -> str:
+def _set(peer: BlockingPeer, row: RecordSetting, user: str, value: float, lease_s: float) -> str:
     from protocol.messages.negotiator import SetPriority
 
-    peer.call(SetPriority(submitter=user, attribute=row.attribute, value=value))
-    return row.says.format(user, value)
+    peer.call(SetPriority(submitter=user, attribute=row.attribute, value=value, lease_s=lease_s))
+    if lease_s <= 0:
+        return row.says.format(user, value)
+    figure = f"{value:f}" if row.attribute == "PriorityFactor" else f"{value:.0f}"
+    return f"Set {_LEASED[row.attribute]} lease on {user} to {figure} for {lease_s:.0f} seconds"
+
+
+def _cancel(peer: BlockingPeer, attribute: str, user: str) -> str:
+    from protocol.messages.negotiator import CancelLease
+
+    peer.call(CancelLease(submitter=user, attribute=attribute))
+    return f"Cancelled {_LEASED[attribute]} lease for {user}"
 
 
 def _reset(peer: BlockingPeer, user: str) -> str:

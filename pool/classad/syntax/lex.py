@@ -98,8 +98,7 @@ def tokenize(text: str, *, old: bool, strict: bool, file: str, most: int = MAX_T
             if text[at] == "\0":
                 break
             raise _bad_character(text, at, file)
-        kind, piece, start = found.lastgroup, found[0], at
-        at = found.end()
+        kind, piece, start, at = found.lastgroup, found[0], at, found.end()
         if kind == "blank":
             # Whoever puts a text into a larger one must know: what he writes behind it would be a part of the comment.
             if at == size and piece.startswith("//"):
@@ -112,32 +111,33 @@ def tokenize(text: str, *, old: bool, strict: bool, file: str, most: int = MAX_T
             # Not left to the parser, which would see it later: to look for its end takes the rest of the text.
             if piece == "/" and text.startswith("*", at):
                 raise _bad_character(text, start, file)
-            if piece == "-" and (not tokens or tokens[-1].kind not in _OPERANDS):
-                number = match(text, at)
-                if number is not None and number.lastgroup == "number":
-                    at = number.end()
-                    last = LITERAL
-                    at, value = _number(text, start, "-" + number[0], at, strict, file)
+            is_sign = piece == "-" and (not tokens or tokens[-1].kind not in _OPERANDS)
+            if is_sign and (number := match(text, at)) is not None and number.lastgroup == "number":
+                last = LITERAL
+                at, value = _number(text, start, "-" + number[0], number.end(), strict, file)
         elif kind == "number":
             last = LITERAL
             at, value = _number(text, start, piece, at, strict, file)
         else:
             # In double quotes a string, in single ones a name that may hold anything.
-            last = LITERAL if kind == "text" else NAME
-            if kind == "text":
-                most += len(piece)
-            if "\0" in piece:
-                raise fail(text, start, "a string may not contain the character 0", file=file)
-            value = piece[1:-1].replace("\\" + piece[0], piece[0]) if old else _unescape(text, start, piece, file)
+            last, most = (LITERAL, most + len(piece)) if kind == "text" else (NAME, most)
+            value = _quoted(text, start, piece, file, old=old)
         tokens.append(Token(last, value, start))
         if at > most:
-            raise ClassAdError(
-                f"an expression of {len(text)} characters: {text[:40]}...",
-                span=Span(file, 1, 1),
-                expected=f"at most {MAX_EXPRESSION}",
-            )
+            raise _too_long(text, file)
     tokens.append(Token(END, open_comment, min(at, size)))
     return tokens
+
+
+def _too_long(text: str, file: str) -> ClassAdError:
+    said = f"an expression of {len(text)} characters: {text[:40]}..."
+    return ClassAdError(said, span=Span(file, 1, 1), expected=f"at most {MAX_EXPRESSION}")
+
+
+def _quoted(text: str, start: int, piece: str, file: str, *, old: bool) -> str:
+    if "\0" in piece:
+        raise fail(text, start, "a string may not contain the character 0", file=file)
+    return piece[1:-1].replace("\\" + piece[0], piece[0]) if old else _unescape(text, start, piece, file)
 
 
 def _bad_character(text: str, at: int, file: str) -> ClassAdError:

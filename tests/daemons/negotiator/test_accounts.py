@@ -23,7 +23,7 @@ from tests.daemons.one_host import OneHost, one_host
 async def accounts_of(host: OneHost) -> Accounts:
     start = await host.start("collector")
     start.config = start.config.with_overrides({"ACCOUNTANT_DATABASE_FILE": str(host.directory / "accounts")})
-    return Accounts(start, NegotiatorKnobs.read(start.config), Offers(), SlotHolders())
+    return Accounts(start, NegotiatorKnobs.read(start.config), Offers(), SlotHolders(), lambda: None)
 
 
 class Peer:

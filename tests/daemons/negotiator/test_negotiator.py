@@ -11,8 +11,8 @@ import pytest
 import trio
 
 from daemons.negotiator.store import AccountStore
+from pool.accounting.accounts import SUBMITTER_CHARS_MAX, Accountant, SubmitterUse, weight_of
 from pool.classad import ClassAd, expr
-from pool.matching.accounting import SUBMITTER_CHARS_MAX, Accountant, SubmitterUse
 from protocol.messages.collector import AdUpdate, UpdateAds
 from protocol.messages.common import GetAd
 from protocol.messages.negotiator import (
@@ -23,6 +23,7 @@ from protocol.messages.negotiator import (
     ResourceRequest,
     ReturnMatches,
     SetPriority,
+    SubmitterHolds,
 )
 from protocol.messages.schedd import MatchesTaken, OfferMatches, RejectRequests
 from protocol.rpc.endpoints import Peer, RemoteError
@@ -68,6 +69,8 @@ class FakeSchedd:
         self.rejections: list[str] = []
         self.news = trio.Event()
         self.peer: Peer | None = None
+        self.in_use: dict[str, SubmitterHolds] = {}
+        self.heard = 0
         self.service = Service("schedd", needs.SCHEDD_TO_NEGOTIATOR)
         self.service.offer(
             [
@@ -79,6 +82,11 @@ class FakeSchedd:
     def _offered(self, peer: Peer, request: OfferMatches) -> MatchesTaken:
         self.offers += [match.claim_id for match in request.matches]
         self.per_submitter.update(match.submitter for match in request.matches)
+        self.heard = request.number
+        for match in request.matches:
+            had = self.in_use.get(match.submitter, SubmitterHolds(slots=0, weight=0.0))
+            weight = had.weight + weight_of(match.slot_ad)
+            self.in_use[match.submitter] = SubmitterHolds(slots=had.slots + 1, weight=weight)
         self._tell()
         return MatchesTaken(taken=len(request.matches))
 
@@ -92,7 +100,11 @@ class FakeSchedd:
 
     async def announce(self, *requests: ResourceRequest, held: dict[str, str] | None = None) -> None:
         assert self.peer is not None
-        await self.peer.call(AnnounceWork(schedd=self.name, requests=list(requests), held=held or {}))
+        await self.peer.call(
+            AnnounceWork(
+                schedd=self.name, requests=list(requests), held=held or {}, in_use=self.in_use, heard=self.heard
+            )
+        )
 
     async def until_offered(self, count: int) -> list[str]:
         while len(self.offers) < count:
@@ -309,12 +321,15 @@ async def test_p10_only_daemons_announce_work_and_only_administrators_set_priori
 
 
 async def test_a_submitter_whose_name_is_a_book_has_no_account(tmp_path: Path, autojump_clock: Clock) -> None:
-    long, longest = "x" * 1000 + "@pool.test", "y" * SUBMITTER_CHARS_MAX
+    long, longest = "x" * 1000 + "@pool.test", "y" * (SUBMITTER_CHARS_MAX - len("@p")) + "@p"
     async with a_pool(tmp_path) as host, a_schedd(host) as schedd:
         assert schedd.peer is not None
+        a_slot_held = SubmitterHolds(slots=1, weight=1.0)
         for _ in range(3):
             requests = [wants(long), wants(longest), wants()]
-            await schedd.peer.call(AnnounceWork(schedd=schedd.name, requests=requests, in_use={long: 2, longest: 1}))
+            await schedd.peer.call(
+                AnnounceWork(schedd=schedd.name, requests=requests, in_use={long: a_slot_held, longest: a_slot_held})
+            )
             await schedd.until_rejected()
         names = {ad.eval_str("Name") for ad in (await schedd.peer.call(GetPriorities())).submitters}
         assert names >= {"alice@pool.test", longest}

@@ -10,7 +10,14 @@ import pytest
 
 from minipool.cli.pool_tools import userprio
 from pool.classad import ClassAd
-from protocol.messages.negotiator import ForgetSubmitter, GetPriorities, Priorities, ResetUsage, SetPriority
+from protocol.messages.negotiator import (
+    CancelLease,
+    ForgetSubmitter,
+    GetPriorities,
+    Priorities,
+    ResetUsage,
+    SetPriority,
+)
 from protocol.wire.message import DONE
 from tests.minipool.cli.fake_pool import FakePeer, FakeSession, run_tool
 
@@ -21,7 +28,7 @@ USERS = [
 
 
 def ran(monkeypatch: pytest.MonkeyPatch, *argv: str) -> tuple[tuple[int, str, str], list[Any]]:
-    answers: dict[Any, Any] = dict.fromkeys((SetPriority, ForgetSubmitter, ResetUsage), DONE)
+    answers: dict[Any, Any] = dict.fromkeys((SetPriority, CancelLease, ForgetSubmitter, ResetUsage), DONE)
     peer = FakePeer([], {**answers, GetPriorities: Priorities(submitters=USERS)})
     slot = {"MyType": "Machine", "State": "Claimed", "EnteredCurrentState": int(time.time()) - 60}
     slots = [ClassAd({**slot, "Name": f"slot1_{n}@x", "RemoteUser": user}) for n, user in enumerate("ab")]
@@ -32,6 +39,8 @@ def ran(monkeypatch: pytest.MonkeyPatch, *argv: str) -> tuple[tuple[int, str, st
 
 EDITS = (
     (("-setfactor", "a@p", "100"), "The priority factor of a@p was set to 100.000000", "PriorityFactor", 100.0),
+    (("-setfloor", "a@p", "3"), "The floor of a@p was set to 3", "Floor", 3.0),
+    (("-setceiling", "a@p", "-1"), "The ceiling of a@p was set to -1", "Ceiling", -1.0),
     (("-setprio", "a@p", "10"), "The priority of a@p was set to 10.000000", "Priority", 10.0),
     (("-setaccum", "a@p", "7200"), "The Accumulated Usage of a@p was set to 7200.000000", "AccumulatedUsage", 7200.0),
     (("-setbegin", "a@p", "1795"), "The Begin Usage Time of a@p was set to 1795", "BeginUsageTime", 1795.0),
@@ -47,6 +56,15 @@ def test_a_record_is_changed(
     result, asked = ran(monkeypatch, *argv)
     assert result == (0, f"{said}\n", "")
     assert asked == [SetPriority(submitter="a@p", attribute=attribute, value=value)]
+
+
+def test_a_ceiling_is_set_for_a_time_and_the_lease_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
+    result, asked = ran(monkeypatch, "-setceil", "a@p", "5", "-duration", "60")
+    assert result == (0, "Set ceiling lease on a@p to 5 for 60 seconds\n", "")
+    assert asked == [SetPriority(submitter="a@p", attribute="Ceiling", value=5.0, lease_s=60.0)]
+    result, asked = ran(monkeypatch, "-cancelfactorlease", "a@p")
+    assert result == (0, "Cancelled priority-factor lease for a@p\n", "")
+    assert asked == [CancelLease(submitter="a@p", attribute="PriorityFactor")]
 
 
 def test_all_usage_is_reset_and_a_record_deleted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,7 +84,10 @@ REFUSED = (
     (("-setprio", "a@p", "nan"), "'nan' is not a number"),
     (("-setfactor", "a@p", "inf"), "'inf' is not a number"),
     (("-resetall", "-setprio", "alice", "10"), "You must specify the full name of the submittor"),
-    (("-setceiling", "a@p", "10"), "is not supported here: users have no ceilings"),
+    (("-setceiling", "a@p", "-2"), "ceiling must be greater than or equal to -1."),
+    (("-setfloor", "a@p", "-1"), "floor must be greater than or equal to 0."),
+    (("-setceiling", "a@p", "5", "-duration", "0"), "lease duration must be positive"),
+    (("-setprio", "a@p", "5", "-duration", "9"), "-duration is for -setceiling, -setfloor and -setfactor"),
     (("-activefrom", "13", "40", "x"), "is not a date"),
     (("-nosuch",), "unknown option -nosuch"),
 )

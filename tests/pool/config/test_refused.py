@@ -33,24 +33,3 @@ def test_a_misspelt_daemon_is_told_the_right_name(tmp_path: Path) -> None:
 
 def test_the_master_is_the_shared_port(tmp_path: Path) -> None:
     assert refusal(tmp_path, "DAEMON_LIST = MASTER, SHARED_PORT, schedd\n") == ""
-
-
-@pytest.mark.parametrize(
-    ("line", "says"),
-    [
-        ("MATLAB_LIMIT = 4", "MATLAB_LIMIT: concurrency limits are not enforced"),
-        ("NEGOTIATOR.MATLAB_LIMIT = 4", "NEGOTIATOR.MATLAB_LIMIT: concurrency limits are not enforced"),
-        ("CONCURRENCY_LIMIT_DEFAULT = 2", "CONCURRENCY_LIMIT_DEFAULT: concurrency limits are not enforced"),
-        ("CONCURRENCY_LIMIT_DEFAULT_big = 2", "CONCURRENCY_LIMIT_DEFAULT_big: concurrency limits are not enforced"),
-        ("GROUP_NAMES = physics, chemistry", "GROUP_NAMES: group quotas are not enforced"),
-        ("GROUP_QUOTA_physics = 10", "GROUP_QUOTA_physics: group quotas are not enforced"),
-        ("GROUP_QUOTA_DYNAMIC_physics = 0.5", "GROUP_QUOTA_DYNAMIC_physics: group quotas are not enforced"),
-    ],
-)
-def test_limits_that_a_central_manager_would_not_keep(tmp_path: Path, line: str, says: str) -> None:
-    assert f"{tmp_path}/config:1:{line.index('=') + 3}: {says}" in refusal(tmp_path, f"{line}\n")
-    assert refusal(tmp_path, f"{line}\nDAEMON_LIST = MASTER STARTD\n") == "", "a host of the pool may share the file"
-
-
-def test_a_name_of_the_authors_own_is_no_limit(tmp_path: Path) -> None:
-    assert refusal(tmp_path, "MEMORY_LIMIT = 4\nMEMORY = $(MEMORY_LIMIT)\n") == ""

@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from pool.classad import expr
-from pool.matching import CycleSettings, JobRequest, Offer, RankOrder, Snapshot, negotiate
+from pool.matching import CycleSettings, JobRequest, Offer, RankOrder, Snapshot, Standing, negotiate
 from pool.matching.columnar import ColumnEvaluator
 from tests.pool.matching.test_cycle import a_pslot, a_request, a_slot
 
@@ -37,7 +37,9 @@ def a_pool(rng: Random) -> Snapshot:
         for _ in range(6)
     ]
     order = RankOrder(pre=rng.choice([None, expr("isUndefined(RemoteUser)")]), post=rng.choice([None, expr("-Memory")]))
-    return Snapshot(slots, requests, priority={"bob@pool": 10.0}, settings=CycleSettings(order=order), now=1000.0)
+    return Snapshot(
+        slots, requests, standings={"bob@pool": Standing(10.0)}, settings=CycleSettings(order=order), now=1000.0
+    )
 
 
 @pytest.mark.parametrize("seed", range(25))

@@ -22,6 +22,7 @@ from pool.matching import (
     PreemptionPolicy,
     RankOrder,
     Snapshot,
+    Standing,
     negotiate,
     shares,
 )
@@ -95,7 +96,7 @@ def test_equal_submitters_get_equal_shares() -> None:
 
 def test_shares_count_what_is_held_already() -> None:
     slots = [a_slot(f"s{n}") for n in range(4)]
-    held = Snapshot(slots, [a_request("a@p", 50), a_request("b@p", 50)], use={"a@p": 4.0})
+    held = Snapshot(slots, [a_request("a@p", 50), a_request("b@p", 50)], standings={"a@p": Standing(use=4.0)})
     assert by_submitter(negotiate(held)) == {"b@p": 4}
 
 
@@ -106,8 +107,8 @@ def test_shares_count_what_is_held_already() -> None:
 )
 def test_shares_are_inverse_to_priority(priorities: tuple[float, float], expected: dict[str, int]) -> None:
     slots = [a_slot(f"s{n}") for n in range(22)]
-    priority = dict(zip(("a@p", "b@p"), priorities, strict=True))
-    plan = negotiate(Snapshot(slots, [a_request("a@p", 99), a_request("b@p", 99)], priority=priority))
+    standings = {name: Standing(priority) for name, priority in zip(("a@p", "b@p"), priorities, strict=True)}
+    plan = negotiate(Snapshot(slots, [a_request("a@p", 99), a_request("b@p", 99)], standings))
     assert by_submitter(plan) == expected
 
 
@@ -213,9 +214,7 @@ def a_full_pool(held: dict[str, str], *requests: JobRequest, **priority: float) 
     return Snapshot(
         slots,
         requests,
-        priority={f"{name}@p": value for name, value in priority.items()},
-        use={name: float(count) for name, count in counts.items()},
-        slots_of=counts,
+        {f"{name}@p": Standing(value, counts[f"{name}@p"], counts[f"{name}@p"]) for name, value in priority.items()},
         settings=CycleSettings(order=RankOrder(preemption=BY_PRIORITY)),
     )
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from pool.accounting import SubmitterUse
 from pool.classad import ClassAd
-from pool.matching import HandedOut, Offers, SlotHolders, SubmitterUse
+from pool.matching import HandedOut, Offers, SlotHolders
 from pool.slots.provision.resources import Amounts
 
 
@@ -13,7 +14,7 @@ def a_slot(name: str = "p", cpus: int = 4, **attributes: object) -> ClassAd:
 
 
 def handed(claim_id: str, slot: str = "p", *, cpus: int = 1, at: float = 0.0, schedd: str = "ap") -> HandedOut:
-    return HandedOut(claim_id, slot, schedd, "alice@p", cpus, Amounts({"Cpus": cpus}), at)
+    return HandedOut(claim_id, slot, schedd, Amounts({"Cpus": cpus}), at)
 
 
 def offered(offers: Offers) -> dict[str, tuple[int | None, tuple[str, ...]]]:
@@ -60,7 +61,7 @@ def test_a_lost_schedd_and_a_timeout_give_back_too() -> None:
     assert set(offered(offers)) == {"p", "q"}
 
 
-def test_use_is_what_slots_and_schedds_agree_on_and_pending_what_was_handed_out() -> None:
+def test_use_is_what_slots_and_schedds_agree_on() -> None:
     holders = SlotHolders()
     holders.hear("ap", {"d1": "alice@p", "d2": "alice@p", "d3": "bob@p", "p": "alice@p"}, [], anew=True)
     offers = Offers()
@@ -72,7 +73,6 @@ def test_use_is_what_slots_and_schedds_agree_on_and_pending_what_was_handed_out(
     offers.put(a_slot("p", PartitionableSlot=True, **claimed), a_purse("i1"))
     offers.hand_out(handed("i1", cpus=3))
     assert offers.use(holders) == {"alice@p": SubmitterUse(2, 7.0)}
-    assert offers.pending() == {"alice@p": 3}
 
 
 def test_a_slot_that_is_gone_takes_what_was_handed_out_with_it() -> None:
@@ -80,6 +80,5 @@ def test_a_slot_that_is_gone_takes_what_was_handed_out_with_it() -> None:
     offers.put(a_slot(), ClassAd({"ClaimId": "one"}))
     offers.hand_out(handed("one"))
     offers.remove("p")
-    assert offers.pending() == {}
     offers.put(a_slot(), ClassAd({"ClaimId": "one"}))
     assert set(offered(offers)) == {"p"}

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from pool.accounting import Accountant, Factors, Group, GroupTree, SubmitterUse
+from pool.accounting.account_ads import accounting_ads
+from pool.accounting.accounts import weight_of
 from pool.base.errors import UserError
 from pool.classad import ClassAd
-from pool.matching import Accountant, Factors, SubmitterUse
-from pool.matching.accounting import weight_of
 
 DAY = 86400.0
 
@@ -59,11 +60,11 @@ def test_factors_begin_by_who_it_is(submitter: str, factor: float) -> None:
 
 def test_setting_the_priority_sets_the_real_one_and_wrong_attributes_are_named() -> None:
     accountant = Accountant()
-    accountant.set("a@p", "Priority", 5000.0, now=0.0)
-    assert accountant.account("a@p").priority == 5000.0
-    assert accountant.account("a@p").effective == pytest.approx(5000.0 * 1000)
+    accountant.set("a@p", "Priority", 5.0, now=0.0)
+    assert accountant.account("a@p").priority == 5.0
+    assert accountant.account("a@p").effective == 5000.0
     accountant.set("a@p", "Priority", 0.0, now=0.0)
-    assert accountant.account("a@p").priority == 0.5
+    assert accountant.account("a@p").effective == 500.0
     accountant.set("a@p", "AccumulatedUsage", 0.0, now=77.0)
     assert accountant.account("a@p").began_at == 77.0
     with pytest.raises(UserError, match="Colour is not an attribute"):
@@ -93,4 +94,50 @@ def test_a_figure_that_is_no_number_spoils_no_account(attribute: str, value: flo
     accountant = Accountant()
     with pytest.raises(UserError, match="is no figure"):
         accountant.set("ann", attribute, value, now=1.0)
-    assert [ad["PriorityFactor"] for ad in accountant.ads()] in ([], [1000.0])
+    assert accountant.account("ann").factor == 1000.0
+
+
+def test_a_lease_ends_and_what_was_before_counts_again() -> None:
+    accountant = Accountant(DAY)
+    accountant.set("a@p", "Ceiling", 8.0, now=100.0)
+    accountant.set("a@p", "ceiling", 2.0, now=100.0, lease_s=60.0)
+    with pytest.raises(UserError, match="a lease of Ceiling is in effect for a@p, for 40 s more"):
+        accountant.set("a@p", "Ceiling", 3.0, now=120.0, lease_s=60.0)
+    accountant.charge({}, now=159.0)
+    assert accountant.account("a@p").ceiling == 2.0
+    accountant.charge({}, now=160.0)
+    assert (accountant.account("a@p").ceiling, accountant.account("a@p").leases) == (8.0, ())
+
+
+def test_a_lease_that_is_cancelled_gives_back_what_was_before() -> None:
+    accountant = Accountant(DAY)
+    accountant.set("a@p", "PriorityFactor", 10.0, now=100.0, lease_s=60.0)
+    accountant.cancel_lease("a@p", "PriorityFactor")
+    assert accountant.account("a@p").factor == 1000.0
+    with pytest.raises(UserError, match="no lease of PriorityFactor is in effect for a@p"):
+        accountant.cancel_lease("a@p", "PriorityFactor")
+    with pytest.raises(UserError, match="cannot be set for a time"):
+        accountant.set("a@p", "Priority", 1.0, now=0.0, lease_s=5.0)
+
+
+@pytest.mark.parametrize(("attribute", "value"), [("Ceiling", -2.0), ("Floor", -1.0), ("PriorityFactor", 0.9)])
+def test_figures_that_are_too_small_are_refused(attribute: str, value: float) -> None:
+    with pytest.raises(UserError, match="is too small"):
+        Accountant().set("a@p", attribute, value, now=0.0)
+
+
+def test_a_group_is_charged_for_what_its_submitters_hold() -> None:
+    tree = GroupTree([Group("group_a", 4, is_static=True, factor=20.0), Group("group_a.b", 2, is_static=True)])
+    accountant = Accountant(DAY, Factors(groups=tree))
+    use = {"group_a.x@p": SubmitterUse(1, 2.0), "group_a.b.y@p": SubmitterUse(1, 3.0), "z@p": SubmitterUse(1, 4.0)}
+    accountant.charge(use, now=100.0)
+    accountant.charge(use, now=110.0)
+    held = {name: accountant.account(name).weighted_in_use for name in ("group_a", "group_a.b", "<none>")}
+    assert held == {"group_a": 2.0, "group_a.b": 3.0, "<none>": 4.0}
+    assert accountant.account("group_a.b").weighted_usage_s == 30.0
+    assert accountant.account("group_a.x@p").factor == 20.0
+    assert accountant.account("z@p").factor == 1000.0
+    ads = {ad.eval_str("Name"): ad for ad in accounting_ads(accountant)}
+    assert ads["group_a"]["HierWeightedResourcesUsed"] == 5.0
+    assert ads["<none>"]["HierWeightedResourcesUsed"] == 9.0
+    assert (ads["group_a"]["IsAccountingGroup"], ads["z@p"]["AccountingGroup"]) == (True, "<none>")

@@ -1,0 +1,99 @@
+"""What the negotiator's ad and its log say of its last cycles.
+
+Source: HTCondor manual, "Negotiator ClassAd Attributes". Of HTCondor's phases, the first is here the snapshot, the
+fourth the matching and the handing out; to filter slots and to sort submitters are parts of these.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from daemons.base.log import Log
+from pool.classad import ClassAd, Value
+from pool.matching import CyclePlan, Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class CycleTimes:
+    """When a cycle began (wall time), how long it took, how long of that its snapshot, and its processor time."""
+
+    began_at: float
+    took_s: float
+    snapshot_s: float
+    cpu_s: float
+
+
+class Cycles:
+    """The last cycles, of which the ad shows `shown`."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self._kept: deque[dict[str, Value]] = deque()
+        self._ended_at: float | None = None
+
+    def note(
+        self,
+        snapshot: Snapshot,
+        plan: CyclePlan,
+        times: CycleTimes,
+        slots: tuple[int, int],
+        failed: set[str],
+        shown: int,
+    ) -> None:
+        """A cycle is over; `slots` counts all and those that nobody has, `failed` are the submitters whose
+        schedd did not take what it was offered."""
+        ended_at = times.began_at + times.took_s
+        period = max(0.0, ended_at - (self._ended_at if self._ended_at is not None else times.began_at))
+        self._ended_at = ended_at
+        self._kept.appendleft(dict(_attributes(snapshot, plan, times, slots, failed, period)))
+        while len(self._kept) > shown:
+            self._kept.pop()
+        self._log.always(
+            "Negotiation cycle.",
+            slots=len(snapshot.slots),
+            idle_jobs=sum(request.count for request in snapshot.requests),
+            matches=len(plan.matches),
+            rejections=len(plan.rejections),
+            seconds=times.took_s,
+        )
+
+    def put_into(self, ad: ClassAd) -> None:
+        """The cycles as attributes of the negotiator's ad, the last one with a 0 behind its names."""
+        for number, attributes in enumerate(self._kept):
+            for name, value in attributes.items():
+                ad[f"LastNegotiationCycle{name}{number}"] = value
+
+
+def _attributes(
+    snapshot: Snapshot, plan: CyclePlan, times: CycleTimes, slots: tuple[int, int], failed: set[str], period: float
+) -> Iterator[tuple[str, Value]]:
+    requests, matches = snapshot.requests, len(plan.matches)
+    yield "Time", int(times.began_at)
+    yield "End", int(times.began_at + times.took_s)
+    yield "Period", round(period, 6)
+    yield "Duration", round(times.took_s, 6)
+    yield "Phase1Duration", round(times.snapshot_s, 6)
+    yield "Phase2Duration", 0.0
+    yield "Phase3Duration", 0.0
+    yield "Phase4Duration", round(max(0.0, times.took_s - times.snapshot_s), 6)
+    yield "CpuTime", round(times.cpu_s, 6)
+    yield "TotalSlots", slots[0]
+    yield "TrimmedSlots", slots[1]
+    yield "CandidateSlots", len(snapshot.slots)
+    yield "SlotShareIter", plan.rounds
+    yield "Pies", plan.turns
+    yield "PieSpins", plan.turns
+    yield "NumSchedulers", len({request.schedd for request in requests})
+    yield "ActiveSubmitterCount", len({request.submitter for request in requests})
+    yield "NumIdleJobs", sum(request.count for request in requests)
+    yield "NumJobsConsidered", matches + sum(one.unmatched for one in plan.rejections)
+    yield "Matches", matches
+    yield "Rejections", len(plan.rejections)
+    yield "MatchRate", round(matches / times.took_s, 6) if times.took_s > 0 else 0.0
+    yield "MatchRateSustained", round(matches / period, 6) if period > 0 else 0.0
+    yield "SubmittersShareLimit", ", ".join(sorted(plan.at_limit))
+    yield "SubmittersFailed", ", ".join(sorted(failed))
+    yield "SubmittersOutOfTime", ""
+    yield "ScheddsOutOfTime", ""
