@@ -63,4 +63,4 @@ def pass_on(core: Core, shadow: Shadow, event: Event) -> None:
         case NotHeld(reason=reason):
             shadow.is_lost(reason)
         case Unreached():
-            shadow.is_lost(LEASE_OVER)
+            shadow.slot_away() if shadow.claim.life.is_held else shadow.is_lost(LEASE_OVER)

@@ -74,7 +74,7 @@ class Shadow:
         self.activation = activation
         self._terms = Activation(core, claims, agents, claim, job, activation, expanded)
         """What its starter is given."""
-        self.execution = Execution(claim.slot_name)
+        self.execution = Execution(claim.slot_name, alive_s=claim.alive_s)
         """What it has come to."""
         self._alarm: trio.CancelScope | None = None
         """There while time may bring something."""
@@ -350,6 +350,10 @@ class Shadow:
     def slot_lost(self, reason: str) -> None:
         """The connection to the startd is lost; the lease still runs."""
         self._happens(events.SlotLost(reason))
+
+    def slot_away(self) -> None:
+        """The startd cannot be reached; the lease still runs."""
+        self._happens(events.SlotAway())
 
     def slot_came_back(self, activation: str, known: Known) -> None:
         """The startd is back, and runs `activation` under the claim ("" for nothing).

@@ -95,11 +95,11 @@ MOVES: Final[tuple[Move, ...]] = (
     Move(_IDLE,      (JobGiven,),                       Busy,       (),                     _GOOD),
     Move(_BUSY,      (Vacating, Frozen, StarterGone),   None,       (_F.PASS_ON,),          _CURRENT),
     Move(_BUSY,      (Held,),                           None,       (_F.PASS_ON,),          _CURRENT),
-    Move(_BUSY,      (LinkLost,),                       None,       (_F.PASS_ON,)),
     Move(_BUSY,      (JobOver,),                        Idle),
 
     Move(_BUSY,      (EndedThere, NotHeld),             Ended,      (_F.PASS_ON,)),
     Move(_BUSY,      (Unreached,),                      Ended,      (_F.PASS_ON,),          _LEASE_OVER),
+    Move(_BUSY,      (LinkLost, Unreached),             None,       (_F.PASS_ON,)),
     Move(_ENDED,     (Unneeded, GivenUp),               Over,       (_F.FORGET,)),
 
     Move(_IDLE,      (Unneeded,),                       Releasing,  (_F.RELEASE,),          _HERE),

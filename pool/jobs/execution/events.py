@@ -90,6 +90,10 @@ class SlotLost(Event):
     reason: str
 
 
+class SlotAway(Event):
+    """the startd cannot be reached either"""
+
+
 class SlotRunsIt(Event):
     """the startd is back, and runs it"""
 
@@ -153,7 +157,7 @@ class Time(Event):
 
 
 class Silence(Event):
-    """nothing was heard of it for SILENCE_S"""
+    """nothing is heard of it: the startd cannot be reached either, or an alive interval has passed"""
 
 
 class Turn(Event):

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Final, TypeAlias
 
 from pool.jobs.changes import End, StopReason
+from pool.slots.lease import ALIVE_INTERVAL_S
 
 NEVER: Final = math.inf
 
@@ -119,13 +120,22 @@ class Execution:
     patience_s: float = NEVER
     """When it is waited for no longer, and how long that was, without the wait for its turn."""
     verdict: ByWord | Lost | None = None
-    verdict_at: float = NEVER
-    """What it comes to unless its starter reports, and when nobody waits for that any more."""
+    """What it comes to unless its starter reports."""
+    alive_s: float = ALIVE_INTERVAL_S
+    """How often its slot is asked for a sign of life: so long may a starter that is not here be on its way back."""
 
     @property
     def is_over(self) -> bool:
         """Whether it is known what came of it."""
         return isinstance(self.state, Over)
+
+    @property
+    def may_report(self) -> bool:
+        """Whether its starter's report, or the startd's first answer, may be on its way.
+
+        That ends by itself: a connection on which nothing is heard is taken for lost.
+        """
+        return self.starter_here or self.known is Known.ASKED
 
     @property
     def is_told(self) -> bool:

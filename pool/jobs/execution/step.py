@@ -7,7 +7,6 @@ Messages may be lost, repeated and late, so an event for which there is no row c
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Final
 
 from pool.classad import ClassAd
 from pool.jobs.changes import End
@@ -25,6 +24,7 @@ from pool.jobs.execution.events import (
     Prepared,
     Reported,
     Silence,
+    SlotAway,
     SlotLost,
     SlotRunsIt,
     SlotRunsNothing,
@@ -56,11 +56,6 @@ from pool.jobs.execution.states import (
 from pool.jobs.execution.table import Effect, find
 from pool.jobs.vocabulary.endings import Ending
 
-SILENCE_S: Final = 10.0
-"""How long nothing is heard of a job before its user's log says so."""
-REPORT_S: Final = 10.0
-"""How long a starter whose connection stays may owe the report of a job that is gone."""
-
 
 def step(one: Execution, event: Event, *, now: float) -> tuple[Execution, tuple[Effect, ...]]:
     """The execution after `event`, and after what time has brought by now; what must be done, in order."""
@@ -77,7 +72,7 @@ def next_at(one: Execution) -> float:
         return NEVER
     silent_at = NEVER if one.is_told or isinstance(one.state, Disconnected) else one.silent_at
     tell_at = one.tell_at if _waits_to_be_told(one) else NEVER
-    return min(silent_at, tell_at, one.give_up_at, one.verdict_at)
+    return min(silent_at, tell_at, one.give_up_at)
 
 
 def taken_up(one: Execution, stop: Stop | None, *, away: bool, counted: bool, now: float) -> Execution:
@@ -106,11 +101,11 @@ def _follow(one: Execution, event: Event, now: float) -> tuple[Execution, tuple[
 
 
 def _brought(one: Execution, now: float) -> Event | None:
-    """What time has brought by now."""
+    """What time has brought by now; a verdict counts as soon as nothing else can come."""
+    if one.verdict is not None and not one.may_report and not one.is_over:
+        return NoReport()
     if now < next_at(one):
         return None
-    if one.verdict_at <= now:
-        return NoReport()
     if one.give_up_at <= now:
         return PatienceOver()
     return Turn() if _waits_to_be_told(one) and one.tell_at <= now else Silence()
@@ -145,7 +140,7 @@ def _outcome(one: Execution, event: Event) -> Outcome:
         case SlotRunsNothing():
             return Unstarted("the connection was lost before the job was started")
         case ClaimLost(reason=reason):
-            return Lost(reason)
+            return one.verdict or Lost(reason)
         case PatienceOver():
             waited = f"{one.slot} did not end it within {one.patience_s:.0f} seconds"
             return Lost(f"The job was removed, and {waited}")
@@ -164,27 +159,29 @@ def _learn(one: Execution, event: Event, now: float) -> Execution:
         case SlotRunsIt():
             return _heard_of(_not_lost(one), now)
         case AnswerLost(reason=reason) if one.known is Known.ASKED:
-            return _may_report(_falls_silent(replace(one, known=Known.IN_DOUBT), reason, now), now)
+            return _falls_silent(replace(one, known=Known.IN_DOUBT), reason, now)
         case StarterHere():
             return replace(_heard_of(one, now), starter_here=True, silent_at=NEVER)
         case Executing():
             return replace(one, counted=True)
         case StarterLost(reason=reason):
-            return _may_report(_falls_silent(replace(one, starter_here=False), reason, now), now)
+            return _falls_silent(replace(one, starter_here=False), reason, now)
         case SlotLost(reason=reason) if not one.starter_here and one.known is Known.STARTED:
             return _falls_silent(one, reason, now)
         case SlotRunsNothing(known=Known.STARTED):
-            return _judged(one, Lost("The slot no longer runs the job"), now)
+            return _judged(one, Lost("The slot no longer runs the job"))
         case NothingRuns(end=end, stop=stop):
-            return _judged(replace(one, stop=one.stop or stop), ByWord(end), now)
+            return _judged(replace(one, stop=one.stop or stop), ByWord(end))
         case NotHeeded(reason=reason):
-            return _judged(one, ByWord(End(Ending.EVICTED, ClassAd(), reason)), now)
+            return _judged(one, ByWord(End(Ending.EVICTED, ClassAd(), reason)))
         case Vacated(stop=stop):
             return replace(one, stop=one.stop or stop, tell_at=NEVER)
         case Stop():
             return _shall_leave(one, event, now)
         case Turn():
             return replace(one, tell_at=NEVER)
+        case SlotAway() if one.silent_at < NEVER:
+            return replace(one, silent_at=now)
         case Silence():
             return replace(one, silent_at=NEVER)
     return one
@@ -193,32 +190,23 @@ def _learn(one: Execution, event: Event, now: float) -> Execution:
 def _heard_of(one: Execution, now: float) -> Execution:
     """It has a starter: one that shall leave, and could not be told, can be told now."""
     tell_at = now if one.tell_at == NEVER and isinstance(one.state, Leaving) else one.tell_at
-    return _may_report(replace(one, known=Known.STARTED, tell_at=tell_at), now)
+    return replace(one, known=Known.STARTED, tell_at=tell_at)
 
 
 def _not_lost(one: Execution) -> Execution:
     """What was taken for lost is there; what the startd has said of its end stays."""
-    return replace(one, verdict=None, verdict_at=NEVER) if isinstance(one.verdict, Lost) else one
+    return replace(one, verdict=None) if isinstance(one.verdict, Lost) else one
 
 
 def _falls_silent(one: Execution, reason: str, now: float) -> Execution:
     if one.silent_at < NEVER or isinstance(one.state, Disconnected):
         return one
-    return replace(one, silent_at=now + SILENCE_S, silence=reason)
+    return replace(one, silent_at=now + one.alive_s, silence=reason)
 
 
-def _judged(one: Execution, verdict: ByWord | Lost, now: float) -> Execution:
+def _judged(one: Execution, verdict: ByWord | Lost) -> Execution:
     """Unless its starter reports, it comes to this; the first word counts."""
-    if one.verdict is not None:
-        return one
-    return _may_report(replace(one, verdict=verdict, verdict_at=now + REPORT_S), now)
-
-
-def _may_report(one: Execution, now: float) -> Execution:
-    """A verdict need not wait where neither the starter's report nor the startd's answer can be on its way."""
-    if one.verdict is None or one.starter_here or one.known is Known.ASKED:
-        return one
-    return replace(one, verdict_at=min(one.verdict_at, now))
+    return replace(one, verdict=one.verdict or verdict)
 
 
 def _shall_leave(one: Execution, event: Stop, now: float) -> Execution:

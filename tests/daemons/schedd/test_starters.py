@@ -24,7 +24,7 @@ def _schedd(shadow: object | None) -> tuple[Starters, Any]:
 
 
 def _claim() -> Any:
-    return SimpleNamespace(public="claim", slot_name="slot1@here")
+    return SimpleNamespace(public="claim", slot_name="slot1@here", alive_s=300.0)
 
 
 async def test_p2_a_starter_may_run_its_job_only_when_the_execution_is_durable() -> None:

@@ -86,6 +86,10 @@ def test_p2_a_lease_is_over_when_the_startd_may_not_have_heard_for_so_long() -> 
     assert isinstance(after(e.Unreached(), life=life, now=150.0)[0].state, Ended)
 
 
+def test_an_execution_hears_that_its_startd_cannot_be_reached() -> None:
+    assert after(*BUSY, e.LinkLost(), e.Unreached(), e.Unreached())[1][1:] == [Effect.PASS_ON] * 3
+
+
 @pytest.mark.parametrize("event", [e.ReleaseLost(), e.LinkLost("cut")])
 def test_a_startd_that_may_not_have_been_told_is_asked_and_told_again(event: e.Event) -> None:
     life, done = after(*GIVEN_BACK, event)

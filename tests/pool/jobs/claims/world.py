@@ -103,6 +103,8 @@ class World:
                 self.tell_release()
             case Effect.PASS_ON:
                 assert self.running, "there is nobody to be told"
+                if isinstance(event, e.Unreached) and isinstance(self.life.state, Busy):
+                    return
                 if isinstance(event, e.EndedThere | e.NotHeld | e.Unreached | e.StarterGone):
                     assert self.running != self.there, "a job that runs is taken for gone"
                     self.lost = True

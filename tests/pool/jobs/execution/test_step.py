@@ -21,14 +21,15 @@ from pool.jobs.execution.states import (
     Starting,
     Unstarted,
 )
-from pool.jobs.execution.step import REPORT_S, SILENCE_S, next_at, step, taken_up
+from pool.jobs.execution.step import next_at, step, taken_up
 from pool.jobs.execution.table import MOVES, Effect
 from pool.jobs.vocabulary.endings import Ending
 
 EXITED, EVICTED = End(Ending.EXITED, ClassAd(), at=1.0), End(Ending.EVICTED, ClassAd(), at=1.0)
 GONE = End(Ending.FAILED, ClassAd(), "the starter ended without a report")
 STOP = e.Stop(StopReason("asked"))
-NEW = Execution("slot1@here")
+NEW = Execution("slot1@here", alive_s=60.0)
+SILENCE_S = NEW.alive_s
 ASKED = (e.Prepared(),)
 RUNS = (*ASKED, e.Started(), e.StarterHere(), e.Executing(1.0, ClassAd()))
 
@@ -78,10 +79,23 @@ def test_what_the_startd_says_counts_when_the_starter_is_read_to_its_end() -> No
     assert outcome(after(*RUNS, e.StarterLost("closed"), e.NothingRuns(GONE))[0]) == ByWord(GONE)
 
 
-def test_a_starter_that_stays_and_says_nothing_is_not_waited_for_for_ever() -> None:
-    one, _ = after(*RUNS, e.NothingRuns(GONE))
-    assert next_at(one) == REPORT_S
-    assert outcome(after(e.Time(), one=one, now=REPORT_S)[0]) == ByWord(GONE)
+def test_a_starter_that_stays_is_waited_for_until_it_reports_or_the_claim_is_over() -> None:
+    one, _ = after(*RUNS, e.NothingRuns(GONE), e.Time(), now=1e9)
+    assert isinstance(one.state, Running)
+    assert outcome(after(e.Reported(EXITED), one=one)[0]) == ByReport(EXITED)
+    assert outcome(after(e.ClaimLost("JobLeaseDuration expired"), one=one)[0]) == ByWord(GONE)
+
+
+def test_p2_a_job_that_its_startd_will_not_end_runs_until_it_ends() -> None:
+    one, _ = after(*RUNS, STOP, e.NotHeeded("denied"), e.Time(), now=1e9)
+    assert isinstance(one.state, Leaving)
+    assert outcome(after(e.Reported(EXITED), one=one)[0]) == ByReport(EXITED)
+
+
+def test_what_the_startd_says_while_it_is_asked_counts_when_it_has_answered() -> None:
+    one, _ = after(*ASKED, e.NothingRuns(EVICTED))
+    assert not after(e.Time(), one=one, now=1e9)[0].is_over
+    assert outcome(after(e.Started(), one=one)[0]) == ByWord(EVICTED)
 
 
 def test_a_job_that_is_called_back_before_its_slot_was_asked_never_runs() -> None:
@@ -123,6 +137,12 @@ def test_silence_is_logged_once_and_so_is_its_end() -> None:
     assert (one.state, done) == (Disconnected(SILENCE_S), [Effect.LOG_AWAY])
     one, done = after(e.SlotLost("cut"), e.Time(), e.StarterHere(), e.Time(), one=one, now=3 * SILENCE_S)
     assert (one.state, done) == (Running(), [Effect.LOG_BACK])
+
+
+def test_silence_is_logged_at_once_when_the_startd_cannot_be_reached_either() -> None:
+    one, done = after(*RUNS, e.StarterLost("cut"), e.SlotLost("cut"), e.SlotAway(), e.SlotAway())
+    assert (one.state, done[2:]) == (Disconnected(0.0), [Effect.LOG_AWAY])
+    assert after(*RUNS, e.SlotLost("cut"), e.SlotAway())[1][2:] == []
 
 
 def test_a_starter_that_is_soon_back_was_never_away() -> None:

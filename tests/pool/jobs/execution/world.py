@@ -12,7 +12,7 @@ from pool.classad import ClassAd
 from pool.jobs.changes import Changes, End, StopReason
 from pool.jobs.execution import events as e
 from pool.jobs.execution.states import NEVER, ByReport, Execution, Known, Leaving, Lost, Over
-from pool.jobs.execution.step import REPORT_S, next_at, step, taken_up
+from pool.jobs.execution.step import next_at, step, taken_up
 from pool.jobs.execution.table import Effect
 from pool.jobs.vocabulary.endings import Ending
 
@@ -20,7 +20,7 @@ STEPS = 40
 PATIENCE_S = 60.0
 ACTS = {
     "prepare": 3, "starter_comes": 5, "starter_speaks": 4, "starter_dies": 0.3, "starter_lost": 0.7, "startd_lost": 0.7,
-    "startd_comes": 2, "stop": 0.5, "vacate": 0.3, "restart": 0.3, "commit": 4, "claim_ends": 0.05,
+    "startd_comes": 2, "stop": 0.5, "unreached": 0.5, "vacate": 0.3, "restart": 0.3, "commit": 4, "claim_ends": 0.05,
 }  # fmt: skip
 
 
@@ -188,6 +188,11 @@ class World:
         if self.one.is_told:
             self.happens(e.NotTold())
 
+    def unreached(self) -> None:
+        """The schedd tries to reach the startd in vain."""
+        if not self.startd_connected:
+            self.happens(e.SlotAway())
+
     def vacate(self) -> None:
         """The owner wants the machine back."""
         if self.runs and self.startd_connected:
@@ -276,7 +281,7 @@ def history(seed: int) -> World:
     for _ in range(STEPS):
         world.pass_time(world.rng.choice([0.0, 0.0, 0.5, 4.0, 15.0]))
         world.rng.choices(acts, list(ACTS.values()))[0]()
-    world.pass_time(REPORT_S)
+    world.pass_time(10.0)
     world.claim_ends()
     assert world.one.is_over, "it does not end"
     assert world.concluded == 1, "it is not concluded"
