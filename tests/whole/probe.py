@@ -87,6 +87,7 @@ class Probe:
 
     def assert_ended_once(self) -> ClassAd:
         """P2 and P3: it ended, well, once; its log, its history and its output agree."""
+        self.pool.until(lambda: self.trace()[-1:] == ["end"], "the probe's last line")
         ad = self.until_ended()
         assert (ad["JobStatus"], ad["ExitCode"]) == (4, 0)
         trace = self.trace()
