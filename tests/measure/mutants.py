@@ -28,7 +28,7 @@ COPIED: Final = ("pool", "protocol", "daemons", "minipool", "docs", "tests", "be
 SAMPLE: Final[Mapping[str, tuple[str, ...]]] = {
     "pool/slots/lease.py": ("tests/pool/slots/test_lease.py",),
     "pool/hosts/supervision.py": ("tests/pool/hosts/test_supervision.py",),
-    "pool/matching/accounting.py": ("tests/pool/matching/test_accounting.py",),
+    "pool/accounting/accounts.py": ("tests/pool/accounting/test_accounts.py",),
     "pool/jobs/crontab.py": ("tests/pool/jobs/test_crontab.py",),
     "protocol/security/authorize.py": ("tests/protocol/test_authorize.py",),
 }
