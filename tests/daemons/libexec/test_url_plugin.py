@@ -15,7 +15,7 @@ from daemons.libexec.url_plugin import TRIES_MAX, PluginTransfer
 
 @pytest.fixture
 def breaks_off() -> Iterator[int]:
-    """A server that takes a request and breaks off in the middle of its chunked answer."""
+    """A server that takes a whole upload of `output` and breaks off in the middle of its chunked answer."""
     listening = socket.create_server(("127.0.0.1", 0))
 
     def serve() -> None:
@@ -25,7 +25,10 @@ def breaks_off() -> Iterator[int]:
             except OSError:
                 return
             with stream:
-                stream.recv(65536)
+                # What is left unread at the close would reset the connection, and with it the answer.
+                request = b""
+                while not request.endswith(b"output"):
+                    request += stream.recv(65536)
                 stream.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab")
 
     thread = threading.Thread(target=serve)
