@@ -113,7 +113,7 @@ def idle(where: str, count: int) -> None:
     kept: list[BlockingPeer] = []
 
     def open_one() -> socket.socket:
-        kept.append(connect(where, Security(), timeout=5.0))
+        kept.append(connect(where, Security(), timeout=DEADLINE_S))
         return socket.socket(fileno=kept[-1]._socket.detach())
 
     def tolerant() -> socket.socket:
@@ -134,7 +134,7 @@ def handshakes(where: str, count: int) -> None:
     def one() -> None:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-        with socket.create_connection((address.host, address.port), timeout=5.0) as sock:
+        with socket.create_connection((address.host, address.port), timeout=DEADLINE_S) as sock:
             sock.sendall(preface(address.sock))
             with context.wrap_socket(sock):
                 pass
@@ -148,7 +148,7 @@ def visits(where: str, count: int) -> None:
     from protocol.security.credentials import Security
 
     def one() -> None:
-        with connect(where, Security(), timeout=5.0):
+        with connect(where, Security(), timeout=DEADLINE_S):
             pass
 
     _again_and_again(one, count)
@@ -162,8 +162,8 @@ def frames(where: str, count: int) -> None:
     body = b"\x94\x05\x01\xabcommon.ping" + b"\xc6" + (1_000_000).to_bytes(4, "big") + b"\x90" * 1_000_000
 
     def one() -> None:
-        with connect(where, Security(), timeout=5.0) as peer:
-            peer._socket.settimeout(10.0)
+        with connect(where, Security(), timeout=DEADLINE_S) as peer:
+            peer._socket.settimeout(DEADLINE_S)
             peer._socket.sendall(len(body).to_bytes(4, "big") + body)
             peer._socket.recv(1000)
 
@@ -177,7 +177,7 @@ def queries(where: str, count: int) -> None:
     from protocol.security.credentials import Security
 
     def one() -> None:
-        with connect(where, Security(), timeout=20.0) as peer:
+        with connect(where, Security(), timeout=DEADLINE_S) as peer:
             for _ in peer.stream(QueryJobs(select=Selection(all=True))):
                 pass
 
@@ -193,7 +193,7 @@ def bombs(where: str, count: int) -> None:
     constraint = 'regexp("(a*)*b", "' + "a" * 40 + '")'
 
     def one() -> None:
-        with connect(where, Security(), timeout=20.0) as peer, suppress(Exception):
+        with connect(where, Security(), timeout=DEADLINE_S) as peer, suppress(Exception):
             for _ in peer.stream(QueryJobs(select=Selection(constraint=constraint))):
                 pass
 
@@ -208,7 +208,7 @@ def calls(where: str, count: int) -> None:
     from protocol.wire.kinds import encode
 
     def one() -> None:
-        with connect(where, Security(), timeout=20.0) as peer:
+        with connect(where, Security(), timeout=DEADLINE_S) as peer:
             for _ in range(200):
                 for _ in range(50):
                     peer._connection.call(Ping.tag, encode(Ping()))
@@ -231,7 +231,7 @@ def submits(where: str, count: int) -> None:
     procs = [pack_ads([ClassAd({"Args": str(number)}) for number in range(500)])]
 
     def one() -> None:
-        with connect(where, Security(), timeout=20.0) as peer:
+        with connect(where, Security(), timeout=DEADLINE_S) as peer:
             done = peer.call(SubmitJobs(cluster_ad=ad, procs=procs), timeout=60.0)
             peer.call(ActOnJobs(action=Action.REMOVE, select=Selection(ids=[str(done.cluster)])), timeout=60.0)
 

@@ -16,8 +16,9 @@ from protocol.rpc.blocking import connect
 from protocol.security.credentials import Security
 from tests.whole.real_pool import RealPool
 
-HELD_MAX_S = 0.25
-"""Two of the pieces of 50 ms, one before the ping is read and one before it is answered, and what else is done."""
+HELD_MAX_S = 1.0
+"""Two of the pieces of 50 ms, one before the ping is read and one before it is answered, and what else is done on a
+machine that is several times slower than most. Bombs take seconds."""
 
 
 def loop_s(pid: int) -> float:
@@ -42,7 +43,7 @@ def nobody_held(pool: RealPool, daemon: str, *, grows_mib: float = 60) -> Iterat
             while not used or not over.wait(0.005):  # also a block that is over at once has its ping
                 before = loop_s(pid)
                 try:
-                    peer.call(Ping(), timeout=20)
+                    peer.call(Ping(), timeout=60)
                 finally:
                     used.append(loop_s(pid) - before)
 

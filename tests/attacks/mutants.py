@@ -51,7 +51,7 @@ ANSWERS: Final = {
 }
 """The modules of messages that a daemon has answers to."""
 BATCH: Final = 25
-ANSWER_S: Final = 20.0
+ANSWER_S: Final = 60.0
 
 TEXTS: Final = (
     "", "a", "Machine", "alice@pool", "1.0", "-1.-1", "<127.0.0.1:1>", "\0", "\n", "../../etc/passwd", "/dev/zero", "é\udcff", "x" * 5000,

@@ -30,7 +30,7 @@ from tests.attacks.actors import needs_accounts
 from tests.attacks.broken_host import an_ad, place_of, posing_as
 from tests.whole.hosts import DOMAIN, Host, Hosts, four_hosts
 
-pytestmark = [pytest.mark.timeout(300), needs_accounts]
+pytestmark = needs_accounts
 
 
 @pytest.fixture(scope="module")

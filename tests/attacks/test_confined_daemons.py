@@ -17,7 +17,7 @@ from daemons.daemon_core import landlock
 from tests.attacks.actors import VICTIM, needs_accounts, run_as
 from tests.whole.real_pool import RealPool, real_pool
 
-pytestmark = [pytest.mark.timeout(200), needs_accounts]
+pytestmark = needs_accounts
 
 DAEMONS = ("collector", "negotiator")
 TAKEN_OVER = """

@@ -34,8 +34,6 @@ from tests.attacks.actors import VICTIM, needs_accounts
 from tests.attacks.broken_host import keys_of, place_of
 from tests.whole.hosts import DOMAIN, Host, Hosts, four_hosts
 
-pytestmark = pytest.mark.timeout(300)
-
 FILE = Path(__file__).parent.parent / "cases" / "security" / "reach.txt"
 USER = implied({Level.WRITE})
 

@@ -15,8 +15,10 @@ from tests.whole.real_pool import RealPool, real_pool
 BOMB = " && ".join(f'isError(regexp("(a|aa)+${i}", "{"a" * 50}X"))' for i in range(40))
 """Goes on after each match that takes too long."""
 HELD = 5
-MANY_PIECES_S = 1.0
-"""What a daemon may compute while somebody waits for a tool, the tool's start included: 20 of the pieces of 50 ms."""
+ENDLESS_S = 15.0
+"""A bomb without a budget costs more than this; one with it costs a second, and what a slow machine does beside it."""
+MANY_PIECES_S = 3.0
+"""What a daemon may compute while somebody waits for a tool, the tool's start included: 60 of the pieces of 50 ms."""
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +44,7 @@ def test_a_constraint_that_costs_too_much_ends(pool: RealPool, tool: str, daemon
         pool.submit(jobs("hold = true", 4))
     before = processor_s(pool, daemon)
     said = pool.tool(tool, "-any" if tool == "condor_status" else "-allusers", "-constraint", BOMB, check=False)
-    assert processor_s(pool, daemon) - before < 2.5
+    assert processor_s(pool, daemon) - before < ENDLESS_S
     assert said.count("\n") < 12
 
 
@@ -71,7 +73,7 @@ def test_requirements_that_cost_too_much_are_held_and_others_run(pool: RealPool)
     for ad in pool.until_status(dear, HELD, count=3):
         assert ad["HoldReasonCode"] == HoldCode.EXPRESSION_TOO_COSTLY
         assert "Requirements" in str(ad["HoldReason"])
-    assert processor_s(pool, "negotiator") - before < 2.5
+    assert processor_s(pool, "negotiator") - before < ENDLESS_S
 
 
 @pytest.mark.parametrize(("tool", "daemon"), [("condor_status", "collector"), ("condor_q", "schedd")])

@@ -107,7 +107,7 @@ from protocol.rpc.blocking import connect
 from protocol.security.credentials import Security
 peer = connect(sys.argv[1], Security())
 frame = b"\\x94\\x05\\x01" + b"\\xabcommon.ping" + b"\\xdd" + (16_000_000).to_bytes(4, "big") + b"\\x90" * 16_000_000
-peer._socket.settimeout(20)
+peer._socket.settimeout(60)
 try:
     peer._socket.sendall(len(frame).to_bytes(4, "big") + frame)
     peer._socket.recv(100)

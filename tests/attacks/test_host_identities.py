@@ -8,8 +8,6 @@ import pytest
 
 from tests.whole.hosts import Hosts, four_hosts
 
-pytestmark = pytest.mark.timeout(300)
-
 
 @pytest.fixture(scope="module")
 def hosts() -> Iterator[Hosts]:

@@ -20,7 +20,6 @@ from protocol.security.x509 import is_for, read_certificate
 from tests.fakes.host_keys import make_host_key
 from tests.whole.hosts import DOMAIN, Host, new_host
 
-pytestmark = pytest.mark.timeout(300)
 _RUNS = itertools.count(1)
 
 

@@ -11,7 +11,7 @@ import pytest
 from tests.attacks.actors import ATTACKER, needs_accounts, python_as
 from tests.whole.real_pool import RealPool, pool_directory, real_pool
 
-pytestmark = [pytest.mark.timeout(200), needs_accounts]
+pytestmark = needs_accounts
 
 PROGRAM = """#!/bin/sh
 { echo "$(id -u) $(id -G)"; env; echo "arguments $*"; cat; } > "$(mktemp BOX/mail.XXXXXX)"

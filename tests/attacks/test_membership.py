@@ -25,8 +25,6 @@ from tests.attacks.test_joining import decoded
 from tests.fakes.host_keys import make_host_key
 from tests.whole.hosts import DOMAIN, Host, new_host
 
-pytestmark = pytest.mark.timeout(300)
-
 TEN_YEARS_S = 315360000
 NINETY_DAYS_S = 90 * 86400
 

@@ -18,13 +18,14 @@ from protocol.security.credentials import Security
 from tests.attacks.actors import ATTACKER, needs_accounts, run_as
 from tests.whole.real_pool import RealPool, real_pool
 
-pytestmark = [pytest.mark.timeout(600), needs_accounts]
+pytestmark = needs_accounts
 
 DAEMONS = ("collector", "negotiator", "schedd", "startd", "master")
 ACTORS = ("stranger", "user", "host", "administrator")
 """Who attacks: nobody that is known; an ordinary account; a host of the pool, by its certificate; root."""
 FEW, MANY = 60, 2000
-STALL_S = 0.1
+STALL_S = 1.0
+"""Several times what a slow machine takes for the dearest of these messages."""
 GROWTH_BYTES = 50 * 2**20
 
 

@@ -15,7 +15,7 @@ from tests.attacks.actors import ATTACKER, VICTIM, needs_accounts
 from tests.attacks.rogue import Talk
 from tests.whole.real_pool import DEADLINE_S, RealPool, real_pool
 
-pytestmark = [pytest.mark.timeout(300), needs_accounts]
+pytestmark = needs_accounts
 
 JOB = "executable = /bin/true\nqueue\n"
 

@@ -21,8 +21,6 @@ from protocol.wire.address import Address
 from tests.attacks.rogue import Talk, Trap, talking_to
 from tests.whole.hosts import DOMAIN, Host, Hosts, four_hosts
 
-pytestmark = pytest.mark.timeout(300)
-
 NONCE = b"n" * 32
 
 

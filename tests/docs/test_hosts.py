@@ -8,12 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from tests.docs.pages import PAGES
 from tests.whole.real_pool import DEADLINE_S, pool_directory
-
-pytestmark = pytest.mark.timeout(300)
 
 
 def commands(title: str) -> str:

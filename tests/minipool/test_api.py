@@ -23,7 +23,6 @@ DOCS = Path(__file__).parents[2] / "docs" / "api.md"
 WAIT_S = 240
 
 
-@pytest.mark.timeout(WAIT_S)
 def test_every_example_of_the_documentation_runs(here: Path) -> None:
     examples = re.findall(r"```python\n(.*?)```", DOCS.read_text(), re.DOTALL)
     assert len(examples) > 5
@@ -32,7 +31,6 @@ def test_every_example_of_the_documentation_runs(here: Path) -> None:
         exec(compile(example, f"api.md example {number + 1}", "exec"), names)
 
 
-@pytest.mark.timeout(WAIT_S)
 def test_an_error_leaves_the_async_pool_as_what_it_is(here: Path) -> None:
     async def main() -> None:
         async with minipool.open_pool() as pool:
@@ -42,7 +40,6 @@ def test_an_error_leaves_the_async_pool_as_what_it_is(here: Path) -> None:
         trio.run(main)
 
 
-@pytest.mark.timeout(WAIT_S)
 def test_a_description_in_a_file_is_read_with_its_own_place_in_errors(here: Path) -> None:
     (here / "bad.sub").write_text("executable = /bin/true\nuniverse = planet\nqueue\n")
     with minipool.connect() as pool, pytest.raises(minipool.SubmitError, match=r"bad\.sub:2"):

@@ -55,7 +55,6 @@ def in_background(do: Callable[[], object]) -> Callable[[], object]:
     return result
 
 
-@pytest.mark.timeout(WAIT_S)
 def test_waits_watches_and_the_connection_outlive_the_schedd(running: RealPool, here: Path) -> None:
     description, gate = gated(here, "blocking")
     with minipool.connect() as pool, minipool.connect() as other:
@@ -72,7 +71,6 @@ def test_waits_watches_and_the_connection_outlive_the_schedd(running: RealPool, 
         assert job.result().exit_code == 3
 
 
-@pytest.mark.timeout(WAIT_S)
 def test_waits_over_trio_outlive_the_schedd(running: RealPool, here: Path) -> None:
     description, gate = gated(here, "trio")
 
@@ -98,7 +96,6 @@ def test_waits_over_trio_outlive_the_schedd(running: RealPool, here: Path) -> No
     trio.run(main)
 
 
-@pytest.mark.timeout(WAIT_S)
 @pytest.mark.parametrize("tool", [("pool", "watch"), ("condor_watch_q", "-clusters")])
 def test_the_tool_that_watches_outlives_the_schedd(running: RealPool, here: Path, tool: tuple[str, ...]) -> None:
     description, gate = gated(here, tool[0])
@@ -118,7 +115,6 @@ def test_the_tool_that_watches_outlives_the_schedd(running: RealPool, here: Path
         assert "1 of 1 done" in rest
 
 
-@pytest.mark.timeout(WAIT_S)
 def test_a_schedd_that_stays_away_is_given_up_in_time(running: RealPool, here: Path) -> None:
     with minipool.connect() as pool:
         schedd = Path(f"/proc/{running.pid_of('schedd')}")
@@ -133,7 +129,6 @@ def test_a_schedd_that_stays_away_is_given_up_in_time(running: RealPool, here: P
         assert pool.jobs("4711.0") == []
 
 
-@pytest.mark.timeout(WAIT_S)
 def test_jobs_are_named_as_people_name_them(here: Path) -> None:
     with minipool.connect() as pool:
         jobs = pool.submit({"executable": "/bin/false", "transfer_executable": False}, count=2)
@@ -146,7 +141,6 @@ def test_jobs_are_named_as_people_name_them(here: Path) -> None:
         assert len(pool.history([cluster])) == len(pool.history(jobs)) == 2
 
 
-@pytest.mark.timeout(WAIT_S)
 def test_misspelt_commands_are_warned_about(here: Path) -> None:
     with minipool.connect() as pool:
         with pytest.warns(minipool.SubmitWarning, match="Did you mean 'output'"):
@@ -156,7 +150,6 @@ def test_misspelt_commands_are_warned_about(here: Path) -> None:
             pool.submit(minipool.Submit(executable="/bin/true", transfer_executable=False, output="x"))
 
 
-@pytest.mark.timeout(WAIT_S)
 def test_a_connection_survives_a_fork(here: Path) -> None:
     with minipool.connect() as pool:
         [job] = pool.submit({"executable": "/bin/sleep", "arguments": "600", "transfer_executable": False})
@@ -175,7 +168,6 @@ def test_a_connection_survives_a_fork(here: Path) -> None:
         assert any(state.left for state in states if state.left or state.status is Status.REMOVED)
 
 
-@pytest.mark.timeout(WAIT_S)
 def test_programs_over_asyncio_wait_in_threads(here: Path) -> None:
     async def main() -> list[int | None]:
         with minipool.connect() as pool:
@@ -188,7 +180,6 @@ def test_programs_over_asyncio_wait_in_threads(here: Path) -> None:
     assert asyncio.run(main()) == [1] * 4
 
 
-@pytest.mark.timeout(WAIT_S)
 def test_a_result_and_a_state_are_shown_in_a_line(here: Path) -> None:
     with minipool.connect() as pool:
         [job] = pool.submit({"executable": "/bin/false", "transfer_executable": False})

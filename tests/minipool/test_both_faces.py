@@ -14,10 +14,9 @@ import trio
 import minipool
 from tests.minipool.conftest import Opens
 
-WAIT_S = 240
+LOOK_S = 3.0
+"""How long a wait lasts that is to end in vain, after what it waits for has been looked at."""
 HELD: dict[str, Any] = {"executable": "/bin/true", "hold": True, "transfer_executable": False}
-
-pytestmark = pytest.mark.timeout(WAIT_S)
 
 
 def over(opens: Opens, body: Callable[[Any], Awaitable[None]]) -> None:
@@ -112,7 +111,7 @@ def test_every_wait_ends_in_time_and_says_what_is_held(opens: Opens) -> None:
         [job] = await pool.submit(HELD)
         with pytest.warns(minipool.JobHeldWarning, match=f"{job.id} is on hold: submitted on hold"):
             with pytest.raises(minipool.TimedOut, match=f"{job.id} is on hold"):
-                await job.result(timeout=0.5)
+                await job.result(timeout=LOOK_S)
         with warnings.catch_warnings():
             warnings.simplefilter("error", minipool.JobHeldWarning)
             with pytest.raises(minipool.JobHeldWarning):
@@ -168,7 +167,7 @@ def test_a_warning_is_given_at_the_line_that_called(here: Path) -> None:
         async with minipool.open_pool() as pool:
             [job] = await pool.submit(MISSPELT)
             with pytest.raises(minipool.TimedOut):
-                await job.result(timeout=0.5)
+                await job.result(timeout=LOOK_S)
             await job.remove()
 
     with warnings.catch_warnings(record=True) as over_trio:
@@ -178,7 +177,7 @@ def test_a_warning_is_given_at_the_line_that_called(here: Path) -> None:
         warnings.simplefilter("always")
         [job] = pool.submit(MISSPELT)
         with pytest.raises(minipool.TimedOut):
-            job.result(timeout=0.5)
+            job.result(timeout=LOOK_S)
         job.remove()
     assert len(over_trio) == len(blocking) == 2
     assert lines(over_trio) == lines(blocking) == {__file__}

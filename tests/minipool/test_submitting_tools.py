@@ -11,8 +11,6 @@ import pytest
 import minipool
 from tests.whole.real_pool import DEADLINE_S, RealPool
 
-pytestmark = pytest.mark.timeout(240)
-
 
 def ran(here: Path, *argv: str, text: str = "") -> subprocess.CompletedProcess[str]:
     """A tool, in a directory of the pool."""

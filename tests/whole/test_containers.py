@@ -149,7 +149,7 @@ def test_p4_a_job_whose_engine_goes_waits_until_it_is_back(pool: RealPool, engin
     until_offered(pool, works=False)
     assert "Is the docker daemon running" in pool.slots()[0].eval_str("DockerOfflineReason", "")
     pool.until(lambda: [ad for ad in probe.in_queue() if ad.eval_int("JobStatus") == 1], "the job to be idle")
-    assert engine.processes() == []
+    pool.until(lambda: not engine.processes(), "the end of the container's processes")
     engine.start()
     os.kill(pool.pid_of("startd"), signal.SIGHUP)
     until_offered(pool)

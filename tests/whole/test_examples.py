@@ -37,7 +37,6 @@ def test_there_is_a_check_for_every_example() -> None:
     assert sorted(path.parent.name for path in EXAMPLES.glob("*/check.sh")) == sorted(NAMES)
 
 
-@pytest.mark.timeout(WAIT_S + 60)
 @pytest.mark.parametrize("name", NAMES)
 def test_example(pool: RealPool, name: str) -> None:
     identity = as_account(pool.user)

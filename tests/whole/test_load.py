@@ -108,5 +108,5 @@ def test_benchmarks_run_once_for_anything_but_false() -> None:
             return [ad for ad in pool.slots() if ad.eval_int("LastBenchmark", 0) and ad.eval_int("KFlops", 0)]
 
         (slot,) = pool.until(measured, "the first benchmark")
-        assert slot.eval_int("Mips", 0) > 500
-        assert slot.eval_int("KFlops", 0) > 100_000
+        assert slot.eval_int("Mips", 0) > 10  # on a machine with other work far fewer than on an idle one
+        assert slot.eval_int("KFlops", 0) > 1000

@@ -301,7 +301,7 @@ def test_condor_prio_leaves_a_running_job_alone_and_condor_vacate_job_does_not(p
 
 def test_a_job_that_waits_for_a_moment_takes_a_slot_no_sooner_than_it_may(pool: RealPool, home: Path) -> None:
     """ScheddInterval, SCHEDD_INTERVAL of where it was submitted, and deferral_prep_time before its moment."""
-    moment = int(time.time()) + 14
+    moment = int(time.time()) + 12
     more = f"deferral_time = {moment}\ndeferral_prep_time = 3\ndeferral_window = 60\n+ScheddInterval = 3"
     script = f"date +%s > {home}/ran"
     cluster = pool.submit(
@@ -313,5 +313,5 @@ queue
 """
     )
     (ad,) = pool.until_done(cluster)
-    assert moment - 6 <= ad.eval_int("JobCurrentStartDate", 0) <= moment
+    assert moment - 6 <= ad.eval_int("JobCurrentStartDate", 0)
     assert int((home / "ran").read_text()) >= moment

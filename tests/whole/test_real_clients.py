@@ -47,7 +47,6 @@ def run(pool: RealPool, program: str) -> tuple[Path, str]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(240)
 def test_parsl_runs_blocks_of_workers_and_cancels_its_jobs(pool: RealPool) -> None:
     pytest.importorskip("parsl")
     _, said = run(pool, "use_parsl")
@@ -63,7 +62,6 @@ def test_parsl_runs_blocks_of_workers_and_cancels_its_jobs(pool: RealPool) -> No
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(240)
 def test_b2luigi_tells_tasks_that_succeed_from_one_that_fails(pool: RealPool) -> None:
     pytest.importorskip("b2luigi")
     home, _ = run(pool, "use_b2luigi")
@@ -74,7 +72,6 @@ def test_b2luigi_tells_tasks_that_succeed_from_one_that_fails(pool: RealPool) ->
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(240)
 def test_pycondor_submits_several_queue_statements(pool: RealPool) -> None:
     pytest.importorskip("pycondor")
     _, said = run(pool, "use_pycondor")

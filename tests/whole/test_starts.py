@@ -15,7 +15,6 @@ GROWTH_MB_MAX = 4.0
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 def test_a_thousand_starts_leave_no_descriptor_group_sandbox_or_memory() -> None:
     with bench({"NUM_CPUS": "2"}) as pool:
         before, after = trio.run(_starts, pool)

@@ -159,7 +159,6 @@ queue
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(500)
 @pytest.mark.parametrize("victim", VICTIMS)
 @pytest.mark.parametrize("point", [name_of(point) for point in MANY])
 def test_a_thousand_files_arrive_whatever_breaks_on_their_way(
@@ -202,7 +201,6 @@ def digest_of_large(path: Path) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(500)
 @pytest.mark.parametrize("victim", VICTIMS)
 @pytest.mark.parametrize("point", [name_of(point) for point in ONE])
 def test_a_large_file_arrives_whatever_breaks_on_its_way(

@@ -63,10 +63,10 @@ def test_a_program_that_does_not_work_is_named_with_its_line_in_the_configuratio
 
 def test_a_program_that_hangs_is_ended_with_all_that_it_started(tmp_path: Path) -> None:
     noted = shlex.quote(str(tmp_path / "pids"))
-    with pytest.raises(ConfigError, match=r"did not end within 1 s"):
-        stock(tmp_path, f"sleep 600 & echo $! $$ > {noted}; wait", limit_s=1.0)
+    with pytest.raises(ConfigError, match=r"did not end within 3 s"):
+        stock(tmp_path, f"sleep 600 & echo $! $$ > {noted}; wait", limit_s=3.0)
     pids = [int(pid) for pid in (tmp_path / "pids").read_text().split()]
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while any(_runs(pid) for pid in pids):
         assert time.monotonic() < deadline, "the program's children live on"
         time.sleep(0.05)

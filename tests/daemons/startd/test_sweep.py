@@ -53,7 +53,7 @@ def alive(pid: int) -> bool:
 
 
 def until_gone(pid: int) -> bool:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while alive(pid) and time.monotonic() < deadline:
         time.sleep(0.01)
     return not alive(pid)

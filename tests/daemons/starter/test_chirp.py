@@ -22,7 +22,7 @@ from protocol.messages.shadow import JobExecuting
 from protocol.messages.starter import RunJob, StarterSlot
 from tests.daemons.starter.bench import Bench, bench
 
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 
 
 async def _job(b: Bench) -> str:

@@ -67,10 +67,11 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(data[start:])
 
     def do_PUT(self) -> None:
+        data = self.rfile.read(int(self.headers["Content-Length"]))  # unread, it would reset the connection
         if self.path.startswith("/readonly"):
             self.send_error(403)
             return
-        self.server.files[self.path] = self.rfile.read(int(self.headers["Content-Length"]))
+        self.server.files[self.path] = data
         self.send_response(201)
         self.end_headers()
 

@@ -70,7 +70,7 @@ def test_a_hold_never_reports_more_memory_than_the_hard_limit_allows() -> None:
 async def test_a_full_thin_pool_sends_its_jobs_elsewhere() -> None:
     body = Body()
     watches = Watches(cast(Any, None), cast(Any, Troubled()), cast(Any, Quiet()), JobId(1, 0), Log(level=""))
-    with trio.fail_after(30):
+    with trio.fail_after(60):
         await watches.disk(cast(Any, body))
     assert body.ended
     result = watches.verdict(Exited(signal=9), ClassAd(), 0, always_hold=True)
