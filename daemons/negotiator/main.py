@@ -67,7 +67,7 @@ class Negotiator:
         self._start = start
         self._knobs = NegotiatorKnobs.read(start.config)
         self._offers = Offers()
-        self._offers.weigh_by(self._knobs.cycle.weight, self._knobs.pool_size)
+        self._weigh()
         self._holders = SlotHolders()
         self._schedds: dict[str, ScheddConnection] = {}
         self.accounts = Accounts(start, self._knobs, self._offers, self._holders, self.wake)
@@ -138,9 +138,13 @@ class Negotiator:
             self._start.log.always("A schedd is gone.", schedd=schedd.name, matches_returned=returned)
             self.wake()
 
+    def _weigh(self) -> None:
+        self._offers.weigh_by(self._knobs.cycle.weight, self._knobs.pool_size)
+        self._offers.discounts_suspended = self._knobs.discounts_suspended
+
     def _reconfigured(self) -> None:
         self._knobs = NegotiatorKnobs.read(self._start.config)
-        self._offers.weigh_by(self._knobs.cycle.weight, self._knobs.pool_size)
+        self._weigh()
         self.accounts.reconfigured(self._knobs)
         self.notices.timeout_s = self._handing_out.timeout_s = self._knobs.timeout_s
         self.wake()

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from daemons.daemon_core.rounding import rounding
 from daemons.negotiator.bounds import read_groups, read_limits, read_quotas
 from pool.accounting import Factors
 from pool.accounting.accounts import counts_as_one, weight_of
-from pool.classad import Expr
+from pool.classad import Expr, expr
 from pool.config import Config
 from pool.matching import CycleSettings, PreemptionPolicy, RankOrder
+
+ANY: Final = expr("true")
+"""PREEMPTION_REQUIREMENTS that are there and empty require nothing, as in HTCondor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +33,7 @@ class NegotiatorKnobs:
     """Whether any concurrency limit is configured."""
     pool_size: Expr | None
     """Which slots count for the size of the pool."""
+    discounts_suspended: bool
     ignore_priorities: bool
     inform_startds: bool
     update_after_cycle: bool
@@ -63,6 +68,7 @@ class NegotiatorKnobs:
             ),
             has_limits=limits.limits_anything(),
             pool_size=config.expr("NEGOTIATOR_SLOT_POOLSIZE_CONSTRAINT"),
+            discounts_suspended=config.bool("NEGOTIATOR_DISCOUNT_SUSPENDED_RESOURCES"),
             ignore_priorities=config.bool("NEGOTIATOR_IGNORE_USER_PRIORITIES"),
             inform_startds=config.bool("NEGOTIATOR_INFORM_STARTD"),
             update_after_cycle=config.bool("NEGOTIATOR_UPDATE_AFTER_CYCLE"),
@@ -77,8 +83,9 @@ def _order(config: Config) -> RankOrder:
         preemption=PreemptionPolicy(
             consider=config.bool("NEGOTIATOR_CONSIDER_PREEMPTION"),
             early=config.bool("NEGOTIATOR_CONSIDER_EARLY_PREEMPTION"),
-            requirements=config.expr("PREEMPTION_REQUIREMENTS"),
+            requirements=config.expr("PREEMPTION_REQUIREMENTS") or ANY,
             rank=config.expr("PREEMPTION_RANK"),
+            stable=config.bool("PREEMPTION_REQUIREMENTS_STABLE") and config.bool("PREEMPTION_RANK_STABLE"),
             together=config.bool("ALLOW_PSLOT_PREEMPTION"),
         ),
     )

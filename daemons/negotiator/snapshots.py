@@ -70,6 +70,8 @@ class Snapshots:
         for slot, submitter in self._holders.of_gone_schedds():
             if (weight := self._offers.held_weight(slot, submitter)) is not None:
                 held[submitter] = held.get(submitter, SubmitterUse()) + SubmitterUse(1, weight)
+        for submitter, use in self._offers.not_charged(self._holders):
+            held[submitter] = held.get(submitter, SubmitterUse()).without(use)
         return held
 
     def _limits_used(self) -> dict[str, float]:

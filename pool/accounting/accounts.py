@@ -124,6 +124,10 @@ class SubmitterUse:
     def __add__(self, other: SubmitterUse) -> SubmitterUse:
         return SubmitterUse(self.slots + other.slots, self.weight + other.weight)
 
+    def without(self, other: SubmitterUse) -> SubmitterUse:
+        """What is left; nothing at least, for news of the two may come at different times."""
+        return SubmitterUse(max(0, self.slots - other.slots), max(0.0, self.weight - other.weight))
+
 
 @dataclass
 class Accountant:

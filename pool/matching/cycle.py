@@ -28,6 +28,7 @@ from pool.matching.bounds import Bounds, Refusal, beyond_ceiling
 from pool.matching.candidates import Candidates, Evaluate, Working, evaluate_each
 from pool.matching.costs import dear_slots, jobs_fault
 from pool.matching.group_turns import GroupTurns
+from pool.matching.offers import next_holder_of
 from pool.matching.preempt import Asker, Preempts
 from pool.matching.room import Family, Room, families, find_room, is_dynamic
 from pool.matching.snapshot import CyclePlan, Rejected, Snapshot
@@ -79,7 +80,7 @@ class _Cycle:
         self.plan.turns += 1
         self._note_shares(turn)
         for submitter in turn.members:
-            submitter.resume()
+            submitter.resume(turn.group)
         below = [one for one in turn.members if one.use < one.standing.floor]
         if below:
             self._fill(turn, below, to_floor=True)
@@ -129,11 +130,16 @@ class _Cycle:
 
     def _refuse(self, submitter: Submitter, refusal: Refusal) -> None:
         """The present request gets nothing more, in this turn at least."""
-        if refusal.later:
+        if refusal.later or (self._preempts and not refusal.dear and self._may_preempt_later(submitter)):
             submitter.defer(refusal.why)
             return
         self.plan.rejections.append(Rejected(submitter.requests[0], submitter.left, refusal.why, dear=refusal.dear))
         submitter.next_request()
+
+    def _may_preempt_later(self, submitter: Submitter) -> bool:
+        """Whether he has a turn to come in which PREEMPTION_REQUIREMENTS see him in another group."""
+        settings = self._snapshot.settings
+        return settings.order.preemption.by_priority and submitter.group.regroups and submitter.under is submitter.group
 
     def _charge(self, submitter: Submitter, taking: Taking, turn: Turn) -> None:
         matched = taking.matched
@@ -142,7 +148,14 @@ class _Cycle:
         self._bounds.charge(matched)
         submitter.use += matched.weight
         submitter.left -= 1
+        self._note_evictions(submitter, taking)
         turn.given += matched.weight - self._given_back(taking, turn)
+
+    def _note_evictions(self, submitter: Submitter, taking: Taking) -> None:
+        for slot in taking.holders:
+            self._submitters.evicted(next_holder_of(slot), self._snapshot.settings.weight(slot))
+        if taking.holders and not self._snapshot.settings.order.preemption.stable:
+            submitter.candidates = None
 
     def _given_back(self, taking: Taking, turn: Turn) -> float:
         if not taking.holders:

@@ -73,6 +73,8 @@ class Offers:
     def __init__(self) -> None:
         self._weigh: Callable[[ClassAd], float] = weight_of
         self._counts: Expr | None = None
+        self.discounts_suspended = False
+        """NEGOTIATOR_DISCOUNT_SUSPENDED_RESOURCES: a slot is not charged for while the job in it is suspended."""
         self._slots: dict[str, _Slot] = {}
         self._offers: dict[str, Offer | None] = {}
         self._handed: dict[str, HandedOut] = {}
@@ -173,9 +175,18 @@ class Offers:
         """What each submitter holds, where slots' ads and schedds agree."""
         held: dict[str, SubmitterUse] = {}
         for name, slot in self._slots.items():
-            if slot.holder and holders.confirms(name, slot.holder):
+            if slot.holder and holders.confirms(name, slot.holder) and not self._is_free_of_charge(slot):
                 held[slot.holder] = held.get(slot.holder, SubmitterUse()) + SubmitterUse(1, slot.weight)
         return held
+
+    def not_charged(self, holders: SlotHolders) -> Iterator[tuple[str, SubmitterUse]]:
+        """What submitters hold and are not charged for: each such slot."""
+        for name, slot in self._slots.items():
+            if slot.holder and self._is_free_of_charge(slot) and holders.confirms(name, slot.holder):
+                yield slot.holder, SubmitterUse(1, slot.weight)
+
+    def _is_free_of_charge(self, slot: _Slot) -> bool:
+        return self.discounts_suspended and slot.ad.eval_str("Activity") == "Suspended"
 
     def counts(self) -> tuple[int, int]:
         """How many slots there are, and how many of them nobody has."""
@@ -226,6 +237,11 @@ def holder_of(slot: ClassAd) -> str:
     """The submitter who has the slot; empty when nobody has."""
     owner, user = slot.eval_str("RemoteOwner", ""), slot.eval_str("RemoteUser", "")
     return owner if "@" in owner or not user else user
+
+
+def next_holder_of(slot: ClassAd) -> str:
+    """The submitter whose better claim waits for the slot; where none does, who has it."""
+    return slot.eval_str("PreemptingUser") or holder_of(slot)
 
 
 def claim_ids_of(private: ClassAd | None) -> tuple[str, ...]:

@@ -3,8 +3,10 @@
 A slot that somebody holds is a candidate when its owner ranks the new job higher than the one that runs (RANK against
 CurrentRank), or when he ranks it no lower, the submitter's priority is better, and PREEMPTION_REQUIREMENTS holds, which
 it does not by default. A slot whose job still has retirement time left is spared, unless
-NEGOTIATOR_CONSIDER_EARLY_PREEMPTION. PREEMPTION_REQUIREMENTS and PREEMPTION_RANK see of both sides what `Parties`
-knows: priorities, how many slots each holds, groups and their quotas.
+NEGOTIATOR_CONSIDER_EARLY_PREEMPTION. Where a better claim waits for a slot already, it is that claim which has to be
+beaten, by RANK or by priority. PREEMPTION_REQUIREMENTS and PREEMPTION_RANK see of both sides what `Parties` knows:
+priorities, what each holds by weight, groups and their quotas; of the slot's holder also under which group he was
+given it, as the slot's ad says.
 
 Source: HTCondor manual, "Configuration for Central Managers" (the attributes that PREEMPTION_REQUIREMENTS sees).
 """
@@ -19,7 +21,7 @@ from typing import Final, Protocol
 from pool.accounting.accounts import PRIORITY_MIN
 from pool.classad import ClassAd, Expr, Value, rank
 from pool.classad.syntax.parse import literal_of
-from pool.matching.offers import holder_of
+from pool.matching.offers import next_holder_of
 
 
 class Preempts(IntEnum):
@@ -38,6 +40,8 @@ class PreemptionPolicy:
     early: bool = False
     requirements: Expr | None = None
     rank: Expr | None = None
+    stable: bool = True
+    """PREEMPTION_REQUIREMENTS_STABLE and PREEMPTION_RANK_STABLE: they are judged once for jobs that look alike."""
     together: bool = False
     """ALLOW_PSLOT_PREEMPTION: dynamic slots are not preempted one by one, but as many as a job needs (see `room`)."""
 
@@ -93,7 +97,13 @@ def may_be_preempted(slot: ClassAd, policy: PreemptionPolicy) -> bool:
         ranked = literal_of(ranked.node)
         if ranked is None:
             return True
-    return isinstance(ranked, int | float) and ranked > (slot.eval_float("CurrentRank", 0.0) or 0.0)
+    return isinstance(ranked, int | float) and ranked > rank_to_beat(slot)
+
+
+def rank_to_beat(slot: ClassAd) -> float:
+    """How its owner ranks the claim that has the slot, or the better one that waits for it."""
+    waits = slot.eval_float("PreemptingRank")
+    return (slot.eval_float("CurrentRank", 0.0) or 0.0) if waits is None else waits
 
 
 def retirement_left(slot: ClassAd, job: ClassAd, now: float) -> float:
@@ -113,8 +123,8 @@ def preempts(slot: ClassAd, asker: Asker, policy: PreemptionPolicy) -> tuple[Pre
     job = asker.job
     if not policy.early and retirement_left(slot, job, asker.now) > 0:
         return None
-    ranked, present = rank(slot, job), slot.eval_float("CurrentRank", 0.0) or 0.0
-    holder = holder_of(slot)
+    ranked, present = rank(slot, job), rank_to_beat(slot)
+    holder = next_holder_of(slot)
     held_by = asker.parties.priority(holder)
     if ranked > present:
         why = Preempts.BY_RANK
@@ -123,7 +133,7 @@ def preempts(slot: ClassAd, asker: Asker, policy: PreemptionPolicy) -> tuple[Pre
     else:
         return None
     ours = ClassAd(asker.parties.attributes(asker.submitter, "Submitter"), parent=job)
-    other = ClassAd(asker.parties.attributes(holder, "Remote"), parent=slot)
+    other = ClassAd({**asker.parties.attributes(holder, "Remote"), "CurrentRank": present}, parent=slot)
     if why is Preempts.BY_PRIORITY:
         assert policy.requirements is not None
         if policy.requirements.eval(other, ours) is not True:

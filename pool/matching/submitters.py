@@ -36,6 +36,10 @@ class Submitter:
         # Shares are inverse to it, and a table from elsewhere may have a zero.
         self.priority = max(standing.priority, 1e-9)
         self.use = standing.use
+        self.evicted = 0.0
+        """The weight of his slots that others were given in this cycle; what he holds until his jobs have left."""
+        self.under = group
+        """The group in whose turn he negotiates: his own, or that of those in no group."""
         self.requests: list[JobRequest] = []
         self.left = 0
         self.deferred: list[Deferred] = []
@@ -63,8 +67,9 @@ class Submitter:
         while self.requests:
             self.defer(why)
 
-    def resume(self) -> None:
-        """A turn begins: what was deferred is wanted again."""
+    def resume(self, under: Group | None) -> None:
+        """A turn begins, of this group where there are groups: what was deferred is wanted again."""
+        self.under = under or self.group
         self.wants([*(one.request for one in self.deferred), *self.requests])
         self.deferred.clear()
 
@@ -125,6 +130,11 @@ class Submitters:
             used[one.group.name] += one.use
         return used
 
+    def evicted(self, submitter: str, weight: float) -> None:
+        """Slots of his were given to somebody else."""
+        if (one := self._known.get(submitter)) is not None:
+            one.evicted += weight
+
     # ---- what preemption asks
 
     def priority(self, submitter: str) -> float | None:
@@ -134,12 +144,18 @@ class Submitters:
 
     def attributes(self, submitter: str, prefix: str) -> dict[str, Value]:
         """What PREEMPTION_REQUIREMENTS and PREEMPTION_RANK see of a submitter, with `Submitter` or `Remote` before."""
-        standing = self._snapshot.standings.get(submitter)
-        seen: dict[str, Value] = {f"{prefix}UserResourcesInUse": 0 if standing is None else standing.slots}
-        if standing is not None:
+        one = self._known.get(submitter)
+        seen: dict[str, Value] = {
+            f"{prefix}UserResourcesInUse": 0.0 if one is None else max(0.0, one.use - one.evicted)
+        }
+        if (standing := self._snapshot.standings.get(submitter)) is not None:
             seen[f"{prefix}UserPrio"] = standing.priority
-        if standing is not None and prefix == "Remote":
-            seen["RemoteUserFloor"] = standing.floor
+            if prefix == "Remote":
+                seen["RemoteUserFloor"] = standing.floor
+        if prefix == "Submitter":
+            under = self._groups.root if one is None else one.under
+            seen["SubmitterNegotiatingGroup"] = under.name
+            seen["SubmitterAutoregroup"] = one is not None and under is not one.group
         if self._groups and submitter:
             group = self._groups.of(submitter)
             figures = self.figures.get(group.name, GroupFigures())
@@ -147,7 +163,5 @@ class Submitters:
                 f"{prefix}Group": group.name,
                 f"{prefix}GroupQuota": figures.quota.own,
                 f"{prefix}GroupResourcesInUse": figures.used,
-                f"{prefix}NegotiatingGroup": group.name,
-                f"{prefix}Autoregroup": False,
             }
         return seen

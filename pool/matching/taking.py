@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pool.accounting.limits import NONE, Limits, limits_of
 from pool.classad import ClassAd
 from pool.matching.candidates import Working
-from pool.matching.offers import Pieces, free_of, holder_of, less, piece, pieces_of_match, together
+from pool.matching.offers import Pieces, free_of, less, next_holder_of, piece, pieces_of_match, together
 from pool.matching.preempt import Preempts
 from pool.matching.room import Family, Room
 from pool.matching.snapshot import JobRequest, Matched
@@ -35,7 +35,7 @@ class Taking:
 
     def given_back(self, weigh: Weigh, belongs: Callable[[str], bool]) -> float:
         """The weight of the slots that end for it, of those submitters who belong."""
-        return sum(weigh(slot) for slot in self.holders if belongs(holder_of(slot)))
+        return sum(weigh(slot) for slot in self.holders if belongs(next_holder_of(slot)))
 
 
 def whole(request: JobRequest, slot: Working, weigh: Weigh, why: Preempts) -> Taking:
