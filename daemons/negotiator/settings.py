@@ -77,13 +77,14 @@ class NegotiatorKnobs:
 
 
 def _order(config: Config) -> RankOrder:
+    requirements = config.expr("PREEMPTION_REQUIREMENTS")
     return RankOrder(
         pre=config.expr("NEGOTIATOR_PRE_JOB_RANK"),
         post=config.expr("NEGOTIATOR_POST_JOB_RANK"),
         preemption=PreemptionPolicy(
             consider=config.bool("NEGOTIATOR_CONSIDER_PREEMPTION"),
             early=config.bool("NEGOTIATOR_CONSIDER_EARLY_PREEMPTION"),
-            requirements=config.expr("PREEMPTION_REQUIREMENTS") or ANY,
+            requirements=ANY if requirements is None else requirements,
             rank=config.expr("PREEMPTION_RANK"),
             stable=config.bool("PREEMPTION_REQUIREMENTS_STABLE") and config.bool("PREEMPTION_RANK_STABLE"),
             together=config.bool("ALLOW_PSLOT_PREEMPTION"),

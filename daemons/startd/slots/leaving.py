@@ -13,6 +13,9 @@ from pool.slots.state_machine import Activity, Event, EvictionCause, State, can,
 from protocol.messages.common import StopHow
 
 WHY_DRAIN: Final = "the machine is draining"
+WHY_PREEMPT: Final = "PREEMPT expression evaluated to True"
+WHY_RANK: Final = "Preempted for a higher Ranked job"
+WHY_PRIORITY: Final = "Preempted for a Priority user"
 WHY_RELEASED: Final = "the schedd released the claim"
 
 
@@ -45,10 +48,10 @@ def give_up(slot: Slot, reason: str, how: StopHow, *, retire: bool = False, by_h
     return _if_can(slot, Event.RELEASE if by_holder else Event.VACATE)
 
 
-def make_room(slot: Slot) -> Event | None:
-    """A better claim waits for this slot; what happens to it now."""
+def make_room(slot: Slot, *, ranked: bool) -> Event | None:
+    """A better claim waits for this slot, which the owner ranks higher or no lower; what happens to it now."""
     slot.state = leave(slot.state, EvictionCause.BETTER_CLAIM)
-    slot.why = "a better job was found for the slot"
+    slot.why = WHY_RANK if ranked else WHY_PRIORITY
     return _if_can(slot, Event.PREEMPT if slot.busy else Event.VACATE)
 
 

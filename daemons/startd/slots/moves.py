@@ -180,11 +180,11 @@ class Moves:
         """A better claim waits for this slot."""
         ranked = slot.pending is not None and slot.claim is not None and slot.pending.claim.rank > slot.claim.rank
         self._count_preemption(slot, ranked=ranked)
-        self._and_ask(slot, leaving.make_room(slot))
+        self._and_ask(slot, leaving.make_room(slot, ranked=ranked))
 
     def end_for_better(self, slot: Slot, *, ranked: bool) -> None:
         """The slot ends, so that another has room for a better claim."""
-        slot.why = "a better job was found for the room"
+        slot.why = leaving.WHY_RANK if ranked else leaving.WHY_PRIORITY
         self._count_preemption(slot, ranked=ranked)
         self.give_up(slot, slot.why, StopHow.GRACEFUL)
 

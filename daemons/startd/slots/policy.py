@@ -10,7 +10,7 @@ from typing import Final
 
 from daemons.daemon_core.run import DaemonStart
 from daemons.startd.slots.ads import Ads
-from daemons.startd.slots.leaving import WHY_DRAIN, give_up, refuse_pending
+from daemons.startd.slots.leaving import WHY_DRAIN, WHY_PREEMPT, give_up, refuse_pending
 from daemons.startd.slots.outlook import Outlook
 from daemons.startd.slots.slot import Slot, Slots
 from pool.classad import ClassAd
@@ -102,7 +102,7 @@ class OwnersPolicy:
 
     def _wants_it_back(self, slot: Slot) -> None:
         """PREEMPT is true: the job leaves, and may have to be held."""
-        slot.why, slot.state = "PREEMPT became true", leave(slot.state, EvictionCause.FOR_GOOD)
+        slot.why, slot.state = WHY_PREEMPT, leave(slot.state, EvictionCause.FOR_GOOD)
         if slot.job is not None:
             slot.hold = wants_hold(slot.policy, self._ads.for_policy(slot), slot.job)
 

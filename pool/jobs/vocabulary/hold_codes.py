@@ -105,8 +105,8 @@ _VACATE_WORDS: Final = (
     ("drain", VacateCode.STARTD_DRAINING),
     ("shut", VacateCode.STARTD_SHUTDOWN),
     ("preempt expression", VacateCode.STARTD_PREEMPT_EXPRESSION),
+    ("preempted for a higher ranked", VacateCode.STARTD_PREEMPTING_CLAIM_RANK),
     ("preempted", VacateCode.STARTD_PREEMPTING_CLAIM_USER_PRIO),
-    ("rank", VacateCode.STARTD_PREEMPTING_CLAIM_RANK),
     ("vacate", VacateCode.STARTD_VACATE_COMMAND),
     ("release", VacateCode.STARTD_RELEASE_COMMAND),
 )

@@ -359,3 +359,22 @@ async def test_the_ad_tells_of_the_last_cycles(tmp_path: Path, autojump_clock: C
         cycles = [ad[name] for name in ad if name.startswith("LastNegotiationCycleMatches")]
         assert sum(cycles) == 1
         assert "secret" not in ad.long()
+
+
+@pytest.mark.parametrize("said", ["", "True", "False", None], ids=["empty", "true", "false", "the default"])
+async def test_empty_preemption_requirements_require_nothing(
+    tmp_path: Path, autojump_clock: Clock, said: str | None
+) -> None:
+    knobs = {} if said is None else {"PREEMPTION_REQUIREMENTS": said}
+    async with a_pool(tmp_path, **knobs) as host, a_schedd(host) as schedd:
+        assert schedd.peer is not None
+        await schedd.peer.call(SetPriority(submitter="greedy@p", attribute="PriorityFactor", value=2000.0))
+        schedd.in_use["greedy@p"] = SubmitterHolds(slots=1, weight=1.0)
+        taken = {"State": "Claimed", "RemoteOwner": "greedy@p", "CurrentRank": 0.0, "Rank": 0.0}
+        await publish(host, a_slot("slot1@n", **taken))
+        await trio.sleep(1)
+        await schedd.announce(wants("late@p"), held={"slot1@n": "greedy@p"})
+        if said in ("", "True"):
+            assert await schedd.until_offered(1) == ["claim-of-slot1@n"]
+        else:
+            assert await schedd.until_rejected() == ["no match found"]

@@ -440,7 +440,7 @@ async def test_a_better_ranked_job_takes_a_static_slot(tmp_path: Path, autojump_
             await trio.sleep(0.05)
         better = await other.claim(second, a_job(Owner="coltrane"))
         assert better.answer.granted, better.answer.reason
-        assert starter.stops[0].reason == "a better job was found for the slot"
+        assert starter.stops[0].reason == "Preempted for a higher Ranked job"
         assert {word.change for word in schedd.told} == {ClaimChange.VACATING, ClaimChange.RELEASED}
         assert (await other.run(better)).started
         while (third := await bench.offer()) in (second, held.claim_id):

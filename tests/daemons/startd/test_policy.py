@@ -74,7 +74,7 @@ async def test_p8_preempt_true_ends_the_job_within_retirement_and_vacate_time(
         await schedd.until_told(ClaimChange.RELEASED)
         assert trio.current_time() - began == pytest.approx(hard_s, abs=10)
         assert [stop.how for stop in starter.stops] == [StopHow.GRACEFUL, StopHow.FAST]
-        assert starter.stops[0].reason == "PREEMPT became true"
+        assert starter.stops[0].reason == "PREEMPT expression evaluated to True"
 
 
 async def test_without_want_vacate_a_job_is_killed_at_once(tmp_path: Path, autojump_clock: MockClock) -> None:

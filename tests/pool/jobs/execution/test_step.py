@@ -171,7 +171,7 @@ def test_a_job_that_could_not_be_told_is_told_when_somebody_is_back(back: e.Even
 
 
 def test_a_job_that_its_machine_evicts_is_not_told_again() -> None:
-    one, done = after(*RUNS, e.Vacated(StopReason("PREEMPT became true")), STOP)
+    one, done = after(*RUNS, e.Vacated(StopReason("PREEMPT expression evaluated to True")), STOP)
     assert Effect.TELL not in done
     assert one.is_told
 

@@ -196,7 +196,7 @@ class World:
     def vacate(self) -> None:
         """The owner wants the machine back."""
         if self.runs and self.startd_connected:
-            self.later(e.Vacated(StopReason("PREEMPT became true")))
+            self.later(e.Vacated(StopReason("PREEMPT expression evaluated to True")))
             if self.report is None:
                 self.report = End(Ending.EVICTED, ClassAd(), at=self.now)
 
