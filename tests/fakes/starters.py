@@ -127,13 +127,14 @@ class FakeStarter:
         self.job = order
         self.jobs.append(order)
         self.heard.append(f"run {order.job_id}")
-        self._deadline = trio.current_time() + (order.job_ad.eval_float("RunsFor") or float("inf"))
+        self._deadline = trio.current_time() + order.job_ad.eval_float("RunsFor", float("inf"))
         nursery.start_soon(self._work, order)
         return DONE
 
     async def _work(self, order: RunJob) -> None:
         with trio.CancelScope(deadline=self._deadline) as self._stop_at:
-            await trio.sleep_forever()
+            if order.job_ad.eval_float("RunsFor", 1.0):  # what ends at once tells so together with its answer
+                await trio.sleep_forever()
         self.job = None
         assert self._peer is not None
         await self._peer.notify(ActivationOver(activation=order.activation, reason="it ended"))

@@ -8,6 +8,7 @@ import trio
 
 from daemons.daemon_core.run import DaemonStart
 from daemons.startd.slots.ads import Ads
+from daemons.startd.slots.effects import say_started
 from daemons.startd.slots.moves import Moves
 from daemons.startd.slots.slot import Slot, Slots
 from daemons.startd.starters.living import LivingStarter
@@ -108,7 +109,7 @@ class Activations:
                     slot.starter = None
                     await failed.gone.wait()  # the next one gets the same control group
                 continue
-            self._start.log.always(f"{slot.short}: started job {asked.job_id}", pid=starter.pid)
+            say_started(self._start.log, slot.short, starter, asked.activation, str(asked.job_id))
             return ActivateAnswer(started=True)
         self._start.log.always(f"{slot.short}: cannot start job {asked.job_id}: {reason}")
         if slot.claim is not None and runs(slot, asked.activation):

@@ -12,12 +12,14 @@ from typing import Final
 
 import trio
 
+from daemons.base.log import Log
 from daemons.daemon_core.run import DaemonStart
 from daemons.startd.slots.ads import Ads
 from daemons.startd.slots.hands import Hands
 from daemons.startd.slots.holders import ClaimHolders
 from daemons.startd.slots.outlook import Outlook
 from daemons.startd.slots.slot import NEVER, Slot, Slots
+from daemons.startd.starters.living import LivingStarter
 from pool.slots.provision.slot_types import SlotKind
 from pool.slots.state_machine import Activity, Effect, Event, State
 from protocol.messages.common import StopHow
@@ -166,3 +168,11 @@ def job_name(slot: Slot) -> str:
     """The job in the slot, as logs call it."""
     running = slot.claim.activation if slot.claim is not None else None
     return str(running.job_id) if running is not None else "?"
+
+
+def say_started(log: Log, slot: str, starter: LivingStarter, activation: str, job: str) -> None:
+    """One line that the job has started: whoever hears of it first says it, for a short job may be over before its
+    starter's answer is looked at."""
+    if starter.logged != activation:
+        starter.logged = activation
+        log.always(f"{slot}: started job {job}", pid=starter.pid)

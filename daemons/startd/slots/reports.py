@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from daemons.daemon_core.run import DaemonStart
 from daemons.startd.slots.ads import Ads
-from daemons.startd.slots.effects import job_name
+from daemons.startd.slots.effects import job_name, say_started
 from daemons.startd.slots.moves import Moves
 from daemons.startd.slots.slot import Slot, Slots
 from daemons.startd.starters.living import LivingStarter
@@ -43,6 +43,7 @@ class Reports:
         """The job is gone, its sandbox too; the starter may have the claim's next job."""
         slot = self._slot_of(starter, over.activation)
         if slot is not None:
+            say_started(self._start.log, slot.short, starter, over.activation, job_name(slot))
             self._start.log.always(f"{slot.short}: job {job_name(slot)} is over. {over.reason}".rstrip())
             wall = self._start.world.wall()
             self._ads.statistics.ran(over.ran_s, wall, received=over.received, sent=over.sent)

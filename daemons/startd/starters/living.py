@@ -33,6 +33,8 @@ class LivingStarter:
     peer: endpoints.Peer | None = None
     activation: str = ""
     """The job that it has been given, until it tells that nothing of it is left."""
+    logged: str = ""
+    """The job that the log says it has begun."""
     leaving: bool = False
     gone: trio.Event = field(default_factory=trio.Event)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -159,6 +160,18 @@ async def test_the_next_job_waits_while_the_last_one_is_cleared_away(tmp_path: P
         assert (await schedd.run(held, a_job(RunsFor=3), concluded=True)).started
         (starter,) = [one for one in bench.farm.starters if one.jobs]
         assert starter.heard[:2] == ["run 1.0", "run 1.1"]
+
+
+async def test_the_log_says_that_a_job_started_before_it_says_that_it_is_over(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    async with a_bench(tmp_path) as bench, bench.schedd() as schedd:
+        held = await schedd.claim(await bench.offer())
+        for _ in range(40):
+            assert (await schedd.run(held, a_job(RunsFor=0.0), concluded=True)).started
+        await bench.until("Claimed/Idle", "slot1_1")
+        said = re.findall(r"slot1_1: (started job|job) (1\.\d+)", (tmp_path / "log" / "StartLog").read_text())
+        assert said == [(word, f"1.{number}") for number in range(40) for word in ("started job", "job")]
 
 
 async def test_an_unclaimed_slot_cannot_be_activated(tmp_path: Path, autojump_clock: MockClock) -> None:
