@@ -1,7 +1,7 @@
 """The slots that this schedd holds: how it gets them, puts them to work, hears of them, and gives them back.
 
-A claim runs one job after another: when one ends, the next of its autocluster takes its place in the same transaction;
-when there is none the slot goes back.
+A claim runs one job after another: when one ends, the next that fits (`next_job`) takes its place
+in the same transaction; when there is none the slot goes back.
 
 HTCondor's manual: admin-manual/ep-policy-configuration ("Claimed"), users-manual/special-environment-considerations
 ("Job Leases"), admin-manual/configuration/schedd (ALIVE_INTERVAL, MAX_JOBS_RUNNING).
@@ -30,7 +30,7 @@ from pool.accounting.limits import NONE, limits_of
 from pool.ads.kept import KeptAd
 from pool.base.errors import PoolError
 from pool.base.ids import ClaimId
-from pool.classad import ClassAd
+from pool.classad import ClassAd, rank
 from pool.jobs.claims.events import (
     Event,
     GivenUp,
@@ -145,6 +145,7 @@ class Claims:
             room=tuple(match.room),
             weight=weight_of(match.slot_ad),
             limits=limits_of(ad, match.slot_ad) or NONE,
+            rank=rank(match.slot_ad, ad),
         )
         self._claims[claim.public] = claim
         core.holdings.reserve(claim)
@@ -300,13 +301,13 @@ class Claims:
             shadow = begin(self, claim, job)
             if shadow is not None:
                 return shadow
-        return self.next(claim, job)
+        return self.next(claim)
 
     # ---- working under a claim
 
-    def next(self, claim: Claim, like: Job) -> Shadow | None:
-        """Begin what the claim runs after the job `like`, if there is anything."""
-        return next_job(self, claim, like)
+    def next(self, claim: Claim) -> Shadow | None:
+        """Begin what the claim runs next, if there is anything."""
+        return next_job(self, claim)
 
     async def work(self, claim: Claim, shadow: Shadow | None) -> None:
         """Begin this execution, or, where there is none, give the slot back."""
@@ -323,7 +324,7 @@ class Claims:
         keep_s = self.core.queue.ad(shadow.job).eval_float("KeepClaimIdle", 0.0)
         following = await shadow.conclude()
         if following is None and keep_s > 0:
-            following = await keep_idle(self, shadow.claim, shadow.job, keep_s)
+            following = await keep_idle(self, shadow.claim, keep_s)
         await self.work(shadow.claim, following)
 
     def happens(self, claim: Claim, event: Event) -> None:
@@ -421,6 +422,7 @@ class Claims:
             ),
             weight=weight_of(slot_ad),
             limits=(limits_of(core.queue.ad(job), slot_ad) or NONE) if job is not None else NONE,
+            rank=rank(slot_ad, core.queue.ad(job)) if job is not None else 0.0,
         )
         self._claims[claim.public] = claim
         core.holdings.reserve(claim)

@@ -9,6 +9,7 @@ HTCondor's manual: admin-manual/cm-configuration (the negotiation cycle).
 
 from __future__ import annotations
 
+from heapq import nlargest
 from typing import Final
 
 import trio
@@ -21,6 +22,7 @@ from daemons.schedd.files.transfer_turns import TransferTurns
 from pool.base.errors import PoolError
 from pool.classad import ClassAd
 from pool.jobs.vocabulary.hold_codes import HoldCode
+from pool.jobs.vocabulary.priority import Priority
 from pool.jobs.waiting.groups import WaitingGroup
 from protocol.messages.negotiator import AnnounceWork, ResourceRequest, ReturnMatches, SubmitterHolds
 from protocol.messages.schedd import MatchesTaken, OfferMatches, Rejection, RejectRequests
@@ -35,6 +37,12 @@ RETRY_FIRST_S: Final = 0.1
 RETRY_MAX_S: Final = 5.0
 GROUPS_MAX: Final = 2000
 """Groups of jobs announced at a time: those of the highest priority first."""
+
+
+def _urgency(group: WaitingGroup) -> tuple[Priority, int, int]:
+    """The highest goes first: by priority, then by the id of the next job."""
+    job = group.first()
+    return (group.priority, -job.cluster.id, -job.proc) if job is not None else (group.priority, 0, 0)
 
 
 class Negotiation:
@@ -130,7 +138,7 @@ class Negotiation:
     def requests(self) -> list[ResourceRequest]:
         """What waits for slots, one request for jobs that are alike."""
         core = self._core
-        groups = sorted(core.waiting.groups(), key=lambda group: -group.prio)[:GROUPS_MAX]
+        groups = nlargest(GROUPS_MAX, core.waiting.groups(), key=_urgency)
         ads: dict[tuple[str, int], ClassAd] = {}
         requests = []
         for group in groups:
@@ -144,7 +152,7 @@ class Negotiation:
                         autocluster=group.autocluster,
                         ad=ad,
                         count=group.count,
-                        prio=group.prio,
+                        prio=group.priority.prio,
                     )
                 )
         self._ads = ads

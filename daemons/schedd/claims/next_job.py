@@ -1,17 +1,25 @@
 """Which job a claim runs next, and the beginning of its execution.
 
-A claim takes one job of its autocluster after another without a new negotiation, or the one that was wished for it.
+A claim takes one job after another without a new negotiation: of its submitter's jobs that want its slot, and that the
+slot wants, always the one that goes first, whatever autocluster it is of; or the one that was wished for it. So a job
+of high priority gets the next slot that suits it. One that none of them suits waits for the negotiator, while the
+claims go on with what suits them.
+
+Source: FindRunnableJob of HTCondor's schedd, with its conditions: both Requirements, the slot's Rank, and the same
+concurrency limits.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
 import trio
 
 from daemons.schedd.core.claim import Claim
 from daemons.schedd.execution.shadow import Shadow
-from pool.classad import ClassAd
+from pool.accounting.limits import NONE, limits_of
+from pool.classad import ClassAd, accepts, rank
 from pool.jobs import late_macros, run
 from pool.jobs.claims.events import JobGiven
 from pool.jobs.queue.cluster import Job
@@ -20,17 +28,20 @@ from pool.jobs.waiting.autoclusters import is_timeless
 if TYPE_CHECKING:
     from daemons.schedd.claims.claims import Claims
     from daemons.schedd.claims.run_now import RunNowWish
+    from daemons.schedd.core.core import Core
+
+FITS_MAX: Final = 1000
+"""Autoclusters of which a claim remembers whether they fit."""
 
 
-def next_job(claims: Claims, claim: Claim, like: Job) -> Shadow | None:
-    """Begin the next job of the same autocluster, if there is one and the claim may run it."""
+def next_job(claims: Claims, claim: Claim) -> Shadow | None:
+    """Begin the submitter's job that goes first among those that fit the slot, if the claim may run one."""
     core = claims.core
     if claim.wish is not None:
         return _wished(claims, claim, claim.wish)
     while claim.life.may_have_job and not claims.stopping:
-        number = core.autoclusters.number_of(like)
-        job = core.waiting.next(claim.submitter, number)
-        if job is None or not _wants(core.queue.ad(job), claim, number):
+        job = core.waiting.first(claim.submitter, partial(_fits, core, claim))
+        if job is None:
             return None
         core.waiting.discard(job)
         shadow = begin(claims, claim, job)
@@ -39,14 +50,24 @@ def next_job(claims: Claims, claim: Claim, like: Job) -> Shadow | None:
     return None
 
 
-def _wants(job: ClassAd, claim: Claim, autocluster: int) -> bool:
-    """Whether the job wants the slot now; asked again and again only where that may change, as of a job on a clock."""
-    if claim.fits == autocluster:
-        return True
-    wants = job.eval_bool("Requirements", True, claim.slot_ad)
-    if wants and is_timeless(job, claim.slot_ad):
-        claim.fits = autocluster
-    return wants
+def _fits(core: Core, claim: Claim, job: Job, autocluster: int) -> bool:
+    """Whether the claim may take the job; asked again and again only where that may change, as of a job on a clock."""
+    known = claim.fits.get(autocluster)
+    if known is not None:
+        return known
+    ad, slot = core.queue.ad(job), claim.slot_ad
+    fits = _suits(ad, slot) and _suits(slot, ad) and rank(slot, ad) >= claim.rank
+    fits = fits and (limits_of(ad, slot) or NONE) == claim.limits
+    if is_timeless(ad, slot) and not core.waiting.is_stale:
+        if len(claim.fits) >= FITS_MAX:
+            claim.fits.clear()
+        claim.fits[autocluster] = fits
+    return fits
+
+
+def _suits(ad: ClassAd, other: ClassAd) -> bool:
+    """Whether it takes the other; an ad without Requirements takes all."""
+    return "Requirements" not in ad or accepts(ad, other)
 
 
 def _wished(claims: Claims, claim: Claim, wish: RunNowWish) -> Shadow | None:
@@ -94,11 +115,11 @@ def begin(claims: Claims, claim: Claim, job: Job) -> Shadow | None:
     return shadow
 
 
-async def keep_idle(claims: Claims, claim: Claim, like: Job, keep_s: float) -> Shadow | None:
-    """Hold on to the slot for a while, as its last job asked for: the next job like it may be on its way."""
+async def keep_idle(claims: Claims, claim: Claim, keep_s: float) -> Shadow | None:
+    """Hold on to the slot for a while, as its last job asked for: another that fits may be on its way."""
     with trio.move_on_after(keep_s):
         while claim.life.may_have_job and not claims.stopping:
-            following = next_job(claims, claim, like)
+            following = next_job(claims, claim)
             if following is not None:
                 return following
             news = trio.Event()

@@ -66,8 +66,10 @@ class Claim:
     """What the slot counts for in what its submitter holds."""
     limits: Limits = field(default_factory=lambda: NONE)
     """What its jobs use of concurrency limits."""
-    fits: int = 0
-    """The autocluster whose jobs are known to want the slot, whenever."""
+    rank: float = 0.0
+    """What the slot thinks of the job that it was claimed for: it takes none that it thinks less of."""
+    fits: dict[int, bool] = field(default_factory=dict)
+    """Whether jobs of an autocluster and the slot want each other, where that never changes."""
     asking: trio.Lock = field(default_factory=trio.Lock)
     room: tuple[str, ...] = ()
     """Ids of dynamic slots that have to end before there is room for it."""

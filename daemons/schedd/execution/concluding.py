@@ -39,7 +39,7 @@ def conclude(shadow: Shadow, execution: Execution) -> Shadow | None:
     claim.shadow = None
     spoils = failed or isinstance(outcome, Lost) or (isinstance(outcome, Unstarted) and not outcome.slot_is_good)
     shadow.claims.happens(claim, JobOver(isinstance(outcome, ByReport), slot_is_good=not spoils))
-    following = shadow.claims.next(claim, job)
+    following = shadow.claims.next(claim)
     if following is None and not claim.life.is_over:
         core.queue.claim_works(claim.work())
     return following

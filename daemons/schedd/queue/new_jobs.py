@@ -26,6 +26,7 @@ from pool.jobs.userlog.forms import write_events
 from pool.jobs.vocabulary.hold_codes import HoldCode
 from pool.jobs.vocabulary.new_job import DEFAULTS
 from pool.jobs.vocabulary.own_attributes import MADE_UP, NO_SUBMITTERS, has_nul
+from pool.jobs.vocabulary.priority import AROUND, priority_of
 from pool.jobs.vocabulary.states import JobStatus
 from pool.jobs.vocabulary.universes import SUPPORTED, Universe
 from protocol.wire.ad_table import AdTable
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 ON_HOLD: Final = ("submitted on hold at user's request", HoldCode.SUBMITTED_ON_HOLD)
 _WITHOUT_TEXTS: Final = frozenset({bool, int, float, type(None)})
 _SHARED: Final = ("JobStatus", "JobPrio")
-_SEVERALLY: Final = frozenset({*MADE_UP, *(name.lower() for name in (*_SHARED, *ACCOUNTING))})
+_SEVERALLY: Final = frozenset({*MADE_UP, *(name.lower() for name in (*_SHARED, *AROUND, *ACCOUNTING))})
 """Attributes by which jobs of a cluster may differ in how they enter the queue."""
 
 
@@ -93,10 +94,10 @@ def new_job(cluster: Cluster, own: ClassAd, proc: int, charging: ChargeRules, *,
         status = JobStatus.HELD
         for name, value in hold_attributes(own, *hold, 0).items():
             own[name] = value
-    prio = own.eval_int("JobPrio", 0)
+    priority = priority_of(own)
     # Packed without the cluster's attributes, which all of its jobs share.
     own.parent = None
-    return Job(cluster, proc, status, prio, pack(own, MADE_UP))
+    return Job(cluster, proc, status, priority, pack(own, MADE_UP))
 
 
 def new_jobs(cluster: Cluster, table: AdTable, first: int) -> list[Job] | None:
@@ -107,6 +108,7 @@ def new_jobs(cluster: Cluster, table: AdTable, first: int) -> list[Job] | None:
     shared = cluster.ad
     names, columns = list(table.names), list(table.columns)
     alike = all(type(shared.get(name)) is int for name in _SHARED)
+    alike = alike and all(type(shared.get(name, 0)) is int for name in AROUND)
     if alike and shared["JobStatus"] == JobStatus.HELD:
         for name, value in hold_attributes(shared, *ON_HOLD, 0).items():
             names.append(name)
@@ -120,9 +122,9 @@ def new_jobs(cluster: Cluster, table: AdTable, first: int) -> list[Job] | None:
         packed = pack_columns(names, columns, table.rows)
     except TypeError as error:
         raise SubmitError(f"a job has a value that no ad can hold: {error}") from None
-    prio = shared.eval_int("JobPrio", 0)
+    priority = priority_of(shared)
     status = JobStatus.HELD if shared["JobStatus"] == JobStatus.HELD else JobStatus.IDLE
-    return [Job(cluster, proc, status, prio, own) for proc, own in enumerate(packed, first)]
+    return [Job(cluster, proc, status, priority, own) for proc, own in enumerate(packed, first)]
 
 
 def room(core: Core, owner: str) -> tuple[str, int, int]:

@@ -11,6 +11,7 @@ from pool.classad import ClassAd
 from pool.jobs.queue.pack import PackedAd
 from pool.jobs.queue.store import JobRow
 from pool.jobs.vocabulary.own_attributes import stamp
+from pool.jobs.vocabulary.priority import Priority
 from pool.jobs.vocabulary.states import JobStatus
 
 
@@ -59,13 +60,13 @@ class Cluster:
 class Job:
     """One job. Change it through the queue only."""
 
-    __slots__ = ("busy", "cluster", "group", "live_ad", "names", "prio", "proc", "status", "text")
+    __slots__ = ("busy", "cluster", "group", "live_ad", "names", "priority", "proc", "status", "text")
 
-    def __init__(self, cluster: Cluster, proc: int, status: JobStatus, prio: int, packed: PackedAd) -> None:
+    def __init__(self, cluster: Cluster, proc: int, status: JobStatus, priority: Priority, packed: PackedAd) -> None:
         self.cluster = cluster
         self.proc = proc
         self.status = status
-        self.prio = prio
+        self.priority = priority
         self.names, self.text = packed.names, packed.text  # not the ad itself: a queue may have a million
         self.busy = False
         """An execution of it is not over yet."""
@@ -117,7 +118,7 @@ class NewJobs:
         """Some more; the cluster has its id by now."""
         number = self.cluster.id
         self.by_proc.update((job.proc, job) for job in jobs)
-        self.rows += [JobRow(number, job.proc, job.status.value, job.prio, job.text) for job in jobs]
+        self.rows += [JobRow(number, job.proc, job.status.value, job.priority.prio, job.text) for job in jobs]
         self.states.update([job.status for job in jobs])
         self.procs = max([self.procs, *(job.proc + 1 for job in jobs)])
 

@@ -31,7 +31,9 @@ from pool.jobs.accounting_groups import GROUP
 from pool.jobs.queue.cluster import Cluster, Job, NewJobs, any_may_have, global_job_id
 from pool.jobs.queue.pack import PackedAd, lower_names, pack, read_packed
 from pool.jobs.queue.store import ClaimRow, ClaimWork, ClusterRow, EventRow, HistoryRow, JobRow, WriteBatch
+from pool.jobs.vocabulary import priority
 from pool.jobs.vocabulary.own_attributes import MADE_UP, NO_JOBS, SCHEDDS, strip, without_own
+from pool.jobs.vocabulary.priority import with_prio
 from pool.jobs.vocabulary.states import JobEvent, JobStatus, step
 
 _GROUP_KEY: Final = GROUP.lower()
@@ -215,13 +217,15 @@ class JobQueue:
             job.cluster.charges_severally = True
         if names is not None:
             names.update(attributes)
+        ranks = not priority.KEYS.isdisjoint(map(str.lower, attributes))
         for name in drop:
             if name in ad:
                 del ad[name]
+                ranks = ranks or name.lower() in priority.KEYS
                 if names is not None:
                     names.add(name)
-        if any(name.lower() == "jobprio" for name in attributes):
-            job.prio = ad.eval_int("JobPrio") or 0
+        if ranks:
+            job.priority = priority.priority_of(ad)
 
     def move(self, job: Job, event: JobEvent, now: float) -> JobStatus:
         """Let `event` happen to the job; IllegalMove when it cannot."""
@@ -357,7 +361,7 @@ class JobQueue:
             if job.cluster.jobs.get(job.proc) is job:
                 assert job.live_ad is not None
                 self._repack(job, job.live_ad)
-                rows.append(JobRow(job.cluster.id, job.proc, int(job.status), job.prio, job.text))
+                rows.append(JobRow(job.cluster.id, job.proc, int(job.status), job.priority.prio, job.text))
                 if not job.busy:
                     job.live_ad = None
         # The lists are handed over, not copied: `_collected` was replaced above, so nobody adds to them any more.
@@ -416,7 +420,8 @@ class JobQueue:
             cluster = self.clusters[number]
             own = cluster.jobs
             for _, proc, status, prio, text in rows:
-                own[proc] = Job(cluster, proc, statuses[status], prio, read_packed(text))
+                own[proc] = Job(cluster, proc, statuses[status], with_prio(prio), read_packed(text))
+            self._read_priorities(cluster)
             cluster.charges_severally = any_may_have(own.values(), _GROUP)
             # Asked of all jobs at once: hardly a row has one of these, and to unpack each of a million would take long.
             if any_may_have(own.values(), NO_JOBS):
@@ -433,3 +438,11 @@ class JobQueue:
             del self.clusters[number]
         for cluster in self.clusters.values():
             self._count(cluster)
+
+    def _read_priorities(self, cluster: Cluster) -> None:
+        """What few jobs have beside JobPrio; of a cluster without it, nothing is looked at."""
+        of_all = not priority.AROUND_KEYS.isdisjoint(cluster.ad.attrs)
+        if of_all or any_may_have(cluster.jobs.values(), priority.AROUND_KEYS):
+            for job in cluster.jobs.values():
+                if of_all or job.may_have(priority.AROUND_KEYS):
+                    job.priority = priority.priority_of(self.ad(job))

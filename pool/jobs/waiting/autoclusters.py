@@ -74,6 +74,8 @@ STEADY: Final = frozenset(
 )
 """Functions whose answer never changes."""
 
+FOLLOWED_MAX: Final = 4
+"""How often an expression may lead from one ad of a match to the other."""
 SLOT_EXPRESSIONS: Final = ("Requirements", "Start", "Rank", "WithinResourceLimits")
 
 
@@ -174,10 +176,21 @@ class Autoclusters:
 
 
 def is_timeless(job: ClassAd, slot: ClassAd) -> bool:
-    """Whether the job's Requirements say of this slot for ever what they say now: nothing that they read moves."""
-    names, calls = reads(node_of(job.get("Requirements", True)), job.attrs)
-    moving = "currenttime" in names or not calls <= STEADY
-    return not moving and all(type(slot.get(name, UNDEFINED)) in PLAIN for name in names)
+    """Whether job and slot think of each other for ever what they think now: nothing that they read moves."""
+    return all(_is_steady(job, name, slot) for name in ("Requirements", "ConcurrencyLimits")) and all(
+        _is_steady(slot, name, job) for name in ("Requirements", "Rank")
+    )
+
+
+def _is_steady(ad: ClassAd, name: str, other: ClassAd, depth: int = FOLLOWED_MAX) -> bool:
+    """Whether an attribute of an ad, and what it reads of the other ad, says always the same."""
+    value = ad.get(name, UNDEFINED)
+    if type(value) in PLAIN:
+        return True
+    names, calls = reads(node_of(value), ad.attrs)
+    if not depth or "currenttime" in names or not calls <= STEADY:
+        return False
+    return all(_is_steady(other, read, ad, depth - 1) for read in names)
 
 
 def _key(value: Member | None) -> object:

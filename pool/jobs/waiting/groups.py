@@ -3,6 +3,7 @@
 A schedd asks for slots by group, and a slot that it gets runs the first job of its group that still waits.
 
 * A group's key is (submitter, autocluster), and within it the priority: higher ones are served first, then lower ids.
+* A submitter's groups of all autoclusters are in order, too (`order.py`), for a claim takes the first job that fits.
 * A group is a heap of jobs. A job that no longer waits stays in it until it comes to the top, and is dropped there: to
   leave costs nothing, and to find the first costs as much as was left before it. `count` is how many really wait.
 * When another attribute becomes significant, jobs that were alike may differ. They are sorted anew in short steps
@@ -10,7 +11,7 @@ A schedd asks for slots by group, and a slot that it gets runs the first job of 
 * A whole group moves at once where none of its jobs differs from its cluster, else it is divided job by job.
 
 Source: HTCondor manual, "Configuration Macros", SIGNIFICANT_ATTRIBUTES, and "Job ClassAd Attributes", AutoClusterId
-and JobPrio.
+and JobPrio; which job a claim takes is FindRunnableJob of HTCondor's schedd.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ from typing import Final
 
 from pool.base.ids import JobId
 from pool.jobs.queue.cluster import Cluster, Job
+from pool.jobs.vocabulary.priority import Priority
 from pool.jobs.waiting.autoclusters import Autoclusters
+from pool.jobs.waiting.order import Fits, Order
 
 REJECTIONS_MAX: Final = 10_000
 
@@ -40,12 +43,12 @@ _proc: Final = attrgetter("proc")
 class WaitingGroup:
     """Jobs of one submitter, autocluster and priority that wait for a slot, in order of id."""
 
-    __slots__ = ("_heap", "_highest", "autocluster", "clusters", "count", "prio", "submitter")
+    __slots__ = ("_heap", "_highest", "autocluster", "clusters", "count", "priority", "submitter")
 
-    def __init__(self, submitter: str, autocluster: int, prio: int) -> None:
+    def __init__(self, submitter: str, autocluster: int, priority: Priority) -> None:
         self.submitter = submitter
         self.autocluster = autocluster
-        self.prio = prio
+        self.priority = priority
         self.count = 0
         self._heap: list[Job] = []
         self._highest = JobId(0, 0)
@@ -116,7 +119,8 @@ class Waiting:
     def __init__(self, autoclusters: Autoclusters) -> None:
         self._autoclusters = autoclusters
         self._generation = autoclusters.generation
-        self._groups: dict[tuple[str, int], dict[int, WaitingGroup]] = {}
+        self._groups: dict[tuple[str, int], dict[Priority, WaitingGroup]] = {}
+        self._orders: dict[str, Order] = {}
         self._rejected: dict[tuple[str, int], tuple[str, float]] = {}
         self._steps: Iterator[None] | None = None
         """What is left of the sorting under way."""
@@ -135,22 +139,33 @@ class Waiting:
         """The job wants a slot."""
         if isinstance(job.group, WaitingGroup):
             return job.group
-        group = self._group(submitter, self._autoclusters.number_of(job), job.prio)
-        group.add(job)
+        group = self._group(submitter, self._autoclusters.number_of(job), job.priority)
+        self._add(group, job)
         return group
+
+    def _add(self, group: WaitingGroup, job: Job) -> None:
+        group.add(job)
+        if group.first() is job:
+            self._put_in_order(group)
+
+    def _put_in_order(self, group: WaitingGroup) -> None:
+        self._orders.setdefault(group.submitter, Order()).put(group)
 
     def add_alike(self, jobs: Sequence[Job], submitter: str) -> None:
         """These jobs of one cluster, none of which waits yet, want slots."""
         number_of = self._autoclusters.number_of
         if self._autoclusters.may_differ(jobs):
             for job in jobs:
-                self._group(submitter, number_of(job), job.prio).add(job)
+                self._add(self._group(submitter, number_of(job), job.priority), job)
             return
-        by_prio: dict[int, list[Job]] = {}
+        by_priority: dict[Priority, list[Job]] = {}
         for job in jobs:
-            by_prio.setdefault(job.prio, []).append(job)
-        for prio, alike in by_prio.items():
-            self._group(submitter, number_of(alike[0]), prio).add_all(alike)
+            by_priority.setdefault(job.priority, []).append(job)
+        for priority, alike in by_priority.items():
+            group = self._group(submitter, number_of(alike[0]), priority)
+            group.add_all(alike)
+            if group.first() is alike[0]:
+                self._put_in_order(group)
 
     def discard(self, job: Job) -> None:
         """The job does not want a slot."""
@@ -163,13 +178,18 @@ class Waiting:
 
     def next(self, submitter: str, autocluster: int) -> Job | None:
         """The job that a slot for this autocluster should run; it waits until it is discarded."""
-        by_prio = self._groups.get((submitter, autocluster))
-        return by_prio[max(by_prio)].first() if by_prio else None
+        by_priority = self._groups.get((submitter, autocluster))
+        return by_priority[max(by_priority)].first() if by_priority else None
+
+    def first(self, submitter: str, fits: Fits) -> Job | None:
+        """The submitter's job that goes first among those that fit; it waits until it is discarded."""
+        order = self._orders.get(submitter)
+        return order.first(fits) if order is not None else None
 
     def groups(self) -> Iterator[WaitingGroup]:
         """All groups with jobs in them."""
-        for by_prio in self._groups.values():
-            yield from by_prio.values()
+        for by_priority in self._groups.values():
+            yield from by_priority.values()
 
     # ---- sorting anew
 
@@ -224,7 +244,7 @@ class Waiting:
 
     def _renumber(self, group: WaitingGroup, number: int) -> Iterator[None]:
         """All jobs of the group are of this autocluster now; others may be of it already."""
-        other = self._groups.get((group.submitter, number), {}).get(group.prio)
+        other = self._groups.get((group.submitter, number), {}).get(group.priority)
         if other is group:
             return
         if other is not None and other.count >= group.count:
@@ -232,7 +252,8 @@ class Waiting:
             return
         self._take_out(group)
         group.autocluster = number
-        self._groups.setdefault((group.submitter, number), {})[group.prio] = group
+        self._groups.setdefault((group.submitter, number), {})[group.priority] = group
+        self._put_in_order(group)
         if other is not None:
             yield from self._divide(other)
 
@@ -252,17 +273,22 @@ class Waiting:
 
     def _take_out(self, group: WaitingGroup) -> None:
         key = (group.submitter, group.autocluster)
-        by_prio = self._groups.get(key)
-        if by_prio is not None and by_prio.get(group.prio) is group:
-            del by_prio[group.prio]
-            if not by_prio:
+        by_priority = self._groups.get(key)
+        if by_priority is not None and by_priority.get(group.priority) is group:
+            del by_priority[group.priority]
+            if not by_priority:
                 del self._groups[key]
+        order = self._orders.get(group.submitter)
+        if order is not None:
+            order.drop(group)
+            if not order:
+                del self._orders[group.submitter]
 
-    def _group(self, submitter: str, autocluster: int, prio: int) -> WaitingGroup:
-        by_prio = self._groups.setdefault((submitter, autocluster), {})
-        group = by_prio.get(prio)
+    def _group(self, submitter: str, autocluster: int, priority: Priority) -> WaitingGroup:
+        by_priority = self._groups.setdefault((submitter, autocluster), {})
+        group = by_priority.get(priority)
         if group is None:
-            group = by_prio[prio] = WaitingGroup(submitter, autocluster, prio)
+            group = by_priority[priority] = WaitingGroup(submitter, autocluster, priority)
         return group
 
 

@@ -123,6 +123,8 @@ class FakeStartd:
         """What was said with the releases that came."""
         self.alive: list[float] = []
         self.refuses = ""
+        self.has: dict[str, object] = {}
+        """What its slots say beside the ordinary."""
         self.peers: dict[str, Peer] = {}
         self._up = trio.CancelScope()
         self.service = Service("startd", needs.STARTD)
@@ -170,6 +172,7 @@ class FakeStartd:
                 "OpSys": "LINUX",
                 "Requirements": True,
                 "MachineResources": "Cpus Memory Disk",
+                **self.has,
             }
         )
 

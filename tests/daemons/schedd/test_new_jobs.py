@@ -15,7 +15,7 @@ from protocol.wire.ad_table import AdTable
 
 
 def _seen(job: Job) -> tuple[object, ...]:
-    return job.proc, job.status, job.prio, job.packed
+    return job.proc, job.status, job.priority, job.packed
 
 
 def _both(shared: dict[str, Any], row: dict[str, Any]) -> tuple[list[Job] | None, list[Job]]:
@@ -32,6 +32,7 @@ def _both(shared: dict[str, Any], row: dict[str, Any]) -> tuple[list[Job] | None
     [
         ({}, {"Arguments": "a"}),
         ({"JobPrio": 7}, {"Arguments": "a"}),
+        ({"JobPrio": 7, "PreJobPrio1": 2, "PostJobPrio2": -1}, {"Arguments": "a"}),
         ({"JobStatus": 5}, {"Arguments": "a", "Rank": expr("Memory * 2")}),
         ({"JobStatus": 5, "NumHolds": 2, "NumHoldsByReason": ClassAd({"SubmittedOnHold": 2})}, {"Arguments": "a"}),
         ({"JobStatus": 2}, {"Arguments": "a"}),
@@ -49,6 +50,8 @@ def test_columns_make_the_jobs_that_ads_make(shared: dict[str, Any], row: dict[s
         ({"JobStatus": 5}, {"HoldReason": "mine"}),
         ({}, {"JobStatus": 5}),
         ({}, {"jobprio": 3}),
+        ({}, {"prejobprio2": 3}),
+        ({"PostJobPrio1": expr("ProcId")}, {"Arguments": "a"}),
         ({"JobPrio": expr("1 + 2")}, {"Arguments": "a"}),
     ],
 )

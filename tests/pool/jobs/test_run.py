@@ -14,6 +14,7 @@ from pool.jobs.queue.pack import EMPTY
 from pool.jobs.userlog.event import LogEvent
 from pool.jobs.userlog.event_log import Executing
 from pool.jobs.vocabulary.endings import Ending
+from pool.jobs.vocabulary.priority import ORDINARY
 from pool.jobs.vocabulary.states import JobStatus
 
 NOW = 1_700_000_000.0
@@ -38,7 +39,7 @@ class Life:
         self.queue = JobQueue("ap")
         ad = ClassAd({"QDate": int(NOW) - 10, "RequestCpus": 1, "ExitBySignal": False, **attributes})
         cluster = Cluster(1, ad, user="ann@here", owner="ann")
-        self.job = Job(cluster, 0, JobStatus.IDLE, 0, EMPTY)
+        self.job = Job(cluster, 0, JobStatus.IDLE, ORDINARY, EMPTY)
         self.queue.add(cluster, [self.job])
         self.events: list[LogEvent] = []
         self.now = NOW

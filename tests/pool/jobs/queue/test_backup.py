@@ -16,6 +16,7 @@ from pool.jobs.queue import backup, store
 from pool.jobs.queue.cluster import Cluster, Job
 from pool.jobs.queue.job_queue import JobQueue
 from pool.jobs.queue.pack import EMPTY
+from pool.jobs.vocabulary.priority import ORDINARY
 from pool.jobs.vocabulary.states import JobStatus
 
 
@@ -25,7 +26,7 @@ def a_queue(path: Path) -> sqlite3.Connection:
     queue = JobQueue("ap")
     for _ in range(2):
         cluster = Cluster(queue.new_id(), ClassAd({"Cmd": "/x", "Note": 'a\n"b" ü'}), user="ann@here", owner="ann")
-        queue.add(cluster, [Job(cluster, proc, JobStatus.IDLE, 0, EMPTY) for proc in range(3)])
+        queue.add(cluster, [Job(cluster, proc, JobStatus.IDLE, ORDINARY, EMPTY) for proc in range(3)])
     queue.add_factory(cluster, '{"lines":[]}')
     queue.log(cluster, "/log", "000 ...\n")
     queue.leave(cluster.jobs[0], 1.5)

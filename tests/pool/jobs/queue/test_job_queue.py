@@ -20,6 +20,7 @@ from pool.jobs.queue.job_queue import JobQueue
 from pool.jobs.queue.pack import pack, read_packed
 from pool.jobs.queue.store import ClaimRow, ClaimWork
 from pool.jobs.vocabulary.own_attributes import MADE_UP
+from pool.jobs.vocabulary.priority import ORDINARY
 from pool.jobs.vocabulary.states import IllegalJobMove, JobEvent, JobStatus
 
 NOW = 1_700_000_000.0
@@ -35,7 +36,9 @@ def a_cluster(number: int = 1, **attributes: object) -> Cluster:
 def a_queue(count: int = 2, *, name: str = "ap") -> JobQueue:
     queue = JobQueue(name)
     cluster = a_cluster(queue.new_id())
-    queue.add(cluster, [Job(cluster, n, JobStatus.IDLE, 0, pack(ClassAd({"Args": str(n)}))) for n in range(count)])
+    queue.add(
+        cluster, [Job(cluster, n, JobStatus.IDLE, ORDINARY, pack(ClassAd({"Args": str(n)}))) for n in range(count)]
+    )
     return queue
 
 
@@ -100,7 +103,7 @@ def test_a_restart_finds_what_was_committed_and_nothing_else(connection: sqlite3
     assert [again.ad(found) for found in again.jobs()][1:] == [queue.ad(found) for found in queue.jobs()][1:]
     assert "Lost" not in again.ad(job(again, "1.0"))
     assert (again.counts[JobStatus.IDLE], again.counts[JobStatus.HELD]) == (2, 1)
-    assert job(again, "1.1").prio == 7
+    assert job(again, "1.1").priority.prio == 7
     assert again.new_id() == 2
 
 
@@ -248,7 +251,7 @@ def test_ten_thousand_idle_jobs_take_less_than_eight_megabytes() -> None:
     tracemalloc.start()
     try:
         own = [ClassAd({"Args": f"--seed {n} in.{n}.dat", "Out": f"out.{n}", "Err": f"err.{n}"}) for n in range(10_000)]
-        jobs = [Job(cluster, n, JobStatus.IDLE, 0, pack(ad, MADE_UP)) for n, ad in enumerate(own)]
+        jobs = [Job(cluster, n, JobStatus.IDLE, ORDINARY, pack(ad, MADE_UP)) for n, ad in enumerate(own)]
         queue.add(cluster, jobs)
         queue.take()
         del own, jobs
@@ -354,7 +357,7 @@ def test_expressions_of_older_queues_are_read_in_the_long_form() -> None:
 def test_what_an_owner_has_is_counted_as_it_comes_grows_and_goes() -> None:
     queue = JobQueue("here")
     cluster = Cluster(1, ClassAd({"Cmd": "/bin/true"}), user="alice@p", owner="alice")
-    jobs = [Job(cluster, proc, JobStatus.IDLE, 0, pack(ClassAd({"Args": "x" * 1000}))) for proc in range(3)]
+    jobs = [Job(cluster, proc, JobStatus.IDLE, ORDINARY, pack(ClassAd({"Args": "x" * 1000}))) for proc in range(3)]
     queue.add(cluster, jobs)
     begun = queue.bytes_of["alice"]
     assert begun > 3000

@@ -8,6 +8,7 @@ from pool.classad import ClassAd, expr
 from pool.jobs.queue.cluster import Cluster, Job, any_may_have
 from pool.jobs.queue.job_queue import JobQueue
 from pool.jobs.queue.pack import EMPTY, PackedAd, columns_of, lower_names, pack, pack_columns, read_packed
+from pool.jobs.vocabulary.priority import ORDINARY
 from pool.jobs.vocabulary.states import JobStatus
 
 
@@ -82,7 +83,7 @@ def test_what_is_left_out_has_no_name() -> None:
 def test_a_job_whose_ad_is_at_hand_may_have_what_its_row_does_not_say_yet() -> None:
     queue = JobQueue("ap")
     cluster = Cluster(queue.new_id(), ClassAd(), user="ann@here", owner="ann")
-    jobs = [Job(cluster, proc, JobStatus.IDLE, 0, EMPTY) for proc in range(3)]
+    jobs = [Job(cluster, proc, JobStatus.IDLE, ORDINARY, EMPTY) for proc in range(3)]
     queue.add(cluster, jobs)
     queue.take()
     asked = lower_names("PeriodicHold")

@@ -22,6 +22,7 @@ from pool.jobs.queue.cluster import Cluster, Job
 from pool.jobs.queue.job_queue import JobQueue
 from pool.jobs.queue.pack import pack
 from pool.jobs.userlog.recovery import missing
+from pool.jobs.vocabulary.priority import ORDINARY
 from pool.jobs.vocabulary.states import JobEvent, JobStatus
 
 
@@ -96,7 +97,9 @@ def _submit(queue: JobQueue, count: int) -> int:
     number = queue.new_id()
     ad = ClassAd({"ClusterId": number, "Owner": "ann", "User": "ann@here", "QDate": 1, "JobPrio": 0})
     cluster = Cluster(number, ad, user="ann@here", owner="ann")
-    queue.add(cluster, [Job(cluster, n, JobStatus.IDLE, 0, pack(ClassAd({"Args": str(n)}))) for n in range(count)])
+    queue.add(
+        cluster, [Job(cluster, n, JobStatus.IDLE, ORDINARY, pack(ClassAd({"Args": str(n)}))) for n in range(count)]
+    )
     return number
 
 

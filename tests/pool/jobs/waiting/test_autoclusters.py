@@ -8,6 +8,7 @@ from pool.classad import ClassAd, expr
 from pool.jobs.queue.cluster import Cluster, Job
 from pool.jobs.queue.job_queue import JobQueue
 from pool.jobs.queue.pack import pack
+from pool.jobs.vocabulary.priority import priority_of
 from pool.jobs.vocabulary.states import JobStatus
 from pool.jobs.waiting.autoclusters import Autoclusters, is_timeless
 from pool.jobs.waiting.groups import Waiting
@@ -30,9 +31,8 @@ class Bench:
         cluster = Cluster(number, ad, user=ANN, owner="ann")
         jobs = []
         for proc, own in enumerate(procs or ({},)):
-            prio = own.get("JobPrio", 0)
-            assert isinstance(prio, int)
-            jobs.append(Job(cluster, proc, JobStatus.IDLE, prio, pack(ClassAd(own))))
+            priority = priority_of(ClassAd(own, parent=ad))
+            jobs.append(Job(cluster, proc, JobStatus.IDLE, priority, pack(ClassAd(own))))
         self.queue.add(cluster, jobs)
         return jobs
 
@@ -113,7 +113,7 @@ def test_jobs_that_are_added_together_wait_as_those_that_are_added_one_by_one() 
         bench.autoclusters.learn_slot(ClassAd({"Requirements": expr("TARGET.Color is undefined")}))
         bench.waiting.sort_some(1_000_000)
     told = [
-        sorted((group.prio, sorted(job.id for job in group.members())) for group in bench.waiting.groups())
+        sorted((group.priority.prio, sorted(job.id for job in group.members())) for group in bench.waiting.groups())
         for bench in (together, alone)
     ]
     assert told[0] == told[1]

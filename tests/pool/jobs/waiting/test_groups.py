@@ -20,7 +20,7 @@ def _slot(name: str) -> ClassAd:
 
 def _seen(waiting: Waiting) -> list[tuple[int, list[str]]]:
     """Which jobs wait together."""
-    groups = [(group.prio, sorted(str(job.id) for job in group.members())) for group in waiting.groups()]
+    groups = [(group.priority.prio, sorted(str(job.id) for job in group.members())) for group in waiting.groups()]
     assert all(group.count == len(ids) for group, (_, ids) in zip(waiting.groups(), groups, strict=True))
     return sorted(groups)
 
