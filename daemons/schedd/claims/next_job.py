@@ -11,7 +11,6 @@ concurrency limits.
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import trio
@@ -24,14 +23,17 @@ from pool.jobs import late_macros, run
 from pool.jobs.claims.events import JobGiven
 from pool.jobs.queue.cluster import Job
 from pool.jobs.waiting.autoclusters import is_timeless
+from pool.jobs.waiting.order import Fits
 
 if TYPE_CHECKING:
     from daemons.schedd.claims.claims import Claims
     from daemons.schedd.claims.run_now import RunNowWish
     from daemons.schedd.core.core import Core
 
-FITS_MAX: Final = 1000
+FITS_MAX: Final = 10_000
 """Autoclusters of which a claim remembers whether they fit."""
+ASKED_MAX: Final = 200
+"""Autoclusters that are asked in one go; a claim that fits none of so many goes back to the negotiator."""
 
 
 def next_job(claims: Claims, claim: Claim) -> Shadow | None:
@@ -40,7 +42,7 @@ def next_job(claims: Claims, claim: Claim) -> Shadow | None:
     if claim.wish is not None:
         return _wished(claims, claim, claim.wish)
     while claim.life.may_have_job and not claims.stopping:
-        job = core.waiting.first(claim.submitter, partial(_fits, core, claim))
+        job = core.waiting.first(claim.submitter, _fits(core, claim))
         if job is None:
             return None
         core.waiting.discard(job)
@@ -50,17 +52,26 @@ def next_job(claims: Claims, claim: Claim) -> Shadow | None:
     return None
 
 
-def _fits(core: Core, claim: Claim, job: Job, autocluster: int) -> bool:
-    """Whether the claim may take the job; asked again and again only where that may change, as of a job on a clock."""
-    known = claim.fits.get(autocluster)
-    if known is not None:
-        return known
+def _fits(core: Core, claim: Claim) -> Fits:
+    """Whether the claim may take a job; asked again and again only where that may change, as of a job on a clock."""
+    left = ASKED_MAX
+
+    def fits(job: Job, autocluster: int) -> bool:
+        nonlocal left
+        known = claim.fits.get(autocluster)
+        if known is not None:
+            return known
+        left -= 1
+        return left >= 0 and _suit_each_other(core, claim, job, autocluster)
+
+    return fits
+
+
+def _suit_each_other(core: Core, claim: Claim, job: Job, autocluster: int) -> bool:
     ad, slot = core.queue.ad(job), claim.slot_ad
     fits = _suits(ad, slot) and _suits(slot, ad) and rank(slot, ad) >= claim.rank
     fits = fits and (limits_of(ad, slot) or NONE) == claim.limits
-    if is_timeless(ad, slot) and not core.waiting.is_stale:
-        if len(claim.fits) >= FITS_MAX:
-            claim.fits.clear()
+    if len(claim.fits) < FITS_MAX and is_timeless(ad, slot) and not core.waiting.is_stale:
         claim.fits[autocluster] = fits
     return fits
 
