@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import replace
 from random import Random
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from pool.accounting.groups import Group
 from pool.classad import expr
-from pool.matching import CycleSettings, JobRequest, Offer, RankOrder, Snapshot, Standing, negotiate
-from pool.matching.columnar import ColumnEvaluator
+from pool.matching import (
+    CyclePlan,
+    CycleSettings,
+    JobRequest,
+    Offer,
+    PreemptionPolicy,
+    RankOrder,
+    Snapshot,
+    Standing,
+    negotiate,
+)
+from pool.matching.columnar import FEW, ColumnEvaluator
+from tests.pool.matching.test_bounds import grouped, static
 from tests.pool.matching.test_cycle import a_pslot, a_request, a_slot
 
 
@@ -48,3 +64,94 @@ def test_plans_are_the_same(seed: int) -> None:
     for cycle in range(2):
         snapshot = a_pool(Random(seed * 2 + cycle))
         assert negotiate(snapshot, evaluator) == negotiate(snapshot)
+
+
+MEMBERS = ["a.ann@p", "a.bob@p", "a.sub.cid@p", "b.dan@p", "eve@p", "fay@p"]
+POLICIES = [
+    PreemptionPolicy(consider=False),
+    PreemptionPolicy(requirements=expr("RemoteUserPrio > 1.2 * SubmitterUserPrio"), rank=expr("RemoteUserPrio")),
+    PreemptionPolicy(requirements=expr("RemoteGroupResourcesInUse > RemoteGroupQuota"), rank=expr("-TotalJobRunTime")),
+    PreemptionPolicy(requirements=expr("RemoteUserResourcesInUse > SubmitterUserResourcesInUse"), together=True),
+]
+
+
+def a_slot_of_any_kind(rng: Random, number: int) -> list[Offer]:
+    """A free slot, one that somebody holds, or a partitionable one with a dynamic slot carved out of it."""
+    common = {"Memory": rng.choice([512, 1024, 4096]), "Net": rng.choice(["left", "right"]), "Rank": expr("TARGET.Vip")}
+    held = {**common, "RemoteOwner": rng.choice(MEMBERS), "CurrentRank": rng.choice([0.0, 0.0, 1.0])}
+    held["TotalJobRunTime"] = rng.randrange(1000)
+    kind = rng.randrange(4)
+    if kind == 0:
+        return [a_slot(f"s{number}", **common)]
+    if kind == 1:
+        return [a_slot(f"c{number}", claimed=True, **held)]
+    child = a_slot(f"p{number}_1", claimed=True, DynamicSlot=True, **held)
+    return [a_pslot(f"p{number}", rng.randrange(1, 5), Net=common["Net"], ChildName=[child.name]), child]
+
+
+def a_bounded_pool(rng: Random) -> Snapshot:
+    """Slots, groups, jobs, and all that bounds a cycle, some of it tight."""
+    slots = [slot for number in range(24) for slot in a_slot_of_any_kind(rng, number)]
+    held = Counter(str(slot.ad["RemoteOwner"]) for slot in slots if slot.claimed)
+    groups = (
+        static("a", rng.randrange(2, 30), surplus=rng.random() < 0.5, regroup=rng.random() < 0.3),
+        Group("a.sub", rng.random(), accepts_surplus=rng.random() < 0.5),
+        static("b", rng.randrange(1, 12), surplus=rng.random() < 0.5),
+    )
+    policy = rng.choice(POLICIES)
+    order = RankOrder(
+        pre=rng.choice([None, expr("isUndefined(RemoteOwner)")]),
+        post=rng.choice([None, expr("-Memory")]),
+        preemption=policy,
+    )
+    capacity = {name: float(rng.randrange(6)) for name in ("license", "left", "right")}
+    rate = rng.choice([2.0, float("inf")])
+    chosen = grouped(*(groups if rng.random() < 0.7 else ()), rounds=rng.randrange(1, 4), rate=rate)
+    return Snapshot(
+        slots,
+        [a_bounded_request(rng) for _ in range(8)],
+        {name: a_standing(rng, held[name]) for name in MEMBERS},
+        replace(chosen, order=order, capacity=capacity.__getitem__),
+        now=1000.0,
+        parents=[slot for slot in slots if slot.partitionable] if policy.together else [],
+        pool_weight=float(sum(slot.ad.eval_int("Cpus", 1) for slot in slots)),
+        limits_used={"license": 1.0},
+    )
+
+
+def a_bounded_request(rng: Random) -> JobRequest:
+    limits = rng.choice([None, "license:2", expr("TARGET.Net"), "license, left"])
+    return a_request(
+        rng.choice(MEMBERS),
+        rng.randrange(1, 9),
+        prio=rng.randrange(3),
+        RequestCpus=rng.choice([1, 1, 2]),
+        RequestMemory=rng.choice([1, 600]),
+        Rank=rng.choice([0.0, expr("TARGET.Memory")]),
+        Requirements=rng.choice([expr("TARGET.Cpus >= RequestCpus"), expr("TARGET.Memory >= RequestMemory")]),
+        Vip=rng.choice([0, 0, 1]),
+        **({} if limits is None else {"ConcurrencyLimits": limits}),
+    )
+
+
+def a_standing(rng: Random, held: int) -> Standing:
+    ceiling, floor = rng.choice([-1.0, -1.0, held + 2.0]), rng.choice([0.0, 0.0, held + 1.0])
+    return Standing(rng.choice([500.0, 700.0, 4000.0]), float(held), held, ceiling, floor)
+
+
+def in_words(plan: CyclePlan) -> object:
+    """What matches and rejections say, in their order: short where plans differ."""
+    matches = [(one.request.submitter, one.slot, one.claim_id, one.weight, len(one.room)) for one in plan.matches]
+    return matches, [(one.request.submitter, one.unmatched, one.reason) for one in plan.rejections]
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.randoms(use_true_random=False))
+def test_plans_are_the_same_under_all_that_bounds_a_cycle(rng: Random) -> None:
+    evaluator = ColumnEvaluator()
+    for _ in range(2):  # the second cycle finds the first one's columns
+        snapshot = a_bounded_pool(rng)
+        assert len(snapshot.slots) >= FEW
+        by_columns, by_scalars = negotiate(snapshot, evaluator), negotiate(snapshot)
+        assert in_words(by_columns) == in_words(by_scalars)
+        assert by_columns == by_scalars
