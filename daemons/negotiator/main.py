@@ -10,6 +10,7 @@ Source: HTCondor's manual, "User Priorities and Negotiation" and "Negotiator Dae
 
 from __future__ import annotations
 
+from itertools import chain
 from time import thread_time
 from typing import Final
 
@@ -178,11 +179,10 @@ class Negotiator:
 
     def _asked_for(self, before: ClassAd | None, now: ClassAd) -> bool:
         """Whether a slot has changed in what those who wait ask for."""
-        requests = (request for schedd in self._schedds.values() for request in schedd.requests.values())
-        return self._interest.differ(before, now, requests)
+        return self._interest.differ(before, now, chain.from_iterable(one.requests for one in self._schedds.values()))
 
     def _requests(self) -> list[JobRequest]:
-        return [request for schedd in self._schedds.values() for request in schedd.requests.values()]
+        return [request for schedd in self._schedds.values() for request in schedd.requests]
 
     def _plan(self, snapshot: Snapshot) -> CyclePlan:
         """Match, in a thread. Small pools never need the columns, nor numpy's memory."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, count
@@ -23,7 +24,8 @@ class ScheddConnection:
 
     name: str
     peer: Peer
-    requests: dict[tuple[str, int], JobRequest] = field(default_factory=dict)
+    requests: list[JobRequest] = field(default_factory=list)
+    """As it said them: of each submitter, those first that go first."""
     in_use: dict[str, SubmitterUse] = field(default_factory=dict)
     limits: dict[str, float] = field(default_factory=dict)
     offered: dict[int, list[Matched]] = field(default_factory=dict)
@@ -37,11 +39,8 @@ class ScheddConnection:
         """Take what it wants now for all that it said before, but for submitters who can have no account."""
         names = {*said.in_use, *(one.submitter for one in said.requests)}
         self.refused = max((len(name) for name in names if not may_have_account(name)), default=self.refused)
-        self.requests = {
-            (one.submitter, one.autocluster): one.at(self.name)
-            for one in said.requests
-            if one.count > 0 and may_have_account(one.submitter)
-        }
+        wanted = (one for one in said.requests if one.count > 0 and may_have_account(one.submitter))
+        self.requests = [one.at(self.name) for one in wanted]
         self.in_use = {
             name: SubmitterUse(held.slots, held.weight) for name, held in said.in_use.items() if may_have_account(name)
         }
@@ -77,16 +76,16 @@ class ScheddConnection:
         return chain.from_iterable(self.offered.values())
 
     def handed(self, matches: Iterable[Matched]) -> None:
-        """That many jobs fewer want a slot."""
-        for matched in matches:
-            key = matched.request.submitter, matched.request.autocluster
-            wanted = self.requests.get(key)
-            if wanted is None:
-                continue
-            if wanted.count <= 1:
-                del self.requests[key]
-            else:
-                self.requests[key] = replace(wanted, count=wanted.count - 1)
+        """That many jobs fewer want a slot: of those that are alike, the schedd starts the first."""
+        gone = Counter((matched.request.submitter, matched.request.autocluster) for matched in matches)
+        left = []
+        for one in self.requests:
+            key = one.submitter, one.autocluster
+            start = min(gone[key], one.count)
+            gone[key] -= start
+            if start < one.count:
+                left.append(replace(one, count=one.count - start) if start else one)
+        self.requests = left
 
     def rejections(self, rejected: Iterable[Rejected]) -> list[Rejection]:
         """What it has not been told since it last said what it wants."""

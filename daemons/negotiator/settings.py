@@ -65,6 +65,7 @@ class NegotiatorKnobs:
                 read_quotas(config),
                 limits.capacity,
                 weight_of if config.bool("NEGOTIATOR_USE_SLOT_WEIGHTS") else counts_as_one,
+                config.bool("USE_GLOBAL_JOB_PRIOS"),
             ),
             has_limits=limits.limits_anything(),
             pool_size=config.expr("NEGOTIATOR_SLOT_POOLSIZE_CONSTRAINT"),
@@ -89,6 +90,7 @@ def _order(config: Config) -> RankOrder:
             stable=config.bool("PREEMPTION_REQUIREMENTS_STABLE") and config.bool("PREEMPTION_RANK_STABLE"),
             together=config.bool("ALLOW_PSLOT_PREEMPTION"),
         ),
+        depth_first=config.bool("NEGOTIATOR_DEPTH_FIRST"),
     )
 
 

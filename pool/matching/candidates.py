@@ -27,6 +27,8 @@ class RankOrder:
     pre: Expr | None = None
     post: Expr | None = None
     preemption: PreemptionPolicy = field(default_factory=PreemptionPolicy)
+    depth_first: bool = False
+    """Whether a partitionable slot is filled with a request's jobs before the next one gets any."""
 
 
 @dataclass(slots=True)
@@ -94,6 +96,8 @@ class Candidates:
         heapq.heapify(self._heap)
         self._seen = len(changes)
         self.matched = len(self._heap)
+        self._last = _DEAD
+        """The slot that was best last."""
 
     def best(self) -> int | None:
         """The index of the slot that the job wants most; it stays first until it changes or is refused."""
@@ -102,6 +106,7 @@ class Candidates:
             _, index, version = self._heap[0]
             # An entry of an older version is stale: the slot was carved since, and has another entry or none.
             if self._slots[index].version == version:
+                self._last = index
                 return index
             heapq.heappop(self._heap)
         return None
@@ -121,6 +126,8 @@ class Candidates:
         for index in dict.fromkeys(self._changes[self._seen :]):
             slot = self._slots[index]
             if slot.version != _DEAD and (key := evaluate_one(self._asker, slot, self._order)) is not None:
+                if self._order.depth_first and index == self._last:
+                    key = (float("inf"), *key[1:])
                 heapq.heappush(self._heap, (_negative(key), index, slot.version))
         self._seen = len(self._changes)
 

@@ -3,8 +3,9 @@
 Shares are inverse to effective priority. The next match always goes to the submitter who is furthest below his share,
 counting what he holds already; so equal submitters end with equal numbers of slots (by weight), whoever wants less than
 his share leaves the rest to the others, and no slot stays empty that somebody could use. Those below their floor come
-before all others, and nobody gets more than his ceiling. A submitter's own jobs come in order of their priority; one
-that finds no slot does not hold up the next. Where there are accounting groups, each has its turns (`group_turns`),
+before all others, and nobody gets more than his ceiling. A submitter's own jobs come in the order that his schedd
+says, which is that of their priority, or with USE_GLOBAL_JOB_PRIOS by JobPrio across his schedds; one that finds no
+slot does not hold up the next. Where there are accounting groups, each has its turns (`group_turns`),
 which end with its quota.
 
 A partitionable slot serves as many jobs as it has room for; preemption and rooms are tried for what found no free slot.

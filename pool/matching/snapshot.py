@@ -61,6 +61,8 @@ class CycleSettings:
     quotas: QuotaSettings = field(default_factory=QuotaSettings)
     capacity: Callable[[str], float] = no_capacity_is_known
     weight: Callable[[ClassAd], float] = weight_of
+    global_prios: bool = False
+    """Whether JobPrio counts across the schedds of one submitter (USE_GLOBAL_JOB_PRIOS)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +71,7 @@ class Snapshot:
 
     slots: Sequence[Offer]
     requests: Sequence[JobRequest]
+    """Of each submitter and schedd, those first that go first."""
     standings: Mapping[str, Standing] = field(default_factory=dict)
     """Of all who hold slots or want some, as far as they are known."""
     settings: CycleSettings = field(default_factory=CycleSettings)

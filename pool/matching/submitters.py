@@ -47,9 +47,8 @@ class Submitter:
         self.overruns = Overruns(DEAR_MOST)
 
     def wants(self, requests: Iterable[JobRequest]) -> None:
-        """These, by their priority."""
-        # Stable: of equal priority, schedds' own order stays.
-        self.requests = sorted(requests, key=lambda request: -request.prio)
+        """These, in this order."""
+        self.requests = list(requests)
         self._begin()
 
     def next_request(self) -> None:
@@ -114,6 +113,8 @@ class Submitters:
             standing = snapshot.standings.get(name, NEWCOMER)
             self._known[name] = Submitter(name, standing, self._groups.of(name))
         for name, requests in wanted.items():
+            if snapshot.settings.global_prios:  # stable: of equal JobPrio, each schedd's own order stays
+                requests.sort(key=lambda request: -request.prio)
             self._known[name].wants(requests)
 
     def __iter__(self) -> Iterator[Submitter]:

@@ -75,6 +75,8 @@ class ScheddSettings:
     input_max_mb: int
     output_max_mb: int
     ssh_to_job: Expr | None
+    global_prios_max: int | None
+    """How many priorities submitters' ads tell; None: they do not count across schedds."""
     agent_timeout_s: float
     limit_directories: tuple[str, ...]
     killing_timeout_s: float
@@ -130,6 +132,7 @@ def _of_jobs(config: Config) -> dict[str, Any]:
         "machine_attrs": tuple(config.list("SYSTEM_JOB_MACHINE_ATTRS", default=[])),
         "machine_attrs_length": config.int("SYSTEM_JOB_MACHINE_ATTRS_HISTORY_LENGTH", default=1),
         "history_rows_max": _history_rows(config),
+        "global_prios_max": config.int("MAX_GLOBAL_JOB_PRIOS") if config.bool("USE_GLOBAL_JOB_PRIOS") else None,
         "input_max_mb": config.int("MAX_TRANSFER_INPUT_MB"),
         "output_max_mb": config.int("MAX_TRANSFER_OUTPUT_MB"),
         "limit_directories": tuple(config.list("LIMIT_DIRECTORY_ACCESS")),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from typing import Final
 
 import trio
@@ -129,12 +130,23 @@ class Advertise:
     def _publish(self, by_submitter: Mapping[str, Mapping[int, Counter[JobStatus]]]) -> None:
         adverts, known = self._core.start.adverts, self._known
         self._known = set()
+        prios = self._prios()
         for name, kinds in by_submitter.items():
             ad = self._submitter_ad(name, kinds)
+            if (most := self._core.settings.global_prios_max) is not None:
+                ad.update(_prio_array(prios.get(name, set()), most))
             self._known.add(kept_name(ad))
             adverts.put(ad)
         for name in known - self._known:
             adverts.drop("Submitter", name)
+
+    def _prios(self) -> dict[str, set[int]]:
+        """JobPrio of each submitter's jobs that wait, where it counts across schedds."""
+        found: dict[str, set[int]] = {}
+        if self._core.settings.global_prios_max is not None:
+            for group in self._core.waiting.groups():
+                found.setdefault(group.submitter, set()).add(group.priority.prio)
+        return found
 
     def _submitter_ad(self, name: str, kinds: Mapping[int, Counter[JobStatus]]) -> ClassAd:
         core = self._core
@@ -162,6 +174,12 @@ class Advertise:
                 "SubmitterTag": "",
             }
         )
+
+
+def _prio_array(prios: AbstractSet[int], most: int) -> dict[str, object]:
+    """JobPrioArray, the highest first; where there are more, how many."""
+    array: dict[str, object] = {"JobPrioArray": ",".join(map(str, sorted(prios, reverse=True)[:most]))}
+    return array | ({"JobPrioArrayOverflow": len(prios)} if len(prios) > most else {})
 
 
 def _running(counts: Counter[JobStatus]) -> int:

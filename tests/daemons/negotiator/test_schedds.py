@@ -23,12 +23,25 @@ def _matched(request: JobRequest) -> Matched:
 def test_a_request_counts_down_as_matches_are_handed_out_and_keeps_all_else() -> None:
     schedd = ScheddConnection("ap", cast(Peer, None))
     schedd.announce(AnnounceWork(schedd="ap", requests=[REQUEST]))
-    wanted = schedd.requests["ann@pool", 3]
+    wanted = schedd.requests[0]
     assert wanted == JobRequest("ap", "ann@pool", 3, REQUEST.ad, 2, 5)
     schedd.handed([_matched(wanted)])
-    assert schedd.requests == {("ann@pool", 3): JobRequest("ap", "ann@pool", 3, REQUEST.ad, 1, 5)}
+    assert schedd.requests == [JobRequest("ap", "ann@pool", 3, REQUEST.ad, 1, 5)]
     schedd.handed([_matched(wanted)])
-    assert schedd.requests == {}
+    assert schedd.requests == []
+
+
+def test_jobs_that_are_alike_keep_their_places_at_each_priority() -> None:
+    schedd = ScheddConnection("ap", cast(Peer, None))
+    said = [(3, 9), (4, 7), (3, 5)]
+    wanted = [
+        ResourceRequest(submitter="ann@pool", autocluster=number, ad=REQUEST.ad, count=2, prio=prio)
+        for number, prio in said
+    ]
+    schedd.announce(AnnounceWork(schedd="ap", requests=wanted))
+    assert [(one.autocluster, one.prio) for one in schedd.requests] == said
+    schedd.handed([_matched(schedd.requests[2])] * 3)  # whichever was matched: the first starts first
+    assert [(one.autocluster, one.prio, one.count) for one in schedd.requests] == [(4, 7, 2), (3, 5, 1)]
 
 
 def test_a_match_is_sent_with_the_slots_that_have_to_end_for_it() -> None:

@@ -233,3 +233,15 @@ async def test_a_job_that_an_edit_leaves_out_by_its_constraint_is_not_called_mis
             select = Selection(ids=["1.0", "7.0"], constraint='Cmd == "/bin/other"')
             done = await peer.call(EditJobs(select=select, assignments={"Note": "1"}))
         assert [(str(one.job_id), one.outcome) for one in done.results] == [("7.0", Outcome.NOT_FOUND)]
+
+
+@pytest.mark.parametrize("across", [True, False])
+async def test_submitters_ads_tell_the_priorities_that_count_across_schedds(
+    tmp_path: Path, autojump_clock: Clock, across: bool
+) -> None:
+    async with a_bench(tmp_path, USE_GLOBAL_JOB_PRIOS=str(across), MAX_GLOBAL_JOB_PRIOS="2") as bench:
+        await bench.host.start("collector")
+        await bench.submit(a_job(), {"JobPrio": 3}, {"JobPrio": -1}, {"JobPrio": 7}, {"JobPrio": 3})
+        (ad,) = await bench.host.until_known("Submitter", "IdleJobs == 4")
+        told = ad.get("JobPrioArray"), ad.get("JobPrioArrayOverflow")
+        assert told == (("7,3", 3) if across else (None, None))

@@ -124,10 +124,23 @@ def test_one_user_at_two_schedds_has_one_share() -> None:
     assert by_submitter(negotiate(Snapshot(slots, wanted))) == {"a@p": 4, "b@p": 4}
 
 
-def test_jobs_of_one_submitter_come_in_order_of_their_priority() -> None:
-    low, high = a_request(count=5, prio=-1, Mark=0), a_request(count=3, prio=7, Mark=1)
-    plan = negotiate(Snapshot([a_slot(f"s{n}") for n in range(4)], [low, high]))
-    assert [m.request.prio for m in plan.matches] == [7, 7, 7, -1]
+def test_jobs_of_one_submitter_come_in_the_order_that_their_schedd_says() -> None:
+    high, low = a_request(count=3, prio=-1, Mark=1), a_request(count=5, prio=7, Mark=0)  # of PreJobPrio1, say
+    plan = negotiate(Snapshot([a_slot(f"s{n}") for n in range(4)], [high, low]))
+    assert [m.request.prio for m in plan.matches] == [-1, -1, -1, 7]
+
+
+@pytest.mark.parametrize(("across", "order"), [(False, ["x", "x", "y", "y"]), (True, ["y", "x", "x", "y"])])
+def test_priorities_count_across_schedds_only_where_that_is_configured(across: bool, order: list[str]) -> None:
+    wanted = [
+        a_request(schedd="x", prio=4, Mark=1),
+        a_request(schedd="x", prio=2, Mark=2),
+        a_request(schedd="y", prio=9, Mark=3),
+        a_request(schedd="y", prio=2, Mark=4),
+    ]
+    slots = [a_slot(f"s{n}") for n in range(4)]
+    plan = negotiate(Snapshot(slots, wanted, settings=CycleSettings(global_prios=across)))
+    assert [m.request.schedd for m in plan.matches] == order
 
 
 def test_the_jobs_rank_orders_its_slots() -> None:
@@ -383,3 +396,11 @@ def test_a_dear_job_is_named_and_no_startd_left_out(a_clock: None) -> None:
     plan = negotiate(Snapshot(slots, [a_request(Trap=a_dear_expression())]))
     assert plan.rejections[0].dear.startswith("Trap")
     assert not plan.left_out
+
+
+@pytest.mark.parametrize(("depth_first", "taken"), [(False, "ababab"), (True, "aaabbb")])
+def test_a_machine_is_filled_before_the_next_only_where_that_is_configured(depth_first: bool, taken: str) -> None:
+    roomiest = RankOrder(pre=expr("MY.Cpus"), depth_first=depth_first)
+    slots = [a_pslot("a", 3), a_pslot("b", 3)]
+    plan = negotiate(Snapshot(slots, [a_request(count=6)], settings=CycleSettings(order=roomiest)))
+    assert "".join(matched.slot for matched in plan.matches) == taken
