@@ -10,7 +10,7 @@ Source: HTCondor's manual, "User Priorities and Negotiation", and condor_userpri
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Final
 
@@ -19,7 +19,7 @@ import trio
 from daemons.daemon_core.run import DaemonStart
 from daemons.negotiator.settings import NegotiatorKnobs, own_name
 from daemons.negotiator.store import AccountStore
-from pool.accounting import Accountant, SubmitterAccount
+from pool.accounting import Accountant, SubmitterAccount, SubmitterUse
 from pool.accounting.account_ads import NO_FIGURES, accounting_ads
 from pool.base.errors import PoolError
 from pool.matching import Offers, SlotHolders
@@ -37,6 +37,8 @@ from protocol.wire.message import DONE, Done
 
 SAVE_PAUSE_S: Final = 1.0
 """How old the accounts on disk may be after a cycle; a crash costs their submitters' use of that time."""
+SETTLE_S: Final = 10.0
+"""How long after a start schedds may take to say again what they hold."""
 
 
 class Accounts:
@@ -58,7 +60,9 @@ class Accounts:
         self._accountant = Accountant(knobs.halflife_s, knobs.factors, accounts, updated_at)
         self.figures = NO_FIGURES
         """What the last cycle has found."""
-        self._published_at = self._saved_at = float("-inf")
+        self._published_at = float("-inf")
+        self._settled_at = trio.current_time() + SETTLE_S
+        self._unsaved = trio.Event()
         self._saving = trio.Lock()
 
     def reconfigured(self, knobs: NegotiatorKnobs) -> None:
@@ -124,7 +128,21 @@ class Accounts:
 
     def charge(self) -> None:
         """Charge everybody up to now for what they hold."""
-        self._accountant.charge(self._offers.use(self._holders), now=self._start.world.wall())
+        use = self._offers.use(self._holders)
+        if self._is_settled(use):
+            self._accountant.charge(use, now=self._start.world.wall())
+
+    def _is_settled(self, use: Mapping[str, SubmitterUse]) -> bool:
+        """Whether schedds have said again what they held when this negotiator's forerunner ended.
+
+        Until then nothing is charged, and what was held by then counts on: the next charge is for the whole time.
+        """
+        if trio.current_time() < self._settled_at:
+            held = ((one, use.get(name, SubmitterUse())) for name, one in self._accountant.accounts.items())
+            if any(now.slots < account.in_use for account, now in held if not account.is_group):
+                return False
+            self._settled_at = float("-inf")
+        return True
 
     def known(self) -> Iterable[str]:
         """All submitters who have a record."""
@@ -134,10 +152,17 @@ class Accounts:
         """The record of a submitter; a new one when he was never seen."""
         return self._accountant.account(submitter)
 
-    async def save_now_and_then(self) -> None:
-        """Write the table down, unless that was done just now."""
-        if trio.current_time() - self._saved_at >= SAVE_PAUSE_S:
+    def save_soon(self) -> None:
+        """Who holds what may have changed: `run` writes the table down."""
+        self._unsaved.set()
+
+    async def run(self) -> None:
+        """Write the table down whenever it should be, once in a second at most."""
+        while True:
+            await self._unsaved.wait()
+            self._unsaved = trio.Event()
             await self._save_if_possible()
+            await trio.sleep(SAVE_PAUSE_S)
 
     def publish_now_and_then(self) -> None:
         """The Accounting ads and the negotiator's own."""
@@ -151,7 +176,6 @@ class Accounts:
 
     async def _save(self, *, durable: bool = False) -> None:
         async with self._saving:  # the store writes one table at a time, and the newest last
-            self._saved_at = trio.current_time()
             accounts, updated_at = list(self._accountant.accounts.values()), self._accountant.updated_at
             save = partial(self._store.save, durable=durable)
             await self._start.world.threads.run_sync(save, accounts, updated_at)

@@ -16,6 +16,7 @@ from typing import Final
 
 import trio
 
+from daemons.base.faults import fault
 from daemons.base.sync import Signal, first_of
 from daemons.daemon_core.run import DaemonStart
 from daemons.daemon_core.tasks import Tasks
@@ -164,7 +165,7 @@ class Negotiator:
             requests = self._requests()
             if requests:
                 await self._cycle(requests)
-            await self.accounts.save_now_and_then()
+            self.accounts.save_soon()
             self.accounts.publish_now_and_then()
             if requests:  # where nobody wanted anything, the next cycle need not wait
                 took_s = trio.current_time() - began  # at most half of the time is spent on cycles
@@ -201,11 +202,13 @@ class Negotiator:
             plan = self._plan(snapshot)
         else:
             plan = await self._start.world.threads.run_sync(self._plan, snapshot)
+        fault("negotiator.cycle_planned")
         self.accounts.figures = plan.figures
         self._leave_out(plan)
         if self._knobs.inform_startds:
             self.notices.made(plan.matches)
         failed = await self._handing_out.carry_out(plan, list(self._schedds.values()))
+        fault("negotiator.matches_offered")
         times = CycleTimes(wall, trio.current_time() - began, snapshot_s, thread_time() - cpu)
         self._cycles.note(snapshot, plan, times, self._offers.counts(), failed, self._knobs.cycles_shown)
         if self._knobs.update_after_cycle:
@@ -249,6 +252,7 @@ async def main(start: DaemonStart, *, task_status: trio.TaskStatus[None] = trio.
             tasks.keep(start.adverts.run)
             tasks.keep(negotiator.slots.run)
             tasks.keep(negotiator.notices.run)
+            tasks.keep(negotiator.accounts.run)
             tasks.keep(negotiator.run)
             task_status.started()
             await start.stopping()

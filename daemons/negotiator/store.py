@@ -12,6 +12,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Final
 
+from daemons.base.faults import fault
 from pool.accounting import SubmitterAccount
 from pool.accounting.leases import Lease
 from pool.base.errors import PoolError
@@ -102,7 +103,9 @@ class AccountStore:
             self._connection.executemany("DELETE FROM accounts WHERE submitter = ?", gone)
             self._save_leases([account.submitter for account in changed] + [name for (name,) in gone], now)
             self._connection.execute("REPLACE INTO state VALUES ('updated_at', ?)", (updated_at,))
+            fault("negotiator.before_accounts_commit")
             self._connection.execute("COMMIT")
+            fault("negotiator.after_accounts_commit")
         except BaseException:
             self._connection.execute("ROLLBACK")
             raise

@@ -10,10 +10,11 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from daemons.negotiator.accounts import Accounts
+from daemons.negotiator.accounts import SAVE_PAUSE_S, SETTLE_S, Accounts
 from daemons.negotiator.notices import WAITING_MAX, Notices
 from daemons.negotiator.settings import NegotiatorKnobs
 from daemons.negotiator.store import AccountStore
+from pool.accounting import SubmitterUse
 from pool.base.errors import PoolError
 from pool.matching import Offers, SlotHolders
 from protocol.messages.negotiator import ResetUsage, SetPriority
@@ -42,7 +43,10 @@ async def test_an_administrator_hears_that_a_change_is_not_durable(tmp_path: Pat
         with pytest.raises(PoolError, match="cannot be saved: database or disk is full"):
             await accounts.set_priority(Peer(), request)  # type: ignore[arg-type]
         accounts._store.close()
-        await accounts.save_now_and_then()  # of use alone a moment is lost, and the negotiator goes on
+        accounts.save_soon()
+        with trio.move_on_after(5):  # of use alone a moment is lost, and the negotiator goes on
+            await accounts.run()
+            raise AssertionError("it has ended")
 
 
 async def test_two_who_save_at_a_time_take_turns(tmp_path: Path, autojump_clock: MockClock) -> None:
@@ -60,8 +64,11 @@ async def test_two_who_save_at_a_time_take_turns(tmp_path: Path, autojump_clock:
         object.__setattr__(accounts._start.world, "threads", Slow())
         async with trio.open_nursery() as nursery:
             nursery.start_soon(accounts.reset_usage, Peer(), ResetUsage())
-            nursery.start_soon(accounts.save_now_and_then)
+            accounts.save_soon()
+            nursery.start_soon(accounts.run)
             nursery.start_soon(accounts.reset_usage, Peer(), ResetUsage())
+            await trio.sleep(10)
+            nursery.cancel_scope.cancel()
         accounts._store.close()
     assert set(most) == {1}
 
@@ -108,4 +115,39 @@ async def test_the_word_of_an_administrator_is_saved_durably(tmp_path: Path, aut
             Peer(), SetPriority(submitter="ann@pool.test", attribute="PriorityFactor", value=7.0)
         )  # type: ignore[arg-type]
         assert said.index("PRAGMA synchronous = FULL") < said.index("COMMIT")
+        accounts._store.close()
+
+
+async def test_what_was_held_before_a_restart_is_charged_until_schedds_have_said_what_they_hold(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    async with one_host(tmp_path) as host:
+        accounts = await accounts_of(host)
+        began = accounts._start.world.wall()
+        accounts._accountant.charge({"ann@p": SubmitterUse(2, 2.0)}, now=began)
+        await trio.sleep(SETTLE_S - 1)
+        accounts.charge()
+        assert accounts.of("ann@p").in_use == 2
+        await trio.sleep(1)
+        accounts.charge()
+        assert accounts.of("ann@p").in_use == 0
+        assert accounts.of("ann@p").usage_s == pytest.approx(2 * SETTLE_S)
+        accounts._store.close()
+
+
+async def test_the_table_is_written_a_second_after_the_last_time_without_another_cycle(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    async with one_host(tmp_path) as host, trio.open_nursery() as nursery:
+        accounts = await accounts_of(host)
+        nursery.start_soon(accounts.run)
+        accounts.save_soon()
+        await trio.testing.wait_all_tasks_blocked()
+        accounts._accountant.charge({"ann@p": SubmitterUse(2, 2.0)}, now=1000.0)
+        accounts.save_soon()
+        await trio.sleep(2 * SAVE_PAUSE_S)
+        other = AccountStore(host.directory / "accounts")
+        assert other.load()[0]["ann@p"].in_use == 2
+        other.close()
+        nursery.cancel_scope.cancel()
         accounts._store.close()
