@@ -8,10 +8,15 @@ import signal
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
 
 # A shell that starts the tests in the background ignores these, and a script cannot trap what was ignored at its start.
 signal.signal(signal.SIGQUIT, signal.SIG_DFL)
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# An example may take as long as a busy machine needs for it.
+settings.register_profile("unhurried", settings.default, deadline=None)
+settings.load_profile("unhurried")
 
 
 def _open_descriptors() -> dict[int, str]:

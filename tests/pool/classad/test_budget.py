@@ -21,7 +21,8 @@ from pool.classad.values.limits import MAX_CPU, MAX_EXPRESSION
 from tests.pool.classad.bombs import SHAPES
 from tests.pool.cost import least_s
 
-MOST_S = 3 * MAX_CPU
+MOST_S = 20 * MAX_CPU
+"""Each takes one to two budgets on a machine with nothing else to do, and without a budget has no end or minutes."""
 
 
 @pytest.fixture(autouse=True)
