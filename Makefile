@@ -9,7 +9,8 @@ PYTHON ?= $(shell for p in python3 /usr/bin/python3; do \
 	while [ "$$d" != / ]; do case $$(stat -c %A "$$d") in (*x|*t) ;; (*) ok=0;; esac; d=$$(dirname "$$d"); done; \
 	[ $$ok = 1 ] && { command -v $$p; break; }; done)
 PYTEST := $(BIN)/python -m pytest
-WORKERS ?= 2
+# Tests wait for processes a third of their time: three workers keep two cores busy.
+WORKERS ?= 3
 
 .PHONY: help venv dev demo test slow long coverage lint format bench profile docs nodes release mutants clean
 help: ## this list
