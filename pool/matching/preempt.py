@@ -1,8 +1,8 @@
 """Who may be moved aside for a better match.
 
 A slot that somebody holds is a candidate when its owner ranks the new job higher than the one that runs (RANK against
-CurrentRank), or when he ranks it no lower, the submitter's priority is better, and PREEMPTION_REQUIREMENTS holds, which
-it does not by default. A slot whose job still has retirement time left is spared, unless
+CurrentRank), or when he ranks it no lower, the submitter's priority is better by MARGIN, and PREEMPTION_REQUIREMENTS
+holds, which it does not by default. A slot whose job still has retirement time left is spared, unless
 NEGOTIATOR_CONSIDER_EARLY_PREEMPTION. Where a better claim waits for a slot already, it is that claim which has to be
 beaten, by RANK or by priority. PREEMPTION_REQUIREMENTS and PREEMPTION_RANK see of both sides what `Parties` knows:
 priorities, what each holds by weight, groups and their quotas; of the slot's holder also under which group he was
@@ -77,6 +77,12 @@ class Asker:
         return PRIORITY_MIN if known is None else known
 
 
+MARGIN: Final = 1.2
+"""By how much a priority has to be better, so that two jobs do not take turns in a slot as often as there are cycles.
+
+Who holds a slot grows worse and who waits grows better: as soon as they have changed places by this much, and not by
+any, the slot changes hands again. It is the factor of HTCondor's examples of PREEMPTION_REQUIREMENTS.
+"""
 LOWEST: Final = -sys.float_info.max
 """What a rank of the negotiator's own is that is no number: such slots come last, as in HTCondor."""
 
@@ -128,7 +134,7 @@ def preempts(slot: ClassAd, asker: Asker, policy: PreemptionPolicy) -> tuple[Pre
     held_by = asker.parties.priority(holder)
     if ranked > present:
         why = Preempts.BY_RANK
-    elif policy.by_priority and ranked == present and held_by is not None and asker.priority < held_by:
+    elif policy.by_priority and ranked == present and held_by is not None and asker.priority * MARGIN < held_by:
         why = Preempts.BY_PRIORITY
     else:
         return None

@@ -234,13 +234,13 @@ def a_full_pool(held: dict[str, str], *requests: JobRequest, **priority: float) 
 
 def test_a_better_priority_takes_no_more_than_the_submitters_share() -> None:
     held = dict.fromkeys(["s1", "s2", "s3", "s4"], "greedy")
-    plan = negotiate(a_full_pool(held, a_request("late@p", count=9), greedy=501.0, late=500.0))
+    plan = negotiate(a_full_pool(held, a_request("late@p", count=9), greedy=601.0, late=500.0))
     assert by_submitter(plan) == {"late@p": 2}
-    assert negotiate(a_full_pool(held, a_request("late@p"), greedy=500.0, late=500.0)).matches == []
+    assert negotiate(a_full_pool(held, a_request("late@p"), greedy=600.0, late=500.0)).matches == []
 
 
 def test_whoever_has_nothing_gets_one_slot_although_his_share_is_less() -> None:
-    plan = negotiate(a_full_pool({"s1": "greedy"}, a_request("late@p", count=9), greedy=600.0, late=500.0))
+    plan = negotiate(a_full_pool({"s1": "greedy"}, a_request("late@p", count=9), greedy=601.0, late=500.0))
     assert by_submitter(plan) == {"late@p": 1}
 
 
