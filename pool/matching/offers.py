@@ -278,10 +278,13 @@ def less(slot: ClassAd, taken: Amounts, free: Amounts | None = None, pieces: Pie
     return ClassAd(left, parent=slot)
 
 
-def more(slot: ClassAd, gained: Amounts) -> ClassAd:
+def more(slot: ClassAd, gained: Amounts, pieces: Pieces) -> ClassAd:
     """A partitionable slot's ad when it has got this back."""
     free = free_of(slot)
-    return ClassAd({name: _number(free.of(name) + much) for name, much in gained.items()}, parent=slot)
+    has: dict[str, object] = {name: _number(free.of(name) + much) for name, much in gained.items()}
+    for name, back in pieces.items():
+        has[f"Available{name}"] = _listed(name, dict.fromkeys((*available(slot, name), *back)))
+    return ClassAd(has, parent=slot)
 
 
 def piece(slot: ClassAd, taken: Amounts, pieces: Pieces | None = None) -> ClassAd:

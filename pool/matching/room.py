@@ -2,8 +2,9 @@
 
 With ALLOW_PSLOT_PREEMPTION a partitionable slot is looked at together with its dynamic slots. Those whose jobs have to
 make way for the job, by the rules of `preempt`, are added to it, the least ranked first, until the job fits; those that
-it fits without after all are left alone. Cores, memory and disk count; custom resources do not. No job is moved whose
-retirement is not over, and none for a second job while one waits for room in the same partitionable slot.
+it fits without after all are left alone. GPUs and other custom resources count as cores do, with what is known of each
+piece. No job is moved whose retirement is not over, and none for a second job while one waits for room in the same
+partitionable slot.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from pool.classad import ClassAd, is_match
-from pool.matching.offers import Offer, free_of, more
+from pool.matching.offers import Offer, Pieces, available, free_of, more, together
 from pool.matching.preempt import Asker, PreemptionPolicy, Preempts, preempts
 from pool.slots.provision.resources import NONE, STANDARD, Amounts
 
@@ -41,6 +42,7 @@ class _End:
     slot: Offer
     why: Preempts
     frees: Amounts
+    pieces: Pieces
 
 
 def is_dynamic(offer: Offer) -> bool:
@@ -71,14 +73,15 @@ def find_room(asker: Asker, ad: ClassAd, children: Sequence[Offer], policy: Pree
         if child.ad.eval_str("State") != "Claimed" or (found := preempts(child.ad, asker, gentle)) is None:
             continue
         given = free_of(child.ad)
-        ends.append(_End(child, found[0], Amounts((name, given.of(name)) for name in STANDARD)))
+        pieces = {name: tuple(available(child.ad, name)) for name in given if name not in STANDARD}
+        ends.append(_End(child, found[0], given, {name: ids for name, ids in pieces.items() if ids}))
         if is_match(asker.job, _roomy(ad, ends)):
             return _without_the_needless(asker.job, ad, ends)
     return None
 
 
 def _roomy(ad: ClassAd, ends: Iterable[_End]) -> ClassAd:
-    return more(ad, sum((one.frees for one in ends), start=NONE))
+    return more(ad, sum((one.frees for one in ends), start=NONE), together(one.pieces for one in ends))
 
 
 def _without_the_needless(job: ClassAd, ad: ClassAd, ends: list[_End]) -> Room:

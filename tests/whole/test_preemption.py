@@ -23,6 +23,7 @@ def shared() -> Iterator[RealPool]:
     with real_pool(
         NUM_CPUS=2,
         MEMORY=2000,
+        MACHINE_RESOURCE_TOY=2,
         RANK="TARGET.Loved ?: 0",
         PREEMPTION_REQUIREMENTS="true",
         PRIORITY_HALFLIFE=60,
@@ -162,3 +163,44 @@ def test_a_job_larger_than_any_dynamic_slot_takes_the_room_of_several(pool: Real
         (ad,) = pool.until_status(large, RUNNING)
         assert ad.eval_int("CpusProvisioned") == 2
         pool.until_status(small, IDLE, count=2)
+
+
+def test_a_job_that_needs_a_custom_resource_takes_the_room_of_those_who_have_it(pool: RealPool) -> None:
+    with configured(pool, "ALLOW_PSLOT_PREEMPTION = true"):
+        small = endless(pool, "one", "request_toy = 1", count=2)
+        pool.until_status(small, RUNNING, count=2)
+        large = endless(pool, "two", "request_toy = 2")
+        (ad,) = pool.until_status(large, RUNNING)
+        assert ad.eval_int("ToyProvisioned") == 2
+        pool.until_status(small, IDLE, count=2)
+
+
+def test_a_job_retires_for_one_and_then_for_a_better_one_and_then_leaves(pool: RealPool) -> None:
+    retires = "MAXJOBRETIREMENTTIME = ifThenElse(TARGET.Patient ?: false, 3600, 0)"
+    with configured(pool, f"{retires}\nNEGOTIATOR_CONSIDER_EARLY_PREEMPTION = true"):
+        patient = endless(pool, "one", "+Patient = true\nrequest_cpus = 2")
+        pool.until_status(patient, RUNNING)
+        for loved in (10, 20):
+            cluster = endless(pool, "one", f"+Loved = {loved}\nrequest_cpus = 2")
+            pool.until(lambda: waiting_ranks(pool) == [loved], f"a claim of rank {loved} that waits")  # noqa: B023
+            pool.until_status(patient, RUNNING)
+            pool.until_status(cluster, IDLE)
+        pool.tool("condor_rm", str(patient))
+        (ad,) = pool.until_status(cluster, RUNNING)
+        assert ad.eval_int("NumJobStarts") == 1
+
+
+def test_a_job_that_retires_is_left_alone_where_nobody_is_considered_early(pool: RealPool) -> None:
+    with configured(pool, "MAXJOBRETIREMENTTIME = 3600"):
+        patient = endless(pool, "one", "request_cpus = 2")
+        pool.until_status(patient, RUNNING)
+        loved = endless(pool, "one", "+Loved = 10\nrequest_cpus = 2")
+        pool.until(lambda: "LastRejMatchReason" in pool.jobs(str(loved))[0], "a job that was refused")
+        assert activities(pool) == ["Busy"]
+        pool.until_status(loved, IDLE)
+
+
+def waiting_ranks(pool: RealPool) -> list[float]:
+    """How the dynamic slots' owners rank the claims that wait for them."""
+    ranks = [ad.eval_float("PreemptingRank") for ad in pool.slots() if ad.eval_bool("DynamicSlot", False)]
+    return [rank for rank in ranks if rank is not None]

@@ -149,7 +149,7 @@ class Claims:
             return "the claim id is not good (any more)"
         if self._moves.stopping:
             return "the startd is shutting down"
-        if slot.pending is not None:
+        if slot.pending is not None and slot.state.state is not State.CLAIMED:
             return f"{slot.name} is being claimed by somebody else"
         if slot.state.state is not State.CLAIMED and not can(slot.state, Event.CLAIM):
             return f"{slot.name} is {slot.state.state.value}"
@@ -195,16 +195,23 @@ class Claims:
         )
 
     async def _preempt(self, slot: Slot, peer: Peer, asked: RequestClaim) -> ClaimAnswer:
-        """The slot is taken; the job in it must leave for this one, unless the machine likes it better."""
-        claim = self.claim_of(slot, peer, asked)
+        """The slot is taken; the job in it must leave for this one, unless the machine likes it better.
+
+        While the job retires a better claim may come for which the one that waits has to make way.
+        """
+        claim, before = self.claim_of(slot, peer, asked), slot.pending
         # Not equal: the negotiator has decided between equals by priority, which a startd does not know.
         if slot.claim is not None and claim.rank < slot.claim.rank:
             return ClaimAnswer(granted=False, reason=f"{slot.name} ranks its present job higher")
-        if slot.state.leaving is not EvictionCause.NO:
+        if before is not None and claim.rank < before.claim.rank:
+            return ClaimAnswer(granted=False, reason=f"{slot.name} ranks the claim that waits for it higher")
+        if slot.state.leaving is not (EvictionCause.NO if before is None else EvictionCause.BETTER_CLAIM):
             return ClaimAnswer(granted=False, reason=f"{slot.name} is being given back to its owner")
         self._slots.use_offer(slot, asked.claim_id)
         slot.pending = pending = Pending(claim, peer)
-        self._moves.make_room(slot)
+        if before is not None:
+            before.settle(False, f"a better claim came for {slot.name}")
+        self._moves.make_room(slot, again=before is not None)
         return await self._wait_for_room(slot, pending, peer, asked)
 
     async def _wait_for_room(self, slot: Slot, pending: Pending, peer: Peer, asked: RequestClaim) -> ClaimAnswer:

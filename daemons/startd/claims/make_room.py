@@ -14,7 +14,6 @@ from daemons.startd.slots.moves import Moves
 from daemons.startd.slots.slot import Pending, Slot, Slots
 from pool.classad import ClassAd
 from pool.slots.ad import number
-from pool.slots.provision.resources import CPUS, DISK, MEMORY
 from pool.slots.state_machine import EvictionCause, State
 from protocol.messages.startd import ClaimAnswer, RequestClaim
 from protocol.rpc.endpoints import Peer
@@ -74,7 +73,7 @@ class MakeRoom:
                 return f"the job in {slot.name} has retirement left"
         # As it will be: the slot's own ad does not show yet what is to come back.
         have = sum((slot.free.amounts for slot in ends), start=parent.free.amounts)
-        amounts = {name: number(have.of(name)) for name in (CPUS, MEMORY, DISK)}
+        amounts = {name: number(amount) for name, amount in have.items()}
         roomy = ClassAd(amounts, parent=self._ads.matching(parent))
         if not roomy.eval_bool("Requirements", False, asked.job_ad):
             return f"{parent.name} does not take this job"

@@ -176,10 +176,14 @@ class Moves:
         if slot.claim is not None:
             self._and_ask(slot, leaving.give_up(slot, reason, how, retire=retire, by_holder=by_holder))
 
-    def make_room(self, slot: Slot) -> None:
-        """A better claim waits for this slot."""
+    def make_room(self, slot: Slot, *, again: bool = False) -> None:
+        """A better claim waits for this slot; `again`: for another one, which makes way for it."""
         ranked = slot.pending is not None and slot.claim is not None and slot.pending.claim.rank > slot.claim.rank
-        self._count_preemption(slot, ranked=ranked)
+        if again:
+            slot.changed()
+            self.note(slot)
+        else:
+            self._count_preemption(slot, ranked=ranked)
         self._and_ask(slot, leaving.make_room(slot, ranked=ranked))
 
     def end_for_better(self, slot: Slot, *, ranked: bool) -> None:

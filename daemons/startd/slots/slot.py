@@ -362,6 +362,8 @@ class Slots:
             self._offers[one] = slot
 
     def offers_of(self, slot: Slot) -> list[ClaimId]:
-        """The ids that the slot offers; none while it cannot be had."""
-        closed = slot.state.state in (State.DRAINED, State.PREEMPTING) or slot.pending is not None
+        """The ids that the slot offers; none while it cannot be had. A job that retires for a claim may do so for a
+        better one."""
+        waited_for = slot.pending is not None and slot.state.state is not State.CLAIMED
+        closed = slot.state.state in (State.DRAINED, State.PREEMPTING) or waited_for
         return [] if closed else list(slot.purse.offers)

@@ -14,7 +14,7 @@ from pool.classad import expr
 from protocol.messages.common import StopHow
 from protocol.messages.schedd import ClaimChange
 from protocol.messages.startd import ContinueClaim, KeepAlive, ReconnectClaim, SuspendClaim
-from tests.daemons.startd.schedd import a_bench, a_job
+from tests.daemons.startd.schedd import Bench, FakeSchedd, Held, a_bench, a_job
 from tests.own_attributes import own
 
 
@@ -63,6 +63,16 @@ async def test_dynamic_slots_end_together_for_a_larger_claim(tmp_path: Path, aut
         assert await schedd.alive(*small) == [False, False]
         again = await better.claim(room[0], a_job(RequestCpus=2, **own(Loved=1)), room=room)
         assert again.answer.slot_name == large.answer.slot_name
+
+
+async def test_room_is_made_of_custom_resources_too(tmp_path: Path, autojump_clock: MockClock) -> None:
+    knobs = {"NUM_CPUS": "4", "RANK": "TARGET.Loved ?: 0", "MACHINE_RESOURCE_TOY": "2"}
+    async with a_bench(tmp_path, **knobs) as bench, bench.schedd() as schedd, bench.schedd("b@pool.test") as better:
+        small = [await schedd.claim(offer, a_job(**own(RequestToy=1))) for offer in (await bench.offers())[:2]]
+        room = [await bench.offer(held.slot.partition("@")[0]) for held in small]
+        large = await better.claim(room[0], a_job(**own(RequestToy=2, Loved=1)), room=room)
+        assert large.answer.granted, large.answer.reason
+        assert (large.answer.slot_ad or {})["Toy"] == 2
 
 
 async def test_dynamic_slots_do_not_end_for_a_claim_that_they_rank_lower_or_while_they_retire(
@@ -460,6 +470,42 @@ async def test_a_better_ranked_job_takes_a_static_slot(tmp_path: Path, autojump_
             await trio.sleep(0.05)
         worse = await schedd.claim(third, a_job(Owner="tyner"))
         assert "higher" in worse.answer.reason
+
+
+async def another_offer(bench: Bench, *used: str, slot: str = "slot1") -> str:
+    """A claim id that the slot offers and that is none of these."""
+    while (offer := await bench.offer(slot)) in used:
+        await trio.sleep(0.05)
+    return offer
+
+
+async def test_a_claim_that_waits_for_a_job_to_retire_makes_way_for_a_better_one(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    layout = {"SLOT_TYPE_1": "100%", "NUM_SLOTS_TYPE_1": "1"}
+    knobs = {**layout, "RANK": "TARGET.Loved ?: 0", "MAXJOBRETIREMENTTIME": "3600"}
+    answers: dict[str, Held] = {}
+
+    async def ask(name: str, schedd: FakeSchedd, offer: str, loved: int) -> None:
+        answers[name] = await schedd.claim(offer, a_job(**own(Loved=loved)), lease_s=100_000)
+
+    async with a_bench(tmp_path, **knobs) as bench, bench.schedd() as schedd, bench.schedd("b@pool.test") as other:
+        held = await schedd.claim(await bench.offer(), lease_s=100_000)
+        await schedd.run(held)
+        starter = await bench.until_running()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(ask, "good", other, good := await another_offer(bench, held.claim_id), 2)
+            await bench.until("Claimed/Retiring")
+            bad = await schedd.claim(await another_offer(bench, held.claim_id, good), a_job(**own(Loved=1)))
+            assert "ranks" in bad.answer.reason
+            assert (await bench.ads())["slot1"]["PreemptingRank"] == 2.0
+            nursery.start_soon(ask, "best", schedd, await another_offer(bench, held.claim_id, good), 3)
+            while (await bench.ads())["slot1"]["PreemptingRank"] != 3.0:
+                await trio.sleep(0.05)
+            assert "better claim" in answers["good"].answer.reason
+            assert await bench.where() == "Claimed/Retiring"
+            assert starter.stops == []
+        assert answers["best"].answer.granted, answers["best"].answer.reason
 
 
 async def test_a_job_goes_on_when_the_better_claim_goes_away(tmp_path: Path, autojump_clock: MockClock) -> None:

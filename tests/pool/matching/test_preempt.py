@@ -130,6 +130,33 @@ def test_a_dynamic_slot_without_which_the_job_fits_is_left_alone() -> None:
     assert [one.name for one in matched.room] == ["p_1", "p_3"]
 
 
+GPUS = {
+    "MachineResources": "Cpus Memory Disk Swap GPUs",
+    **{f"GPUs_{letter}": ClassAd({"Id": letter, "Capability": 7.0 + number}) for number, letter in enumerate("abc")},
+}
+
+
+def test_room_has_the_gpus_of_those_who_leave_and_what_is_known_of_each() -> None:
+    snapshot = a_family(dict.fromkeys(["p_1", "p_2", "p_3"], 0.0), cpus=4, **GPUS, GPUs=0, AvailableGPUs=expr("{}"))
+    slots = [
+        replace(one, ad=ClassAd({"GPUs": 1, "AvailableGPUs": expr(f"{{ GPUs_{letter} }}")}, parent=one.ad))
+        for one, letter in zip(snapshot.slots, "abc", strict=False)
+    ]
+    full = replace(snapshot, slots=[*slots, *snapshot.parents])
+    fits = "TARGET.GPUs >= RequestGPUs"
+    wants = a_request(RequestGPUs=2, Requirements=expr(fits), Loved=9)
+    (matched,) = negotiate(replace(full, requests=[wants])).matches
+    assert [one.name for one in matched.room] == ["p_1", "p_2"]
+    assert (matched.taken or {})["GPUs"] == 2
+    new = f"{fits} && countMatches(MY.RequireGPUs, TARGET.AvailableGPUs) >= RequestGPUs"
+    wants = a_request(RequestGPUs=2, RequireGPUs=expr("Capability >= 8"), Requirements=expr(new), Loved=9)
+    (matched,) = negotiate(replace(full, requests=[wants])).matches
+    assert [one.name for one in matched.room] == ["p_2", "p_3"]
+    assert matched.pieces == {"GPUs": ("b", "c")}
+    many = a_request(RequestGPUs=4, Requirements=expr(fits), Loved=9)
+    assert negotiate(replace(full, requests=[many])).matches == []
+
+
 @pytest.mark.parametrize(("stable", "matches"), [(True, 3), (False, 1)])
 def test_what_is_not_stable_is_judged_anew_after_each_job_that_has_to_leave(stable: bool, matches: int) -> None:
     policy = PreemptionPolicy(requirements=expr("RemoteUserResourcesInUse > 3"), stable=stable)
