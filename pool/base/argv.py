@@ -15,8 +15,8 @@ from typing import Final
 from pool.base.errors import UserError
 
 BLANKS: Final = " \t\n\r"
-_BETWEEN: Final = re.compile(r"[ \t\n\r]+")
-_PIECE: Final = re.compile(r"'(?P<quoted>(?:[^']|'')*)'|[^ \t\n\r']+")
+_BETWEEN: Final = r"[ \t\n\r]+"
+_PIECE: Final = r"'(?P<quoted>(?:[^']|'')*)'|[^ \t\n\r']+"
 
 
 class BadQuoting(UserError):
@@ -26,13 +26,13 @@ class BadQuoting(UserError):
 def split_new(text: str) -> list[str]:
     """The words of a text in the new syntax; BadQuoting when a quote is not closed."""
     found: list[str] = []
-    at, within = 0, False
+    at, within, piece_of = 0, False, re.compile(_PIECE)
     # Piece by piece: a quoted part joins what it touches, so `a' 'b` is one word and `a ' 'b` is not.
     while at < len(text):
         if text[at] in BLANKS:
             at, within = at + 1, False
             continue
-        piece = _PIECE.match(text, at)
+        piece = piece_of.match(text, at)
         if piece is None:
             raise BadQuoting(f"Unbalanced quote starting here: {text[at:]}")
         quoted = piece["quoted"]
@@ -47,7 +47,7 @@ def split_new(text: str) -> list[str]:
 
 def split_old(text: str) -> list[str]:
     """The words of a text in the old syntax."""
-    return [word for word in _BETWEEN.sub(" ", text).split(" ") if word]
+    return [word for word in re.sub(_BETWEEN, " ", text).split(" ") if word]
 
 
 def join_new(words: Iterable[str]) -> str:

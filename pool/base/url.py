@@ -9,16 +9,16 @@ import re
 from typing import Final
 
 # A scheme alone (`file://`) is none, as there is nothing to move; one letter is enough for a scheme.
-_URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://.", re.DOTALL)
-_PARTS: Final = re.compile(r"[+.-]")
+_URL: Final = r"(?s)([A-Za-z][A-Za-z0-9+.-]*)://."
+_PARTS: Final = r"[+.-]"
 
 
 def is_url(text: str) -> bool:
     """Whether the text is `scheme://something`."""
-    return _URL.match(text) is not None
+    return re.match(_URL, text) is not None
 
 
 def scheme_of(url: str) -> str:
     """By what a plug-in is chosen, as it is spelt: `https`, also of `token+https://...` or `a.https://...`."""
-    found = _URL.match(url)
-    return _PARTS.split(found[1])[-1] if found else ""
+    found = re.match(_URL, url)
+    return re.split(_PARTS, found[1])[-1] if found else ""

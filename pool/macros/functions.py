@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from pool.macros.expand import Expander
 
 # No more digits than int() takes; a literal beyond that is left to the language of expressions, which says what it is.
-_INTEGER = re.compile(r"\s*[-+]?[0-9]{1,4300}\s*\Z")
+_INTEGER = r"\s*[-+]?[0-9]{1,4300}\s*\Z"
 # A width of a billion would take a gigabyte of whoever expands what somebody else has written, such as the schedd.
-_FORMAT = re.compile(r"[^%]*(?:%%[^%]*)*%[-+ #0]*[0-9]{0,4}(?:\.[0-9]{1,4})?(?:ll|l|h)?([a-zA-Z])[^%]*(?:%%[^%]*)*\Z")
+_FORMAT = r"[^%]*(?:%%[^%]*)*%[-+ #0]*[0-9]{0,4}(?:\.[0-9]{1,4})?(?:ll|l|h)?([a-zA-Z])[^%]*(?:%%[^%]*)*\Z"
 
 
 def evaluate(expander: Expander, function: str, body: str) -> str:
@@ -53,7 +53,7 @@ def as_int(text: str | None) -> int | None:
     """An integer literal or an expression with a numeric value, cut to an integer; None for anything else."""
     if text is None or not text.strip(SPACE):
         return None
-    if _INTEGER.match(text):
+    if re.match(_INTEGER, text):
         return int(text)
     value = evaluated(text)
     # What C's conversion of such a real to an integer gives on this architecture.
@@ -77,7 +77,7 @@ def as_float(text: str | None) -> float | None:
 
 def _format(expander: Expander, function: str, shape: str, kinds: str) -> bool:
     """Whether `shape` formats one value of these kinds; a wrong one is told, and then stands for itself."""
-    found = _FORMAT.match(shape)
+    found = re.match(_FORMAT, shape)
     if found is not None and found[1] in kinds:
         return True
     expander.fail(f"${function}() macro: '{shape}' is not a valid format specifier")
@@ -213,7 +213,7 @@ def _random_integer(expander: Expander, body: str) -> str:
 
 def _bound(expander: Expander, items: list[str], place: int, what: str, instead: int) -> int:
     # Not what int() alone takes: `1_000`, digits of other scripts.
-    if place < len(items) and _INTEGER.match(items[place]):
+    if place < len(items) and re.match(_INTEGER, items[place]):
         return int(items[place])
     expander.fail(f"$RANDOM_INTEGER() macro: invalid {what}!")
     return instead

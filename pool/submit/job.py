@@ -214,7 +214,11 @@ def as_bool(text: str) -> bool | None:
 
 
 def compressed(path: str) -> str:
-    return re.sub(r"[/\\](?=[/\\])", "", path) if "//" in path or "\\" in path else path
+    if "\\" in path:
+        return re.sub(r"[/\\](?=[/\\])", "", path)
+    while "//" in path:
+        path = path.replace("//", "/")
+    return path
 
 
 def strip_quotes(text: str) -> str:

@@ -110,8 +110,6 @@ class SubmitPlan:
 
     def procs(self, start: int = 0) -> Iterator[ClassAd]:
         """One ad per job from `start` on, in order, with what differs from `cluster_ad`, which is its parent."""
-        from pool.submit.template import JobTemplate  # a single job needs none
-
         cluster_ad = self.cluster_ad
         proc = 0
         for batch, rows in self.batches:
@@ -124,6 +122,8 @@ class SubmitPlan:
                     yield self._proc_zero(cluster_ad)
                 else:
                     if template is None:
+                        from pool.submit.template import JobTemplate  # a single job needs none
+
                         template = JobTemplate(self.scope, self.around, self._first_job(), rows)
                     ad = template.fill(row, proc)
                     if ad is None:

@@ -17,10 +17,10 @@ from pool.submit.world import SubmitWorld
 
 _MODES = frozenset(("in", "from", "matching"))
 _MOST = 2**31 - 1
-_MAGIC = re.compile(r"[*?\[]")
-_QUALIFIER = re.compile(r"(files|dirs|any|table)(?=[\s(])", re.IGNORECASE)
-_SLICE_WORD = re.compile(r"\[[^\s(]*[\s(]")
-_SLICE = re.compile(r"\[(\s*-?[0-9]{0,18})(?::(\s*-?[0-9]{0,18}))?(?::(\s*-?[0-9]{0,18}))?\]")
+_MAGIC = r"[*?\[]"
+_QUALIFIER = r"(?i)(files|dirs|any|table)(?=[\s(])"
+_SLICE_WORD = r"\[[^\s(]*[\s(]"
+_SLICE = r"\[(\s*-?[0-9]{0,18})(?::(\s*-?[0-9]{0,18}))?(?::(\s*-?[0-9]{0,18}))?\]"
 
 
 class BadQueue(Exception):
@@ -141,7 +141,7 @@ def _count(text: str) -> int:
 
 def _after_mode(queue: Queue, rest: str) -> None:
     while rest and rest[0] != "(":
-        found = _QUALIFIER.match(rest)
+        found = re.match(_QUALIFIER, rest)
         if found is not None:
             word = found[1].lower()
             if (queue.mode == "matching") is (word == "table") or queue.mode == "in":
@@ -152,9 +152,9 @@ def _after_mode(queue: Queue, rest: str) -> None:
             else:
                 queue.qualifier = word
             continue
-        if not _SLICE_WORD.match(rest):
+        if not re.match(_SLICE_WORD, rest):
             break  # `[x]` at the end is an item
-        slice_ = _SLICE.match(rest)
+        slice_ = re.match(_SLICE, rest)
         if slice_ is None:
             raise BadQueue("Invalid [::] statement")
         start, end, step = (int(part) if part and part.strip(SPACE) else None for part in slice_.groups())
@@ -282,7 +282,7 @@ def _matches(queue: Queue, world: SubmitWorld, options: MatchOptions, warn: Call
     earlier: list[str] = []  # without a match, and not told yet: what is told is a gap before another match
     for pattern in queue.items:
         everything = world.glob(pattern)
-        plain = kind == "dirs" and not _MAGIC.search(pattern)  # a name without wildcards is taken as it is
+        plain = kind == "dirs" and not re.search(_MAGIC, pattern)  # a name without wildcards is taken as it is
         if kind == "dirs" and not plain:
             everything = [path for path in everything if path.endswith("/")]
         matches = [path for path in everything if kind == "any" or plain or path.endswith("/") is (kind == "dirs")]

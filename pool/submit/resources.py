@@ -17,7 +17,7 @@ from pool.classad import ClassAd, Expr, expr
 from pool.submit.job import JobDraft, as_bool
 from pool.submit.policy import literal, wrapped
 
-_ARITHMETIC = re.compile(r"[-+*/().\d\s]*\Z")
+_ARITHMETIC = r"[-+*/().\d\s]*\Z"
 _MIB, _KIB = 1 << 20, 1 << 10
 _SLIPS = {"request_cpu": "request_cpus", "request_gpu": "request_gpus"}
 _REFUSED = frozenset(("request_gpu_memory", "request_gpus_memory"))
@@ -61,7 +61,7 @@ def no_negative_requests(job: JobDraft) -> None:
     # Arithmetic alone is computed: what an expression of attributes comes to is known only beside a slot.
     for key, value in job.ad.attrs.items():
         if key.startswith("request"):
-            number = value.eval() if isinstance(value, Expr) and _ARITHMETIC.match(value.text) else value
+            number = value.eval() if isinstance(value, Expr) and re.match(_ARITHMETIC, value.text) else value
             if isinstance(number, int | float) and number < 0:
                 command = f"request_{key[7:]}"
                 said = f"{command} = {number} asks for less than nothing, and no slot can give that"

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 _RESERVED: Final = frozenset({"error", "false", "is", "isnt", "parent", "true", "undefined"})
 _WORDS: Final = _RESERVED - {"parent"}
-_TO_ESCAPE: Final = re.compile(r"[^ !#-\[\]-~]")
+_TO_ESCAPE: Final = r"[^ !#-\[\]-~]"
 _PLAIN: Final = frozenset(map(chr, range(32, 127))) - {'"', "\\"}
 """Characters that stand in a string literal as they are."""
 _ESCAPES: Final = {
@@ -57,7 +57,7 @@ def quote(text: str, *, old: bool = False) -> str:
         return '"' + text.replace('"', '\\"') + '"'
     if _PLAIN.issuperset(text):
         return f'"{text}"'
-    return '"' + _TO_ESCAPE.sub(_escape, text) + '"'
+    return '"' + re.sub(_TO_ESCAPE, _escape, text) + '"'
 
 
 def _escape(found: Match[str]) -> str:

@@ -11,10 +11,11 @@ from pool.classad.values.environment import ENV
 from pool.classad.values.value import AbsTime, RelTime, int32_of, wrap32
 
 _SPACE: Final = " \t\n\v\f\r"
-_ZONE: Final = re.compile(r"([+-])(\d\d):?(\d\d)\Z", re.ASCII)
-_YEAR: Final = re.compile(r"\D*(\d...)", re.ASCII | re.DOTALL)
-_FIELD: Final = re.compile(r"\D*(\d.)", re.ASCII | re.DOTALL)
-_DIGIT: Final = re.compile(r"\D*\d", re.ASCII)
+# Texts, compiled by their first use: few of the tools that import this read a time.
+_ZONE: Final = r"(?a)([+-])(\d\d):?(\d\d)\Z"
+_YEAR: Final = r"(?as)\D*(\d...)"
+_FIELD: Final = r"(?as)\D*(\d.)"
+_DIGIT: Final = r"(?a)\D*\d"
 
 
 def read_abstime(text: str) -> AbsTime | None:
@@ -26,22 +27,22 @@ def read_abstime(text: str) -> AbsTime | None:
     stripped = text.rstrip(_SPACE)
     if len(stripped) > 1 and stripped[-1] in "zZ":
         body, offset = text[: len(stripped) - 1] + text[len(stripped) :], 0
-    elif len(text) > 5 and (zone := _ZONE.search(text)) is not None and zone.start() > 0:
+    elif len(text) > 5 and (zone := re.search(_ZONE, text)) is not None and zone.start() > 0:
         sign = -1 if zone[1] == "-" else 1
         body, offset = text[: zone.start()], sign * (int(zone[2]) * 3600 + int(zone[3]) * 60)
-    found = _YEAR.match(body)
+    found = re.match(_YEAR, body)
     if found is None:
         return None
     # What zeros in C's tm mean: January, and the day before its first.
     fields = [1, 0, 0, 0, 0]
-    at = found.end()
+    at, field = found.end(), re.compile(_FIELD)
     for i in range(5):
-        part = _FIELD.match(body, at)
+        part = field.match(body, at)
         if part is None:
             break
         fields[i] = _leading_int(part[1])
         at = part.end()
-    if _DIGIT.match(body, at):
+    if re.match(_DIGIT, body[at:]):
         return None
     return _moment(_leading_int(found[1]), fields, offset)
 
