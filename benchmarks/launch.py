@@ -24,7 +24,7 @@ from pool.base.ids import JobId
 from pool.classad import ClassAd
 from pool.execute.cgroup import claim_group
 from protocol.messages.collector import AdChange, WatchAds
-from protocol.messages.schedd import ClaimChanged
+from protocol.messages.offers import ClaimChanged
 from protocol.messages.shadow import JobEnded, JobExecuting, JobNotice, JobUpdate, StarterReady
 from protocol.messages.startd import ActivateClaim, ReleaseClaim, RequestClaim
 from protocol.network.net import RealNetwork

@@ -25,7 +25,7 @@ from pool.base.errors import PoolError
 from pool.base.ids import ClaimId
 from pool.classad import ClassAd
 from protocol.messages.negotiator import AnnounceWork, ReturnMatches
-from protocol.messages.schedd import OfferedMatch, OfferMatches
+from protocol.messages.offers import OfferedMatch, OfferMatches
 from protocol.messages.shadow import JobExecuting, JobUpdate, StarterReady
 from protocol.messages.startd import (
     ActivateAnswer,

@@ -9,7 +9,7 @@ from daemons.daemon_core.tasks import Tasks
 from daemons.negotiator.schedds import ScheddConnection, portions
 from pool.base.errors import PeerError
 from pool.matching import CyclePlan, HandedOut, Matched, Offers, Rejected
-from protocol.messages.schedd import MatchesTaken, OfferedMatch, OfferMatches, RejectRequests
+from protocol.messages.offers import MatchesTaken, OfferedMatch, OfferMatches, RejectRequests
 
 
 class HandingOut:

@@ -12,7 +12,7 @@ from pool.accounting import SubmitterUse
 from pool.accounting.accounts import may_have_account
 from pool.matching import JobRequest, Matched, Rejected
 from protocol.messages.negotiator import AnnounceWork
-from protocol.messages.schedd import Rejection
+from protocol.messages.offers import Rejection
 from protocol.rpc.endpoints import Peer
 
 MATCHES_AT_ONCE_MAX: Final = 50

@@ -1,26 +1,20 @@
-"""What tools, the negotiator, startds and file agents tell a schedd; what starters tell it is `shadow`.
+"""What tools and file agents tell a schedd; negotiators and startds tell it `offers`, starters `shadow`.
 
 It does what HTCondor's tools and daemons ask of a condor_schedd (manual pages man-pages/condor_submit, condor_q,
 condor_qedit and condor_rm; "The Negotiation Cycle" of admin-manual/cm-configuration). The rules:
 
     durable first     SubmitJobs is answered when the jobs are on disk and their submit events are written
     many in pieces    jobs come in chunks and are shown as streams, so that no message grows with the queue
-    who opens it      the negotiator and claimed startds speak on connections that the schedd has opened
 """
 
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final, Self
 
 from pool.base.ids import JobId
 from pool.classad import ClassAd
-from protocol.messages.collector import AdUpdate
 from protocol.messages.common import AdBatch
 from protocol.wire.message import Done, Message, Record, Request, StreamRequest
-
-if TYPE_CHECKING:
-    from pool.matching import Matched
 
 # ---- tools and the Python API
 
@@ -283,103 +277,6 @@ class RunNow(Request[Done], tag="schedd.run_now"):
 
 class Reschedule(Request[Done], tag="schedd.reschedule"):
     """Ask the negotiator for a cycle now."""
-
-
-# ---- the negotiator
-
-
-class OfferedMatch(Record):
-    """A slot for one job of an autocluster. `claim_id` is the capability to claim it, `room` are those of dynamic slots
-    that have to end for it, `claim_id` among them."""
-
-    submitter: str
-    autocluster: int
-    claim_id: str
-    startd_address: str
-    slot_ad: ClassAd
-    room: list[str] = []
-
-    @classmethod
-    def of(cls, matched: Matched) -> Self:
-        """A match of a negotiation, as its schedd is told of it."""
-        return cls(
-            submitter=matched.request.submitter,
-            autocluster=matched.request.autocluster,
-            claim_id=matched.claim_id,
-            startd_address=matched.address,
-            slot_ad=matched.slot_ad,
-            room=[one.claim_ids[0] for one in matched.room],
-        )
-
-
-class MatchesTaken(Record):
-    """How many of the offered slots the schedd uses; a negotiator gets the others back with ReturnMatches."""
-
-    taken: int
-
-
-class OfferMatches(Request[MatchesTaken], tag="schedd.offer_matches"):
-    """Slots for this schedd's jobs, from one cycle. `number` grows with each on a connection."""
-
-    matches: list[OfferedMatch]
-    number: int = 0
-
-
-class Rejection(Record):
-    """Why jobs of an autocluster got no slot in this cycle; shown as LastRejMatchReason."""
-
-    submitter: str
-    autocluster: int
-    reason: str
-    dear: str = ""
-    """The attribute of these jobs that costs too much processor time: they are to be held."""
-
-
-class RejectRequests(Message, tag="schedd.reject_requests"):
-    """The autoclusters that stay without a slot for now."""
-
-    rejections: list[Rejection]
-
-
-# ---- startds
-
-
-ATTACHED_SLOTS_MAX: Final = 50
-"""Slots in one AttachSlots."""
-
-
-class AttachSlots(Request[MatchesTaken], tag="schedd.direct_attach"):
-    """A startd's free slots, with their claim ids, for this schedd's jobs alone; no negotiator has part in it.
-
-    `submitter`: whose jobs; empty: everybody's.
-    """
-
-    slots: list[AdUpdate]
-    submitter: str = ""
-
-
-# ---- startds, on the connection that the schedd opened to claim
-
-
-class ClaimChange(StrEnum):
-    """What a startd did to a claim without being asked by its schedd."""
-
-    VACATING = "vacating"  # the job was told to leave (policy, drain, a better claim)
-    RELEASED = "released"  # the claim is gone; no job runs under it
-    SUSPENDED = "suspended"
-    CONTINUED = "continued"
-    STARTER_GONE = "starter_gone"  # the starter ended without a report; the sandbox has been swept
-
-
-class ClaimChanged(Message, tag="schedd.claim_changed"):
-    """A startd's word about a claim (by its public id); `reason` is what the user reads."""
-
-    claim: str
-    change: ClaimChange
-    reason: str = ""
-    activation: str = ""
-    hold_code: int = 0  # non-zero: policy (WANT_HOLD) wants the job on hold, with `reason`
-    hold_subcode: int = 0
 
 
 # ---- a user's file agent, on the socket pair that it was born with

@@ -11,16 +11,8 @@ import trio
 from pool.classad import ClassAd, parse_longs
 from protocol.messages.collector import InvalidateAds, UpdateAds
 from protocol.messages.negotiator import AnnounceWork, ResourceRequest
-from protocol.messages.schedd import (
-    Action,
-    ActOnJobs,
-    AttachSlots,
-    EditJobs,
-    MatchesTaken,
-    OfferMatches,
-    RejectRequests,
-    Selection,
-)
+from protocol.messages.offers import AttachSlots, MatchesTaken, OfferMatches, RejectRequests
+from protocol.messages.schedd import Action, ActOnJobs, EditJobs, Selection
 from protocol.messages.startd import RequestClaim
 from protocol.rpc.endpoints import Peer, RemoteError
 from protocol.rpc.service import Service, answer

@@ -12,7 +12,7 @@ import trio
 from pool.base.errors import PeerError
 from pool.base.ids import ClaimId
 from pool.jobs.vocabulary.states import JobStatus
-from protocol.messages.schedd import ClaimChange
+from protocol.messages.offers import ClaimChange
 from protocol.messages.startd import (
     CoalesceClaims,
     ContinueClaim,

@@ -10,7 +10,7 @@ from trio.testing import MockClock
 
 import docs
 from pool.base.ids import ClaimId
-from protocol.messages.schedd import ClaimChange
+from protocol.messages.offers import ClaimChange
 from protocol.rpc.peer import Peer
 from protocol.wire.message import Message
 from tests.daemons.schedd import bench as schedd_bench

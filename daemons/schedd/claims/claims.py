@@ -48,7 +48,7 @@ from pool.jobs.queue.cluster import Job
 from pool.jobs.queue.store import ClaimRow
 from pool.jobs.vocabulary.hold_codes import VacateCode
 from pool.slots.lease import ALIVE_MIN_S, alive_interval
-from protocol.messages.schedd import ClaimChanged, OfferedMatch
+from protocol.messages.offers import ClaimChanged, OfferedMatch
 from protocol.messages.startd import ClaimAnswer, Coalesced, ReconnectAnswer, RequestClaim
 from protocol.rpc.endpoints import Peer
 from protocol.rpc.service import Answer, Service, answer

@@ -20,7 +20,7 @@ from daemons.schedd.core.core import Core
 from pool.ads.limits import daemon_limits
 from pool.base.errors import UserError
 from protocol.messages.collector import AdUpdate
-from protocol.messages.schedd import ATTACHED_SLOTS_MAX, AttachSlots, MatchesTaken, OfferedMatch
+from protocol.messages.offers import ATTACHED_SLOTS_MAX, AttachSlots, MatchesTaken, OfferedMatch
 from protocol.rpc.endpoints import Peer
 from protocol.rpc.service import Answer, answer
 from protocol.security.authorize import Denied

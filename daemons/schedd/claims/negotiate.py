@@ -25,7 +25,7 @@ from pool.jobs.vocabulary.hold_codes import HoldCode
 from pool.jobs.vocabulary.priority import Priority
 from pool.jobs.waiting.groups import WaitingGroup
 from protocol.messages.negotiator import AnnounceWork, ResourceRequest, ReturnMatches, SubmitterHolds
-from protocol.messages.schedd import MatchesTaken, OfferMatches, Rejection, RejectRequests
+from protocol.messages.offers import MatchesTaken, OfferMatches, Rejection, RejectRequests
 from protocol.rpc import endpoints
 from protocol.rpc.endpoints import Peer
 from protocol.rpc.service import Answer, Service, answer

@@ -20,7 +20,7 @@ from pool.jobs.claims.events import (
 from pool.jobs.vocabulary.endings import Ending
 from pool.jobs.vocabulary.hold_codes import vacate_code
 from pool.jobs.vocabulary.states import JobEvent, allowed
-from protocol.messages.schedd import ClaimChange, ClaimChanged
+from protocol.messages.offers import ClaimChange, ClaimChanged
 
 if TYPE_CHECKING:
     from daemons.schedd.core.core import Core

@@ -20,7 +20,7 @@ from pool.classad.syntax.unparse import quote
 from pool.config import Config
 from pool.slots.state_machine import State
 from protocol.messages.collector import AdUpdate, QueryAds
-from protocol.messages.schedd import ATTACHED_SLOTS_MAX, AttachSlots
+from protocol.messages.offers import ATTACHED_SLOTS_MAX, AttachSlots
 from protocol.rpc import endpoints
 from protocol.wire.address import Address
 

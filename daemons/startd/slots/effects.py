@@ -23,7 +23,7 @@ from daemons.startd.starters.living import LivingStarter
 from pool.slots.provision.slot_types import SlotKind
 from pool.slots.state_machine import Activity, Effect, Event, State
 from protocol.messages.common import StopHow
-from protocol.messages.schedd import ClaimChange
+from protocol.messages.offers import ClaimChange
 from protocol.messages.starter import ContinueJob, StopJob, SuspendJob
 
 FAST_STOP_S: Final = 5.0

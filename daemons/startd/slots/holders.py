@@ -8,7 +8,7 @@ from daemons.daemon_core.tasks import Tasks
 from daemons.startd.slots.slot import Slot, Slots
 from pool.base.errors import PeerError
 from pool.slots.state_machine import Activity, State
-from protocol.messages.schedd import ClaimChange, ClaimChanged
+from protocol.messages.offers import ClaimChange, ClaimChanged
 from protocol.rpc.endpoints import Peer
 
 

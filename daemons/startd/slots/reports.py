@@ -9,7 +9,7 @@ from daemons.startd.slots.moves import Moves
 from daemons.startd.slots.slot import Slot, Slots
 from daemons.startd.starters.living import LivingStarter
 from pool.classad import ClassAd
-from protocol.messages.schedd import ClaimChange
+from protocol.messages.offers import ClaimChange
 from protocol.messages.starter import ActivationOver, DeviceUse, JobInfo
 
 

@@ -25,7 +25,7 @@ from protocol.messages.negotiator import (
     SetPriority,
     SubmitterHolds,
 )
-from protocol.messages.schedd import MatchesTaken, OfferMatches, RejectRequests
+from protocol.messages.offers import MatchesTaken, OfferMatches, RejectRequests
 from protocol.rpc.endpoints import Peer, RemoteError
 from protocol.rpc.service import Service, answer
 from protocol.security import needs

@@ -8,7 +8,7 @@ from daemons.negotiator.schedds import ScheddConnection
 from pool.classad import ClassAd
 from pool.matching import JobRequest, Matched, Offer
 from protocol.messages.negotiator import AnnounceWork, ResourceRequest
-from protocol.messages.schedd import OfferedMatch
+from protocol.messages.offers import OfferedMatch
 from protocol.rpc.endpoints import Peer
 
 REQUEST = ResourceRequest(submitter="ann@pool", autocluster=3, ad=ClassAd({"RequestCpus": 1}), count=2, prio=5)

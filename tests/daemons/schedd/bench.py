@@ -30,19 +30,8 @@ from pool.jobs.vocabulary.endings import Ending
 from pool.jobs.vocabulary.states import JobStatus
 from protocol.messages.common import StopHow
 from protocol.messages.negotiator import AnnounceWork, ReturnMatches
-from protocol.messages.schedd import (
-    Action,
-    ActOnJobs,
-    ClaimChange,
-    ClaimChanged,
-    OfferedMatch,
-    OfferMatches,
-    Outcome,
-    QueryHistory,
-    QueryJobs,
-    Selection,
-    SubmitJobs,
-)
+from protocol.messages.offers import ClaimChange, ClaimChanged, OfferedMatch, OfferMatches
+from protocol.messages.schedd import Action, ActOnJobs, Outcome, QueryHistory, QueryJobs, Selection, SubmitJobs
 from protocol.messages.shadow import JobEnded, JobExecuting, StarterReady
 from protocol.messages.startd import (
     ActivateAnswer,

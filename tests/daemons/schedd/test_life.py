@@ -11,7 +11,8 @@ import trio.testing
 
 from pool.classad import ClassAd, expr
 from pool.jobs.vocabulary.states import JobStatus
-from protocol.messages.schedd import Action, ClaimChange, Outcome
+from protocol.messages.offers import ClaimChange
+from protocol.messages.schedd import Action, Outcome
 from protocol.rpc.endpoints import RemoteError
 from protocol.security.ticket import digest_of
 from tests.daemons.schedd.bench import LOG, USER, a_bench, a_job

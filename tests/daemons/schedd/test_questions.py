@@ -10,6 +10,7 @@ import trio.testing
 from pool.base.ids import JobId
 from pool.classad import expr
 from protocol.messages.collector import QueryAds
+from protocol.messages.offers import Rejection, RejectRequests
 from protocol.messages.schedd import (
     Action,
     CountJobs,
@@ -18,8 +19,6 @@ from protocol.messages.schedd import (
     Outcome,
     QueryHistory,
     QueryJobs,
-    Rejection,
-    RejectRequests,
     Selection,
     WatchJobs,
 )

@@ -14,7 +14,7 @@ from daemons.startd.slots import load
 from pool.classad import expr
 from pool.slots.provision import detect
 from pool.slots.provision.detect import Look
-from protocol.messages.schedd import ClaimChange
+from protocol.messages.offers import ClaimChange
 from tests.daemons.one_host import EPOCH
 from tests.daemons.startd.schedd import Bench, FakeSchedd, Held, a_bench, a_job
 from tests.fakes.starters import FakeStarter

@@ -14,7 +14,7 @@ from pool.base.ids import JobId
 from pool.classad import ClassAd
 from protocol.messages.collector import AdChange, QueryAds, WatchAds
 from protocol.messages.common import StopHow
-from protocol.messages.schedd import ClaimChange, ClaimChanged
+from protocol.messages.offers import ClaimChange, ClaimChanged
 from protocol.messages.startd import (
     ActivateAnswer,
     ActivateClaim,

@@ -12,7 +12,7 @@ from trio.testing import MockClock
 from pool.base.ids import ClaimId
 from pool.classad import expr
 from protocol.messages.common import StopHow
-from protocol.messages.schedd import ClaimChange
+from protocol.messages.offers import ClaimChange
 from protocol.messages.startd import ContinueClaim, KeepAlive, ReconnectClaim, SuspendClaim
 from tests.daemons.startd.schedd import Bench, FakeSchedd, Held, a_bench, a_job
 from tests.own_attributes import own

@@ -16,7 +16,7 @@ from daemons.startd import main as startd_main
 from daemons.startd.machine.engine import EngineWatch
 from daemons.startd.slots import holders
 from pool.config import load_config
-from protocol.messages.schedd import ClaimChange
+from protocol.messages.offers import ClaimChange
 from tests.daemons.startd.schedd import Bench, a_bench, a_job
 
 

@@ -14,7 +14,7 @@ from pool.jobs.vocabulary.hold_codes import HoldCode
 from pool.slots.provision import detect
 from pool.slots.provision.detect import Look
 from protocol.messages.common import Reconfigure, StopHow
-from protocol.messages.schedd import ClaimChange
+from protocol.messages.offers import ClaimChange
 from protocol.messages.startd import CancelDrain, DrainMachine, VacateSlots
 from protocol.rpc.endpoints import RemoteError
 from tests.daemons.startd.schedd import Bench, FakeSchedd, Held, a_bench, a_job
