@@ -32,7 +32,7 @@ TOOL = Tool(
     notes="+N and -N raise and lower the priority that each job has.",
 )
 
-_STEP = re.compile(r"[-+]\d+\Z")
+_STEP = r"[-+]\d+\Z"
 
 
 def main(verb: str, argv: Sequence[str]) -> int:
@@ -44,8 +44,8 @@ def _main(parsed: Parsed) -> int:
     from protocol.messages.schedd import QueryJobs, Selection
 
     # `-5` is no option of this tool but five less (condor_prio(1)).
-    steps = [int(word) for word in parsed.words if _STEP.match(word)]
-    names = [word for word in parsed.words if not _STEP.match(word)]
+    steps = [int(word) for word in parsed.words if re.match(_STEP, word)]
+    names = [word for word in parsed.words if not re.match(_STEP, word)]
     fixed = parsed.number("p", 0) if parsed.has("p") else None
     if (fixed is None) == (not steps) or not (names or parsed.has("a")):
         raise UsageError("You must say a priority (-p N, +N or -N) and which jobs")
