@@ -39,6 +39,7 @@ GOODBYE_S: Final = 2.0
 
 CLOCKS: Final = frozenset({"mycurrenttime"})
 """An ad that is different in nothing else is not news."""
+OWN_INTERVAL: Final = {"MASTER": "MASTER_UPDATE_INTERVAL", "DEFRAG": "DEFRAG_UPDATE_INTERVAL"}
 FIRST_VERSION_BITS: Final = 48
 """Versions begin at chance: what another daemon of the same name has sent is never taken for this one's."""
 
@@ -143,8 +144,7 @@ class Adverts:
 
     async def _repeat(self) -> None:
         while True:
-            knob = "MASTER_UPDATE_INTERVAL" if self._start.subsystem == "MASTER" else "UPDATE_INTERVAL"
-            interval_s = self._start.config.seconds(knob)
+            interval_s = self._start.config.seconds(OWN_INTERVAL.get(self._start.subsystem, "UPDATE_INTERVAL"))
             await trio.sleep(interval_s)
             self.refresh()
             self._renew(trio.current_time() - interval_s / 2)

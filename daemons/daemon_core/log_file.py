@@ -17,6 +17,7 @@ LOG_NAMES: Final[Mapping[str, str]] = {
     "SCHEDD": "SchedLog",
     "STARTD": "StartLog",
     "STARTER": "StarterLog",
+    "DEFRAG": "DefragLog",
     "AGENT": "FileAgentLog",
 }
 """Each subsystem's file in LOG, unless `<SUBSYS>_LOG` names another; starters and agents add `.slot` or `.user`."""

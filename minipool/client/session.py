@@ -28,6 +28,7 @@ AD_TYPES: dict[str, str] = {
     "master": "DaemonMaster",
     "collector": "Collector",
     "negotiator": "Negotiator",
+    "defrag": "Defrag",
 }
 """The MyType of each kind of daemon's own ad."""
 

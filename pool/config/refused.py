@@ -9,7 +9,7 @@ from typing import Final
 
 from pool.config.config import Config
 
-DAEMONS: Final = ("MASTER", "COLLECTOR", "NEGOTIATOR", "SCHEDD", "STARTD")
+DAEMONS: Final = ("MASTER", "COLLECTOR", "NEGOTIATOR", "SCHEDD", "STARTD", "DEFRAG")
 """What DAEMON_LIST may name, in the order in which the daemons start."""
 PARTS_OF_THE_MASTER: Final = ("SHARED_PORT",)
 """Daemons of HTCondor's whose work the master does, so that a list with them is served."""

@@ -15,6 +15,7 @@ _OF: Final[Mapping[str, tuple[str, ...]]] = {
     "NEGOTIATOR": ("The negotiator",),
     "SCHEDD": ("The schedd",),
     "STARTD": ("The startd and its slots", "Starters and jobs"),
+    "DEFRAG": ("The defragmenter",),
 }
 """The sections of the table of knobs that a daemon reads, besides those that all do."""
 

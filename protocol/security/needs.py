@@ -122,6 +122,7 @@ ADS: Final[Needs] = {
     "Negotiator": _from_negotiator,
     "Accounting": _from_negotiator,
     "Collector": Need(_L.DAEMON, frozenset({CENTRAL})),
+    "Defrag": Need(_L.DAEMON, frozenset({CENTRAL})),
 }
 """What it takes to publish an ad, or to take it back, by its type."""
 
@@ -264,6 +265,9 @@ AGENT_TO_SCHEDD: Final[Needs] = {
 }
 """On the socket pair that it shares with its schedd."""
 
+DEFRAG: Final[Needs] = EVERY_DAEMON
+"""What it asks of startds takes ADMINISTRATOR there, which a host of the duty central has."""
+
 SIDES: Final[Mapping[str, Needs]] = {
     "master": MASTER,
     "collector": COLLECTOR,
@@ -277,6 +281,7 @@ SIDES: Final[Mapping[str, Needs]] = {
     "starter": STARTER,
     "starter, to the schedd": STARTER_TO_SCHEDD,
     "file agent": AGENT,
+    "defrag": DEFRAG,
     "file agent, to the schedd": AGENT_TO_SCHEDD,
 }
 """Every table, by who answers and, where it is not the port that everybody reaches, on which connection."""

@@ -27,6 +27,7 @@ DUTY_LEVELS: Final[Mapping[str, frozenset[Level]]] = {
 SERVED_BY: Final = {
     "collector": "central",
     "negotiator": "central",
+    "defrag": "central",
     "schedd": "submit",
     "agent": "submit",
     "startd": "execute",

@@ -95,7 +95,8 @@ def test_the_table_lets_everybody_reach_what_is_written_and_nothing_else() -> No
 
 @pytest.fixture(scope="module")
 def hosts() -> Iterator[Hosts]:
-    with four_hosts(NUM_CPUS="1", MEMORY="1024") as hosts:
+    central = {"DAEMON_LIST": "MASTER, COLLECTOR, NEGOTIATOR, DEFRAG"}
+    with four_hosts(central, NUM_CPUS="1", MEMORY="1024") as hosts:
         yield hosts
 
 
@@ -105,6 +106,7 @@ def ports(hosts: Hosts) -> dict[str, Host]:
         "master": hosts.execute[1],
         "collector": hosts.central,
         "negotiator": hosts.central,
+        "defrag": hosts.central,
         "schedd": hosts.submit,
         "startd": hosts.execute[1],
     }

@@ -90,14 +90,14 @@ class Hosts:
 
 
 @contextmanager
-def four_hosts(**knobs: str) -> Iterator[Hosts]:
+def four_hosts(central_knobs: Mapping[str, str] | None = None, **knobs: str) -> Iterator[Hosts]:
     """Four hosts that have found each other; keywords are knobs of the execute nodes."""
     with ExitStack() as stack:
         central, submit, *execute = (
             stack.enter_context(new_host(name, f"127.0.0.{last}"))
             for name, last in (("central", 2), ("submit", 3), ("execute1", 4), ("execute2", 5))
         )
-        central.be_central({})
+        central.be_central(central_knobs or {})
         submit.join(central, "submit", {})
         for node in execute:
             node.join(central, "execute", knobs)

@@ -35,7 +35,7 @@ TOOL = Tool(
         Opt("address addr", 1, 1, "ADDRESS", "the daemon at this address"),
         POOL,
         NAME,
-        Opt("type subsystem", (4, 3), 1, "DAEMON", "master, schedd (the default), startd, collector, negotiator"),
+        Opt("type subsystem", (4, 3), 1, "DAEMON", "schedd (the default), master, startd, negotiator ..."),
         Opt("quiet", 1, says="only the exit status"),
         Opt("table", 2, says="one line for each level"),
         Opt("verbose", 1, says="all that is known of the connection"),

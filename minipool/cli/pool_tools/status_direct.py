@@ -18,6 +18,7 @@ DAEMONS: Final = {
     "Negotiator": "negotiator",
     "Accounting": "negotiator",
     "DaemonMaster": "master",
+    "Defrag": "defrag",
 }
 """Who has the ads of each type; other types are the collector's."""
 

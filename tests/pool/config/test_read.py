@@ -50,7 +50,12 @@ CRON = "of each manager and job"
 
 BUILT = (
     Built("daemons/daemon_core/remote_config.py", 'f"SETTABLE_ATTRS_{level.value}"', "SETTABLE_ATTRS_<LEVEL>", KINDS),
-    Built("daemons/daemon_core/log_file.py", 'f"{subsystem}_LOG"', "<SUBSYS>_LOG COLLECTOR_LOG NEGOTIATOR_LOG", DAEMON),
+    Built(
+        "daemons/daemon_core/log_file.py",
+        'f"{subsystem}_LOG"',
+        "<SUBSYS>_LOG COLLECTOR_LOG NEGOTIATOR_LOG DEFRAG_LOG",
+        DAEMON,
+    ),
     Built(
         "daemons/daemon_core/log_file.py",
         'f"{subsystem}_DEBUG"',
@@ -299,9 +304,11 @@ def test_what_is_called_htcondors_own_is_not_read_here() -> None:
 
 def test_a_configuration_tells_which_of_them_are_set_and_where(tmp_path: Path) -> None:
     file = tmp_path / "config"
-    file.write_text("NUM_CPUS = 2\nDEFRAG_INTERVAL = 5\nSCHEDD.Flock_To = there\nMY_LIMIT = 3\nCOMMENT = $(MY_LIMIT)\n")
+    file.write_text(
+        "NUM_CPUS = 2\nROOSTER_INTERVAL = 5\nSCHEDD.Flock_To = there\nMY_LIMIT = 3\nCOMMENT = $(MY_LIMIT)\n"
+    )
     config = load_config([str(file)], environ={})
     assert config.without_effect == [
-        f'{file}:2: warning: "DEFRAG_INTERVAL" has no effect here',
+        f'{file}:2: warning: "ROOSTER_INTERVAL" has no effect here',
         f'{file}:3: warning: "SCHEDD.Flock_To" has no effect here',
     ]
