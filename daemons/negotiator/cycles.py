@@ -95,5 +95,5 @@ def _attributes(
     yield "MatchRateSustained", round(matches / period, 6) if period > 0 else 0.0
     yield "SubmittersShareLimit", ", ".join(sorted(plan.at_limit))
     yield "SubmittersFailed", ", ".join(sorted(failed))
-    yield "SubmittersOutOfTime", ""
-    yield "ScheddsOutOfTime", ""
+    yield "SubmittersOutOfTime", ", ".join(sorted(plan.out_of_time))
+    yield "ScheddsOutOfTime", ", ".join(sorted(plan.schedds_out_of_time))

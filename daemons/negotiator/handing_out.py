@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import trio
 
 from daemons.daemon_core.run import DaemonStart
@@ -9,7 +11,7 @@ from daemons.daemon_core.tasks import Tasks
 from daemons.negotiator.schedds import ScheddConnection, portions
 from pool.base.errors import PeerError
 from pool.matching import CyclePlan, HandedOut, Matched, Offers, Rejected
-from protocol.messages.offers import MatchesTaken, OfferedMatch, OfferMatches, RejectRequests
+from protocol.messages.offers import MatchesTaken, NegotiatorReads, OfferedMatch, OfferMatches, RejectRequests
 
 
 class HandingOut:
@@ -18,6 +20,8 @@ class HandingOut:
     def __init__(self, start: DaemonStart, offers: Offers, timeout_s: float) -> None:
         self._start, self._offers = start, offers
         self.timeout_s = timeout_s
+        self.exprs: dict[str, str] = {}
+        """What is put into the ads of matched jobs."""
 
     async def carry_out(self, plan: CyclePlan, schedds: list[ScheddConnection]) -> set[str]:
         """Send each schedd what is its; all schedds at once, and one that fails costs the others nothing.
@@ -39,6 +43,26 @@ class HandingOut:
                 numbered = [(schedd.offer(portion), portion) for portion in portions(mine)]
                 tasks.once(self._tell, schedd, numbered, rejections.get(schedd.name, []), failed)
         return failed
+
+    async def agree(self, reads: frozenset[str], schedds: Iterable[ScheddConnection]) -> None:
+        """Let schedds know what of jobs the negotiator reads: those in which that differs are not alike."""
+        async with trio.open_nursery() as nursery:
+            tasks = Tasks(nursery, self._start.log)
+            for schedd in schedds:
+                if not reads <= schedd.reads:
+                    tasks.once(self._agree, schedd, reads)
+
+    async def _agree(self, schedd: ScheddConnection, reads: frozenset[str]) -> None:
+        try:
+            request = NegotiatorReads(attributes=sorted(reads))
+            noted = await schedd.peer.call(request, timeout=self.timeout_s)
+        except PeerError as error:
+            self._start.log.always(f"Schedd {schedd.name} is not told which attributes count: {error}")
+            schedd.peer.abort("it does not answer the negotiator")
+            return
+        schedd.reads = reads
+        if noted.anew:
+            schedd.requests = []
 
     def _note(self, schedd: ScheddConnection, matches: list[Matched]) -> None:
         """Before anything is sent: whatever becomes of the message, nobody else gets these slots for now."""
@@ -72,5 +96,5 @@ class HandingOut:
             schedd.peer.abort("it does not answer the negotiator")
 
     async def _offer(self, schedd: ScheddConnection, number: int, portion: list[Matched]) -> MatchesTaken:
-        matches = [OfferedMatch.of(matched) for matched in portion]
+        matches = [OfferedMatch.of(matched, self.exprs) for matched in portion]
         return await schedd.peer.call(OfferMatches(matches=matches, number=number), timeout=self.timeout_s)

@@ -25,6 +25,7 @@ from daemons.negotiator.cycles import Cycles, CycleTimes
 from daemons.negotiator.handing_out import HandingOut
 from daemons.negotiator.notices import Notices
 from daemons.negotiator.schedds import ScheddConnection
+from daemons.negotiator.serving import Serving
 from daemons.negotiator.settings import NegotiatorKnobs, own_name
 from daemons.negotiator.slots import SlotWatch
 from daemons.negotiator.snapshots import Snapshots
@@ -75,6 +76,7 @@ class Negotiator:
         self.accounts = Accounts(start, self._knobs, self._offers, self._holders, self.wake)
         self._snapshots = Snapshots(start, self._offers, self._holders, self.accounts, self._schedds)
         self._handing_out = HandingOut(start, self._offers, self._knobs.timeout_s)
+        self._read_match_exprs()
         self._left_out: dict[str, tuple[float, str]] = {}
         """Startds whose slots' expressions cost too much, by address: until when, and which one."""
         self._cycles = Cycles(start.log)
@@ -82,6 +84,7 @@ class Negotiator:
         self._wanted = Signal()
         self.notices = Notices(start, self._knobs.timeout_s)
         self._interest = Interest()
+        self.serving = Serving(start, self.wake)
         self.slots = SlotWatch(start, self._offers, self.wake, self._asked_for)
         start.on_reconfigure(lambda _config: self._reconfigured())
 
@@ -144,11 +147,20 @@ class Negotiator:
         self._offers.weigh_by(self._knobs.cycle.weight, self._knobs.pool_size)
         self._offers.discounts_suspended = self._knobs.discounts_suspended
 
+    def _read_match_exprs(self) -> None:
+        self._handing_out.exprs = self._knobs.match_exprs
+        for name in self._start.config.list("NEGOTIATOR_MATCH_EXPRS"):
+            if not self._start.config[name]:
+                self._start.log.always(f"NEGOTIATOR_MATCH_EXPRS names {name}, which is not configured.")
+
     def _reconfigured(self) -> None:
         self._knobs = NegotiatorKnobs.read(self._start.config)
         self._weigh()
         self.accounts.reconfigured(self._knobs)
         self.notices.timeout_s = self._handing_out.timeout_s = self._knobs.timeout_s
+        self._read_match_exprs()
+        self.serving.reconfigured()
+        self.slots.reconfigured()
         self.wake()
 
     # ---- cycles
@@ -162,6 +174,7 @@ class Negotiator:
             self._offers.expire(trio.current_time(), self._knobs.match_timeout_s)
             self._holders.expire(trio.current_time())
             self.accounts.charge()
+            await self._handing_out.agree(self._knobs.reads, self._schedds.values())
             requests = self._requests()
             if requests:
                 await self._cycle(requests)
@@ -169,7 +182,9 @@ class Negotiator:
             self.accounts.publish_now_and_then()
             if requests:  # where nobody wanted anything, the next cycle need not wait
                 took_s = trio.current_time() - began  # at most half of the time is spent on cycles
-                await trio.sleep_until(began + max(self._knobs.min_interval_s, 2 * took_s))
+                await trio.sleep_until(
+                    began + max(self._knobs.min_interval_s, 2 * took_s, took_s + self._knobs.delay_s)
+                )
             await first_of(wanted, timeout_s=max(0.0, self._next_round(began) - trio.current_time()))
 
     def _next_round(self, began: float) -> float:
@@ -183,7 +198,9 @@ class Negotiator:
         return self._interest.differ(before, now, chain.from_iterable(one.requests for one in self._schedds.values()))
 
     def _requests(self) -> list[JobRequest]:
-        return [request for schedd in self._schedds.values() for request in schedd.requests]
+        """Of schedds that know what is read of jobs: another came while they were told."""
+        agreed = (schedd for schedd in self._schedds.values() if self._knobs.reads <= schedd.reads)
+        return [request for schedd in agreed for request in schedd.requests]
 
     def _plan(self, snapshot: Snapshot) -> CyclePlan:
         """Match, in a thread. Small pools never need the columns, nor numpy's memory."""
@@ -196,12 +213,14 @@ class Negotiator:
 
     async def _cycle(self, requests: list[JobRequest]) -> None:
         began, wall, cpu = trio.current_time(), self._start.world.wall(), thread_time()
-        snapshot = self._snapshots.take(requests, self._knobs, self._left_out_now().__contains__)
+        served, refused = self.serving.choose(requests)
+        snapshot = self._snapshots.take(served, self._knobs, self._left_out_now().__contains__)
         snapshot_s = trio.current_time() - began
-        if len(snapshot.slots) * len(requests) <= PAIRS_IN_PLACE_MAX:
+        if len(snapshot.slots) * len(served) <= PAIRS_IN_PLACE_MAX:
             plan = self._plan(snapshot)
         else:
             plan = await self._start.world.threads.run_sync(self._plan, snapshot)
+        plan.rejections += refused
         fault("negotiator.cycle_planned")
         self.accounts.figures = plan.figures
         self._leave_out(plan)
@@ -211,6 +230,8 @@ class Negotiator:
         fault("negotiator.matches_offered")
         times = CycleTimes(wall, trio.current_time() - began, snapshot_s, thread_time() - cpu)
         self._cycles.note(snapshot, plan, times, self._offers.counts(), failed, self._knobs.cycles_shown)
+        if plan.out_of_time or plan.schedds_out_of_time:
+            self.wake()
         if self._knobs.update_after_cycle:
             self._start.adverts.refresh()
 
@@ -252,6 +273,7 @@ async def main(start: DaemonStart, *, task_status: trio.TaskStatus[None] = trio.
             tasks.keep(start.adverts.run)
             tasks.keep(negotiator.slots.run)
             tasks.keep(negotiator.notices.run)
+            tasks.keep(negotiator.serving.run)
             tasks.keep(negotiator.accounts.run)
             tasks.keep(negotiator.run)
             task_status.started()

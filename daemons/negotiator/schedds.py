@@ -31,6 +31,8 @@ class ScheddConnection:
     offered: dict[int, list[Matched]] = field(default_factory=dict)
     """Matches of which it has not said yet what became of them, by the number under which it was offered them."""
     _offers: Iterator[int] = field(default_factory=lambda: count(1))
+    reads: frozenset[str] = frozenset()
+    """What it knows that the negotiator reads of jobs."""
     told: set[tuple[str, int]] = field(default_factory=set)
     refused: int = 0
     """How long the longest submitter's name was that it has given; 0 when all could have accounts."""

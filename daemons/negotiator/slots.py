@@ -45,6 +45,8 @@ class SlotWatch:
         self._known: dict[str, object] = {}
         self._private: dict[str, ClassAd | None] = {}
         """The private halves, of which the collector says only what is new."""
+        self._constraint = self._constraint_now()
+        self._watching = trio.CancelScope()
         self.synced = trio.Event()
 
     async def run(self) -> None:
@@ -52,10 +54,21 @@ class SlotWatch:
         backoff = Backoff(RETRY_FIRST_S, RETRY_MAX_S)
         while True:
             try:
-                await self._watch(backoff)
+                with self._watching:
+                    await self._watch(backoff)
             except PoolError as error:
                 self._start.log.always(f"The collector is lost: {error}")
+            self._watching = trio.CancelScope()
             await backoff.wait()
+
+    def reconfigured(self) -> None:
+        """NEGOTIATOR_SLOT_CONSTRAINT may be another now: then the slots are asked for anew."""
+        before, self._constraint = self._constraint, self._constraint_now()
+        if self._constraint != before:
+            self._watching.cancel()
+
+    def _constraint_now(self) -> str | None:
+        return self._start.config["NEGOTIATOR_SLOT_CONSTRAINT"] or None
 
     async def _watch(self, backoff: Backoff) -> None:
         address = collector_addresses(self._start.config)[0]
@@ -64,7 +77,7 @@ class SlotWatch:
             request = WatchAds(
                 ad_types=["Machine"],
                 private=True,
-                constraint=start.config["NEGOTIATOR_SLOT_CONSTRAINT"] or None,
+                constraint=self._constraint,
                 changes_only=True,
             )
             heard: set[str] | None = set()

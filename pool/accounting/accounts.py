@@ -12,7 +12,7 @@ GROUP_PRIO_FACTOR_<groupname>).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -20,7 +20,7 @@ from pool.accounting.figures import FIGURES
 from pool.accounting.groups import NO_GROUPS, GroupTree
 from pool.accounting.leases import LEASED, Lease
 from pool.base.errors import UserError
-from pool.classad import ClassAd
+from pool.classad import ClassAd, Expr
 from pool.slots.provision.resources import AMOUNT_MAX
 
 PRIORITY_MIN: Final = 0.5
@@ -239,6 +239,15 @@ def weight_of(slot: ClassAd) -> float:
         if weight is not None and 0 <= weight < AMOUNT_MAX:
             return float(weight)
     return 1.0
+
+
+def weight_by(own: Expr) -> Callable[[ClassAd], float]:
+    """What a slot counts for where FORCE_NEGOTIATOR_SLOT_WEIGHT is true: the negotiator's SLOT_WEIGHT, as above."""
+
+    def weigh(slot: ClassAd) -> float:
+        return weight_of(ClassAd({"SlotWeight": own.eval(slot)}, parent=slot))
+
+    return weigh
 
 
 def counts_as_one(slot: ClassAd) -> float:

@@ -35,6 +35,7 @@ from pool.matching.room import Family, Room, families, find_room, is_dynamic
 from pool.matching.snapshot import CyclePlan, Rejected, Snapshot
 from pool.matching.submitters import Submitter, Submitters
 from pool.matching.taking import Taking, carved, whole, with_room
+from pool.matching.times import Spent
 from pool.matching.turn import TOLERANCE, Turn
 
 NO_SLOT: Final = ClassAd()
@@ -53,6 +54,7 @@ class _Cycle:
         self._changes: list[int] = []
         self._submitters = Submitters(snapshot)
         self._bounds = Bounds(snapshot)
+        self._spent = Spent(snapshot.settings.times)
         self._dear: dict[str, int] = {}
         self._figures: dict[str, SubmitterFigures] = {}
         self.plan = CyclePlan()
@@ -62,7 +64,7 @@ class _Cycle:
             self._serve(turn)
         for submitter in self._submitters:
             self.plan.rejections += [Rejected(one.request, one.request.count, one.why) for one in submitter.deferred]
-            if submitter.deferred:
+            if submitter.deferred and submitter.name not in self.plan.out_of_time:
                 self.plan.at_limit.add(submitter.name)
         self.plan.figures = CycleFigures(self._figures, self._submitters.figures)
         return self.plan
@@ -79,6 +81,7 @@ class _Cycle:
     def _serve(self, turn: Turn) -> None:
         """Give the turn's submitters slots: first those below their floor, then all."""
         self.plan.turns += 1
+        self._spent.new_turn()
         self._note_shares(turn)
         for submitter in turn.members:
             submitter.resume(turn.group)
@@ -105,7 +108,7 @@ class _Cycle:
                 submitter.next_request()
             elif self._passed_by(submitter, turn):
                 continue
-            elif isinstance(found := self._match_within_bounds(submitter, turn), Taking):
+            elif isinstance(found := self._timed(submitter, turn), Taking):
                 self._charge(submitter, found, turn)
                 # It is the head: only its own use has grown, so one sift puts the heap right.
                 heapq.heapreplace(queue, submitter)
@@ -125,6 +128,8 @@ class _Cycle:
             self._refuse(submitter, Refusal(f"{dear} other requests of {submitter.name} cost too much processor time"))
         elif (refusal := self._bounds.before(submitter)) is not None:
             self._refuse(submitter, refusal)
+        elif (late := self._spent.over(submitter.requests[0], self.plan)) is not None:
+            self._refuse(submitter, late)
         else:
             return False
         return True
@@ -163,6 +168,12 @@ class _Cycle:
             return 0.0
         groups = self._snapshot.settings.groups
         return taking.given_back(self._snapshot.settings.weight, lambda name: groups.of(name) is turn.group)
+
+    def _timed(self, submitter: Submitter, turn: Turn) -> Taking | Refusal:
+        request = submitter.requests[0]
+        found = self._match_within_bounds(submitter, turn)
+        self._spent.spend(request)
+        return found
 
     def _match_within_bounds(self, submitter: Submitter, turn: Turn) -> Taking | Refusal:
         """The same, until too many slots have cost too much; by what one costs, so that many slots are no fault."""

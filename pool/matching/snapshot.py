@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf
+from time import monotonic
 
 from pool.accounting.account_ads import NO_FIGURES, CycleFigures
 from pool.accounting.accounts import NO_CEILING, PRIORITY_MIN, weight_of
@@ -49,6 +51,17 @@ def no_capacity_is_known(name: str) -> float:
 
 
 @dataclass(frozen=True, slots=True)
+class TimeLimits:
+    """NEGOTIATOR_MAX_TIME_PER_CYCLE, _SUBMITTER, _SCHEDD and _PIESPIN, in seconds by `clock`."""
+
+    cycle_s: float = inf
+    submitter_s: float = inf
+    schedd_s: float = inf
+    spin_s: float = inf
+    clock: Callable[[], float] = monotonic
+
+
+@dataclass(frozen=True, slots=True)
 class CycleSettings:
     """How slots are ordered, how a startd will round requests, and what bounds submitters and groups.
 
@@ -63,6 +76,7 @@ class CycleSettings:
     weight: Callable[[ClassAd], float] = weight_of
     global_prios: bool = False
     """Whether JobPrio counts across the schedds of one submitter (USE_GLOBAL_JOB_PRIOS)."""
+    times: TimeLimits = field(default_factory=TimeLimits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +138,9 @@ class CyclePlan:
     """The startds, by address, of which a slot's expressions cost too much, and which one."""
     at_limit: set[str] = field(default_factory=set)
     """The submitters who have got all that their quota or ceiling allows, and want more."""
+    out_of_time: set[str] = field(default_factory=set)
+    """Submitters whose requests wait for the next cycle, for this one has spent on them what it may."""
+    schedds_out_of_time: set[str] = field(default_factory=set)
     turns: int = 0
     rounds: int = 0
     """How many times groups were allocated slots; 0 where there are none."""

@@ -10,6 +10,8 @@ from protocol.messages.collector import AdUpdate
 from protocol.wire.message import Message, Record, Request
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pool.matching import Matched
 
 # ---- the negotiator
@@ -25,9 +27,11 @@ class OfferedMatch(Record):
     startd_address: str
     slot_ad: ClassAd
     room: list[str] = []
+    exprs: dict[str, str] = {}
+    """Attributes that the negotiator puts into the ads of the jobs that run in the slot (NEGOTIATOR_MATCH_EXPRS)."""
 
     @classmethod
-    def of(cls, matched: Matched) -> Self:
+    def of(cls, matched: Matched, exprs: Mapping[str, str]) -> Self:
         """A match of a negotiation, as its schedd is told of it."""
         return cls(
             submitter=matched.request.submitter,
@@ -36,6 +40,7 @@ class OfferedMatch(Record):
             startd_address=matched.address,
             slot_ad=matched.slot_ad,
             room=[one.claim_ids[0] for one in matched.room],
+            exprs=dict(exprs),
         )
 
 
@@ -50,6 +55,18 @@ class OfferMatches(Request[MatchesTaken], tag="schedd.offer_matches"):
 
     matches: list[OfferedMatch]
     number: int = 0
+
+
+class ReadsNoted(Record):
+    """Whether that is news: then what the schedd wants is announced anew, and what it has said before is void."""
+
+    anew: bool
+
+
+class NegotiatorReads(Request[ReadsNoted], tag="schedd.negotiator_reads"):
+    """Attributes of jobs that the negotiator's own expressions read: jobs that differ in them are not alike."""
+
+    attributes: list[str]
 
 
 class Rejection(Record):

@@ -178,6 +178,7 @@ SCHEDD: Final[Needs] = {
 SCHEDD_TO_NEGOTIATOR: Final[Needs] = {
     "schedd.offer_matches": _from_negotiator,
     "schedd.reject_requests": _from_negotiator,
+    "schedd.negotiator_reads": _from_negotiator,
 }
 """On the connection that it has opened to the negotiator."""
 

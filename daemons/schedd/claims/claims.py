@@ -44,6 +44,7 @@ from pool.jobs.claims.events import (
 from pool.jobs.claims.states import ClaimLife
 from pool.jobs.claims.step import step, taken_up
 from pool.jobs.claims.table import Effect
+from pool.jobs.match_exprs import exprs_of, read_exprs, with_exprs
 from pool.jobs.queue.cluster import Job
 from pool.jobs.queue.store import ClaimRow
 from pool.jobs.vocabulary.hold_codes import VacateCode
@@ -146,6 +147,7 @@ class Claims:
             weight=weight_of(match.slot_ad),
             limits=limits_of(ad, match.slot_ad) or NONE,
             rank=rank(match.slot_ad, ad),
+            exprs=read_exprs(match.exprs),
         )
         self._claims[claim.public] = claim
         core.holdings.reserve(claim)
@@ -220,7 +222,7 @@ class Claims:
     def _granted(self, claim: Claim, answer: ClaimAnswer) -> bool:
         """The slot is ours, unless its startd has thought better of it since."""
         if answer.slot_ad is not None:
-            claim.slot = KeptAd(answer.slot_ad)
+            claim.describe(answer.slot_ad)
         if answer.alive_interval_s:
             claim.alive_s = max(ALIVE_MIN_S, answer.alive_interval_s)
         self.happens(claim, Granted(answer.lease_s))
@@ -280,7 +282,7 @@ class Claims:
     def _claim_request(self, claim: Claim, id: ClaimId, job: Job) -> RequestClaim:
         return RequestClaim(
             claim_id=id,
-            job_ad=self.core.queue.ad(job).flat(),
+            job_ad=with_exprs(self.core.queue.ad(job).flat(), claim.exprs),
             schedd_name=self.core.settings.name,
             submitter=claim.submitter,
             lease_s=claim.life.lease_s,
@@ -423,6 +425,7 @@ class Claims:
             weight=weight_of(slot_ad),
             limits=(limits_of(core.queue.ad(job), slot_ad) or NONE) if job is not None else NONE,
             rank=rank(slot_ad, core.queue.ad(job)) if job is not None else 0.0,
+            exprs=exprs_of(slot_ad),
         )
         self._claims[claim.public] = claim
         core.holdings.reserve(claim)

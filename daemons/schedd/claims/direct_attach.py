@@ -55,7 +55,7 @@ class DirectAttach:
             await pace.breathe()
         async with self._turn:  # each offer sees what the one before has left
             plan = await self._plan(slots, request.submitter)
-            taken = sum(self._claims.take(OfferedMatch.of(matched)) for matched in plan.matches)
+            taken = sum(self._claims.take(OfferedMatch.of(matched, {})) for matched in plan.matches)
         said = f"{peer} offers {len(slots)} slots to this schedd alone; {taken} jobs take them."
         self._core.log.say("D_ALWAYS" if taken else "D_FULLDEBUG", said)
         return MatchesTaken(taken=taken)

@@ -25,7 +25,7 @@ from pool.jobs.vocabulary.hold_codes import HoldCode
 from pool.jobs.vocabulary.priority import Priority
 from pool.jobs.waiting.groups import WaitingGroup
 from protocol.messages.negotiator import AnnounceWork, ResourceRequest, ReturnMatches, SubmitterHolds
-from protocol.messages.offers import MatchesTaken, OfferMatches, Rejection, RejectRequests
+from protocol.messages.offers import MatchesTaken, NegotiatorReads, OfferMatches, ReadsNoted, Rejection, RejectRequests
 from protocol.rpc import endpoints
 from protocol.rpc.endpoints import Peer
 from protocol.rpc.service import Answer, Service, answer
@@ -65,6 +65,7 @@ class Negotiation:
         return [
             answer(OfferMatches, self.offered),
             answer(RejectRequests, self.rejected),
+            answer(NegotiatorReads, self.reads),
         ]
 
     def work_changed(self, more: bool) -> None:
@@ -198,6 +199,14 @@ class Negotiation:
         except PoolError as error:
             self._core.log.full(f"Matches could not be handed back: {error}")
         self.work_changed(False)
+
+    def reads(self, peer: Peer, request: NegotiatorReads) -> ReadsNoted:
+        """Jobs are alike only where the negotiator finds them so."""
+        anew = self._core.autoclusters.learn_names(request.attributes)
+        if anew:
+            self._core.sort_waiting()
+            self.work_changed(True)
+        return ReadsNoted(anew=anew)
 
     def rejected(self, peer: Peer, message: RejectRequests) -> None:
         """Remember why jobs got no slot, for those who ask."""

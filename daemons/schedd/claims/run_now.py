@@ -14,6 +14,7 @@ from daemons.schedd.core.core import Core
 from daemons.schedd.core.selection import may_manage
 from pool.base.errors import PoolError, UserError
 from pool.jobs.claims.events import Unneeded
+from pool.jobs.match_exprs import with_exprs
 from pool.jobs.queue.cluster import Job
 from pool.jobs.vocabulary.hold_codes import VacateCode
 from pool.jobs.vocabulary.states import JobStatus
@@ -136,7 +137,7 @@ async def _put_together(claims: Claims, claim: Claim, wish: RunNowWish, held: Se
         made = await peer.call(
             CoalesceClaims(
                 claim_ids=ids,
-                job_ad=core.queue.ad(wish.job).flat(),
+                job_ad=with_exprs(core.queue.ad(wish.job).flat(), claim.exprs),
                 lease_s=claim.life.lease_s,
                 alive_interval_s=claim.alive_s,
             )

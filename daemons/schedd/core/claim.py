@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -10,7 +11,7 @@ import trio
 from pool.accounting.limits import NONE, Limits
 from pool.ads.kept import KeptAd
 from pool.base.ids import ClaimId
-from pool.classad import ClassAd
+from pool.classad import ClassAd, Member
 from pool.jobs.claims.states import ClaimLife
 from pool.jobs.queue.pack import pack
 from pool.jobs.queue.store import ClaimRow, ClaimWork
@@ -71,6 +72,8 @@ class Claim:
     fits: dict[int, bool] = field(default_factory=dict)
     """Whether jobs of an autocluster and the slot want each other, where that never changes."""
     asking: trio.Lock = field(default_factory=trio.Lock)
+    exprs: Mapping[str, Member] = field(default_factory=dict)
+    """What the negotiator puts into the ads of the jobs that run here (NEGOTIATOR_MATCH_EXPRS)."""
     room: tuple[str, ...] = ()
     """Ids of dynamic slots that have to end before there is room for it."""
     wish: RunNowWish | None = None
@@ -80,6 +83,10 @@ class Claim:
     def slot_ad(self) -> ClassAd:
         """The slot as its startd has described it."""
         return self.slot.ad()
+
+    def describe(self, slot: ClassAd) -> None:
+        """The slot as its startd describes it now; what the negotiator has said with the match is kept with it."""
+        self.slot = KeptAd(ClassAd(self.exprs, parent=slot) if self.exprs else slot)
 
     @property
     def slot_name(self) -> str:

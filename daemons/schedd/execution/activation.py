@@ -11,6 +11,7 @@ from pool.execute.plan import wants_transfer
 from pool.files.checkpoint import keeps_checkpoints
 from pool.files.dataflow import may_be_skipped
 from pool.jobs.limit_directories import directories_of
+from pool.jobs.match_exprs import with_exprs
 from pool.jobs.queue.cluster import Job
 from pool.jobs.vocabulary.own_attributes import without_own
 from protocol.messages.agent import OpenTransfer
@@ -80,7 +81,7 @@ class Activation:
 
     def job_ad(self) -> ClassAd:
         """The job as its starter and its file agent see it."""
-        ad = self._core.queue.ad(self._job).flat()
+        ad = with_exprs(self._core.queue.ad(self._job).flat(), self._claim.exprs)
         for name, value in without_own(self._expanded).items():
             ad[name] = value
         return ad

@@ -112,6 +112,10 @@ class Autoclusters:
             names |= slot.references(name)[1]
         return self._add(names)
 
+    def learn_names(self, names: Iterable[str]) -> bool:
+        """These are read by a negotiator; whether that is news, so that all must be sorted anew."""
+        return self._add(names)
+
     def number_of(self, job: Job) -> int:
         """The autocluster of a job."""
         number = self.number_of_cluster(job.cluster)

@@ -25,7 +25,7 @@ from protocol.messages.negotiator import (
     SetPriority,
     SubmitterHolds,
 )
-from protocol.messages.offers import MatchesTaken, OfferMatches, RejectRequests
+from protocol.messages.offers import MatchesTaken, NegotiatorReads, OfferMatches, ReadsNoted, RejectRequests
 from protocol.rpc.endpoints import Peer, RemoteError
 from protocol.rpc.service import Service, answer
 from protocol.security import needs
@@ -71,17 +71,22 @@ class FakeSchedd:
         self.peer: Peer | None = None
         self.in_use: dict[str, SubmitterHolds] = {}
         self.heard = 0
+        self.knows = True
+        self.reads: list[str] = []
+        self.exprs: list[dict[str, str]] = []
         self.service = Service("schedd", needs.SCHEDD_TO_NEGOTIATOR)
         self.service.offer(
             [
                 answer(OfferMatches, self._offered),
                 answer(RejectRequests, self._rejected),
+                answer(NegotiatorReads, self._told_what_is_read),
             ]
         )
 
     def _offered(self, peer: Peer, request: OfferMatches) -> MatchesTaken:
         self.offers += [match.claim_id for match in request.matches]
         self.per_submitter.update(match.submitter for match in request.matches)
+        self.exprs += [match.exprs for match in request.matches]
         self.heard = request.number
         for match in request.matches:
             had = self.in_use.get(match.submitter, SubmitterHolds(slots=0, weight=0.0))
@@ -89,6 +94,12 @@ class FakeSchedd:
             self.in_use[match.submitter] = SubmitterHolds(slots=had.slots + 1, weight=weight)
         self._tell()
         return MatchesTaken(taken=len(request.matches))
+
+    def _told_what_is_read(self, peer: Peer, request: NegotiatorReads) -> ReadsNoted:
+        """A schedd that has known it all along needs not say anything anew."""
+        news, self.reads = not self.knows, request.attributes
+        self._tell()
+        return ReadsNoted(anew=news)
 
     def _rejected(self, peer: Peer, message: RejectRequests) -> None:
         self.rejections += [rejection.reason for rejection in message.rejections]

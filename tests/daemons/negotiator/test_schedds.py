@@ -46,7 +46,8 @@ def test_jobs_that_are_alike_keep_their_places_at_each_priority() -> None:
 
 def test_a_match_is_sent_with_the_slots_that_have_to_end_for_it() -> None:
     matched = _matched(REQUEST.at("ap"))
-    sent = OfferedMatch.of(matched)
+    sent = OfferedMatch.of(matched, {"NegotiatorMatchExprA": "1 + 1"})
     assert (sent.submitter, sent.autocluster, sent.startd_address) == ("ann@pool", 3, "<h:1>")
     assert (sent.claim_id, sent.slot_ad) == (matched.claim_id, matched.slot_ad)
     assert sent.room == ["id1", "id2"]
+    assert sent.exprs == {"NegotiatorMatchExprA": "1 + 1"}

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from itertools import count
 
 import pytest
 
+from pool.accounting.accounts import weight_by
 from pool.accounting.groups import Group, GroupTree
 from pool.accounting.quotas import QuotaSettings
 from pool.classad import expr
 from pool.matching import CyclePlan, CycleSettings, Offer, PreemptionPolicy, RankOrder, Snapshot, Standing, negotiate
+from pool.matching.snapshot import TimeLimits
 from tests.pool.matching.test_cycle import a_pslot, a_request, a_slot, by_submitter
 
 DEFAULT_ORDER = expr(
@@ -172,3 +175,37 @@ def test_preemption_sees_groups_and_what_they_hold() -> None:
     asking = {**standings, "a.z@p": Standing(1.0)}
     plan = negotiate(Snapshot(held, [a_request("a.z@p", 5)], asking, settings, pool_weight=2))
     assert [matched.slot for matched in plan.matches] == ["s1"]
+
+
+def test_who_has_had_his_time_waits_for_the_next_cycle_and_the_others_go_on() -> None:
+    def plan(**limits: float) -> CyclePlan:
+        ticks = count()
+        requests = [a_request("a@p", 5), a_request("b@p", 1, Mark=1), a_request("c@p", 9, schedd="ap2")]
+        times = TimeLimits(clock=lambda: float(next(ticks)), **limits)  # each match takes a second
+        return negotiate(Snapshot(slots(20), requests, settings=CycleSettings(times=times)))
+
+    assert by_submitter(plan()) == {"a@p": 5, "b@p": 1, "c@p": 9}
+    bounded = plan(submitter_s=3.0)
+    assert by_submitter(bounded) == {"a@p": 3, "b@p": 1, "c@p": 3}
+    assert bounded.out_of_time == {"a@p", "c@p"}
+    assert reasons(bounded)["a@p"] == "a@p has had the 3 s of a submitter in this negotiation cycle"
+    assert [one.unmatched for one in bounded.rejections] == [2, 6]
+    assert by_submitter(plan(schedd_s=4.0)) == {"a@p": 3, "b@p": 1, "c@p": 4}
+    assert plan(schedd_s=4.0).schedds_out_of_time == {"ap1", "ap2"}
+    assert sum(by_submitter(plan(cycle_s=7.0)).values()) == 7
+    assert plan(cycle_s=7.0).at_limit == set()
+
+
+def test_the_time_of_a_turn_is_another_in_the_next_turn() -> None:
+    ticks = count()
+    times = TimeLimits(clock=lambda: float(next(ticks)), spin_s=2.0)
+    settings = grouped(static("g", 3, surplus=True), rounds=4)
+    snapshot = Snapshot(slots(9), [a_request("g.a@p", 9)], settings=replace(settings, times=times), pool_weight=9)
+    assert by_submitter(negotiate(snapshot)) == {"g.a@p": 8}  # two in each of four turns
+    assert by_submitter(negotiate(replace(snapshot, settings=settings))) == {"g.a@p": 9}
+
+
+def test_the_negotiators_own_weight_counts_where_it_is_forced() -> None:
+    heavy = a_slot("s", SlotWeight=9, Memory=2048)
+    assert weight_by(expr("Memory / 1024"))(heavy.ad) == 2.0
+    assert weight_by(expr("NoSuchAttribute"))(heavy.ad) == 1.0  # Cpus, as where a slot says nothing useful

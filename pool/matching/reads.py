@@ -1,0 +1,45 @@
+"""Which attributes of jobs the negotiator's own expressions read.
+
+Schedds announce jobs that are alike as one request; jobs that differ in one of these are not. Names that every slot has
+are its own, where no scope says otherwise. Of NEGOTIATOR_JOB_CONSTRAINT all names are the job's.
+
+Source: HTCondor manual, "Configuration Macros" (NEGOTIATOR_JOB_CONSTRAINT, NEGOTIATOR_PRE_JOB_RANK).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from pool.classad import ClassAd, Expr
+from pool.classad.syntax.nodes import Node, Ref, Select, children
+
+_WORDS: Final = """
+Activity Arch Cpus CurrentRank Disk EnteredCurrentState GPUs KFlops Machine Memory Mips MyType Name Offline
+OpSys PartitionableSlot PreemptingUser Rank RemoteAutoregroup RemoteGroup RemoteGroupQuota
+RemoteGroupResourcesInUse RemoteNegotiatingGroup RemoteOwner RemoteUser RemoteUserFloor RemoteUserPrio
+RemoteUserResourcesInUse SlotID SlotWeight State SubmitterAutoregroup SubmitterGroup SubmitterGroupQuota
+SubmitterGroupResourcesInUse SubmitterNegotiatingGroup SubmitterUserPrio SubmitterUserResourcesInUse
+TotalJobRunTime
+"""
+"""Also what the negotiator adds when it asks PREEMPTION_REQUIREMENTS and PREEMPTION_RANK."""
+_OF_SLOTS: Final = ClassAd(dict.fromkeys(_WORDS.split(), True))
+_ANOTHERS: Final = frozenset(name.lower() for name in _OF_SLOTS if name.startswith("Submitter"))
+
+
+def read_of_jobs(of_slots: Iterable[Expr | None], of_jobs: Expr | None) -> set[str]:
+    """The names that these expressions read of jobs: some are asked of a slot about a job, one of the job itself."""
+    names: set[str] = set()
+    for expression in of_slots:
+        if expression is not None:
+            names |= {name for name in expression.references(_OF_SLOTS)[1] if name.lower() not in _ANOTHERS}
+    if of_jobs is not None:
+        names |= of_jobs.references()[1] | set(_named_by_my(of_jobs.node))
+    return names
+
+
+def _named_by_my(node: Node) -> Iterator[str]:
+    if isinstance(node, Select) and isinstance(node.base, Ref) and node.base.key == "my":
+        yield node.name
+    for child in children(node):
+        yield from _named_by_my(child)
