@@ -9,10 +9,14 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Final
 
 from daemons.base.log import Log
 from pool.classad import ClassAd, Value
 from pool.matching import CyclePlan, Snapshot
+
+SILENT_MAX_S: Final = 60.0
+"""How long cycles that come to the same leave no line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +36,10 @@ class Cycles:
         self._log = log
         self._kept: deque[dict[str, Value]] = deque()
         self._ended_at: float | None = None
+        self._said: dict[str, int] = {}
+        self._said_at = 0.0
+        self._alike = 0
+        """Cycles since then that came to the same, and matched nothing."""
 
     def note(
         self,
@@ -50,14 +58,22 @@ class Cycles:
         self._kept.appendleft(dict(_attributes(snapshot, plan, times, slots, failed, period)))
         while len(self._kept) > shown:
             self._kept.pop()
-        self._log.always(
-            "Negotiation cycle.",
-            slots=len(snapshot.slots),
-            idle_jobs=sum(request.count for request in snapshot.requests),
-            matches=len(plan.matches),
-            rejections=len(plan.rejections),
-            seconds=times.took_s,
-        )
+        self._say(snapshot, plan, times.took_s, ended_at)
+
+    def _say(self, snapshot: Snapshot, plan: CyclePlan, took_s: float, now: float) -> None:
+        """A line for each cycle; those that came to nothing new are counted in the next one."""
+        figures = {
+            "slots": len(snapshot.slots),
+            "idle_jobs": sum(request.count for request in snapshot.requests),
+            "matches": len(plan.matches),
+            "rejections": len(plan.rejections),
+        }
+        if figures == self._said and not plan.matches and 0 <= now - self._said_at < SILENT_MAX_S:
+            self._alike += 1
+            return
+        alike = {"alike_before": self._alike} if self._alike else {}
+        self._log.always("Negotiation cycle.", **figures, seconds=took_s, **alike)
+        self._said, self._said_at, self._alike = figures, now, 0
 
     def put_into(self, ad: ClassAd) -> None:
         """The cycles as attributes of the negotiator's ad, the last one with a 0 behind its names."""

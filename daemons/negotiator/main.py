@@ -125,7 +125,10 @@ class Negotiator:
     def return_matches(self, peer: Peer, message: ReturnMatches) -> None:
         """Matches that a schedd could not use."""
         schedd = next((one for one in self._schedds.values() if one.peer is peer), None)
-        if schedd is not None and self._offers.give_back(message.claim_ids, schedd.name):
+        if schedd is None:
+            return
+        schedd.returned(message.claim_ids)
+        if self._offers.give_back(message.claim_ids, schedd.name):
             self.notices.returned(message.claim_ids)
             self.wake()
 

@@ -89,6 +89,12 @@ class ScheddConnection:
                 left.append(replace(one, count=one.count - start) if start else one)
         self.requests = left
 
+    def returned(self, claim_ids: Sequence[str]) -> None:
+        """It had no job for these after all: until it says what it wants now, it wants no more of the kind."""
+        ids = set(claim_ids)
+        over = {(m.request.submitter, m.request.autocluster) for m in self._unheard() if m.claim_id in ids}
+        self.requests = [one for one in self.requests if (one.submitter, one.autocluster) not in over]
+
     def rejections(self, rejected: Iterable[Rejected]) -> list[Rejection]:
         """What it has not been told since it last said what it wants."""
         news = []

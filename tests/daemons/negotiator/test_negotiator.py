@@ -71,7 +71,7 @@ class FakeSchedd:
         self.peer: Peer | None = None
         self.in_use: dict[str, SubmitterHolds] = {}
         self.heard = 0
-        self.knows = True
+        self.knows = self.takes = True
         self.reads: list[str] = []
         self.exprs: list[dict[str, str]] = []
         self.service = Service("schedd", needs.SCHEDD_TO_NEGOTIATOR)
@@ -83,11 +83,15 @@ class FakeSchedd:
             ]
         )
 
-    def _offered(self, peer: Peer, request: OfferMatches) -> MatchesTaken:
+    async def _offered(self, peer: Peer, request: OfferMatches) -> MatchesTaken:
         self.offers += [match.claim_id for match in request.matches]
         self.per_submitter.update(match.submitter for match in request.matches)
         self.exprs += [match.exprs for match in request.matches]
         self.heard = request.number
+        if not self.takes:
+            await peer.notify(ReturnMatches(claim_ids=[match.claim_id for match in request.matches]))
+            self._tell()
+            return MatchesTaken(taken=0)
         for match in request.matches:
             had = self.in_use.get(match.submitter, SubmitterHolds(slots=0, weight=0.0))
             weight = had.weight + weight_of(match.slot_ad)

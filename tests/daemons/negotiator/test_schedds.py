@@ -44,6 +44,27 @@ def test_jobs_that_are_alike_keep_their_places_at_each_priority() -> None:
     assert [(one.autocluster, one.prio, one.count) for one in schedd.requests] == [(4, 7, 2), (3, 5, 1)]
 
 
+def test_a_schedd_that_returns_a_match_wants_no_more_of_the_kind_until_it_says_so() -> None:
+    schedd = ScheddConnection("ap", cast(Peer, None))
+    others = [like("bob@pool", 3), like("ann@pool", 4)]
+    said = AnnounceWork(schedd="ap", requests=[REQUEST, *others])
+    schedd.announce(said)
+    matched = _matched(schedd.requests[0])
+    number = schedd.offer([matched])
+    schedd.returned(["another id"])
+    assert len(schedd.requests) == 3
+    schedd.returned([matched.claim_id])
+    assert [(one.submitter, one.autocluster) for one in schedd.requests] == [("bob@pool", 3), ("ann@pool", 4)]
+    schedd.announce(AnnounceWork(schedd="ap", requests=[REQUEST, *others], heard=number))
+    schedd.returned([matched.claim_id])  # it has known of that when it spoke
+    assert len(schedd.requests) == 3
+
+
+def like(submitter: str, autocluster: int) -> ResourceRequest:
+    """REQUEST of somebody else, or of other jobs."""
+    return ResourceRequest(submitter=submitter, autocluster=autocluster, ad=REQUEST.ad, count=2, prio=5)
+
+
 def test_a_match_is_sent_with_the_slots_that_have_to_end_for_it() -> None:
     matched = _matched(REQUEST.at("ap"))
     sent = OfferedMatch.of(matched, {"NegotiatorMatchExprA": "1 + 1"})

@@ -112,3 +112,33 @@ async def test_matches_say_what_is_put_into_the_jobs_ads(tmp_path: Path, autojum
         assert schedd.exprs == [{"NegotiatorMatchExprPoolMark": '"blue"', "NegotiatorMatchExprOwn": "3 + 4"}]
     log = (tmp_path / "log" / "NegotiatorLog").read_text()
     assert "NEGOTIATOR_MATCH_EXPRS names Missing, which is not configured." in log
+
+
+async def test_slots_that_a_schedd_returns_are_not_offered_to_it_again_and_again(
+    tmp_path: Path, autojump_clock: Clock
+) -> None:
+    async with a_pool(tmp_path) as host, a_schedd(host) as schedd:
+        await publish(host, *SLOTS)
+        schedd.takes = False
+        await schedd.announce(wants(count=4))
+        await schedd.until_offered(4)
+        await trio.sleep(0.3)  # what it wants now it says within that time
+        assert len(schedd.offers) == 4  # it was offered them in each cycle: over and over
+        await schedd.announce(wants(count=4))
+        await schedd.until_offered(8)
+
+
+async def test_cycles_that_come_to_nothing_new_are_counted_in_one_line(tmp_path: Path, autojump_clock: Clock) -> None:
+    async with a_pool(tmp_path) as host, a_schedd(host) as schedd:
+        for number in range(5):
+            await schedd.announce(wants(Requirements=False, number=number))
+            await trio.sleep(1)
+        await publish(host, *SLOTS)
+        await schedd.announce(wants())
+        await schedd.until_offered(1)
+        await trio.sleep(1)
+    lines = [line for line in (tmp_path / "log" / "NegotiatorLog").read_text().splitlines() if "Negotiation c" in line]
+    assert len(lines) <= 4, lines
+    assert "idle_jobs=1 matches=0" in lines[0]
+    assert "alike_before=4" in lines[1]
+    assert "matches=1" in lines[-1]
