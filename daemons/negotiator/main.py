@@ -201,8 +201,12 @@ class Negotiator:
         return self._interest.differ(before, now, chain.from_iterable(one.requests for one in self._schedds.values()))
 
     def _requests(self) -> list[JobRequest]:
-        """Of schedds that know what is read of jobs: another came while they were told."""
-        agreed = (schedd for schedd in self._schedds.values() if self._knobs.reads <= schedd.reads)
+        """Of schedds that know what is read of jobs: another came while they were told.
+
+        In another order in each cycle: of one submitter's schedds it is not always the same that comes first.
+        """
+        agreed = [schedd for schedd in self._schedds.values() if self._knobs.reads <= schedd.reads]
+        self._start.world.rng.shuffle(agreed)
         return [request for schedd in agreed for request in schedd.requests]
 
     def _plan(self, snapshot: Snapshot) -> CyclePlan:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
@@ -101,8 +102,9 @@ class Advertise:
         core = self._core
         while True:
             counts = tuple(sorted((int(status), number) for status, number in core.queue.counts.items()))
-            if counts != self._said:
-                self._said = counts
+            said = counts, self._prios()  # condor_prio changes no count
+            if said != self._said:
+                self._said = said
                 # Counted over many turns of the loop, then published at once: the ads agree with each other.
                 by_submitter = await self._count()
                 core.start.adverts.refresh()
@@ -130,9 +132,9 @@ class Advertise:
     def _publish(self, by_submitter: Mapping[str, Mapping[int, Counter[JobStatus]]]) -> None:
         adverts, known = self._core.start.adverts, self._known
         self._known = set()
-        prios = self._prios()
+        prios, idle = self._prios(), self._idle_weights()
         for name, kinds in by_submitter.items():
-            ad = self._submitter_ad(name, kinds)
+            ad = self._submitter_ad(name, kinds, idle[name])
             if (most := self._core.settings.global_prios_max) is not None:
                 ad.update(_prio_array(prios.get(name, set()), most))
             self._known.add(kept_name(ad))
@@ -148,8 +150,18 @@ class Advertise:
                 found.setdefault(group.submitter, set()).add(group.priority.prio)
         return found
 
-    def _submitter_ad(self, name: str, kinds: Mapping[int, Counter[JobStatus]]) -> ClassAd:
+    def _idle_weights(self) -> Counter[str]:
+        """How many cores each submitter's waiting jobs ask for."""
+        idle: Counter[str] = Counter()
+        for group in self._core.waiting.groups():
+            if (job := group.first()) is not None:
+                cpus = self._core.queue.ad(job).eval_float("RequestCpus", 1.0) or 1.0
+                idle[group.submitter] += math.ceil(group.count * cpus)
+        return idle
+
+    def _submitter_ad(self, name: str, kinds: Mapping[int, Counter[JobStatus]], idle_weight: int) -> ClassAd:
         core = self._core
+        held = core.holdings.by_submitter.get(name)
         elsewhere, local, scheduler = kinds[0], kinds[Universe.LOCAL], kinds[Universe.SCHEDULER]
         return ClassAd(
             {
@@ -164,8 +176,8 @@ class Advertise:
                 "RunningJobs": _running(elsewhere),
                 "IdleJobs": elsewhere[JobStatus.IDLE],
                 "HeldJobs": elsewhere[JobStatus.HELD],
-                "WeightedRunningJobs": _running(elsewhere),
-                "WeightedIdleJobs": elsewhere[JobStatus.IDLE],
+                "WeightedRunningJobs": 0 if held is None else round(held.weight),
+                "WeightedIdleJobs": idle_weight,
                 "FlockedJobs": 0,
                 "LocalJobsIdle": local[JobStatus.IDLE],
                 "LocalJobsRunning": _running(local),

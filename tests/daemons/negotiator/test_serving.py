@@ -120,7 +120,7 @@ async def test_slots_that_a_schedd_returns_are_not_offered_to_it_again_and_again
     async with a_pool(tmp_path) as host, a_schedd(host) as schedd:
         await publish(host, *SLOTS)
         schedd.takes = False
-        await schedd.announce(wants(count=4))
+        await schedd.announce(wants(count=400))
         await schedd.until_offered(4)
         await trio.sleep(0.3)  # what it wants now it says within that time
         assert len(schedd.offers) == 4  # it was offered them in each cycle: over and over
@@ -142,3 +142,16 @@ async def test_cycles_that_come_to_nothing_new_are_counted_in_one_line(tmp_path:
     assert "idle_jobs=1 matches=0" in lines[0]
     assert "alike_before=4" in lines[1]
     assert "matches=1" in lines[-1]
+
+
+async def test_of_one_users_schedds_it_is_not_always_the_same_that_comes_first(
+    tmp_path: Path, autojump_clock: Clock
+) -> None:
+    async with a_pool(tmp_path) as host, a_schedd(host, "ap1") as one, a_schedd(host, "ap2") as two:
+        await one.announce(wants(count=100))
+        await two.announce(wants(count=100))
+        for number in range(20):
+            await publish(host, a_slot(f"slot{number}@n"))
+            while len(one.offers) + len(two.offers) <= number:
+                await trio.sleep(0.1)
+        assert min(len(one.offers), len(two.offers)) >= 4

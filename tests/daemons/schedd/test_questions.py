@@ -244,3 +244,24 @@ async def test_submitters_ads_tell_the_priorities_that_count_across_schedds(
         (ad,) = await bench.host.until_known("Submitter", "IdleJobs == 4")
         told = ad.get("JobPrioArray"), ad.get("JobPrioArrayOverflow")
         assert told == (("7,3", 3) if across else (None, None))
+
+
+async def test_what_changes_no_count_is_told_of_submitters_all_the_same(tmp_path: Path, autojump_clock: Clock) -> None:
+    async with a_bench(tmp_path, USE_GLOBAL_JOB_PRIOS="true") as bench:
+        await bench.host.start("collector")
+        await bench.submit(a_job(RequestCpus=3), {"JobPrio": 3}, {"JobPrio": 5})
+        (ad,) = await bench.host.until_known("Submitter", 'JobPrioArray == "5,3"')
+        assert (ad["IdleJobs"], ad["WeightedIdleJobs"], ad["WeightedRunningJobs"]) == (2, 6, 0)
+        async with bench.connected() as peer:
+            await peer.call(EditJobs(select=Selection(ids=["1.0"]), assignments={"JobPrio": "9"}))
+        await bench.host.until_known("Submitter", 'JobPrioArray == "9,5"')
+
+
+async def test_the_schedds_ad_counts_waiting_jobs_of_each_universe(tmp_path: Path, autojump_clock: Clock) -> None:
+    async with a_bench(tmp_path, START_LOCAL_UNIVERSE="false", START_SCHEDULER_UNIVERSE="false") as bench:
+        await bench.host.start("collector")
+        await bench.submit(a_job(JobUniverse=12), {}, {})
+        await bench.submit(a_job(JobUniverse=7), {})
+        await bench.submit(a_job(), {})
+        (ad,) = await bench.host.until_known("Scheduler", "TotalJobAds == 4")
+        assert (ad["TotalLocalJobsIdle"], ad["TotalSchedulerJobsIdle"]) == (2, 1)
