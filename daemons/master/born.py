@@ -14,7 +14,7 @@ from daemons.daemon_core.entry import run_process
 from daemons.daemon_core.source import ConfigSource
 from daemons.process import first_zygote
 from daemons.process.zygote import Birth
-from daemons.starter.launch import warm as starter_warm
+from daemons.starter import rehearsal
 
 DAEMONS: Final = ("collector", "negotiator", "schedd", "startd")
 
@@ -34,7 +34,7 @@ for _name in (*(f"daemons.{_daemon}.main" for _daemon in (*DAEMONS, "starter", "
 
 def warm_up() -> None:
     """What is done once for all daemons and starters."""
-    starter_warm.warm_up()
+    rehearsal.warm_up()
     warm.warm_up()
 
 

@@ -49,7 +49,7 @@ DESCRIPTORS_MAX: Final = 8
 STRAY_ROUNDS_MAX: Final = 200
 
 KINDS: Final[Mapping[str, str]] = {
-    "starter": "daemons.starter.main:child_main",
+    "starter": "daemons.starter.born:child_main",
     "agent": "daemons.agent.main:child_main",
     "local": "daemons.schedd.execution.local_job:child_main",
 }

@@ -22,7 +22,6 @@ from typing import Final
 import trio
 
 from daemons.base import faults
-from daemons.base.linux import become_subreaper, leave_nothing_to_programs
 from daemons.base.log import Log
 from daemons.host import sandbox
 from daemons.host.cgroup import ControlGroup
@@ -32,8 +31,7 @@ from daemons.process.zygote import Birth
 from daemons.starter.chirp.server import ChirpServer
 from daemons.starter.job import JobRun
 from daemons.starter.launch.context import Context
-from daemons.starter.launch.spawn import JOB_UMASK, JobSpawner
-from daemons.starter.launch.warm import warm_up
+from daemons.starter.launch.spawn import JobSpawner
 from daemons.starter.live.requests import Live
 from daemons.starter.report.line import SharedConnection
 from pool.base.errors import PeerError
@@ -54,7 +52,6 @@ from protocol.messages.starter import (
     SuspendJob,
 )
 from protocol.network.channel import Network, pair_channel
-from protocol.network.net import RealNetwork
 from protocol.rpc import endpoints
 from protocol.rpc.endpoints import Peer
 from protocol.rpc.service import Answer, Service, answer
@@ -62,27 +59,11 @@ from protocol.security import needs
 from protocol.security.credentials import Security
 from protocol.wire.message import DONE, Done, replace
 
-__all__ = ["Starter", "child_main", "main", "warm_up"]
-
 NO_GROUP: Final = ControlGroup(Trees(0), "")
 
 
 class AlreadyBusy(PeerError):
     """Another job runs."""
-
-
-def child_main(birth: Birth) -> None:
-    """What the zygote calls in the forked child."""
-    settings = StarterSettings.unpack(birth.payload)
-    log = settings.begin()
-    become_subreaper()
-    os.umask(JOB_UMASK)
-    # Descriptors that the zygote or a library has left open are the pool's, and hooks and jobs are not.
-    leave_nothing_to_programs()
-    try:
-        trio.run(main, birth, settings, log, RealNetwork())
-    except* PeerError as group:  # the fork was given up before it could be answered
-        log.always("The startd did not speak", error=str(group.exceptions[0]))
 
 
 async def main(birth: Birth, settings: StarterSettings, log: Log, network: Network) -> None:
@@ -140,6 +121,7 @@ class Starter:
                 nursery.cancel_scope.cancel()
         finally:
             faults.fault("starter.before_leaving")
+            self._spawner.close()
             if self._orphaned:  # else the startd removes it, unless another starter has it by now
                 self._group.remove()
 
@@ -206,6 +188,7 @@ class Starter:
         """Be this slot's from now on; a spare one was nobody's until its first job."""
         self._settings = self._settings.for_slot(slot)
         self._group = ControlGroup(self._settings.trees, slot.group, counts_cache=self._settings.counts_cache)
+        self._spawner.close()
         self._spawner = JobSpawner(self._group)
 
     def meet_schedd(self, _peer: Peer, request: MeetSchedd) -> Done:

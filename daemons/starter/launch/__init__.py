@@ -9,5 +9,5 @@ A program is started in five steps:
 5. `body.py` is what runs then: a `Body` that is signalled, suspended, looked at and ended; its `Scene` is for visitors.
 
 A job in a container takes `container_plan.py`, `container_engine.py`, `container.py` and `container_usage.py` instead
-of 2 to 4; for one in a Singularity image `image_test.py` comes first. `warm.py` is what the zygote does beforehand.
+of 2 to 4; for one in a Singularity image `image_test.py` comes first.
 """

@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+import tempfile
+from pathlib import Path
 
 import pytest
 
@@ -16,7 +19,7 @@ for heavy in ("numpy", "rich", "lark", "sqlite3", "subprocess"):
 
 @pytest.mark.parametrize(
     ("module", "allowed"),
-    [("daemons.starter.main", {"subprocess"}), ("daemons.agent.main", {"subprocess"})],
+    [("daemons.starter.born", {"subprocess"}), ("daemons.agent.main", {"subprocess"})],
 )
 def test_a_zygote_imports_nothing_that_its_children_do_not_need(module: str, allowed: set[str]) -> None:
     program = PROGRAM.format(module=module, name="child_main")
@@ -28,7 +31,7 @@ def test_a_starters_messages_are_learnt_before_there_are_starters() -> None:
     program = (
         "import threading\n"
         "from daemons.starter.launch import vfork\n"
-        "from daemons.starter.main import warm_up\n"
+        "from daemons.starter.born import warm_up\n"
         "from protocol.messages import agent, shadow, starter\n"
         "used = (starter.RunJob, starter.StopJob, shadow.JobExecuting, shadow.JobEnded, agent.PushOutput)\n"
         "print([one._plan for one in used if one._plan], vfork.is_possible.cache_info().currsize)\n"
@@ -44,7 +47,7 @@ def test_what_a_machine_is_asked_and_every_slot_has_is_learnt_before_there_are_s
     program = (
         "import re\n"
         "from daemons.host.process_limit import machine_processes\n"
-        "from daemons.starter.main import warm_up\n"
+        "from daemons.starter.born import warm_up\n"
         "from pool.classad import ClassAd\n"
         "from pool.classad.eval.expression import READER\n"
         "from pool.execute.plan import ExecuteSurroundings, plan_job\n"
@@ -58,3 +61,27 @@ def test_what_a_machine_is_asked_and_every_slot_has_is_learnt_before_there_are_s
     )
     said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
     assert said.splitlines() == ["0 1"]
+
+
+def test_before_there_are_starters_one_runs_jobs_and_leaves_nothing_behind() -> None:
+    program = (
+        "import os, threading\n"
+        "from daemons.base.linux import children_of\n"
+        "from daemons.starter import rehearsal\n"
+        "from protocol.messages.shadow import JobEnded\n"
+        "ended, say = [], rehearsal._say\n"
+        "def heard(peer, message):\n"
+        "    ended.extend([message.ending.value] if isinstance(message, JobEnded) else [])\n"
+        "    return say(peer, message)\n"
+        "rehearsal._say = heard\n"
+        "open_before = os.listdir('/proc/self/fd')\n"
+        "rehearsal.warm_up()\n"
+        "print(ended == ['exited'] * rehearsal.ROUNDS, os.listdir('/proc/self/fd') == open_before)\n"
+        "print(threading.active_count(), list(children_of(os.getpid())))\n"
+    )
+    with tempfile.TemporaryDirectory() as place:
+        Path(place).chmod(0o777)  # a job's account has to get through
+        command, told = [sys.executable, "-c", program], {**os.environ, "TMPDIR": place}
+        said = subprocess.run(command, capture_output=True, text=True, check=True, env=told).stdout
+        assert said.splitlines() == ["True True", "1 []"]
+        assert not os.listdir(place)
