@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from itertools import count
+from math import inf
 from random import Random
 
 import pytest
@@ -11,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pool.accounting.groups import Group
-from pool.classad import expr
+from pool.classad import ClassAd, expr
 from pool.matching import (
     CyclePlan,
     CycleSettings,
@@ -24,6 +26,7 @@ from pool.matching import (
     negotiate,
 )
 from pool.matching.columnar import FEW, ColumnEvaluator
+from pool.matching.snapshot import TimeLimits
 from tests.pool.matching.test_bounds import grouped, static
 from tests.pool.matching.test_cycle import a_pslot, a_request, a_slot
 
@@ -72,7 +75,24 @@ POLICIES = [
     PreemptionPolicy(requirements=expr("RemoteUserPrio > 1.2 * SubmitterUserPrio"), rank=expr("RemoteUserPrio")),
     PreemptionPolicy(requirements=expr("RemoteGroupResourcesInUse > RemoteGroupQuota"), rank=expr("-TotalJobRunTime")),
     PreemptionPolicy(requirements=expr("RemoteUserResourcesInUse > SubmitterUserResourcesInUse"), together=True),
+    PreemptionPolicy(requirements=expr("true"), rank=expr("-TotalJobRunTime"), early=True),
+    PreemptionPolicy(requirements=expr("RemoteUserResourcesInUse > 2"), stable=False),
 ]
+CONSUMES = {
+    "ConsumptionCpus": expr("quantize(TARGET.RequestCpus, {2})"),
+    "ConsumptionMemory": expr("quantize(TARGET.RequestMemory, {256})"),
+    "ConsumptionDisk": expr("TARGET.RequestDisk"),
+    "NumDynamicSlots": 0,
+}
+TOYS = {
+    "MachineResources": "Cpus Memory Disk Swap Toy",
+    **{f"Toy_t{number}": ClassAd({"Id": f"t{number}", "Colour": number}) for number in range(3)},
+}
+
+
+def toys(*numbers: int) -> dict[str, object]:
+    """These pieces of a custom resource."""
+    return {"Toy": len(numbers), "AvailableToy": expr(f"{{ {', '.join(f'Toy_t{number}' for number in numbers)} }}")}
 
 
 def a_slot_of_any_kind(rng: Random, number: int) -> list[Offer]:
@@ -80,13 +100,19 @@ def a_slot_of_any_kind(rng: Random, number: int) -> list[Offer]:
     common = {"Memory": rng.choice([512, 1024, 4096]), "Net": rng.choice(["left", "right"]), "Rank": expr("TARGET.Vip")}
     held = {**common, "RemoteOwner": rng.choice(MEMBERS), "CurrentRank": rng.choice([0.0, 0.0, 1.0])}
     held["TotalJobRunTime"] = rng.randrange(1000)
-    kind = rng.randrange(4)
+    held["RetirementTimeRemaining"] = rng.choice([0, 0, 100])
+    if rng.random() < 0.2:
+        held |= {"PreemptingUser": rng.choice(MEMBERS), "PreemptingRank": rng.choice([0.0, 2.0])}
+    kind = rng.randrange(5)
     if kind == 0:
         return [a_slot(f"s{number}", **common)]
     if kind == 1:
         return [a_slot(f"c{number}", claimed=True, **held)]
-    child = a_slot(f"p{number}_1", claimed=True, DynamicSlot=True, **held)
-    return [a_pslot(f"p{number}", rng.randrange(1, 5), Net=common["Net"], ChildName=[child.name]), child]
+    if kind == 2:
+        return [a_pslot(f"q{number}", rng.randrange(1, 9), Net=common["Net"], **CONSUMES)]
+    child = a_slot(f"p{number}_1", claimed=True, DynamicSlot=True, **TOYS, **toys(0), **held)
+    left = {"Net": common["Net"], **TOYS, **toys(*rng.choice([(), (1,), (1, 2)]))}
+    return [a_pslot(f"p{number}", rng.randrange(1, 5), ChildName=[child.name], **left), child]
 
 
 def a_bounded_pool(rng: Random) -> Snapshot:
@@ -103,7 +129,9 @@ def a_bounded_pool(rng: Random) -> Snapshot:
         pre=rng.choice([None, expr("isUndefined(RemoteOwner)")]),
         post=rng.choice([None, expr("-Memory")]),
         preemption=policy,
+        depth_first=rng.random() < 0.3,
     )
+    times = TimeLimits(*(rng.choice([inf, inf, 6.0]) for _ in range(4)))
     capacity = {name: float(rng.randrange(6)) for name in ("license", "left", "right")}
     rate = rng.choice([2.0, float("inf")])
     chosen = grouped(*(groups if rng.random() < 0.7 else ()), rounds=rng.randrange(1, 4), rate=rate)
@@ -111,7 +139,7 @@ def a_bounded_pool(rng: Random) -> Snapshot:
         slots,
         [a_bounded_request(rng) for _ in range(8)],
         {name: a_standing(rng, held[name]) for name in MEMBERS},
-        replace(chosen, order=order, capacity=capacity.__getitem__),
+        replace(chosen, order=order, capacity=capacity.__getitem__, times=times, global_prios=rng.random() < 0.3),
         now=1000.0,
         parents=[slot for slot in slots if slot.partitionable] if policy.together else [],
         pool_weight=float(sum(slot.ad.eval_int("Cpus", 1) for slot in slots)),
@@ -128,7 +156,15 @@ def a_bounded_request(rng: Random) -> JobRequest:
         RequestCpus=rng.choice([1, 1, 2]),
         RequestMemory=rng.choice([1, 600]),
         Rank=rng.choice([0.0, expr("TARGET.Memory")]),
-        Requirements=rng.choice([expr("TARGET.Cpus >= RequestCpus"), expr("TARGET.Memory >= RequestMemory")]),
+        RequestToy=rng.choice([0, 0, 1, 2]),
+        RequireToy=expr("Colour >= 1"),
+        Requirements=rng.choice(
+            [
+                expr("TARGET.Cpus >= RequestCpus && (TARGET.Toy ?: 0) >= RequestToy"),
+                expr("TARGET.Memory >= RequestMemory"),
+                expr("RequestToy == 0 || countMatches(MY.RequireToy, TARGET.AvailableToy) >= RequestToy"),
+            ]
+        ),
         Vip=rng.choice([0, 0, 1]),
         **({} if limits is None else {"ConcurrencyLimits": limits}),
     )
@@ -137,6 +173,13 @@ def a_bounded_request(rng: Random) -> JobRequest:
 def a_standing(rng: Random, held: int) -> Standing:
     ceiling, floor = rng.choice([-1.0, -1.0, held + 2.0]), rng.choice([0.0, 0.0, held + 1.0])
     return Standing(rng.choice([500.0, 700.0, 4000.0]), float(held), held, ceiling, floor)
+
+
+def timed(snapshot: Snapshot) -> Snapshot:
+    """The same where each match takes a second."""
+    ticks = count()
+    times = replace(snapshot.settings.times, clock=lambda: float(next(ticks)))
+    return replace(snapshot, settings=replace(snapshot.settings, times=times))
 
 
 def in_words(plan: CyclePlan) -> object:
@@ -152,6 +195,6 @@ def test_plans_are_the_same_under_all_that_bounds_a_cycle(rng: Random) -> None:
     for _ in range(2):  # the second cycle finds the first one's columns
         snapshot = a_bounded_pool(rng)
         assert len(snapshot.slots) >= FEW
-        by_columns, by_scalars = negotiate(snapshot, evaluator), negotiate(snapshot)
+        by_columns, by_scalars = negotiate(timed(snapshot), evaluator), negotiate(timed(snapshot))
         assert in_words(by_columns) == in_words(by_scalars)
         assert by_columns == by_scalars
