@@ -140,7 +140,8 @@ def slot_ad(base: ClassAd, view: SlotView, shape: ClassAd | None = None) -> Clas
     _put_state(ad, view)
     ad["Start"] = view.start
     closed = view.promised or view.no_scratch or (view.draining and not view.accept_while_draining)
-    ad["Requirements"] = _NEVER if view.state.state in UNMATCHABLE or closed else _START
+    elsewhere = view.state.state in UNMATCHABLE and not (view.state.state is State.DRAINED and view.draining)
+    ad["Requirements"] = _NEVER if elsewhere or closed else _START
     if view.claim is not None:
         _put_claim(ad, view.claim, view)
     if view.pending is not None:

@@ -2,6 +2,9 @@
 
 How fast: gracefully (retirement and vacate time are granted), quickly (vacate time only), fast (at once). When every
 slot is drained the machine stays so, or takes jobs again, as the request said.
+
+A graceful drain may let jobs into what partitionable slots have free: those that a START of its own takes. They are
+guests. When the last job of before has left, no other comes in, and they have to leave without retirement.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ from enum import IntEnum, StrEnum
 
 from pool.base.errors import UserError
 from pool.classad import ClassAd, Expr
+from pool.classad.syntax.parse import literal_of
 
 
 class HowFast(IntEnum):
@@ -42,7 +46,7 @@ class Drain:
     reason: str
     began_at: float
     start: Expr | None = None
-    """START while draining; None: no job may start."""
+    """START while draining; None: no job may start (any more)."""
     check: Expr | None = None
     """Must be true for every slot, or the machine does not drain."""
 
@@ -57,6 +61,13 @@ def begin_drain(asked: Drain, running: Drain | None, slot_ads: Callable[[], list
             if asked.check.eval(ad) is not True:
                 raise UserError(f"{ad.eval_str('Name')} does not pass the check {asked.check.text}")
     return asked
+
+
+def start_meanwhile(how: HowFast, asked: Expr | None, otherwise: Expr | None) -> Expr | None:
+    """START while the machine drains, as the request has it, or else the configuration."""
+    start = otherwise if asked is None else asked
+    lets_nobody_in = start is None or literal_of(start.node) is False
+    return None if how is not HowFast.GRACEFUL or lets_nobody_in else start
 
 
 def end_drain(request_id: str, running: Drain | None) -> None:

@@ -151,7 +151,8 @@ class Claims:
             return "the startd is shutting down"
         if slot.pending is not None and slot.state.state is not State.CLAIMED:
             return f"{slot.name} is being claimed by somebody else"
-        if slot.state.state is not State.CLAIMED and not can(slot.state, Event.CLAIM):
+        free = can(slot.state, Event.CLAIM) or (slot.state.state is State.DRAINED and self._ads.lets_in(slot))
+        if slot.state.state is not State.CLAIMED and not free:
             return f"{slot.name} is {slot.state.state.value}"
         return self._mismatch(slot, asked.job_ad)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from enum import Enum
 from typing import TypeVar
 
@@ -12,7 +13,7 @@ from daemons.startd.slots.moves import Moves
 from daemons.startd.slots.slot import Slot, Slots
 from pool.base.errors import ClassAdError, PoolError, UserError
 from pool.classad import Expr, expr
-from pool.slots.drain import Afterwards, Drain, HowFast, begin_drain, end_drain
+from pool.slots.drain import Afterwards, Drain, HowFast, begin_drain, end_drain, start_meanwhile
 from pool.slots.overrides import overridden
 from pool.slots.state_machine import Event, EvictionCause, State, can
 from protocol.messages.common import StopHow
@@ -45,15 +46,15 @@ class Admin:
 
     def drain(self, peer: Peer, asked: DrainMachine) -> DrainStarted:
         """Begin to drain."""
-        wall = self._start.world.wall()
+        wall, fast = self._start.world.wall(), _member(HowFast, asked.how_fast, "how_fast", "0, 10 or 20")
         self._count += 1
         drain = Drain(
             request_id=f"{int(self._start.started_at)}.{self._count}",
-            how=_member(HowFast, asked.how_fast, "how_fast", "0, 10 or 20"),
+            how=fast,
             afterwards=_member(Afterwards, asked.on_completion, "on_completion", ", ".join(Afterwards)),
             reason=asked.reason or f"by command of {peer.identity}",
             began_at=wall,
-            start=_expression(asked.start, "start"),
+            start=start_meanwhile(fast, _expression(asked.start, "start"), self._ads.settings.draining_start),
             check=_expression(asked.check, "check"),
         )
         begun = begin_drain(drain, self._ads.drain, lambda: [self._ads.matching(slot) for slot in self._slots])
@@ -117,6 +118,8 @@ class Admin:
         self._ads.drain, self._ads.drain_stopped = None, self._start.world.wall()
         for slot in self._slots:
             slot.changed()
+            if slot.claim is not None:  # whoever was a guest is one no more
+                slot.claim = replace(slot.claim, while_draining=False)
             if can(slot.state, Event.DRAIN_OVER):
                 self._moves.apply(slot, Event.DRAIN_OVER)
             # A job that was to leave only for the drain's sake, and has not yet, stays.

@@ -177,7 +177,7 @@ class Ads:
 
     def private(self, slot: Slot) -> ClassAd:
         """The half of the ad with the claim ids."""
-        return private_ad(slot.name, slot.kind, self._slots.offers_of(slot))
+        return private_ad(slot.name, slot.kind, self._slots.offers_of(slot, while_draining=self.lets_in(slot)))
 
     def retirement_left(self, slot: Slot) -> float:
         """How long the slot's job may still run undisturbed."""
@@ -214,14 +214,18 @@ class Ads:
         return ad
 
     def _start_expression(self, slot: Slot) -> Expr:
-        """START, or while the machine drains what is said for then: by the order, else by the configuration."""
+        """START, or while the machine drains what is said for then."""
         if self.drain is None:
             return slot.policy.expr("START")
-        return next((one for one in (self.drain.start, self.settings.draining_start) if one is not None), _NO_START)
+        return _NO_START if self.drain.start is None else self.drain.start
+
+    def lets_in(self, slot: Slot) -> bool:
+        """Whether jobs may come into this slot although the machine drains: a guest's, or one with room for guests."""
+        guests = slot.kind is SlotKind.PARTITIONABLE or (slot.claim is not None and slot.claim.while_draining)
+        return guests and self.drain is not None and self.drain.start is not None
 
     def _view(self, slot: Slot, children: list[ClassAd], now: float) -> SlotView:
         """What the slot's ad is made from."""
-        start_expr, draining = self._start_expression(slot), self.drain is not None
         return SlotView(
             name=slot.name,
             slot_id=slot.spec.slot_id,
@@ -231,7 +235,7 @@ class Ads:
             free=slot.free,
             whole=slot.whole,
             state=slot.state,
-            start=start_expr,
+            start=self._start_expression(slot),
             now=now,
             now_monotonic=trio.current_time(),
             claim=slot.claim,
@@ -240,8 +244,8 @@ class Ads:
             usage=slot.usage,
             promised=bool(slot.promised),
             no_scratch=bool(self.scratch_trouble),
-            draining=draining,
-            accept_while_draining=draining and start_expr is not _NO_START,
+            draining=self.drain is not None,
+            accept_while_draining=self.lets_in(slot),
             load=self.loads.of_job(slot),
             cores=None if _has(slot, "CpusUsage") else slot.cores.now,
             job_starts=self.statistics.starts,

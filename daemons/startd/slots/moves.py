@@ -29,6 +29,7 @@ from daemons.startd.slots.outlook import Outlook
 from daemons.startd.slots.policy import OwnersPolicy
 from daemons.startd.slots.slot import NEVER, Slot, Slots
 from pool.slots.counters import Preempted
+from pool.slots.drain import Drain
 from pool.slots.provision.resources import CPUS
 from pool.slots.state_machine import Activity, Effect, Event, State, can, step
 from protocol.messages.common import StopHow
@@ -111,10 +112,26 @@ class Moves:
         self._hands.deadline_moved(slot)
 
     def _all_drained(self) -> list[tuple[Slot, Event]]:
-        """What happens to the slots once the last of them has come to Drained."""
-        if self._ads.drain is None or any(one.state.where != (State.DRAINED, Activity.RETIRING) for one in self._slots):
+        """What happens to the slots once the last of them has come to Drained, or only guests are left."""
+        if self._ads.drain is None:
+            return []
+        if sent_away := self._send_guests_away(self._ads.drain):
+            return sent_away
+        if any(one.state.where != (State.DRAINED, Activity.RETIRING) for one in self._slots):
             return []
         return [(slot, Event.ALL_DRAINED) for slot in self._slots]
+
+    def _send_guests_away(self, drain: Drain) -> list[tuple[Slot, Event]]:
+        """When the jobs of before are gone, those that came since the drain began go too, and none follows."""
+        claims = [slot.claim for slot in self._slots if slot.claim is not None]
+        if drain.start is None or not all(claim.while_draining for claim in claims):
+            return []
+        self._ads.drain = replace(drain, start=None)
+        for slot in self._slots:
+            slot.changed()
+            self._hands.changed(slot)
+        gone = [(slot, leaving.give_up(slot, WHY_DRAIN, StopHow.GRACEFUL)) for slot in self._slots]
+        return [(slot, event) for slot, event in gone if event is not None]
 
     # ---- what happens to slots
 

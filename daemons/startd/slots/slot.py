@@ -361,9 +361,10 @@ class Slots:
         for one in purse.offers:
             self._offers[one] = slot
 
-    def offers_of(self, slot: Slot) -> list[ClaimId]:
+    def offers_of(self, slot: Slot, *, while_draining: bool = False) -> list[ClaimId]:
         """The ids that the slot offers; none while it cannot be had. A job that retires for a claim may do so for a
-        better one."""
+        better one; `while_draining`: jobs may come although the slot is Drained."""
         waited_for = slot.pending is not None and slot.state.state is not State.CLAIMED
-        closed = slot.state.state in (State.DRAINED, State.PREEMPTING) or waited_for
+        drained = slot.state.state is State.DRAINED and not while_draining
+        closed = drained or slot.state.state is State.PREEMPTING or waited_for
         return [] if closed else list(slot.purse.offers)

@@ -122,6 +122,15 @@ async def test_a_drain_by_hand_stays(tmp_path: Path, autojump_clock: MockClock) 
         assert await bench.host.query("Machine", "PartitionableSlot && Draining")
 
 
+async def test_jobs_that_may_start_while_draining_do(tmp_path: Path, autojump_clock: MockClock) -> None:
+    knobs = {**KNOWN, "MAXJOBRETIREMENTTIME": "1000", "DEFRAG_DRAINING_START_EXPR": "TARGET.Scavenger =?= true"}
+    async with a_bench(tmp_path, **knobs) as bench, a_busy_machine(bench, jobs=2) as schedd:
+        await bench.host.start("defrag")
+        await until(bench.host, "Machine", "PartitionableSlot && Draining")
+        assert not (await schedd.claim(await bench.offer(), a_job())).answer.granted
+        assert (await schedd.claim(await bench.offer(), a_job(Scavenger=True))).answer.granted
+
+
 async def test_a_fall_drains_no_machine_more(tmp_path: Path, autojump_clock: MockClock) -> None:
     knobs = {**KNOWN, "DEFRAG_INTERVAL": "3600", "DEFRAG_DRAINING_MACHINES_PER_HOUR": "1"}
     async with a_bench(tmp_path, **knobs) as bench:
