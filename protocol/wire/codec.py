@@ -180,17 +180,15 @@ def _has_at_most(most: int, data: bytes | memoryview) -> bool:
         values += first >= 0x80
         if values > most:
             return False
-        fixed, sized = skipped[first]
-        at += fixed
-        if sized:
-            at += int.from_bytes(data[at - sized : at], "big")
+        own, width = skipped[first]
+        at += own + (int.from_bytes(data[at + 1 : at + 1 + width], "big") if width else 0)
     return at >= end
 
 
 def _skips() -> list[tuple[int, int]]:
-    """For each first byte of a value: how many bytes are its own, and how many of those, at their end, are a length.
+    """For each first byte of a value: how many bytes are its own, and how many of them, next to it, are a length.
 
-    The elements of arrays and maps are values by themselves. An extension's type counts with what it holds.
+    The elements of arrays and maps are values by themselves; the bytes of an extension are none.
     """
     found = [(1, 0)] * 256
     for size in range(32):
@@ -202,7 +200,7 @@ def _skips() -> list[tuple[int, int]]:
     for first, size in ((0xD0, 1), (0xD1, 2), (0xD2, 4), (0xD3, 8), (0xDC, 2), (0xDD, 4), (0xDE, 2), (0xDF, 4)):
         found[first] = (1 + size, 0)
     for first, width in ((0xC7, 1), (0xC8, 2), (0xC9, 4)):
-        found[first] = (1 + width, width)
+        found[first] = (2 + width, width)  # the type of an extension stands behind its length
     for exponent in range(5):
         found[0xD4 + exponent] = (2 + 2**exponent, 0)
     return found

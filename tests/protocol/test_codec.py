@@ -7,6 +7,7 @@ import pytest
 
 from pool.base.errors import PeerError
 from pool.classad import ERROR, UNDEFINED, AbsTime, ClassAd, RelTime
+from protocol.wire import codec
 from protocol.wire.ad_table import unpack_ads
 from protocol.wire.codec import (
     AD,
@@ -218,3 +219,21 @@ def test_a_long_value_that_is_cut_is_refused_like_a_short_one() -> None:
 def test_nesting_has_an_end() -> None:
     with pytest.raises(PeerError, match="not msgpack"):
         unpack(b"\x91" * 100_000 + b"\x90")
+
+
+@pytest.mark.parametrize("size", [0, 1, 2, 3, 4, 8, 16, 17, 31, 32, 255, 256, 65_535, 65_536])
+def test_what_a_value_says_of_its_length_is_passed_over_when_values_are_counted(size: int) -> None:
+    raw = b"\x90" * size
+    numbers = [-1, -200, -(2**15), -(2**31), -(2**60), 200, 2**15, 2**31, 2**60, 0.5]
+    for value in (raw, "x" * size, msgpack.ExtType(5, raw), *numbers, None, True):
+        # A length that is read wrongly takes some of the bytes for arrays, or the value behind them for some of them.
+        packed = msgpack.packb(value) + b"\xc0"
+        assert codec._has_at_most(2, packed)
+        assert not codec._has_at_most(1, packed)
+
+
+def test_no_extension_hides_what_stands_behind_it() -> None:
+    # Read a byte too early, its last byte would be the beginning of a text that takes up all that follows.
+    hidden = msgpack.packb(msgpack.ExtType(5, b"x" * 299 + b"\xdb"))
+    with pytest.raises(PeerError, match="values in"):
+        unpack(b"\x92" + hidden + EMPTY_ARRAYS)

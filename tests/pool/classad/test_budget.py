@@ -130,6 +130,7 @@ def test_an_expression_has_a_length() -> None:
     with pytest.raises(ClassAdError, match="an expression of") as error:
         expr("1+" * MAX_EXPRESSION + "1")
     assert str(MAX_EXPRESSION) in str(error.value)
+    assert str(error.value).startswith("expression:1:1: ")
 
 
 def test_a_string_may_be_longer() -> None:

@@ -114,6 +114,13 @@ def test_a_small_round_robin_rate_gives_all_groups_some_of_what_they_both_want()
     assert by_submitter(in_turns) == {"a.x@p": 2, "b.y@p": 2}
 
 
+def test_a_job_that_is_too_large_for_one_turn_has_another() -> None:
+    wide = a_request("a.x@p", 2, RequestCpus=2)
+    settings = grouped(static("a", 4), rate=1.0)
+    plan = negotiate(Snapshot([a_pslot("p", 4)], [wide], settings=settings, pool_weight=4))
+    assert (by_submitter(plan), plan.rejections) == ({"a.x@p": 2}, [])
+
+
 def test_a_job_that_is_too_large_for_the_quota_lets_smaller_ones_pass() -> None:
     large, small = a_request("g.a@p", 1, prio=9, RequestCpus=4), a_request("g.a@p", 9, RequestCpus=1)
     plan = negotiate(Snapshot([a_pslot("p", 16)], [large, small], settings=grouped(static("g", 3)), pool_weight=16))

@@ -71,6 +71,11 @@ def test_a_request_that_is_no_amount_is_refused(bad: float) -> None:
         fit_request(a_job(Memory=bad), ClassAd(), WHOLE, ROUNDING)
 
 
+def test_nothing_is_an_amount() -> None:
+    asked = fit_request(a_job(Memory=0, GPUs=0), ClassAd(), WHOLE, Rounding({}))
+    assert (asked.of(MEMORY), asked.of("GPUs")) == (0, 0)
+
+
 def test_pieces_with_names_are_given_out_and_come_back() -> None:
     child, rest = carve(PSLOT, Amounts({CPUS: 1, MEMORY: 1, DISK: 1, "GPUs": 1}), WHOLE)
     assert (child.ids["GPUs"], rest.ids["GPUs"]) == (("CUDA0",), ("CUDA1",))
