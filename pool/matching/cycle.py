@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Final
 
 from pool.accounting.account_ads import CycleFigures, SubmitterFigures
@@ -149,6 +150,9 @@ class _Cycle:
 
     def _charge(self, submitter: Submitter, taking: Taking, turn: Turn) -> None:
         matched = taking.matched
+        if turn.group is not None:
+            regrouped = turn.group is not submitter.group
+            matched = replace(matched, group=turn.group.name, regrouped=regrouped)
         self.plan.matches.append(matched)
         self.plan.charges[submitter.name] = self.plan.charges.get(submitter.name, 0.0) + matched.weight
         self._bounds.charge(matched)

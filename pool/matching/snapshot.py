@@ -114,6 +114,10 @@ class Matched:
     """The dynamic slots that have to end for it."""
     limits: Limits = field(default_factory=lambda: NONE)
     """What it uses of concurrency limits."""
+    group: str = ""
+    """The accounting group in whose turn it was made; empty where there are none."""
+    regrouped: bool = False
+    """Whether that is not the submitter's own, but the turn of those in no group."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -280,7 +280,7 @@ def _put_claim(ad: ClassAd, claim: Claim, view: SlotView) -> None:
             "TotalClaimSuspendTime": int(claim.paused_s(now=view.now_monotonic)),
         }
     )
-    for name in ("AccountingGroup", "ConcurrencyLimits"):
+    for name in ("AccountingGroup", "ConcurrencyLimits", "RemoteNegotiatingGroup", "RemoteAutoregroup"):
         if name in job:
             ad[name] = job.eval(name, ad)
     running = claim.activation

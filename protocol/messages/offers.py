@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final, Self
 
 from pool.classad import ClassAd
+from pool.jobs.match_exprs import of_turn
 from protocol.messages.collector import AdUpdate
 from protocol.wire.message import Message, Record, Request
 
@@ -28,7 +29,7 @@ class OfferedMatch(Record):
     slot_ad: ClassAd
     room: list[str] = []
     exprs: dict[str, str] = {}
-    """Attributes that the negotiator puts into the ads of the jobs that run in the slot (NEGOTIATOR_MATCH_EXPRS)."""
+    """Attributes that the negotiator puts into the ads of the jobs that run in the slot (`pool.jobs.match_exprs`)."""
 
     @classmethod
     def of(cls, matched: Matched, exprs: Mapping[str, str]) -> Self:
@@ -40,7 +41,7 @@ class OfferedMatch(Record):
             startd_address=matched.address,
             slot_ad=matched.slot_ad,
             room=[one.claim_ids[0] for one in matched.room],
-            exprs=dict(exprs),
+            exprs={**exprs, **of_turn(matched.group, regrouped=matched.regrouped)},
         )
 
 

@@ -65,6 +65,17 @@ def running(pool: RealPool, cluster: int) -> int:
     return (pool.statuses(cluster) or []).count(RUNNING)
 
 
+def test_a_slots_ad_says_in_which_groups_turn_it_was_given_away(pool: RealPool) -> None:
+    own = sleepers(pool, 1, in_group("group_a"))
+    nobodys = sleepers(pool, 1)
+    for cluster, group in ((own, "group_a"), (nobodys, "<none>")):
+        (job,) = pool.until_status(cluster, RUNNING)
+        host = job.eval_str("RemoteHost", "")
+        (slot,) = [ad for ad in pool.slots() if ad.eval_str("Name") == host]
+        told = slot.eval_str("RemoteNegotiatingGroup"), slot.eval_bool("RemoteAutoregroup")
+        assert told == (group, False)
+
+
 def test_a_group_gets_its_quota_and_its_jobs_say_so(pool: RealPool) -> None:
     first = sleepers(pool, 5, in_group("group_a"))
     pool.until_status(first, RUNNING, count=2)

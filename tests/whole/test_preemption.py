@@ -1,6 +1,6 @@
-"""Jobs that have to leave their dynamic slots, with real daemons on the default layout: one partitionable slot.
+"""Jobs that have to leave their slots, with real daemons: dynamic ones of the default layout, and static ones.
 
-One pool for all tests; two accounting groups stand for two users, so that any account can run them.
+One pool of each layout for all tests; two accounting groups stand for two users, so that any account can run them.
 """
 
 from __future__ import annotations
@@ -18,8 +18,28 @@ IDLE, RUNNING, HELD = 1, 2, 5
 LEAVING = "starter.before_leaving"
 
 
+LAYOUTS = {"dynamic": {}, "static": {"SLOT_TYPE_1": "50%", "NUM_SLOTS_TYPE_1": 2}}
+
+
 @pytest.fixture(scope="module")
 def shared() -> Iterator[RealPool]:
+    """A pool with one partitionable slot."""
+    with a_pool("dynamic") as pool:
+        yield pool
+
+
+@pytest.fixture(scope="module", params=LAYOUTS)
+def any_shared(request: pytest.FixtureRequest) -> Iterator[RealPool]:
+    """A pool of either layout."""
+    if request.param == "dynamic":
+        yield request.getfixturevalue("shared")
+        return
+    with a_pool(request.param) as pool:
+        yield pool
+
+
+@contextmanager
+def a_pool(layout: str) -> Iterator[RealPool]:
     with real_pool(
         NUM_CPUS=2,
         MEMORY=2000,
@@ -34,6 +54,7 @@ def shared() -> Iterator[RealPool]:
         STARTER_INITIAL_UPDATE_INTERVAL=1,
         FAULT_POINTS=LEAVING,
         start=False,
+        **LAYOUTS[layout],
     ) as pool:
         faults = pool.run_dir / "faults"
         faults.mkdir(parents=True)
@@ -50,6 +71,15 @@ def pool(shared: RealPool) -> Iterator[RealPool]:
     admin(shared, "condor_rm", "-all", check=False)
     shared.until(lambda: not shared.jobs(), "an empty queue")
     shared.until(lambda: len(shared.slots()) == 1, "a whole slot")
+
+
+@pytest.fixture
+def any_pool(any_shared: RealPool) -> Iterator[RealPool]:
+    """A pool of either layout; afterwards nothing runs in it."""
+    yield any_shared
+    admin(any_shared, "condor_rm", "-all", check=False)
+    any_shared.until(lambda: not any_shared.jobs(), "an empty queue")
+    any_shared.until(lambda: not any(ad.eval_str("State") == "Claimed" for ad in any_shared.slots()), "free slots")
 
 
 def admin(pool: RealPool, *argv: str, check: bool = True) -> str:
@@ -82,17 +112,19 @@ def endless(pool: RealPool, group: str, more: str = "", *, count: int = 1) -> in
     )
 
 
-def test_a_user_with_less_than_his_share_takes_another_users_dynamic_slot(pool: RealPool) -> None:
+def test_a_user_with_less_than_his_share_takes_another_users_slot(any_pool: RealPool) -> None:
+    pool = any_pool
     greedy = endless(pool, "one", count=2)
     pool.until_status(greedy, RUNNING, count=2)
     late = endless(pool, "two")
     (ad,) = pool.until_status(late, RUNNING)
-    assert "slot1_" in ad.eval_str("RemoteHost", "")
+    assert ad.eval_str("RemoteHost", "").startswith("slot")
     pool.until_status(greedy, IDLE)
     pool.until_status(greedy, RUNNING)  # the other one was left alone
 
 
-def test_a_job_that_the_owner_ranks_higher_takes_a_dynamic_slot(pool: RealPool) -> None:
+def test_a_job_that_the_owner_ranks_higher_takes_a_slot(any_pool: RealPool) -> None:
+    pool = any_pool
     plain = endless(pool, "one", count=2)
     pool.until_status(plain, RUNNING, count=2)
     loved = endless(pool, "one", "+Loved = 10")  # the same user's: priority has no say
@@ -190,13 +222,14 @@ def test_a_job_retires_for_one_and_then_for_a_better_one_and_then_leaves(pool: R
         assert ad.eval_int("NumJobStarts") == 1
 
 
-def test_a_job_that_retires_is_left_alone_where_nobody_is_considered_early(pool: RealPool) -> None:
+def test_a_job_that_retires_is_left_alone_where_nobody_is_considered_early(any_pool: RealPool) -> None:
+    pool = any_pool
     with configured(pool, "MAXJOBRETIREMENTTIME = 3600"):
-        patient = endless(pool, "one", "request_cpus = 2")
-        pool.until_status(patient, RUNNING)
-        loved = endless(pool, "one", "+Loved = 10\nrequest_cpus = 2")
+        patient = endless(pool, "one", count=2)
+        pool.until_status(patient, RUNNING, count=2)
+        loved = endless(pool, "one", "+Loved = 10")
         pool.until(lambda: "LastRejMatchReason" in pool.jobs(str(loved))[0], "a job that was refused")
-        assert activities(pool) == ["Busy"]
+        assert [ad.eval_str("Activity") for ad in pool.slots() if ad.eval_str("State") == "Claimed"] == ["Busy"] * 2
         pool.until_status(loved, IDLE)
 
 

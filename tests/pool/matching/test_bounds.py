@@ -14,6 +14,7 @@ from pool.accounting.quotas import QuotaSettings
 from pool.classad import expr
 from pool.matching import CyclePlan, CycleSettings, Offer, PreemptionPolicy, RankOrder, Snapshot, Standing, negotiate
 from pool.matching.snapshot import TimeLimits
+from protocol.messages.offers import OfferedMatch
 from tests.pool.matching.test_cycle import a_pslot, a_request, a_slot, by_submitter
 
 DEFAULT_ORDER = expr(
@@ -51,6 +52,25 @@ def test_a_group_gets_no_more_than_its_quota(layout: str) -> None:
         "group_chemistry.curie@p": "the quota of the group group_chemistry allows no more than 6",
     }
     assert sum(one.unmatched for one in plan.rejections) == 54
+
+
+def test_a_match_says_in_whose_turn_it_was_made() -> None:
+    settings = grouped(static("a", 1, regroup=True), static("b", 1))
+    requests = [a_request("a.x@p", 2), a_request("b.y@p", 2), a_request("z@p", 1)]
+    plan = negotiate(Snapshot(slots(9), requests, settings=settings, pool_weight=9))
+    made = [(one.request.submitter, one.group, one.regrouped) for one in plan.matches]
+    assert sorted(made) == [
+        ("a.x@p", "<none>", True),
+        ("a.x@p", "a", False),
+        ("b.y@p", "b", False),
+        ("z@p", "<none>", False),
+    ]
+    assert OfferedMatch.of(plan.matches[0], {}).exprs == {
+        "RemoteNegotiatingGroup": f'"{plan.matches[0].group}"',
+        "RemoteAutoregroup": "false",
+    }
+    plain = negotiate(Snapshot(slots(1), [a_request()]))
+    assert OfferedMatch.of(plain.matches[0], {}).exprs == {}
 
 
 def test_what_a_group_holds_counts() -> None:
