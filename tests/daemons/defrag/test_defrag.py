@@ -234,3 +234,44 @@ async def test_a_defragmenter_without_the_duty_drains_nothing(tmp_path: Path, au
         assert drains_of(benches[1]) == 0
         assert await cm.query("Defrag") == []
         assert thief.name == "defrag"
+
+
+# ---- the manual's examples
+
+
+async def test_the_manuals_policy_drains_a_machine_an_hour(tmp_path: Path, autojump_clock: MockClock) -> None:
+    """The example of "Defragmenting Dynamic Slots"."""
+    knobs = {
+        "DEFRAG_INTERVAL": "3600",
+        "DEFRAG_DRAINING_MACHINES_PER_HOUR": "1.0",
+        "DEFRAG_MAX_WHOLE_MACHINES": "20",
+        "DEFRAG_MAX_CONCURRENT_DRAINING": "10",
+        "MAXJOBRETIREMENTTIME": "100000",
+        "POLLING_INTERVAL": "600",
+    }
+    async with a_pool(tmp_path, 3, **knobs) as (cm, benches), AsyncExitStack() as stack:
+        for bench in benches:
+            await stack.enter_async_context(a_busy_machine(bench, cm, jobs=1))
+        await until(cm, "Machine", "PartitionableSlot && Cpus == 3", count=3)
+        await cm.start("defrag")
+        for hours in range(3):
+            await trio.sleep(1800)
+            assert sum(map(drains_of, benches)) == hours + 1
+            await trio.sleep(1800)
+
+
+async def test_the_machine_of_the_highest_rank_drains_that_meets_the_requirements(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    """What HTCondor's own test of condor_defrag looks at (defrag.run): DrainRank < 4, and the highest of those."""
+    rank = "int(substr(Machine, 1, 1))"
+    knobs = {"DEFRAG_RANK": rank, "DEFRAG_REQUIREMENTS": f"{rank} < 4", "MAXJOBRETIREMENTTIME": "100000"}
+    async with a_pool(tmp_path, 5, **knobs) as (cm, benches), AsyncExitStack() as stack:
+        for bench in benches:
+            await stack.enter_async_context(a_busy_machine(bench, cm, jobs=1))
+        await until(cm, "Machine", "PartitionableSlot && Cpus == 3", count=5)
+        await cm.start("defrag")
+        await until_drained(cm, 1)
+        assert [drains_of(bench) for bench in benches] == [0, 0, 0, 1, 0]
+        await until_drained(cm, 2)
+        assert [drains_of(bench) for bench in benches] == [0, 0, 1, 1, 0]
