@@ -17,6 +17,7 @@ from typing import Final
 
 import trio
 
+from daemons.base import merging
 from daemons.base.layout import publish
 from daemons.base.linux import become_subreaper
 from daemons.daemon_core.run import DaemonStart
@@ -247,6 +248,8 @@ async def main(start: DaemonStart, *, task_status: trio.TaskStatus[None] = trio.
     registrar = Registrar(start)
     start.service.offer(master.answers(), registrar.answers(), Admissions(start, registrar).answers())
     start.describe(master.ad)
+    if start.config.bool("MERGE_EQUAL_MEMORY"):
+        _merge_memory(start)
     async with trio.open_nursery() as nursery:
         if start.config.bool("USE_SHARED_PORT") and start.security.has_host_certificate:
             await _open_port(start, nursery)
@@ -265,6 +268,13 @@ async def main(start: DaemonStart, *, task_status: trio.TaskStatus[None] = trio.
         ready.unlink(missing_ok=True)
         nursery.cancel_scope.cancel()
     sweep_sockets(start.run_dir)
+
+
+def _merge_memory(start: DaemonStart) -> None:
+    try:
+        merging.switch_on()
+    except OSError as error:
+        start.log.always(f"MERGE_EQUAL_MEMORY has no effect: {merging.SWITCH}: {error.strerror}")
 
 
 async def _open_port(start: DaemonStart, nursery: trio.Nursery) -> None:

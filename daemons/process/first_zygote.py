@@ -17,6 +17,7 @@ from typing import Final, NoReturn
 
 import trio
 
+from daemons.base.merging import mark_memory
 from daemons.process import zygote
 
 KINDS: Final[Mapping[str, Mapping[str, str]]] = {
@@ -69,6 +70,7 @@ def fork_for(daemon: str) -> None:
         zygote.load(entry)  # before the fork, so that this process and its zygote share what comes of it
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     gc.freeze()
+    mark_memory()
     pid = os.fork()
     if pid == 0:
         _be_zygote(theirs.detach(), kinds)

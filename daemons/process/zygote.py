@@ -42,6 +42,7 @@ import msgpack
 
 from daemons.base.killing import kill_until_gone
 from daemons.base.linux import become_subreaper, children_of, descendants, ended_children, name_process
+from daemons.base.merging import mark_memory
 
 PACKET_BYTES_MAX: Final = 160 * 1024
 """What fits one packet under the kernel's default socket buffer; a job's ad travels on the channel instead."""
@@ -214,6 +215,7 @@ def main(argv: list[str]) -> int:
     gc.collect()
     gc.disable()
     gc.freeze()
+    mark_memory()
     zygote._say({"ready": os.getpid()})
     zygote.serve()
     return 0
