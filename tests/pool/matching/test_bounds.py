@@ -236,3 +236,33 @@ def test_the_negotiators_own_weight_counts_where_it_is_forced() -> None:
     heavy = a_slot("s", SlotWeight=9, Memory=2048)
     assert weight_by(expr("Memory / 1024"))(heavy.ad) == 2.0
     assert weight_by(expr("NoSuchAttribute"))(heavy.ad) == 1.0  # Cpus, as where a slot says nothing useful
+
+
+class TestOrders:
+    """Fair share, a strict order, fixed fractions, and a mixture of these: what an administrator may choose."""
+
+    WANT = ("gold.a@p", "iron.b@p", "iron.c@p", "d@p")
+
+    def shares_of(self, settings: CycleSettings, many: int = 40) -> list[int]:
+        requests = [a_request(name, many) for name in self.WANT]
+        got = by_submitter(negotiate(Snapshot(slots(40), requests, settings=settings, pool_weight=40)))
+        return [got.get(name, 0) for name in self.WANT]
+
+    def test_fair_share_is_what_there_is_without_groups(self) -> None:
+        assert self.shares_of(CycleSettings()) == [10, 10, 10, 10]
+
+    def test_strict_order_serves_a_group_only_when_those_before_it_want_nothing_more(self) -> None:
+        ranked = 'ifThenElse(AccountingGroup == "gold", 1, ifThenElse(AccountingGroup == "iron", 2, 3))'
+        quotas = QuotaSettings(sort=expr(ranked), strict=False)
+        settings = CycleSettings(groups=GroupTree([static("gold", 40), static("iron", 40)]), quotas=quotas)
+        assert self.shares_of(settings) == [40, 0, 0, 0]
+        assert self.shares_of(settings, many=15) == [15, 13, 12, 0]
+
+    def test_fixed_fractions_leave_empty_what_their_groups_do_not_want(self) -> None:
+        settings = grouped(Group("gold", 0.5), Group("iron", 0.25))
+        assert self.shares_of(settings) == [20, 5, 5, 10]
+        assert self.shares_of(settings, many=6) == [6, 5, 5, 6]
+
+    def test_a_mixture_gives_one_group_its_fraction_and_all_others_what_is_left_by_fair_share(self) -> None:
+        settings = grouped(Group("gold", 0.4), Group("iron", 0.3, accepts_surplus=True, regroups=True))
+        assert self.shares_of(settings) == [16, 8, 8, 8]
