@@ -1,7 +1,8 @@
 """What the negotiator's ad and its log say of its last cycles.
 
 Source: HTCondor manual, "Negotiator ClassAd Attributes". Of HTCondor's phases, the first is here the snapshot, the
-fourth the matching and the handing out; to filter slots and to sort submitters are parts of these.
+fourth the matching and the handing out; to filter slots and to sort submitters are parts of these. Nothing is
+prefetched: schedds say what they want before a cycle begins.
 """
 
 from __future__ import annotations
@@ -21,12 +22,13 @@ SILENT_MAX_S: Final = 60.0
 
 @dataclass(frozen=True, slots=True)
 class CycleTimes:
-    """When a cycle began (wall time), how long it took, how long of that its snapshot, and its processor time."""
+    """When a cycle began (wall time), how long it took, how long of that its snapshot, and both in processor time."""
 
     began_at: float
     took_s: float
     snapshot_s: float
     cpu_s: float
+    snapshot_cpu_s: float
 
 
 class Cycles:
@@ -90,10 +92,8 @@ def _attributes(
     yield "End", int(times.began_at + times.took_s)
     yield "Period", round(period, 6)
     yield "Duration", round(times.took_s, 6)
-    yield "Phase1Duration", round(times.snapshot_s, 6)
-    yield "Phase2Duration", 0.0
-    yield "Phase3Duration", 0.0
-    yield "Phase4Duration", round(max(0.0, times.took_s - times.snapshot_s), 6)
+    yield from _phases("Duration", times.snapshot_s, times.took_s - times.snapshot_s)
+    yield from _phases("CpuTime", times.snapshot_cpu_s, times.cpu_s - times.snapshot_cpu_s)
     yield "CpuTime", round(times.cpu_s, 6)
     yield "TotalSlots", slots[0]
     yield "TrimmedSlots", slots[1]
@@ -113,3 +113,14 @@ def _attributes(
     yield "SubmittersFailed", ", ".join(sorted(failed))
     yield "SubmittersOutOfTime", ", ".join(sorted(plan.out_of_time))
     yield "ScheddsOutOfTime", ", ".join(sorted(plan.schedds_out_of_time))
+
+
+def _phases(what: str, first_s: float, last_s: float) -> Iterator[tuple[str, float]]:
+    for phase, seconds in (
+        ("Phase1", first_s),
+        ("Phase2", 0.0),
+        ("Phase3", 0.0),
+        ("Phase4", last_s),
+        ("Prefetch", 0.0),
+    ):
+        yield f"{phase}{what}", round(max(0.0, seconds), 6)

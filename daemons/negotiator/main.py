@@ -209,24 +209,27 @@ class Negotiator:
         self._start.world.rng.shuffle(agreed)
         return [request for schedd in agreed for request in schedd.requests]
 
-    def _plan(self, snapshot: Snapshot) -> CyclePlan:
-        """Match, in a thread. Small pools never need the columns, nor numpy's memory."""
+    def _plan(self, snapshot: Snapshot) -> tuple[CyclePlan, float]:
+        """Match, in a thread, and what that cost. Small pools never need the columns, nor numpy's memory."""
+        began = thread_time()
         # numpy takes tens of megabytes and a tenth of a second: a small pool's negotiator never loads it.
         if self._evaluate is None and len(snapshot.slots) >= SLOTS_FOR_COLUMNS:
             from pool.matching.columnar import ColumnEvaluator
 
             self._evaluate = ColumnEvaluator()
-        return negotiate(snapshot) if self._evaluate is None else negotiate(snapshot, self._evaluate)
+        plan = negotiate(snapshot) if self._evaluate is None else negotiate(snapshot, self._evaluate)
+        return plan, thread_time() - began
 
     async def _cycle(self, requests: list[JobRequest]) -> None:
         began, wall, cpu = trio.current_time(), self._start.world.wall(), thread_time()
         served, refused = self.serving.choose(requests)
         snapshot = self._snapshots.take(served, self._knobs, self._left_out_now().__contains__)
-        snapshot_s = trio.current_time() - began
+        snapshot_s, snapshot_cpu = trio.current_time() - began, thread_time() - cpu
         if len(snapshot.slots) * len(served) <= PAIRS_IN_PLACE_MAX:
-            plan = self._plan(snapshot)
+            plan, plan_cpu = self._plan(snapshot)
         else:
-            plan = await self._start.world.threads.run_sync(self._plan, snapshot)
+            plan, plan_cpu = await self._start.world.threads.run_sync(self._plan, snapshot)
+        cpu = thread_time()
         plan.rejections += refused
         fault("negotiator.cycle_planned")
         self.accounts.figures = plan.figures
@@ -235,7 +238,9 @@ class Negotiator:
             self.notices.made(plan.matches)
         failed = await self._handing_out.carry_out(plan, list(self._schedds.values()))
         fault("negotiator.matches_offered")
-        times = CycleTimes(wall, trio.current_time() - began, snapshot_s, thread_time() - cpu)
+        times = CycleTimes(
+            wall, trio.current_time() - began, snapshot_s, snapshot_cpu + plan_cpu + thread_time() - cpu, snapshot_cpu
+        )
         self._cycles.note(snapshot, plan, times, self._offers.counts(), failed, self._knobs.cycles_shown)
         if plan.out_of_time or plan.schedds_out_of_time:
             self.wake()

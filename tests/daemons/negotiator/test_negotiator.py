@@ -373,7 +373,19 @@ async def test_the_ad_tells_of_the_last_cycles(tmp_path: Path, autojump_clock: C
         ad = (await schedd.peer.call(GetAd())).ad
         cycles = [ad[name] for name in ad if name.startswith("LastNegotiationCycleMatches")]
         assert sum(cycles) == 1
+        told = {name.removeprefix("LastNegotiationCycle")[:-1] for name in ad if name.endswith("0")}
+        assert set(OF_A_CYCLE.split()) <= told
+        assert 0 < ad["LastNegotiationCyclePhase4CpuTime0"] <= ad["LastNegotiationCycleCpuTime0"]
         assert "secret" not in ad.long()
+
+
+OF_A_CYCLE = """
+ActiveSubmitterCount CandidateSlots CpuTime Duration End Matches MatchRate MatchRateSustained NumIdleJobs
+NumJobsConsidered NumSchedulers Period Phase1CpuTime Phase1Duration Phase2CpuTime Phase2Duration Phase3CpuTime
+Phase3Duration Phase4CpuTime Phase4Duration Pies PieSpins PrefetchCpuTime PrefetchDuration Rejections ScheddsOutOfTime
+SlotShareIter SubmittersFailed SubmittersOutOfTime SubmittersShareLimit Time TotalSlots TrimmedSlots
+"""
+"""What a negotiator of HTCondor 25 says of each cycle."""
 
 
 @pytest.mark.parametrize("said", ["", "True", "False", None], ids=["empty", "true", "false", "the default"])
