@@ -122,7 +122,7 @@ class Claims:
     def take(self, match: OfferedMatch) -> bool:
         """Use a match for the job that is next in its autocluster; False when none waits or no more may run."""
         core = self.core
-        if self.stopping or self._running() >= core.settings.jobs_running_max:
+        if self.is_full:
             return False
         id = ClaimId(match.claim_id)
         job = core.waiting.next(match.submitter, match.autocluster)
@@ -158,9 +158,11 @@ class Claims:
         core.tasks.start(self._guarded, claim, job, partial(self._request, claim, id, job))
         return True
 
-    def _running(self) -> int:
-        """How many jobs run, or shall run as soon as their slots are granted."""
-        return len(self.core.executions.shadow_of) + len(self._asking)
+    @property
+    def is_full(self) -> bool:
+        """Whether no more jobs may run than do, or shall as soon as their slots are granted."""
+        running = len(self.core.executions.shadow_of) + len(self._asking)
+        return self.stopping or running >= self.core.settings.jobs_running_max
 
     async def _guarded(self, claim: Claim, job: Job, work: Callable[[], Awaitable[None]]) -> None:
         """An error that nobody foresaw costs the claim and puts its job on hold; the schedd goes on."""

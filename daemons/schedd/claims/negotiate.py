@@ -137,8 +137,10 @@ class Negotiation:
             await peer.notify(announcement)
 
     def requests(self) -> list[ResourceRequest]:
-        """What waits for slots, one request for jobs that are alike."""
+        """What waits for slots, one request for jobs that are alike; nothing where no more jobs may run."""
         core = self._core
+        if self._claims.is_full:
+            return []
         groups = nlargest(GROUPS_MAX, core.waiting.groups(), key=_urgency)
         ads: dict[tuple[str, int], ClassAd] = {}
         requests = []

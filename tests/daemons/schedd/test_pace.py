@@ -99,3 +99,15 @@ async def test_no_more_jobs_run_than_max_jobs_running(tmp_path: Path, autojump_c
         await bench.match(startd)
         await bench.until_status(running=2, idle=2)
         assert len(startd.orders) <= 2
+
+
+async def test_no_slots_are_asked_for_while_no_more_jobs_may_run(tmp_path: Path, autojump_clock: Clock) -> None:
+    async with a_bench(tmp_path, MAX_JOBS_RUNNING="1") as bench:
+        startd = await bench.startd(slots=4)
+        await bench.submit(a_job(RunsFor=100))
+        await bench.submit(a_job(RunsFor=100), user="bin")
+        await bench.until(lambda: bench.announced is not None and len(bench.announced.requests) == 2)
+        await bench.match(startd)
+        await bench.until_status(running=1, idle=1)
+        await bench.until(lambda: bench.announced is not None and not bench.announced.requests)
+        await bench.until(lambda: bench.announced is not None and len(bench.announced.requests) == 1)

@@ -40,7 +40,9 @@ class TwoDays:
     def offer(self, slot: str) -> Offer:
         if not self.held[slot]:
             return a_slot(slot)
-        held = {"RemoteOwner": self.held[slot], "CurrentRank": 0.0, "EnteredCurrentState": self.since[slot]}
+        holder, ranks = self.held[slot], {one.submitter: one.ad.eval_float("Loved", 0.0) for one in self.requests}
+        held = {"RemoteOwner": holder, "EnteredCurrentState": self.since[slot]}
+        held |= {"Rank": expr("TARGET.Loved ?: 0"), "CurrentRank": ranks.get(holder, 0.0)}
         dynamic = {} if self.layout == "static" else {"DynamicSlot": True}
         return a_slot(slot, claimed=True, **held, **dynamic)
 
@@ -123,3 +125,11 @@ def test_a_priority_that_is_better_by_less_than_a_fifth_moves_nobody_aside(bette
     for name, priority in (("a@p", 10.0 * better), ("b@p", 10.0)):
         pool.accountant.set(name, "Priority", priority, now=pool.now)
     assert pool.cycle() == moved
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_by_rank_a_slot_changes_hands_only_for_a_job_that_it_ranks_higher_and_so_comes_to_rest(layout: str) -> None:
+    pool = TwoDays(layout, of("aaaa"), [a_request(name, 1, Loved=n // 2) for n, name in enumerate(of("abcdef"))])
+    assert 4 <= pool.run(0.5) <= 24
+    assert set(pool.held.values()) <= set(of("ef"))  # whom it ranks alike, and who take turns as the half-life says
+    assert pool.run() <= 24
