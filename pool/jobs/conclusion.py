@@ -47,6 +47,7 @@ from pool.jobs.vocabulary.hold_codes import (
     HoldCode,
     VacateCode,
     means_hold,
+    vacate_code,
     vacate_code_name,
 )
 from pool.jobs.vocabulary.states import JobEvent, JobStatus
@@ -96,7 +97,7 @@ def _decide(
     if status is JobStatus.REMOVED:
         return _was_removed(after, attributes)
     if status is JobStatus.IDLE or end.ending is Ending.EVICTED:
-        return _evicted(after, attributes, stop or StopReason(end.reason or "The job was evicted"), status)
+        return _evicted(after, attributes, stop or _by_the_starters_word(end.reason), status)
     if end.ending is Ending.EXITED:
         return _exited(after, attributes, policy.on_exit(after, status, now, system), now)
     if is_sent_back(end):
@@ -226,6 +227,12 @@ def _was_removed(job: ClassAd, attributes: Attributes) -> tuple[Changes, Fate]:
     attributes.update(vacate_attributes(job, VacateCode.JOB_REMOVED, reason, 0))
     events = (evicted_event(job, reason, VacateCode.JOB_REMOVED), log.Aborted(reason))
     return Changes(attributes, OF_THIS_RUN, events=events), _over(job, attributes, JobStatus.REMOVED)
+
+
+def _by_the_starters_word(reason: str) -> StopReason:
+    """Why a job left whose starter has reported before its startd did; it was told what the startd says."""
+    code = vacate_code(reason)
+    return StopReason(reason or "The job was evicted", 0 if code is VacateCode.CLAIM_DEACTIVATED else code)
 
 
 def _evicted(job: ClassAd, attributes: Attributes, stop: StopReason, status: JobStatus) -> tuple[Changes, Fate]:

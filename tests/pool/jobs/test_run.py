@@ -156,6 +156,23 @@ def test_an_eviction_says_why_and_lets_the_job_wait_again() -> None:
     assert (life.ad["NumVacates"], life.ad["VacateReasonCode"]) == (1, 1014)
 
 
+@pytest.mark.parametrize(
+    ("reason", "code"),
+    [
+        ("Preempted for a higher Ranked job", 1018),
+        ("Preempted for a Priority user", 1019),
+        ("PREEMPT expression evaluated to True", 1011),
+        ("the machine is draining", 1014),
+        ("The machine ran out of memory", 0),
+        ("", 0),
+    ],
+)
+def test_an_eviction_that_the_starter_reports_first_has_the_code_of_its_cause(reason: str, code: int) -> None:
+    life = a_running_life()
+    assert life.end(Ending.EVICTED, reason=reason) is Fate.WAITS
+    assert life.ad["VacateReasonCode"] == code
+
+
 def test_a_hold_while_running_is_told_when_the_job_is_off_its_slot() -> None:
     life = a_running_life()
     life.do(holds.hold(life.ad, "via condor_hold (by user ann)", 1, 5))
