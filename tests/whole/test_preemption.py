@@ -123,6 +123,17 @@ def test_a_user_with_less_than_his_share_takes_another_users_slot(any_pool: Real
     pool.until_status(greedy, RUNNING)  # the other one was left alone
 
 
+def test_users_who_are_about_equal_do_not_move_each_other_aside(any_pool: RealPool) -> None:
+    pool = any_pool
+    first = endless(pool, "alpha", count=2)
+    pool.until_status(first, RUNNING, count=2)
+    second = endless(pool, "beta")
+    pool.until_status(second, RUNNING)  # the first user grows worse while he has all slots
+    rows = [line.split() for line in admin(pool, "condor_userprio", "-af", "Name", "Priority").splitlines()]
+    priority = {name.partition(".")[0]: float(effective) for name, effective in rows}
+    assert priority["alpha"] > 1.1 * priority["beta"], priority
+
+
 def test_a_job_that_the_owner_ranks_higher_takes_a_slot(any_pool: RealPool) -> None:
     pool = any_pool
     plain = endless(pool, "one", count=2)
