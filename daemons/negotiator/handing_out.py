@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from math import inf
 
 import trio
 
@@ -12,6 +13,7 @@ from daemons.negotiator.schedds import ScheddConnection, portions
 from pool.base.errors import PeerError
 from pool.matching import CyclePlan, HandedOut, Matched, Offers, Rejected
 from protocol.messages.offers import MatchesTaken, NegotiatorReads, OfferedMatch, OfferMatches, RejectRequests
+from protocol.rpc.endpoints import RemoteError
 
 
 class HandingOut:
@@ -20,6 +22,8 @@ class HandingOut:
     def __init__(self, start: DaemonStart, offers: Offers, timeout_s: float) -> None:
         self._start, self._offers = start, offers
         self.timeout_s = timeout_s
+        self.schedd_s = inf
+        """NEGOTIATOR_MAX_TIME_PER_SCHEDD."""
         self.exprs: dict[str, str] = {}
         """What is put into the ads of matched jobs."""
 
@@ -41,7 +45,7 @@ class HandingOut:
                 mine = matches.get(schedd.name, [])
                 self._note(schedd, mine)
                 numbered = [(schedd.offer(portion), portion) for portion in portions(mine)]
-                tasks.once(self._tell, schedd, numbered, rejections.get(schedd.name, []), failed)
+                tasks.once(self._tell, schedd, numbered, rejections.get(schedd.name, []), failed, plan)
         return failed
 
     async def agree(self, reads: frozenset[str], schedds: Iterable[ScheddConnection]) -> None:
@@ -56,6 +60,10 @@ class HandingOut:
         try:
             request = NegotiatorReads(attributes=sorted(reads))
             noted = await schedd.peer.call(request, timeout=self.timeout_s)
+        except RemoteError as error:  # an older schedd: it goes on as it is
+            self._start.log.always(f"Schedd {schedd.name} does not know which attributes count: {error}")
+            schedd.reads = reads
+            return
         except PeerError as error:
             self._start.log.always(f"Schedd {schedd.name} is not told which attributes count: {error}")
             schedd.peer.abort("it does not answer the negotiator")
@@ -81,10 +89,15 @@ class HandingOut:
         numbered: list[tuple[int, list[Matched]]],
         rejected: list[Rejected],
         failed: set[str],
+        plan: CyclePlan,
     ) -> None:
-        log = self._start.log
+        log, over_at = self._start.log, trio.current_time() + self.schedd_s
         try:
             for number, portion in numbered:
+                if trio.current_time() >= over_at:
+                    plan.schedds_out_of_time.add(schedd.name)
+                    self._withdraw(schedd, number, portion)
+                    continue
                 taken = await self._offer(schedd, number, portion)
                 log.say("D_MATCH", "Matches offered.", schedd=schedd.name, offered=len(portion), taken=taken.taken)
             if news := schedd.rejections(rejected):
@@ -94,6 +107,11 @@ class HandingOut:
             failed.update(matched.request.submitter for _, portion in numbered for matched in portion)
             # Its matches come free with the connection; it connects anew and says what it has.
             schedd.peer.abort("it does not answer the negotiator")
+
+    def _withdraw(self, schedd: ScheddConnection, number: int, portion: list[Matched]) -> None:
+        """There is no time to offer these to a schedd that takes so long: others may have the slots."""
+        del schedd.offered[number]
+        self._offers.give_back([matched.claim_id for matched in portion], schedd.name)
 
     async def _offer(self, schedd: ScheddConnection, number: int, portion: list[Matched]) -> MatchesTaken:
         matches = [OfferedMatch.of(matched, self.exprs) for matched in portion]

@@ -76,7 +76,7 @@ class Negotiator:
         self.accounts = Accounts(start, self._knobs, self._offers, self._holders, self.wake)
         self._snapshots = Snapshots(start, self._offers, self._holders, self.accounts, self._schedds)
         self._handing_out = HandingOut(start, self._offers, self._knobs.timeout_s)
-        self._read_match_exprs()
+        self._hand_out_as_configured()
         self._left_out: dict[str, tuple[float, str]] = {}
         """Startds whose slots' expressions cost too much, by address: until when, and which one."""
         self._cycles = Cycles(start.log)
@@ -150,8 +150,8 @@ class Negotiator:
         self._offers.weigh_by(self._knobs.cycle.weight, self._knobs.pool_size)
         self._offers.discounts_suspended = self._knobs.discounts_suspended
 
-    def _read_match_exprs(self) -> None:
-        self._handing_out.exprs = self._knobs.match_exprs
+    def _hand_out_as_configured(self) -> None:
+        self._handing_out.exprs, self._handing_out.schedd_s = self._knobs.match_exprs, self._knobs.cycle.times.schedd_s
         for name in self._start.config.list("NEGOTIATOR_MATCH_EXPRS"):
             if not self._start.config[name]:
                 self._start.log.always(f"NEGOTIATOR_MATCH_EXPRS names {name}, which is not configured.")
@@ -161,7 +161,7 @@ class Negotiator:
         self._weigh()
         self.accounts.reconfigured(self._knobs)
         self.notices.timeout_s = self._handing_out.timeout_s = self._knobs.timeout_s
-        self._read_match_exprs()
+        self._hand_out_as_configured()
         self.serving.reconfigured()
         self.slots.reconfigured()
         self.wake()

@@ -72,6 +72,7 @@ class FakeSchedd:
         self.in_use: dict[str, SubmitterHolds] = {}
         self.heard = 0
         self.knows = self.takes = True
+        self.thinks_s = 0.0
         self.reads: list[str] = []
         self.exprs: list[dict[str, str]] = []
         self.service = Service("schedd", needs.SCHEDD_TO_NEGOTIATOR)
@@ -88,6 +89,7 @@ class FakeSchedd:
         self.per_submitter.update(match.submitter for match in request.matches)
         self.exprs += [match.exprs for match in request.matches]
         self.heard = request.number
+        await trio.sleep(self.thinks_s)
         if not self.takes:
             await peer.notify(ReturnMatches(claim_ids=[match.claim_id for match in request.matches]))
             self._tell()

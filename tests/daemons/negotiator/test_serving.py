@@ -155,3 +155,20 @@ async def test_of_one_users_schedds_it_is_not_always_the_same_that_comes_first(
             while len(one.offers) + len(two.offers) <= number:
                 await trio.sleep(0.1)
         assert min(len(one.offers), len(two.offers)) >= 4
+
+
+async def test_a_slow_schedd_is_offered_no_more_when_its_time_is_over_and_others_have_the_slots(
+    tmp_path: Path, autojump_clock: Clock
+) -> None:
+    knobs = {"NEGOTIATOR_MAX_TIME_PER_SCHEDD": "5", "NEGOTIATOR_UPDATE_AFTER_CYCLE": "true"}
+    async with a_pool(tmp_path, **knobs) as host, a_schedd(host, "ap1") as slow, a_schedd(host, "ap2") as other:
+        await publish(host, *[a_slot(f"slot{number}@n") for number in range(400)])
+        await trio.sleep(5)
+        slow.thinks_s = 3.0
+        await slow.announce(wants(count=300))
+        await slow.until_offered(100)  # in two portions of fifty
+        (ad,) = await host.until_known("Negotiator", 'LastNegotiationCycleScheddsOutOfTime0 == "ap1"')
+        assert ad["LastNegotiationCycleMatches0"] == 300
+        assert len(slow.offers) == 100
+        await other.announce(wants("bob@pool.test", count=300))
+        await other.until_offered(300)
