@@ -20,13 +20,28 @@ def runs_here(config: Config, daemon: str) -> bool:
 
 
 def collector_addresses(config: Config) -> list[Address]:
-    """All collectors of the pool; this host's own is one of them when it has one."""
+    """All collectors of the pool, in the order of COLLECTOR_HOST; this host's own comes first where it has one."""
+    hosts = config.list("COLLECTOR_HOST")
     if runs_here(config, "collector"):
-        return [Address.unix(str(socket_of(config, "collector")))]
-    found = [collector_at(config, host) for host in config.list("COLLECTOR_HOST")]
-    if not found:
+        # A list of one is this one, however it is written: its port may be chosen by the kernel.
+        others = [host for host in hosts if not is_this_host(config, host)] if len(hosts) > 1 else []
+        return [Address.unix(str(socket_of(config, "collector"))), *(collector_at(config, one) for one in others)]
+    if not hosts:
         raise ConfigError("COLLECTOR_HOST is empty: where is the pool's collector?")
-    return found
+    return [collector_at(config, host) for host in hosts]
+
+
+def is_this_host(config: Config, host: str) -> bool:
+    """Whether an entry of COLLECTOR_HOST or HAD_LIST names this host: by its name, or by the address that it has."""
+    named = Address.parse(host)
+    if named.is_unix:
+        return named.path == str(socket_of(config, "collector"))
+    own = {config.str("FULL_HOSTNAME"), config["NETWORK_INTERFACE"], "localhost"}
+    try:
+        own.add(Address.parse((Path(config.path("RUN")) / "master.address").read_text().splitlines()[0]).host)
+    except (OSError, IndexError, UserError):
+        pass  # it listens on no port, or not yet
+    return not own.isdisjoint({named.host, named.alias} - {""})
 
 
 def collector_at(config: Config, host: str) -> Address:

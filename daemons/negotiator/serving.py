@@ -14,14 +14,13 @@ from typing import Final
 import trio
 
 from daemons.base.sync import Backoff
-from daemons.daemon_core.locate import collector_addresses
+from daemons.daemon_core.collectors import collector_connected
 from daemons.daemon_core.run import DaemonStart
 from pool.base.errors import PoolError
 from pool.classad import ClassAd, Expr
 from pool.hosts.daemon_names import kept_name
 from pool.matching import JobRequest, Rejected
 from protocol.messages.collector import AdChange, AdDelta, WatchAds
-from protocol.rpc import endpoints
 
 RETRY_FIRST_S: Final = 0.1
 RETRY_MAX_S: Final = 10.0
@@ -85,9 +84,8 @@ class Serving:
             await backoff.wait()
 
     async def _watch(self, backoff: Backoff) -> None:
-        start, heard = self._start, set[str]()
-        address = collector_addresses(start.config)[0]
-        async with endpoints.connected(address, security=start.security, network=start.world.network) as peer:
+        heard = set[str]()
+        async with collector_connected(self._start) as peer:
             async with peer.stream(WatchAds(ad_types=["Submitter"], constraint=self._submitters)) as deltas:
                 async for delta in deltas:
                     if delta.change is AdChange.SYNCED:

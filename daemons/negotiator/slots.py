@@ -8,7 +8,7 @@ from typing import Final
 import trio
 
 from daemons.base.sync import Backoff
-from daemons.daemon_core.locate import collector_addresses
+from daemons.daemon_core.collectors import collector_connected
 from daemons.daemon_core.run import DaemonStart
 from pool.base.errors import PeerError, PoolError
 from pool.classad import ClassAd
@@ -16,7 +16,6 @@ from pool.classad.eval.delta import Delta, changed_by
 from pool.matching import Offers
 from pool.matching.offers import claim_ids_of
 from protocol.messages.collector import AdChange, AdDelta, WatchAds
-from protocol.rpc import endpoints
 
 RETRY_FIRST_S: Final = 0.1
 RETRY_MAX_S: Final = 10.0
@@ -71,9 +70,7 @@ class SlotWatch:
         return self._start.config["NEGOTIATOR_SLOT_CONSTRAINT"] or None
 
     async def _watch(self, backoff: Backoff) -> None:
-        address = collector_addresses(self._start.config)[0]
-        start = self._start
-        async with endpoints.connected(address, security=start.security, network=start.world.network) as peer:
+        async with collector_connected(self._start) as peer:
             request = WatchAds(
                 ad_types=["Machine"],
                 private=True,

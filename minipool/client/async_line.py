@@ -10,10 +10,11 @@ import trio
 
 from minipool.client import steps
 from minipool.client.patience import Attempts
-from minipool.client.session import Session
-from pool.base.errors import PoolError
+from minipool.client.session import ANSWERS_S, Session
+from pool.base.errors import PeerError, PoolError
 from protocol.rpc import endpoints
 from protocol.rpc.remote import TimedOut
+from protocol.wire.address import Address
 from protocol.wire.message import StreamRequest
 
 T = TypeVar("T")
@@ -114,9 +115,17 @@ class AsyncLine:
                 raise AssertionError("nobody listens")
 
     async def _all_of_collector(self, request: StreamRequest[item_T]) -> list[item_T]:
-        where = await trio.to_thread.run_sync(self._session.collector_address)
+        *first, last = await trio.to_thread.run_sync(self._session.collector_addresses)
+        for where in first:
+            try:
+                return await self._all_at(where, request, timeout=ANSWERS_S)
+            except PeerError:
+                pass  # the next one may know as much
+        return await self._all_at(last, request, timeout=endpoints.HANDSHAKE_S)
+
+    async def _all_at(self, where: Address, request: StreamRequest[item_T], *, timeout: float) -> list[item_T]:
         security = await trio.to_thread.run_sync(self._session.security_for, where)
-        async with endpoints.connected(where, security=security) as peer:
+        async with endpoints.connected(where, security=security, timeout=timeout) as peer:
             return await _all_items(peer, request)
 
 

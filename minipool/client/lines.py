@@ -131,6 +131,5 @@ class Lines:
         return self._line().open(timeout)
 
     def _all_of_collector(self, request: StreamRequest[item_T], patience: Attempts) -> list[item_T]:
-        where = self._session.collector_address()
-        with self._session.connect(where, timeout=patience.connecting(time.monotonic())) as peer:
+        with self._session.collector(timeout=patience.connecting(time.monotonic())) as peer:
             return list(peer.stream(request, deadline=patience.deadline))

@@ -33,6 +33,8 @@ AD_TYPES: dict[str, str] = {
 """The MyType of each kind of daemon's own ad."""
 
 
+ANSWERS_S = 5.0
+"""How long a collector that is not the last of the list may take to answer."""
 TOKEN_S = 600.0
 """How long a token is good that a tool is given for its own use."""
 
@@ -180,19 +182,36 @@ class Session:
         return (mine.host, mine.port, mine.sock) == (address.host, address.port, address.sock)
 
     def collector_address(self) -> Address:
-        """The pool's collector: of -pool, of this host, or of COLLECTOR_HOST."""
+        """The pool's first collector: of -pool, of this host, or of COLLECTOR_HOST."""
+        return self.collector_addresses()[0]
+
+    def collector_addresses(self) -> list[Address]:
+        """The pool's collectors: of -pool, or of this host and then of COLLECTOR_HOST, in its order."""
         from protocol.wire.address import Address
 
-        if self.pool is None:
-            path = self.local_socket("collector")
-            if path is not None:
-                return Address.unix(path)
-        hosts = [self.pool] if self.pool else self.config.list("COLLECTOR_HOST")
-        if not hosts:
+        hosts = self.config.list("COLLECTOR_HOST")
+        path = self.local_socket("collector") if self.pool is None else None
+        found = [] if path is None else [Address.unix(path)]
+        if self.pool:
+            hosts = self.pool.replace(",", " ").split()
+        elif path is not None and len(hosts) < 2:
+            hosts = []
+        if not (found or hosts):
             raise NotFound("no pool runs here, and COLLECTOR_HOST does not say where one does (start one: pool up)")
-        # HTCondor tries further collectors of the list; a pool here has one.
-        address = Address.parse(hosts[0])
-        return Address.tcp(address.host, address.port, sock=address.sock or "collector", alias=address.alias)
+        for host in hosts:
+            there = Address.parse(host)
+            found.append(Address.tcp(there.host, there.port, sock=there.sock or "collector", alias=there.alias))
+        return found
+
+    def collector(self, *, timeout: float | None = None) -> BlockingPeer:
+        """A connection to the first of the pool's collectors that answers, to be used in a `with`."""
+        *first, last = self.collector_addresses()
+        for address in first:
+            try:
+                return self.connect(address, timeout=ANSWERS_S if timeout is None else min(timeout, ANSWERS_S))
+            except PeerError:
+                pass  # the next one may know as much; what is wrong with the last is said
+        return self.connect(last, timeout=timeout)
 
     def daemon_ad(self, daemon: str, name: str | None) -> ClassAd:
         """The ad of the daemon, asked of the collector."""
@@ -255,6 +274,8 @@ class Session:
 
     def daemon(self, daemon: str, *, name: str | None = None, addr: str | None = None) -> BlockingPeer:
         """A connection to a daemon, to be used in a `with`."""
+        if daemon == "collector" and name is None and addr is None:
+            return self.collector()
         return self.connect(self.address(daemon, name=name, addr=addr))
 
     def query(
@@ -273,7 +294,7 @@ class Session:
         request = QueryAds(
             ad_type=ad_type, constraint=constraint, projection=list(projection), limit=limit, snapshot=snapshot
         )
-        with self.connect(address or self.collector_address()) as peer:
+        with self.connect(address) if address else self.collector() as peer:
             return [ad for batch in peer.stream(request) for ad in batch.ads]
 
     def sinful(self, daemon: str) -> str:

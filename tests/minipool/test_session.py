@@ -47,3 +47,19 @@ def test_daemons_of_a_named_pool_are_looked_up_there(directory: Path) -> None:
     for daemon, name in (("startd", None), ("schedd", None), ("schedd", "ap1")):
         with pytest.raises(PeerError):
             session.address(daemon, name=name)
+
+
+def test_collectors_are_asked_in_order_this_hosts_first(directory: Path) -> None:
+    several = {"COLLECTOR_HOST": "127.0.0.1:1 127.0.0.2:2"}
+    elsewhere = ["<127.0.0.1:1?sock=collector>", "<127.0.0.2:2?sock=collector>"]
+    session = Session.open(directory=str(directory), overrides=several)
+    assert [str(one) for one in session.collector_addresses()] == elsewhere
+    named = Session.open(directory=str(directory), pool="127.0.0.3:3,127.0.0.4:4")
+    assert [one.port for one in named.collector_addresses()] == [3, 4]
+    (directory / "run" / "collector.sock").touch()
+    assert [str(one) for one in session.collector_addresses()] == [
+        str(directory / "run" / "collector.sock"),
+        *elsewhere,
+    ]
+    alone = Session.open(directory=str(directory), overrides={"COLLECTOR_HOST": "127.0.0.1:1"})
+    assert [one.is_unix for one in alone.collector_addresses()] == [True]

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from daemons.daemon_core.locate import collector_addresses
+from daemons.daemon_core.collectors import collector_connected
 from daemons.daemon_core.run import DaemonStart
 from pool.base.errors import PoolError, UserError
 from pool.classad import ClassAd
 from pool.classad.syntax.unparse import quote
 from protocol.messages.collector import QueryAds
-from protocol.rpc import endpoints
 from protocol.wire.address import Address
 
 
@@ -24,8 +23,7 @@ async def startd_of(start: DaemonStart, slot: ClassAd) -> str:
     )
     newest, found = float("-inf"), ""
     try:
-        address = collector_addresses(start.config)[0]
-        async with endpoints.connected(address, security=start.security, network=start.world.network) as peer:
+        async with collector_connected(start) as peer:
             async with peer.stream(query) as batches:
                 async for batch in batches:
                     for ad in batch.ads:

@@ -11,7 +11,8 @@ from typing import Final
 
 from daemons.base.pace import Pace
 from daemons.base.sync import Signal, first_of
-from daemons.daemon_core.locate import collector_addresses, collector_at, nearest
+from daemons.daemon_core.collectors import collector_connected
+from daemons.daemon_core.locate import collector_at, nearest
 from daemons.daemon_core.run import DaemonStart
 from daemons.startd.slots.ads import Ads
 from daemons.startd.slots.slot import Slots
@@ -106,18 +107,20 @@ class DirectAttach:
     async def _address(self, target: _Target) -> Address:
         """Where the schedd is, by what the collector of its pool has heard; PeerError when it has not."""
         config = self._start.config
-        collector = collector_at(config, target.pool) if target.pool else collector_addresses(config)[0]
         query = QueryAds(
             ad_type="Scheduler",
             constraint=f"Name == {quote(target.schedd)}",
             projection=["MyAddress"],
         )
-        async with self._connected(collector) as peer, peer.stream(query) as batches:
+        collector = (
+            self._connected(collector_at(config, target.pool)) if target.pool else collector_connected(self._start)
+        )
+        async with collector as peer, peer.stream(query) as batches:
             async for batch in batches:
                 for ad in batch.ads:
                     if address := ad.eval_str("MyAddress", ""):
                         return nearest(config, address)
-        raise PeerError(f"the collector {collector} knows of no schedd of this name")
+        raise PeerError(f"the collector {target.pool or 'of this pool'} knows of no schedd of this name")
 
     def _say(self, line: str) -> None:
         """In the log, once until something else is true."""

@@ -70,7 +70,7 @@ def _main(parsed: Parsed) -> int:
         command = _command_of(ads[0])
     session = open_session(parsed)
     try:
-        with session.connect(session.collector_address()) as peer:
+        with session.collector() as peer:
             if command in INVALIDATIONS:
                 for ad in ads:
                     peer.call(_invalidation(ad, INVALIDATIONS[command]))
