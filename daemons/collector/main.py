@@ -133,6 +133,8 @@ class Collector:
         if not may_give(peer, ad):
             self._start.log.always(f"{peer} publishes what is not its own: {ad_type} {name} of {_machine(ad)}.")
             raise Denied(f"the ad {ad_type} {name} of {_machine(ad)} does not belong to {peer.host_name}")
+        if peer.pool and (there := self._table.get(ad_type, name)) is not None and there.sender != _sender(peer, ad):
+            raise Denied(f"there is another {ad_type} {name}, which is not of {peer.pool}")
         if requirements is not None and not is_true(requirements.eval(ad)):
             raise UserError(f"COLLECTOR_REQUIREMENTS refuses the ad {name}")
         now = self._start.world.wall()
@@ -166,7 +168,8 @@ class Collector:
 
     def _take_back(self, peer: Peer, stored: StoredAd) -> bool:
         host = bound_to(peer)
-        if _publisher(stored.ad_type).objection(peer.who) or (host and not belongs(stored.ad, host)):
+        others = bool(peer.pool) and stored.sender != _sender(peer, stored.ad)
+        if others or _publisher(stored.ad_type).objection(peer.who) or (host and not belongs(stored.ad, host)):
             self._start.log.always(f"{peer} may not take back {stored.ad_type} {stored.name}.")
             return False
         self._start.log.full("Ad taken back.", type=stored.ad_type, name=stored.name, by=peer.identity)

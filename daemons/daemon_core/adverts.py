@@ -69,8 +69,10 @@ class _Target:
 class Adverts:
     """The ads that a daemon wants to be known, and the tasks that make them so."""
 
-    def __init__(self, start: DaemonStart) -> None:
+    def __init__(self, start: DaemonStart, addresses: Sequence[Address] = ()) -> None:
         self._start = start
+        self._addresses = addresses
+        """Collectors of other pools; the own pool's where there are none."""
         self._ads: dict[Key, AdUpdate] = {}
         self._own: Key | None = None
         self._targets: list[_Target] = []
@@ -102,7 +104,7 @@ class Adverts:
 
     async def run(self) -> None:
         """Publish until cancelled, then say goodbye on the connections that there are."""
-        self._targets = [_Target(address) for address in collector_addresses(self._start.config)]
+        self._targets = [_Target(address) for address in self._addresses or collector_addresses(self._start.config)]
         ending = trio.Event()
         async with trio.open_nursery() as outer:
             outer.start_soon(self._run_shielded, ending)

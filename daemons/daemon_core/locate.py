@@ -60,6 +60,11 @@ def negotiator_address(config: Config) -> Address:
     return _at(config, config.list("COLLECTOR_HOST")[0], "negotiator")
 
 
+def negotiator_at(config: Config, host: str) -> Address:
+    """The negotiator of this host, whatever pool it is of."""
+    return _at(config, host, "negotiator")
+
+
 def central_master(config: Config) -> Address:
     """The master beside the pool's first collector."""
     return _at(config, config.list("COLLECTOR_HOST")[0], "master")

@@ -107,6 +107,8 @@ class Negotiator:
         if peer.method == "SSL" and not names_host(request.schedd, peer.host_name):
             raise Denied(f"the schedd {request.schedd} does not belong to {peer.host_name}")
         known = self._schedds.get(request.schedd)
+        if peer.pool and known is not None and known.peer.identity != peer.identity:
+            raise Denied(f"there is another schedd {request.schedd}, which is not of {peer.pool}")
         anew = known is None or known.peer is not peer
         if known is None or anew:
             known = self._schedds[request.schedd] = ScheddConnection(request.schedd, peer)

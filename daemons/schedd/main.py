@@ -15,13 +15,15 @@ from typing import Final
 import trio
 
 from daemons.base.no_garbage import no_garbage
+from daemons.daemon_core.locate import negotiator_address
 from daemons.daemon_core.run import DaemonStart
 from daemons.daemon_core.tasks import Tasks
 from daemons.host.cron_manager import CronManager
 from daemons.process.zygote import KINDS
 from daemons.schedd.claims.claims import Claims
 from daemons.schedd.claims.direct_attach import DirectAttach
-from daemons.schedd.claims.negotiate import Negotiation
+from daemons.schedd.claims.flocking import Flocking
+from daemons.schedd.claims.negotiate import Negotiation, Place
 from daemons.schedd.claims.recovery import take_up
 from daemons.schedd.claims.run_now import RunNowHandler
 from daemons.schedd.core.access_point import AccessPoint
@@ -126,7 +128,10 @@ class Schedd:
         """How jobs come to run: in slots, and here."""
         core = self.core
         self.claims = Claims(core, self.agents)
-        self.negotiation = Negotiation(core, self.claims, self.turns)
+        home = Place(core.flock_levels, core.holdings, negotiator_address)
+        self.negotiation = Negotiation(core, self.claims, self.turns, home)
+        self.flocking = Flocking(core, self.claims, self.turns, home)
+        self.advertise.elsewhere.adverts = self.flocking.adverts
         self.direct_attach = DirectAttach(core, self.claims, self.negotiation)
         self.run_now = RunNowHandler(core, self.claims)
         self.starters = Starters(core)
@@ -149,7 +154,7 @@ class Schedd:
         """Who hears of what, and answers what."""
         self.core.tell(
             Listeners(
-                work_changed=(self.negotiation.work_changed, self.claims.work_changed),
+                work_changed=(self.negotiation.work_changed, self.flocking.work_changed, self.claims.work_changed),
                 waits_here=(self.local.waits_here,),
                 has_left=(self.cleanup.has_left,),
             )
@@ -190,6 +195,8 @@ class Schedd:
 
     def _say_what_is_ignored(self) -> None:
         settings, log = self.point.settings, self.start.log
+        if settings.flock.trouble:
+            log.always(f"WARNING: {settings.flock.trouble}")
         for knob in settings.system.ignored:
             log.always(f"WARNING: ignoring invalid {knob} expression")
         for said in settings.admission.ignored:
@@ -216,6 +223,7 @@ class Schedd:
         parts = (self.cleanup, self.negotiation, self.factories, self.local, self.mailer, self.timer, self.advertise)
         for part in (*parts, self.cron):
             kept.keep(part.run)
+        self.flocking.begin(kept)
 
 
 def _load(connection: sqlite3.Connection, name: str) -> JobQueue:

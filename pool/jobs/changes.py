@@ -67,6 +67,7 @@ class StopReason:
 
 OF_THIS_RUN: Final = (
     "RemoteHost",
+    "RemotePool",
     "RemoteSlotID",
     "StartdIpAddr",
     "PublicClaimId",

@@ -126,6 +126,8 @@ def _sums(job: ClassAd, end: End, now: float) -> Attributes:
         LastRemoteWallClockTime=wall,
         RemoteWallClockTime=job.eval_float("RemoteWallClockTime", 0.0) + wall,
     )
+    if "RemotePool" in job:
+        sums["LastRemotePool"] = job.eval_str("RemotePool", "")
     # An older date is of an execution before this one, whose program never started.
     if executing is not None and executing >= started:
         cpu_s = sum(number_or(end.ad.eval(name), 0.0) for name in ("RemoteUserCpu", "RemoteSysCpu"))

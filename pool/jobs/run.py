@@ -49,8 +49,10 @@ def begin(
     *,
     machine_attrs: Iterable[str] = (),
     history_length: int = 1,
+    pool: str = "",
 ) -> Changes:
-    """A slot is asked to run the job. `machine_attrs`: attributes of the slot that all jobs keep."""
+    """A slot is asked to run the job. `machine_attrs`: attributes of the slot that all jobs keep. `pool`: the other
+    pool that the slot is of."""
     second = int(now)
     names = split_list(slot.eval_str("MachineResources") or DEFAULT_RESOURCES)
     attributes: Attributes = {
@@ -72,6 +74,8 @@ def begin(
         "MachineAttrCpus0": slot.eval_int("Cpus", 1),
         "MachineAttrSlotWeight0": number_or(slot.eval("SlotWeight"), slot.eval_int("Cpus", 1)),
     }
+    if pool:
+        attributes["RemotePool"] = pool
     # Manual, "Job ClassAd Attributes", InitialWaitDuration: until the first attempt, and never anew.
     if "FirstJobMatchDate" not in job:
         attributes["InitialWaitDuration"] = second - job.eval_int("QDate", second)
@@ -86,7 +90,7 @@ def begin(
     length = max(history_length, job.eval_int("JobMachineAttrsHistoryLength") or 0)
     if length > 1:
         _remember(job, attributes, length)
-    return Changes(attributes, drop=(*EXIT_ATTRIBUTES, *progress.MOMENTS), move=JobEvent.START)
+    return Changes(attributes, drop=(*EXIT_ATTRIBUTES, *progress.MOMENTS, "LastRemotePool"), move=JobEvent.START)
 
 
 def _given(slot: ClassAd, names: Iterable[str]) -> Attributes:

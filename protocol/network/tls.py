@@ -9,6 +9,7 @@ import trio
 from pool.base.errors import PeerError
 from protocol.network.channel import Channel
 from protocol.security.identity import Certificate, Link
+from protocol.security.other_pools import OtherPools
 from protocol.security.tls_context import check_server, reason, server_link
 from protocol.security.x509 import read_certificate
 from protocol.wire.address import Address
@@ -20,13 +21,14 @@ if TYPE_CHECKING:
 
 async def connect(stream: trio.SocketStream, security: Security, address: Address) -> Channel:
     """Shake hands as a client."""
+    context = security.tls_client()
     # `https_compatible`: a peer that closes without a farewell of TLS is none the worse, for the protocol has its own.
-    secured = trio.SSLStream(stream, security.tls_client(), server_hostname=address.server_name, https_compatible=True)
+    secured = trio.SSLStream(stream, context, server_hostname=address.server_name, https_compatible=True)
     try:
         await secured.do_handshake()
     except trio.BrokenResourceError as error:
         raise PeerError(f"no TLS with {address}: {reason(error)}") from None
-    certificate = check_server(_certificate(secured), address, security)
+    certificate = check_server(_certificate(secured, context.others), address, security)
     return Channel(secured, server_link(address, security, certificate, secured.getpeercert(binary_form=True)))
 
 
@@ -38,12 +40,12 @@ async def accept(stream: trio.SocketStream, security: Security, link: Link) -> C
         await secured.do_handshake()
     except trio.BrokenResourceError as error:
         raise PeerError(f"no TLS with the client: {reason(error)}") from None
-    certificate = _certificate(secured)
+    certificate = _certificate(secured, context.others)
     if certificate is not None:
         certificate = replace(certificate, der=secured.getpeercert(binary_form=True))
     return Channel(secured, replace(link, certificate=certificate, verified=True, binding=context.binding))
 
 
-def _certificate(stream: trio.SSLStream[trio.SocketStream]) -> Certificate | None:
+def _certificate(stream: trio.SSLStream[trio.SocketStream], others: OtherPools) -> Certificate | None:
     peer = stream.getpeercert()
-    return read_certificate(peer) if peer else None
+    return others.placed(read_certificate(peer), stream.getpeercert(binary_form=True)) if peer else None

@@ -342,13 +342,16 @@ def _secure(raw: socket.socket, address: Address, security: Security) -> tuple[_
         from protocol.network.shared_port import preface
 
         raw.sendall(preface(address.sock))
+    context = security.tls_client()
     try:
-        secured = security.tls_client().wrap_socket(raw, server_hostname=address.server_name)
+        secured = context.wrap_socket(raw, server_hostname=address.server_name)
     except ssl.SSLError as error:
         raise PeerError(f"no TLS with {address}: {reason(error)}") from None
     try:
-        certificate = check_server(read_certificate(secured.getpeercert() or {}), address, security)
+        der = secured.getpeercert(binary_form=True)
+        shown = context.others.placed(read_certificate(secured.getpeercert() or {}), der)
+        certificate = check_server(shown, address, security)
     except BaseException:
         secured.close()  # the descriptor is its own now
         raise
-    return secured, server_link(address, security, certificate, secured.getpeercert(binary_form=True))
+    return secured, server_link(address, security, certificate, der)

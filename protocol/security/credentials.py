@@ -6,6 +6,7 @@ place, since servers and open connections hold it; these are then judged again.
 
     KEYS/ca.pem ca.key         the pool's CA, and its key on the central manager (`protocol.security.keys`)
     KEYS/host.pem host.key     the certificate of this host: SSL over TLS 1.3 (RFC 8446, `tls_context`)
+    KEYS/pools.d/DOMAIN.pem    the CAs of pools that this one flocks with (`other_pools`)
     KEYS/passwords.d/NAME      signing keys of tokens (HTCondor's IDTOKENS: `idtoken`)
     KEYS/tokens.d              tokens, as in ~/.condor/tokens.d
 """
@@ -27,11 +28,9 @@ from protocol.security.ticket import TicketBook
 from protocol.wire.message import replace
 
 if TYPE_CHECKING:
-    import ssl
-
     from pool.config import Config
     from protocol.security.idtoken import IdToken
-    from protocol.security.tls_context import ServerContext
+    from protocol.security.tls_context import ServerContext, TrustingContext
 
 CA_KEY_FILE: Final = "ca.key"
 HOST_CERTIFICATE_FILE: Final = "host.pem"
@@ -281,9 +280,9 @@ class Security:
         """The files of the host's certificate and of its key."""
         return os.path.join(self.settings.keys, HOST_CERTIFICATE_FILE), os.path.join(self.settings.keys, HOST_KEY_FILE)
 
-    def tls_client(self) -> ssl.SSLContext:
+    def tls_client(self) -> TrustingContext:
         """The context with which this side connects; made once for each certificate of this host."""
-        context: ssl.SSLContext = self._context("client")
+        context: TrustingContext = self._context("client")
         return context
 
     def tls_server(self) -> ServerContext:

@@ -20,6 +20,7 @@ class Certificate(Record):
     trust_domain: str = ""
     serial: str = ""  # hexadecimal, without leading zeros
     der: bytes = b""  # the whole; only a server keeps it
+    pool: str = ""  # another pool's trust domain, when that pool's CA made it (`protocol.security.other_pools`)
 
     @property
     def identity(self) -> str:
@@ -104,6 +105,12 @@ class Known:
     def method(self) -> str:
         """How it proved who it is."""
         return self.who.method
+
+    @property
+    def pool(self) -> str:
+        """The other pool that its host is of, by its certificate; "" for this one."""
+        certificate = self.link.certificate
+        return certificate.pool if certificate is not None else ""
 
     @property
     def address(self) -> str:

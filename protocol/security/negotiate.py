@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 from pool.base.errors import PeerError
 from protocol.security import unix_peer, x509
 from protocol.security.authorize import Caller, Level
-from protocol.security.identity import Greeting, Link, Who
+from protocol.security.identity import Certificate, Greeting, Link, Who
+from protocol.security.needs import SUBMIT
 from protocol.wire.message import Record, replace
 
 if TYPE_CHECKING:
@@ -135,6 +136,10 @@ class ClientSide:
     def server(self) -> Who:
         """Who the server is: what the channel proved before it spoke; PeerError when that is void."""
         self._security.revoked.check(self._link.certificate)
+        other = self._link.certificate
+        if other is not None and other.pool:  # `check_server` has seen to it that this pool was meant
+            granted = x509.granted(other.duties)
+            return _who(self._security, self._link, other.identity, "SSL", granted, duties=other.duties)
         return _by_channel(self._security, self._link)
 
 
@@ -275,8 +280,18 @@ def _by_channel(security: Security, link: Link, method: str = "") -> Who:
         return _by_account(security, link, "FS")
     if link.certificate is not None and method in ("", "SSL"):
         host = link.certificate
+        if host.pool:
+            return _guest(security, link, host)
         return _who(security, link, host.identity, "SSL", x509.granted(host.duties), duties=host.duties)
     return Who(identity="unauthenticated@unmapped", method=method or "NONE", host=link.host)
+
+
+def _guest(security: Security, link: Link, host: Certificate) -> Who:
+    """A host of another pool: an access point that FLOCK_FROM names may do what its jobs take, any other nothing."""
+    caller = Caller(user=host.identity, hosts=(link.host, *host.names))
+    named = SUBMIT in host.duties and any(entry.matches(caller) for entry in security.settings.flock_from)
+    duties = frozenset({SUBMIT}) if named else frozenset()
+    return _who(security, link, host.identity, "SSL", security.settings.lends if named else frozenset(), duties=duties)
 
 
 def _by_account(security: Security, link: Link, method: str) -> Who:

@@ -43,5 +43,6 @@ class Revoked:
 
     def check(self, certificate: Certificate | None) -> None:
         """PeerError when this certificate was revoked."""
-        if certificate is not None and certificate.serial in self.serials():
+        # The serial numbers of other pools are their own: such a pool is trusted or not, as a whole.
+        if certificate is not None and not certificate.pool and certificate.serial in self.serials():
             raise PeerError(f"the certificate of {certificate.host} was revoked")

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from protocol.security import unix_peer
-from protocol.security.authorize import ALL_LEVELS, FALLS_BACK, AccessLists, Level, access_lists
+from protocol.security.authorize import ALL_LEVELS, FALLS_BACK, AccessEntry, AccessLists, Level, access_lists, implied
 from protocol.security.identity import Who
 from protocol.wire.message import Record, field, replace
 
@@ -32,6 +32,12 @@ _SPELLINGS: Final = {"TOKENS": "TOKEN", "IDTOKEN": "TOKEN", "IDTOKENS": "TOKEN"}
 
 CA_FILE: Final = "ca.pem"
 TOKEN_DIRECTORY: Final = "tokens.d"
+LENT_AT: Final[Mapping[str, frozenset[Level]]] = {
+    "COLLECTOR": frozenset({Level.ADVERTISE_SCHEDD}),
+    "NEGOTIATOR": frozenset({Level.ADVERTISE_SCHEDD}),
+    "STARTD": frozenset({Level.DAEMON}),
+}
+"""What an access point of another pool may do at which daemon, where FLOCK_FROM names it."""
 
 
 class SecuritySettings(Record):
@@ -55,6 +61,8 @@ class SecuritySettings(Record):
     methods_of: Mapping[Level, tuple[str, ...]] = {}  # those by which a level can be had
     offer: tuple[str, ...] = DEFAULT_METHODS
     lists: AccessLists = field(default_factory=AccessLists)
+    flock_from: tuple[AccessEntry, ...] = ()  # access points of other pools that may use slots here
+    lends: frozenset[Level] = frozenset()  # what they may do at this daemon
     ticket: str = ""
     family: str = ""  # the secret that the daemons of one master share
     own_name: str = ""  # whose token this process makes where it may read a signing key; its account's when empty
@@ -92,6 +100,7 @@ _RENEWED: Final = (
     "methods_of",
     "offer",
     "lists",
+    "flock_from",
 )
 """What a reconfiguration may change. The directory of the keys stays, and so does what a process was born with."""
 
@@ -124,6 +133,8 @@ def read_settings(config: Config, role: str = "") -> SecuritySettings:
         methods_of=methods_of,
         offer=_offered(config, role),
         lists=lists,
+        flock_from=() if is_tool else tuple(map(AccessEntry.parse, config.list("FLOCK_FROM", default=[]))),
+        lends=implied(LENT_AT.get(role, ())),
         own_name="" if role in ("", "TOOL") else f"condor@{trust_domain}",
     )
 

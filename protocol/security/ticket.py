@@ -21,12 +21,14 @@ ANY_PEER = "any"
 class Bearer(Record):
     """Who may show a ticket: these accounts over a unix socket, and over TLS hosts whose certificate has the duty.
 
-    `duty` ANY_PEER: whoever comes over TLS, such as a user's tool; "": nobody does. `host`: of these, this one.
+    `duty` ANY_PEER: whoever comes over TLS, such as a user's tool; "": nobody does. `host`: of these, this one; of
+    another pool where `pool` names that.
     """
 
     uids: list[int] = []
     duty: str = ""
     host: str = ""
+    pool: str = ""
 
     def is_at(self, link: Link) -> bool:
         """Whether the other end of this channel is one."""
@@ -35,7 +37,7 @@ class Bearer(Record):
         if self.duty == ANY_PEER:
             return True
         certificate = link.certificate
-        if certificate is None or self.duty not in certificate.duties:
+        if certificate is None or self.duty not in certificate.duties or certificate.pool != self.pool:
             return False
         return not self.host or self.host.casefold() == certificate.host.casefold()
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from pool.base.errors import PeerError
 from protocol.security.identity import Certificate, Link
+from protocol.security.other_pools import ANY, OtherPools, read_others
 from protocol.security.x509 import is_for
 from protocol.wire.address import Address
 
@@ -19,7 +20,16 @@ if TYPE_CHECKING:
     from protocol.security.credentials import Security
 
 
-class ServerContext(ssl.SSLContext):
+NO_OTHERS = OtherPools({})
+
+
+class TrustingContext(ssl.SSLContext):
+    """A context, and the other pools whose certificates it lets pass."""
+
+    others: OtherPools = NO_OTHERS
+
+
+class ServerContext(TrustingContext):
     """A context for accepting, and the binding of the channels that it makes."""
 
     binding: bytes = b""
@@ -35,9 +45,9 @@ def binding(certificate: bytes | None) -> bytes:
     return b"tls-server-end-point:" + hashlib.sha256(certificate or b"").digest()
 
 
-def client_context(security: Security) -> ssl.SSLContext:
+def client_context(security: Security) -> TrustingContext:
     """For connecting: the server must show the CA's certificate; ours is shown when this process has one to show."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context = TrustingContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.check_hostname = False  # `check_server` does, with the names that a pool uses
     context.verify_mode = ssl.CERT_REQUIRED
@@ -68,9 +78,11 @@ def _first(pem: str) -> str:
     return pem[pem.index("-----BEGIN CERTIFICATE-----") :].partition(end)[0] + end
 
 
-def _trust(context: ssl.SSLContext, security: Security) -> None:
+def _trust(context: TrustingContext, security: Security) -> None:
+    own = security.ca_pem()
+    context.others = read_others(security.settings.keys, own=security.trust_domain, own_pem=own)
     try:
-        context.load_verify_locations(cadata=security.ca_pem())
+        context.load_verify_locations(cadata="\n".join([own, *context.others.pems.values()]))
     except ssl.SSLError as error:
         raise PeerError(f"the pool CA's certificate cannot be read: {error.reason or error}") from None
 
@@ -83,6 +95,9 @@ def check_server(certificate: Certificate | None, address: Address, security: Se
         raise PeerError(
             f"the certificate of {address} is for {', '.join(certificate.names)}", expected=repr(address.server_name)
         )
+    if address.pool not in (ANY, certificate.pool):
+        of = certificate.pool or "this pool"
+        raise PeerError(f"the certificate of {address} is of {of}", expected=address.pool or "this pool's")
     security.revoked.check(certificate)
     return certificate
 

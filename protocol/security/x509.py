@@ -85,9 +85,10 @@ def is_for(certificate: Certificate, name: str) -> bool:
     The central manager's word decides all in a pool, so it may answer under any name: addresses change, and CNAMEs are
     common. Every other host answers under its own whole name alone: an address is whoever's it is today, so an address
     with a port is not enough to reach it by, and needs the name beside it (`<address:port?alias=name>`, as daemons
-    publish it). A bare loopback address is this host itself.
+    publish it). A bare loopback address is this host itself. The central manager of another pool answers under the
+    names that it was certified for.
     """
-    if "central" in certificate.duties:
-        return True
     folded = name.casefold().rstrip(".")
+    if "central" in certificate.duties:
+        return not certificate.pool or folded in {known.casefold() for known in certificate.names}
     return folded in ("127.0.0.1", "::1", "localhost") or (folded == certificate.host.casefold() and is_name(folded))

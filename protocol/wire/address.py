@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pool.base.errors import UserError
-from protocol.wire.message import Record
+from protocol.wire.message import Record, replace
 
 DEFAULT_PORT = 9618
 
@@ -11,7 +11,8 @@ DEFAULT_PORT = 9618
 class Address(Record):
     """One address. `path` is a unix socket's; otherwise `host` and `port` are TCP's.
 
-    `sock` names the daemon behind a shared port; `alias` is the name that the server's certificate must be for.
+    `sock` names the daemon behind a shared port; `alias` is the name that the server's certificate must be for, `pool`
+    the trust domain of the pool that it must be of, where that is another than one's own.
     """
 
     path: str = ""
@@ -19,6 +20,7 @@ class Address(Record):
     port: int = 0
     sock: str = ""
     alias: str = ""
+    pool: str = ""
 
     @classmethod
     def unix(cls, path: str) -> Address:
@@ -26,9 +28,9 @@ class Address(Record):
         return cls(path=path)
 
     @classmethod
-    def tcp(cls, host: str, port: int, *, sock: str = "", alias: str = "") -> Address:
+    def tcp(cls, host: str, port: int, *, sock: str = "", alias: str = "", pool: str = "") -> Address:
         """A TCP address."""
-        return cls(host=host, port=port, sock=sock, alias=alias)
+        return cls(host=host, port=port, sock=sock, alias=alias, pool=pool)
 
     @classmethod
     def parse(cls, text: str, *, default_port: int = DEFAULT_PORT) -> Address:
@@ -46,7 +48,8 @@ class Address(Record):
         for part in query.split("&") if query else ():
             key, _, value = part.partition("=")
             options[key] = _unquote(value)
-        return cls(host=host, port=port, sock=options.get("sock", ""), alias=options.get("alias", ""))
+        named = {name: options.get(name, "") for name in ("sock", "alias", "pool")}
+        return cls(host=host, port=port, **named)
 
     @property
     def is_unix(self) -> bool:
@@ -62,8 +65,20 @@ class Address(Record):
         if self.path:
             return self.path
         host = f"[{self.host}]" if ":" in self.host else self.host
-        options = [f"{key}={_quote(value)}" for key, value in (("alias", self.alias), ("sock", self.sock)) if value]
+        named = ("alias", self.alias), ("sock", self.sock), ("pool", self.pool)
+        options = [f"{key}={_quote(value)}" for key, value in named if value]
         return f"<{host}:{self.port}{'?' if options else ''}{'&'.join(options)}>"
+
+
+def of_pool(text: str, pool: str) -> str:
+    """An address that somebody of another pool has given, as one of that pool; "" when it can be none."""
+    if not pool or not text:
+        return text
+    try:
+        where = Address.parse(text)
+    except UserError:
+        return ""
+    return "" if where.is_unix else str(replace(where, pool=pool))
 
 
 def _quote(text: str) -> str:

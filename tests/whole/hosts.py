@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 from tests.whole.real_pool import RealPool, pool_directory
 
@@ -65,11 +66,21 @@ class Host(RealPool):
             self.user = None
 
 
+H = TypeVar("H", bound=Host)
+
+
 @contextmanager
 def new_host(name: str, address: str) -> Iterator[Host]:
     """A host that is not set up yet; at the end nothing of it is left."""
+    with new_host_of(Host, name, address) as host:
+        yield host
+
+
+@contextmanager
+def new_host_of(kind: type[H], name: str, address: str) -> Iterator[H]:
+    """The same, of a kind."""
     with pool_directory() as directory:
-        host = Host(directory, name, address)
+        host = kind(directory, name, address)
         try:
             yield host
             if host.master is not None:

@@ -119,7 +119,7 @@ class Claims:
 
     # ---- getting claims
 
-    def take(self, match: OfferedMatch) -> bool:
+    def take(self, match: OfferedMatch, pool: str = "") -> bool:
         """Use a match for the job that is next in its autocluster; False when none waits or no more may run."""
         core = self.core
         if self.is_full:
@@ -148,9 +148,10 @@ class Claims:
             limits=limits_of(ad, match.slot_ad) or NONE,
             rank=rank(match.slot_ad, ad),
             exprs=read_exprs(match.exprs),
+            pool=pool,
         )
         self._claims[claim.public] = claim
-        core.holdings.reserve(claim)
+        core.holdings_in(claim.pool).reserve(claim)
         job.busy = True  # reserved; `work` makes an execution of it, or lets it go
         core.waiting.discard(job)
         self._asking.add(job)
@@ -232,7 +233,7 @@ class Claims:
 
     def _keep(self, claim: Claim) -> None:
         """Write the claim down, and keep it alive."""
-        self.core.holdings.grant(claim, claim.slot_ad)
+        self.core.holdings_in(claim.pool).grant(claim, claim.slot_ad)
         self.core.queue.put_claim(claim.row())
         self.startd(claim.startd).add(claim)
 
@@ -275,7 +276,7 @@ class Claims:
             asking=trio.Lock(),
         )
         self._claims[claim.public] = claim
-        core.holdings.reserve(claim)
+        core.holdings_in(claim.pool).reserve(claim)
         job.busy = False
         self._let_in(claim)
         self._granted(claim, made.answer)
@@ -360,7 +361,7 @@ class Claims:
         core = self.core
         del self._claims[claim.public]
         self.startd(claim.startd).discard(claim)
-        core.holdings.discard(claim)
+        core.holdings_in(claim.pool).discard(claim)
         core.start.security.tickets.revoke(claim.ticket.digest)
         core.queue.drop_claim(claim.public)
         core.work_changed(False)
@@ -428,10 +429,11 @@ class Claims:
             limits=(limits_of(core.queue.ad(job), slot_ad) or NONE) if job is not None else NONE,
             rank=rank(slot_ad, core.queue.ad(job)) if job is not None else 0.0,
             exprs=exprs_of(slot_ad),
+            pool=slot_ad.eval_str("RemotePool", ""),
         )
         self._claims[claim.public] = claim
-        core.holdings.reserve(claim)
-        core.holdings.grant(claim, slot_ad)
+        core.holdings_in(claim.pool).reserve(claim)
+        core.holdings_in(claim.pool).grant(claim, slot_ad)
         self.startd(claim.startd).add(claim)
         if job is None:
             return

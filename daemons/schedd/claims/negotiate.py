@@ -9,20 +9,24 @@ HTCondor's manual: admin-manual/cm-configuration (the negotiation cycle).
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from heapq import nlargest
 from typing import Final
 
 import trio
 
 from daemons.base.pace import Pace
-from daemons.daemon_core.locate import negotiator_address
 from daemons.schedd.claims.claims import Claims
 from daemons.schedd.core.core import Core
+from daemons.schedd.core.holdings import Holdings
 from daemons.schedd.files.transfer_turns import TransferTurns
 from pool.base.errors import PoolError
 from pool.classad import ClassAd
+from pool.config import Config
 from pool.jobs.vocabulary.hold_codes import HoldCode
 from pool.jobs.vocabulary.priority import Priority
+from pool.jobs.waiting.flocking import FlockLevels
 from pool.jobs.waiting.groups import WaitingGroup
 from protocol.messages.negotiator import AnnounceWork, ResourceRequest, ReturnMatches, SubmitterHolds
 from protocol.messages.offers import MatchesTaken, NegotiatorReads, OfferMatches, ReadsNoted, Rejection, RejectRequests
@@ -30,6 +34,8 @@ from protocol.rpc import endpoints
 from protocol.rpc.endpoints import Peer
 from protocol.rpc.service import Answer, Service, answer
 from protocol.security import needs
+from protocol.wire.address import Address, of_pool
+from protocol.wire.message import replace
 
 ANNOUNCE_PAUSE_S: Final = 0.01
 ANNOUNCE_LESS_S: Final = 0.3
@@ -45,11 +51,26 @@ def _urgency(group: WaitingGroup) -> tuple[Priority, int, int]:
     return (group.priority, -job.cluster.id, -job.proc) if job is not None else (group.priority, 0, 0)
 
 
-class Negotiation:
-    """The schedd's side of negotiations."""
+@dataclass
+class Place:
+    """A pool to negotiate with: where its negotiator is, and what this schedd holds and wants there."""
 
-    def __init__(self, core: Core, claims: Claims, turns: TransferTurns) -> None:
+    levels: FlockLevels
+    holdings: Holdings
+    address: Callable[[Config], Address]
+    wants: Callable[[WaitingGroup], bool] = lambda _group: True
+    pool: str = ""
+    """Its name, where jobs flock to it."""
+    level: int = 0
+    level_changed: Callable[[str], None] = lambda _submitter: None
+
+
+class Negotiation:
+    """The schedd's side of negotiations with one pool."""
+
+    def __init__(self, core: Core, claims: Claims, turns: TransferTurns, place: Place) -> None:
         self._core = core
+        self._place = place
         self._turns = turns
         self._claims = claims
         self._more = trio.Event()
@@ -78,8 +99,10 @@ class Negotiation:
         """Stay connected to the negotiator, and keep it informed."""
         retry_s, said = RETRY_FIRST_S, ""
         while True:
+            if self._place.pool:  # others are no home: nobody calls there without a reason
+                await self._until_needed()
             try:
-                address = negotiator_address(self._core.start.config)
+                address = self._place.address(self._core.start.config)
                 async with endpoints.connected(
                     address,
                     security=self._core.start.security,
@@ -94,9 +117,19 @@ class Negotiation:
             except PoolError as error:
                 news = retry_s >= 1.0 and str(error) != said  # a restart of the negotiator is none, and once is enough
                 said = str(error) if news else said
-                self._core.log.say("D_ALWAYS" if news else "D_FULLDEBUG", f"No negotiator: {error}")
+                self._core.log.say("D_ALWAYS" if news else "D_FULLDEBUG", f"No negotiator{self._there}: {error}")
             await trio.sleep(retry_s)
             retry_s = min(RETRY_MAX_S, 2 * retry_s)
+
+    @property
+    def _there(self) -> str:
+        return f" at {self._place.pool}" if self._place.pool else ""
+
+    async def _until_needed(self) -> None:
+        """Until there is something to ask for, or to say."""
+        while not self._place.holdings and not self.requests():
+            self._changed = trio.Event()
+            await self._changed.wait()
 
     async def _inform(self, peer: Peer) -> None:
         async with trio.open_nursery() as nursery:
@@ -116,7 +149,7 @@ class Negotiation:
         scope.cancel()
 
     async def _announce(self, peer: Peer) -> None:
-        requests, holdings = self.requests(), self._core.holdings
+        requests, holdings = self.requests(), self._place.holdings
         held, given_back = holdings.news(anew=self._anew)
         if not (requests or self._announced or holdings or given_back):
             return
@@ -141,7 +174,7 @@ class Negotiation:
         core = self._core
         if self._claims.is_full:
             return []
-        groups = nlargest(GROUPS_MAX, core.waiting.groups(), key=_urgency)
+        groups = nlargest(GROUPS_MAX, filter(self._place.wants, core.waiting.groups()), key=_urgency)
         ads: dict[tuple[str, int], ClassAd] = {}
         requests = []
         for group in groups:
@@ -178,22 +211,31 @@ class Negotiation:
         core = self._core
         learned = False
         self._heard = request.number
-        for match in request.matches:
+        matches = [replace(one, startd_address=of_pool(one.startd_address, peer.pool)) for one in request.matches]
+        for match in matches:
             learned |= core.autoclusters.learn_slot(match.slot_ad)
         taken, unused = 0, []
-        for match in request.matches:
-            if self._claims.take(match):
+        for match in matches:
+            if self._claims.take(match, self._place.pool):
                 taken += 1
             else:
                 unused.append(match.claim_id)
         if learned:
             core.sort_waiting()
             self.work_changed(True)
+        self._satisfied({match.submitter for match in request.matches})
         if unused:
             core.tasks.start(self._hand_back, peer, unused)
         else:
             self.work_changed(False)  # the negotiator counts what it has offered until it hears what became of it
         return MatchesTaken(taken=taken)
+
+    def _satisfied(self, submitters: set[str]) -> None:
+        """Those of them of whom no job waits any more need no further pools."""
+        left = submitters - {group.submitter for group in self._core.waiting.groups()}
+        for name in left:
+            if self._place.levels.satisfied(name, self._place.level, trio.current_time()):
+                self._place.level_changed(name)
 
     async def _hand_back(self, peer: Peer, claim_ids: list[str]) -> None:
         try:
@@ -212,7 +254,12 @@ class Negotiation:
 
     def rejected(self, peer: Peer, message: RejectRequests) -> None:
         """Remember why jobs got no slot, for those who ask."""
-        now = self._core.now()
+        now, place = self._core.now(), self._place
+        for name in {rejection.submitter for rejection in message.rejections}:
+            if place.levels.unsatisfied(name, place.level, trio.current_time()):
+                place.level_changed(name)
+        if place.pool:  # what users are told of is the home pool, and no other puts their jobs on hold
+            return
         for rejection in message.rejections:
             self._core.waiting.reject(rejection.submitter, rejection.autocluster, rejection.reason, now)
             if rejection.dear:

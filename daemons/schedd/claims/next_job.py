@@ -70,6 +70,7 @@ def _fits(core: Core, claim: Claim) -> Fits:
 def _suit_each_other(core: Core, claim: Claim, job: Job, autocluster: int) -> bool:
     ad, slot = core.queue.ad(job), claim.slot_ad
     fits = _suits(ad, slot) and _suits(slot, ad) and rank(slot, ad) >= claim.rank
+    fits = fits and core.settings.flock.may_flock(ad, claim.pool)
     fits = fits and (limits_of(ad, slot) or NONE) == claim.limits
     if len(claim.fits) < FITS_MAX and is_timeless(ad, slot) and not core.waiting.is_stale:
         claim.fits[autocluster] = fits
@@ -116,6 +117,7 @@ def begin(claims: Claims, claim: Claim, job: Job) -> Shadow | None:
         core.now(),
         machine_attrs=core.settings.machine_attrs,
         history_length=core.settings.machine_attrs_length,
+        pool=claim.pool,
     )
     core.apply(job, changes)
     matched = {name: value for name, value in expanded.items() if name.startswith("MATCH_EXP_")}

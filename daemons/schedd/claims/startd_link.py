@@ -24,7 +24,7 @@ from protocol.rpc.endpoints import Peer
 from protocol.rpc.peer import CALL_TIMEOUT_S
 from protocol.security.needs import EXECUTE
 from protocol.security.ticket import Bearer
-from protocol.wire.address import Address
+from protocol.wire.address import Address, of_pool
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -86,7 +86,8 @@ class StartdLink:
         """Who may show the ticket of a claim here: starters of this host, root's or the pool's; or that host."""
         if self.is_local:
             return Bearer(uids=[0, self._core.start.security.owner_uid])
-        return Bearer(duty=EXECUTE, host=Address.parse(self.address).server_name)
+        where = Address.parse(self.address)
+        return Bearer(duty=EXECUTE, host=where.server_name, pool=where.pool)
 
     async def ask_for(self, request: RequestClaim) -> ClaimAnswer:
         """Ask for a claim; the connection is kept meanwhile."""
@@ -224,7 +225,10 @@ class StartdLink:
         not run twice.
         """
         first = next(iter(self.claims), None)
-        address = await startd_of(self._core.start, first.slot_ad) if first is not None else ""
+        address = ""
+        if first is not None:
+            address = await startd_of(self._core.start, first.slot_ad, first.pool)
+            address = of_pool(address, Address.parse(self.address).pool)
         if not address or address == self.address:
             return
         there = self._all.startd(address)

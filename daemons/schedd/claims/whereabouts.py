@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractAsyncContextManager
+
 from daemons.daemon_core.collectors import collector_connected
+from daemons.daemon_core.locate import collector_at
 from daemons.daemon_core.run import DaemonStart
 from pool.base.errors import PoolError, UserError
 from pool.classad import ClassAd
 from pool.classad.syntax.unparse import quote
 from protocol.messages.collector import QueryAds
+from protocol.rpc import endpoints
+from protocol.rpc.endpoints import Peer
+from protocol.security.other_pools import ANY
 from protocol.wire.address import Address
+from protocol.wire.message import replace
 
 
-async def startd_of(start: DaemonStart, slot: ClassAd) -> str:
-    """The address that the startd of this slot has given last; empty when none is known."""
+async def startd_of(start: DaemonStart, slot: ClassAd, pool: str = "") -> str:
+    """The address that the startd of this slot, of this pool or another, has given last; empty when none is known."""
     machine, startd = slot.eval_str("Machine"), _startd(slot)
     if not machine or not startd:
         return ""
@@ -23,7 +30,7 @@ async def startd_of(start: DaemonStart, slot: ClassAd) -> str:
     )
     newest, found = float("-inf"), ""
     try:
-        async with collector_connected(start) as peer:
+        async with _collector(start, pool) as peer:
             async with peer.stream(query) as batches:
                 async for batch in batches:
                     for ad in batch.ads:
@@ -33,6 +40,14 @@ async def startd_of(start: DaemonStart, slot: ClassAd) -> str:
     except PoolError as error:
         start.log.full(f"The collector cannot say where {startd} is: {error}")
     return found
+
+
+def _collector(start: DaemonStart, pool: str) -> AbstractAsyncContextManager[Peer]:
+    """A connection to a collector of the pool."""
+    if not pool:
+        return collector_connected(start)
+    there = replace(collector_at(start.config, pool), pool=ANY)
+    return endpoints.connected(there, security=start.security, network=start.world.network)
 
 
 def is_same_host(one: str, other: str) -> bool:

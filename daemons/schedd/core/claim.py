@@ -76,6 +76,8 @@ class Claim:
     """What the negotiator puts into the ads of the jobs that run here (NEGOTIATOR_MATCH_EXPRS)."""
     room: tuple[str, ...] = ()
     """Ids of dynamic slots that have to end before there is room for it."""
+    pool: str = ""
+    """The pool that its job flocks to, as FLOCK_COLLECTOR_HOSTS names it; "" at home."""
     wish: RunNowWish | None = None
     """A job that shall have the slot next (condor_now)."""
 
@@ -86,7 +88,8 @@ class Claim:
 
     def describe(self, slot: ClassAd) -> None:
         """The slot as its startd describes it now; what the negotiator has said with the match is kept with it."""
-        self.slot = KeptAd(ClassAd(self.exprs, parent=slot) if self.exprs else slot)
+        said = {**self.exprs, **({"RemotePool": self.pool} if self.pool else {})}
+        self.slot = KeptAd(ClassAd(said, parent=slot) if said else slot)
 
     @property
     def slot_name(self) -> str:

@@ -40,6 +40,7 @@ from pool.jobs.vocabulary.hold_codes import HoldCode
 from pool.jobs.vocabulary.states import EXECUTING, JobEvent, JobStatus, allowed
 from pool.jobs.vocabulary.universes import AT_ACCESS_POINT
 from pool.jobs.waiting.autoclusters import Autoclusters
+from pool.jobs.waiting.flocking import FlockLevels
 from pool.jobs.waiting.groups import Waiting
 from protocol.wire.address import Address
 
@@ -93,6 +94,9 @@ class Core:
         self._unsorted = trio.Event()
         """Set when what waits is to be sorted anew, and that takes long."""
         self.holdings = Holdings()
+        """What is held of the home pool; what of others, `holdings_in` says."""
+        self._holdings_elsewhere: dict[str, Holdings] = {}
+        self.flock_levels = FlockLevels(point.settings.flock)
         self.stats: Counter[str] = Counter()
         self.requested: dict[Job, Callable[[], None]] = {}
         """Jobs for which a slot is being asked, which may take long; called when the job needs it no more."""
@@ -102,6 +106,10 @@ class Core:
     def settings(self) -> ScheddSettings:
         """The knobs as they are now."""
         return self._point.settings
+
+    def holdings_in(self, pool: str) -> Holdings:
+        """What is held of a pool that jobs flock to; "" is the home pool."""
+        return self._holdings_elsewhere.setdefault(pool, Holdings()) if pool else self.holdings
 
     def tell(self, listeners: Listeners) -> None:
         """These hear of changes from now on."""

@@ -20,6 +20,7 @@ from pool.jobs.admission import SubmitRules, admission
 from pool.jobs.edits import EditRules, edit_rules
 from pool.jobs.policy import SystemPolicy, system_policy
 from pool.jobs.userlog.forms import Form, read_form
+from pool.jobs.waiting.flocking import FlockRules
 
 MIB = 1024 * 1024
 HISTORY_ROW_BYTES = 2048
@@ -80,6 +81,7 @@ class ScheddSettings:
     agent_timeout_s: float
     limit_directories: tuple[str, ...]
     killing_timeout_s: float
+    flock: FlockRules
 
     @classmethod
     def read(cls, config: Config, host: str) -> ScheddSettings:
@@ -110,7 +112,18 @@ class ScheddSettings:
             transfers=TransferSettings.read(config),
             cleanup=CleanupSettings.read(config),
             ssh_to_job=config.expr("SCHEDD_ENABLE_SSH_TO_JOB"),
+            flock=_flock_rules(config),
         )
+
+
+def _flock_rules(config: Config) -> FlockRules:
+    return FlockRules.of(
+        config.list("FLOCK_COLLECTOR_HOSTS"),
+        config.list("FLOCK_NEGOTIATOR_HOSTS"),
+        config.int("FLOCK_INCREMENT"),
+        config.int("MIN_FLOCK_LEVEL"),
+        config.bool("FLOCK_BY_DEFAULT"),
+    )
 
 
 def _of_jobs(config: Config) -> dict[str, Any]:

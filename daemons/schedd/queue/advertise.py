@@ -1,4 +1,7 @@
-"""The schedd's ad, and one for each submitter with jobs in the queue."""
+"""The schedd's ad, and one for each submitter with jobs in the queue.
+
+They follow the queue within AT_LEAST_BETWEEN_S. What other pools are told of submitters is `flock_ads`.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,7 @@ from daemons.base.pace import Pace
 from daemons.host.cron_manager import CronManager
 from daemons.schedd.core.core import Core
 from daemons.schedd.files.transfer_turns import TransferTurns
+from daemons.schedd.queue.flock_ads import FlockAds
 from pool.base.version import CONDOR_VERSION
 from pool.classad import ClassAd
 from pool.hosts.daemon_names import kept_name
@@ -66,9 +70,9 @@ class OwnAd:
         )
         for name, status in _TOTALS.items():
             ad[name] = queue.counts[status]
-        ad["TotalRunningJobs"] = _running(queue.counts)
         local = sum(job.cluster.ad.eval_int("JobUniverse") == Universe.LOCAL for job in core.executions.local)
-        ad["TotalFlockedJobs"] = 0
+        ad["TotalFlockedJobs"] = flocked = sum(1 for one in core.executions.shadow_of.values() if one.claim.pool)
+        ad["TotalRunningJobs"] = _running(queue.counts) - flocked
         ad["TotalLocalJobsIdle"], ad["TotalSchedulerJobsIdle"] = (
             self._idle_here[Universe.LOCAL],
             self._idle_here[Universe.SCHEDULER],
@@ -76,6 +80,8 @@ class OwnAd:
         ad["TotalLocalJobsRunning"], ad["TotalSchedulerJobsRunning"] = local, len(core.executions.local) - local
         for name in ("JobsSubmitted", "JobsStarted", "JobsExited", "JobsCompleted"):
             ad[name] = core.stats[name]
+        if asked := [pool.name for pool in core.settings.flock.pools[: core.flock_levels.highest]]:
+            ad["EffectiveFlockList"] = ",".join(asked)
         ad.update(self._turns.attributes())
         return ad
 
@@ -87,6 +93,7 @@ class Advertise:
         self._core = core
         self._own = own
         self._cron = cron
+        self.elsewhere = FlockAds(core)
         self._known: set[str] = set()
         self._said: tuple[object, ...] = ()
 
@@ -102,7 +109,7 @@ class Advertise:
         core = self._core
         while True:
             counts = tuple(sorted((int(status), number) for status, number in core.queue.counts.items()))
-            said = counts, self._prios()  # condor_prio changes no count
+            said = counts, self._prios(), self.elsewhere.state()  # condor_prio changes no count
             if said != self._said:
                 self._said = said
                 # Counted over many turns of the loop, then published at once: the ads agree with each other.
@@ -133,14 +140,18 @@ class Advertise:
         adverts, known = self._core.start.adverts, self._known
         self._known = set()
         prios, idle = self._prios(), self._idle_weights()
+        ads: dict[str, ClassAd] = {}
+        running = self.elsewhere.running()
         for name, kinds in by_submitter.items():
-            ad = self._submitter_ad(name, kinds, idle[name])
+            flocked = sum(count for (pool, whose), count in running.items() if pool and whose == name)
+            ad = ads[name] = self._submitter_ad(name, kinds, idle[name], flocked)
             if (most := self._core.settings.global_prios_max) is not None:
                 ad.update(_prio_array(prios.get(name, set()), most))
             self._known.add(kept_name(ad))
             adverts.put(ad)
         for name in known - self._known:
             adverts.drop("Submitter", name)
+        self.elsewhere.publish(ads)
 
     def _prios(self) -> dict[str, set[int]]:
         """JobPrio of each submitter's jobs that wait, where it counts across schedds."""
@@ -159,7 +170,9 @@ class Advertise:
                 idle[group.submitter] += math.ceil(group.count * cpus)
         return idle
 
-    def _submitter_ad(self, name: str, kinds: Mapping[int, Counter[JobStatus]], idle_weight: int) -> ClassAd:
+    def _submitter_ad(
+        self, name: str, kinds: Mapping[int, Counter[JobStatus]], idle_weight: int, flocked: int
+    ) -> ClassAd:
         core = self._core
         held = core.holdings.by_submitter.get(name)
         elsewhere, local, scheduler = kinds[0], kinds[Universe.LOCAL], kinds[Universe.SCHEDULER]
@@ -173,12 +186,12 @@ class Advertise:
                 "MyAddress": core.start.address,
                 "Machine": core.start.host,
                 "CondorVersion": CONDOR_VERSION,
-                "RunningJobs": _running(elsewhere),
+                "RunningJobs": max(0, _running(elsewhere) - flocked),
                 "IdleJobs": elsewhere[JobStatus.IDLE],
                 "HeldJobs": elsewhere[JobStatus.HELD],
                 "WeightedRunningJobs": 0 if held is None else round(held.weight),
                 "WeightedIdleJobs": idle_weight,
-                "FlockedJobs": 0,
+                "FlockedJobs": flocked,
                 "LocalJobsIdle": local[JobStatus.IDLE],
                 "LocalJobsRunning": _running(local),
                 "SchedulerJobsIdle": scheduler[JobStatus.IDLE],

@@ -20,6 +20,7 @@ from daemons.base.pace import LoopTurns
 from daemons.base.sync import first_of
 from daemons.daemon_core.run import DaemonStart
 from daemons.startd.claims.activations import Activations
+from daemons.startd.claims.callers import claim_of_caller, job_of_caller
 from daemons.startd.claims.make_room import MakeRoom
 from daemons.startd.slots.ads import Ads
 from daemons.startd.slots.moves import Moves
@@ -101,6 +102,7 @@ class Claims:
         if peer.method == "SSL" and not names_host(asked.schedd_name, peer.host_name):
             reason = f"the schedd {asked.schedd_name} does not belong to {peer.host_name}"
             return ClaimAnswer(granted=False, reason=reason)
+        asked = claim_of_caller(peer, asked)
         await self._turns.next()  # many come at once; others of this process have their turn between them
         held = self._slots.holding(asked.claim_id)
         if held is not None:
@@ -262,6 +264,7 @@ class Claims:
         """Set a starter to work on the job."""
         self._ads.statistics.activation_asked(self._start.world.wall())
         await self._turns.next()
+        asked = job_of_caller(peer, asked)
         slot = self._mine(peer, asked.claim_id)
         if slot is None or slot.claim is None:
             return ActivateAnswer(started=False, reason="there is no such claim", claim_is_good=False)
@@ -379,7 +382,7 @@ class Claims:
     def _claimant(self, peer: Peer) -> str:
         """Whom a claim id is bound to: the host of a certificate; this one, for its own daemons; else the identity."""
         if peer.method == "SSL":
-            return peer.host_name.casefold()
+            return f"{peer.host_name}/{peer.pool}".casefold().rstrip("/")
         return self._start.host.casefold() if peer.uid in (0, self._start.security.owner_uid) else peer.identity
 
     def _waiting(self, claim_id: str) -> Slot | None:

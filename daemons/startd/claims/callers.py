@@ -1,0 +1,22 @@
+"""Whose a claim is, and where its starter calls back: an access point of another pool names places of its pool only."""
+
+from __future__ import annotations
+
+from protocol.messages.startd import ActivateClaim, RequestClaim
+from protocol.rpc.endpoints import Peer
+from protocol.wire.address import of_pool
+from protocol.wire.message import replace
+
+
+def claim_of_caller(peer: Peer, asked: RequestClaim) -> RequestClaim:
+    """What is asked, with the address that its starter is to call as one of the caller's pool."""
+    return replace(asked, shadow_address=of_pool(asked.shadow_address, peer.pool))
+
+
+def job_of_caller(peer: Peer, asked: ActivateClaim) -> ActivateClaim:
+    """The same of a job, which has the address of its files as well."""
+    return replace(
+        asked,
+        shadow_address=of_pool(asked.shadow_address, peer.pool),
+        agent_address=of_pool(asked.agent_address, peer.pool),
+    )
