@@ -15,11 +15,12 @@ from minipool.cli.entry.context import open_session
 from minipool.cli.entry.options import Opt, Parsed, UsageError
 from minipool.cli.entry.tool import DEBUG, FORMATTING, HELP, NAME, POOL, VERSION_OPT, Tool, run
 from minipool.cli.output.autoformat import AutoFormat
-from minipool.cli.pool_tools.userprio_edit import KEYS, OPTIONS, edit
+from minipool.cli.pool_tools.userprio_edit import KEYS, OPTIONS, edit, full_name_wanted
+from minipool.cli.pool_tools.userprio_rollup import rolled_up
 from minipool.client.session import Session
 from minipool.client.surroundings import install_surroundings
 from pool.base.errors import ClassAdError, PeerError, UserError
-from pool.classad import ClassAd
+from pool.classad import ClassAd, quote
 
 TOOL = Tool(
     "condor_userprio",
@@ -36,7 +37,7 @@ TOOL = Tool(
         Opt("constraint", 1, 1, "EXPR", "only users for whom the expression is true"),
         Opt("flat", 2, says="groups and users side by side"),
         Opt("getreslist", 6, 1, "USER", "the slots that a user has"),
-        Opt("grouprollup", 1, says="the sums of groups with what is below them, as always"),
+        Opt("grouprollup", 1, says="groups with what the groups below them have used and use"),
         Opt("grouporder", 1, says="groups first, then users"),
         Opt("groupid", 1, says="the numbers of groups"),
         Opt("inputfile", 2, 1, "FILE", "the records of a file of ads instead of the negotiator's"),
@@ -81,17 +82,22 @@ def _main(parsed: Parsed) -> int:
             return _resources(session, parsed)
         return _show(_asked(session, parsed), parsed)
     except PeerError as error:
+        from protocol.rpc.remote import RemoteError
+
         who = "collector" if parsed.has("collector") or parsed.has("getreslist") else "negotiator"
-        raise UserError(f"Error: the {who} does not answer: {error}") from None
+        said = "refuses" if isinstance(error, RemoteError) else "does not answer"
+        raise UserError(f"Error: the {who} {said}: {error}") from None
 
 
 def _asked(session: Session, parsed: Parsed) -> list[ClassAd]:
     if parsed.has("collector"):
-        return session.query("Accounting")
+        name = parsed.value("name")
+        return session.query("Accounting", constraint=name and f"NegotiatorName == {quote(name)}")
     from protocol.messages.negotiator import GetPriorities
 
     with session.daemon("negotiator", name=parsed.value("name")) as peer:
-        return peer.call(GetPriorities()).submitters
+        ads = peer.call(GetPriorities()).submitters
+    return rolled_up(ads) if parsed.has("grouprollup") else ads
 
 
 def _of_file(path: str) -> list[ClassAd]:
@@ -192,6 +198,8 @@ def _since(parsed: Parsed, now: float) -> float:
         return now - _DAY_S
     try:
         month, day, year = (int(text) for text in parsed.values("activefrom")[-3:])
+        if 0 <= year < 100:  # 1 1 26 is in 2026, 1 1 99 was in 1999
+            year += 2000 if year < 50 else 1900
         return time.mktime((year, month, day, 0, 0, 0, 0, 0, -1))
     except (ValueError, OverflowError):
         raise UsageError(f"-activefrom {' '.join(parsed.values('activefrom'))} is not a date") from None
@@ -200,15 +208,25 @@ def _since(parsed: Parsed, now: float) -> float:
 def _resources(session: Session, parsed: Parsed) -> int:
     """The slots that a user has, and since when."""
     from minipool.cli.output.show import date, duration
-    from pool.classad import quote
 
-    user = quote(parsed.value("getreslist") or "")
+    named = parsed.value("getreslist") or ""
+    if "@" not in named:
+        raise UserError(full_name_wanted("update the priority of"))
+    user = quote(named)
     holds = f'State == "Claimed" && !(PartitionableSlot ?: false) && (RemoteOwner =?= {user} || RemoteUser =?= {user})'
     ads = session.query("Machine", constraint=holds, projection=["Name", "EnteredCurrentState"])
     if parsed.has("json"):
         from minipool.cli.output.json_output import write_list
 
         write_list(ads)
+        return 0
+    if parsed.has("long"):
+        from minipool.cli.output.ad_output import long_form
+
+        fields = {"Name": "Name", "StartTime": "EnteredCurrentState"}
+        slots = enumerate(ads, 1)
+        whole = {f"{name}{n}": ad.eval(field) for n, ad in slots for name, field in fields.items()}
+        sys.stdout.write(long_form(ClassAd(whole)).removesuffix("\n"))
         return 0
     row, now = "{:<30} {:>12} {:>12}\n".format, time.time()
     sys.stdout.write(row("Resource Name", " Start Time", " Match Time") + row("-" * 13, " " + "-" * 10, " " + "-" * 10))

@@ -12,6 +12,7 @@ from pool.base.errors import UserError
 
 if TYPE_CHECKING:
     from minipool.client.session import Session
+    from protocol.messages.negotiator import CancelLease, SetPriority
     from protocol.rpc.blocking import BlockingPeer
 
 
@@ -19,33 +20,43 @@ class RecordSetting(NamedTuple):
     """A number of a user's record: what it is called, what is said when it is set, and what may not be set."""
 
     attribute: str
+    called: str
     says: str
     least: float = 0.0
     too_small: str = ""
+    whole: bool = False
 
 
 _TIME: Final = "Time must be greater than 0 seconds"
 SETTINGS: Final[dict[str, RecordSetting]] = {
-    "setprio": RecordSetting("Priority", "The priority of {} was set to {:f}", float("-inf")),
+    "setprio": RecordSetting("Priority", "priority", "The priority of {} was set to {:f}", float("-inf")),
     "setfactor": RecordSetting(
-        "PriorityFactor", "The priority factor of {} was set to {:f}", 1.0,
+        "PriorityFactor", "priority", "The priority factor of {} was set to {:f}", 1.0,
         "Priority factors must be greater than or equal to 1.",
     ),
     "setfloor": RecordSetting(
-        "Floor", "The floor of {} was set to {:.0f}", 0.0, "floor must be greater than or equal to 0."
+        "Floor", "floor", "The floor of {} was set to {:.0f}", 0.0,
+        "floor must be greater than or equal to 0.", whole=True,
     ),
     "setceiling": RecordSetting(
-        "Ceiling", "The ceiling of {} was set to {:.0f}", -1.0, "ceiling must be greater than or equal to -1."
+        "Ceiling", "ceiling", "The ceiling of {} was set to {:.0f}", -1.0,
+        "ceiling must be greater than or equal to -1.", whole=True,
     ),
-    "setbegin": RecordSetting("BeginUsageTime", "The Begin Usage Time of {} was set to {:.0f}", 0.0, _TIME),
+    "setbegin": RecordSetting(
+        "BeginUsageTime", "begin usage time", "The Begin Usage Time of {} was set to {:.0f}", 0.0, _TIME, whole=True
+    ),
     "setaccum": RecordSetting(
-        "AccumulatedUsage", "The Accumulated Usage of {} was set to {:f}", 0.0, "Usage must be greater than 0 seconds"
+        "AccumulatedUsage", "Accumulated usage", "The Accumulated Usage of {} was set to {:f}", 0.0,
+        "Usage must be greater than 0 seconds",
     ),
-    "setlast": RecordSetting("LastUsageTime", "The Last Usage Time of {} was set to {:.0f}", 0.0, _TIME),
+    "setlast": RecordSetting(
+        "LastUsageTime", "last usage time", "The Last Usage Time of {} was set to {:.0f}", 0.0, _TIME, whole=True
+    ),
 }  # fmt: skip
 LEASES: Final = {"cancelceilinglease": "Ceiling", "cancelfloorlease": "Floor", "cancelfactorlease": "PriorityFactor"}
 """What can be set for a time, by the option that ends that."""
 _LEASED: Final = {"Ceiling": "ceiling", "Floor": "floor", "PriorityFactor": "priority-factor"}
+_LEASE_S_END: Final = 2**31 - 1
 _ACTS: Final = tuple(Opt(name, 1, 2, "USER VALUE", f"set {row.attribute}") for name, row in SETTINGS.items())
 OPTIONS: Final = (
     *_ACTS[:4],
@@ -78,10 +89,10 @@ def _lease(parsed: Parsed) -> float:
         return 0.0
     if not any(one.key in SETTINGS and SETTINGS[one.key].attribute in LEASES.values() for one in parsed.given):
         raise UsageError("-duration is for -setceiling, -setfloor and -setfactor")
-    lease_s = _number(parsed.value("duration") or "")
-    if lease_s <= 0:
-        raise UserError("lease duration must be positive")
-    return lease_s
+    text = parsed.value("duration") or ""
+    if not (text.isascii() and text.isdigit() and 0 < int(text) < _LEASE_S_END):
+        raise UserError("condor_userprio: -duration requires a positive integer number of seconds")
+    return float(text)
 
 
 def _checked(given: Given, lease_s: float) -> Callable[[BlockingPeer], str]:
@@ -90,14 +101,10 @@ def _checked(given: Given, lease_s: float) -> Callable[[BlockingPeer], str]:
         return _reset_all
     user = given.values[0]
     if "@" not in user:
-        to = "delete" if given.key == "delete" else "update the priority of"
-        raise UserError(
-            "condor_userprio: You must specify the full name of the submittor you wish\n"
-            f"\tto {to} (user@uid.domain or user@full.host.name)"
-        )
+        raise UserError(_not_full(given.key, user))
     if given.key in SETTINGS:
         row = SETTINGS[given.key]
-        value = _number(given.values[1])
+        value = _number(given.values[1], whole=row.whole)
         if value < row.least:
             raise UserError(row.too_small)
         return lambda peer: _set(peer, row, user, value, lease_s if row.attribute in LEASES.values() else 0.0)
@@ -107,22 +114,45 @@ def _checked(given: Given, lease_s: float) -> Callable[[BlockingPeer], str]:
     return (lambda peer: _reset(peer, user)) if given.key == "resetusage" else (lambda peer: _delete(peer, user))
 
 
-def _number(text: str) -> float:
+def _not_full(key: str, user: str) -> str:
+    """What is said of a name without its domain, in HTCondor's words for each option."""
+    if key in LEASES:
+        return f"condor_userprio: -{key} requires a full submitter name (user@domain)"
+    if key == "delete":
+        return full_name_wanted("delete", of="record")
+    called = SETTINGS[key].called if key in SETTINGS else "priority"
+    said = full_name_wanted(f"update the {called} of")
+    return f"{said} (not {user})" if key in ("setfloor", "setceiling") else said
+
+
+def full_name_wanted(to: str, *, of: str = "submittor") -> str:
+    """What is said where a user must be named with the domain."""
+    return (
+        f"condor_userprio: You must specify the full name of the {of} you wish\n"
+        f"\tto {to} (user@uid.domain or user@full.host.name)"
+    )
+
+
+def _number(text: str, *, whole: bool = False) -> float:
     try:
         number = float(text)
     except ValueError:
         number = math.nan
     if not math.isfinite(number):
         raise UserError(f"{text!r} is not a number")
+    if whole and number != int(number):
+        raise UserError(f"{text!r} is not a whole number")
     return number
 
 
 def _set(peer: BlockingPeer, row: RecordSetting, user: str, value: float, lease_s: float) -> str:
     from protocol.messages.negotiator import SetPriority
 
-    peer.call(SetPriority(submitter=user, attribute=row.attribute, value=value, lease_s=lease_s))
+    request = SetPriority(submitter=user, attribute=row.attribute, value=value, lease_s=lease_s)
     if lease_s <= 0:
+        peer.call(request)
         return row.says.format(user, value)
+    _leasing(peer, request, f"{_LEASED[row.attribute]} lease")
     figure = f"{value:f}" if row.attribute == "PriorityFactor" else f"{value:.0f}"
     return f"Set {_LEASED[row.attribute]} lease on {user} to {figure} for {lease_s:.0f} seconds"
 
@@ -130,8 +160,17 @@ def _set(peer: BlockingPeer, row: RecordSetting, user: str, value: float, lease_
 def _cancel(peer: BlockingPeer, attribute: str, user: str) -> str:
     from protocol.messages.negotiator import CancelLease
 
-    peer.call(CancelLease(submitter=user, attribute=attribute))
+    _leasing(peer, CancelLease(submitter=user, attribute=attribute), "cancel")
     return f"Cancelled {_LEASED[attribute]} lease for {user}"
+
+
+def _leasing(peer: BlockingPeer, request: SetPriority | CancelLease, what: str) -> None:
+    from protocol.rpc.remote import RemoteError
+
+    try:
+        peer.call(request)
+    except RemoteError as error:
+        raise UserError(f"negotiator rejected {what}: {error}") from None
 
 
 def _reset(peer: BlockingPeer, user: str) -> str:

@@ -18,6 +18,7 @@ from protocol.messages.negotiator import (
     ResetUsage,
     SetPriority,
 )
+from protocol.rpc.remote import RemoteError
 from protocol.wire.message import DONE
 from tests.minipool.cli.fake_pool import FakePeer, FakeSession, run_tool
 
@@ -27,11 +28,16 @@ USERS = [
 ]
 
 
+ANSWERS: dict[Any, Any] = {
+    **dict.fromkeys((SetPriority, CancelLease, ForgetSubmitter, ResetUsage), DONE),
+    GetPriorities: Priorities(submitters=USERS),
+}
+
+
 def ran(monkeypatch: pytest.MonkeyPatch, *argv: str) -> tuple[tuple[int, str, str], list[Any]]:
-    answers: dict[Any, Any] = dict.fromkeys((SetPriority, CancelLease, ForgetSubmitter, ResetUsage), DONE)
-    peer = FakePeer([], {**answers, GetPriorities: Priorities(submitters=USERS)})
+    peer = FakePeer([], ANSWERS)
     slot = {"MyType": "Machine", "State": "Claimed", "EnteredCurrentState": int(time.time()) - 60}
-    slots = [ClassAd({**slot, "Name": f"slot1_{n}@x", "RemoteUser": user}) for n, user in enumerate("ab")]
+    slots = [ClassAd({**slot, "Name": f"slot1_{n}@x", "RemoteUser": user}) for n, user in enumerate(("a@p", "b@p"))]
     session = FakeSession(peer, slots)
     monkeypatch.setattr(userprio, "open_session", lambda _: session)
     return run_tool(monkeypatch, "userprio", argv, session), peer.asked
@@ -76,7 +82,12 @@ def test_all_usage_is_reset_and_a_record_deleted(monkeypatch: pytest.MonkeyPatch
 
 REFUSED = (
     (("-setprio", "alice", "10"), "You must specify the full name of the submittor"),
-    (("-delete", "alice"), "to delete (user@uid.domain or user@full.host.name)"),
+    (("-setfloor", "alice", "1"), "to update the floor of (user@uid.domain or user@full.host.name) (not alice)"),
+    (("-setlast", "alice", "1"), "to update the last usage time of (user@uid.domain or user@full.host.name)"),
+    (("-delete", "alice"), "full name of the record you wish\n\tto delete (user@uid.domain or user@full.host.name)"),
+    (("-cancelfloorlease", "alice"), "-cancelfloorlease requires a full submitter name (user@domain)"),
+    (("-getreslist", "alice"), "You must specify the full name of the submittor"),
+    (("-setceiling", "a@p", "3.7"), "'3.7' is not a whole number"),
     (("-setfactor", "a@p", "0.5"), "Priority factors must be greater than or equal to 1."),
     (("-setaccum", "a@p", "-1"), "Usage must be greater than 0 seconds"),
     (("-setbegin", "a@p", "-1"), "Time must be greater than 0 seconds"),
@@ -86,7 +97,9 @@ REFUSED = (
     (("-resetall", "-setprio", "alice", "10"), "You must specify the full name of the submittor"),
     (("-setceiling", "a@p", "-2"), "ceiling must be greater than or equal to -1."),
     (("-setfloor", "a@p", "-1"), "floor must be greater than or equal to 0."),
-    (("-setceiling", "a@p", "5", "-duration", "0"), "lease duration must be positive"),
+    (("-setceiling", "a@p", "5", "-duration", "0"), "-duration requires a positive integer number of seconds"),
+    (("-setceiling", "a@p", "5", "-duration", "1.5"), "-duration requires a positive integer number of seconds"),
+    (("-setceiling", "a@p", "5", "-duration", "2147483647"), "-duration requires a positive integer"),
     (("-setprio", "a@p", "5", "-duration", "9"), "-duration is for -setceiling, -setfloor and -setfactor"),
     (("-activefrom", "13", "40", "x"), "is not a date"),
     (("-nosuch",), "unknown option -nosuch"),
@@ -115,8 +128,43 @@ def test_who_used_nothing_for_a_day_is_shown_when_asked_for(monkeypatch: pytest.
     assert "bob@pool.test" in ran(monkeypatch, "-activefrom", "12", "31", "1969")[0][1]
 
 
+def test_a_year_of_two_digits_is_one_of_this_or_the_last_century(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "bob@pool.test" not in ran(monkeypatch, "-activefrom", "1", "1", "26")[0][1]
+    assert "bob@pool.test" in ran(monkeypatch, "-activefrom", "12", "31", "69")[0][1]
+
+
+def test_a_lease_that_is_refused_is_not_an_answer_that_does_not_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuses(_: object) -> None:
+        raise RemoteError("no lease of Ceiling is in effect for a@p", code="UserError")
+
+    monkeypatch.setitem(ANSWERS, CancelLease, refuses)
+    status, _, err = ran(monkeypatch, "-cancelceilinglease", "a@p")[0]
+    assert (status, err) == (1, "negotiator rejected cancel: no lease of Ceiling is in effect for a@p\n")
+    monkeypatch.setitem(ANSWERS, SetPriority, refuses)
+    assert "negotiator rejected floor lease: no" in ran(monkeypatch, "-setfloor", "a@p", "1", "-duration", "9")[0][2]
+    assert "Error: the negotiator refuses: no" in ran(monkeypatch, "-setfloor", "a@p", "1")[0][2]
+
+
+def test_groups_are_shown_with_those_below_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    def row(name: str, held: int, began: int, last: int) -> ClassAd:
+        times = {"BeginUsageTime": began, "LastUsageTime": last, "LastUpdate": 2000}
+        used = {"ResourcesUsed": held, "WeightedResourcesUsed": 2.0 * held, "WeightedAccumulatedUsage": 3600.0 * held}
+        return ClassAd({"Name": name, "IsAccountingGroup": True, "Priority": 5.0, **used, **times})
+
+    ads = [row("<none>", 1, 0, 0), row("phys", 2, 900, 1000), row("phys.hep", 4, 500, 1500), row("physics", 8, 0, 0)]
+    monkeypatch.setitem(ANSWERS, GetPriorities, Priorities(submitters=ads))
+    asked = ("-allusers", "-af", "Name", "ResourcesUsed", "WeightedResourcesUsed", "BeginUsageTime", "LastUsageTime")
+    assert ran(monkeypatch, *asked)[0][1].splitlines()[1] == "phys 2 4.0 900 1000"
+    assert ran(monkeypatch, "-grouprollup", *asked)[0][1].splitlines() == [
+        "<none> 15 30.0 500 1500",
+        "phys 6 12.0 500 1500",
+        "phys.hep 4 8.0 500 1500",
+        "physics 8 16.0 0 0",
+    ]
+
+
 def test_the_slots_of_a_user_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
-    (status, out, _), _ = ran(monkeypatch, "-getreslist", "b")
+    (status, out, _), _ = ran(monkeypatch, "-getreslist", "b@p")
     lines = out.splitlines()
     assert status == 0
     assert lines[:2] == [
@@ -125,4 +173,5 @@ def test_the_slots_of_a_user_are_listed(monkeypatch: pytest.MonkeyPatch) -> None
     ]
     assert lines[2].startswith("slot1_1@x ")
     assert lines[-1] == "Number of Resources Used: 1"
-    assert [ad["Name"] for ad in json.loads(ran(monkeypatch, "-getreslist", "b", "-json")[0][1])] == ["slot1_1@x"]
+    assert [ad["Name"] for ad in json.loads(ran(monkeypatch, "-getreslist", "b@p", "-json")[0][1])] == ["slot1_1@x"]
+    assert ran(monkeypatch, "-getreslist", "b@p", "-long")[0][1].splitlines()[0] == 'Name1 = "slot1_1@x"'
