@@ -11,6 +11,7 @@ Source: HTCondor's manual, "Collector Daemon Configuration Options" (CLASSAD_LIF
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Final
 
 import trio
@@ -45,10 +46,13 @@ from protocol.rpc.endpoints import Peer
 from protocol.rpc.service import Answer, SendItem, answer
 from protocol.security import needs
 from protocol.security.authorize import Denied
+from protocol.wire.ad_table import pack_chosen
 from protocol.wire.message import DONE, Done
 
 BATCH_ADS_MAX: Final = 64
 DELTAS_AT_ONCE_MAX: Final = 64
+TABLE_ROWS_MAX: Final = 256
+TABLE_CELLS_MAX: Final = 32_768
 
 PUBLISHERS: Final = {ad_type.lower(): need for ad_type, need in needs.ADS.items()}
 
@@ -179,6 +183,8 @@ class Collector:
         """The ads of a type for which the constraint is true, in batches."""
         self._queries += 1
         constraint, wanted = _constraint(request.constraint), asked_for(request.projection)
+        as_table = request.tables and bool(wanted)
+        most = max(1, min(TABLE_ROWS_MAX, TABLE_CELLS_MAX // len(wanted))) if as_table else BATCH_ADS_MAX
         left = request.limit if request.limit is not None else -1
         batch: list[ClassAd] = []
         pace = Pace()
@@ -188,13 +194,13 @@ class Collector:
                 break
             if stored is None:
                 continue
-            batch.append(stored.ad.project(wanted) if wanted else stored.ad)
+            batch.append(stored.ad)
             left -= 1
-            if len(batch) >= BATCH_ADS_MAX:
-                await send(AdBatch(ads=batch))
+            if len(batch) >= most:
+                await send(_batch(batch, wanted, as_table))
                 batch = []
         if batch:
-            await send(AdBatch(ads=batch))
+            await send(_batch(batch, wanted, as_table))
 
     async def watch(self, peer: Peer, request: WatchAds, send: SendItem[AdDelta]) -> None:
         """All ads of the types, then each change, until the watcher leaves."""
@@ -280,6 +286,13 @@ async def main(start: DaemonStart, *, task_status: trio.TaskStatus[None] = trio.
 
 def _publisher(ad_type: str) -> needs.Need:
     return PUBLISHERS.get(ad_type.lower(), needs.OTHER_ADS)
+
+
+def _batch(ads: list[ClassAd], wanted: Sequence[str], as_table: bool) -> AdBatch:
+    """Some ads of an answer, with the attributes that are wanted (none named: all)."""
+    if as_table:
+        return AdBatch(ads=[], table=pack_chosen(ads, wanted))
+    return AdBatch(ads=[ad.project(wanted) for ad in ads] if wanted else ads)
 
 
 def _delta(told: Told, *, private: bool, changes_only: bool) -> AdDelta:

@@ -10,7 +10,7 @@ this host's daemon, else the one that the collector knows.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from pool.base.errors import PeerError, UserError
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pool.classad import ClassAd
     from protocol.rpc.blocking import BlockingPeer
     from protocol.security.credentials import Security
+    from protocol.wire.ad_table import AdTable
     from protocol.wire.address import Address
 
 AD_TYPES: dict[str, str] = {
@@ -296,6 +297,22 @@ class Session:
         )
         with self.connect(address) if address else self.collector() as peer:
             return [ad for batch in peer.stream(request) for ad in batch.ads]
+
+    def query_batches(
+        self, ad_type: str, *, constraint: str | None, projection: Sequence[str], limit: int | None
+    ) -> Iterator[AdTable | list[ClassAd]]:
+        """The same of the collector, as columns of the attributes that are named, some ads at a time; a list of ads
+        where they have no common columns.
+        """
+        from protocol.messages.collector import QueryAds
+        from protocol.wire.ad_table import unpack_table
+
+        request = QueryAds(
+            ad_type=ad_type, constraint=constraint, projection=list(projection), limit=limit, tables=True
+        )
+        with self.collector() as peer:
+            for batch in peer.stream(request):
+                yield unpack_table(batch.table) if batch.table else batch.ads
 
     def sinful(self, daemon: str) -> str:
         """The daemon's address as it prints: what its address file says, or its socket's path."""

@@ -72,7 +72,8 @@ class QueryAds(StreamRequest[AdBatch], tag="collector.query"):
     """The ads of a type (`Any` for all) for which `constraint` is true; also answered by a startd for its own slots.
 
     `projection` names the attributes to send (empty: all). Expressions are sent as they are. `snapshot`, to a startd:
-    also what it knows beside the slots' ads, and nothing measured anew.
+    also what it knows beside the slots' ads, and nothing measured anew. `tables`: batches may come as tables of columns
+    (`AdBatch.table`), where a projection says which.
     """
 
     ad_type: str
@@ -80,6 +81,7 @@ class QueryAds(StreamRequest[AdBatch], tag="collector.query"):
     projection: list[str] = []
     limit: int | None = None
     snapshot: bool = False
+    tables: bool = False
 
 
 class AdChange(StrEnum):

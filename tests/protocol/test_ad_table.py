@@ -6,7 +6,7 @@ import pytest
 
 from pool.base.errors import PeerError
 from pool.classad import UNDEFINED, ClassAd, expr
-from protocol.wire.ad_table import ROWS_MAX, AdTable, pack_alike, pack_table, unpack_ads, unpack_table
+from protocol.wire.ad_table import ROWS_MAX, AdTable, pack_alike, pack_chosen, pack_table, unpack_ads, unpack_table
 from protocol.wire.codec import pack
 
 ALIKE = [ClassAd({"Args": f"{n}", "Size": n}) for n in range(5)]
@@ -61,3 +61,11 @@ def test_a_row_is_what_all_share_with_its_own_over_it() -> None:
 def test_what_is_no_table_is_refused(said: object) -> None:
     with pytest.raises(PeerError):
         unpack_ads(pack(said))
+
+
+def test_chosen_attributes_of_ads_are_the_same_as_a_projection_of_each() -> None:
+    ads = [ClassAd({"Name": "a", "Memory": 5, "X": "no"}), ClassAd({"Memory": expr("1 + Cpus")}), ClassAd()]
+    found = unpack_ads(pack_chosen(ads, ["memory", "NAME", "name", "Missing"]))
+    assert found == [ad.project(["Memory", "Name"]) for ad in ads]
+    odd = [*ads, ClassAd({"mEMORY": 7})]
+    assert [[*ad] for ad in unpack_ads(pack_chosen(odd, ["Memory"]))] == [["Memory"], ["Memory"], [], ["mEMORY"]]

@@ -86,6 +86,15 @@ def column(
     return Column(heading if heading is not None else expression, expression, abs(width), flags, printf_text, how, alt)
 
 
+class Part(NamedTuple):
+    """How a column gets its values and shows them."""
+
+    source: ColumnSource
+    fetch: Callable[[ClassAd], Cell]
+    show: Callable[[Cell, int], str]
+    conversion: printf.Conversion | None
+
+
 class Mask:
     """Columns, what stands between them, and how wide they have become."""
 
@@ -109,8 +118,7 @@ class Mask:
         self.needs: set[str] = set()
         self.columns: list[Column] = []
         self.widths: list[int] = []
-        self._sources: list[ColumnSource] = []
-        self._cells: list[tuple[Callable[[ClassAd], Cell], Callable[[Cell, int], str], printf.Conversion | None]] = []
+        self.parts: list[Part] = []
         for one in columns:
             self.add(one)
 
@@ -123,15 +131,14 @@ class Mask:
         source = ColumnSource(one.expression)
         self.columns.append(one)
         self.widths.append(one.width)
-        self._cells.append((_fetcher(one, source, conversion), _shower(one, conversion), conversion))
-        self._sources.append(source)
+        self.parts.append(Part(source, _fetcher(one, source, conversion), _shower(one, conversion), conversion))
         self.needs.update(source.names())
         if one.how is not None:
             self.needs.update(one.how.needs)
 
     def replace(self, columns: Iterable[Column]) -> None:
         """Other columns in place of these."""
-        self.columns, self.widths, self._cells, self._sources = [], [], [], []
+        self.columns, self.widths, self.parts = [], [], []
         for one in columns:
             self.add(one)
 
@@ -143,8 +150,8 @@ class Mask:
 
     def aim(self, target: ClassAd) -> None:
         """Evaluate the columns against this ad (`TARGET.`)."""
-        for source in self._sources:
-            source.target = target
+        for part in self.parts:
+            part.source.target = target
 
     def names(self) -> list[str]:
         """The attributes that have to be fetched to fill the columns."""
@@ -153,15 +160,20 @@ class Mask:
     def render(self, ad: ClassAd) -> list[Cell]:
         """The values of one ad's row; columns that fit their values grow."""
         row = []
-        for at, (fetch, show, conversion) in enumerate(self._cells):
-            value = fetch(ad)
-            # Only what there is widens a column: `OR ??` fits any.
-            if value is not MISSING and self.columns[at].flags & AUTO:
-                wide = _value_width(value, self.columns[at], conversion, show, self.widths[at])
-                if wide > self.widths[at]:
-                    self.widths[at] = wide
+        for at, part in enumerate(self.parts):
+            value = part.fetch(ad)
+            self.widen(at, value)
             row.append(value)
         return row
+
+    def widen(self, at: int, value: Cell) -> None:
+        """Let a column that fits its values grow for this one."""
+        # Only what there is widens a column: `OR ??` fits any.
+        if value is not MISSING and self.columns[at].flags & AUTO:
+            part = self.parts[at]
+            wide = _value_width(value, self.columns[at], part.conversion, part.show, self.widths[at])
+            if wide > self.widths[at]:
+                self.widths[at] = wide
 
     def display(self, row: Sequence[Cell]) -> str:
         """The line of a row, or its lines."""
@@ -169,17 +181,14 @@ class Mask:
         for at, (one, value) in enumerate(zip(self.columns, row, strict=True)):
             if at and self.prefix and not one.flags & NO_PREFIX:
                 out.append(self.prefix)
-            if value is MISSING:
-                text = _alternative(one.alt, self.widths[at])
-            else:
-                text = self._cells[at][1](value, self.widths[at])
+            text = self.cell_text(at, value)
             if one.flags & AUTO and len(text) > self.widths[at] and not one.flags & MULTI_LINE:
                 self.widths[at] = len(text)
             if one.flags & MULTI_LINE and "\n" in text:
                 margin = " " * sum(map(len, out))
                 text = text.replace("\n", f"\n{margin}")
                 lines += 1
-            out.append(_aligned(text, self.widths[at], one.flags))
+            out.append(aligned(text, self.widths[at], one.flags))
             if at < last and self.suffix and not one.flags & NO_SUFFIX:
                 out.append(self.suffix)
         line = self.row_prefix + "".join(out)
@@ -187,6 +196,12 @@ class Mask:
         if self.width and lines == 1:
             line = line[: self.width]
         return (line.rstrip() if self.trim else line) + self.row_suffix
+
+    def cell_text(self, at: int, value: Cell) -> str:
+        """The text of one value, or what stands for it where it is missing."""
+        if value is MISSING:
+            return _alternative(self.columns[at].alt, self.widths[at])
+        return self.parts[at].show(value, self.widths[at])
 
     def heading(self) -> str:
         """The line of headings."""
@@ -319,7 +334,8 @@ def _alternative(alt: str, width: int) -> str:
     return f"[{'?' * (width - 2)}]" if alt[0] == "?" else alt[0] * width
 
 
-def _aligned(text: str, width: int, flags: int) -> str:
+def aligned(text: str, width: int, flags: int) -> str:
+    """A text in its field."""
     if not width or flags & MULTI_LINE:
         return text
     if len(text) > width:

@@ -8,7 +8,9 @@ collector is asked. Source: HTCondor's manual page condor_status.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
 
 from minipool.cli.entry.console import line_width, terminal_width
 from minipool.cli.entry.context import open_session
@@ -17,6 +19,7 @@ from minipool.cli.entry.tool import run
 from minipool.cli.output.ad_form import AdForm
 from minipool.cli.output.print_format import PrintFormat
 from minipool.cli.output.show import ColumnSource
+from minipool.cli.pool_tools.status_columns import columns_do
 from minipool.cli.pool_tools.status_compact import rolled_up
 from minipool.cli.pool_tools.status_options import TOOL, StatusMode
 from minipool.cli.pool_tools.status_print_as import FUNCTIONS
@@ -57,6 +60,12 @@ def _main(parsed: Parsed) -> int:
         # Without a file it is the question that is looked at, and HTCondor's tool then ends with 1.
         if not diagnose:
             return 1
+    if columns_do(asked):
+        text = _by_columns(asked)
+        if text is not None:
+            sys.stdout.writelines(text)
+            return 0
+        asked = StatusQuery(parsed)  # anew: its columns may have grown
     ads = asked.ordered(_ads(asked))
     if diagnose:
         from minipool.cli.pool_tools.status_diagnose import write_ads
@@ -126,6 +135,11 @@ class StatusQuery:
         """The type of the ads to ask for."""
         return self.mode.ad_type or self.view.ad_type
 
+    @property
+    def limit(self) -> int | None:
+        """How many ads at most; None for all."""
+        return self.parsed.number("limit", 0) or None if self.parsed.has("limit") else None
+
     def projection(self) -> list[str]:
         """The attributes to fetch; empty for all."""
         sorting = [name for source in self.sort_by for name in source.names()]
@@ -170,7 +184,8 @@ class StatusQuery:
     def ordered(self, ads: list[ClassAd]) -> list[ClassAd]:
         """By what -sort and GROUP BY say, and else by machine and slot."""
         if not _unsorted(self.parsed):
-            ads.sort(key=_plain if self.parsed.qualifier("natural") == "off" else _natural)
+            key_of = _plain if self._by_letters else _natural
+            ads.sort(key=lambda ad: key_of(name := ad.eval_str("Name", ""), ad.eval_str("Machine", name)))
         # Each sort keeps the order of the one before, so the first -sort counts most.
         for source in reversed(self.sort_by):
 
@@ -184,6 +199,17 @@ class StatusQuery:
 
             ads.sort(key=key)
         return in_order(ads, self.table.group_by)
+
+    def order(self, names: Sequence[str], machines: Sequence[str]) -> Sequence[int] | None:
+        """The order of slots of these names and machines; None where it is that in which they came."""
+        if _unsorted(self.parsed):
+            return None
+        keys = [*map(_plain if self._by_letters else _natural, names, machines)]
+        return sorted(range(len(keys)), key=keys.__getitem__)
+
+    @property
+    def _by_letters(self) -> bool:
+        return self.parsed.qualifier("natural") == "off"
 
     def text(self, ads: list[ClassAd], *, counted: bool = True) -> Iterable[str]:
         """What is printed about these ads. `counted`: with totals, where the view has them."""
@@ -200,19 +226,30 @@ class StatusQuery:
             rows = [table.render(ad) for ad in shown]
             if kind.endswith("healthy") and self.parsed.qualifier("healthy") != "verbose":
                 rows = [row for row, ad in zip(rows, shown, strict=True) if not _healthy(ad)]
-            if self.width:
-                _crop(self.table, self.width)
-            table.width = self.width
-            if table.has_heading and self.table.header:
-                yield table.heading() + ("" if self.format else "\n")
+            yield self.heading()
             yield from (table.display(row) for row in rows)
         summarized = self.table.summarized if self.format is not None and not self.only_totals else counted
-        width = 0 if self.wide else 14
+        width = self.key_width
         if summarized and ads and self.view.totals in KINDS:
             of = slots_of(ads) if kind.startswith("compact") else ads
             yield "\n" + totals(self.view.totals, of, key_width=width)
         if summarized and kind.endswith("gpus"):
             yield from self._gpus(ads, width)
+
+    @property
+    def key_width(self) -> int:
+        """How wide the totals' first column is at least."""
+        return 0 if self.wide else 14
+
+    def heading(self) -> str:
+        """The table's heading, where it has one, when all its rows are rendered: its columns then fit the line."""
+        table = self.table.mask
+        if self.width:
+            _crop(self.table, self.width)
+        table.width = self.width
+        if not (table.has_heading and self.table.header):
+            return ""
+        return table.heading() + ("" if self.format else "\n")
 
     def _gpus(self, ads: list[ClassAd], width: int) -> Iterable[str]:
         from minipool.cli.pool_tools.status_gpus import any_offered, totals
@@ -257,50 +294,72 @@ def _ads(asked: StatusQuery) -> list[ClassAd]:
     path = parsed.value("ads")
     session = None if path else open_session(parsed)
     constraint = asked.constraint(session)
-    limit = parsed.number("limit", 0) if parsed.has("limit") else 0
+    limit = asked.limit
     if session is None:
         from minipool.cli.output.ad_files import form_of, read
 
         wanted = expr(constraint or "true")
         found = [ad for ad in read(path or "", form=form_of(parsed.qualifier("ads"))) if wanted.eval(ad) is True]
-        return found[:limit] if limit else found
+        return found[:limit]
     direct = parsed.value("direct")
-    where: object = ""
     try:
         from minipool.cli.pool_tools.status_direct import DAEMONS, ask
 
         if direct and asked.ad_type in DAEMONS:
-            where = f"{DAEMONS[asked.ad_type]} {direct}"
             return ask(
                 session, direct, asked.ad_type,
-                constraint=constraint, projection=asked.projection(), limit=limit or None,
+                constraint=constraint, projection=asked.projection(), limit=limit,
                 snapshot=parsed.has("snapshot"), statistics=parsed.value("statistics") or "",
             )  # fmt: skip
+    except PeerError as error:
+        raise UserError(f"Error: {error}") from None
+    with _collector_of(asked, session):
+        return session.query(asked.ad_type, constraint=constraint, projection=asked.projection(), limit=limit)
+
+
+@contextmanager
+def _collector_of(asked: StatusQuery, session: Session) -> Iterator[None]:
+    """Errors of the collector that is asked meanwhile are said as HTCondor's tool says them."""
+    try:
         # Learnt apart from the query: if nobody answers there, the error says where that was.
         where = session.collector_address()
     except PeerError as error:
         raise UserError(f"Error: {error}") from None
     try:
-        return session.query(asked.ad_type, constraint=constraint, projection=asked.projection(), limit=limit or None)
+        yield
     except PeerError as error:
         lost = f"Error: Couldn't contact the condor_collector on {where}."
-        raise UserError(
-            f"Error: communication error\n{error}\n{lost}\n{'' if parsed.has('expert') else _EXTRA_INFO}"
-        ) from None
+        advice = "" if asked.parsed.has("expert") else _EXTRA_INFO
+        raise UserError(f"Error: communication error\n{error}\n{lost}\n{advice}") from None
 
 
-def _natural(ad: ClassAd) -> tuple[object, ...]:
+def _by_columns(asked: StatusQuery) -> list[str] | None:
+    """What is printed, made of columns of attributes; None where it takes the ads themselves."""
+    from minipool.cli.pool_tools.status_columns import Unsuited, attributes, table
+
+    session = open_session(asked.parsed)
+    constraint, limit = asked.constraint(session), asked.limit
+    try:
+        with _collector_of(asked, session):
+            batches = session.query_batches(
+                asked.ad_type, constraint=constraint, projection=attributes(asked), limit=limit
+            )
+            return [*table(asked, batches)]
+    except Unsuited:
+        return None
+
+
+def _natural(name: str, machine: str) -> tuple[object, ...]:
     """Machines in alphabetical order, slots of one machine by number."""
-    name = ad.eval_str("Name", "")
-    return ad.eval_str("Machine", name).lower(), _numbered(name.partition("@")[0]), name
+    return machine.lower(), _numbered(name.partition("@")[0]), name
 
 
-def _plain(ad: ClassAd) -> tuple[object, ...]:
+def _plain(name: str, machine: str) -> tuple[object, ...]:
     """Machines and slots in alphabetical order, numbers in names like other letters."""
-    name = ad.eval_str("Name", "")
-    return ad.eval_str("Machine", name).lower(), name
+    return machine.lower(), name
 
 
+@lru_cache(maxsize=4096)
 def _numbered(text: str) -> list[tuple[int, int, str]]:
     """A text as words and numbers, so that slot2 comes before slot10."""
     parts: list[tuple[int, int, str]] = []

@@ -25,14 +25,14 @@ def totals(ads: Sequence[ClassAd], *, key_width: int) -> str:
     return lines(KINDS["state"], _by_kind(ads), key_width=key_width)
 
 
-def _by_kind(ads: Sequence[ClassAd]) -> Iterator[tuple[str, ClassAd]]:
+def _by_kind(ads: Sequence[ClassAd]) -> Iterator[tuple[str, ClassAd, int]]:
     seen: set[str] = set()
     for ad in ads:
         for name, gpu in offered(ad):
             capability = gpu.eval_float("Capability")
             # A GPU may be offered by several slots (GPU_DISCOVERY_EXTRA = -divide): it is still one.
             if name not in seen and capability is not None:
-                yield _kind(gpu, capability), ad
+                yield _kind(gpu, capability), ad, 1
             seen.add(name)
 
 

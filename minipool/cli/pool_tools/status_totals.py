@@ -18,33 +18,39 @@ Counts = dict[str, float]
 
 
 class TotalsKind(NamedTuple):
-    """How one view is counted: the group of an ad, what it adds, and how the sums print."""
+    """How one view is counted: the group of an ad, what it adds, and how the sums print. `needs`: what that reads."""
 
     key: Callable[[ClassAd], str | None]
     add: Callable[[Counts, ClassAd], bool]
     heading: str
     line: Callable[[Counts], str]
     groups_shown: bool = True
+    needs: tuple[str, ...] = ()
 
 
 def totals(kind: str, ads: Sequence[ClassAd], *, key_width: int = 14) -> str:
     """The block of totals; empty for views that have none."""
     how = KINDS.get(kind)
-    return "" if how is None else lines(how, ((how.key(ad), ad) for ad in ads), key_width=key_width)
+    return "" if how is None else lines(how, ((how.key(ad), ad, 1) for ad in ads), key_width=key_width)
 
 
-def lines(how: TotalsKind, keyed: Iterable[tuple[str | None, ClassAd]], *, key_width: int) -> str:
-    """The block for ads that are counted under these keys; ads without a key are said to be malformed."""
+def lines(how: TotalsKind, keyed: Iterable[tuple[str | None, ClassAd, int]], *, key_width: int) -> str:
+    """The block for ads that are counted under these keys, each so many times; ads without a key are said to be
+    malformed.
+    """
     groups: dict[str, Counts] = {}
     whole: Counts = {}
     malformed = 0
-    for key, ad in keyed:
+    for key, ad, times in keyed:
         if key is None:
-            malformed += 1
+            malformed += times
             continue
-        good = how.add(groups.setdefault(key, {}), ad)
-        how.add(whole, ad)
-        malformed += not good
+        adds: Counts = {}
+        good = how.add(adds, ad)
+        for sums in (groups.setdefault(key, {}), whole):
+            for name, amount in adds.items():
+                _count(sums, name, amount * times)
+        malformed += 0 if good else times
     width = max(key_width, *(len(key) for key in groups), 5) if groups else key_width
     out = [" " * width + how.heading, ""]
     for key in sorted(groups):
@@ -188,23 +194,29 @@ def _health_line(sums: Counts) -> str:
     return " ".join(f"{_int(sums, name):9d}" for name in ("Healthy", "Unhealthy", "Broken", "Unknown"))
 
 
+_PLATFORM: Final = ("Arch", "OpSys")
+_STATE: Final = ("State", "BackfillSlot")
+_SIZES: Final = ("Memory", "Disk", "Mips", "KFlops")
 _NORMAL_HEADING = " Total Owner Claimed Unclaimed Matched Preempting  Drain Backfill BkIdle"
 _SCHEDD = ("TotalRunningJobs", "TotalIdleJobs", "TotalHeldJobs")
 _SUBMITTER = ("RunningJobs", "IdleJobs", "HeldJobs")
 KINDS: Final[dict[str, TotalsKind]] = {
-    "normal": TotalsKind(_slot_key, _add_state, _NORMAL_HEADING, _normal_line),
+    "normal": TotalsKind(_slot_key, _add_state, _NORMAL_HEADING, _normal_line, needs=(*_PLATFORM, *_STATE)),
     "compact": TotalsKind(platform, _add_state, _NORMAL_HEADING, _normal_line),
     "state": TotalsKind(
         lambda ad: ad.eval_str("Activity"),
         _add_state,
         " Total Owner Unclaimed Claimed Preempting Matched  Drain Backfill BkIdle",
         _state_line,
+        needs=("Activity", *_STATE),
     ),
     "server": TotalsKind(
-        _slot_key, _add_server, "    Slots Avail  Memory        Disk        MIPS      KFLOPS", _server_line
+        _slot_key, _add_server, "    Slots Avail  Memory        Disk        MIPS      KFLOPS", _server_line,
+        needs=(*_PLATFORM, "State", *_SIZES),
     ),
     "run": TotalsKind(
-        _slot_key, _adder("Mips", "KFlops", "LoadAvg"), " Machines         MIPS       KFLOPS   AvgLoadAvg", _run_line
+        _slot_key, _adder("Mips", "KFlops", "LoadAvg"), " Machines         MIPS       KFLOPS   AvgLoadAvg", _run_line,
+        needs=(*_PLATFORM, "Mips", "KFlops", "LoadAvg"),
     ),
     "schedd": TotalsKind(
         lambda _: " ", _adder(*_SCHEDD), "".join(name.rjust(19)[at == 0 :] for at, name in enumerate(_SCHEDD)),

@@ -26,6 +26,7 @@ from protocol.messages.collector import (
 from protocol.messages.common import GetAd, Ping, Reconfigure
 from protocol.rpc.endpoints import Peer, RemoteError
 from protocol.security.authorize import Level
+from protocol.wire.ad_table import AdTable, ads_of, unpack_table
 from protocol.wire.message import Done, StreamRequest
 from tests.daemons.one_host import OneHost, one_host
 
@@ -78,6 +79,26 @@ async def test_queries_select_project_and_never_show_private_halves(
                 assert len([ad async for batch in batches for ad in batch.ads]) == 7
         for ad in await host.query("Any"):
             assert "secret" not in ad.long()
+
+
+async def test_who_asks_for_tables_gets_the_chosen_attributes_as_columns(
+    tmp_path: Path, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with one_host(tmp_path) as host:
+        await host.start("collector")
+        async with host.connected("collector") as peer:
+            updates = [an_update(f"slot{n}@n", Memory=n, Start=expr("Memory > 250")) for n in range(1, 301)]
+            await peer.call(UpdateAds(updates=updates))
+            wanted = ["Name", "Start", "Nothing"]
+            batches = await all_items(peer, QueryAds(ad_type="Machine", projection=wanted, limit=299, tables=True))
+            tables = [unpack_table(batch.table) for batch in batches]
+            assert [table.rows for table in tables if isinstance(table, AdTable)] == [256, 43]
+            assert [ad for batch in batches for ad in ads_of(batch)] == [
+                update.ad.project(wanted) for update in updates[:299]
+            ]
+            # Ads whole have too little in common for columns.
+            (batch,) = await all_items(peer, QueryAds(ad_type="Machine", limit=3, tables=True))
+            assert (len(batch.ads), batch.table) == (3, b"")
 
 
 async def test_a_watcher_hears_what_is_there_and_then_each_change(

@@ -27,6 +27,7 @@ from protocol.messages.schedd import (
     QueryJobs,
     Selection,
 )
+from protocol.wire.ad_table import AdTable, pack_chosen, unpack_table
 from protocol.wire.message import Message
 
 CASES = Path(__file__).parents[2] / "cases" / "cli"
@@ -121,6 +122,12 @@ class FakeSession:
         wanted = expr(constraint or "true")
         found = [ad for ad in self.ads if ad_type in ("Any", ad.eval_str("MyType")) and wanted.eval(ad) is True]
         return [ad.project(projection) if projection else ad.copy() for ad in found[:limit]]
+
+    def query_batches(self, ad_type: str, **how: Any) -> Iterator[AdTable | list[ClassAd]]:
+        """A few ads a table, so that there are several."""
+        found = FakeSession.query(self, ad_type, **{**how, "projection": ()})
+        for start in range(0, len(found), 4):
+            yield unpack_table(pack_chosen(found[start : start + 4], how["projection"]))
 
 
 SCHEDD = ClassAd({"Name": "ap1.pool.test", "MyAddress": "<127.0.0.1:9618?alias=ap1.pool.test&sock=schedd>"})
