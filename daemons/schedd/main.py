@@ -190,6 +190,7 @@ class Schedd:
         self.point.reconfigured(ScheddSettings.read(config, self.start.host))
         self._say_what_is_ignored()
         self.claims.leave_no_more_than(self.point.settings.jobs_running_max)
+        self.flocking.reconfigured()
         self.tasks.start(self.timer.set_clocks)
         self.cron.reconfigure(self.cron.table)  # another table takes a restart
 

@@ -28,6 +28,13 @@ class FlockHost(Host):
         self.where_it_was = self.where()
         self.stop()
         configure(self, {"SHARED_PORT_PORT": self.where_it_was.rpartition(":")[2]})
+        self.user = "nobody"
+
+    def administer(self, *argv: str) -> None:
+        """Run a tool as whoever runs the pool."""
+        user, self.user = self.user, None
+        self.tool(*argv)
+        self.user = user
 
 
 def configure(pool: Host, knobs: Mapping[str, str]) -> None:

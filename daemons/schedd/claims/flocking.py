@@ -29,7 +29,7 @@ class Flocking:
     """All further pools, as the schedd found them configured when it started."""
 
     def __init__(self, core: Core, claims: Claims, turns: TransferTurns, home: Place) -> None:
-        self._core = core
+        self._core, self._claims = core, claims
         self.levels: FlockLevels = home.levels
         self.pools = core.settings.flock.pools
         start = core.start
@@ -63,6 +63,12 @@ class Flocking:
         """What waits has changed."""
         for negotiation in self._negotiations:
             negotiation.work_changed(more)
+
+    def reconfigured(self) -> None:
+        """Other jobs than before may flock."""
+        for claim in self._claims.all():
+            claim.fits.clear()
+        self.work_changed(True)
 
     def level_changed(self, submitter: str) -> None:
         """A submitter is known to more pools, or to fewer."""
