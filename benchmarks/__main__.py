@@ -14,6 +14,7 @@ import sys
 
 SUITES = (
     "classad",
+    "collector",
     "floods",
     "launch",
     "messages",

@@ -83,12 +83,13 @@ def pack_chosen(ads: Sequence[ClassAd], only: Sequence[str]) -> bytes:
     """Of ads without parents the attributes of these names, whatever else the ads have."""
     wanted = {name.lower() for name in only}
     keys: dict[str, str] = {}
-    is_odd = False
+    missing, is_odd = wanted, False
     for ad in ads:
         attrs = ad.attrs
         is_odd = is_odd or bool(attrs.names and not attrs.names.keys().isdisjoint(wanted))
-        for key in wanted & (attrs.keys() - keys.keys()):
-            keys[key] = attrs.name(key)
+        if missing:
+            keys |= {key: attrs.name(key) for key in missing if key in attrs}
+            missing = wanted - keys.keys()
     if is_odd and any(ad.attrs.name(key) != keys[key] for ad in ads for key in keys.keys() & ad.attrs.keys()):
         return pack_ads(one.project(only) for one in ads)
     return pack_table([*keys.values()], [[ad.attrs.get(key) for ad in ads] for key in keys], len(ads))

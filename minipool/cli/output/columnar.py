@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from minipool.cli.output import printf
-from minipool.cli.output.mask import AUTO, MULTI_LINE, NO_PREFIX, NO_SUFFIX, Cell, Mask, aligned
+from minipool.cli.output.mask import AUTO, LEFT, MULTI_LINE, NO_PREFIX, NO_SUFFIX, Cell, Mask, aligned
 from pool.classad import UNDEFINED, ClassAd
 from pool.classad.values.attrs import SCOPE_NAMES, Attrs
 
@@ -184,6 +184,11 @@ def _laid_out(mask: Mask, at: int, values: Sequence[Cell]) -> list[str]:
             raise Unsuited
         return f"{before}{aligned(text, width, one.flags)}{after}"
 
+    # Names: each is another, and stands there as it is.
+    as_it_is = one.how is None and mask.parts[at].conversion is not None and one.printf in ("%v", "%s")
+    if as_it_is and set(map(type, values)) == {str} and not one.flags & MULTI_LINE and max(map(len, values)) <= width:
+        justify = str.ljust if one.flags & LEFT else str.rjust
+        return [f"{before}{justify(value, width)}{after}" for value in values]
     if not _can_be_keys(values):
         return [piece(value) for value in values]
     pieces = {value: piece(value) for value in dict.fromkeys(values)}
