@@ -40,6 +40,10 @@ TOKEN_S = 600.0
 """How long a token is good that a tool is given for its own use."""
 
 
+ANY_POOL = "*"
+"""The pool that -pool names may have another CA, if that is known (`protocol.security.other_pools`)."""
+
+
 class NotFound(PeerError):
     """No daemon of that name is known, or none runs here."""
 
@@ -52,6 +56,7 @@ class Session:
         self.pool = pool
         self._security: Security | None = None
         self._proven: Security | None = None
+        self._of = ""  # the other pool that its collector has turned out to be of
 
     @classmethod
     def open(
@@ -158,12 +163,16 @@ class Session:
 
     def address_in(self, ad: ClassAd, daemon: str) -> Address:
         """Where the daemon of this ad is."""
-        from protocol.wire.address import Address
-
         text = ad.eval_str("MyAddress")
         if not text:
             raise NotFound(f"the ad of {daemon} {ad.eval_str('Name')} has no address")
-        return self._nearer(Address.parse(text), daemon)
+        return self._nearer(self.beside_its_collector(text), daemon)
+
+    def beside_its_collector(self, text: str) -> Address:
+        """An address that a daemon of the pool has given; where the pool has another CA, it is one of that pool."""
+        from protocol.wire.address import Address, of_pool
+
+        return Address.parse(of_pool(text, self._of))
 
     def _nearer(self, address: Address, daemon: str) -> Address:
         """This host's daemon through its unix socket, which proves who is calling without a token."""
@@ -201,7 +210,8 @@ class Session:
             raise NotFound("no pool runs here, and COLLECTOR_HOST does not say where one does (start one: pool up)")
         for host in hosts:
             there = Address.parse(host)
-            found.append(Address.tcp(there.host, there.port, sock=there.sock or "collector", alias=there.alias))
+            sock, of = there.sock or "collector", there.pool or (ANY_POOL if self.pool else "")
+            found.append(Address.tcp(there.host, there.port, sock=sock, alias=there.alias, pool=of))
         return found
 
     def collector(self, *, timeout: float | None = None) -> BlockingPeer:
@@ -209,10 +219,15 @@ class Session:
         *first, last = self.collector_addresses()
         for address in first:
             try:
-                return self.connect(address, timeout=ANSWERS_S if timeout is None else min(timeout, ANSWERS_S))
+                return self._at(address, ANSWERS_S if timeout is None else min(timeout, ANSWERS_S))
             except PeerError:
                 pass  # the next one may know as much; what is wrong with the last is said
-        return self.connect(last, timeout=timeout)
+        return self._at(last, timeout)
+
+    def _at(self, collector: Address, timeout: float | None) -> BlockingPeer:
+        peer = self.connect(collector, timeout=timeout)
+        self._of = peer.pool
+        return peer
 
     def daemon_ad(self, daemon: str, name: str | None) -> ClassAd:
         """The ad of the daemon, asked of the collector."""

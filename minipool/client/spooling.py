@@ -23,7 +23,6 @@ from protocol.messages.agent import FetchInput, FileEntry, InputFiles, OutputSto
 from protocol.messages.schedd import CloseSpool, FetchSpool, OpenSpool, Selection, SpoolFetched
 from protocol.rpc.blocking import BlockingPeer, connect
 from protocol.wire.ad_table import unpack_ads
-from protocol.wire.address import Address
 
 if TYPE_CHECKING:
     from minipool.client.session import Session
@@ -131,4 +130,4 @@ def _place(agent: BlockingPeer, placement: Placement, files: list[FileEntry]) ->
 
 
 def _agent(session: Session, address: str, ticket: str) -> BlockingPeer:
-    return connect(Address.parse(address), session.security.with_ticket(ticket))
+    return connect(session.beside_its_collector(address), session.security.with_ticket(ticket))

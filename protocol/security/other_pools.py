@@ -12,7 +12,7 @@ is whatever its CA has put there.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from pool.base.errors import ConfigError, PeerError
@@ -64,20 +64,23 @@ class OtherPools:
         return ""
 
 
-def read_others(keys: str, *, own: str, own_pem: str) -> OtherPools:
-    """What the directory of the keys has of other pools; a file named for the own domain, or of the own CA, is none."""
-    directory = os.path.join(keys, POOLS_DIRECTORY) if keys else ""
-    pems = {}
-    try:
-        names = sorted(os.listdir(directory)) if directory else []
-    except OSError:
-        names = []
-    for name in names:
-        domain, _, ending = name.rpartition(".")
-        if ending != "pem" or not domain or domain == own:
-            continue
-        with open(os.path.join(directory, name), encoding="ascii") as file:
-            text = file.read()
-        if text.strip() != own_pem.strip():
-            pems[domain] = text
+def read_others(directories: Iterable[str], *, own: str, own_pem: str) -> OtherPools:
+    """What directories have of other pools; a file named for the own domain, or of the own CA, is none."""
+    pems: dict[str, str] = {}
+    for directory in directories:
+        for name in _names(directory):
+            domain, _, ending = name.rpartition(".")
+            if ending != "pem" or domain in ("", own, *pems):
+                continue
+            with open(os.path.join(directory, name), encoding="ascii") as file:
+                text = file.read()
+            if text.strip() != own_pem.strip():
+                pems[domain] = text
     return OtherPools(pems)
+
+
+def _names(directory: str) -> list[str]:
+    try:
+        return sorted(os.listdir(directory))
+    except OSError:
+        return []

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from protocol.security import unix_peer
 from protocol.security.authorize import ALL_LEVELS, FALLS_BACK, AccessEntry, AccessLists, Level, access_lists, implied
 from protocol.security.identity import Who
+from protocol.security.other_pools import POOLS_DIRECTORY
 from protocol.wire.message import Record, field, replace
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ class SecuritySettings(Record):
     signing_directory: str = ""  # one file per key; passwords.d of the keys directory when empty
     signing: Mapping[str, bytes] | None = None  # given keys, instead of those of the directory
     ca_files: tuple[str, ...] = ()
+    pool_directories: tuple[str, ...] = ()  # of the CAs of other pools, besides pools.d of the keys
     token_directories: tuple[str, ...] = ()
     tokens: tuple[str, ...] = ()  # held besides those of the directories
     token_age_max_s: float | None = None
@@ -125,6 +127,7 @@ def read_settings(config: Config, role: str = "") -> SecuritySettings:
         owner_uid=owner,
         keys=keys,
         ca_files=_ca_files(config, keys),
+        pool_directories=(os.path.expanduser(f"~/.condor/{POOLS_DIRECTORY}"),) if is_tool else (),
         token_directories=_token_directories(config, keys),
         signing_directory=config.str("SEC_PASSWORD_DIRECTORY", default=""),
         token_age_max_s=config.seconds("SEC_TOKEN_MAX_AGE", default=0.0) or None,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from pool.base.errors import PeerError
 from protocol.security.identity import Certificate, Link
-from protocol.security.other_pools import ANY, OtherPools, read_others
+from protocol.security.other_pools import ANY, POOLS_DIRECTORY, OtherPools, read_others
 from protocol.security.x509 import is_for
 from protocol.wire.address import Address
 
@@ -80,7 +80,9 @@ def _first(pem: str) -> str:
 
 def _trust(context: TrustingContext, security: Security) -> None:
     own = security.ca_pem()
-    context.others = read_others(security.settings.keys, own=security.trust_domain, own_pem=own)
+    settings = security.settings
+    directories = [os.path.join(settings.keys, POOLS_DIRECTORY)] if settings.keys else []
+    context.others = read_others([*directories, *settings.pool_directories], own=security.trust_domain, own_pem=own)
     try:
         context.load_verify_locations(cadata="\n".join([own, *context.others.pems.values()]))
     except ssl.SSLError as error:

@@ -30,11 +30,28 @@ class FlockHost(Host):
         configure(self, {"SHARED_PORT_PORT": self.where_it_was.rpartition(":")[2]})
         self.user = "nobody"
 
-    def administer(self, *argv: str) -> None:
+    def env(self) -> dict[str, str]:
+        """Its users have a home of their own here."""
+        return {**super().env(), "HOME": str(self.directory / "home")}
+
+    def befriend(self, other: FlockHost, domain: str) -> None:
+        """Give this host's users the CA of another pool, and a token to be known by there."""
+        token = other.as_administrator("condor_token_create", "-identity", f"nobody@{domain}")
+        for name, text in (("pools.d", (other.directory / "keys" / "ca.pem").read_text()), ("tokens.d", token)):
+            place = self.directory / "home" / ".condor" / name
+            place.mkdir(parents=True)
+            file = place / (f"{domain}.pem" if name == "pools.d" else domain)
+            file.write_text(text)
+            shutil.chown(file, "nobody")
+            file.chmod(0o600)
+
+    def as_administrator(self, *argv: str) -> str:
         """Run a tool as whoever runs the pool."""
         user, self.user = self.user, None
-        self.tool(*argv)
-        self.user = user
+        try:
+            return self.tool(*argv)
+        finally:
+            self.user = user
 
 
 def configure(pool: Host, knobs: Mapping[str, str]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -38,12 +40,12 @@ def knobs(pool: FlockHost, **changed: str) -> Iterator[None]:
     config = pool.directory / "config"
     before = config.read_text()
     configure(pool, changed)
-    pool.administer("condor_reconfig")
+    pool.as_administrator("condor_reconfig")
     try:
         yield
     finally:
         config.write_text(before)
-        pool.administer("condor_reconfig")
+        pool.as_administrator("condor_reconfig")
 
 
 def submitters(pool: FlockHost) -> list[ClassAd]:
@@ -108,10 +110,10 @@ def test_the_lending_owners_policy_wins(full: tuple[FlockHost, FlockHost]) -> No
         a.until_status(taken, 2)
         assert [ad.eval_int("JobStatus") for ad in a.jobs(str(refused))] == [1]
         a.tool("condor_rm", str(refused))
-    b.administer("condor_drain", "-fast", b.name)
+    b.as_administrator("condor_drain", "-fast", b.name)
     (job,) = a.until_status(taken, 1)
     assert (job.eval_str("LastRemotePool"), "RemotePool" in job) == (b.where_it_was, False)
-    b.administer("condor_drain", "-cancel", b.name)
+    b.as_administrator("condor_drain", "-cancel", b.name)
     a.until_status(taken, 2)
 
 
@@ -128,14 +130,38 @@ def test_a_schedd_that_was_killed_finds_its_flocked_job_again(full: tuple[FlockH
 
 def test_jobs_flock_although_the_home_pool_has_no_negotiator(two: dict[str, FlockHost]) -> None:
     a, b = two["a"], two["b"]
-    a.administer("condor_off", "-daemon", "negotiator")
+    a.as_administrator("condor_off", "-daemon", "negotiator")
     try:
         (job,) = a.until_status(a.submit(f"{LONG}{FILES}queue\n"), 2)
         assert job.eval_str("RemotePool") == b.where_it_was
     finally:
-        a.administer("condor_on", "-daemon", "negotiator")
+        a.as_administrator("condor_on", "-daemon", "negotiator")
         a.tool("condor_rm", "-all")
     a.until(lambda: not a.jobs(), "the end of all jobs")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="users of two pools are accounts of two kinds")
+def test_tools_of_one_pool_look_into_another_and_submit_there(two: dict[str, FlockHost]) -> None:
+    a, b = two["a"], two["b"]
+    with pytest.raises(AssertionError, match="certificate does not hold"):
+        a.tool("condor_status", "-pool", b.where_it_was)
+    a.befriend(b, "b.test")
+    there = ("-pool", b.where_it_was)
+    assert a.tool("condor_status", *there, "-af", "Machine").split()[0] == b.name
+    place = a.place("remote")
+    (place / "in").write_text("from far away\n")
+    job = "executable = /bin/cat\narguments = in\ntransfer_input_files = in\noutput = out\nqueue\n"
+    cluster = re.findall(r"cluster (\d+)", a.tool("condor_submit", "-remote", b.name, *there, cwd=place, text=job))[0]
+    b.until(lambda: a.tool("condor_q", *there, "-name", b.name, cluster, "-af", "JobStatus") == "4\n", "the job's end")
+    a.tool("condor_transfer_data", *there, "-name", b.name, cluster, cwd=place)
+    assert (place / "out").read_text() == "from far away\n"
+    waits = a.tool(
+        "condor_submit", "-terse", *there, "-name", b.name, text="executable = /bin/true\nhold = true\nqueue\n"
+    )
+    a.tool("condor_prio", *there, "-name", b.name, "-p", "3", waits.split()[0])
+    a.tool("condor_rm", *there, "-name", b.name, "-all")
+    b.until(lambda: not b.jobs(), "the end of all jobs")
+    assert a.jobs() == []
 
 
 @pytest.mark.slow

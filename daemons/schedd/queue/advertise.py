@@ -80,7 +80,8 @@ class OwnAd:
         ad["TotalLocalJobsRunning"], ad["TotalSchedulerJobsRunning"] = local, len(core.executions.local) - local
         for name in ("JobsSubmitted", "JobsStarted", "JobsExited", "JobsCompleted"):
             ad[name] = core.stats[name]
-        if asked := [pool.name for pool in core.settings.flock.pools[: core.flock_levels.highest]]:
+        level = core.flock_levels.highest({group.submitter for group in core.waiting.groups()})
+        if asked := [pool.name for pool in core.settings.flock.pools[:level]]:
             ad["EffectiveFlockList"] = ",".join(asked)
         ad.update(self._turns.attributes())
         return ad

@@ -80,10 +80,9 @@ class FlockLevels:
         """The levels of those who have had another than the least."""
         return {name: self.level(name) for name in self._standing}
 
-    @property
-    def highest(self) -> int:
-        """The highest of all."""
-        return max((self.level(name) for name in self._standing), default=self.rules.least)
+    def highest(self, submitters: Iterable[str]) -> int:
+        """How many pools hear of one of these."""
+        return max(map(self.level, submitters), default=self.rules.least)
 
     def unsatisfied(self, submitter: str, level: int, now: float) -> bool:
         """The pool of this level had no slot for a job: whether the submitter's level is another now."""

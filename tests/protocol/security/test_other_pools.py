@@ -155,7 +155,7 @@ def test_what_others_give_as_an_address_is_of_their_pool() -> None:
 def test_a_pool_is_no_other_to_itself(pools: Pools, tmp_path: Path) -> None:
     know(pools.home, HOME, pools.away)  # under the own name, and
     know(pools.home, "twin.test", pools.home)  # by the own CA
-    others = read_others(str(pools.home), own=HOME, own_pem=(pools.home / "ca.pem").read_text())
+    others = read_others([str(pools.home / "pools.d")], own=HOME, own_pem=(pools.home / "ca.pem").read_text())
     assert set(others.pems) == {AWAY}
 
 

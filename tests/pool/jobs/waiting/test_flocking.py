@@ -64,7 +64,8 @@ def test_levels_of_submitters_are_their_own() -> None:
     levels = FlockLevels(rules())
     levels.unsatisfied(ALICE, 0, 1.0)
     assert levels.level("bob@home.test") == 0
-    assert levels.highest == 1
+    assert levels.highest(["bob@home.test", ALICE]) == 1
+    assert levels.highest([]) == 0
 
 
 @pytest.mark.parametrize(
